@@ -1,0 +1,128 @@
+// Two modules: jvm/core knows no Spark; jvm/spark holds what must. Together they make one jar.
+
+ThisBuild / organization := "io.github.laneshift"
+ThisBuild / version := sys.env.get("LANESHIFT_VERSION").filter(_.nonEmpty).getOrElse("0.0.0-dev")
+ThisBuild / scalaVersion := "2.13.18"
+ThisBuild / licenses := Seq(License.Apache2)
+
+lazy val repoRoot = settingKey[File]("The folder of this file.")
+lazy val sparkJars = taskKey[SparkJars]("The Spark to compile against and to test with.")
+lazy val buildProperties = taskKey[Seq[File]]("Writes laneshift-build.properties: what this jar was made from.")
+lazy val checkJar = taskKey[File]("The assembled jar, after checking that it holds our classes only.")
+
+ThisBuild / repoRoot := (LocalRootProject / baseDirectory).value
+ThisBuild / sparkJars := SparkJars.find(repoRoot.value)
+
+lazy val common = Seq(
+  scalacOptions ++= Seq(
+    "-deprecation",
+    "-feature",
+    "-unchecked",
+    "-encoding",
+    "utf8",
+    "-release",
+    "17",
+    // Not byname-implicit: false alarms in ScalaTest.
+    "-Xlint:_,-byname-implicit",
+    // Every warning is an error, but for the use of what Spark has deprecated: we follow Spark there.
+    "-Wconf:cat=deprecation:w,any:e"
+  ),
+  Compile / doc / sources := Nil,
+  javacOptions ++= Seq("--release", "17"),
+  libraryDependencies ++= Seq(
+    "org.scalatest" %% "scalatest" % "3.2.19" % Test,
+    "org.scalatestplus" %% "scalacheck-1-18" % "3.2.19.0" % Test
+  ),
+  Test / fork := true,
+  Test / parallelExecution := false,
+  Test / testForkedParallel := false,
+  Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
+  Test / javaOptions ++= Seq("-Xmx3g", "-Xss4m", "-Djava.awt.headless=true", s"-Dlaneshift.repo=${repoRoot.value}"),
+  // Tests may leave files in their working folder (spark-warehouse, artifacts): keep them under target/.
+  Test / forkOptions := {
+    val work = target.value / "test-work"
+    IO.createDirectory(work)
+    (Test / forkOptions).value.withWorkingDirectory(work)
+  }
+)
+
+lazy val root = (project in file("."))
+  .aggregate(core, spark)
+  .disablePlugins(AssemblyPlugin)
+  .settings(name := "laneshift", publish / skip := true)
+
+lazy val core = (project in file("jvm/core"))
+  .disablePlugins(AssemblyPlugin)
+  .settings(
+    common,
+    name := "laneshift-core",
+    libraryDependencies ++= Seq(
+      "org.jctools" % "jctools-core" % "4.0.5",
+      "org.hdrhistogram" % "HdrHistogram" % "2.2.2"
+    )
+  )
+
+lazy val spark = (project in file("jvm/spark"))
+  .dependsOn(core % "compile->compile;test->test")
+  .settings(
+    common,
+    name := "laneshift-spark",
+    Compile / unmanagedJars := sparkJars.value.jars.map(Attributed.blank),
+    Test / unmanagedJars := (Compile / unmanagedJars).value,
+    Test / javaOptions ++= sparkJars.value.javaModuleOptions,
+    Test / javaOptions ++= {
+      val python = sys.env.getOrElse("PYSPARK_PYTHON", (repoRoot.value / ".venv" / "bin" / "python").getPath)
+      Seq(s"-Dlaneshift.test.python=$python", s"-Dlaneshift.test.log=${target.value / "test.log"}")
+    },
+    buildProperties := {
+      val commit = sys.env.get("LANESHIFT_COMMIT").filter(_.nonEmpty).orElse {
+        import scala.sys.process._
+        val git = Process(Seq("git", "rev-parse", "--short=12", "HEAD"), repoRoot.value)
+        scala.util.Try(git.!!(ProcessLogger(_ => ())).trim).toOption
+      }
+      val lines = Seq(
+        s"version=${version.value}",
+        s"spark.version=${sparkJars.value.version}",
+        s"scala.version=${scalaVersion.value}",
+        s"commit=${commit.getOrElse("unknown")}"
+      )
+      val out = (Compile / resourceManaged).value / "laneshift-build.properties"
+      if (!out.exists() || IO.readLines(out) != lines) IO.writeLines(out, lines)
+      Seq(out)
+    },
+    Compile / resourceGenerators += buildProperties.taskValue,
+    assembly / assemblyOutputPath := target.value / "laneshift-spark.jar",
+    assembly / test := {},
+    assemblyPackageScala / assembleArtifact := false,
+    assembly / assemblyExcludedJars := {
+      val ofSpark = sparkJars.value.jars.toSet
+      (assembly / fullClasspath).value.filter(entry => ofSpark(entry.data))
+    },
+    assembly / assemblyShadeRules := Seq(
+      ShadeRule.rename("org.jctools.**" -> "laneshift.shaded.jctools.@1").inAll,
+      ShadeRule.rename("org.HdrHistogram.**" -> "laneshift.shaded.hdrhistogram.@1").inAll
+    ),
+    assembly / assemblyMergeStrategy := {
+      case PathList("META-INF", "services", _*) => MergeStrategy.filterDistinctLines
+      case PathList("META-INF", _*)             => MergeStrategy.discard
+      case PathList("module-info.class")        => MergeStrategy.discard
+      case _                                    => MergeStrategy.deduplicate
+    },
+    checkJar := {
+      val jar = assembly.value
+      val limit = 15L << 20
+      val zip = new java.util.zip.ZipFile(jar)
+      val classes =
+        try zip.stream().toArray.toSeq.map(_.toString).filter(_.endsWith(".class"))
+        finally zip.close()
+      val foreign = classes.filterNot(c => c.startsWith("laneshift/") || c.startsWith("org/apache/spark/sql/"))
+      if (foreign.nonEmpty)
+        throw new MessageOnlyException(
+          s"$jar holds ${foreign.size} classes that are neither ours nor shaded, such as ${foreign.head}: " +
+            "add a ShadeRule to build.sbt."
+        )
+      if (jar.length > limit)
+        throw new MessageOnlyException(s"$jar has ${jar.length} bytes, more than the $limit that it may have.")
+      jar
+    }
+  )
