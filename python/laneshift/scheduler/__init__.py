@@ -1,0 +1,1 @@
+"""Policies: how many cores each elastic partition gets, and where."""

@@ -1,0 +1,170 @@
+"""Apply a plan to a snapshot on paper: for the simulator, replay, and the checks of tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from laneshift.models.checks import InputError
+from laneshift.scheduler.ids import LaneId, LaneRef, NodeId, PartitionId
+from laneshift.scheduler.plan import Plan, ShardMove
+from laneshift.scheduler.snapshot import (
+    LaneSnapshot,
+    NodeCores,
+    PartitionSnapshot,
+    ShardTable,
+    Snapshot,
+)
+
+_RACE = "Apply a plan to the snapshot it was made from."
+
+
+def apply_plan(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """The snapshot as it is once ``plan`` is carried out; loads and rates stay as measured.
+
+    New lanes get the lowest unused ids of their partition, node by node in the snapshot's order of
+    nodes. Lanes that go are, per node, those with the fewest shards left after the plan's own
+    moves (ties: highest id); their shards go to the partition's least loaded lane, heaviest first
+    (Elasticutor sheet 3.2, [XP, D]). Throttles and key splits leave no trace in a snapshot.
+
+    Raises:
+        InputError: the plan does not fit the snapshot: a ``before`` that is not so, sums that
+            disagree, a node filled beyond its cores, a shard that is not where the plan says.
+    """
+    parts = {part.partition: part for part in snapshot.partitions}
+    for change in plan.placement_changes:
+        part = snapshot.partition(change.partition)
+        if part.cores_on(change.node) != change.before:
+            raise InputError(
+                f"before of {change.partition} on {change.node}",
+                change.before,
+                f"what is held, {part.cores_on(change.node)}",
+                _RACE,
+            )
+    for partition in {change.partition for change in plan.placement_changes}:
+        parts[partition] = _place(snapshot, parts[partition], plan)
+    for core_change in plan.core_changes:
+        part = snapshot.partition(core_change.partition)
+        after = parts[core_change.partition].cores
+        if (part.cores, after) != (core_change.before, core_change.after):
+            raise InputError(
+                f"core change of {core_change.partition}",
+                (core_change.before, core_change.after),
+                f"what the placement changes add up to, {(part.cores, after)}",
+                _RACE,
+            )
+    _move_shards(parts, plan.shard_moves)
+    for partition, part in parts.items():
+        if part.lanes:
+            parts[partition] = _drop_lanes(part)
+    return replace(snapshot, partitions=tuple(parts.values()))
+
+
+def _place(snapshot: Snapshot, part: PartitionSnapshot, plan: Plan) -> PartitionSnapshot:
+    held = {entry.node: entry.cores for entry in part.placement}
+    for change in plan.placement_changes:
+        if change.partition == part.partition:
+            held[change.node] = change.after
+    placement = tuple(
+        NodeCores(node.node, held[node.node])
+        for node in snapshot.nodes
+        if held.get(node.node, 0) > 0
+    )
+    if not part.lanes:
+        return replace(part, placement=placement)
+    lanes = list(part.lanes)
+    for entry in placement:
+        have = sum(lane.node == entry.node for lane in lanes)
+        for _ in range(entry.cores - have):
+            lanes.append(LaneSnapshot(_lowest_unused(lanes), entry.node))
+    # Lanes beyond the placement are still there until shard moves are done, so skip the check.
+    return _unchecked(part, placement, tuple(lanes), part.shards)
+
+
+def _lowest_unused(lanes: list[LaneSnapshot]) -> LaneId:
+    used = {lane.lane for lane in lanes}
+    return next(LaneId(i) for i in range(len(used) + 1) if i not in used)
+
+
+def _unchecked(
+    part: PartitionSnapshot,
+    placement: tuple[NodeCores, ...],
+    lanes: tuple[LaneSnapshot, ...],
+    shards: ShardTable | None,
+) -> PartitionSnapshot:
+    out = replace(part, placement=placement, lanes=(), shards=shards)
+    object.__setattr__(out, "lanes", lanes)
+    return out
+
+
+def _move_shards(parts: dict[PartitionId, PartitionSnapshot], moves: tuple[ShardMove, ...]) -> None:
+    for move in moves:
+        source, target = parts[move.source.partition], parts[move.target.partition]
+        if source.shards is None or target.shards is None:
+            raise InputError("shard_moves", move, "partitions with shards", _RACE)
+        if source.operator != target.operator:
+            raise InputError("shard_moves", move, "lanes of one operator", _RACE)
+        at = np.flatnonzero(source.shards.shard == move.shard)
+        if at.size == 0 or source.shards.lane[at[0]] != move.source.lane:
+            raise InputError("shard_moves", move, "a shard that the source lane owns", _RACE)
+        if all(lane.lane != move.target.lane for lane in target.lanes):
+            raise InputError("shard_moves", move, "a lane of the target partition", _RACE)
+        _move_one(parts, int(at[0]), move.source, move.target)
+
+
+def _move_one(
+    parts: dict[PartitionId, PartitionSnapshot], at: int, source: LaneRef, target: LaneRef
+) -> None:
+    part = parts[source.partition]
+    shards = part.shards
+    assert shards is not None
+    if source.partition == target.partition:
+        lane = shards.lane.copy()
+        lane[at] = target.lane
+        table = replace(shards, lane=lane)
+        parts[source.partition] = _unchecked(part, part.placement, part.lanes, table)
+        return
+    other = parts[target.partition]
+    assert other.shards is not None
+    keep = np.arange(len(shards)) != at
+    names = ("shard", "lane", "load_cores", "state_bytes")
+    left = ShardTable(*(getattr(shards, name)[keep] for name in names))
+    row = [getattr(shards, name)[at] for name in names]
+    row[1] = target.lane
+    joined = ShardTable(
+        *(np.append(getattr(other.shards, n), v) for n, v in zip(names, row, strict=True))
+    )
+    parts[source.partition] = _unchecked(part, part.placement, part.lanes, left)
+    parts[target.partition] = _unchecked(other, other.placement, other.lanes, joined)
+
+
+def _drop_lanes(part: PartitionSnapshot) -> PartitionSnapshot:
+    held: dict[NodeId, int] = {entry.node: entry.cores for entry in part.placement}
+    owned = {
+        lane.lane: 0 if part.shards is None else int(np.sum(part.shards.lane == lane.lane))
+        for lane in part.lanes
+    }
+    stay: list[LaneSnapshot] = []
+    for node in dict.fromkeys(lane.node for lane in part.lanes):
+        here = [lane for lane in part.lanes if lane.node == node]
+        here.sort(key=lambda lane: (-owned[lane.lane], lane.lane))
+        stay += here[: held.get(node, 0)]
+    stay.sort(key=lambda lane: lane.lane)
+    return replace(
+        part, lanes=tuple(stay), shards=_drain(part.shards, [lane.lane for lane in stay])
+    )
+
+
+def _drain(shards: ShardTable | None, stay: list[LaneId]) -> ShardTable | None:
+    if shards is None or not stay:
+        return shards
+    owner = shards.lane.copy()
+    load = {lane: float(shards.load_cores[owner == lane].sum()) for lane in stay}
+    homeless = np.flatnonzero(~np.isin(owner, np.array(stay, dtype=np.int64)))
+    heaviest_first = homeless[np.argsort(-shards.load_cores[homeless], kind="stable")]
+    for at in heaviest_first:
+        lane = min(stay, key=lambda candidate: (load[candidate], candidate))
+        owner[at] = lane
+        load[lane] += float(shards.load_cores[at])
+    return replace(shards, lane=owner)

@@ -1,0 +1,182 @@
+"""What a policy answers: a diff against the snapshot. An empty plan changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from laneshift.models.checks import InputError, integer, number
+from laneshift.scheduler.ids import KeyId, LaneRef, NodeId, PartitionId, ShardId, SourceId
+
+
+@dataclass(frozen=True, slots=True)
+class CoreChange:
+    """The core count of a partition goes from ``before`` (>= 0) to ``after`` (>= 0)."""
+
+    partition: PartitionId
+    before: int
+    after: int
+
+    def __post_init__(self) -> None:
+        _change(f"partition {self.partition}", self.before, self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementChange:
+    """The cores that a partition holds on one node go from ``before`` to ``after``."""
+
+    partition: PartitionId
+    node: NodeId
+    before: int
+    after: int
+
+    def __post_init__(self) -> None:
+        _change(f"partition {self.partition} on node {self.node}", self.before, self.after)
+
+
+class MoveScope(Enum):
+    """What stands still while a shard moves."""
+
+    SHARD = "shard"
+    """Only the shard: labelled handoff (Elasticutor sheet 3.4)."""
+
+    OPERATOR = "operator"
+    """All upstreams of the operator: global synchronisation of the resource-centric paradigm."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardMove:
+    """Shard ``shard`` goes from lane ``source`` to lane ``target``.
+
+    Source and target belong to one partition in executor-centric plans and may belong to two
+    partitions of one operator in resource-centric plans. New lanes are named as
+    :func:`laneshift.scheduler.apply.apply_plan` numbers them: the lowest unused ids of the
+    partition, node by node in the snapshot's order of nodes.
+    """
+
+    shard: ShardId
+    source: LaneRef
+    target: LaneRef
+    scope: MoveScope = MoveScope.SHARD
+
+    def __post_init__(self) -> None:
+        if self.source == self.target:
+            raise InputError("target", self.target, "a lane other than the source", "Drop it.")
+
+
+@dataclass(frozen=True, slots=True)
+class KeySplit:
+    """Key ``key`` of ``partition`` is processed by ``ways`` lanes (>= 1; 1 merges it back)."""
+
+    partition: PartitionId
+    key: KeyId
+    ways: int
+
+    def __post_init__(self) -> None:
+        integer(f"ways of key {self.key}", self.ways, low=1, unit="lanes")
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """Slow down a source or a partition.
+
+    Attributes:
+        target: a source (rows that enter) or a partition (rows that it processes).
+        rate: highest rate while the throttle lasts (rows/s, >= 0).
+        windows: windows that it lasts (>= 1); then it ends by itself.
+    """
+
+    target: SourceId | PartitionId
+    rate: float
+    windows: int = 1
+
+    def __post_init__(self) -> None:
+        number(f"rate of throttle {self.target}", self.rate, low=0, unit="rows/s")
+        integer(f"windows of throttle {self.target}", self.windows, low=1, unit="windows")
+
+
+class Reason(Enum):
+    """Why a plan falls short of what the policy was asked for."""
+
+    OVERLOAD = "overload"
+    """The least stable allocation alone needs more cores than there are."""
+
+    BUDGET = "budget"
+    """Stable, but the latency target needs more cores than there are."""
+
+    UNREACHABLE_TARGET = "unreachable-target"
+    """The target is below the sum of service times: no number of cores reaches it."""
+
+    PLACEMENT = "placement"
+    """The counts fit the cluster but no assignment to nodes was found."""
+
+    CORE_LIMIT = "core-limit"
+    """A partition needs more cores than its own maximum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """A plan that falls short says so.
+
+    Attributes:
+        reason: the kind.
+        wanted_cores: cores that would be needed, None if no number would do.
+        available_cores: cores that there are.
+        message: one sentence with the numbers and the way out.
+    """
+
+    reason: Reason
+    wanted_cores: int | None
+    available_cores: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Changes to make, in this order: placement up, shard moves, placement down, the rest.
+
+    Attributes:
+        core_changes: partitions whose core count changes.
+        placement_changes: (partition, node) pairs whose count changes; they sum to core_changes.
+        shard_moves: moves of shards between lanes; removing a lane without naming the moves leaves
+            them to the partition's own planner.
+        key_splits: keys to split or merge.
+        throttles: sources and partitions to slow down.
+        shortfalls: what the plan does not reach, empty if everything is reached.
+        notes: (metric name, value) pairs that explain the decision, e.g. the predicted latency.
+    """
+
+    core_changes: tuple[CoreChange, ...] = ()
+    placement_changes: tuple[PlacementChange, ...] = ()
+    shard_moves: tuple[ShardMove, ...] = ()
+    key_splits: tuple[KeySplit, ...] = ()
+    throttles: tuple[Throttle, ...] = ()
+    shortfalls: tuple[Shortfall, ...] = ()
+    notes: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing changes (shortfalls and notes do not count)."""
+        return not (
+            self.core_changes
+            or self.placement_changes
+            or self.shard_moves
+            or self.key_splits
+            or self.throttles
+        )
+
+    @property
+    def feasible(self) -> bool:
+        """True if the plan reaches what the policy was asked for."""
+        return not self.shortfalls
+
+    def note(self, name: str) -> float | None:
+        """The value of the note ``name``, None if the policy did not leave it."""
+        return dict(self.notes).get(name)
+
+
+def _change(of: str, before: int, after: int) -> None:
+    integer(f"before of {of}", before, low=0, unit="cores")
+    integer(f"after of {of}", after, low=0, unit="cores")
+    if before == after:
+        raise InputError(f"after of {of}", after, "a value other than before", "Drop no-ops.")
