@@ -7,7 +7,8 @@ ThisBuild / licenses := Seq(License.Apache2)
 
 lazy val repoRoot = settingKey[File]("The folder of this file.")
 lazy val sparkJars = taskKey[SparkJars]("The Spark to compile against and to test with.")
-lazy val buildProperties = taskKey[Seq[File]]("Writes laneshift-build.properties: what this jar was made from.")
+lazy val buildProperties =
+  taskKey[Seq[File]]("Writes laneshift-build.properties: what this jar was made from.")
 lazy val checkJar = taskKey[File]("The assembled jar, after checking that it holds our classes only.")
 
 ThisBuild / repoRoot := (LocalRootProject / baseDirectory).value
@@ -37,7 +38,12 @@ lazy val common = Seq(
   Test / parallelExecution := false,
   Test / testForkedParallel := false,
   Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
-  Test / javaOptions ++= Seq("-Xmx3g", "-Xss4m", "-Djava.awt.headless=true", s"-Dlaneshift.repo=${repoRoot.value}"),
+  Test / javaOptions ++= Seq(
+    "-Xmx3g",
+    "-Xss4m",
+    "-Djava.awt.headless=true",
+    s"-Dlaneshift.repo=${repoRoot.value}"
+  ),
   // Tests may leave files in their working folder (spark-warehouse, artifacts): keep them under target/.
   Test / forkOptions := {
     val work = target.value / "test-work"
@@ -104,9 +110,9 @@ lazy val spark = (project in file("jvm/spark"))
     ),
     assembly / assemblyMergeStrategy := {
       case PathList("META-INF", "services", _*) => MergeStrategy.filterDistinctLines
-      case PathList("META-INF", _*)             => MergeStrategy.discard
-      case PathList("module-info.class")        => MergeStrategy.discard
-      case _                                    => MergeStrategy.deduplicate
+      case PathList("META-INF", _*) => MergeStrategy.discard
+      case PathList("module-info.class") => MergeStrategy.discard
+      case _ => MergeStrategy.deduplicate
     },
     checkJar := {
       val jar = assembly.value
@@ -115,14 +121,17 @@ lazy val spark = (project in file("jvm/spark"))
       val classes =
         try zip.stream().toArray.toSeq.map(_.toString).filter(_.endsWith(".class"))
         finally zip.close()
-      val foreign = classes.filterNot(c => c.startsWith("laneshift/") || c.startsWith("org/apache/spark/sql/"))
+      val foreign =
+        classes.filterNot(c => c.startsWith("laneshift/") || c.startsWith("org/apache/spark/sql/"))
       if (foreign.nonEmpty)
         throw new MessageOnlyException(
           s"$jar holds ${foreign.size} classes that are neither ours nor shaded, such as ${foreign.head}: " +
             "add a ShadeRule to build.sbt."
         )
       if (jar.length > limit)
-        throw new MessageOnlyException(s"$jar has ${jar.length} bytes, more than the $limit that it may have.")
+        throw new MessageOnlyException(
+          s"$jar has ${jar.length} bytes, more than the $limit that it may have."
+        )
       jar
     }
   )

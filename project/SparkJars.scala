@@ -1,9 +1,8 @@
 import sbt._
 
-/**
- * The Spark that laneshift is compiled and tested against: the `jars` folder of an installed pyspark, so that it is
- * the very Spark that a Python user runs. Nothing of it may enter our own jar.
- */
+/** The Spark that laneshift is compiled and tested against: the `jars` folder of an installed pyspark, so that it is
+  * the very Spark that a Python user runs. Nothing of it may enter our own jar.
+  */
 final case class SparkJars(folder: File) {
   val jars: Seq[File] = folder.listFiles().filter(_.getName.endsWith(".jar")).toSeq.sortBy(_.getName)
 
@@ -32,10 +31,12 @@ object SparkJars {
   def find(root: File): SparkJars = {
     val found = sys.env.get("LANESHIFT_SPARK_JARS").filter(_.nonEmpty).map(file) match {
       case Some(folder) => Some(folder)
-      case None => (root / ".venv" / "lib" * "python3.*" / "site-packages" / "pyspark" / "jars").get().headOption
+      case None =>
+        (root / ".venv" / "lib" * "python3.*" / "site-packages" / "pyspark" / "jars").get().headOption
     }
     found.filter(_.isDirectory).map(SparkJars(_)).getOrElse {
-      val looked = found.getOrElse(root / ".venv" / "lib" / "python3.*" / "site-packages" / "pyspark" / "jars")
+      val looked =
+        found.getOrElse(root / ".venv" / "lib" / "python3.*" / "site-packages" / "pyspark" / "jars")
       throw new MessageOnlyException(
         s"Spark's jars are missing: no folder $looked. " +
           "Run `make setup`, or set LANESHIFT_SPARK_JARS to the jars folder of an installed pyspark."
