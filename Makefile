@@ -1,0 +1,102 @@
+# laneshift's build. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV_PYTHON := $(CURDIR)/.venv/bin/python
+export PYTHON
+# Spark's Python workers must be the venv's, or they miss pandas and pyarrow.
+export PYSPARK_PYTHON := $(VENV_PYTHON)
+export PYSPARK_DRIVER_PYTHON := $(VENV_PYTHON)
+
+VENV_STAMP := .venv/.laneshift-stamp
+SCALAFMT_STAMP := build/stamps/scalafmt
+JAR := python/laneshift/jars/laneshift-spark.jar
+
+# Folders count, too: their dates change when a file goes away.
+BUILD_FILES := build.sbt $(wildcard project/*.sbt project/*.scala project/build.properties)
+JAR_SOURCES := $(shell find jvm -name target -prune -o -path '*/src/main*' ! -name '.*' -print)
+SCALA_SOURCES := $(shell find jvm -name target -prune -o -name '*.scala' -print)
+
+# The version of both languages: writes python/laneshift/_version.py and prints it, for sbt.
+VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
+
+# What to pass on, e.g. make test-jvm ONLY='*IdsSuite', make test-python ARGS='-k version', make demo ARGS=--help
+ONLY ?=
+ARGS ?=
+
+.PHONY: help check-tools setup lock jar test test-jvm test-python lint fmt wheel demo demo-kafka bench clean
+
+help: ## List the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
+
+check-tools: ## Check for Java, Python and Maven or sbt
+	@scripts/check-tools.sh
+
+setup: $(VENV_STAMP) | check-tools ## Make .venv with the locked Python packages, Spark among them
+	@:
+
+$(VENV_STAMP): requirements.lock pyproject.toml | check-tools
+	@scripts/setup-venv.sh $@
+
+lock: | check-tools ## Renew requirements.lock with the newest versions that pyproject.toml allows
+	@scripts/lock.sh
+
+jar: $(JAR) | check-tools ## Build the plugin's jar into the Python package
+	@:
+
+$(JAR): $(JAR_SOURCES) $(BUILD_FILES) $(VENV_STAMP) | check-tools
+	@version=$$($(VERSION)) && LANESHIFT_VERSION=$$version \
+	  scripts/quiet.sh build/logs/jar.log "Building the plugin's jar, version $$version" scripts/sbt checkJar
+	@mkdir -p $(@D) && cp jvm/spark/target/laneshift-spark.jar $@.tmp && mv $@.tmp $@
+
+test: setup jar ## Run all tests: the JVM's, then Python's
+	@$(MAKE) test-jvm
+	@$(MAKE) test-python
+
+test-jvm: setup ## Run the JVM's tests (ONLY='*Suite' for some)
+	@mkdir -p build/logs
+	@version=$$($(VERSION)) && LANESHIFT_VERSION=$$version \
+	  scripts/sbt $(if $(ONLY),"testOnly $(ONLY)",test) </dev/null 2>&1 | tee build/logs/test-jvm.log
+
+test-python: setup jar ## Run Python's tests (ARGS for pytest)
+	@mkdir -p build/logs
+	@$(VENV_PYTHON) -m pytest python/tests $(ARGS) 2>&1 | tee build/logs/test-python.log
+
+lint: setup $(SCALAFMT_STAMP) ## Check format, style and types
+	@$(VENV_PYTHON) -m ruff check --quiet .
+	@$(VENV_PYTHON) -m ruff format --check --quiet . || { $(VENV_PYTHON) -m ruff format --check .; exit 1; }
+	@$(VENV_PYTHON) -m mypy --strict --no-error-summary python/laneshift
+
+$(SCALAFMT_STAMP): $(SCALA_SOURCES) $(BUILD_FILES) .scalafmt.conf $(VENV_STAMP)
+	@scripts/quiet.sh build/logs/scalafmt.log "Checking the format of the Scala code" scripts/sbt scalafmtCheckAll scalafmtSbtCheck
+	@mkdir -p $(@D) && touch $@
+
+fmt: setup ## Format all code
+	@scripts/quiet.sh build/logs/scalafmt.log "Formatting the Scala code" scripts/sbt scalafmtAll scalafmtSbt
+	@$(VENV_PYTHON) -m ruff check --quiet --fix-only .
+	@$(VENV_PYTHON) -m ruff format --quiet .
+
+# Always makes the jar anew: the version in it must be the wheel's, which each commit changes.
+wheel: setup ## Build the Python wheel, with the jar inside, into dist/
+	@rm -f $(JAR) && $(MAKE) jar
+	@rm -rf build/lib build/bdist.* dist
+	@scripts/quiet.sh build/logs/wheel.log "Building the wheel" $(VENV_PYTHON) -m build --wheel --no-isolation
+	@$(VENV_PYTHON) -m zipfile -l dist/laneshift-*.whl | grep -q laneshift/jars/laneshift-spark.jar || { echo "The wheel has no jar inside." >&2; exit 1; }
+	@ls dist/laneshift-*.whl
+
+demo: setup jar ## Show an elastic query beside a stock one (ARGS for the demo)
+	@$(VENV_PYTHON) -m laneshift.demo flights $(ARGS)
+
+demo-kafka: setup jar ## The demo with Kafka as source and sink
+	@$(VENV_PYTHON) -m laneshift.demo kafka $(ARGS)
+
+bench: setup jar ## Run the benchmarks (ARGS for benchmarks/run.py)
+	@$(VENV_PYTHON) benchmarks/run.py $(ARGS)
+
+clean: ## Remove all that was built (.venv stays)
+	@rm -rf build dist target project/target project/project jvm/*/target python/*.egg-info $(JAR) python/laneshift/_version.py
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
