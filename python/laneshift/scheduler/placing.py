@@ -1,0 +1,109 @@
+"""From core counts to a placement: Algorithm 1, then the return of surplus cores."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+from laneshift.models.assignment import PHI_0, moved_bytes, schedule
+from laneshift.models.migration import cost_to_take
+from laneshift.scheduler.plan import Plan, Reason, Shortfall, Throttle
+from laneshift.scheduler.view import IntArray, View
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placer:
+    """How targets become a plan.
+
+    Attributes:
+        phi_0: data-intensity threshold to start from (bytes/s per core, > 0) [S: 512 KB/s].
+        costs: False ignores state size and data intensity (naive-EC [S, XP]).
+        release: give back cores above the targets that nobody claimed. The paper's algorithm
+            never trims; whether to is unspecified [D].
+    """
+
+    phi_0: float = PHI_0
+    costs: bool = True
+    release: bool = True
+
+    def plan(
+        self,
+        view: View,
+        targets: IntArray,
+        *,
+        throttles: tuple[Throttle, ...] = (),
+        shortfalls: tuple[Shortfall, ...] = (),
+        notes: tuple[tuple[str, float], ...] = (),
+    ) -> Plan:
+        """Plan that brings every partition to ``targets``, int (m,), each >= 1.
+
+        Targets above the cluster's cores are cut in proportion and reported as a shortfall.
+        """
+        wanted, available = int(targets.sum()), int(view.node_cores.sum())
+        if wanted > available:
+            shortfalls = (*shortfalls, over_budget(wanted, available))
+            targets = cut_to_budget(targets, available)
+        found = schedule(view.demand(targets, costs=self.costs), self.phi_0)
+        if not found.feasible:
+            missing = Shortfall(
+                Reason.PLACEMENT,
+                int(targets.sum()),
+                available,
+                f"no placement of {int(targets.sum())} cores on {available}: add nodes",
+            )
+            return Plan(throttles=throttles, shortfalls=(*shortfalls, missing), notes=notes)
+        placement = found.placement
+        if self.release:
+            placement = release_surplus(placement, targets, view, self.costs)
+        counts, cells = view.changes(placement)
+        moved = moved_bytes(view.placement, placement, view.state_bytes)
+        return Plan(
+            core_changes=counts,
+            placement_changes=cells,
+            throttles=throttles,
+            shortfalls=shortfalls,
+            notes=(*notes, ("data_intensity_threshold", found.phi), ("migration_bytes", moved)),
+        )
+
+
+def release_surplus(placement: IntArray, targets: IntArray, view: View, costs: bool) -> IntArray:
+    """Take surplus cores one by one, cheapest C- first, remote before home on ties [D]."""
+    out = placement.copy()
+    state = view.state_bytes if costs else np.zeros(len(targets))
+    for j in np.flatnonzero(out.sum(axis=1) > targets).tolist():
+        row = out[j : j + 1]
+        while int(row.sum()) > int(targets[j]):
+            cost = cost_to_take(row, state[j : j + 1])[0]
+            at_home = np.arange(len(cost)) == view.homes[j]
+            row[0, np.lexsort((at_home, cost))[0]] -= 1
+    return out
+
+
+def cut_to_budget(targets: IntArray, budget: int) -> IntArray:
+    """Cut counts in proportion to ``budget`` cores, each keeps at least one [D].
+
+    Cores go one by one to the partition with the highest targets_j / granted_j.
+    """
+    granted = np.ones(len(targets), dtype=np.int64)
+    heap = [(-float(t), j) for j, t in enumerate(targets) if t > 1]
+    heapq.heapify(heap)
+    for _ in range(budget - len(targets)):
+        if not heap:
+            break
+        _, j = heapq.heappop(heap)
+        granted[j] += 1
+        if granted[j] < targets[j]:
+            heapq.heappush(heap, (-float(targets[j]) / int(granted[j]), j))
+    return granted
+
+
+def over_budget(wanted: int, available: int) -> Shortfall:
+    """The shortfall of counts that do not fit the cluster."""
+    return Shortfall(
+        Reason.BUDGET,
+        wanted,
+        available,
+        f"{wanted} cores wanted, {available} available: counts were cut in proportion; add nodes",
+    )

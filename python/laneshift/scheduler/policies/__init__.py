@@ -1,0 +1,1 @@
+"""One file per policy; find them by name with :mod:`laneshift.scheduler.registry`."""

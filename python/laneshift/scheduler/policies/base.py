@@ -1,0 +1,47 @@
+"""The interface of every policy."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+from laneshift.scheduler.plan import Plan
+from laneshift.scheduler.snapshot import Snapshot
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy(ABC, Generic[S]):
+    """A policy is a frozen dataclass: its fields are its parameters, each with a default.
+
+    ``decide`` is a pure function: no clock (time is in the snapshot), no I/O, no randomness, and
+    the same snapshot and state always give the same answer. All memory is in the state, an
+    immutable value that the caller keeps and hands back:
+
+        state = policy.start()
+        for snapshot in snapshots:
+            plan, state = policy.decide(snapshot, state)
+
+    Attributes:
+        name: under which the registry lists it.
+        summary: one line for ``laneshift policies``.
+        source: where it comes from.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    source: ClassVar[str]
+
+    @abstractmethod
+    def start(self) -> S:
+        """State before the first decision."""
+
+    @abstractmethod
+    def decide(self, snapshot: Snapshot, state: S) -> tuple[Plan, S]:
+        """Plan for ``snapshot`` and the state for the next one.
+
+        Raises:
+            InputError: the snapshot lacks a measurement that the policy needs; names it.
+        """

@@ -1,0 +1,168 @@
+"""Policy ``elasticutor``: Jackson model for the counts, Algorithm 1 for the placement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from laneshift.models.allocation import Allocation, Outcome, allocate_cores
+from laneshift.models.assignment import PHI_0
+from laneshift.models.checks import integer, number
+from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.placing import Placer
+from laneshift.scheduler.plan import Plan, Reason, Shortfall
+from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.snapshot import Snapshot
+from laneshift.scheduler.view import FloatArray, IntArray, View
+
+
+@dataclass(frozen=True)
+class ElasticutorState:
+    """Memory of the policy.
+
+    Attributes:
+        offered: smoothed offered rate per partition (rows/s).
+        below: windows in a row in which a partition's target was below what it held.
+    """
+
+    offered: Mapping[PartitionId, float] = field(default_factory=dict)
+    below: Mapping[PartitionId, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elasticutor(Policy[ElasticutorState]):
+    """The paper's dynamic scheduler, Elasticutor sheet 4.1-4.5 (marks there and in `models`).
+
+    Attributes:
+        target_s: T_max, bound on the mean time in the topology (s, > 0). The paper leaves it to
+            the user [S]; default 0.1 [D].
+        phi_0: data-intensity threshold to start from (bytes/s per core, > 0), 512 KB/s [S].
+        release_surplus: give back cores that nobody claims; the algorithm as printed keeps them
+            [D], and so does the default.
+        smoothing: weight of the newest rate in an exponential mean, in (0, 1]; 1 = as measured,
+            the paper's "instantaneous metrics" [S].
+        shrink_after: windows in a row for which a target must be below what is held before it is
+            lowered (count, >= 1); 1 = at once, as in the paper.
+        saturated_growth: under back-pressure the offered rate is only "at least this" [D]: it is
+            taken as this many times what was measured (>= 1); 1 = as measured.
+    """
+
+    name: ClassVar[str] = "elasticutor"
+    summary: ClassVar[str] = "mean-latency target by a Jackson network, Algorithm 1 placement"
+    source: ClassVar[str] = "Elasticutor, dynamic scheduler"
+
+    target_s: float = 0.1
+    phi_0: float = PHI_0
+    release_surplus: bool = False
+    smoothing: float = 1.0
+    shrink_after: int = 1
+    saturated_growth: float = 2.0
+
+    _costs: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        number("target_s", self.target_s, low=0, low_open=True, unit="s")
+        number("phi_0", self.phi_0, low=0, low_open=True, unit="bytes/s per core")
+        number("smoothing", self.smoothing, low=0, low_open=True, high=1)
+        integer("shrink_after", self.shrink_after, low=1, unit="windows")
+        number("saturated_growth", self.saturated_growth, low=1)
+
+    def start(self) -> ElasticutorState:
+        """Nothing smoothed yet."""
+        return ElasticutorState()
+
+    def decide(self, snapshot: Snapshot, state: ElasticutorState) -> tuple[Plan, ElasticutorState]:
+        """Counts that meet the target with the fewest cores, placed with little state moved."""
+        view = View.of(snapshot)
+        smooth = self._smooth(view, state)
+        found = self._allocate(view, smooth)
+        targets, below = self._hold_back(view, found.cores, state)
+        placer = Placer(phi_0=self.phi_0, costs=self._costs, release=self.release_surplus)
+        plan = placer.plan(
+            view,
+            targets,
+            shortfalls=shortfalls_of(found, int(view.node_cores.sum()), self.target_s),
+            notes=(("predicted_latency_mean", found.sojourn_s),),
+        )
+        ids = [part.partition for part in snapshot.partitions]
+        after = ElasticutorState(
+            offered=dict(zip(ids, smooth.tolist(), strict=True)),
+            below=dict(zip(ids, below.tolist(), strict=True)),
+        )
+        return plan, after
+
+    def _smooth(self, view: View, state: ElasticutorState) -> FloatArray:
+        before = np.array(
+            [state.offered.get(p.partition, p.offered_rate) for p in view.snapshot.partitions],
+            dtype=np.float64,
+        )
+        return before + self.smoothing * (view.offered - before)
+
+    def _allocate(self, view: View, offered: FloatArray) -> Allocation:
+        snapshot = view.snapshot
+        blocked = np.array([part.saturated for part in snapshot.partitions], dtype=bool)
+        rates = np.where(blocked, offered * self.saturated_growth, offered)
+        entering = snapshot.external_rate
+        if entering <= 0 and rates.sum() > 0:  # nothing enters any more, smoothed rates fade out
+            entering = float(rates.sum())
+        return allocate_cores(
+            entering,
+            rates,
+            view.service,
+            self.target_s,
+            int(view.node_cores.sum()),
+            view.limits,
+        )
+
+    def _hold_back(
+        self, view: View, targets: IntArray, state: ElasticutorState
+    ) -> tuple[IntArray, IntArray]:
+        lower = targets < view.cores
+        before = np.array(
+            [state.below.get(p.partition, 0) for p in view.snapshot.partitions], dtype=np.int64
+        )
+        below = np.where(lower, before + 1, 0)
+        keep = lower & (below < self.shrink_after)
+        held = np.where(keep, view.cores, targets)
+        # Cores that are held back must not starve those who need more.
+        if int(held.sum()) > int(view.node_cores.sum()):
+            held = targets
+        return held, below
+
+
+def shortfalls_of(found: Allocation, available: int, target_s: float) -> tuple[Shortfall, ...]:
+    """What an allocation did not reach, in words."""
+    if found.outcome is Outcome.MET:
+        return ()
+    reason, message = _WORDS[found.outcome]
+    text = message.format(
+        target=target_s, wanted=found.wanted_cores, available=available, latency=found.sojourn_s
+    )
+    return (Shortfall(reason, found.wanted_cores, available, text),)
+
+
+_WORDS = {
+    Outcome.BUDGET: (
+        Reason.BUDGET,
+        "latency {latency:.4g} s instead of {target:g} s: {wanted} cores wanted, {available}"
+        " available; add nodes or raise target_s",
+    ),
+    Outcome.UNREACHABLE: (
+        Reason.UNREACHABLE_TARGET,
+        "target_s {target:g} s is below the sum of service times: no number of cores reaches it;"
+        " raise it or make rows cheaper",
+    ),
+    Outcome.OVERLOAD: (
+        Reason.OVERLOAD,
+        "{wanted} cores are needed just to keep up, {available} available: cores were shared in"
+        " proportion to demand; add nodes or throttle the sources",
+    ),
+    Outcome.CORE_LIMIT: (
+        Reason.CORE_LIMIT,
+        "target_s {target:g} s cannot be met because a partition is at its max_cores; raise that"
+        " limit or split its hottest key",
+    ),
+}

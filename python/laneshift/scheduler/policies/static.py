@@ -1,0 +1,28 @@
+"""Policy ``static``: change nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from laneshift.scheduler.plan import Plan
+from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.snapshot import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Static(Policy[tuple[()]]):
+    """Deployed counts for the whole run (Elasticutor's and OERA's baseline) [S, P]."""
+
+    name: ClassVar[str] = "static"
+    summary: ClassVar[str] = "deployed core counts for the whole run"
+    source: ClassVar[str] = "baseline of Elasticutor and OERA"
+
+    def start(self) -> tuple[()]:
+        """No state."""
+        return ()
+
+    def decide(self, snapshot: Snapshot, state: tuple[()]) -> tuple[Plan, tuple[()]]:
+        """The empty plan."""
+        del snapshot, state
+        return Plan(), ()

@@ -1,0 +1,102 @@
+"""A snapshot as arrays: partitions are rows, nodes are columns, both in snapshot order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laneshift.models.assignment import Demand
+from laneshift.scheduler.plan import CoreChange, PlacementChange
+from laneshift.scheduler.snapshot import Snapshot
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class View:
+    """Arrays of a snapshot with m partitions and n nodes.
+
+    Attributes:
+        snapshot: where they come from.
+        placement: cores held, int (m, n).
+        cores: cores held per partition, int (m,).
+        node_cores: int (n,).
+        homes: node index of each partition's home, int (m,).
+        offered, service: rows/s and rows/s per core, float (m,).
+        state_bytes: float (m,).
+        data_intensity: (bytes in + out per second) / cores held now, float (m,); 0 without cores.
+        limits: most cores per partition, int (m,); a large number where there is no limit.
+    """
+
+    snapshot: Snapshot
+    placement: IntArray
+    cores: IntArray
+    node_cores: IntArray
+    homes: IntArray
+    offered: FloatArray
+    service: FloatArray
+    state_bytes: FloatArray
+    data_intensity: FloatArray
+    limits: IntArray
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> View:
+        """Read a snapshot; O(m*n)."""
+        parts = snapshot.partitions
+        column = {node.node: i for i, node in enumerate(snapshot.nodes)}
+        placement = np.zeros((len(parts), len(column)), dtype=np.int64)
+        for j, part in enumerate(parts):
+            for held in part.placement:
+                placement[j, column[held.node]] = held.cores
+        cores = placement.sum(axis=1)
+        traffic = np.array([p.input_bytes_per_s + p.output_bytes_per_s for p in parts], dtype=float)
+        return cls(
+            snapshot=snapshot,
+            placement=placement,
+            cores=cores,
+            node_cores=np.array([node.cores for node in snapshot.nodes], dtype=np.int64),
+            homes=np.array([column[p.home] for p in parts], dtype=np.int64),
+            offered=np.array([p.offered_rate for p in parts], dtype=np.float64),
+            service=np.array([p.service_rate_per_core for p in parts], dtype=np.float64),
+            state_bytes=np.array([p.state_bytes for p in parts], dtype=np.float64),
+            data_intensity=np.where(cores > 0, traffic / np.maximum(cores, 1), 0.0),
+            limits=np.array(
+                [2**31 if p.max_cores is None else p.max_cores for p in parts], dtype=np.int64
+            ),
+        )
+
+    def demand(self, targets: IntArray, *, costs: bool = True) -> Demand:
+        """Input of Algorithm 1; without ``costs`` state and data intensity count as 0 [XP]."""
+        zero = np.zeros(len(targets))
+        return Demand(
+            placement=self.placement,
+            targets=targets,
+            node_cores=self.node_cores,
+            state_bytes=self.state_bytes if costs else zero,
+            homes=self.homes,
+            data_intensity=self.data_intensity if costs else zero,
+        )
+
+    def changes(
+        self, after: IntArray
+    ) -> tuple[tuple[CoreChange, ...], tuple[PlacementChange, ...]]:
+        """What turns the placement held into ``after``, int (m, n), as the parts of a plan."""
+        parts, nodes = self.snapshot.partitions, self.snapshot.nodes
+        total = after.sum(axis=1)
+        counts = tuple(
+            CoreChange(parts[j].partition, int(self.cores[j]), int(total[j]))
+            for j in np.flatnonzero(total != self.cores).tolist()
+        )
+        cells = tuple(
+            PlacementChange(
+                parts[j].partition,
+                nodes[i].node,
+                int(self.placement[j, i]),
+                int(after[j, i]),
+            )
+            for j, i in np.argwhere(after != self.placement).tolist()
+        )
+        return counts, cells

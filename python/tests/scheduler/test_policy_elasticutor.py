@@ -1,0 +1,166 @@
+"""elasticutor, naive-ec and static: the sheet's vectors end to end, invariants, edge cases."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laneshift.inputcheck import InputError
+from laneshift.scheduler.apply import apply_plan
+from laneshift.scheduler.policies.elasticutor import Elasticutor
+from laneshift.scheduler.policies.naive_ec import NaiveEc
+from laneshift.scheduler.policies.static import Static
+from laneshift.scheduler.samples import partition, snapshot
+from laneshift.scheduler.vocabulary import PartitionSnapshot, Plan, Reason, Snapshot
+
+
+def chain(placement: list[dict[str, int]], **change: float) -> Snapshot:
+    """The network of sheet 4.2: lambda (100, 100, 60), mu (50, 30, 40), lambda_0 = 100."""
+    rates = [(100.0, 50.0), (100.0, 30.0), (60.0, 40.0)]
+    parts = [
+        partition(name, held, offered_rate=lam, service_rate=mu, home="n0", **change)  # type: ignore[arg-type]
+        for name, held, (lam, mu) in zip("abc", placement, rates, strict=True)
+    ]
+    return snapshot({"n0": 4, "n1": 4, "n2": 4}, parts, edges=[("a", "b"), ("b", "c", 0.6)])
+
+
+START: list[dict[str, int]] = [{"n0": 3}, {"n1": 4}, {"n2": 2}]
+
+
+def test_counts_of_the_sheet() -> None:
+    plan, _ = Elasticutor(target_s=0.1).decide(chain(START), Elasticutor().start())
+    counts = {c.partition: (c.before, c.after) for c in plan.core_changes}
+    assert counts == {"b": (4, 5), "c": (2, 3)}
+    assert plan.feasible and plan.note("predicted_latency_mean") == pytest.approx(
+        0.086124, abs=5e-7
+    )
+    after = apply_plan(chain(START), plan)
+    again, _ = Elasticutor(target_s=0.1).decide(after, Elasticutor().start())
+    assert again.is_empty
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [(0.05, Reason.UNREACHABLE_TARGET), (0.0690, Reason.BUDGET)],
+)
+def test_infeasibility_is_reported(target: float, reason: Reason) -> None:
+    plan, _ = Elasticutor(target_s=target).decide(chain(START), Elasticutor().start())
+    assert [s.reason for s in plan.shortfalls] == [reason]
+    assert not plan.feasible and plan.shortfalls[0].message
+
+
+def test_overload_is_reported_and_uses_every_core() -> None:
+    part = [partition(n, {"n": 1}, offered_rate=r, service_rate=1) for n, r in (("a", 9), ("b", 3))]
+    snap = snapshot({"n": 8}, part)
+    plan, _ = Elasticutor().decide(snap, Elasticutor().start())
+    assert [s.reason for s in plan.shortfalls] == [Reason.OVERLOAD]
+    assert [p.cores for p in apply_plan(snap, plan).partitions] == [6, 2]
+
+
+def test_max_cores_is_kept() -> None:
+    part = partition("a", {"n": 1}, offered_rate=9.5, service_rate=1, max_cores=4)
+    plan, _ = Elasticutor().decide(snapshot({"n": 32}, [part]), Elasticutor().start())
+    assert plan.core_changes[0].after == 4
+    assert plan.shortfalls[0].reason is Reason.CORE_LIMIT
+
+
+def test_surplus_is_kept_as_printed_and_released_on_request() -> None:
+    idle = snapshot({"n": 8}, [partition("a", {"n": 6}, offered_rate=1, service_rate=1000)])
+    keep, _ = Elasticutor().decide(idle, Elasticutor().start())
+    assert keep.is_empty
+    give, _ = Elasticutor(release_surplus=True).decide(idle, Elasticutor().start())
+    assert give.core_changes[0].after == 1
+
+
+def test_shrinking_waits_and_growing_does_not() -> None:
+    policy = Elasticutor(release_surplus=True, shrink_after=3)
+    idle = snapshot({"n": 8}, [partition("a", {"n": 6}, offered_rate=1, service_rate=1000)])
+    state = policy.start()
+    empties = []
+    for _ in range(3):
+        plan, state = policy.decide(idle, state)
+        empties.append(plan.is_empty)
+    assert empties == [True, True, False]
+    busy = snapshot({"n": 8}, [partition("a", {"n": 2}, offered_rate=4000, service_rate=1000)])
+    assert not policy.decide(busy, policy.start())[0].is_empty
+
+
+def test_back_pressure_doubles_the_demand() -> None:
+    kwargs = {"offered_rate": 2000.0, "service_rate": 1000.0}
+    known = snapshot({"n": 32}, [partition("a", {"n": 2}, **kwargs)])  # type: ignore[arg-type]
+    unknown = snapshot({"n": 32}, [partition("a", {"n": 2}, saturated=True, **kwargs)])  # type: ignore[arg-type]
+    first = Elasticutor().decide(known, Elasticutor().start())[0].core_changes[0].after
+    second = Elasticutor().decide(unknown, Elasticutor().start())[0].core_changes[0].after
+    assert (first, second) == (3, 5)
+
+
+def test_naive_moves_more_state() -> None:
+    rng = np.random.default_rng(3)
+    moved = {"elasticutor": 0.0, "naive-ec": 0.0}
+    for _ in range(20):
+        snap = random_snapshot(rng, 8, 4, 6)
+        for policy in (Elasticutor(target_s=0.01), NaiveEc(target_s=0.01)):
+            plan, _ = policy.decide(snap, policy.start())
+            moved[policy.name] += plan.note("migration_bytes") or 0.0
+    assert moved["naive-ec"] > 1.5 * moved["elasticutor"] > 0
+
+
+def random_snapshot(rng: np.random.Generator, nodes: int, cores: int, parts: int) -> Snapshot:
+    """Every partition holds 1..3 cores; loads between idle and beyond what it holds."""
+    free = np.full(nodes, cores)
+    made: list[PartitionSnapshot] = []
+    for j in range(parts):
+        held: dict[str, int] = {}
+        for _ in range(int(rng.integers(1, 4))):
+            i = int(rng.choice(np.flatnonzero(free > 0)))
+            free[i] -= 1
+            held[f"n{i}"] = held.get(f"n{i}", 0) + 1
+        made.append(
+            partition(
+                f"p{j}",
+                held,
+                offered_rate=float(rng.uniform(0, 4000)),
+                service_rate=1000.0,
+                state_bytes=float(rng.integers(0, 10**8)),
+                data_bytes_per_s=float(rng.choice([0, 1e5, 4e6])),
+            )
+        )
+    return snapshot({f"n{i}": cores for i in range(nodes)}, made)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0005, 0.002, 0.01, 1.0]), st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_invariants(seed: int, target: float, release: bool) -> None:
+    snap = random_snapshot(np.random.default_rng(seed), 4, 4, 5)
+    policy = Elasticutor(target_s=target, release_surplus=release)
+    plan, state = policy.decide(snap, policy.start())
+    assert (plan, state) == policy.decide(snap, policy.start())
+    after = apply_plan(snap, plan)  # raises if capacity is exceeded or the plan is no diff
+    assert all(part.cores >= 1 for part in after.partitions)
+    for part in after.partitions:
+        if plan.feasible:
+            assert part.cores > part.offered_load
+    # the data intensity is per held core, so only the counts must come to rest at once
+    second, _ = policy.decide(after, state)
+    assert not second.core_changes
+
+
+def test_static_never_changes() -> None:
+    assert Static().decide(chain(START), Static().start()) == (Plan(), ())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("target_s", 0.0),
+        ("target_s", float("nan")),
+        ("phi_0", -1.0),
+        ("smoothing", 0.0),
+        ("smoothing", 1.1),
+        ("shrink_after", 0),
+        ("saturated_growth", 0.5),
+    ],
+)
+def test_wrong_parameters_name_the_field(field: str, value: float) -> None:
+    with pytest.raises(InputError, match=field):
+        Elasticutor(**{field: value})  # type: ignore[arg-type]
