@@ -33,6 +33,7 @@ def apply_plan(snapshot: Snapshot, plan: Plan) -> Snapshot:
             disagree, a node filled beyond its cores, a shard that is not where the plan says.
     """
     parts = {part.partition: part for part in snapshot.partitions}
+    wanted: dict[PartitionId, dict[NodeId, int]] = {}
     for change in plan.placement_changes:
         part = snapshot.partition(change.partition)
         if part.cores_on(change.node) != change.before:
@@ -42,8 +43,9 @@ def apply_plan(snapshot: Snapshot, plan: Plan) -> Snapshot:
                 f"what is held, {part.cores_on(change.node)}",
                 _RACE,
             )
-    for partition in {change.partition for change in plan.placement_changes}:
-        parts[partition] = _place(snapshot, parts[partition], plan)
+        wanted.setdefault(change.partition, {})[change.node] = change.after
+    for partition, cells in wanted.items():
+        parts[partition] = _place(snapshot, parts[partition], cells)
     for core_change in plan.core_changes:
         part = snapshot.partition(core_change.partition)
         after = parts[core_change.partition].cores
@@ -61,11 +63,10 @@ def apply_plan(snapshot: Snapshot, plan: Plan) -> Snapshot:
     return replace(snapshot, partitions=tuple(parts.values()))
 
 
-def _place(snapshot: Snapshot, part: PartitionSnapshot, plan: Plan) -> PartitionSnapshot:
-    held = {entry.node: entry.cores for entry in part.placement}
-    for change in plan.placement_changes:
-        if change.partition == part.partition:
-            held[change.node] = change.after
+def _place(
+    snapshot: Snapshot, part: PartitionSnapshot, cells: dict[NodeId, int]
+) -> PartitionSnapshot:
+    held = {entry.node: entry.cores for entry in part.placement} | cells
     placement = tuple(
         NodeCores(node.node, held[node.node])
         for node in snapshot.nodes
