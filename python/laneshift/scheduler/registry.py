@@ -1,0 +1,121 @@
+"""Policies by name: the built-in ones, and those of the entry-point group ``laneshift.policies``.
+
+A package adds one with, in its pyproject.toml:
+
+    [project.entry-points."laneshift.policies"]
+    my-policy = "my_package.my_module:MyPolicy"
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from laneshift.inputcheck import InputError
+from laneshift.scheduler.policies.base import Policy
+
+GROUP = "laneshift.policies"
+
+BUILT_IN: dict[str, str] = {
+    "elasticutor": "laneshift.scheduler.policies.elasticutor:Elasticutor",
+    "naive-ec": "laneshift.scheduler.policies.naive_ec:NaiveEc",
+    "resource-centric": "laneshift.scheduler.policies.resource_centric:ResourceCentric",
+    "static": "laneshift.scheduler.policies.static:Static",
+}
+"""Name -> module:class. Built-in names win over entry points, so that no package shadows them."""
+
+
+def names() -> tuple[str, ...]:
+    """All known names, sorted."""
+    return tuple(sorted({*BUILT_IN, *(point.name for point in entry_points(group=GROUP))}))
+
+
+def policy_class(name: str) -> type[Policy[Any]]:
+    """The class of the policy ``name``.
+
+    Raises:
+        InputError: the name is unknown (the message lists the known ones), or what the entry
+            point names is not a `Policy`.
+    """
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        found = getattr(import_module(module), attribute)
+    else:
+        points = [point for point in entry_points(group=GROUP) if point.name == name]
+        if not points:
+            raise InputError(
+                "policy",
+                name,
+                "one of " + ", ".join(names()),
+                f"Check the spelling, or install the package that offers it in {GROUP}.",
+            )
+        found = points[0].load()
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        raise InputError(f"policy {name}", found, "a subclass of Policy", "Fix its entry point.")
+    return found
+
+
+def policy(name: str, **parameters: Any) -> Policy[Any]:
+    """The policy ``name`` with its documented defaults, except for ``parameters``.
+
+    >>> policy("elasticutor", target_s=0.02).target_s
+    0.02
+
+    Raises:
+        InputError: unknown name or parameter, or a value out of range.
+    """
+    found = policy_class(name)
+    known = [f.name for f in fields(found) if f.init]
+    for given in parameters:
+        if given not in known:
+            raise InputError(
+                f"parameter of {name}", given, "one of " + (", ".join(known) or "none"), "Drop it."
+            )
+    return found(**parameters)
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """Parameters of a policy and their defaults, in order of declaration."""
+    return {
+        f.name: f.default_factory() if f.default_factory is not MISSING else f.default
+        for f in fields(policy_class(name))
+        if f.init
+    }
+
+
+def parse_parameters(name: str, given: dict[str, str]) -> dict[str, Any]:
+    """Parameters as typed values from text, by the types that the policy declares.
+
+    Understands int, float, bool (true/false), str, and "none" where None is allowed.
+    """
+    kinds = get_type_hints(policy_class(name))
+    parsed: dict[str, Any] = {}
+    for key, text in given.items():
+        if key not in defaults(name):
+            allowed = ", ".join(defaults(name)) or "none"
+            raise InputError(f"parameter of {name}", key, f"one of {allowed}", "Drop it.")
+        parsed[key] = _parse(key, text, kinds[key])
+    return parsed
+
+
+def _parse(key: str, text: str, kind: Any) -> Any:
+    options = get_args(kind) if get_origin(kind) in (Union, _UNION_TYPE) else (kind,)
+    if type(None) in options and text.lower() == "none":
+        return None
+    for option in options:
+        if option is bool and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if option in (int, float):
+            try:
+                return option(text)
+            except ValueError:
+                continue
+        if option is str:
+            return text
+    words = " or ".join(getattr(o, "__name__", str(o)) for o in options)
+    raise InputError(key, text, words, "Write it like its default.")
+
+
+_UNION_TYPE = type(int | None)

@@ -1,0 +1,207 @@
+"""Traces: snapshots in a JSON-lines file, so that any decision can be made again offline.
+
+The first line is a header, ``{"laneshift_trace": 1}``; every other line is one snapshot. Fields
+that hold their default are left out. A float is written so that it reads back as the same number.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from laneshift.inputcheck import InputError
+from laneshift.scheduler.plan import Plan
+from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.snapshot import (
+    Edge,
+    HotKey,
+    LaneSnapshot,
+    NodeCores,
+    NodeSnapshot,
+    PartitionSnapshot,
+    ShardTable,
+    Snapshot,
+    SourceSnapshot,
+)
+
+VERSION = 1
+_HEADER = "laneshift_trace"
+_PARTS: dict[type[Any], dict[str, type[Any]]] = {
+    Snapshot: {
+        "nodes": NodeSnapshot,
+        "partitions": PartitionSnapshot,
+        "edges": Edge,
+        "sources": SourceSnapshot,
+    },
+    PartitionSnapshot: {
+        "placement": NodeCores,
+        "lanes": LaneSnapshot,
+        "shards": ShardTable,
+        "hot_keys": HotKey,
+    },
+}
+
+
+class TraceWriter:
+    """Appends snapshots to a new file; use it as a context manager.
+
+    with TraceWriter(path) as trace:
+        trace.record(snapshot)
+
+    Raises:
+        FileExistsError: there is a file already; a recording never overwrites another.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._file = Path(path).open("x", encoding="utf-8")  # noqa: SIM115
+        self._write({_HEADER: VERSION})
+
+    def record(self, snapshot: Snapshot) -> None:
+        """Append one snapshot; it is on its way to the disk when this returns."""
+        self._write(to_json(snapshot))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self, value: dict[str, Any]) -> None:
+        line = json.dumps(value, separators=(",", ":"), allow_nan=False)
+        self._file.write(line + "\n")
+        self._file.flush()
+
+
+def read_trace(path: str | Path) -> Iterator[Snapshot]:
+    """Snapshots of a trace, one at a time, in order.
+
+    Raises:
+        InputError: not a trace, another version, a damaged line (named by number), or time that
+            goes backwards. A last line that a crash cut short is left out.
+    """
+    with Path(path).open(encoding="utf-8") as lines:
+        _check_header(path, lines.readline())
+        last = -math.inf
+        for number, line in enumerate(lines, start=2):
+            if not line.endswith("\n"):
+                return
+            try:
+                snapshot = from_json(json.loads(line))
+            except (ValueError, TypeError, KeyError) as error:
+                raise InputError(
+                    f"{path}, line {number}", str(error), "a snapshot", "Record the trace again."
+                ) from error
+            if snapshot.time_s < last:
+                raise InputError(
+                    f"time_s in {path}, line {number}",
+                    snapshot.time_s,
+                    f"at least {last}, the time of the line before",
+                    "Sort the trace by time.",
+                )
+            last = snapshot.time_s
+            yield snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A recorded snapshot and what a policy answers to it."""
+
+    snapshot: Snapshot
+    plan: Plan
+
+
+def replay(snapshots: Iterable[Snapshot], policy: Policy[Any]) -> Iterator[Replayed]:
+    """Decisions of ``policy`` on recorded snapshots, its state carried from one to the next.
+
+    The snapshots are what was measured, so the decisions have no effect on later ones: replay
+    answers "what would it have decided", the simulator answers "what would have happened".
+    """
+    state = policy.start()
+    for snapshot in snapshots:
+        plan, state = policy.decide(snapshot, state)
+        yield Replayed(snapshot, plan)
+
+
+def to_json(value: object) -> dict[str, Any]:
+    """A snapshot, or a part of it, as a JSON object."""
+    out: dict[str, Any] = {}
+    for entry in fields(value):  # type: ignore[arg-type]
+        if not entry.init:
+            continue
+        item = getattr(value, entry.name)
+        if entry.default is not MISSING and _same(item, entry.default):
+            continue
+        out[entry.name] = _encode(item)
+    return out
+
+
+def from_json(value: dict[str, Any]) -> Snapshot:
+    """The snapshot that `to_json` wrote; raises `InputError` for unknown fields."""
+    found = _decode(Snapshot, value)
+    assert isinstance(found, Snapshot)
+    return found
+
+
+def _check_header(path: str | Path, line: str) -> None:
+    try:
+        version = json.loads(line)[_HEADER]
+    except (ValueError, TypeError, KeyError):
+        version = None
+    if version != VERSION:
+        raise InputError(
+            f"first line of {path}",
+            line[:60].rstrip(),
+            f'{{"{_HEADER}": {VERSION}}}',
+            "Record the trace with this version of laneshift.",
+        )
+
+
+def _same(item: object, default: object) -> bool:
+    return type(item) is type(default) and item == default
+
+
+def _encode(item: object) -> object:
+    if isinstance(item, np.ndarray):
+        return item.tolist()
+    if isinstance(item, tuple):
+        return [_encode(each) for each in item]
+    if hasattr(item, "__dataclass_fields__"):
+        return to_json(item)
+    return item.item() if isinstance(item, np.generic) else item
+
+
+def _decode(kind: type[Any], value: dict[str, Any]) -> object:
+    known = {entry.name for entry in fields(kind) if entry.init}
+    unknown = sorted(set(value) - known)
+    if unknown:
+        raise InputError(
+            f"{kind.__name__} in the trace", unknown[0], f"one of {sorted(known)}", "Update it."
+        )
+    parts = _PARTS.get(kind, {})
+    made: dict[str, Any] = {}
+    for name, item in value.items():
+        if name in parts and isinstance(item, list):
+            made[name] = tuple(_decode(parts[name], each) for each in item)
+        elif name in parts and item is not None:
+            made[name] = _decode(parts[name], item)
+        elif isinstance(item, list) and kind is not ShardTable:
+            made[name] = tuple(item)
+        else:
+            made[name] = item
+    return kind(**made)

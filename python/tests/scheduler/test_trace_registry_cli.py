@@ -1,0 +1,164 @@
+"""Traces read back as they were written; policies are found by name; the commands work."""
+
+import json
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from laneshift.cli import COMMANDS, main
+from laneshift.inputcheck import InputError
+from laneshift.scheduler import registry
+from laneshift.scheduler.metrics import METRICS, metric
+from laneshift.scheduler.policies.elasticutor import Elasticutor
+from laneshift.scheduler.policies.static import Static
+from laneshift.scheduler.samples import partition, snapshot, with_shards
+from laneshift.scheduler.trace import TraceWriter, from_json, read_trace, replay, to_json
+from laneshift.scheduler.vocabulary import HotKey, KeyId, Snapshot, SourceId, SourceSnapshot
+
+
+def sample(time_s: float = 0.0, rate: float = 0.1 + 0.2) -> Snapshot:
+    part = partition("p", {"a": 2}, offered_rate=rate, service_rate=10, queue_capacity_rows=50)
+    part = replace(with_shards(part, [0.1, 0.25]), hot_keys=(HotKey(KeyId("k"), 0.2),))
+    other = partition("q", {"b": 1}, offered_rate=5, max_cores=3, saturated=True)
+    snap = snapshot({"a": 4, "b": 8}, [part, other], edges=[("p", "q", 0.5)], time_s=time_s)
+    return replace(snap, sources=(SourceSnapshot(SourceId("s"), 9.0, feeds=(part.partition,)),))
+
+
+def write(path: Path, snapshots: list[Snapshot]) -> Path:
+    with TraceWriter(path) as trace:
+        for each in snapshots:
+            trace.record(each)
+    return path
+
+
+def test_a_snapshot_reads_back_equal(tmp_path: Path) -> None:
+    assert from_json(json.loads(json.dumps(to_json(sample())))) == sample()
+    snapshots = [sample(0.0), sample(5.0, 1e-17)]
+    assert list(read_trace(write(tmp_path / "t.jsonl", snapshots))) == snapshots
+
+
+def test_replay_gives_the_decisions_of_a_live_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.jsonl", [sample(0, 15), sample(5, 35), sample(10, 75)])
+    policy = Elasticutor(target_s=2.0, smoothing=0.5)
+    live, state = [], policy.start()
+    for each in [sample(0, 15), sample(5, 35), sample(10, 75)]:
+        plan, state = policy.decide(each, state)
+        live.append(plan)
+    assert [r.plan for r in replay(read_trace(path), policy)] == live
+    assert any(not plan.is_empty for plan in live)
+
+
+def test_a_recording_is_never_overwritten(tmp_path: Path) -> None:
+    write(tmp_path / "t.jsonl", [sample()])
+    with pytest.raises(FileExistsError):
+        TraceWriter(tmp_path / "t.jsonl")
+
+
+def test_damage_is_named_and_a_cut_last_line_is_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.jsonl", [sample(0), sample(5)])
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2]) + lines[2][:40])
+    assert list(read_trace(path)) == [sample(0)]
+    path.write_text(lines[0] + lines[1][:40] + "\n")
+    with pytest.raises(InputError, match="line 2"):
+        list(read_trace(path))
+    path.write_text(lines[0] + lines[2] + lines[1])
+    with pytest.raises(InputError, match="time_s"):
+        list(read_trace(path))
+    path.write_text("hello\n")
+    with pytest.raises(InputError, match="first line"):
+        list(read_trace(path))
+    path.write_text(lines[0] + lines[1].replace('"edges"', '"edgse"'))
+    with pytest.raises(InputError, match="edgse"):
+        list(read_trace(path))
+
+
+def test_registry_knows_the_built_in_policies_by_their_own_names() -> None:
+    for name in registry.BUILT_IN:
+        found = registry.policy_class(name)
+        assert found.name == name and found.summary and found.source and found.__doc__
+        registry.policy(name)
+    assert set(registry.BUILT_IN) <= set(registry.names())
+
+
+def test_unknown_names_list_the_known_ones() -> None:
+    with pytest.raises(InputError, match=r"elasticutor.*static"):
+        registry.policy("elasticator")
+    with pytest.raises(InputError, match=r"one of target_s"):
+        registry.policy("elasticutor", target=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(Static):
+    """A user's policy."""
+
+    level: int | None = None
+    keep: bool = False
+    label: str = "x"
+
+
+def test_entry_points_add_policies_and_do_not_shadow(monkeypatch: pytest.MonkeyPatch) -> None:
+    def points(group: str) -> list[EntryPoint]:
+        assert group == "laneshift.policies"
+        made = [EntryPoint("mine", "unused", group), EntryPoint("static", "unused", group)]
+        made.append(EntryPoint("broken", "unused", group))
+        return made
+
+    def load(self: EntryPoint) -> object:
+        return Mine if self.name == "mine" else dict
+
+    monkeypatch.setattr(registry, "entry_points", points)
+    monkeypatch.setattr(EntryPoint, "load", load)
+    assert "mine" in registry.names()
+    assert registry.policy_class("mine") is Mine
+    assert registry.policy_class("static") is Static
+    parsed = registry.parse_parameters("mine", {"level": "3", "keep": "true", "label": "y"})
+    assert parsed == {"level": 3, "keep": True, "label": "y"}
+    assert registry.parse_parameters("mine", {"level": "none"}) == {"level": None}
+    with pytest.raises(InputError, match="subclass of Policy"):
+        registry.policy_class("broken")
+    with pytest.raises(InputError, match="keep"):
+        registry.parse_parameters("mine", {"keep": "perhaps"})
+
+
+def test_metrics_have_name_unit_sentence() -> None:
+    assert metric("offered_rate").unit == "rows/s"
+    for name, each in METRICS.items():
+        assert each.name == name and each.unit and each.sentence.endswith(".")
+    with pytest.raises(InputError, match="offered_rate"):
+        metric("offered")
+
+
+def run(*args: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, args)
+    return result.exit_code, result.output
+
+
+def test_cli_help_and_version_import_no_sub_command() -> None:
+    code, text = run("--help")
+    assert code == 0 and all(name in text for name in COMMANDS)
+    assert run("--version")[0] == 0
+
+
+def test_cli_lists_and_explains_policies() -> None:
+    code, text = run("policies")
+    assert code == 0 and all(name in text for name in registry.BUILT_IN)
+    code, text = run("policies", "elasticutor")
+    assert code == 0 and "target_s = 0.1" in text
+    code, text = run("policies", "nope")
+    assert code == 2 and "elasticutor" in text
+
+
+def test_cli_replays(tmp_path: Path) -> None:
+    path = str(write(tmp_path / "t.jsonl", [sample(0, 15), sample(5, 35)]))
+    code, text = run("replay", path, "--policy", "elasticutor", "--set", "target_s=2")
+    assert code == 0 and "2->" in text and "2 decisions" in text
+    code, text = run("replay", path, "--policy", "elasticutor", "--json")
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert code == 0 and [each["time_s"] for each in lines] == [0, 5]
+    code, text = run("replay", path, "--policy", "elasticutor", "--set", "target_s=-1")
+    assert code == 2 and "target_s" in text
+    assert run("replay", path, "--policy", "elasticutor", "--set", "target_s")[0] == 2
