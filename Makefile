@@ -62,6 +62,8 @@ test-jvm: setup ## Run the JVM's tests (ONLY='*Suite' for some)
 	@version=$$($(VERSION)) && LANESHIFT_VERSION=$$version \
 	  scripts/sbt $(if $(ONLY),"testOnly $(ONLY)",test) </dev/null 2>&1 | tee build/logs/test-jvm.log
 
+# Tests need no network but their own machine's.
+test-python: export SPARK_LOCAL_IP := 127.0.0.1
 test-python: setup jar ## Run Python's tests (ARGS for pytest)
 	@mkdir -p build/logs
 	@$(VENV_PYTHON) -m pytest python/tests $(ARGS) 2>&1 | tee build/logs/test-python.log

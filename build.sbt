@@ -6,6 +6,7 @@ ThisBuild / scalaVersion := "2.13.18"
 ThisBuild / licenses := Seq(License.Apache2)
 
 lazy val repoRoot = settingKey[File]("The folder of this file.")
+lazy val testPython = settingKey[String]("The Python that Spark's workers run in tests.")
 lazy val sparkJars = taskKey[SparkJars]("The Spark to compile against and to test with.")
 lazy val buildProperties =
   taskKey[Seq[File]]("Writes laneshift-build.properties: what this jar was made from.")
@@ -76,10 +77,13 @@ lazy val spark = (project in file("jvm/spark"))
     Compile / unmanagedJars := sparkJars.value.jars.map(Attributed.blank),
     Test / unmanagedJars := (Compile / unmanagedJars).value,
     Test / javaOptions ++= sparkJars.value.javaModuleOptions,
-    Test / javaOptions ++= {
-      val python = sys.env.getOrElse("PYSPARK_PYTHON", (repoRoot.value / ".venv" / "bin" / "python").getPath)
-      Seq(s"-Dlaneshift.test.python=$python", s"-Dlaneshift.test.log=${target.value / "test.log"}")
-    },
+    testPython := sys.env
+      .getOrElse("PYSPARK_PYTHON", (repoRoot.value / ".venv" / "bin" / "python").getPath),
+    Test / javaOptions ++= Seq(
+      s"-Dlaneshift.test.python=${testPython.value}",
+      s"-Dlaneshift.test.log=${target.value / "test.log"}"
+    ),
+    Test / envVars ++= Map("PYSPARK_PYTHON" -> testPython.value, "SPARK_LOCAL_IP" -> "127.0.0.1"),
     buildProperties := {
       val commit = sys.env.get("LANESHIFT_COMMIT").filter(_.nonEmpty).orElse {
         import scala.sys.process._
