@@ -1,8 +1,74 @@
-"""Elastic stateful operators for Apache Spark Structured Streaming, while the query runs."""
+"""Elastic stateful operators for Apache Spark Structured Streaming, while the query runs.
+
+``configure(builder)`` puts the plugin into a session, ``attach(session)`` gives the live object.
+All names load on first use: importing laneshift imports neither PySpark nor numpy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 try:
     from laneshift._version import __version__
 except ImportError:  # a bare source tree: the build writes _version.py
     __version__ = "0.0.0.dev0"
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from laneshift.builder import configure
+    from laneshift.errors import (
+        ArgumentError,
+        LaneshiftError,
+        NotFoundError,
+        SessionError,
+        UnsupportedError,
+    )
+    from laneshift.session import Laneshift, attach
+    from laneshift.snapshot import (
+        Handoff,
+        OperatorSnapshot,
+        PartitionSnapshot,
+        Pauses,
+        QuerySnapshot,
+        Snapshot,
+    )
+
+__all__ = [
+    "ArgumentError",
+    "Handoff",
+    "Laneshift",
+    "LaneshiftError",
+    "NotFoundError",
+    "OperatorSnapshot",
+    "PartitionSnapshot",
+    "Pauses",
+    "QuerySnapshot",
+    "SessionError",
+    "Snapshot",
+    "UnsupportedError",
+    "__version__",
+    "attach",
+    "configure",
+]
+
+# Submodules must not have the names that are exported here, or importing one would hide the export.
+_HOME = {
+    "configure": "builder",
+    "attach": "session",
+    "Laneshift": "session",
+    **dict.fromkeys((n for n in __all__ if n.endswith("Error")), "errors"),
+    **dict.fromkeys((n for n in __all__ if n.endswith("Snapshot")), "snapshot"),
+    **dict.fromkeys(("Handoff", "Pauses"), "snapshot"),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'laneshift' has no attribute {name!r}")
+    value: object = getattr(import_module(f"laneshift.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

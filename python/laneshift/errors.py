@@ -1,0 +1,113 @@
+"""What laneshift raises: one class per way out, one condition per message.
+
+The conditions are data (``error_conditions.json``): name, SQLSTATE, kind and a message with
+``<parameters>``. The plugin sends its own errors with the same names; they become the same classes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+_PARAMETER = re.compile(r"<([a-z_]+)>")
+
+
+class LaneshiftError(Exception):
+    """Any error of laneshift's Python facade.
+
+    Attributes:
+        condition: name of the error condition, such as ``LANESHIFT_NO_SUCH_SHARD``.
+        parameters: the values that the message was made of.
+        sqlstate: the condition's SQLSTATE, five characters.
+    """
+
+    def __init__(
+        self,
+        condition: str,
+        parameters: Mapping[str, object] | None = None,
+        *,
+        message: str | None = None,
+        sqlstate: str | None = None,
+    ) -> None:
+        self.condition = condition
+        self.parameters: dict[str, object] = dict(parameters or {})
+        known = conditions().get(condition, {})
+        self.sqlstate = sqlstate or str(known.get("sqlState", "XX000"))
+        text = message if message is not None else _filled(condition, self.parameters)
+        super().__init__(f"[{condition}] {text}")
+
+
+class ArgumentError(LaneshiftError, ValueError):
+    """A wrong option or argument; nothing was sent to Spark."""
+
+
+class NotFoundError(ArgumentError, LookupError):
+    """A query, operator, partition, shard or lane that does not exist."""
+
+
+class SessionError(LaneshiftError, RuntimeError):
+    """The Spark session, its plugin or the query is not in the state that the call needs."""
+
+
+class UnsupportedError(LaneshiftError, NotImplementedError):
+    """Something that this version of laneshift cannot do yet."""
+
+
+KINDS: dict[str, type[LaneshiftError]] = {
+    "argument": ArgumentError,
+    "not-found": NotFoundError,
+    "session": SessionError,
+    "unsupported": UnsupportedError,
+}
+
+
+@cache
+def conditions() -> dict[str, dict[str, str]]:
+    """The error conditions by name: ``kind``, ``message`` and ``sqlState`` of each."""
+    text = resources.files("laneshift").joinpath("error_conditions.json").read_text("utf-8")
+    data: dict[str, dict[str, str]] = json.loads(text)
+    return data
+
+
+def placeholders(template: str) -> set[str]:
+    """The names in angle brackets of a message template."""
+    return set(_PARAMETER.findall(template))
+
+
+def error(condition: str, **parameters: object) -> LaneshiftError:
+    """The exception of a condition that Python found, ready to raise."""
+    return KINDS[conditions()[condition]["kind"]](condition, parameters)
+
+
+def from_jvm(reply: Mapping[str, Any]) -> LaneshiftError:
+    """The exception of an error that the plugin answered: ``condition``, ``message``, ...
+
+    A condition that this version does not know becomes a plain :class:`LaneshiftError`.
+    """
+    condition = str(reply.get("condition", "LANESHIFT_JVM_FAILED"))
+    kind = conditions().get(condition, {}).get("kind", "")
+    parameters = reply.get("parameters") or {}
+    return KINDS.get(kind, LaneshiftError)(
+        condition,
+        parameters if isinstance(parameters, Mapping) else {"parameters": parameters},
+        message=str(reply.get("message", "no message")),
+        sqlstate=str(reply["sqlstate"]) if reply.get("sqlstate") else None,
+    )
+
+
+def shown(value: object) -> str:
+    """A value for a message: its repr, shortened to 80 characters."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _filled(condition: str, parameters: Mapping[str, object]) -> str:
+    template = conditions()[condition]["message"]
+    missing = placeholders(template) - parameters.keys()
+    if missing:
+        raise KeyError(f"error condition {condition} needs the parameters {sorted(missing)}")
+    return _PARAMETER.sub(lambda match: str(parameters[match.group(1)]), template)

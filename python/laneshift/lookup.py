@@ -1,0 +1,101 @@
+"""Finds what a command names in a snapshot; every failure says what there is instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laneshift.errors import error, shown
+from laneshift.snapshot import OperatorSnapshot, PartitionSnapshot, QuerySnapshot, Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    QueryRef = StreamingQuery | str
+else:
+    QueryRef = object
+
+
+def query_key(query: object) -> str:
+    """The id or name that a query argument stands for; no call into Spark for a string.
+
+    Errors: ArgumentError for an empty string or anything but a StreamingQuery or a string.
+    """
+    if isinstance(query, str):
+        if query.strip():
+            return query.strip()
+        raise error(
+            "LANESHIFT_OUT_OF_RANGE",
+            argument="query",
+            value=shown(query),
+            range="the id or the name of a running query",
+            remedy="Name a query with writeStream.queryName(...), or pass its StreamingQuery.",
+        )
+    if hasattr(query, "isActive") and hasattr(query, "id") and hasattr(query, "runId"):
+        return str(query.id)
+    raise error(
+        "LANESHIFT_INVALID_TYPE",
+        argument="query",
+        value=shown(query),
+        type=type(query).__name__,
+        expected="a StreamingQuery, its id or its name",
+        remedy="Pass what writeStream.start() returned.",
+    )
+
+
+def find_query(
+    snapshot: Snapshot, query: object, key: str, *, running: bool = True
+) -> QuerySnapshot:
+    """The query of that id or name; running ones win over stopped ones of the same name.
+
+    Errors: NotFoundError if there is none, ArgumentError if several run under the name,
+    SessionError if it must be running and is not.
+    """
+    same = [q for q in snapshot.queries if q.id == key] or [
+        q for q in snapshot.queries if q.name == key
+    ]
+    active = [q for q in same if q.active]
+    there = _listed([q.label for q in snapshot.queries if q.active], "none")
+    if len(active) > 1 and len({q.id for q in active}) > 1:
+        ids = ", ".join(sorted(q.id for q in active))
+        raise error("LANESHIFT_AMBIGUOUS_QUERY", value=shown(key), count=len(active), ids=ids)
+    # A StreamingQuery of an earlier run shares its id with the query that was started again.
+    stale = not isinstance(query, str) and not getattr(query, "isActive", True)
+    if running and (stale or (same and not active)):
+        raise error("LANESHIFT_QUERY_STOPPED", value=shown(key), range=there)
+    if not same:
+        raise error("LANESHIFT_NO_SUCH_QUERY", value=shown(key), range=there)
+    return (active or same)[-1]
+
+
+def find_operator(query: QuerySnapshot, operator: int) -> OperatorSnapshot:
+    """The query's elastic operator of that id. Errors: NotFoundError."""
+    for found in query.operators:
+        if found.operator_id == operator:
+            return found
+    there = _listed([f"{o.operator_id} ({o.name})" for o in query.operators], "none")
+    raise error("LANESHIFT_NO_SUCH_OPERATOR", value=operator, query=query.label, range=there)
+
+
+def find_partition(
+    operator: OperatorSnapshot, partition: int, *, also: str = ""
+) -> PartitionSnapshot:
+    """The operator's partition of that number. Errors: NotFoundError, its range plus ``also``."""
+    for found in operator.partitions:
+        if found.partition == partition:
+            return found
+    numbers = sorted(p.partition for p in operator.partitions)
+    there = _listed([str(n) for n in numbers], "none")
+    if numbers == list(range(len(numbers))) and numbers:
+        there = f"0 to {len(numbers) - 1}"
+    raise error(
+        "LANESHIFT_NO_SUCH_PARTITION",
+        value=partition,
+        operator=operator.operator_id,
+        range=f"{there}, or {also}" if also else there,
+    )
+
+
+def _listed(names: list[str], nothing: str) -> str:
+    shown_names = sorted(names)[:20]
+    rest = len(names) - len(shown_names)
+    return (", ".join(shown_names) + (f" and {rest} more" if rest else "")) or nothing

@@ -1,0 +1,218 @@
+"""The options of :func:`laneshift.configure`: name, key, allowed values, how a value is written.
+
+The plugin has the same entries; a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from difflib import get_close_matches
+
+from laneshift.errors import error, shown
+
+PREFIX = "spark.sql.laneshift."
+MAX_LANES = 256
+DEFAULT_MAX_LANES = 8
+
+_BYTES = re.compile(r"(\d+)(b|k|kb|m|mb|g|gb|t|tb)?", re.IGNORECASE)
+_BYTE_UNIT = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_TIME = re.compile(r"(\d+)(us|ms|s|m|min|h)?", re.IGNORECASE)
+_TIME_UNIT_MS = {"us": 0.001, "": 1.0, "ms": 1.0, "s": 1e3, "m": 6e4, "min": 6e4, "h": 3.6e6}
+
+Write = Callable[[object], str | None]
+"""Gives the setting's text, or None if the value is not allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: keyword, the rest of its Spark key, what it allows, and how to get there."""
+
+    name: str
+    suffix: str
+    write: Write
+    allowed: str
+    remedy: str
+
+    @property
+    def key(self) -> str:
+        """The Spark setting."""
+        return PREFIX + self.suffix
+
+
+def _flag(value: object) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value).lower() if isinstance(value, str) else ""
+    return text if text in ("true", "false") else None
+
+
+def _whole(low: int, high: int) -> Write:
+    def write(value: object) -> str | None:
+        if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,19}", value):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            return None
+        return str(value) if low <= value <= high else None
+
+    return write
+
+
+def _lanes(value: object) -> str | None:
+    return "auto" if value == "auto" else _whole(1, MAX_LANES)(value)
+
+
+def _above_one(value: object) -> str | None:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return repr(float(value)) if math.isfinite(value) and value > 1 else None
+
+
+def _one_of(*words: str) -> Write:
+    return lambda value: value if isinstance(value, str) and value in words else None
+
+
+def _bytes(value: object) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    match = _BYTES.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return None
+    size = int(match[1]) * _BYTE_UNIT[(match[2] or "").lower()[:1]]
+    return match[0] if 1 << 10 <= size <= 1 << 30 else None
+
+
+def _time(value: object) -> str | None:
+    if isinstance(value, timedelta):
+        value = f"{round(value.total_seconds() * 1000)}ms"
+    elif isinstance(value, int) and not isinstance(value, bool):
+        value = f"{value}ms"
+    match = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return None
+    millis = int(match[1]) * _TIME_UNIT_MS[(match[2] or "").lower()]
+    return match[0] if 1 <= millis <= 3.6e6 else None
+
+
+_SIZE = "a size from 1k to 1g, such as '512k', '1m' or a number of bytes"
+_SPAN = "a time from 1ms to 1h, such as '200ms', 200 (milliseconds) or a timedelta"
+
+OPTIONS: Mapping[str, Option] = {
+    option.name: option
+    for option in (
+        Option("enabled", "enabled", _flag, "True or False", "Leave it out for True."),
+        Option(
+            "shards_per_partition",
+            "shardsPerPartition",
+            _whole(1, 4096),
+            "a whole number from 1 to 4096",
+            "64 suits up to 8 lanes; take 8 or more shards per lane.",
+        ),
+        Option(
+            "lanes",
+            "lanes",
+            _lanes,
+            f"'auto' or a whole number from 1 to max_lanes (at most {MAX_LANES})",
+            "Take fewer lanes or raise max_lanes.",
+        ),
+        Option(
+            "max_lanes",
+            "maxLanes",
+            _whole(1, MAX_LANES),
+            f"a whole number from 1 to {MAX_LANES}",
+            "Take no more than the cores that one partition may get.",
+        ),
+        Option("queue_bytes", "queueBytes", _bytes, _SIZE, "It bounds one lane's queue."),
+        Option("hold_bytes", "holdBytes", _bytes, _SIZE, "It bounds one partition's held rows."),
+        Option(
+            "balance_enabled",
+            "balance.enabled",
+            _flag,
+            "True or False",
+            "False leaves every move to you.",
+        ),
+        Option(
+            "balance_threshold",
+            "balance.threshold",
+            _above_one,
+            "a number greater than 1",
+            "It is the busiest lane's load over the mean: 1.2 allows 20 % more than even.",
+        ),
+        Option("balance_interval", "balance.interval", _time, _SPAN, "200ms suits most queries."),
+        Option(
+            "balance_metric",
+            "balance.metric",
+            _one_of("rows", "cpu"),
+            "'rows' or 'cpu'",
+            "Take 'cpu' if some keys' rows cost more than others'.",
+        ),
+        Option(
+            "motion",
+            "motion",
+            _one_of("never", "random", "always"),
+            "'never', 'random' or 'always'",
+            "It is a fault mode for tests; leave it out in production.",
+        ),
+        Option(
+            "motion_seed",
+            "motion.seed",
+            _whole(-(2**63), 2**63 - 1),
+            "a whole number of 64 bits",
+            "Any number does; the same one repeats a run's moves.",
+        ),
+        Option("motion_interval", "motion.interval", _time, _SPAN, "20ms moves 50 times a second."),
+    )
+}
+
+
+def settings(options: Mapping[str, object]) -> dict[str, str]:
+    """The Spark settings that the options stand for, every value checked.
+
+    Errors: :class:`~laneshift.errors.ArgumentError` naming key, value, range and the way out.
+    """
+    result: dict[str, str] = {}
+    for name, value in options.items():
+        option = OPTIONS.get(name)
+        if option is None:
+            near = get_close_matches(name, OPTIONS, n=1)
+            suggestion = f" Did you mean {near[0]!r}?" if near else ""
+            known = ", ".join(OPTIONS) + "."
+            raise error(
+                "LANESHIFT_UNKNOWN_OPTION", value=shown(name), suggestion=suggestion, range=known
+            )
+        text = option.write(value)
+        if text is None:
+            raise _refused(option, value, option.allowed)
+        result[option.key] = text
+    _lanes_fit(options, result)
+    return result
+
+
+def _lanes_fit(options: Mapping[str, object], result: Mapping[str, str]) -> None:
+    """Refuse more initial lanes than a partition may have."""
+    lanes = OPTIONS["lanes"]
+    wanted = result.get(lanes.key, "auto")
+    most = int(result.get(OPTIONS["max_lanes"].key, DEFAULT_MAX_LANES))
+    if wanted != "auto" and int(wanted) > most:
+        raise _refused(
+            lanes, options["lanes"], f"'auto' or a whole number from 1 to {most} (max_lanes)"
+        )
+
+
+def _refused(option: Option, value: object, allowed: str) -> Exception:
+    return error(
+        "LANESHIFT_INVALID_OPTION",
+        key=option.key,
+        option=option.name,
+        value=shown(value),
+        range=allowed,
+        remedy=option.remedy,
+    )

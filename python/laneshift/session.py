@@ -1,0 +1,186 @@
+"""The live session object: look at elastic queries and change them while they run.
+
+Arguments are checked here, against a fresh snapshot, before a command is sent: a wrong one never
+reaches a running query. The plugin checks again, since a query may end in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+import numpy as np
+
+from laneshift.builder import check_versions
+from laneshift.errors import error, shown
+from laneshift.gateway import Gateway, Py4jGateway
+from laneshift.lookup import QueryRef, find_operator, find_partition, find_query, query_key
+from laneshift.snapshot import Handoff, Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+HANDOFF_LIMIT = 100_000
+ALL_PARTITIONS = -1
+
+
+def attach(spark: SparkSession) -> Laneshift:
+    """The live object of a classic session that was built with :func:`laneshift.configure`.
+
+    Errors: :class:`~laneshift.errors.ArgumentError` if ``spark`` is not a session,
+    :class:`~laneshift.errors.UnsupportedError` for Spark Connect,
+    :class:`~laneshift.errors.SessionError` if the session has stopped, the plugin is not loaded, or
+    its jar is of another version than this package.
+    """
+    from laneshift import __version__
+
+    kind = type(spark)
+    if kind.__module__.startswith("pyspark.sql.connect"):
+        raise error("LANESHIFT_CONNECT_NOT_SUPPORTED", what="This", version=__version__)
+    if not hasattr(spark, "_jvm") or not hasattr(spark, "sparkContext"):
+        raise error("LANESHIFT_NOT_A_SESSION", value=shown(spark), type=kind.__name__)
+    return Laneshift(Py4jGateway(spark))
+
+
+class Laneshift:
+    """Elastic queries of one Spark application. Made by :func:`attach`.
+
+    ``query`` is a StreamingQuery, its id or its name; ``operator`` an elastic operator's id and
+    ``partition`` one of its partitions, as :meth:`snapshot` shows them. Methods raise
+    :class:`~laneshift.errors.NotFoundError` for what does not exist,
+    :class:`~laneshift.errors.ArgumentError` for a value of the wrong type or range, and
+    :class:`~laneshift.errors.SessionError` if the query or the session has stopped.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._version = gateway.version()
+        check_versions(self._version)
+        gateway.snapshot()  # raises LANESHIFT_NOT_LOADED if the plugin did not start
+
+    @property
+    def version(self) -> str:
+        """Version of the plugin's jar."""
+        return self._version
+
+    def snapshot(self) -> Snapshot:
+        """What every elastic query of the application does right now."""
+        return _read("snapshot", Snapshot.from_json, self._gateway.snapshot())
+
+    def set_lanes(self, query: QueryRef, operator: int, partition: int, n: int) -> str:
+        """Give a partition ``n`` lanes (1 to its ``max_lanes``); partition -1 means all of them.
+
+        Returns ``now`` or ``next-batch``: when the plugin applies it.
+        """
+        key = query_key(query)
+        operator, partition, n = _ints(operator=operator, partition=partition, n=n)
+        found = find_query(self.snapshot(), query, key)
+        chosen = find_operator(found, operator)
+        if partition == ALL_PARTITIONS:
+            most = min((p.max_lanes for p in chosen.partitions), default=1)
+        else:
+            most = find_partition(chosen, partition, also="-1 for all").max_lanes
+        if not 1 <= n <= most:
+            raise error(
+                "LANESHIFT_LANES_OUT_OF_RANGE",
+                value=n,
+                range=f"1 to {most}",
+                partition="-1 (all)" if partition == ALL_PARTITIONS else partition,
+                operator=operator,
+            )
+        return str(self._gateway.set_lanes(found.id, operator, partition, n)["applied"])
+
+    def move_shard(
+        self, query: QueryRef, operator: int, partition: int, shard: int, lane: int
+    ) -> str:
+        """Hand a shard of a partition over to another of its lanes.
+
+        Returns ``now`` or ``next-batch``: when the plugin applies it.
+        """
+        key = query_key(query)
+        operator, partition, shard, lane = _ints(
+            operator=operator, partition=partition, shard=shard, lane=lane
+        )
+        found = find_query(self.snapshot(), query, key)
+        chosen = find_partition(find_operator(found, operator), partition)
+        for name, value, size in (("shard", shard, chosen.shards), ("lane", lane, chosen.lanes)):
+            if not 0 <= value < size:
+                raise error(
+                    f"LANESHIFT_NO_SUCH_{name.upper()}",
+                    value=value,
+                    range=f"0 to {size - 1}",
+                    partition=partition,
+                    operator=operator,
+                )
+        return str(self._gateway.move_shard(found.id, operator, partition, shard, lane)["applied"])
+
+    def handoffs(self, query: QueryRef | None = None, limit: int = 1000) -> tuple[Handoff, ...]:
+        """The newest ``limit`` handoffs (1 to 100,000), oldest first; of one query or of all.
+
+        A query that has stopped may be asked for as well.
+        """
+        (limit,) = _ints(limit=limit)
+        if not 1 <= limit <= HANDOFF_LIMIT:
+            raise error(
+                "LANESHIFT_OUT_OF_RANGE",
+                argument="limit",
+                value=limit,
+                range=f"1 to {HANDOFF_LIMIT}",
+                remedy="The plugin keeps the newest 100,000.",
+            )
+        wanted = ""
+        if query is not None:
+            key = query_key(query)
+            wanted = key if _is_uuid(key) else self._id_of_name(query, key)
+        rows = self._gateway.handoffs(wanted, limit)
+        return _read("handoffs", lambda data: tuple(map(Handoff.from_json, data)), rows)
+
+    def _id_of_name(self, query: QueryRef, key: str) -> str:
+        return find_query(self.snapshot(), query, key, running=False).id
+
+    def __repr__(self) -> str:
+        return f"<laneshift {self._version}>"
+
+
+def _ints(**arguments: object) -> tuple[int, ...]:
+    """The arguments as ints. Errors: ArgumentError for anything but a whole number."""
+    result = []
+    for name, value in arguments.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise error(
+                "LANESHIFT_INVALID_TYPE",
+                argument=name,
+                value=shown(value),
+                type=type(value).__name__,
+                expected="a whole number",
+                remedy="snapshot() shows the ids and counts that exist.",
+            )
+        if not -(2**31) <= int(value) < 2**31:
+            raise error(
+                "LANESHIFT_OUT_OF_RANGE",
+                argument=name,
+                value=value,
+                range="a whole number of 32 bits",
+                remedy="snapshot() shows the ids and counts that exist.",
+            )
+        result.append(int(value))
+    return tuple(result)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read(method: str, reader: Callable[[Any], T], data: object) -> T:
+    try:
+        return reader(data)
+    except (KeyError, TypeError, ValueError) as cause:
+        problem = f"{type(cause).__name__} {cause}"
+        raise error("LANESHIFT_BAD_REPLY", method=method, problem=problem) from cause
