@@ -1,0 +1,131 @@
+"""A gateway without a JVM: one running query, a stopped one, a record of what was sent."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import laneshift
+
+RUNNING = "11111111-1111-4111-8111-111111111111"
+STOPPED = "22222222-2222-4222-8222-222222222222"
+
+
+def partition(number: int, *, shards: int = 8, lanes: int = 2) -> dict[str, Any]:
+    return {
+        "partition": number,
+        "executor": "driver",
+        "host": "localhost",
+        "batch_id": 7,
+        "running": True,
+        "shards": shards,
+        "lanes": lanes,
+        "max_lanes": 6,
+        "lane_of_shard": [shard % lanes for shard in range(shards)],
+        "shard_load": [float(shard) for shard in range(shards)],
+        "load_metric": "rows",
+        "rows_in_per_s": 100.0,
+        "rows_out_per_s": 50,
+        "rows_in": 1000,
+        "rows_out": 500,
+        "lane_rows": [600, 400][:lanes],
+        "lane_busy": [0.5, 0.25][:lanes],
+        "queue_rows": [3, 0][:lanes],
+        "queue_bytes": [300, 0][:lanes],
+        "queue_bytes_limit": 1 << 20,
+        "held_bytes": 0,
+        "hold_bytes_limit": 1 << 20,
+        "handoffs": 5,
+        "in_flight": 0,
+        "pause_us": {"p50": 800.0, "p99": 2000.0, "max": 2500, "count": 5},
+    }
+
+
+def query(id: str, name: str | None, *, active: bool) -> dict[str, Any]:
+    return {
+        "id": id,
+        "run_id": id[::-1],
+        "name": name,
+        "mode": "real-time",
+        "active": active,
+        "operators": [
+            {
+                "operator_id": 0,
+                "name": "stateStoreSave",
+                "handoff": "mid-batch",
+                "partitions": [partition(0), partition(1)],
+            }
+        ],
+    }
+
+
+HANDOFF: dict[str, Any] = {
+    "seq": 3,
+    "time_ms": 1_700_000_000_000,
+    "query_id": RUNNING,
+    "operator_id": 0,
+    "partition": 1,
+    "shard": 5,
+    "from": 0,
+    "to": 1,
+    "reason": "user",
+    "batch_id": 7,
+    "hold_us": 10,
+    "drain_us": 700.5,
+    "flush_us": 80,
+    "switch_us": 9.5,
+    "pause_us": 800,
+    "held_rows": 12,
+}
+
+
+class FakeGateway:
+    """Answers like the plugin; ``sent`` has the commands that reached it."""
+
+    def __init__(self, version: str | None = None) -> None:
+        self.sent: list[tuple[Any, ...]] = []
+        self.fail: Exception | None = None
+        self._version = version or laneshift.__version__
+        self.data: dict[str, Any] = {
+            "time_ms": 1_700_000_000_000,
+            "version": self._version,
+            "queries": [
+                query(RUNNING, "running", active=True),
+                query(STOPPED, "stopped", active=False),
+            ],
+        }
+
+    def version(self) -> str:
+        return self._version
+
+    def config_entries(self) -> list[dict[str, Any]]:
+        return []
+
+    def snapshot(self) -> dict[str, Any]:
+        if self.fail:
+            raise self.fail
+        return copy.deepcopy(self.data)
+
+    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> dict[str, Any]:
+        self.sent.append(("set_lanes", query, operator, partition, lanes))
+        return {"lanes": lanes, "applied": "now"}
+
+    def move_shard(
+        self, query: str, operator: int, partition: int, shard: int, lane: int
+    ) -> dict[str, Any]:
+        self.sent.append(("move_shard", query, operator, partition, shard, lane))
+        return {"shard": shard, "from": 0, "to": lane, "applied": "next-batch"}
+
+    def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
+        self.sent.append(("handoffs", query, limit))
+        return [HANDOFF]
+
+
+class FakeQuery:
+    """What a StreamingQuery has that the facade reads."""
+
+    def __init__(self, id: str, *, active: bool) -> None:
+        self.id = id
+        self.runId = id[::-1]
+        self.isActive = active
+        self.name = None

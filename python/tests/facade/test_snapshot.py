@@ -1,0 +1,56 @@
+"""Snapshots as numpy arrays: values, derived values, and that they cannot be changed."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from facade.fake import FakeGateway, partition
+from laneshift import Snapshot
+
+
+def snapshot_of(part: dict[str, object]) -> Snapshot:
+    gateway = FakeGateway()
+    gateway.data["queries"][0]["operators"][0]["partitions"] = [part]
+    return Snapshot.from_json(gateway.snapshot())
+
+
+def test_a_snapshot_has_what_the_plugin_sent() -> None:
+    snapshot = Snapshot.from_json(FakeGateway().snapshot())
+    running, stopped = snapshot.queries
+    assert (running.name, running.active, stopped.active) == ("running", True, False)
+    (operator,) = running.operators
+    assert (operator.lanes, operator.handoffs, operator.rows_in) == (4, 10, 2000)
+    assert operator.rows_in_per_s == 200.0
+    part = operator.partitions[1]
+    assert (part.partition, part.shards, part.max_lanes) == (1, 8, 6)
+    assert part.lane_of_shard.dtype == np.int64
+    assert part.shard_load.dtype == np.float64
+    assert part.pauses.p99_us == 2000.0
+
+
+def test_lane_load_sums_the_shards_of_each_lane() -> None:
+    part = Snapshot.from_json(FakeGateway().snapshot()).queries[0].operators[0].partitions[0]
+    np.testing.assert_array_equal(part.lane_load, [0 + 2 + 4 + 6, 1 + 3 + 5 + 7])
+    assert part.imbalance == pytest.approx(16 / 14)
+
+
+def test_idle_partitions_are_even() -> None:
+    idle = partition(0) | {"shard_load": [0.0] * 8}
+    assert snapshot_of(idle).queries[0].operators[0].partitions[0].imbalance == 1.0
+
+
+def test_nothing_in_a_snapshot_can_be_changed() -> None:
+    snapshot = Snapshot.from_json(FakeGateway().snapshot())
+    part = snapshot.queries[0].operators[0].partitions[0]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        part.lanes = 3  # type: ignore[misc]
+    with pytest.raises(ValueError, match="read-only"):
+        part.shard_load[0] = 1.0
+
+
+def test_a_lane_table_of_another_length_than_the_shards_is_refused() -> None:
+    with pytest.raises(ValueError, match="8 entries in lane_of_shard of 9 shards"):
+        snapshot_of(partition(0) | {"shards": 9})
