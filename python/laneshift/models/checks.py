@@ -29,14 +29,15 @@ def number(
     remedy: str = "Correct the value.",
 ) -> float:
     """Return ``value`` as float if it is in the given interval, else raise `InputError`."""
+    numeric = isinstance(value, int | float | np.integer | np.floating)
+    if numeric and not isinstance(value, bool):
+        x = float(value)
+        above = x > low or (x == low and not low_open)
+        below = x < high or (x == high and not high_open)
+        if above and below and not (finite and math.isinf(x)):
+            return x
     allowed = _interval(low, high, low_open, high_open, unit, finite)
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputError(field, value, allowed, remedy)
-    x = float(value)
-    bad = math.isnan(x) or (finite and math.isinf(x)) or x < low or x > high
-    if bad or (low_open and x == low) or (high_open and x == high):
-        raise InputError(field, value, allowed, remedy)
-    return x
+    raise InputError(field, value, allowed, remedy)
 
 
 def integer(
