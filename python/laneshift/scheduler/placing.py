@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from laneshift.models.assignment import PHI_0, moved_bytes, schedule
-from laneshift.models.migration import cost_to_take
 from laneshift.scheduler.plan import Plan, Reason, Shortfall, Throttle
 from laneshift.scheduler.view import IntArray, View
 
@@ -69,15 +68,21 @@ class Placer:
 
 
 def release_surplus(placement: IntArray, targets: IntArray, view: View, costs: bool) -> IntArray:
-    """Take surplus cores one by one, cheapest C- first, remote before home on ties [D]."""
+    """Take surplus cores one by one, cheapest C- first, remote before home on ties [D].
+
+    C- = s (X - x_i) / (X (X - 1)) is least where the partition holds most cores; without costs all
+    nodes tie.
+    """
     out = placement.copy()
-    state = view.state_bytes if costs else np.zeros(len(targets))
     for j in np.flatnonzero(out.sum(axis=1) > targets).tolist():
-        row = out[j : j + 1]
-        while int(row.sum()) > int(targets[j]):
-            cost = cost_to_take(row, state[j : j + 1])[0]
-            at_home = np.arange(len(cost)) == view.homes[j]
-            row[0, np.lexsort((at_home, cost))[0]] -= 1
+        home, weighs = int(view.homes[j]), costs and view.state_bytes[j] > 0
+        held = {i: int(out[j, i]) for i in np.flatnonzero(out[j]).tolist()}
+        for _ in range(sum(held.values()) - int(targets[j])):
+            most = max(held.values()) if weighs else 0
+            node = min((x < most, i == home, i) for i, x in held.items() if x > 0)[2]
+            held[node] -= 1
+        for i, x in held.items():
+            out[j, i] = x
     return out
 
 

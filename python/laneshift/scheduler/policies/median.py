@@ -1,0 +1,76 @@
+"""Policy ``median``: OERA's optimum of every window, its median fixed for the next interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import ClassVar
+
+import numpy as np
+
+from laneshift.models.checks import integer
+from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.placing import Placer
+from laneshift.scheduler.plan import Plan
+from laneshift.scheduler.policies.oera import OeraRule, OeraState
+from laneshift.scheduler.snapshot import Snapshot
+from laneshift.scheduler.view import View
+
+
+@dataclass(frozen=True)
+class MedianState(OeraState):
+    """The levels, and the counts of equation (2) since the interval began."""
+
+    optimal: Mapping[PartitionId, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Median(OeraRule):
+    """Baseline M of OERA (sheet 8): counts change once per interval, to the median optimum.
+
+    The optimum is recorded in every window, whether or not the occupancy left its band; the median
+    of an even number of counts is the mean of the two middle ones, rounded up; the first
+    interval keeps the deployed counts [A].
+
+    Attributes:
+        interval: windows per interval (count, >= 1), 10 [P].
+    """
+
+    __doc__ = (__doc__ or "") + (OeraRule.__doc__ or "").partition("Attributes:\n")[2]
+
+    name: ClassVar[str] = "median"
+    summary: ClassVar[str] = "the median of OERA's optimum, fixed for the next interval"
+    source: ClassVar[str] = "baseline of OERA"
+
+    interval: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        integer("interval", self.interval, low=1, unit="windows")
+
+    def start(self) -> MedianState:
+        """All buffers empty, nothing recorded."""
+        return MedianState()
+
+    def decide(self, snapshot: Snapshot, state: OeraState) -> tuple[Plan, MedianState]:
+        """The empty plan, except at the end of an interval."""
+        recorded = state.optimal if isinstance(state, MedianState) else {}
+        levels: dict[PartitionId, float] = {}
+        optimal: dict[PartitionId, tuple[int, ...]] = {}
+        targets = []
+        for part in snapshot.partitions:
+            before, _, stored = self._levels(snapshot, part, state.level)
+            levels[part.partition] = stored
+            found = (
+                *recorded.get(part.partition, ()),
+                self._size(snapshot, part, before, stored),
+            )
+            count = max(1, part.cores)
+            if len(found) >= self.interval:
+                count, found = math.ceil(median(found)), ()
+            optimal[part.partition] = found
+            targets.append(count)
+        plan = Placer().plan(View.of(snapshot), np.array(targets, dtype=np.int64))
+        return plan, MedianState(levels, optimal)
