@@ -19,10 +19,16 @@ from laneshift.scheduler.policies.base import Policy
 GROUP = "laneshift.policies"
 
 BUILT_IN: dict[str, str] = {
+    "craa": "laneshift.scheduler.policies.craa:Craa",
     "elasticutor": "laneshift.scheduler.policies.elasticutor:Elasticutor",
+    "faa": "laneshift.scheduler.policies.faa:Faa",
+    "kalman": "laneshift.scheduler.policies.kalman:Kalman",
+    "median": "laneshift.scheduler.policies.median:Median",
     "naive-ec": "laneshift.scheduler.policies.naive_ec:NaiveEc",
+    "oera": "laneshift.scheduler.policies.oera:Oera",
     "resource-centric": "laneshift.scheduler.policies.resource_centric:ResourceCentric",
     "static": "laneshift.scheduler.policies.static:Static",
+    "threshold": "laneshift.scheduler.policies.threshold:Threshold",
 }
 """Name -> module:class. Built-in names win over entry points, so that no package shadows them."""
 

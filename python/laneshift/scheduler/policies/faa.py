@@ -1,0 +1,97 @@
+"""Policy ``faa``: the threshold rule with CRAA's feedback, and nothing else of CRAA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from laneshift.models.checks import number, one_of
+from laneshift.models.forecast import LastRate
+from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.placing import Placer
+from laneshift.scheduler.plan import Plan, Throttle
+from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.policies.cooperation import Cooperation
+from laneshift.scheduler.policies.occupancy import Band
+from laneshift.scheduler.policies.threshold import ThresholdState
+from laneshift.scheduler.snapshot import Snapshot
+from laneshift.scheduler.view import View
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faa(Policy[ThresholdState]):
+    """Feedback alone: what Algorithm 1 of CRAA is worth without forecast and trend check [D].
+
+    The next window's input is taken to be the last one's, at heads and elsewhere. Triggers and
+    sizing are CRAA's; a partition whose occupancy lies between occ_target and occ_high asks its
+    upstreams to slow down for a window. The paper never runs FAA by itself.
+    Needs ``queue_capacity_rows`` and an acyclic graph.
+
+    Attributes:
+        occ_high: beta, 0.8 [P].
+        occ_low: gamma, 0.2 [P].
+        occ_target: delta, 0.7 [P for the feedback test].
+        occ_ceiling: tau, occupancy up to which an upstream may fill when it throttles, 0.8 [P].
+        feedback_amount: "limit" as printed, "needed" gives no more than what is missing.
+        rounding: "truncate" [R] or "floor" as printed.
+        settle_guard: never plan below the last input [R]; with it the feedback zone is rarely
+            entered, so switch it off to study feedback.
+    """
+
+    name: ClassVar[str] = "faa"
+    summary: ClassVar[str] = "buffer thresholds with feedback to upstreams, no forecast"
+    source: ClassVar[str] = "CRAA, Algorithm 1 alone"
+
+    occ_high: float = 0.8
+    occ_low: float = 0.2
+    occ_target: float = 0.7
+    occ_ceiling: float = 0.8
+    feedback_amount: str = "limit"
+    rounding: str = "truncate"
+    settle_guard: bool = True
+
+    def __post_init__(self) -> None:
+        self._band()
+        number("occ_ceiling", self.occ_ceiling, low=0, low_open=True, high=1)
+        one_of("feedback_amount", self.feedback_amount, ("limit", "needed"))
+
+    def start(self) -> ThresholdState:
+        """All buffers empty."""
+        return ThresholdState()
+
+    def decide(self, snapshot: Snapshot, state: ThresholdState) -> tuple[Plan, ThresholdState]:
+        """Counts and throttles for the next window."""
+        parts = snapshot.partitions
+        last: dict[PartitionId, LastRate] = {p.partition: LastRate(p.offered_rate) for p in parts}
+        work = Cooperation.begin(snapshot, state.level, last, lead=False)
+        work.ahead = [part.offered_rate for part in parts]
+        found = work.run(
+            self._band(),
+            feedback=True,
+            occ_ceiling=self.occ_ceiling,
+            exact_amount=self.feedback_amount == "needed",
+            trend_tolerance=None,
+        )
+        throttles = tuple(
+            Throttle(parts[u].partition, max(0.0, work.capacity[u] - cut))
+            for u, cut in sorted(found.cuts.items())
+            if cut > 0
+        )
+        plan = Placer().plan(
+            View.of(snapshot),
+            np.array(found.cores, dtype=np.int64),
+            throttles=throttles,
+            notes=(("feedback_requests", float(found.requests)),),
+        )
+        return plan, ThresholdState({p.partition: p.queue_rows for p in parts})
+
+    def _band(self) -> Band:
+        return Band(
+            occ_high=self.occ_high,
+            occ_low=self.occ_low,
+            occ_target=self.occ_target,
+            rounding=self.rounding,
+            settle_guard=self.settle_guard,
+        )

@@ -1,0 +1,94 @@
+"""Policy ``kalman``: CRAA's baseline KPA, each partition alone on its own forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from laneshift.models.buffer import raw_level
+from laneshift.models.checks import one_of
+from laneshift.models.forecast import LastRate
+from laneshift.models.kalman import LevelFilter, RateFilter, SlopeFilter
+from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.placing import Placer
+from laneshift.scheduler.plan import Plan
+from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.policies.occupancy import Band
+from laneshift.scheduler.snapshot import Snapshot
+from laneshift.scheduler.view import View
+
+FORECASTS: dict[str, type[LevelFilter | SlopeFilter | LastRate]] = {
+    "level": LevelFilter,
+    "slope": SlopeFilter,
+    "none": LastRate,
+}
+"""Filters by name, with the noise that the CRAA sheet 7 assumes [A]."""
+
+
+@dataclass(frozen=True)
+class KalmanState:
+    """One filter per partition."""
+
+    filters: Mapping[PartitionId, RateFilter] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kalman(Policy[KalmanState]):
+    """KPA of the CRAA sheet, section 8 [R]: CRAA's trigger and sizing, own forecast, no more.
+
+    I(n+1) is a Kalman forecast of the partition's own input; there is no feedback and no trend
+    check. Needs ``queue_capacity_rows``.
+
+    Attributes:
+        occ_high: scale out at or above it, beta, 0.8 [P].
+        occ_low: scale in below it, if a whole unit is superfluous, gamma, 0.2 [P].
+        occ_target: level that sizing aims at, delta, 0.7 [A].
+        forecast: "level", "slope" or "none" (the last rate); the paper gives no model [A].
+        rounding: "truncate" toward zero on scale-in [R], "floor" as printed.
+        settle_guard: never plan below the forecast [R].
+    """
+
+    name: ClassVar[str] = "kalman"
+    summary: ClassVar[str] = "KPA: buffer thresholds on a Kalman forecast, each partition alone"
+    source: ClassVar[str] = "baseline KPA of CRAA"
+
+    occ_high: float = 0.8
+    occ_low: float = 0.2
+    occ_target: float = 0.7
+    forecast: str = "level"
+    rounding: str = "truncate"
+    settle_guard: bool = True
+
+    def __post_init__(self) -> None:
+        self._band()
+        one_of("forecast", self.forecast, FORECASTS)
+
+    def start(self) -> KalmanState:
+        """No filter has seen anything."""
+        return KalmanState()
+
+    def decide(self, snapshot: Snapshot, state: KalmanState) -> tuple[Plan, KalmanState]:
+        """Counts for the next window."""
+        band, targets = self._band(), []
+        filters: dict[PartitionId, RateFilter] = {}
+        for part in snapshot.partitions:
+            known = state.filters.get(part.partition, FORECASTS[self.forecast]())
+            filters[part.partition] = known = known.observe(part.offered_rate)
+            ahead = known.forecast(1)
+            rate = part.service_rate_per_core * part.cores
+            raw = raw_level(part.queue_rows, ahead, rate, snapshot.window_s)
+            targets.append(max(1, part.cores) + band.change(part, raw, ahead, snapshot.window_s))
+        plan = Placer().plan(View.of(snapshot), np.array(targets, dtype=np.int64))
+        return plan, KalmanState(filters)
+
+    def _band(self) -> Band:
+        return Band(
+            occ_high=self.occ_high,
+            occ_low=self.occ_low,
+            occ_target=self.occ_target,
+            rounding=self.rounding,
+            settle_guard=self.settle_guard,
+        )

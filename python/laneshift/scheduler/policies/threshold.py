@@ -1,0 +1,87 @@
+"""Policy ``threshold``: CRAA's baseline TA, each partition alone on measured values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from laneshift.models.buffer import raw_level
+from laneshift.models.checks import one_of
+from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.placing import Placer
+from laneshift.scheduler.plan import Plan
+from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.policies.occupancy import Band
+from laneshift.scheduler.snapshot import Snapshot
+from laneshift.scheduler.view import View
+
+
+@dataclass(frozen=True)
+class ThresholdState:
+    """Queue length per partition at the end of the last window, BO(n-1) (rows)."""
+
+    level: Mapping[PartitionId, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threshold(Policy[ThresholdState]):
+    """TA of the CRAA sheet, section 8 [R]: the paper names it without defining it.
+
+    At the end of window n: raw = BO(n-1) + (I(n) - P(n))*dt; outside the band the count is sized
+    with (10), (11) and valid from n+1 on. No forecast, no cooperation, no trend check.
+    Needs ``queue_capacity_rows``.
+
+    Attributes:
+        occ_high: scale out at or above it, beta, 0.8 [P].
+        occ_low: scale in below it, if a whole unit is superfluous, gamma, 0.2 [P].
+        occ_target: level that sizing aims at, delta, 0.7 [A: stated for one test only].
+        sizing: "matched" sizes in one go [R], "unit" changes by one.
+        rounding: "truncate" toward zero on scale-in [R], "floor" as printed.
+        settle_guard: never plan below the measured input [R]; without it TA keeps adjusting under
+            most constant loads.
+    """
+
+    name: ClassVar[str] = "threshold"
+    summary: ClassVar[str] = "TA: buffer thresholds on measured values, each partition alone"
+    source: ClassVar[str] = "baseline TA of CRAA"
+
+    occ_high: float = 0.8
+    occ_low: float = 0.2
+    occ_target: float = 0.7
+    sizing: str = "matched"
+    rounding: str = "truncate"
+    settle_guard: bool = True
+
+    def __post_init__(self) -> None:
+        self._band()
+        one_of("sizing", self.sizing, ("matched", "unit"))
+
+    def start(self) -> ThresholdState:
+        """All buffers empty."""
+        return ThresholdState()
+
+    def decide(self, snapshot: Snapshot, state: ThresholdState) -> tuple[Plan, ThresholdState]:
+        """Counts for the next window."""
+        band, targets = self._band(), []
+        for part in snapshot.partitions:
+            rate = part.service_rate_per_core * part.cores
+            before = state.level.get(part.partition, 0.0)
+            raw = raw_level(before, part.offered_rate, rate, snapshot.window_s)
+            units = band.change(part, raw, part.offered_rate, snapshot.window_s)
+            if self.sizing == "unit":
+                units = int(np.sign(units))
+            targets.append(max(1, part.cores) + units)
+        plan = Placer().plan(View.of(snapshot), np.array(targets, dtype=np.int64))
+        return plan, ThresholdState({p.partition: p.queue_rows for p in snapshot.partitions})
+
+    def _band(self) -> Band:
+        return Band(
+            occ_high=self.occ_high,
+            occ_low=self.occ_low,
+            occ_target=self.occ_target,
+            rounding=self.rounding,
+            settle_guard=self.settle_guard,
+        )
