@@ -106,3 +106,8 @@ def choice(field: str, value: str, known: Iterable[str], remedy: str) -> str:
     if value not in names:
         raise InputError(field, value, "one of " + ", ".join(names), remedy)
     return value
+
+
+def sums(index: IntArray, weights: FloatArray, size: int) -> FloatArray:
+    """(size,) sum of ``weights`` per value of ``index``: a bincount that is float64 in name too."""
+    return np.bincount(index, weights=weights, minlength=size).astype(np.float64, copy=False)

@@ -1,0 +1,22 @@
+"""A cluster simulator that drives the same policies and planners as a live query.
+
+``simulate(Scenario(...), policy)`` runs the fluid engine (fast, approximate: see ``fluid``);
+``event.run_events`` is an exact event simulation for small cases; ``window`` steps the window
+models of CRAA and OERA.
+"""
+
+from laneshift.simulator.result import Result, WindowRow
+from laneshift.simulator.run import Scenario, Simulation, simulate
+from laneshift.simulator.spec import Cluster, Engine, Fault, Operator
+
+__all__ = [
+    "Cluster",
+    "Engine",
+    "Fault",
+    "Operator",
+    "Result",
+    "Scenario",
+    "Simulation",
+    "WindowRow",
+    "simulate",
+]

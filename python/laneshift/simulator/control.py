@@ -1,0 +1,140 @@
+"""Carries out plans and balances lanes while the run goes on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from laneshift.inputcheck import FloatArray, InputError
+from laneshift.planner.balance_core import balance_batch
+from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
+from laneshift.simulator.fluid import Fluid
+from laneshift.simulator.spec import Engine
+
+
+class Control:
+    """The part of laneshift that acts inside the cluster, here on the fluid's layout."""
+
+    def __init__(self, fluid: Fluid, engine: Engine, seed: int) -> None:
+        self._fluid, self._engine = fluid, engine
+        self._rng = np.random.default_rng(seed + 7919)
+        self._parts = {name: p for p, name in enumerate(fluid.layout.part_name)}
+        self._nodes = {name: i for i, name in enumerate(fluid.layout.cluster.names)}
+        self._throttle_until = -1.0
+        self.adjustments = 0
+
+    def apply(self, plan: Plan, now_s: float, window_s: float) -> None:
+        """Placement up, shard moves, placement down, throttles."""
+        if plan.key_splits:
+            raise InputError(
+                "key_splits", len(plan.key_splits), "none",
+                "The simulator moves shards, not parts of keys; use laneshift.planner for splits.",
+            )  # fmt: skip
+        lay = self._fluid.layout
+        down: list[tuple[int, int, int]] = []
+        changed = set()
+        for change in plan.placement_changes:
+            p, node = self._parts[change.partition], self._nodes[change.node]
+            changed.add(p)
+            delta = change.after - change.before
+            if delta > 0:
+                per_node = np.zeros(lay.cluster.nodes, dtype=np.int64)
+                per_node[node] = delta
+                lay.add_lanes(p, per_node)
+            else:
+                down.append((p, node, -delta))
+        self.adjustments += len(changed)
+        self._move_shards(plan.shard_moves)
+        for p, node, count in down:
+            self._remove(p, node, count)
+        if changed and self._engine.paradigm == "executor-centric":
+            self.balance(sorted(changed))
+        for throttle in plan.throttles:
+            if throttle.target == "source":
+                self._fluid.limit = throttle.rate
+                self._throttle_until = now_s + throttle.windows * window_s
+
+    def expire(self, now_s: float) -> None:
+        """End throttles whose windows are over."""
+        if self._throttle_until >= 0 and now_s >= self._throttle_until:
+            self._fluid.limit, self._throttle_until = float("inf"), -1.0
+
+    def _move_shards(self, moves: tuple[ShardMove, ...]) -> None:
+        lay = self._fluid.layout
+        slot: dict[tuple[int, int], int] = {}
+        if moves:
+            used = np.flatnonzero(lay.lane_part >= 0)
+            slot = {(int(lay.lane_part[s]), int(lay.lane_id[s])): int(s) for s in used}
+        global_moves: dict[int, list[tuple[int, int]]] = {}
+        for move in moves:
+            p = self._parts[move.target.partition]
+            o = int(lay.part_op[p])
+            shard = lay.shard_start[o] + int(move.shard)
+            goal = slot[p, int(move.target.lane)]
+            if move.scope is MoveScope.OPERATOR:
+                global_moves.setdefault(o, []).append((shard, goal))
+            else:
+                rows = self._fluid.lane_rows()
+                self._fluid.handoffs.begin(np.array([shard]), np.array([goal]), rows)
+        for o, pairs in global_moves.items():
+            self._fluid.syncs.submit(o, pairs)
+
+    def _remove(self, partition: int, node: int, count: int) -> None:
+        """Mark the lanes with the fewest shards as leaving (ties: highest id) and drain them."""
+        lay = self._fluid.layout
+        mine = lay.lanes_of(partition)
+        here = mine[(lay.lane_node[mine] == node) & ~lay.leaving[mine]]
+        owned = np.bincount(lay.lane, minlength=lay.lane_part.size)[here]
+        order = np.lexsort((-lay.lane_id[here], owned))
+        lay.leaving[here[order[:count]]] = True
+        lay.version += 1
+
+    def loads(self) -> FloatArray:
+        """(S,) measured rows per shard since the last reset, with Poisson noise if asked for."""
+        seen = self._fluid.seen
+        if self._engine.measure_noise:
+            return self._rng.poisson(np.maximum(seen, 0.0)).astype(np.float64)
+        return seen.copy()
+
+    def balance(self, partitions: list[int] | None = None) -> None:
+        """Balance every partition's shards over its lanes by labelled handoffs."""
+        lay, fluid = self._fluid.layout, self._fluid
+        load = self.loads()
+        rows = fluid.lane_rows()
+        flying = fluid.handoffs.per_partition()
+        for o, op in enumerate(lay.operators):
+            parts = range(lay.part_start[o], lay.part_start[o + 1])
+            own = slice(lay.shard_start[o], lay.shard_start[o + 1])
+            table = load[own].reshape(op.partitions, op.shards)
+            lane = lay.lane[own].reshape(op.partitions, op.shards)
+            rank = np.zeros(lay.lane_part.size, dtype=np.int64)
+            stay: list[np.ndarray] = []
+            start = lane.copy()
+            for i, p in enumerate(parts):
+                mine = lay.lanes_of(p)
+                live = mine[~lay.leaving[mine]]
+                if live.size < mine.size and live.size:
+                    start[i] = lay.drained(p, table[i])
+                stay.append(live if live.size else mine)
+                rank[stay[-1]] = np.arange(stay[-1].size)
+            lanes = np.array([s.size for s in stay])
+            result = balance_batch(
+                table, rank[start], lanes, self._engine.theta, min_gain=self._engine.min_gain,
+                max_moves=self._engine.max_handoffs,
+            )  # fmt: skip
+            for i, p in enumerate(parts):
+                if partitions is not None and p not in partitions:
+                    continue
+                goal = stay[i][result.lane[i]]
+                moving = np.flatnonzero(goal != lane[i])
+                room = max(self._engine.max_handoffs - int(flying[p]), 0)
+                heaviest = moving[np.argsort(-table[i][moving], kind="stable")]
+                forced = lay.leaving[lane[i][heaviest]]
+                heaviest = np.concatenate([heaviest[forced], heaviest[~forced][:room]])
+                if heaviest.size:
+                    fluid.handoffs.begin(own.start + i * op.shards + heaviest, goal[heaviest], rows)
+
+    def tidy(self) -> None:
+        """Free lanes that have handed off everything."""
+        lay, fluid = self._fluid.layout, self._fluid
+        busy = np.concatenate([fluid.handoffs.lanes(), np.array(fluid.syncs.lanes(), dtype=int)])
+        lay.free_empty_lanes(busy)

@@ -1,0 +1,151 @@
+"""From the state of a run to the snapshot that a policy sees."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from laneshift.inputcheck import FloatArray, sums
+from laneshift.scheduler.ids import LaneId, PartitionId, SourceId
+from laneshift.scheduler.snapshot import (
+    Edge,
+    LaneSnapshot,
+    NodeCores,
+    NodeSnapshot,
+    PartitionSnapshot,
+    ShardTable,
+    Snapshot,
+    SourceSnapshot,
+)
+from laneshift.simulator.fluid import Fluid
+
+
+class Observer:
+    """Collects what happened since the last snapshot; ``details``: lanes and shards too."""
+
+    def __init__(self, fluid: Fluid, details: bool) -> None:
+        self._fluid, self._details = fluid, details
+        lay = fluid.layout
+        self._rows = np.zeros(lay.queue.size)
+        self._blocked = np.zeros(len(lay.operators))
+        self._lost = np.zeros(len(lay.operators))
+        self._steps = 0
+        self._arrived = 0.0
+
+    def add(self, rows: FloatArray) -> None:
+        """Rows that arrived per shard since the last call, (S,)."""
+        self._rows += rows
+
+    def snapshot(self, time_s: float) -> Snapshot:
+        """Rates over the steps since the last snapshot, levels now."""
+        fluid, lay = self._fluid, self._fluid.layout
+        steps = max(fluid.steps - self._steps, 1)
+        window = steps * fluid.engine.step_s
+        part_of_shard = lay.lane_part[lay.lane]
+        n_parts = len(lay.part_name)
+        rates = sums(part_of_shard, self._rows, n_parts) / window
+        inside = sums(part_of_shard, lay.queue + lay.hold, n_parts)
+        blocked = (fluid.blocked_steps - self._blocked) / steps > 0.1
+        lost = fluid.totals.lost - self._lost
+        counts = np.bincount(part_of_shard, minlength=n_parts)
+        placement = lay.placement()
+        parts = tuple(
+            self._partition(p, rates, inside, counts, placement, blocked, lost, window)
+            for p in range(n_parts)
+        )
+        shot = Snapshot(
+            time_s=time_s,
+            window_s=window,
+            nodes=tuple(
+                NodeSnapshot(name, int(cores) if up else 0, lay.cluster.nic_bytes_s)
+                for name, cores, up in zip(
+                    lay.cluster.names, lay.node_cores.tolist(), fluid.node_up.tolist(), strict=True
+                )
+            ),
+            partitions=parts,
+            edges=self._edges(),
+            sources=self._sources(window),
+        )
+        self._rows[:] = 0.0
+        self._blocked, self._lost = fluid.blocked_steps.copy(), fluid.totals.lost.copy()
+        self._steps = fluid.steps
+        self._arrived = float(fluid.totals.arrived[fluid.heads].sum())
+        return shot
+
+    def _partition(
+        self,
+        p: int,
+        rates: FloatArray,
+        inside: FloatArray,
+        counts: np.ndarray,
+        placement: np.ndarray,
+        blocked: np.ndarray,
+        lost: FloatArray,
+        window: float,
+    ) -> PartitionSnapshot:
+        lay = self._fluid.layout
+        o = int(lay.part_op[p])
+        op, rate = lay.operators[o], float(rates[p])
+        names = lay.cluster.names
+        lanes: tuple[LaneSnapshot, ...] = ()
+        shards: ShardTable | None = None
+        held = [NodeCores(names[i], int(placement[p, i])) for i in np.flatnonzero(placement[p])]
+        if self._details:
+            slots = [s for s in lay.lanes_of(p).tolist() if not lay.leaving[s]]
+            lanes = tuple(
+                LaneSnapshot(LaneId(int(lay.lane_id[s])), names[int(lay.lane_node[s])])
+                for s in slots
+            )
+            shards = self._shards(p, o, window)
+        return PartitionSnapshot(
+            partition=PartitionId(lay.part_name[p]),
+            operator=op.id,
+            home=names[int(lay.part_home[p])],
+            placement=tuple(held),
+            offered_rate=rate,
+            service_rate_per_core=1.0 / op.cost_s,
+            saturated=bool(blocked[o]),
+            queue_rows=max(float(inside[p]), 0.0),
+            queue_capacity_rows=op.lane_queue_rows * max(int(placement[p].sum()), 1),
+            selectivity=op.selectivity,
+            state_bytes=float(counts[p]) * op.state_bytes,
+            input_bytes_per_s=rate * op.row_bytes,
+            output_bytes_per_s=rate * op.selectivity * op.out_bytes,
+            rows_lost=max(float(lost[o]), 0.0) / op.partitions,
+            lanes=lanes,
+            shards=shards,
+        )
+
+    def _shards(self, p: int, o: int, window: float) -> ShardTable:
+        lay = self._fluid.layout
+        own = slice(lay.shard_start[o], lay.shard_start[o + 1])
+        mine = np.flatnonzero(lay.lane_part[lay.lane[own]] == p)
+        op = lay.operators[o]
+        return ShardTable(
+            shard=mine,
+            lane=lay.lane_id[lay.lane[own][mine]],
+            load_cores=self._rows[own][mine] / window * op.cost_s,
+            state_bytes=np.full(mine.size, op.state_bytes),
+        )
+
+    def _edges(self) -> tuple[Edge, ...]:
+        lay, fluid = self._fluid.layout, self._fluid
+        out = []
+        for u, downs in enumerate(fluid.down):
+            for d in downs:
+                n = lay.operators[d].partitions
+                for a in range(lay.part_start[u], lay.part_start[u + 1]):
+                    for b in range(lay.part_start[d], lay.part_start[d + 1]):
+                        names = PartitionId(lay.part_name[a]), PartitionId(lay.part_name[b])
+                        out.append(Edge(*names, 1.0 / n))
+        return tuple(out)
+
+    def _sources(self, window: float) -> tuple[SourceSnapshot, ...]:
+        fluid, lay = self._fluid, self._fluid.layout
+        arrived = float(fluid.totals.arrived[fluid.heads].sum()) - self._arrived
+        feeds = [
+            PartitionId(lay.part_name[p])
+            for o in fluid.heads
+            for p in range(lay.part_start[o], lay.part_start[o + 1])
+        ]
+        rate = max(arrived, 0.0) / window / max(len(fluid.heads), 1)
+        return (SourceSnapshot(SourceId("source"), rate, fluid.backlog, None, tuple(feeds)),)

@@ -1,0 +1,163 @@
+"""What is simulated: cluster, operators, and the numbers of the engine itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from laneshift import inputcheck
+from laneshift.inputcheck import InputError
+from laneshift.scheduler.ids import NodeId, OperatorId
+
+PARADIGMS = ("static", "executor-centric", "resource-centric")
+OVERFLOW = ("block", "lose")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """nodes: how many; cores: per node; nic_bytes_s: full-duplex link of each node (bytes/s).
+
+    Default: the paper's testbed, 32 nodes, 8 cores, 1 Gbps [S].
+    """
+
+    nodes: int = 32
+    cores: int = 8
+    nic_bytes_s: float = 125e6
+
+    def __post_init__(self) -> None:
+        inputcheck.whole("nodes", self.nodes, "Give at least one node.", low=1)
+        inputcheck.whole("cores", self.cores, "Give at least one core.", low=1)
+        inputcheck.number(
+            "nic_bytes_s", self.nic_bytes_s, "1 Gbps is 125e6.", low=0.0, open_low=True
+        )
+
+    @property
+    def names(self) -> tuple[NodeId, ...]:
+        """Node ids, n0, n1, ..."""
+        return tuple(NodeId(f"n{i}") for i in range(self.nodes))
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of the DAG.
+
+    name: unique. partitions: y; shards: z per partition. cost_s: CPU seconds per row.
+    cost_cv2: squared coefficient of variation of the cost (0 fixed, 1 exponential).
+    row_bytes, out_bytes: size of an input and of an output row. selectivity: rows out per row in.
+    state_bytes: per shard. lane_queue_rows: rows that a lane's queue holds before it pushes back or
+    loses. upstream: names of the operators that feed it; empty: the source.
+    """
+
+    name: str
+    partitions: int = 32
+    shards: int = 256
+    cost_s: float = 1e-3
+    cost_cv2: float = 0.5
+    row_bytes: float = 128.0
+    out_bytes: float = 128.0
+    selectivity: float = 1.0
+    state_bytes: float = 32 * 1024.0
+    lane_queue_rows: float = 128.0
+    upstream: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        of = f"of operator {self.name}"
+        inputcheck.whole(f"partitions {of}", self.partitions, "At least one.", low=1)
+        inputcheck.whole(f"shards {of}", self.shards, "256 to 1024 is good.", low=1)
+        for name in ("cost_s", "lane_queue_rows"):
+            inputcheck.number(
+                f"{name} {of}", getattr(self, name), "Must be positive.", low=0.0, open_low=True
+            )
+        for name in ("cost_cv2", "row_bytes", "out_bytes", "selectivity", "state_bytes"):
+            inputcheck.number(f"{name} {of}", getattr(self, name), "Must not be negative.", low=0.0)
+
+    @property
+    def id(self) -> OperatorId:
+        """Its id in snapshots."""
+        return OperatorId(self.name)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Node ``node`` (index) fails at ``time_s`` and is back ``down_s`` later."""
+
+    time_s: float
+    node: int
+    down_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How it runs.
+
+    step_s: fluid step. paradigm: which moves and hops exist. overflow: "block" (back-pressure) or
+    "lose". policy_s, balance_s: periods of the policy and of the lanes' balancer; actuation_s:
+    delay from a decision to its effect. theta: balance threshold [XK]. min_gain: see the balancer.
+    handoff_s: control messages of one handoff [S: about 2 ms sync]. max_handoffs: in flight per
+    partition. flush_s: flush period of remote lanes [S: 10 s]; checkpoint_s and restart_s: outer
+    checkpointing, for the loss of a partition's home [A].
+    RC [A]: one global synchronisation costs rc_sync_s + rc_sync_per_upstream_s * upstream
+    executors on top of draining, and carries rc_moves_per_sync shards (1: as the prototype [XP]).
+    measure_noise: Poisson noise on measured shard loads. paused_rows: rows held per moving shard.
+    """
+
+    step_s: float = 0.02
+    paradigm: str = "executor-centric"
+    overflow: str = "block"
+    policy_s: float = 2.0
+    balance_s: float = 1.0
+    actuation_s: float = 0.1
+    theta: float = 1.2
+    min_gain: float = 0.01
+    handoff_s: float = 1e-3
+    max_handoffs: int = 64
+    flush_s: float = 10.0
+    checkpoint_s: float = 30.0
+    restart_s: float = 10.0
+    rc_sync_s: float = 0.2
+    rc_sync_per_upstream_s: float = 2e-3
+    rc_moves_per_sync: int = 1
+    rc_transfer_s: float = 2e-3
+    measure_noise: bool = True
+    window_s: float = 1.0
+    faults: tuple[Fault, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        inputcheck.choice("paradigm", self.paradigm, PARADIGMS, "Pick one.")
+        inputcheck.choice("overflow", self.overflow, OVERFLOW, "Pick one.")
+        for name in ("step_s", "policy_s", "balance_s", "window_s", "flush_s", "checkpoint_s"):
+            inputcheck.number(name, getattr(self, name), "Seconds.", low=0.0, open_low=True)
+        for name in (
+            "actuation_s", "handoff_s", "rc_sync_s", "rc_sync_per_upstream_s", "rc_transfer_s",
+            "min_gain", "restart_s",
+        ):  # fmt: skip
+            inputcheck.number(name, getattr(self, name), "Must not be negative.", low=0.0)
+        inputcheck.number("theta", self.theta, "1.2 is usual.", low=1.0)
+        inputcheck.whole("max_handoffs", self.max_handoffs, "At least one.", low=1)
+        inputcheck.whole("rc_moves_per_sync", self.rc_moves_per_sync, "At least one.", low=1)
+
+
+def check_dag(cluster: Cluster, operators: tuple[Operator, ...], engine: Engine) -> None:
+    """Names unique, upstream known and earlier in the list, queues long enough for the step."""
+    if not operators:
+        raise InputError("operators", 0, "at least one", "Describe the topology.")
+    known: set[str] = set()
+    for op in operators:
+        if op.name in known:
+            raise InputError("operators", op.name, "names that occur once", "Rename one.")
+        for up in op.upstream:
+            inputcheck.choice(
+                f"upstream of {op.name}", up, known, "List operators upstream first; no cycles."
+            )
+        known.add(op.name)
+        least = 2.0 * engine.step_s / op.cost_s
+        if op.lane_queue_rows < least:
+            raise InputError(
+                f"lane_queue_rows of {op.name}", op.lane_queue_rows,
+                f"at least {least:g}, two steps of work", "Use a shorter step_s or longer queues.",
+            )  # fmt: skip
+    lanes = sum(op.partitions for op in operators)
+    if lanes > cluster.nodes * cluster.cores:
+        raise InputError(
+            "partitions", lanes, f"at most {cluster.nodes * cluster.cores}, one core each",
+            "Add nodes or use fewer partitions.",
+        )  # fmt: skip
