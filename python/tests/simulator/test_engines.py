@@ -83,8 +83,9 @@ def test_sync_time_of_a_handoff_matches_the_exact_one() -> None:
     assert len(exact.sojourn_s) == exact.arrived
     # M/M/1 at 0.5 holds one row on average: the label waits about 1 ms.
     assert np.mean(exact.sync_s) == pytest.approx(1e-3, rel=0.3)
-    saturated = Case(1e4, [1 / 8] * 8, [i % 2 for i in range(8)], 2, 1e-3, 3.0, queue_rows=20,
-                     moves=tuple((0.2 + 0.02 * i, i % 8, (i // 8 + i + 1) % 2) for i in range(96)))  # fmt: skip
+    back = tuple((0.2 + 0.02 * i, i % 8, (i // 8 + i + 1) % 2) for i in range(96))
+    start = [i % 2 for i in range(8)]
+    saturated = Case(1e4, [1 / 8] * 8, start, 2, 1e-3, 3.0, queue_rows=20, moves=back)
     exact = run_events(saturated)
     run = fluid(saturated, Engine(step_s=0.002, balance_s=1e3, handoff_s=0.0), Cluster(1, 2))
     run.run()
