@@ -1,0 +1,153 @@
+"""The picture at the end: throughput, latency and moves over time, one column for each mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laneshift.demo.failure import DemoError
+from laneshift.demo.run import Run
+
+BIN_S = 0.5
+INK, MUTED = "#1f2933", "#7b8794"
+BLUE, ORANGE, GREEN = "#1f6fb4", "#d9730d", "#2a8f5c"
+BANDS = {1: "#f4f5f7", 2: "#e6eef6", 4: "#d3e3f2"}
+REASONS = {"user": ("asked for", GREEN), "balance": ("balancing", ORANGE), "scale": ("lanes", BLUE)}
+
+FloatArray = NDArray[np.float64]
+
+
+def draw(runs: Sequence[Run], title: str, file: Path) -> None:
+    """Write the picture of the runs. Errors: DemoError if matplotlib is missing."""
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+    except ImportError as cause:
+        raise DemoError("matplotlib is missing: pip install 'laneshift[demo]'.") from cause
+    style: Any = {
+        "font.size": 10,
+        "text.color": INK,
+        "axes.edgecolor": MUTED,
+        "axes.labelcolor": INK,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "xtick.color": MUTED,
+        "ytick.color": MUTED,
+        "legend.frameon": False,
+    }
+    with plt.rc_context(style):
+        figure, grid = plt.subplots(
+            3,
+            len(runs),
+            figsize=(1.5 + 6.2 * len(runs), 8.4),
+            sharex="col",
+            sharey="row",
+            squeeze=False,
+            height_ratios=(3, 3, 2),
+            layout="constrained",
+        )
+        figure.suptitle(title, fontsize=14, fontweight="bold", x=0.01, ha="left")
+        for column, run in enumerate(runs):
+            _column([row[column] for row in grid], run, first=column == 0)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(file, dpi=110, facecolor="white")
+        plt.close(figure)
+
+
+def _column(axes: Sequence[Any], run: Run, *, first: bool) -> None:
+    throughput, latency, moves = axes
+    at_us, latency_us, new_rows = run.updates.columns()
+    seconds = (at_us - run.began_us) / 1e6
+    edges = np.arange(0.0, run.seconds + BIN_S, BIN_S)
+    middle = edges[:-1] + BIN_S / 2
+
+    rows, _ = np.histogram(seconds, bins=edges, weights=new_rows)
+    throughput.fill_between(middle, rows / BIN_S / 1000, color=BLUE, alpha=0.25, lw=0, step="mid")
+    throughput.step(middle, rows / BIN_S / 1000, color=BLUE, lw=1.4, where="mid")
+    throughput.set_ylim(bottom=0)
+    throughput.set_title(_headline(run), loc="left", fontsize=11, pad=18)
+
+    for percent, colour, width in ((50, BLUE, 1.8), (99, ORANGE, 1.2)):
+        values = _percentile(seconds, latency_us / 1000, edges, percent)
+        latency.plot(middle, values, color=colour, lw=width, label=f"p{percent}")
+    latency.set_yscale("log")
+    latency.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+    when = np.array([(h.time_ms * 1000 - run.began_us) / 1e6 for h in run.handoffs])
+    pause = np.array([max(h.pause_us, 1.0) / 1000 for h in run.handoffs])
+    why = np.array([h.reason for h in run.handoffs])
+    for reason, (label, colour) in REASONS.items():
+        chosen = why == reason
+        if chosen.any():
+            moves.scatter(
+                when[chosen], pause[chosen], s=7, color=colour, alpha=0.5, lw=0, label=label
+            )
+    moves.set_yscale("log")
+    moves.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    moves.set_xlabel("seconds since the start")
+    for ax in (throughput, latency):
+        rug = ax.get_xaxis_transform()
+        ax.vlines(when, 0, 0.035, transform=rug, color=GREEN, lw=0.5, alpha=0.5)
+    _lane_bands(axes, run)
+    if first:
+        throughput.set_ylabel("throughput\n(1000 rows/s)")
+        latency.set_ylabel("latency\n(ms, sent to answered)")
+        moves.set_ylabel("pause of each\nmoved shard (ms)")
+        latency.legend(loc="upper right", ncols=2)
+        if len(when):
+            legend = moves.legend(loc="upper right", ncols=3, handletextpad=0.1, fontsize=9)
+            for handle in legend.legend_handles:
+                handle.set_alpha(1.0)
+                handle.set_sizes([24])
+    if not len(when):
+        moves.text(0.5, 0.5, "no moves", transform=moves.transAxes, ha="center", color=MUTED)
+    for ax in axes:
+        ax.grid(axis="y", color="white" if run.lane_changes else "#e4e7eb", lw=0.8)
+        ax.set_axisbelow(True)
+        ax.set_xlim(0, run.seconds)
+
+
+def _lane_bands(axes: Sequence[Any], run: Run) -> None:
+    """Shade the time by the number of lanes, and say it at the top."""
+    starts = [max(0.0, at) for at, _ in run.lane_changes]
+    ends = [*starts, run.seconds][1:]
+    for start, end, (_, lanes) in zip(starts, ends, run.lane_changes, strict=True):
+        for ax in axes:
+            ax.axvspan(start, end, color=BANDS.get(lanes, "#eeeeee"), lw=0, zorder=-5)
+            if start > 0:
+                ax.axvline(start, color=INK, lw=0.8, ls=(0, (4, 3)))
+        axes[0].text(
+            (start + end) / 2,
+            1.015,
+            f"{lanes} lane{'s' if lanes > 1 else ''} per partition",
+            transform=axes[0].get_xaxis_transform(),
+            ha="center",
+            va="bottom",
+            fontsize=9,
+            color=INK,
+        )
+
+
+def _headline(run: Run) -> str:
+    rate = run.updates.rows / run.seconds if run.seconds else 0.0
+    moved = f", {len(run.handoffs):,} shard moves" if run.handoffs else ""
+    return f"{run.mode}: {run.updates.rows:,} rows at {rate:,.0f} rows/s{moved}"
+
+
+def _percentile(
+    at: FloatArray, values: FloatArray, edges: FloatArray, percent: float
+) -> FloatArray:
+    """Percentile of the values in each bin; NaN in an empty one."""
+    order = np.argsort(at, kind="stable")
+    cuts = np.searchsorted(at[order], edges)
+    sorted_values = values[order]
+    return np.array(
+        [np.percentile(sorted_values[a:b], percent) if b > a else np.nan for a, b in pairwise(cuts)]
+    )
