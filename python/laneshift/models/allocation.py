@@ -208,24 +208,39 @@ def _cores_without_budget(search: _Search, target: float) -> int | None:
     return None
 
 
-def _overload(
-    load: NDArray[np.float64], start: NDArray[np.int64], cap: NDArray[np.int64], available: int
-) -> Allocation:
-    """Give cores one by one to the partition with the highest a_j/k_j, at most start_j each [D]."""
-    wanted = int(start.sum())
-    ceiling = np.minimum(start, cap)
-    cores = np.ones(load.size, dtype=np.int64)
-    heap = [(-float(a), j) for j, a in enumerate(load) if ceiling[j] > 1]
+def share_cores(load: ArrayLike, most: ArrayLike, available: int) -> NDArray[np.int64]:
+    """Share too few cores so that the highest utilisation a_j/k_j is as low as can be [D].
+
+    Everyone gets one; the others go one by one to the partition with the highest a_j/k_j.
+
+    Args:
+        load: a_j, demand in cores, shape (m,), >= 0.
+        most: cores that partition j can use, integers, shape (m,), >= 1.
+        available: cores in all, >= m.
+    """
+    demand = array("load", load, low=0, unit="cores")
+    ceiling = array("most", most, low=1, length=demand.size, unit="cores").astype(np.int64)
+    budget = integer("available", available, low=demand.size, unit="cores")
+    cores = np.ones(demand.size, dtype=np.int64)
+    heap = [(-float(a), j) for j, a in enumerate(demand) if ceiling[j] > 1]
     heapq.heapify(heap)
-    for _ in range(available - load.size):
+    for _ in range(budget - demand.size):
         if not heap:
             break
         _, j = heapq.heappop(heap)
         cores[j] += 1
         if cores[j] < ceiling[j]:
-            heapq.heappush(heap, (-float(load[j]) / int(cores[j]), j))
+            heapq.heappush(heap, (-float(demand[j]) / int(cores[j]), j))
+    return cores
+
+
+def _overload(
+    load: NDArray[np.float64], start: NDArray[np.int64], cap: NDArray[np.int64], available: int
+) -> Allocation:
+    wanted = int(start.sum())
+    cores = share_cores(load, np.minimum(start, cap), available)
     reason = Outcome.OVERLOAD if wanted > available else Outcome.CORE_LIMIT
     return Allocation(cores, math.inf, reason, wanted)
 
 
-__all__ = ["Allocation", "InputError", "Outcome", "allocate_cores", "least_stable"]
+__all__ = ["Allocation", "InputError", "Outcome", "allocate_cores", "least_stable", "share_cores"]
