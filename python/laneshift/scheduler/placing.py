@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from laneshift.models.assignment import PHI_0, moved_bytes, schedule
+from laneshift.models.improve import improve
 from laneshift.scheduler.plan import Plan, Reason, Shortfall, Throttle
 from laneshift.scheduler.view import IntArray, View
 
@@ -21,11 +22,15 @@ class Placer:
         costs: False ignores state size and data intensity (naive-EC [S, XP]).
         release: give back cores above the targets that nobody claimed. The paper's algorithm
             never trims; whether to is unspecified [D].
+        payback_s: if given, exchange cores as `laneshift.models.improve` does (s, >= 0) [D].
+        most_swaps: exchanges at most.
     """
 
     phi_0: float = PHI_0
     costs: bool = True
     release: bool = True
+    payback_s: float | None = None
+    most_swaps: int = 16
 
     def plan(
         self,
@@ -44,7 +49,8 @@ class Placer:
         if wanted > available:
             shortfalls = (*shortfalls, over_budget(wanted, available))
             targets = cut_to_budget(targets, available)
-        found = schedule(view.demand(targets, costs=self.costs), self.phi_0)
+        demand = view.demand(targets, costs=self.costs)
+        found = schedule(demand, self.phi_0)
         if not found.feasible:
             missing = Shortfall(
                 Reason.PLACEMENT,
@@ -56,6 +62,8 @@ class Placer:
         placement = found.placement
         if self.release:
             placement = release_surplus(placement, targets, view, self.costs)
+        if self.payback_s is not None:
+            placement = improve(demand, placement, self.payback_s, self.most_swaps)
         counts, cells = view.changes(placement)
         moved = moved_bytes(view.placement, placement, view.state_bytes)
         return Plan(

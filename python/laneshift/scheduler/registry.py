@@ -23,6 +23,7 @@ BUILT_IN: dict[str, str] = {
     "elasticutor": "laneshift.scheduler.policies.elasticutor:Elasticutor",
     "faa": "laneshift.scheduler.policies.faa:Faa",
     "kalman": "laneshift.scheduler.policies.kalman:Kalman",
+    "laneshift": "laneshift.scheduler.policies.laneshift:Laneshift",
     "median": "laneshift.scheduler.policies.median:Median",
     "naive-ec": "laneshift.scheduler.policies.naive_ec:NaiveEc",
     "oera": "laneshift.scheduler.policies.oera:Oera",

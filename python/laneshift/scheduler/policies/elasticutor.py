@@ -15,6 +15,7 @@ from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan, Reason, Shortfall
 from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.policies.coupling import hidden_growth
 from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.view import FloatArray, IntArray, View
 
@@ -47,7 +48,8 @@ class Elasticutor(Policy[ElasticutorState]):
         shrink_after: windows in a row for which a target must be below what is held before it is
             lowered (count, >= 1); 1 = at once, as in the paper.
         saturated_growth: under back-pressure the offered rate is only "at least this" [D]: it is
-            taken as this many times what was measured (>= 1); 1 = as measured.
+            taken as this many times what was measured (>= 1), for the saturated partition and all
+            that is coupled to it; 1 = as measured.
     """
 
     name: ClassVar[str] = "elasticutor"
@@ -103,9 +105,9 @@ class Elasticutor(Policy[ElasticutorState]):
 
     def _allocate(self, view: View, offered: FloatArray) -> Allocation:
         snapshot = view.snapshot
-        blocked = np.array([part.saturated for part in snapshot.partitions], dtype=bool)
-        rates = np.where(blocked, offered * self.saturated_growth, offered)
-        entering = snapshot.external_rate
+        growth = np.array(hidden_growth(snapshot, self.saturated_growth))
+        rates = offered * growth
+        entering = snapshot.external_rate * float(growth.max(initial=1.0))
         if entering <= 0 and rates.sum() > 0:  # nothing enters any more, smoothed rates fade out
             entering = float(rates.sum())
         return allocate_cores(

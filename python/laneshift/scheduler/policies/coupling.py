@@ -1,0 +1,34 @@
+"""What back-pressure hides.
+
+A full queue slows its upstreams and, through them, all their other downstreams: the rates that are
+measured keep their proportions but are too low, so they must be raised together. Raising only
+the saturated partition's would take cores from its peers and make them the next bottleneck.
+"""
+
+from __future__ import annotations
+
+from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.snapshot import Snapshot
+
+
+def hidden_growth(snapshot: Snapshot, growth: float) -> list[float]:
+    """Factor per partition: ``growth`` for all that is coupled to a saturated one, else 1 [D].
+
+    Coupled: of one operator, or joined by edges, directly or not.
+    """
+    parts = snapshot.partitions
+    group = {part.partition: part.partition for part in parts}
+
+    def root(p: PartitionId) -> PartitionId:
+        while group[p] != p:
+            group[p] = group[group[p]]
+            p = group[p]
+        return p
+
+    first: dict[str, PartitionId] = {}
+    for part in parts:
+        group[root(part.partition)] = root(first.setdefault(part.operator, part.partition))
+    for edge in snapshot.edges:
+        group[root(edge.upstream)] = root(edge.downstream)
+    full = {root(part.partition) for part in parts if part.saturated}
+    return [growth if root(part.partition) in full else 1.0 for part in parts]
