@@ -1,0 +1,79 @@
+package org.apache.spark.sql.laneshift.workload
+
+import java.lang.{Long => JLong}
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
+import org.apache.spark.sql.connector.read.streaming.{PartitionOffset, SupportsRealTimeRead}
+import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead.RecordStatus
+
+/** Rows `from` (inclusively) to `until` (exclusively) of one partition, by sequence number. */
+private[workload] final case class WorkloadInputPartition(partition: Int, from: Long, until: Long)
+    extends InputPartition
+
+/** @param paced in Real-time Mode: whether a row waits until it is due */
+private[workload] final case class WorkloadReaderFactory(spec: WorkloadSpec, paced: Boolean)
+    extends PartitionReaderFactory {
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = partition match {
+    case p: WorkloadInputPartition => new WorkloadReader(spec, paced, p)
+    case other => throw new IllegalArgumentException(s"not a partition of laneshift-workload: $other")
+  }
+}
+
+/** Reads a range of rows as fast as they can be made (`next`), or each when it is due (`nextWithTimeout`). */
+private[workload] final class WorkloadReader(
+    spec: WorkloadSpec,
+    paced: Boolean,
+    range: WorkloadInputPartition
+) extends SupportsRealTimeRead[InternalRow] {
+  import WorkloadReader._
+
+  private val rows = new WorkloadRows(spec, range.partition)
+  private val clock = new WallClock
+  private var clockWas = Long.MinValue // the last time read: while rows are late, one reading serves many
+  private var seq = range.from
+  private var row: InternalRow = _
+
+  override def next(): Boolean = seq < range.until && {
+    take(rows.dueMicros(seq))
+    true
+  }
+
+  override def nextWithTimeout(startTimeMs: JLong, timeoutMs: JLong): RecordStatus =
+    if (seq >= range.until) {
+      clock.sleepUntil((startTimeMs + timeoutMs) * 1000)
+      Nothing
+    } else {
+      val due = rows.dueMicros(seq)
+      if (paced && due > clockWas && !waitFor(due, (startTimeMs + timeoutMs) * 1000)) Nothing
+      else {
+        take(due)
+        Row
+      }
+    }
+
+  private def waitFor(due: Long, deadline: Long): Boolean = {
+    clockWas = clock.now()
+    if (due > clockWas) {
+      clock.sleepUntil(Math.min(due, deadline))
+      clockWas = clock.now()
+    }
+    due <= clockWas
+  }
+
+  private def take(due: Long): Unit = {
+    row = rows(seq, due)
+    seq += 1
+  }
+
+  override def get(): InternalRow = row
+
+  override def getOffset(): PartitionOffset = WorkloadPartitionOffset(range.partition, seq)
+
+  override def close(): Unit = ()
+}
+
+private[workload] object WorkloadReader {
+  private val Row = RecordStatus.newStatusWithoutArrivalTime(true)
+  private val Nothing = RecordStatus.newStatusWithoutArrivalTime(false)
+}

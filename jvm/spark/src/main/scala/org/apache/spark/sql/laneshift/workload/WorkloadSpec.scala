@@ -1,0 +1,38 @@
+package org.apache.spark.sql.laneshift.workload
+
+/** What the rows of a workload are: with this and (partition, sequence number) a row is determined. Row `seq`
+  * of partition `p` is row `seq * partitions + p` of the whole source, so that the rate is spread evenly over
+  * the partitions.
+  *
+  * @param keys distinct keys, 0 to keys - 1
+  * @param zipf skew: the key of frequency rank r has a share proportional to 1 / (r + 1)^zipf
+  * @param omega key shuffles per minute of event time: each gives the frequencies to the keys anew, at random
+  * @param payloadBytes length of the column `payload`
+  * @param startMicros when row 0 is due, microseconds since 1970
+  * @param totalRows rows of the whole source, over all partitions
+  */
+private[workload] final case class WorkloadSpec(
+    keys: Int,
+    zipf: Double,
+    omega: Double,
+    payloadBytes: Int,
+    schedule: RateSchedule,
+    partitions: Int,
+    seed: Long,
+    startMicros: Long,
+    totalRows: Long
+) {
+
+  /** The first sequence number of `partition` that is not among the first `rows` rows of the source. */
+  def dealt(rows: Long, partition: Int): Long =
+    if (rows <= partition) 0L else (rows - partition - 1) / partitions + 1
+
+  /** Rows of the source that are due at `nowMicros` (since 1970), `totalRows` at most. */
+  def dueBy(nowMicros: Long): Long = Math.min(totalRows, schedule.rowsBy(nowMicros - startMicros))
+}
+
+private[workload] object WorkloadSpec {
+
+  /** More rows than any query will see, and few enough for a row number to be exact as a double. */
+  val Endless: Long = 1L << 52
+}
