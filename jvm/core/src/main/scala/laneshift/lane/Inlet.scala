@@ -1,0 +1,414 @@
+package laneshift.lane
+
+import java.util.ArrayDeque
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.locks.{LockSupport, ReentrantLock}
+
+import scala.collection.mutable.ArrayBuffer
+
+import laneshift.ids.{LaneId, ShardId}
+import laneshift.routing.{Handoff, MoveReason, RoutingTable}
+import laneshift.testing.{Fault, Faults}
+
+/** Thrown to whoever uses an inlet or outlet after the partition has failed or was stopped. */
+final class PartitionStopped(cause: Throwable)
+    extends RuntimeException("the elastic partition has stopped", cause)
+
+/** Bounds of one partition's buffers. */
+final case class InletLimits(maxLanes: Int, queueBytes: Long, holdBytes: Long) {
+
+  /** Bytes of rows that all queues and holds of the partition hold together, one row more at most. */
+  def totalBytes: Long = maxLanes * queueBytes + holdBytes
+}
+
+/** What `take` gives a lane. */
+sealed trait Taken[+R]
+
+object Taken {
+  final case class Rows[R](block: RowBlock[R]) extends Taken[R]
+
+  /** A shard of this lane is wanted elsewhere: see [[Inlet.recalls]]. */
+  case object Recall extends Taken[Nothing]
+  case object End extends Taken[Nothing]
+}
+
+/** The way of rows from the receiver to the lanes of one elastic partition, and every handoff on it: routing table,
+  * lanes' queues and held rows under one lock (docs/handoff.md is its contract).
+  *
+  * Who may call what: one receiver thread `offer` and `finish`; lane i's thread `take(i)`, `recalls(i)`, `acknowledge`;
+  * any thread the rest. Only `offer`, `finish` and `take` wait, never while anybody else needs the lock.
+  */
+final class Inlet[R](
+    limits: InletLimits,
+    initialRouting: Array[Int],
+    initialLanes: Int,
+    newBlock: () => RowBlock[R],
+    handoffIds: () => Long,
+    onSettled: Handoff => Unit,
+    startLane: LaneId => Unit,
+    clock: () => Long = () => System.nanoTime()
+) {
+  require(initialLanes >= 1 && initialLanes <= limits.maxLanes, s"$initialLanes lanes of ${limits.maxLanes}")
+
+  private val lock = new ReentrantLock
+  private val receiverTurn = lock.newCondition()
+  private val table = new RoutingTable(initialRouting)
+  private val lanes = Array.tabulate(limits.maxLanes)(i => new LaneState(i))
+  private val holds = new Array[Hold[R]](initialRouting.length)
+  private val offered = new Array[Long](initialRouting.length)
+
+  private var activeLanes = initialLanes
+  private var startedLanes = initialLanes
+  private var buffered = 0L
+  private var held = 0L
+  private var closing = false
+  private var receiverWaits = false
+  @volatile private var failure: Throwable = _
+
+  private final class LaneState(val index: Int) {
+    val queue = new ArrayDeque[RowBlock[R]]
+    val turn = lock.newCondition()
+    val recalls = new ArrayBuffer[Handoff]
+    var bytes = 0L
+    var rowsQueued = 0L
+    var rowsTaken = 0L
+    var idleNs = 0L
+    var idleSinceNs = 0L
+    var waits = false
+    var ended = false
+    @volatile var recalled = false
+
+    def append(row: R, shard: Int): Unit = {
+      val tail = queue.peekLast
+      val block = if (tail == null || tail.isFull) { val b = newBlock(); queue.addLast(b); b }
+      else tail
+      val before = block.bytes
+      block.append(row, shard)
+      bytes += block.bytes - before
+      buffered += block.bytes - before
+      rowsQueued += 1
+    }
+
+    def addBlock(block: RowBlock[R]): Unit = {
+      queue.addLast(block)
+      bytes += block.bytes
+      buffered += block.bytes
+      rowsQueued += block.rows
+    }
+
+    def wake(): Unit = if (waits) turn.signal()
+
+    def idleUntil(nowNs: Long): Long = idleNs + (if (idleSinceNs == 0L) 0L else nowNs - idleSinceNs)
+  }
+
+  private def locked[T](body: => T): T = {
+    lock.lock()
+    try body
+    finally lock.unlock()
+  }
+
+  private def checkRunning(): Unit = if (failure != null) throw new PartitionStopped(failure)
+
+  // ---- receiver
+
+  /** Sends a row to its shard's lane, or holds it if the shard is on its way. Waits while the buffers are full. */
+  def offer(row: R, shard: Int): Unit = {
+    lock.lock()
+    try {
+      checkRunning()
+      while (!hasRoom(shard)) awaitTurn()
+      offered(shard) += 1
+      val handoff = table.handoffOf(shard)
+      if (handoff == null) {
+        val lane = lanes(table.owner(shard))
+        lane.append(row, shard)
+        lane.wake()
+      } else {
+        val hold = holds(shard)
+        val before = hold.bytes
+        hold.append(row, shard)
+        held += hold.bytes - before
+        buffered += hold.bytes - before
+        handoff.heldRows += 1
+      }
+    } finally lock.unlock()
+  }
+
+  private def hasRoom(shard: Int): Boolean =
+    buffered < limits.totalBytes && (
+      if (table.handoffOf(shard) == null) lanes(table.owner(shard)).bytes < limits.queueBytes
+      else held < limits.holdBytes
+    )
+
+  private def awaitTurn(): Unit = {
+    receiverWaits = true
+    try receiverTurn.await()
+    finally receiverWaits = false
+    checkRunning()
+  }
+
+  private def wakeReceiver(): Unit = if (receiverWaits) receiverTurn.signal()
+
+  /** Ends the input: waits for every handoff in flight, then tells each lane that nothing more will come. `fixed` gets the
+    * routing and the number of lanes ever started, both final, before any lane can see the end.
+    */
+  def finish(fixed: (Array[Int], Int) => Unit): Unit = locked {
+    closing = true
+    checkRunning()
+    while (table.inFlight > 0) awaitTurn()
+    fixed(table.toArray, startedLanes)
+    var i = 0
+    while (i < startedLanes) {
+      lanes(i).ended = true
+      lanes(i).turn.signal()
+      i += 1
+    }
+  }
+
+  // ---- lanes
+
+  /** True if lane `lane` has to give up a shard: cheap enough to ask before every row. */
+  def isRecalled(lane: LaneId): Boolean = lanes(lane.value).recalled
+
+  /** The handoffs away from this lane that wait for its acknowledgement. */
+  def recalls(lane: LaneId): Seq[Handoff] = locked {
+    val now = clock()
+    val pending = lanes(lane.value).recalls.toList
+    pending.foreach(h => if (h.noticedNs == 0L) h.noticedNs = now)
+    pending
+  }
+
+  /** The next rows of a lane, a recall, or the end; waits for one of them.
+    *
+    * An idle lane first looks again a few times after short pauses: under load that saves the receiver a wake-up per row.
+    */
+  def take(lane: LaneId): Taken[R] = {
+    val state = lanes(lane.value)
+    var looks = Inlet.LooksBeforeWaiting
+    lock.lock()
+    try {
+      while (true) {
+        checkRunning()
+        val ready: Taken[R] =
+          if (state.recalls.nonEmpty) Taken.Recall
+          else if (!state.queue.isEmpty) {
+            val block = state.queue.pollFirst()
+            state.bytes -= block.bytes
+            buffered -= block.bytes
+            state.rowsQueued -= block.rows
+            state.rowsTaken += block.rows
+            wakeReceiver()
+            Taken.Rows(block)
+          } else if (state.ended) Taken.End
+          else null
+        if (ready != null) {
+          if (state.idleSinceNs != 0L) state.idleNs += clock() - state.idleSinceNs
+          state.idleSinceNs = 0L
+          return ready
+        }
+        if (state.idleSinceNs == 0L) state.idleSinceNs = clock()
+        if (looks > 0) {
+          looks -= 1
+          lock.unlock()
+          try LockSupport.parkNanos(Inlet.LookPauseNs)
+          finally lock.lock()
+          if (Thread.interrupted()) throw new InterruptedException("lane interrupted while idle")
+        } else {
+          state.waits = true
+          try state.turn.await()
+          finally state.waits = false
+        }
+      }
+      throw new IllegalStateException("unreachable")
+    } finally lock.unlock()
+  }
+
+  /** The source lane gives the shard up: everything it has taken of it is processed, flushed, and its outputs are with the
+    * emitter. `remainder` (or null) is what it had taken but not processed. Settles the handoff.
+    */
+  def acknowledge(handoff: Handoff, remainder: Hold[R]): Unit = {
+    locked {
+      checkRunning()
+      val from = lanes(handoff.from.value)
+      val shard = handoff.shard.value
+      val to = lanes(handoff.to.value)
+      from.recalls -= handoff
+      from.recalled = from.recalls.nonEmpty
+      if (remainder != null) {
+        from.rowsTaken -= remainder.rows
+        handoff.heldRows += remainder.rows
+      }
+      val released = new ArrayDeque[RowBlock[R]]
+      if (remainder != null && !Faults.isOn(Fault.RemainderDropped)) remainder.drainTo(released)
+      releaseHold(shard, released)
+      released.forEach(b => to.addBlock(b))
+      if (Faults.isOn(Fault.RoutingNotSwitched)) table.cancel(handoff) else table.settle(handoff)
+      handoff.settledNs = clock()
+      to.wake()
+      wakeReceiver()
+      if (!closing && table.owner(shard) >= activeLanes) retire(shard)
+    }
+    onSettled(handoff)
+  }
+
+  private def releaseHold(shard: Int, released: ArrayDeque[RowBlock[R]]): Unit = {
+    val hold = holds(shard)
+    held -= hold.bytes
+    buffered -= hold.bytes
+    if (Faults.isOn(Fault.HoldReversed)) {
+      val reversed = new ArrayDeque[RowBlock[R]]
+      hold.drainTo(reversed)
+      reversed.descendingIterator().forEachRemaining(b => released.addLast(b))
+    } else hold.drainTo(released)
+    holds(shard) = null
+  }
+
+  // ---- control
+
+  /** Starts the handoff of a shard; `Left` says why it cannot be. */
+  def move(shard: ShardId, to: LaneId, reason: MoveReason): Either[String, Handoff] = locked {
+    if (failure != null || closing) Left("the batch is ending")
+    else if (to.value >= activeLanes) Left(s"lane ${to.value} is not one of the $activeLanes lanes")
+    else if (table.handoffOf(shard.value) != null) Left(s"${table.handoffOf(shard.value)} is under way")
+    else if (table.owner(shard.value) == to.value)
+      Left(s"shard ${shard.value} is on lane ${to.value} already")
+    else Right(begin(shard.value, to.value, reason))
+  }
+
+  private def begin(shard: Int, to: Int, reason: MoveReason): Handoff = {
+    val handoff = table.begin(handoffIds(), ShardId(shard), LaneId(to), reason, clock())
+    val from = lanes(handoff.from.value)
+    val hold = new Hold[R](newBlock)
+    // Rows still in the queue wait with the new ones: the pause does not depend on the backlog.
+    if (!Faults.isOn(Fault.QueueNotRecalled)) from.queue.forEach { block =>
+      val before = block.bytes
+      val rows = block.extract(shard, 0, hold)
+      from.bytes -= before - block.bytes
+      buffered -= before - block.bytes
+      from.rowsQueued -= rows
+    }
+    held += hold.bytes
+    buffered += hold.bytes
+    handoff.heldRows = hold.rows
+    holds(shard) = hold
+    from.recalls += handoff
+    from.recalled = true
+    from.wake()
+    if (Faults.isOn(Fault.HoldReleasedEarly)) releaseEarly(handoff)
+    handoff
+  }
+
+  /** Planted bug: the destination gets the rows before the source lane has let the shard go. */
+  private def releaseEarly(handoff: Handoff): Unit = {
+    val released = new ArrayDeque[RowBlock[R]]
+    releaseHold(handoff.shard.value, released)
+    holds(handoff.shard.value) = new Hold[R](newBlock)
+    released.forEach(b => lanes(handoff.to.value).addBlock(b))
+    lanes(handoff.to.value).wake()
+  }
+
+  /** Takes a handoff back that its source lane has not acknowledged; false if it is too late. */
+  def cancel(handoff: Handoff): Boolean = locked {
+    val shard = handoff.shard.value
+    val from = lanes(handoff.from.value)
+    if (failure != null || (table.handoffOf(shard) ne handoff) || handoff.noticedNs != 0L) false
+    else {
+      val released = new ArrayDeque[RowBlock[R]]
+      releaseHold(shard, released)
+      released.forEach(b => from.addBlock(b))
+      from.recalls -= handoff
+      from.recalled = from.recalls.nonEmpty
+      table.cancel(handoff)
+      from.wake()
+      wakeReceiver()
+      true
+    }
+  }
+
+  /** Changes the number of lanes that own shards. New lanes start empty: a planner fills them. Lanes beyond `count` hand
+    * their shards to the others and then sit idle until they are wanted again or the batch ends.
+    */
+  def setLanes(count: Int): Either[String, Unit] = {
+    require(count >= 1 && count <= limits.maxLanes, s"lanes must be 1..${limits.maxLanes}, not $count")
+    locked {
+      if (failure != null || closing) Left("the batch is ending")
+      else {
+        val fresh = startedLanes until count
+        // Threads start under the lock: an end of the batch in between would miss them.
+        fresh.foreach { i =>
+          startedLanes = i + 1
+          startLane(LaneId(i))
+        }
+        activeLanes = count
+        (0 until table.shards).foreach { s =>
+          if (table.owner(s) >= count && table.handoffOf(s) == null) retire(s)
+        }
+        Right(())
+      }
+    }
+  }
+
+  /** Sends a shard of a lane that is to be retired to the lane that will own the fewest. */
+  private def retire(shard: Int): Unit = {
+    val counts = new Array[Int](activeLanes)
+    (0 until table.shards).foreach { s =>
+      val d = table.destination(s)
+      if (d < activeLanes) counts(d) += 1
+    }
+    begin(shard, counts.indexOf(counts.min), MoveReason.Scale)
+  }
+
+  /** Stops everybody: each waiting or later call throws. The first cause counts. */
+  def fail(cause: Throwable): Unit = locked {
+    if (failure == null) failure = cause
+    receiverTurn.signalAll()
+    lanes.foreach(_.turn.signalAll())
+  }
+
+  /** The lane that may touch the shard's state now. */
+  def owner(shard: Int): Int = locked(table.owner(shard))
+
+  /** Bytes of rows in all queues and holds. */
+  def bufferedBytes: Long = locked(buffered)
+
+  def stats: InletStats = locked {
+    val now = clock()
+    InletStats(
+      table.toArray,
+      Array.tabulate(table.shards)(table.destination),
+      activeLanes,
+      startedLanes,
+      table.inFlight,
+      offered.clone(),
+      lanes.take(startedLanes).map(_.rowsTaken),
+      lanes.take(startedLanes).map(_.rowsQueued),
+      lanes.take(startedLanes).map(_.bytes),
+      lanes.take(startedLanes).map(_.idleUntil(now)),
+      held
+    )
+  }
+}
+
+object Inlet {
+
+  /** How often an idle lane looks again before it waits for a signal, and how long it pauses in between. */
+  private val LooksBeforeWaiting = 4
+  private val LookPauseNs = TimeUnit.MICROSECONDS.toNanos(50)
+}
+
+/** A consistent view of an inlet; arrays are by shard (`routing`, `destinations`, `offered`) or by lane. `destinations` is
+  * the routing once everything in flight has settled.
+  */
+final case class InletStats(
+    routing: Array[Int],
+    destinations: Array[Int],
+    activeLanes: Int,
+    startedLanes: Int,
+    inFlight: Int,
+    offered: Array[Long],
+    laneRows: Array[Long],
+    queueRows: Array[Long],
+    queueBytes: Array[Long],
+    idleNs: Array[Long],
+    heldBytes: Long
+)

@@ -1,0 +1,68 @@
+package laneshift.testing
+
+/** A planted bug: something that the tests must notice when it is switched on. Never on outside tests; asked only on paths
+  * that are rare (a handoff, a commit, a scan), so that it costs nothing per row.
+  */
+sealed abstract class Fault(val name: String, val what: String)
+
+object Fault {
+  case object QueueNotRecalled
+      extends Fault("queue-not-recalled", "rows in the source lane's queue stay there when their shard moves")
+  case object RemainderDropped
+      extends Fault("remainder-dropped", "rows that the source lane had taken but not processed are lost")
+  case object HoldReleasedEarly
+      extends Fault(
+        "hold-released-early",
+        "held rows go to the destination before the source lane has let go"
+      )
+  case object HoldReversed extends Fault("hold-reversed", "held rows are released in the wrong order")
+  case object RoutingNotSwitched
+      extends Fault("routing-not-switched", "the routing table is not changed at the end of a handoff")
+  case object CacheNotFlushed
+      extends Fault(
+        "cache-not-flushed",
+        "the source lane acknowledges without writing its dirty groups to the store"
+      )
+  case object OutputsAfterAcknowledgement
+      extends Fault(
+        "outputs-after-acknowledgement",
+        "the source lane's last outputs follow its acknowledgement"
+      )
+  case object EncoderShared extends Fault("encoder-shared", "lanes share one state encoder")
+  case object CommitTwice extends Fault("commit-twice", "the store is committed when the first lane seals it")
+  case object ScanUnfiltered extends Fault("scan-unfiltered", "a lane's scan yields every lane's rows")
+  case object MetricsPerLane extends Fault("metrics-per-lane", "store metrics are reported by every lane")
+  case object WrongShardHash
+      extends Fault("wrong-shard-hash", "state rows are dealt to shards by another hash than input rows")
+  case object CheckpointIdPerLane
+      extends Fault("checkpoint-id-per-lane", "every lane reports a checkpoint id of its own")
+
+  val all: Seq[Fault] = Seq(
+    QueueNotRecalled,
+    RemainderDropped,
+    HoldReleasedEarly,
+    HoldReversed,
+    RoutingNotSwitched,
+    CacheNotFlushed,
+    OutputsAfterAcknowledgement,
+    EncoderShared,
+    CommitTwice,
+    ScanUnfiltered,
+    MetricsPerLane,
+    WrongShardHash,
+    CheckpointIdPerLane
+  )
+}
+
+object Faults {
+  @volatile private var active: Fault = _
+
+  def isOn(fault: Fault): Boolean = active eq fault
+
+  /** Runs `body` with one planted bug. Tests only. */
+  def withFault[T](fault: Fault)(body: => T): T = {
+    active = fault
+    try body
+    finally active = null
+  }
+}
