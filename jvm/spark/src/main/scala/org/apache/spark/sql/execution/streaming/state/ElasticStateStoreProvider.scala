@@ -1,0 +1,102 @@
+package org.apache.spark.sql.execution.streaming.state
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.sql.laneshift.lane.LaneContext
+import org.apache.spark.sql.types.StructType
+
+/** What is needed to make the encoders of one column family. */
+private[state] final case class FamilySchema(
+    key: StructType,
+    value: StructType,
+    keySpec: KeyStateEncoderSpec,
+    multipleValues: Boolean
+)
+
+/** Spark's RocksDB provider, whose stores the lanes of one elastic partition can share. Files, changelog, snapshots,
+  * checkpoint ids, maintenance and memory accounting are Spark's; outside a lane it is Spark's provider.
+  *
+  * In Spark's own package because encoders, run ids and the delimiter's size are private to it (design fact 9).
+  */
+class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
+  private var family: FamilySchema = _
+  private var storeConf: StateStoreConf = _
+  private var hadoopConf: Configuration = _
+  private var columnFamilies = false
+  private var schemas: Option[StateSchemaProvider] = None
+
+  override def init(
+      stateStoreId: StateStoreId,
+      keySchema: StructType,
+      valueSchema: StructType,
+      keyStateEncoderSpec: KeyStateEncoderSpec,
+      useColumnFamilies: Boolean,
+      storeConf: StateStoreConf,
+      hadoopConf: Configuration,
+      useMultipleValuesPerKey: Boolean,
+      stateSchemaProvider: Option[StateSchemaProvider]
+  ): Unit = {
+    this.family = FamilySchema(keySchema, valueSchema, keyStateEncoderSpec, useMultipleValuesPerKey)
+    this.storeConf = storeConf
+    this.hadoopConf = hadoopConf
+    this.columnFamilies = useColumnFamilies
+    this.schemas = stateSchemaProvider
+    super.init(
+      stateStoreId,
+      keySchema,
+      valueSchema,
+      keyStateEncoderSpec,
+      useColumnFamilies,
+      storeConf,
+      hadoopConf,
+      useMultipleValuesPerKey,
+      stateSchemaProvider
+    )
+  }
+
+  override def getStore(
+      version: Long,
+      uniqueId: Option[String],
+      forceSnapshotOnCommit: Boolean,
+      loadEmpty: Boolean
+  ): StateStore = inLane(super.getStore(version, uniqueId, forceSnapshotOnCommit, loadEmpty))
+
+  override def getReadStore(version: Long, uniqueId: Option[String]): StateStore =
+    inLane(super.getReadStore(version, uniqueId))
+
+  override def upgradeReadStoreToWriteStore(
+      readStore: ReadStateStore,
+      version: Long,
+      uniqueId: Option[String],
+      forceSnapshotOnCommit: Boolean
+  ): StateStore = readStore match {
+    case store: LaneStateStore =>
+      store.shared.upgradeOnce(
+        super.upgradeReadStoreToWriteStore(store.shared.base, version, uniqueId, forceSnapshotOnCommit)
+      )
+      store
+    case other => super.upgradeReadStoreToWriteStore(other, version, uniqueId, forceSnapshotOnCommit)
+  }
+
+  /** In a lane, the lane's view of the store that it shares with the others; elsewhere the store itself. */
+  private def inLane(open: => StateStore): StateStore =
+    LaneContext.get.filter(_.task != null) match {
+      case None => open
+      case Some(lane) =>
+        val shared = lane.task.sharedStore(stateStoreId) {
+          new SharedStateStore(open.asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore], lane.task)
+        }
+        new LaneStateStore(
+          shared,
+          lane,
+          new LaneEncoders(stateStoreId, shared.db, encoding, lane.lane),
+          family
+        )
+    }
+
+  private def encoding: EncodingConf = EncodingConf(storeConf, hadoopConf, columnFamilies, schemas)
+}
+
+object ElasticStateStoreProvider {
+  val className: String = classOf[ElasticStateStoreProvider].getName
+}

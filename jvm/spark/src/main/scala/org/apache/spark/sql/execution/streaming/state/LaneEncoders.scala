@@ -1,0 +1,62 @@
+package org.apache.spark.sql.execution.streaming.state
+
+import java.util.HashMap
+
+import org.apache.hadoop.conf.Configuration
+
+import laneshift.ids.LaneId
+import laneshift.testing.{Fault, Faults}
+
+private[state] final case class EncodingConf(
+    store: StateStoreConf,
+    hadoop: Configuration,
+    columnFamilies: Boolean,
+    schemas: Option[StateSchemaProvider]
+)
+
+/** The state encoders of one lane. Spark's reuse row buffers, so two threads may not share one; its cache of data encoders
+  * goes by store name, so each lane asks under a name of its own (design fact 9).
+  */
+private[state] final class LaneEncoders(id: StateStoreId, db: RocksDB, conf: EncodingConf, lane: LaneId) {
+  private val byFamily = new HashMap[String, LaneEncoders.Pair]
+
+  val columnFamilies: Boolean = conf.columnFamilies
+
+  def add(name: String, schema: FamilySchema): Unit = {
+    val cacheName = if (Faults.isOn(Fault.EncoderShared)) id.storeName else s"${id.storeName}#${lane.value}"
+    val data = RocksDBStateStoreProvider.getDataEncoder(
+      conf.store.stateStoreEncodingFormat,
+      StateRowEncoderCacheKey(
+        StateStoreProvider.getRunId(conf.hadoop),
+        id.operatorId,
+        id.partitionId,
+        cacheName,
+        name
+      ),
+      schema.keySpec,
+      schema.value,
+      conf.schemas,
+      Some(name)
+    )
+    byFamily.put(
+      name,
+      LaneEncoders.Pair(
+        RocksDBStateEncoder.getKeyEncoder(data, schema.keySpec, conf.columnFamilies),
+        RocksDBStateEncoder.getValueEncoder(data, schema.value, schema.multipleValues, db.delimiterSize),
+        schema
+      )
+    )
+  }
+
+  def remove(name: String): Unit = byFamily.remove(name)
+
+  def apply(name: String): LaneEncoders.Pair = {
+    val pair = byFamily.get(name)
+    if (pair == null) throw StateStoreErrors.unsupportedOperationOnMissingColumnFamily("access", name)
+    pair
+  }
+}
+
+private[state] object LaneEncoders {
+  final case class Pair(key: RocksDBKeyStateEncoder, value: RocksDBValueStateEncoder, schema: FamilySchema)
+}

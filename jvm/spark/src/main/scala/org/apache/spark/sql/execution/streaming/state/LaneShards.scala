@@ -1,0 +1,32 @@
+package org.apache.spark.sql.execution.streaming.state
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.laneshift.lane.{LaneContext, ShardOfHash}
+
+import laneshift.testing.{Fault, Faults}
+
+/** Tells which rows of a store belong to a lane: the shard of a state row is found by hashing, of its key, the fields that the
+  * shuffle hashed of the input row, in the same way.
+  */
+private[state] final class LaneShards(lane: LaneContext, operatorId: Long) {
+  private val task = lane.task
+  private val spec = task.spec
+  private val shardOf = new ShardOfHash(spec.partitions, spec.options.shards)
+
+  /** For one scan: true for the keys of this lane's shards. */
+  def ownership(family: String, schema: FamilySchema): UnsafeRow => Boolean =
+    if (Faults.isOn(Fault.ScanUnfiltered)) _ => true
+    else {
+      val ordinals = spec.keyOrdinals.getOrElse(
+        operatorId,
+        throw new IllegalStateException(s"the state key of operator $operatorId ($family) is not known")
+      )
+      val fields = ordinals.map(i => BoundReference(i, schema.key(i).dataType, schema.key(i).nullable))
+      val hash: Expression =
+        if (Faults.isOn(Fault.WrongShardHash)) new XxHash64(fields) else new CollationAwareMurmur3Hash(fields)
+      val hashOf = UnsafeProjection.create(Seq(if (hash.dataType.defaultSize == 8)
+        Cast(hash, org.apache.spark.sql.types.IntegerType)
+      else hash))
+      key => task.owns(lane.lane, shardOf(hashOf(key).getInt(0)))
+    }
+}

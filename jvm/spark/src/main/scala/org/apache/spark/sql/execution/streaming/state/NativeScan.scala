@@ -1,0 +1,47 @@
+package org.apache.spark.sql.execution.streaming.state
+
+import java.util.ArrayDeque
+
+import org.apache.spark.util.NextIterator
+
+/** A scan of Spark's RocksDB wrapper that several threads may do at once on one database: its iterators share one pair of
+  * references, so rows are fetched a few at a time under the store's lock.
+  */
+private[state] final class NativeScan(lock: Object, open: => NativeScan.Source)
+    extends Iterator[(Array[Byte], Array[Byte])] {
+  private val source = lock.synchronized(open)
+  private val fetched = new ArrayDeque[(Array[Byte], Array[Byte])](NativeScan.FetchRows)
+  private var ended = false
+
+  override def hasNext: Boolean = {
+    if (fetched.isEmpty && !ended) fetch()
+    !fetched.isEmpty
+  }
+
+  override def next(): (Array[Byte], Array[Byte]) = {
+    if (!hasNext) throw new NoSuchElementException("the scan has ended")
+    fetched.pollFirst()
+  }
+
+  private def fetch(): Unit = lock.synchronized {
+    while (fetched.size < NativeScan.FetchRows && source.hasNext) {
+      val pair = source.next()
+      fetched.addLast((pair.key, pair.value))
+    }
+    if (fetched.isEmpty) {
+      ended = true
+      source.closeIfNeeded()
+    }
+  }
+
+  def close(): Unit = lock.synchronized {
+    ended = true
+    fetched.clear()
+    source.closeIfNeeded()
+  }
+}
+
+private[state] object NativeScan {
+  type Source = NextIterator[ByteArrayPair]
+  private val FetchRows = 64
+}

@@ -1,0 +1,60 @@
+package org.apache.spark.sql.execution.streaming.state
+
+import org.apache.spark.sql.laneshift.lane.PartitionTask
+
+import laneshift.ids.LaneId
+import laneshift.testing.{Fault, Faults}
+
+/** One open state store of one partition task and what its lanes must do once: upgrade, commit. It is opened as the Spark
+  * task's own, so Spark aborts it with the task if it was not committed; by then every lane has ended.
+  *
+  * `lock` guards what is not thread-safe below: writes (changelog, key counters) and iterators. Point reads take no lock:
+  * the native database is thread-safe, and a lane reads its own keys only (design facts 9 and 13).
+  */
+private[sql] final class SharedStateStore(
+    private[state] val base: RocksDBStateStoreProvider#RocksDBStateStore,
+    task: PartitionTask
+) {
+  private[state] val db: RocksDB = base.dbInstance()
+  private[state] val lock = new Object
+  private var upgraded = false
+  private var sealedBy = List.empty[LaneId]
+  private var committer: Option[LaneId] = None
+
+  def upgradeOnce(upgrade: => Unit): Unit = lock.synchronized {
+    if (!upgraded) {
+      task.withTaskContext(upgrade)
+      upgraded = true
+    }
+  }
+
+  /** A lane has written all it will write. The last one's seal is the commit. */
+  def seal(lane: LaneId): Unit = lock.synchronized {
+    sealedBy = lane :: sealedBy
+    val sealedLanes = sealedBy.size
+    val all = task.commitParticipants
+    if (all == 0) throw new IllegalStateException(s"lane ${lane.value} commits before the input has ended")
+    if (sealedLanes > all && !Faults.isOn(Fault.CommitTwice))
+      throw new IllegalStateException(s"$all lanes share the store but these have committed: $sealedBy")
+    if (sealedLanes == all || Faults.isOn(Fault.CommitTwice)) {
+      committer = Some(lane)
+      task.withTaskContext(base.commit())
+    }
+  }
+
+  /** True for the lane whose seal was the commit: it alone speaks for the store. */
+  def isCommitter(lane: LaneId): Boolean = lock.synchronized(committer.contains(lane))
+
+  def nextVersion: Long = base.version + 1
+}
+
+private[sql] object SharedStateStore {
+
+  /** Stands where a lane that did not commit would report a checkpoint id; never leaves the task. */
+  val SealedMark = "laneshift-sealed"
+}
+
+/** Spark passes a read store on to the write store of the same thread; a lane that starts again must not find its old one. */
+private[sql] object StateStoreTracking {
+  def clear(): Unit = StateStoreThreadLocalTracker.clearStore()
+}
