@@ -1,0 +1,74 @@
+package org.apache.spark.sql.laneshift.lane
+
+import java.nio.ByteBuffer
+
+import org.apache.spark.{OneToOneDependency, Partition, SparkEnv, TaskContext}
+import org.apache.spark.rdd.{DeterministicLevel, RDD}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.laneshift.control.ElasticRuntime
+import org.apache.spark.sql.laneshift.plan.{ElasticSpec, Granularity}
+
+/** One elastic operator of one batch: its partitions are Spark's state partitions, each computed by a [[PartitionTask]].
+  *
+  * @param input the shuffle
+  * @param body what a lane runs; stays on the driver, where it keeps its broadcasts alive and knows preferred locations
+  * @param bodyBytes the body for the executors
+  * @param hash what the shuffle hashed, bound to the input's fields
+  */
+private[laneshift] final class ElasticRDD(
+    @transient private val input: RDD[InternalRow],
+    @transient private val body: RDD[InternalRow],
+    bodyBytes: Array[Byte],
+    hash: Expression,
+    inputFields: Int,
+    outputFields: Int,
+    spec: ElasticSpec,
+    metrics: Map[String, SQLMetric]
+) extends RDD[InternalRow](input.sparkContext, Seq(new OneToOneDependency(input))) {
+
+  override protected def getPartitions: Array[Partition] =
+    Array.tabulate(body.getNumPartitions)(LaneSplit(_, body))
+
+  override protected def getPreferredLocations(split: Partition): Seq[String] =
+    body.preferredLocations(body.partitions(split.index))
+
+  /** Lanes emit in the order in which they get to it. */
+  override protected def getOutputDeterministicLevel: DeterministicLevel.Value =
+    DeterministicLevel.UNORDERED
+
+  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
+    val bodySplit = split.asInstanceOf[LaneSplit].bodySplit
+    val source = firstParent[InternalRow].iterator(firstParent[InternalRow].partitions(split.index), context)
+    def newBody(): RDD[InternalRow] =
+      SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
+
+    val partition = ElasticRuntime.get.partition(spec, split.index)
+    if (spec.granularity == Granularity.BetweenBatches && partition.nextLanes == 1) {
+      // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
+      partition.stockBatch(context, source, metrics) { counted =>
+        LaneContext.within(new StockLane(counted))(newBody().iterator(bodySplit, context))
+      }
+    } else
+      new PartitionTask(
+        spec,
+        partition,
+        context,
+        source,
+        hash,
+        inputFields,
+        outputFields,
+        newBody _,
+        bodySplit,
+        metrics
+      ).outputs
+  }
+}
+
+/** A partition of [[ElasticRDD]] with the body's own, which may carry more than an index. */
+private[laneshift] final case class LaneSplit(index: Int, bodySplit: Partition) extends Partition
+
+private[laneshift] object LaneSplit {
+  def apply(index: Int, body: RDD[_]): LaneSplit = LaneSplit(index, body.partitions(index))
+}

@@ -1,0 +1,43 @@
+package org.apache.spark.sql.laneshift.lane
+
+import org.apache.spark.sql.catalyst.InternalRow
+
+import laneshift.ids.LaneId
+
+/** What the code of a lane's body may know of the lane it runs on. One per lane and partition task, used by the lane's
+  * thread only, except `task`.
+  */
+private[sql] abstract class LaneContext(val task: PartitionTask, val lane: LaneId) {
+
+  /** The rows of this lane; each call goes on where the last one stopped. */
+  def input: Iterator[InternalRow]
+
+  /** The shard of the row that `input` gave last; 0 while the partition runs without threads. */
+  def currentShard: Int
+
+  /** True from the moment that the input ends only for a lane restart: the body must write everything out and may not act
+    * as if the batch were over (no eviction, no timers, no commit).
+    */
+  def isRestarting: Boolean
+
+  private var flush: Int => Unit = _ => ()
+
+  /** Sets what must run before a shard leaves this lane: write what is cached of it to the store. */
+  def onRecall(flushShard: Int => Unit): Unit = flush = flushShard
+
+  protected def flushShard(shard: Int): Unit = flush(shard)
+}
+
+private[sql] object LaneContext {
+  private val current = new ThreadLocal[LaneContext]
+
+  /** The lane that the current thread runs, if any. */
+  def get: Option[LaneContext] = Option(current.get)
+
+  def within[T](context: LaneContext)(body: => T): T = {
+    val before = current.get
+    current.set(context)
+    try body
+    finally if (before == null) current.remove() else current.set(before)
+  }
+}

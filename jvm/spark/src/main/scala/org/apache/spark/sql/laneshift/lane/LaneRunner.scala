@@ -1,0 +1,192 @@
+package org.apache.spark.sql.laneshift.lane
+
+import java.lang.management.ManagementFactory
+
+import org.apache.spark.{Partition, TaskContext}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
+import org.apache.spark.sql.laneshift.plan.Granularity
+
+import laneshift.ids.LaneId
+import laneshift.lane.{Hold, Taken}
+import laneshift.routing.Handoff
+import laneshift.testing.{Fault, Faults}
+
+/** One lane's thread: runs the body over the lane's rows, under a task context of its own. */
+private[lane] final class LaneRunner(
+    task: PartitionTask,
+    lane: LaneId,
+    newBody: () => RDD[InternalRow],
+    split: Partition,
+    outputFields: Int
+) extends Runnable {
+
+  val laneContext = new LaneTaskContext(task.context)
+  private val out = new LaneOutput(task, outputFields)
+  private val context = new QueuedLane(task, lane, out)
+
+  override def run(): Unit = {
+    var error: Option[Throwable] = None
+    TaskContext.setTaskContext(laneContext.context)
+    try
+      LaneContext.within(context) {
+        val body = newBody()
+        var outputs = body.iterator(split, laneContext.context)
+        var running = true
+        while (running) {
+          while (outputs.hasNext) out.add(outputs.next())
+          if (context.isRestarting) {
+            StateStoreTracking.clear()
+            LaneAccumulators.forgetSeal(laneContext.context, task.spec.onceMetrics)
+            context.restarted()
+            outputs = body.iterator(split, laneContext.context)
+          } else running = false
+        }
+        out.flush()
+      }
+    catch {
+      case e: Throwable =>
+        error = Some(e)
+        throw e
+    } finally
+      // Listeners close iterators and report leaks: before the task may think that this lane is done.
+      try laneContext.complete(error)
+      finally {
+        TaskContext.unset()
+        StateStoreTracking.clear()
+        if (error.isEmpty) task.outlet.producerDone()
+      }
+  }
+}
+
+/** Collects a lane's outputs in blocks for the emitter. */
+private[lane] final class LaneOutput(task: PartitionTask, fields: Int) {
+  private var block = new UnsafeRowBlock(fields)
+  private var oldestNs = 0L
+
+  def add(row: InternalRow): Unit = {
+    val unsafe = row match {
+      case u: UnsafeRow => u
+      case other => throw new IllegalStateException(s"an operator put out a ${other.getClass.getName}")
+    }
+    if (task.spec.realTime && block.size == 0) oldestNs = System.nanoTime()
+    block.append(unsafe, 0)
+    if (block.isFull || (task.spec.realTime && System.nanoTime() - oldestNs > LaneOutput.LingerNs)) flush()
+  }
+
+  def flush(): Unit = if (block.size > 0) {
+    val full = block
+    block = new UnsafeRowBlock(fields)
+    task.outlet.put(full)
+  }
+}
+
+private[lane] object LaneOutput {
+
+  /** In Real-time Mode no output waits longer than this for the rows behind it, while its lane is busy. */
+  private val LingerNs = 500000L
+}
+
+/** A lane fed by the inlet's queue. */
+private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: LaneOutput)
+    extends LaneContext(task, lane) {
+
+  private val inlet = task.inlet
+  private val restarts = task.spec.granularity == Granularity.MidBatchRestart
+  private val blocking = task.spec.granularity == Granularity.BetweenBatches
+  private val row = new UnsafeRow(task.inputFieldCount)
+  private var block: UnsafeRowBlock = _
+  private var at = 0
+  private var ready = false
+  private var restarting = false
+  private var shard = 0
+  private val load = if (task.spec.options.loadByCpu) new CpuSampler(task.home.cpuNs) else null
+
+  override def currentShard: Int = shard
+  override def isRestarting: Boolean = restarting
+
+  override val input: Iterator[InternalRow] = new Iterator[InternalRow] {
+    override def hasNext: Boolean = ready || advance()
+
+    override def next(): InternalRow = {
+      if (!hasNext) throw new NoSuchElementException("the lane's input has ended")
+      ready = false
+      block.read(at, row)
+      shard = block.shardAt(at)
+      at += 1
+      if (load != null) load.next(shard)
+      row
+    }
+  }
+
+  /** Goes to the next row; on the way, between two rows, lets shards go that are wanted elsewhere. */
+  private def advance(): Boolean = {
+    var ended = restarting
+    while (!ready && !ended)
+      if (inlet.isRecalled(lane) && !blocking) {
+        if (restarts) {
+          restarting = true
+          ended = true
+        } else letGo(inlet.recalls(lane), flushed = false)
+      } else if (block != null && at < block.size) {
+        if (block.shardAt(at) < 0) at += 1 else ready = true
+      } else {
+        block = null
+        out.flush()
+        inlet.take(lane) match {
+          case Taken.Rows(rows) =>
+            block = rows.asInstanceOf[UnsafeRowBlock]
+            at = 0
+          case Taken.Recall => ()
+          case Taken.End => ended = true
+        }
+      }
+    ready
+  }
+
+  /** The body has ended and written everything: shards may go, and the next body goes on with the same rows. */
+  def restarted(): Unit = {
+    letGo(inlet.recalls(lane), flushed = true)
+    restarting = false
+  }
+
+  private def letGo(handoffs: Seq[Handoff], flushed: Boolean): Unit = if (handoffs.nonEmpty) {
+    if (!flushed && !Faults.isOn(Fault.CacheNotFlushed)) handoffs.foreach(h => flushShard(h.shard.value))
+    // On the same queue as all outputs, ahead of whatever the destination will put out.
+    if (!Faults.isOn(Fault.OutputsAfterAcknowledgement)) out.flush()
+    val now = System.nanoTime()
+    handoffs.foreach { handoff =>
+      handoff.flushedNs = now
+      val remainder = new Hold[UnsafeRow](() => new UnsafeRowBlock(task.inputFieldCount))
+      if (block != null) block.extract(handoff.shard.value, at, remainder)
+      inlet.acknowledge(handoff, remainder)
+    }
+  }
+}
+
+/** Attributes CPU time of this thread to shards, by timing every 16th row. */
+private[lane] final class CpuSampler(cpuNs: Array[Long]) {
+  private val threads = ManagementFactory.getThreadMXBean
+  private var rows = 0
+  private var sampled = -1
+  private var since = 0L
+
+  /** The row before is done; one of `shard` begins. */
+  def next(shard: Int): Unit = {
+    if (sampled >= 0) {
+      cpuNs(sampled) += (threads.getCurrentThreadCpuTime - since) * CpuSampler.Every
+      sampled = -1
+    }
+    rows += 1
+    if (rows % CpuSampler.Every == 0) {
+      sampled = shard
+      since = threads.getCurrentThreadCpuTime
+    }
+  }
+}
+
+private[lane] object CpuSampler {
+  private val Every = 16
+}

@@ -1,0 +1,106 @@
+package org.apache.spark.sql.laneshift.lane
+
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.{SparkEnv, TaskContext, TaskContextImpl}
+import org.apache.spark.executor.TaskMetrics
+import org.apache.spark.memory.TaskMemoryManager
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo
+import org.apache.spark.sql.execution.streaming.state.SharedStateStore
+import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
+
+import laneshift.testing.{Fault, Faults}
+
+/** A task context for one lane: the task's identity, but a memory account, metrics and listeners of its own. A lane's memory
+  * consumer thus never spills another lane's, and two lanes never add to one accumulator.
+  */
+private[lane] final class LaneTaskContext(task: TaskContext) {
+  private val memory = new TaskMemoryManager(SparkEnv.get.memoryManager, LaneTaskContext.nextAccount())
+
+  val context: TaskContextImpl = new TaskContextImpl(
+    task.stageId(),
+    task.stageAttemptNumber(),
+    task.partitionId(),
+    task.taskAttemptId(),
+    task.attemptNumber(),
+    task.numPartitions(),
+    memory,
+    task.getLocalProperties,
+    SparkEnv.get.metricsSystem,
+    TaskMetrics.empty,
+    task.cpuAmount(),
+    task.resources()
+  )
+
+  /** Runs the lane's completion listeners and gives its memory back. */
+  def complete(error: Option[Throwable]): Unit =
+    try {
+      error.foreach(context.markTaskFailed)
+      context.markTaskCompleted(error)
+    } finally memory.cleanUpAllAllocatedMemory()
+}
+
+private[lane] object LaneTaskContext {
+
+  /** Memory accounts are told apart by task attempt id; Spark's own are never negative. */
+  private val accounts = new AtomicLong(-1L)
+  private def nextAccount(): Long = accounts.getAndDecrement()
+}
+
+/** Adds the lanes' accumulators up into the Spark task's, once, after every lane has ended. */
+private[lane] object LaneAccumulators {
+
+  private def of(context: TaskContext): Seq[AccumulatorV2[_, _]] =
+    context.taskMetrics().withExternalAccums(_.toList)
+
+  /** Forgets what a body that is to be restarted has said of things that count once per store. */
+  def forgetSeal(context: TaskContext, onceMetrics: Set[Long]): Unit = of(context).foreach { acc =>
+    if (onceMetrics(acc.id)) acc.reset() else dropSealed(acc)
+  }
+
+  def merge(lanes: Seq[LaneTaskContext], task: TaskContext, onceMetrics: Set[Long]): Unit = {
+    val merged = mutable.LinkedHashMap.empty[Long, AccumulatorV2[Any, Any]]
+    lanes.foreach(lane =>
+      of(lane.context).foreach { acc =>
+        val a = acc.asInstanceOf[AccumulatorV2[Any, Any]]
+        merged.get(a.id) match {
+          case None => merged(a.id) = a
+          case Some(sum) if onceMetrics(a.id) && !Faults.isOn(Fault.MetricsPerLane) =>
+            if (sum.isZero) sum.merge(a)
+          case Some(sum) => sum.merge(a)
+        }
+      }
+    )
+    merged.values.foreach { acc =>
+      if (!Faults.isOn(Fault.CheckpointIdPerLane)) dropSealed(acc)
+      task.registerAccumulator(acc)
+    }
+    lanes.foreach { lane =>
+      val metrics = lane.context.taskMetrics
+      task.taskMetrics().incMemoryBytesSpilled(metrics.memoryBytesSpilled)
+      task.taskMetrics().incDiskBytesSpilled(metrics.diskBytesSpilled)
+      task.taskMetrics().incPeakExecutionMemory(metrics.peakExecutionMemory)
+    }
+  }
+
+  /** Lanes that only sealed a store have reported no checkpoint: just the one that committed has (design fact 6). */
+  private def dropSealed(acc: AccumulatorV2[_, _]): Unit = acc match {
+    case list: CollectionAccumulator[_] =>
+      val infos = list.value.asScala.toList
+      if (infos.exists(isSealed)) {
+        val all = list.asInstanceOf[CollectionAccumulator[Any]]
+        all.reset()
+        infos.filterNot(isSealed).foreach(all.add)
+      }
+    case _ => ()
+  }
+
+  private def isSealed(info: Any): Boolean = info match {
+    case i: StatefulOpStateStoreCheckpointInfo =>
+      i.stateStoreCkptId.exists(_.contains(SharedStateStore.SealedMark))
+    case _ => false
+  }
+}

@@ -1,0 +1,312 @@
+package org.apache.spark.sql.laneshift.lane
+
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicReference
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.{Partition, TaskContext}
+import org.apache.spark.internal.Logging
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.streaming.state.{SharedStateStore, StateStoreId, StateStoreTracking}
+import org.apache.spark.sql.laneshift.control.ElasticPartition
+import org.apache.spark.sql.laneshift.plan.ElasticSpec
+
+import laneshift.ids.LaneId
+import laneshift.lane._
+import laneshift.routing.Handoff
+
+/** One elastic partition during one Spark task: receiver, lanes, emitter, and the state stores that the lanes share.
+  *
+  * Threads: the task's own thread is the emitter (`outputs`). With one lane it runs the lane as well, and there is no other
+  * thread. Otherwise one thread receives and one runs each lane. Every thread ends before the task does, whatever happens
+  * (design fact 17): `stopAndJoin` is registered with the task again after each thing that lanes use and the task frees.
+  */
+private[sql] final class PartitionTask(
+    val spec: ElasticSpec,
+    val home: ElasticPartition,
+    val context: TaskContext,
+    source: Iterator[InternalRow],
+    hash: Expression,
+    val inputFieldCount: Int,
+    outputFields: Int,
+    newBody: () => RDD[InternalRow],
+    bodySplit: Partition,
+    metrics: Map[String, SQLMetric]
+) extends Logging {
+
+  private val options = spec.options
+  private val limits = InletLimits(options.maxLanes, options.queueBytes, options.holdBytes)
+  private val start = home.startBatch(this)
+  private val stores = new ConcurrentHashMap[StateStoreId, SharedStateStore]
+  private val stopped = new AtomicReference[Throwable]
+  private val threads = new java.util.concurrent.ConcurrentLinkedQueue[Thread]
+  private val runners = new java.util.concurrent.ConcurrentLinkedQueue[LaneRunner]
+  private var settledHandoffs = 0L
+  private var settledPauseNs = 0L
+  private var queuePeak = 0L
+
+  /** Lanes whose commits make one commit of a store; final once the input has ended. */
+  @volatile private var participants = 0
+  @volatile private var owners: Array[Int] = _
+
+  val outlet = new Outlet[UnsafeRowBlock](limits.queueBytes, _.bytes)
+
+  val inlet = new Inlet[UnsafeRow](
+    limits,
+    start.routing,
+    start.lanes,
+    () => new UnsafeRowBlock(inputFieldCount),
+    () => home.nextHandoffId(),
+    settled,
+    startLane
+  )
+
+  registerStop()
+
+  /** Has to be called again after registering anything that frees what lanes use: listeners run last in, first out. */
+  private def registerStop(): Unit = {
+    context.addTaskFailureListener((_: TaskContext, error: Throwable) => stopAndJoin(error))
+    context.addTaskCompletionListener[Unit](_ => stopAndJoin(new InterruptedException("the task is over")))
+  }
+
+  // ---- emitter
+
+  /** The partition's outputs, for the task's own thread. */
+  lazy val outputs: Iterator[InternalRow] =
+    if (start.lanes == 1) new DirectThenThreaded else new Emitter
+
+  /** Runs the only lane on this thread; goes over to threads once another lane is wanted. */
+  private final class DirectThenThreaded extends Iterator[InternalRow] {
+    private val lane = new DirectLane(PartitionTask.this, source)
+    private var threaded = false
+    private var over = false
+    private var now: Iterator[InternalRow] = {
+      participants = 1
+      owners = start.routing
+      home.runningDirect(lane)
+      LaneContext.within(lane)(newBody().iterator(bodySplit, context))
+    }
+
+    override def hasNext: Boolean =
+      if (over || now.hasNext) !over
+      else if (threaded) end()
+      else if (lane.isRestarting) {
+        threaded = true
+        StateStoreTracking.clear()
+        LaneAccumulators.forgetSeal(context, spec.onceMetrics)
+        now = new Emitter
+        now.hasNext || end()
+      } else {
+        home.endBatch(start.routing)
+        metrics("lanes").set(1)
+        metrics("rowsIn") += lane.rows
+        metrics("busiestLaneRows") += lane.rows
+        end()
+      }
+
+    private def end(): Boolean = {
+      over = true
+      false
+    }
+
+    override def next(): InternalRow = {
+      if (!threaded) home.addOutputs(1L)
+      now.next()
+    }
+  }
+
+  /** Starts receiver and lanes, and gives what the lanes put out. */
+  private final class Emitter extends Iterator[InternalRow] {
+    private val row = new UnsafeRow(outputFields)
+    private var block: UnsafeRowBlock = _
+    private var at = 0
+    private var done = false
+
+    participants = 0
+    owners = null
+    (0 until start.lanes).foreach(i => startLane(LaneId(i)))
+    startThread("receiver", new Receiver(PartitionTask.this, source, hash))
+    home.running(inlet)
+
+    override def hasNext: Boolean = {
+      while (!done && (block == null || at >= block.size))
+        outlet.take(PartitionTask.PollMs, () => context.killTaskIfInterrupted()) match {
+          case Some(next) =>
+            home.addOutputs(next.size.toLong)
+            block = next
+            at = 0
+          case None =>
+            done = true
+            finish()
+        }
+      !done
+    }
+
+    override def next(): InternalRow = {
+      if (!hasNext) throw new NoSuchElementException("no more outputs")
+      block.read(at, row)
+      at += 1
+      row
+    }
+  }
+
+  private def finish(): Unit = {
+    threads.forEach(_.join())
+    val stats = inlet.stats
+    home.endBatch(stats.routing)
+    LaneAccumulators.merge(runners.asScala.toSeq.map(_.laneContext), context, spec.onceMetrics)
+    metrics("lanes").set(stats.activeLanes)
+    metrics("rowsIn") += stats.offered.sum
+    metrics("busiestLaneRows") += stats.laneRows.max
+    metrics("handoffs") += settledHandoffs
+    metrics("pauseTime") += settledPauseNs
+    metrics("queuePeak").set(queuePeak)
+  }
+
+  // ---- lanes
+
+  private def startLane(lane: LaneId): Unit = {
+    val runner = new LaneRunner(this, lane, newBody, bodySplit, outputFields)
+    runners.add(runner)
+    outlet.addProducer()
+    startThread(s"lane ${lane.value}", runner)
+  }
+
+  private def startThread(role: String, work: Runnable): Unit = {
+    val name = s"laneshift $role of partition ${home.index} (${Thread.currentThread().getName})"
+    val loader = Thread.currentThread().getContextClassLoader
+    val thread = new Thread(
+      () =>
+        try work.run()
+        catch { case error: Throwable => fail(error) },
+      name
+    )
+    thread.setDaemon(true)
+    thread.setContextClassLoader(loader)
+    threads.add(thread)
+    thread.start()
+  }
+
+  private def settled(handoff: Handoff): Unit = {
+    synchronized {
+      settledHandoffs += 1
+      settledPauseNs += handoff.pauseNs
+    }
+    home.settled(handoff, spec.batchId)
+  }
+
+  /** Called by the receiver once per block: remembers the fullest moment of the queues. */
+  def noteQueued(bytes: Long): Unit = if (bytes > queuePeak) queuePeak = bytes
+
+  /** Ends the input: from here on routing and lanes are fixed, and lanes may commit. */
+  def inputEnded(): Unit = inlet.finish { (routing, lanes) =>
+    owners = routing
+    participants = lanes
+  }
+
+  /** True if rows of `shard` are this lane's to scan: its own by the routing now, or at the end of the input. */
+  def owns(lane: LaneId, shard: Int): Boolean = {
+    val fixed = owners
+    (if (fixed != null) fixed(shard) else inlet.owner(shard)) == lane.value
+  }
+
+  def commitParticipants: Int = participants
+
+  // ---- state stores
+
+  /** The one store that the lanes share, opened by whoever comes first, as the task's own (design, State). */
+  def sharedStore(id: StateStoreId)(open: => SharedStateStore): SharedStateStore =
+    stores.computeIfAbsent(
+      id,
+      _ => {
+        if (stopped.get != null) throw new PartitionStopped(stopped.get)
+        val store = withTaskContext(open)
+        registerStop()
+        store
+      }
+    )
+
+  /** Runs `body` as the Spark task itself: what it registers with the task context ends with the task. */
+  def withTaskContext[T](body: => T): T = {
+    val before = TaskContext.get()
+    TaskContext.setTaskContext(context)
+    try body
+    finally if (before == null) TaskContext.unset() else TaskContext.setTaskContext(before)
+  }
+
+  // ---- ending
+
+  /** A thread of this partition failed: the task fails with its cause. */
+  def fail(error: Throwable): Unit = error match {
+    case _: PartitionStopped => ()
+    case _ =>
+      if (stopped.compareAndSet(null, error)) {
+        inlet.fail(error)
+        outlet.fail(error)
+      }
+  }
+
+  /** Ends every thread and waits for it. Nothing that lanes use may be freed before. */
+  private def stopAndJoin(cause: Throwable): Unit = {
+    home.abandon(this)
+    stopped.compareAndSet(null, cause)
+    inlet.fail(cause)
+    outlet.fail(cause)
+    // One of our own threads comes here if the task is over already: the task's thread then waits for it and the others.
+    if (!threads.contains(Thread.currentThread())) {
+      threads.forEach(_.interrupt())
+      val interrupted = threads.asScala.map(joinFully).exists(identity)
+      if (interrupted) Thread.currentThread().interrupt()
+    }
+  }
+
+  /** Waits for the thread whatever it takes; true if this thread was interrupted meanwhile. */
+  private def joinFully(thread: Thread): Boolean = {
+    var interrupted = false
+    while (thread.isAlive)
+      try {
+        thread.join(PartitionTask.JoinWarningMs)
+        if (thread.isAlive) {
+          val where = thread.getStackTrace.take(8).mkString("\n  at ", "\n  at ", "")
+          logWarning(s"Still waiting for '${thread.getName}' to end; the task cannot end before it.$where")
+          thread.interrupt()
+        }
+      } catch { case _: InterruptedException => interrupted = true }
+    interrupted
+  }
+}
+
+private[laneshift] object PartitionTask {
+
+  /** How often the emitter looks whether its task was killed, while no output comes. */
+  private val PollMs = 100L
+  private val JoinWarningMs = 10000L
+}
+
+/** Reads the partition's input and sends each row to its shard's lane. */
+private[lane] final class Receiver(task: PartitionTask, source: Iterator[InternalRow], hash: Expression)
+    extends Runnable {
+
+  override def run(): Unit = task.withTaskContext {
+    val hashOf = UnsafeProjection.create(Seq(hash))
+    val shards = new ShardOfHash(task.spec.partitions, task.spec.options.shards)
+    val motion = task.home.receiverMotion(task.spec)
+    var rows = 0L
+    while (source.hasNext) {
+      val row = source.next().asInstanceOf[UnsafeRow]
+      task.inlet.offer(row, shards(hashOf(row).getInt(0)))
+      rows += 1
+      if ((rows & Receiver.SampleMask) == 0) task.noteQueued(task.inlet.bufferedBytes)
+      if (motion != null) motion.afterRow(rows, task.inlet)
+    }
+    task.inputEnded()
+  }
+}
+
+private[lane] object Receiver {
+  private val SampleMask = 1023L
+}

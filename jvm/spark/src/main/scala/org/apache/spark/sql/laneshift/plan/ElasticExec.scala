@@ -1,0 +1,110 @@
+package org.apache.spark.sql.laneshift.plan
+
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
+import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
+import org.apache.spark.sql.laneshift.lane.ElasticRDD
+
+/** The top of an elastic region: runs `child`, which ends at a [[LaneInputExec]], on as many lanes as the partition has.
+  *
+  * The child's RDD is serialised here, once, and becomes a copy per lane on the executor (design fact 3): state stores,
+  * metrics and generated code are then never shared by threads.
+  */
+case class ElasticExec(
+    child: SparkPlan,
+    granularity: Granularity,
+    realTime: Boolean,
+    keyOrdinals: Map[Long, Seq[Int]],
+    options: ElasticOptions
+) extends UnaryExecNode {
+  override def nodeName: String = "Elastic"
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+
+  /** Outputs of several lanes come in no particular order between keys. */
+  override def outputOrdering: Seq[SortOrder] = Nil
+
+  override def simpleString(maxFields: Int): String = {
+    val lanes = options.lanes.fold("auto")(_.toString)
+    s"$nodeName [shards ${options.shards}, lanes $lanes of at most ${options.maxLanes}, handoff ${granularity.name}]"
+  }
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "lanes" -> SQLMetrics.createMetric(sparkContext, "lanes"),
+    "handoffs" -> SQLMetrics.createMetric(sparkContext, "handoffs of shards"),
+    "pauseTime" -> SQLMetrics.createNanoTimingMetric(sparkContext, "time shards were paused by handoffs"),
+    "rowsIn" -> SQLMetrics.createMetric(sparkContext, "number of rows received"),
+    "busiestLaneRows" -> SQLMetrics.createMetric(sparkContext, "number of rows of the busiest lane"),
+    "queuePeak" -> SQLMetrics.createSizeMetric(sparkContext, "most bytes queued for lanes")
+  )
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val inputs = child.collect { case l: LaneInputExec => l }
+    require(inputs.size == 1, s"an elastic region has one input, not ${inputs.size}")
+    val input = inputs.head
+    val partitioning = input.child.outputPartitioning.asInstanceOf[HashPartitioning]
+    val hash = BindReferences.bindReference[Expression](
+      new CollationAwareMurmur3Hash(partitioning.expressions),
+      input.child.output
+    )
+    val body = child.execute()
+    ElasticExec.resolve(body)
+    val buffer = SparkEnv.get.closureSerializer.newInstance().serialize(body)
+    val bytes = new Array[Byte](buffer.remaining())
+    buffer.get(bytes)
+    new ElasticRDD(
+      input.child.execute(),
+      body,
+      bytes,
+      hash,
+      input.child.output.size,
+      output.size,
+      spec(partitioning.numPartitions),
+      metrics
+    )
+  }
+
+  private def spec(partitions: Int): ElasticSpec = {
+    val writers = Elasticity.collectRegion(child).collect {
+      case w: StateStoreWriter if w.stateInfo.isDefined => w
+    }
+    val info = writers.head.getStateInfo
+    // One stage per batch is one query's: its id is in the local properties that the stream's thread has set.
+    val queryId = Option(sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)).getOrElse("")
+    val batchId = Option(sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY)).map(_.toLong)
+    ElasticSpec(
+      OperatorKey(queryId, info.queryRunId.toString, info.operatorId),
+      writers.head.shortName,
+      batchId.getOrElse(info.storeVersion),
+      realTime,
+      granularity,
+      partitions,
+      options,
+      keyOrdinals,
+      writers.map(_.metrics("numStateStoreInstances").id).toSet
+    )
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
+}
+
+object ElasticExec {
+
+  /** Forces what an RDD works out lazily on the driver: it would be missing after the body is read back. */
+  private def resolve(rdd: RDD[_]): Unit = {
+    val seen = ConcurrentHashMap.newKeySet[Integer]()
+    def visit(r: RDD[_]): Unit = if (seen.add(r.id)) {
+      r.partitions
+      r.dependencies.foreach(d => visit(d.rdd))
+    }
+    visit(rdd)
+  }
+}

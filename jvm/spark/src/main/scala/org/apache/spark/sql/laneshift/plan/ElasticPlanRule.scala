@@ -1,0 +1,89 @@
+package org.apache.spark.sql.laneshift.plan
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.streaming.StatefulStreamlineAggregateExec
+import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider, RocksDBStateStoreProvider}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.laneshift.{LaneshiftConf, LaneshiftPlugin}
+
+/** Wraps the elastic regions of each batch's plan. Runs after Spark has filled in state infos and watermarks and before it
+  * collapses stages for code generation (design fact 1).
+  *
+  * Regions that stay stock get a [[StockExec]] above their stateful operator that says why.
+  */
+object ElasticPlanRule extends Rule[SparkPlan] with Logging {
+
+  override def apply(plan: SparkPlan): SparkPlan = {
+    val conf = plan.conf
+    if (!plan.exists(Elasticity.isStateful) || !conf.getConf(LaneshiftConf.Enabled)) plan
+    else {
+      LaneshiftConf.checkTogether(conf)
+      unavailable(conf) match {
+        case Some(why) => explain(plan, why)
+        case None =>
+          val elastic = wrap(plan, conf, isRealTime(plan))
+          // After Spark has checked and recorded its own provider's name (design fact 7).
+          if (elastic.exists(_.isInstanceOf[ElasticExec]))
+            conf.setConfString(SQLConf.STATE_STORE_PROVIDER_CLASS.key, ElasticStateStoreProvider.className)
+          elastic
+      }
+    }
+  }
+
+  private def unavailable(conf: SQLConf): Option[String] = {
+    val provider = conf.getConf(SQLConf.STATE_STORE_PROVIDER_CLASS)
+    val ours = Set(classOf[RocksDBStateStoreProvider].getName, ElasticStateStoreProvider.className)
+    if (!LaneshiftPlugin.isLoaded)
+      Some(
+        s"the plugin is not loaded: set spark.plugins=${classOf[LaneshiftPlugin].getName} before the session starts"
+      )
+    else if (!ours(provider))
+      Some(s"${SQLConf.STATE_STORE_PROVIDER_CLASS.key} is $provider; elastic is " + ours.head)
+    else None
+  }
+
+  private def isRealTime(plan: SparkPlan): Boolean =
+    plan.exists {
+      case _: RealTimeStreamScanExec | _: StatefulStreamlineAggregateExec => true
+      case _ => false
+    }
+
+  private def explain(plan: SparkPlan, why: String): SparkPlan = plan.transformUp {
+    case s: SparkPlan if Elasticity.isStateful(s) && !s.isInstanceOf[StateStoreRestoreExec] =>
+      StockExec(why, s)
+  }
+
+  private def wrap(plan: SparkPlan, conf: SQLConf, realTime: Boolean): SparkPlan =
+    if (Elasticity.startKeys(plan).isEmpty) plan.mapChildren(wrap(_, conf, realTime))
+    else
+      Elasticity.region(plan, conf) match {
+        case Right(region) =>
+          val body = replaceInside(plan, conf, region.granularity, realTime)
+          ElasticExec(body, region.granularity, realTime, region.keyOrdinals, ElasticOptions.from(conf))
+        case Left(why) =>
+          logInfo(s"${plan.nodeName} stays stock Spark: $why")
+          stockAbove(plan, why, conf, realTime)
+      }
+
+  private def stockAbove(plan: SparkPlan, why: String, conf: SQLConf, realTime: Boolean): SparkPlan =
+    if (Elasticity.isStateful(plan)) StockExec(why, plan.mapChildren(wrap(_, conf, realTime)))
+    else plan.mapChildren(stockAbove(_, why, conf, realTime))
+
+  /** Puts the lanes' input above the shuffle and our own operators in place of those that cache state of their own. */
+  private def replaceInside(
+      plan: SparkPlan,
+      conf: SQLConf,
+      granularity: Granularity,
+      realTime: Boolean
+  ): SparkPlan = plan match {
+    case e: ShuffleExchangeLike => LaneInputExec(e.mapChildren(wrap(_, conf, realTime)))
+    case s: StatefulStreamlineAggregateExec if granularity == Granularity.MidBatch =>
+      ElasticStreamlineAggregateExec.from(s, replaceInside(s.child, conf, granularity, realTime))
+    case other => other.mapChildren(replaceInside(_, conf, granularity, realTime))
+  }
+}

@@ -1,0 +1,72 @@
+package org.apache.spark.sql.laneshift.plan
+
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.laneshift.LaneshiftConf
+
+/** When a shard of an elastic operator may change its lane. */
+sealed abstract class Granularity(val name: String) extends Serializable
+
+object Granularity {
+
+  /** Between any two rows; the operator goes on with its other shards. */
+  case object MidBatch extends Granularity("mid-batch")
+
+  /** Between any two rows, but the lane's operators end their input, flush and start again (a lane restart). */
+  case object MidBatchRestart extends Granularity("mid-batch-restart")
+
+  /** Between two batches: the operator blocks, it holds rows of every key until its input ends. */
+  case object BetweenBatches extends Granularity("between-batches")
+}
+
+/** The options of one elastic operator, read once per batch on the driver. Times in milliseconds. */
+final case class ElasticOptions(
+    shards: Int,
+    lanes: Option[Int],
+    maxLanes: Int,
+    queueBytes: Long,
+    holdBytes: Long,
+    balance: Boolean,
+    threshold: Double,
+    balanceIntervalMs: Long,
+    loadByCpu: Boolean,
+    motion: String,
+    motionSeed: Long,
+    motionIntervalMs: Long
+)
+
+object ElasticOptions {
+  def from(conf: SQLConf): ElasticOptions = ElasticOptions(
+    shards = conf.getConf(LaneshiftConf.ShardsPerPartition),
+    lanes = conf.getConf(LaneshiftConf.Lanes).toIntOption,
+    maxLanes = conf.getConf(LaneshiftConf.MaxLanes),
+    queueBytes = conf.getConf(LaneshiftConf.QueueBytes),
+    holdBytes = conf.getConf(LaneshiftConf.HoldBytes),
+    balance = conf.getConf(LaneshiftConf.BalanceEnabled),
+    threshold = conf.getConf(LaneshiftConf.BalanceThreshold),
+    balanceIntervalMs = conf.getConf(LaneshiftConf.BalanceInterval),
+    loadByCpu = conf.getConf(LaneshiftConf.BalanceMetric) == "cpu",
+    motion = conf.getConf(LaneshiftConf.Motion),
+    motionSeed = conf.getConf(LaneshiftConf.MotionSeed),
+    motionIntervalMs = conf.getConf(LaneshiftConf.MotionInterval)
+  )
+}
+
+/** Names one elastic operator of one run of a query. */
+final case class OperatorKey(queryId: String, runId: String, operatorId: Long)
+
+/** What an executor must know of an elastic operator besides its plan.
+  *
+  * @param keyOrdinals for each stateful operator id of the region, which fields of its state key the shuffle hashed, in order
+  * @param onceMetrics ids of the accumulators that count stores, not lanes
+  */
+final case class ElasticSpec(
+    key: OperatorKey,
+    name: String,
+    batchId: Long,
+    realTime: Boolean,
+    granularity: Granularity,
+    partitions: Int,
+    options: ElasticOptions,
+    keyOrdinals: Map[Long, Seq[Int]],
+    onceMetrics: Set[Long]
+)

@@ -1,0 +1,33 @@
+package org.apache.spark.sql.laneshift.plan
+
+import org.apache.spark.{Partition, SparkContext, TaskContext}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.laneshift.lane.LaneContext
+
+/** Where an elastic region begins: below it is the shuffle, above it what every lane runs. Keeps the shuffle in the tree, so
+  * that everything that walks the plan finds it; executing it gives the current lane's rows.
+  */
+case class LaneInputExec(child: SparkPlan) extends UnaryExecNode {
+  override def nodeName: String = "LaneInput"
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override protected def doExecute(): RDD[InternalRow] =
+    new LaneInputRDD(session.sparkContext, outputPartitioning.numPartitions)
+  override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
+}
+
+private[laneshift] final case class LanePartition(index: Int) extends Partition
+
+/** The leaf of a lane's body: the rows of the lane that computes it. */
+private[laneshift] final class LaneInputRDD(sc: SparkContext, partitionCount: Int)
+    extends RDD[InternalRow](sc, Nil) {
+  override protected def getPartitions: Array[Partition] = Array.tabulate(partitionCount)(LanePartition(_))
+
+  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] =
+    LaneContext.get.getOrElse(throw new IllegalStateException("lane input is read outside a lane")).input
+}
