@@ -1,0 +1,193 @@
+package org.apache.spark.sql.laneshift
+
+import java.util.concurrent.TimeUnit
+
+import org.apache.spark.internal.config.ConfigEntry
+import org.apache.spark.network.util.ByteUnit
+import org.apache.spark.sql.internal.SQLConf
+
+/** Every option of laneshift, as entries of Spark's own configuration: a wrong value is refused when it is set.
+  *
+  * In this package because `ConfigBuilder` and the registry of SQL entries are private to Spark.
+  */
+object LaneshiftConf {
+  val Prefix = "spark.sql.laneshift."
+  private val Since = "0.1.0"
+
+  /** A number within a range; the message is what the user reads when it is not. */
+  private def within(key: String, low: Long, high: Long): Any => Boolean = {
+    case n: Int => n >= low && n <= high
+    case n: Long => n >= low && n <= high
+    case other => throw new IllegalArgumentException(s"$key: $other is not a number")
+  }
+
+  val Enabled: ConfigEntry[Boolean] = SQLConf
+    .buildConf(Prefix + "enabled")
+    .doc(
+      "Makes the stateful operators of streaming queries elastic. Read when a query starts; false leaves every " +
+        "operator to stock Spark."
+    )
+    .version(Since)
+    .booleanConf
+    .createWithDefault(true)
+
+  val ShardsPerPartition: ConfigEntry[Int] = SQLConf
+    .buildConf(Prefix + "shardsPerPartition")
+    .doc(
+      "Number of shards that the keys of one state partition are split into: the unit that moves between lanes. " +
+        "At least 4 to 8 times the number of lanes balances well. May change at every restart."
+    )
+    .version(Since)
+    .intConf
+    .checkValue(
+      within("shardsPerPartition", 1, 4096),
+      "allowed are 1 to 4096 shards; 64 suits up to 16 lanes"
+    )
+    .createWithDefault(64)
+
+  val MaxLanes: ConfigEntry[Int] = SQLConf
+    .buildConf(Prefix + "maxLanes")
+    .doc("The most lanes (threads, each meant for one core) that one state partition may have.")
+    .version(Since)
+    .intConf
+    .checkValue(within("maxLanes", 1, 256), "allowed are 1 to 256 lanes")
+    .createWithDefault(8)
+
+  val Lanes: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "lanes")
+    .doc(
+      "Lanes of each state partition when a query starts: a number from 1 to maxLanes, or 'auto' for the cores of " +
+        "the executor divided by the operator's partitions, at least 1. One lane is the stock path, without threads."
+    )
+    .version(Since)
+    .stringConf
+    .checkValue(
+      v => v == "auto" || v.toIntOption.exists(n => n >= 1 && n <= 256),
+      "allowed are 'auto' or a number from 1 to spark.sql.laneshift.maxLanes (at most 256)"
+    )
+    .createWithDefault("auto")
+
+  val QueueBytes: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "queueBytes")
+    .doc("Bytes of rows that may wait for one lane before the lane pushes back on its partition's input.")
+    .version(Since)
+    .bytesConf(ByteUnit.BYTE)
+    .checkValue(
+      within("queueBytes", 1024, 1L << 30),
+      "allowed are 1k to 1g; more only delays the push back"
+    )
+    .createWithDefault(1L << 20)
+
+  val HoldBytes: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "holdBytes")
+    .doc(
+      "Bytes of newly arriving rows that may be held in one state partition for shards on their way to another lane."
+    )
+    .version(Since)
+    .bytesConf(ByteUnit.BYTE)
+    .checkValue(
+      within("holdBytes", 1024, 1L << 30),
+      "allowed are 1k to 1g; more only delays the push back"
+    )
+    .createWithDefault(1L << 20)
+
+  val BalanceEnabled: ConfigEntry[Boolean] = SQLConf
+    .buildConf(Prefix + "balance.enabled")
+    .doc("Evens out the loads of a partition's lanes by moving shards between them.")
+    .version(Since)
+    .booleanConf
+    .createWithDefault(true)
+
+  val BalanceThreshold: ConfigEntry[Double] = SQLConf
+    .buildConf(Prefix + "balance.threshold")
+    .doc("Shards move when the busiest lane's load exceeds this many times the average lane's.")
+    .version(Since)
+    .doubleConf
+    .checkValue(
+      t => t > 1.0 && t <= 100.0,
+      "allowed is a number above 1.0 and up to 100; 1.2 is a good start"
+    )
+    .createWithDefault(1.2)
+
+  val BalanceInterval: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "balance.interval")
+    .doc(
+      "Time between two looks at the loads of a partition's lanes, in milliseconds unless a unit is given."
+    )
+    .version(Since)
+    .timeConf(TimeUnit.MILLISECONDS)
+    .checkValue(within("balance.interval", 10, 3600000L), "allowed are 10ms to 1h")
+    .createWithDefault(200L)
+
+  val BalanceMetric: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "balance.metric")
+    .doc(
+      "How the load of a shard is measured: 'rows' (rows/s that arrive for it) or 'cpu' (CPU seconds per second that " +
+        "its rows take, sampled; for operators whose cost differs by key)."
+    )
+    .version(Since)
+    .stringConf
+    .checkValues(Set("rows", "cpu"))
+    .createWithDefault("rows")
+
+  val Motion: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "motion")
+    .doc(
+      "Fault mode for tests: 'always' keeps handing off shards and changing lane counts at random while queries run, " +
+        "'random' does so now and then, 'never' is the normal operation. Results stay exact, throughput does not."
+    )
+    .version(Since)
+    .stringConf
+    .checkValues(Set("never", "random", "always"))
+    .createWithDefault("never")
+
+  val MotionSeed: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "motion.seed")
+    .doc("Seed of the fault mode's random choices.")
+    .version(Since)
+    .longConf
+    .createWithDefault(0L)
+
+  val MotionInterval: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "motion.interval")
+    .doc("Time between two moves of the fault mode, in milliseconds unless a unit is given.")
+    .version(Since)
+    .timeConf(TimeUnit.MILLISECONDS)
+    .checkValue(within("motion.interval", 1, 60000L), "allowed are 1ms to 1min")
+    .createWithDefault(20L)
+
+  val all: Seq[ConfigEntry[_]] = Seq(
+    Enabled,
+    ShardsPerPartition,
+    Lanes,
+    MaxLanes,
+    QueueBytes,
+    HoldBytes,
+    BalanceEnabled,
+    BalanceThreshold,
+    BalanceInterval,
+    BalanceMetric,
+    Motion,
+    MotionSeed,
+    MotionInterval
+  )
+
+  /** Refuses keys under our prefix that no entry has: a typing error would otherwise go unnoticed. */
+  def checkKeys(keys: Iterable[String]): Unit = {
+    val known = all.map(_.key).toSet
+    keys.find(k => k.startsWith(Prefix) && !known(k)).foreach { k =>
+      throw new IllegalArgumentException(
+        s"$k is not an option of laneshift. The options are: ${known.toSeq.sorted.mkString(", ")}."
+      )
+    }
+  }
+
+  /** What entries cannot check alone: throws if the values do not go together. */
+  def checkTogether(conf: SQLConf): Unit = {
+    checkKeys(conf.getAllConfs.keys)
+    val (lanes, max) = (conf.getConf(Lanes), conf.getConf(MaxLanes))
+    if (lanes != "auto" && lanes.toInt > max) throw new IllegalArgumentException(
+      s"${Lanes.key} is $lanes, but ${MaxLanes.key} allows 1 to $max: lower the first or raise the second (at most 256)."
+    )
+  }
+}

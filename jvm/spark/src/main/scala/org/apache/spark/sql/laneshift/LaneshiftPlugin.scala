@@ -1,0 +1,82 @@
+package org.apache.spark.sql.laneshift
+
+import java.util.{Collections, Map => JMap}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.{SparkContext, SparkException}
+import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.internal.StaticSQLConf
+import org.apache.spark.sql.laneshift.control.{ElasticRuntime, QueryInventory}
+
+/** `spark.plugins=org.apache.spark.sql.laneshift.LaneshiftPlugin` is all that a session needs: everything else is set from
+  * here.
+  */
+class LaneshiftPlugin extends SparkPlugin {
+  override def driverPlugin(): DriverPlugin = new LaneshiftDriver
+  override def executorPlugin(): ExecutorPlugin = new LaneshiftExecutor
+}
+
+object LaneshiftPlugin {
+
+  /** The versions of Spark whose internals this build knows: major and minor must be equal. */
+  val SupportedSpark = "4.3"
+
+  @volatile private[laneshift] var loaded = false
+
+  /** True if the plugin runs in this process's driver. */
+  def isLoaded: Boolean = loaded
+
+  def checkVersion(version: String): Unit =
+    if (version != SupportedSpark && !version.startsWith(SupportedSpark + "."))
+      throw new SparkException(
+        s"This laneshift ${BuildInfo.version} supports Apache Spark $SupportedSpark.x, but this is Spark $version. " +
+          s"Run Spark $SupportedSpark.x, or take the laneshift release that is made for Spark $version, " +
+          s"or remove ${classOf[LaneshiftPlugin].getName} from spark.plugins."
+      )
+}
+
+private final class LaneshiftDriver extends DriverPlugin with Logging {
+
+  override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
+    LaneshiftPlugin.checkVersion(sc.version)
+    val conf = context.conf()
+    LaneshiftConf.checkKeys(conf.getAll.map(_._1))
+    val key = StaticSQLConf.SPARK_SESSION_EXTENSIONS.key
+    val ours = classOf[LaneshiftExtensions].getName
+    val extensions = conf.getOption(key).toSeq.flatMap(_.split(",")).map(_.trim).filter(_.nonEmpty)
+    if (!extensions.contains(ours)) conf.set(key, (extensions :+ ours).mkString(","))
+    LaneshiftPlugin.loaded = true
+    ElasticRuntime.start(conf)
+    sc.addSparkListener(QueryInventory)
+    logInfo(s"laneshift ${BuildInfo.version} on Spark ${sc.version}: set $key=${conf.get(key)}")
+    Collections.emptyMap()
+  }
+
+  override def shutdown(): Unit = {
+    LaneshiftPlugin.loaded = false
+    ElasticRuntime.stop()
+  }
+}
+
+private final class LaneshiftExecutor extends ExecutorPlugin {
+  override def init(context: PluginContext, extraConf: JMap[String, String]): Unit =
+    ElasticRuntime.start(context.conf())
+
+  override def shutdown(): Unit = ElasticRuntime.stop()
+}
+
+/** What this jar was built from. */
+object BuildInfo {
+  private val properties: Map[String, String] = {
+    val loaded = new java.util.Properties
+    val in = getClass.getClassLoader.getResourceAsStream("laneshift-build.properties")
+    if (in != null)
+      try loaded.load(in)
+      finally in.close()
+    loaded.asScala.toMap
+  }
+
+  val version: String = properties.getOrElse("version", "unknown")
+}

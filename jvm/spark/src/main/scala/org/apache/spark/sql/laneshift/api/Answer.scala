@@ -1,0 +1,126 @@
+package org.apache.spark.sql.laneshift.api
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.ObjectMapper
+
+import org.apache.spark.sql.laneshift.control.{ElasticPartition, HandoffRecord}
+
+/** Wraps what a call gives, or why it failed, in the JSON that Python reads. */
+private[api] object Answer {
+  private val mapper = new ObjectMapper
+
+  def apply(value: => Any): String = {
+    val envelope =
+      try Map[String, Any]("ok" -> value)
+      catch {
+        case e: ApiError =>
+          Map[String, Any](
+            "error" -> Map[String, Any](
+              "condition" -> e.condition,
+              "sqlstate" -> e.sqlState,
+              "message" -> e.getMessage,
+              "parameters" -> e.parameters
+            )
+          )
+      }
+    mapper.writeValueAsString(toJava(envelope))
+  }
+
+  private def toJava(value: Any): Any = value match {
+    case m: Map[_, _] =>
+      val out = new java.util.LinkedHashMap[String, Any]
+      m.foreach { case (k, v) => out.put(k.toString, toJava(v)) }
+      out
+    case s: Seq[_] => s.map(toJava).asJava
+    case a: Array[_] => a.toSeq.map(toJava).asJava
+    case None => null
+    case Some(v) => toJava(v)
+    case other => other
+  }
+}
+
+/** Partitions and handoffs in the words of the Python side. */
+private[api] object SnapshotJson {
+
+  def query(q: QueryView): Map[String, Any] = {
+    val realTime = q.operators.headOption.exists(_.head.spec.realTime)
+    Map[String, Any](
+      "id" -> q.run.id,
+      "run_id" -> q.run.runId,
+      "name" -> q.run.name,
+      "mode" -> (if (realTime) "real-time" else "micro-batch"),
+      "active" -> q.run.active,
+      "operators" -> q.operators.map { partitions =>
+        val spec = partitions.head.spec
+        Map[String, Any](
+          "operator_id" -> spec.key.operatorId,
+          "name" -> spec.name,
+          "handoff" -> spec.granularity.name,
+          "partitions" -> partitions.map(partition)
+        )
+      }
+    )
+  }
+
+  private def partition(p: ElasticPartition): Map[String, Any] = {
+    val v = p.view
+    val options = v.spec.options
+    def perLane[T](values: Array[T], none: T): Seq[T] = values.toSeq.take(v.lanes).padTo(v.lanes, none)
+    Map[String, Any](
+      "partition" -> v.index,
+      "executor" -> org.apache.spark.SparkEnv.get.executorId,
+      "host" -> org.apache.spark.SparkEnv.get.blockManager.blockManagerId.host,
+      "batch_id" -> v.spec.batchId,
+      "running" -> v.running,
+      "shards" -> options.shards,
+      "lanes" -> v.lanes,
+      "max_lanes" -> options.maxLanes,
+      "lane_of_shard" -> v.routing,
+      // CPU time is counted in nanoseconds.
+      "shard_load" -> (if (options.loadByCpu) v.loads.map(_ / 1e9) else v.loads),
+      "load_metric" -> (if (options.loadByCpu) "cpu" else "rows"),
+      "rows_in_per_s" -> v.rowsInPerSecond,
+      "rows_out_per_s" -> v.rowsOutPerSecond,
+      "rows_in" -> v.rowsIn,
+      "rows_out" -> v.rowsOut,
+      "lane_rows" -> perLane(v.laneRows, 0L),
+      "lane_busy" -> perLane(v.laneBusy, 0.0),
+      "queue_rows" -> perLane(v.queueRows, 0L),
+      "queue_bytes" -> perLane(v.queueBytes, 0L),
+      "queue_bytes_limit" -> options.queueBytes,
+      "held_bytes" -> v.heldBytes,
+      "hold_bytes_limit" -> options.holdBytes,
+      "handoffs" -> v.handoffs,
+      "in_flight" -> v.inFlight,
+      "pause_us" -> Map[String, Any](
+        "p50" -> v.pauseUs.p50,
+        "p99" -> v.pauseUs.p99,
+        "max" -> v.pauseUs.max,
+        "count" -> v.pauseUs.count
+      )
+    )
+  }
+
+  def handoff(entry: (Long, HandoffRecord)): Map[String, Any] = {
+    val (seq, h) = entry
+    Map[String, Any](
+      "seq" -> seq,
+      "time_ms" -> h.timeMs,
+      "query_id" -> h.key.queryId,
+      "operator_id" -> h.key.operatorId,
+      "partition" -> h.partition,
+      "shard" -> h.shard,
+      "from" -> h.from,
+      "to" -> h.to,
+      "reason" -> h.reason,
+      "batch_id" -> h.batchId,
+      "drain_us" -> h.drainNs / 1e3,
+      "flush_us" -> h.flushNs / 1e3,
+      "switch_us" -> h.switchNs / 1e3,
+      "hold_us" -> h.pauseNs / 1e3,
+      "pause_us" -> h.pauseNs / 1e3,
+      "held_rows" -> h.heldRows
+    )
+  }
+}

@@ -1,0 +1,90 @@
+package org.apache.spark.sql.laneshift.api
+
+import org.apache.spark.sql.laneshift.LaneshiftPlugin
+import org.apache.spark.sql.laneshift.control.QueryRun
+
+/** A call that cannot be carried out: a condition that programs can tell apart, and a message with value, range, way out. */
+private[api] final class ApiError(
+    val condition: String,
+    val sqlState: String,
+    message: String,
+    val parameters: Map[String, Any]
+) extends RuntimeException(message)
+
+private[api] object ApiError {
+  private val NotFound = "42704"
+  private val OutOfRange = "22003"
+  private val WrongState = "55000"
+
+  def notLoaded(): ApiError = new ApiError(
+    "LANESHIFT_NOT_LOADED",
+    WrongState,
+    s"laneshift does not run in this Spark application: set spark.plugins=${classOf[LaneshiftPlugin].getName} " +
+      "before the session is created, for instance by laneshift.configure(builder).",
+    Map.empty
+  )
+
+  def noSuchQuery(query: String, active: Seq[QueryRun]): ApiError = new ApiError(
+    "LANESHIFT_NO_SUCH_QUERY",
+    NotFound,
+    s"There is no streaming query '$query'. Running are: " +
+      (if (active.isEmpty) "none"
+       else active.map(q => q.name.fold(q.id)(n => s"${q.id} ($n)")).mkString(", ")) +
+      ". Name a query by its id, run id or name.",
+    Map("query" -> query, "active" -> active.map(_.id))
+  )
+
+  def queryStopped(query: String): ApiError = new ApiError(
+    "LANESHIFT_QUERY_STOPPED",
+    WrongState,
+    s"The streaming query '$query' has stopped: start it again first. Its handoffs can still be read.",
+    Map("query" -> query)
+  )
+
+  def noSuchOperator(operator: Long, operators: Seq[Long]): ApiError = new ApiError(
+    "LANESHIFT_NO_SUCH_OPERATOR",
+    NotFound,
+    s"The query has no elastic operator $operator. It has: " +
+      (if (operators.isEmpty)
+         "none so far (wait for its first batch; query.explain() says why an operator is not elastic)"
+       else operators.mkString(", ")) + ".",
+    Map("operator" -> operator, "operators" -> operators)
+  )
+
+  def noSuchPartition(partition: Int, count: Int): ApiError = new ApiError(
+    "LANESHIFT_NO_SUCH_PARTITION",
+    NotFound,
+    s"There is no partition $partition. " +
+      (if (count > 0) s"The operator has 0 to ${count - 1}; to change lanes, -1 means all of them."
+       else "A shard is moved within one partition, counted from 0."),
+    Map("partition" -> partition, "partitions" -> count)
+  )
+
+  def noSuchShard(shard: Int, shards: Int): ApiError = new ApiError(
+    "LANESHIFT_NO_SUCH_SHARD",
+    NotFound,
+    s"There is no shard $shard: each partition has 0 to ${shards - 1} (spark.sql.laneshift.shardsPerPartition).",
+    Map("shard" -> shard, "shards" -> shards)
+  )
+
+  def noSuchLane(lane: Int, lanes: Int): ApiError = new ApiError(
+    "LANESHIFT_NO_SUCH_LANE",
+    NotFound,
+    s"There is no lane $lane: the partition has 0 to ${lanes - 1}. Ask for more lanes first.",
+    Map("lane" -> lane, "lanes" -> lanes)
+  )
+
+  def lanesOutOfRange(lanes: Int, max: Int): ApiError = new ApiError(
+    "LANESHIFT_LANES_OUT_OF_RANGE",
+    OutOfRange,
+    s"A partition can have 1 to $max lanes, not $lanes. spark.sql.laneshift.maxLanes sets the bound when the query starts.",
+    Map("lanes" -> lanes, "max" -> max)
+  )
+
+  def notMovable(shard: Int, why: String): ApiError = new ApiError(
+    "LANESHIFT_NOT_MOVABLE",
+    WrongState,
+    s"Shard $shard cannot be moved now: $why. Look at a new snapshot and ask again.",
+    Map("shard" -> shard, "why" -> why)
+  )
+}

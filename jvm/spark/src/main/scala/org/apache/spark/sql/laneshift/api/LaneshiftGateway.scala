@@ -1,0 +1,103 @@
+package org.apache.spark.sql.laneshift.api
+
+import org.apache.spark.sql.laneshift.{BuildInfo, LaneshiftConf, LaneshiftPlugin}
+import org.apache.spark.sql.laneshift.control._
+
+/** The one class that Python calls. Each method is one call and answers with JSON: `{"ok": value}` or
+  * `{"error": {condition, sqlstate, message, parameters}}`. A query is named by its id, run id or name.
+  */
+object LaneshiftGateway {
+
+  def version(): String = BuildInfo.version
+
+  def configEntries(): String = Answer {
+    LaneshiftConf.all.map { e =>
+      Map[String, Any](
+        "key" -> e.key,
+        "default" -> e.defaultValueString,
+        "doc" -> e.doc,
+        "version" -> e.version
+      )
+    }
+  }
+
+  def snapshot(): String = Answer {
+    Map[String, Any](
+      "time_ms" -> System.currentTimeMillis(),
+      "version" -> BuildInfo.version,
+      "queries" -> Inventory.queries().map(SnapshotJson.query)
+    )
+  }
+
+  /** Asks for `lanes` lanes in one partition, or in every one if `partition` is -1. */
+  def setLanes(query: String, operatorId: Long, partition: Int, lanes: Int): String = Answer {
+    val found = Inventory.partitions(query, operatorId, partition)
+    val max = found.head.spec.options.maxLanes
+    if (lanes < 1 || lanes > max) throw ApiError.lanesOutOfRange(lanes, max)
+    val applied = found.map(_.setLanes(lanes))
+    Map[String, Any]("lanes" -> lanes, "applied" -> applied.maxBy(_ == Applied.NextBatch).name)
+  }
+
+  def moveShard(query: String, operatorId: Long, partition: Int, shard: Int, lane: Int): String = Answer {
+    if (partition < 0) throw ApiError.noSuchPartition(partition, 0)
+    val found = Inventory.partitions(query, operatorId, partition).head
+    val shards = found.spec.options.shards
+    if (shard < 0 || shard >= shards) throw ApiError.noSuchShard(shard, shards)
+    val lanes = found.lanes
+    if (lane < 0 || lane >= lanes) throw ApiError.noSuchLane(lane, lanes)
+    found.moveShard(shard, lane) match {
+      case Left(why) => throw ApiError.notMovable(shard, why)
+      case Right((from, applied)) =>
+        Map[String, Any]("shard" -> shard, "from" -> from, "to" -> lane, "applied" -> applied.name)
+    }
+  }
+
+  /** The newest `limit` handoffs of a query, oldest first; of every query if `query` is empty. */
+  def handoffs(query: String, limit: Int): String = Answer {
+    val runtime = loaded()
+    val runs = if (query.isEmpty) None else Some(Inventory.runsOf(query).map(_.runId).toSet)
+    runtime.history.newest(limit)(h => runs.forall(_(h.key.runId))).map(SnapshotJson.handoff)
+  }
+
+  private[api] def loaded(): ElasticRuntime = {
+    if (!LaneshiftPlugin.isLoaded || !ElasticRuntime.isRunning) throw ApiError.notLoaded()
+    ElasticRuntime.get
+  }
+}
+
+/** A query with its elastic operators. */
+private[api] final case class QueryView(run: QueryRun, operators: Seq[Seq[ElasticPartition]])
+
+/** Finds what a call names, or says what there is. */
+private[api] object Inventory {
+
+  def queries(): Seq[QueryView] = {
+    val byRun = LaneshiftGateway.loaded().all.groupBy(_.spec.key.runId)
+    QueryInventory.all.filter(_.active).map { run =>
+      val operators = byRun.getOrElse(run.runId, Nil).groupBy(_.spec.key.operatorId).toSeq.sortBy(_._1)
+      QueryView(run, operators.map(_._2.sortBy(_.index)))
+    }
+  }
+
+  /** Every known run of the query, ended ones too. */
+  def runsOf(query: String): Seq[QueryRun] = {
+    val runs = QueryInventory.all.filter(q => q.id == query || q.runId == query || q.name.contains(query))
+    if (runs.isEmpty) throw ApiError.noSuchQuery(query, QueryInventory.all.filter(_.active))
+    runs
+  }
+
+  def partitions(query: String, operatorId: Long, partition: Int): Seq[ElasticPartition] = {
+    val views = queries()
+    val runs = runsOf(query)
+    val run = runs.find(_.active).getOrElse(throw ApiError.queryStopped(query))
+    val operators = views.find(_.run.runId == run.runId).fold(Seq.empty[Seq[ElasticPartition]])(_.operators)
+    val operator = operators
+      .find(_.head.spec.key.operatorId == operatorId)
+      .getOrElse(throw ApiError.noSuchOperator(operatorId, operators.map(_.head.spec.key.operatorId)))
+    val count = operator.head.spec.partitions
+    if (partition < -1 || partition >= count) throw ApiError.noSuchPartition(partition, count)
+    val found = operator.filter(p => partition == -1 || p.index == partition)
+    if (found.isEmpty) throw ApiError.noSuchPartition(partition, count)
+    found
+  }
+}

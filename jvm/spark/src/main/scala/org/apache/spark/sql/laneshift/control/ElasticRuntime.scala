@@ -1,0 +1,99 @@
+package org.apache.spark.sql.laneshift.control
+
+import java.util.concurrent.{ConcurrentHashMap, Executors, ScheduledExecutorService, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.internal.Logging
+import org.apache.spark.internal.config.EXECUTOR_CORES
+import org.apache.spark.sql.laneshift.plan.{ElasticSpec, OperatorKey}
+
+/** The elastic partitions that one process computes, and the thread that looks after them: it balances loads and, in the
+  * fault mode, moves shards. One per process; in local mode driver and executor share it.
+  */
+final class ElasticRuntime private (cores: Int) extends Logging {
+  private val partitions = new ConcurrentHashMap[(OperatorKey, Int), ElasticPartition]
+  val history = new HandoffHistory(100000)
+
+  private val timer: ScheduledExecutorService = Executors.newSingleThreadScheduledExecutor { work =>
+    val thread = new Thread(work, "laneshift control")
+    thread.setDaemon(true)
+    thread
+  }
+  timer.scheduleWithFixedDelay(
+    () => tick(),
+    ElasticRuntime.TickMs,
+    ElasticRuntime.TickMs,
+    TimeUnit.MILLISECONDS
+  )
+
+  /** The partition that a task is about to compute. */
+  def partition(spec: ElasticSpec, index: Int): ElasticPartition = {
+    val found = partitions.computeIfAbsent(
+      (spec.key, index),
+      _ => new ElasticPartition(spec, index, history, cores)
+    )
+    found.newBatch(spec)
+    found
+  }
+
+  /** The run has ended: nothing of it will be computed again. Its handoffs stay on record. */
+  def forget(runId: String): Unit = partitions.keySet().removeIf(_._1.runId == runId)
+
+  def all: Seq[ElasticPartition] = partitions.values().asScala.toSeq
+
+  private def tick(): Unit = {
+    val now = System.nanoTime()
+    partitions.values().forEach { p =>
+      try p.tick(now)
+      catch {
+        case error: Exception =>
+          logError(s"The controller's turn on partition ${p.index} failed; the partition goes on.", error)
+      }
+    }
+    partitions.values().removeIf(p => !p.isRunning && now - p.lastTouchedNs > ElasticRuntime.ForgetNs)
+  }
+
+  private def close(): Unit = timer.shutdownNow()
+}
+
+object ElasticRuntime {
+  private val TickMs = 5L
+
+  /** A partition that nobody computed for this long is forgotten: its query has ended, or it lives elsewhere. */
+  private val ForgetNs = TimeUnit.MINUTES.toNanos(30)
+
+  private var users = 0
+  @volatile private var current: ElasticRuntime = _
+
+  def get: ElasticRuntime = {
+    if (current == null)
+      throw new IllegalStateException(
+        "laneshift does not run in this process: its plugin must be in spark.plugins of every executor"
+      )
+    current
+  }
+
+  def isRunning: Boolean = current != null
+
+  /** Called by each plugin of this process; the last `stop` ends it. */
+  def start(conf: SparkConf): Unit = synchronized {
+    if (users == 0) current = new ElasticRuntime(coresOf(conf))
+    users += 1
+  }
+
+  def stop(): Unit = synchronized {
+    users -= 1
+    if (users == 0) {
+      current.close()
+      current = null
+    }
+  }
+
+  private def coresOf(conf: SparkConf): Int = {
+    val master = conf.get("spark.master", "")
+    if (master.startsWith("local") && !master.startsWith("local-cluster")) SparkContext.numDriverCores(master)
+    else conf.get(EXECUTOR_CORES)
+  }
+}

@@ -1,0 +1,64 @@
+package org.apache.spark.sql.laneshift.control
+
+import scala.util.Random
+
+import org.apache.spark.sql.laneshift.plan.ElasticOptions
+
+import laneshift.lane.Inlet
+
+/** The fault mode's choices for one partition, from its seed: which shards move, and when the number of lanes changes. The
+  * choices are repeatable; when they are asked for is up to threads.
+  */
+private[control] final class Motion(options: ElasticOptions, salt: Int) {
+  private val random = new Random(options.motionSeed * 1000003L + salt)
+  private val always = options.motion == "always"
+
+  def isOn: Boolean = options.motion != "never"
+
+  /** Rows between two moves that the receiver makes. */
+  def everyRows: Int = if (always) 37 else 499
+
+  /** A new number of lanes, now and then. */
+  def lanes(): Option[Int] =
+    if (random.nextDouble() < (if (always) 0.1 else 0.02)) Some(1 + random.nextInt(options.maxLanes))
+    else None
+
+  /** Shards and the lanes they should go to. */
+  def moves(shards: Int, lanes: Int): Seq[(Int, Int)] =
+    if (lanes < 2 || random.nextDouble() >= (if (always) 1.0 else 0.3)) Nil
+    else Seq.fill(if (always) 1 + random.nextInt(3) else 1)((random.nextInt(shards), random.nextInt(lanes)))
+}
+
+/** Moves shards every few rows, on the receiver's thread. */
+private[laneshift] final class ReceiverMotion(every: Int, step: Inlet[_] => Unit) {
+  def afterRow(rows: Long, inlet: Inlet[_]): Unit = if (rows % every == 0) step(inlet)
+}
+
+/** Fits a routing table to another number of lanes between two batches. */
+private[control] object Rerouting {
+
+  /** Shards of lanes that are no more go, heaviest first, to the lane with the least load, then the fewest shards. */
+  def fit(routing: Array[Int], loads: Array[Double], lanes: Int): Array[Int] = {
+    val result = routing.clone()
+    val load = new Array[Double](lanes)
+    val count = new Array[Int](lanes)
+    result.indices.foreach { s =>
+      if (result(s) < lanes) {
+        load(result(s)) += loads(s)
+        count(result(s)) += 1
+      }
+    }
+    result.indices.filter(result(_) >= lanes).sortBy(s => (-loads(s), s)).foreach { s =>
+      val to = (0 until lanes).minBy(l => (load(l), count(l), l))
+      result(s) = to
+      load(to) += loads(s)
+      count(to) += 1
+    }
+    // Lanes without any shard after growing: fill by number where loads say nothing.
+    if (count.exists(_ == 0) && loads.forall(_ == 0.0))
+      laneshift.planner.CountBalancer
+        .plan(loads, result, lanes)
+        .foreach(m => result(m.shard.value) = m.to.value)
+    result
+  }
+}

@@ -1,0 +1,39 @@
+package org.apache.spark.sql.laneshift.control
+
+import java.util.{LinkedHashMap, Map => JMap}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
+import org.apache.spark.sql.streaming.StreamingQueryListener.{QueryStartedEvent, QueryTerminatedEvent}
+
+/** A run of a streaming query, as the driver knows it. */
+final case class QueryRun(id: String, runId: String, name: Option[String], active: Boolean)
+
+/** The queries of all sessions of this driver, from the events that Spark posts; remembers some that have ended. */
+object QueryInventory extends SparkListener {
+  private val Remembered = 1000
+
+  private val runs = new LinkedHashMap[String, QueryRun] {
+    override protected def removeEldestEntry(eldest: JMap.Entry[String, QueryRun]): Boolean =
+      size > Remembered
+  }
+
+  override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
+    case e: QueryStartedEvent =>
+      put(QueryRun(e.id.toString, e.runId.toString, Option(e.name), active = true))
+    case e: QueryTerminatedEvent =>
+      synchronized {
+        val known = Option(runs.get(e.runId.toString))
+        put(QueryRun(e.id.toString, e.runId.toString, known.flatMap(_.name), active = false))
+      }
+      if (ElasticRuntime.isRunning) ElasticRuntime.get.forget(e.runId.toString)
+    case _ => ()
+  }
+
+  private def put(run: QueryRun): Unit = synchronized { runs.put(run.runId, run); () }
+
+  def all: Seq[QueryRun] = synchronized(runs.values().asScala.toList)
+
+  def clear(): Unit = synchronized(runs.clear())
+}

@@ -1,0 +1,124 @@
+package org.apache.spark.sql.laneshift.control
+
+import java.util.ArrayDeque
+
+import org.apache.spark.sql.laneshift.plan.{ElasticSpec, OperatorKey}
+
+import laneshift.routing.Handoff
+
+/** Pauses of handoffs in microseconds. */
+final case class PauseView(p50: Double, p99: Double, max: Double, count: Long)
+
+/** One partition at one moment. Arrays are by shard (`routing`, `loads`) or by lane; counters grow while the query runs. */
+final case class PartitionView(
+    spec: ElasticSpec,
+    index: Int,
+    running: Boolean,
+    lanes: Int,
+    routing: Array[Int],
+    loads: Array[Double],
+    rowsIn: Long,
+    rowsOut: Long,
+    rowsInPerSecond: Double,
+    rowsOutPerSecond: Double,
+    laneBusy: Array[Double],
+    laneRows: Array[Long],
+    queueRows: Array[Long],
+    queueBytes: Array[Long],
+    heldBytes: Long,
+    inFlight: Int,
+    handoffs: Long,
+    pauseUs: PauseView
+)
+
+/** Counters at one moment and the rates since the moment before. `busy` is the share of time that each lane had rows. */
+private[control] final case class RateSample(
+    atNs: Long,
+    rowsIn: Long,
+    rowsOut: Long,
+    idleNs: Array[Long],
+    inPerSecond: Double,
+    outPerSecond: Double,
+    busy: Array[Double]
+) {
+
+  def next(nowNs: Long, in: Long, out: Long, idle: Array[Long]): RateSample =
+    if (atNs == 0L) RateSample(nowNs, in, out, idle, 0.0, 0.0, Array.empty)
+    else {
+      val seconds = (nowNs - atNs) / 1e9
+      val share = Array.tabulate(idle.length) { i =>
+        val before = if (i < idleNs.length && idleNs(i) <= idle(i)) idleNs(i) else 0L
+        math.max(0.0, math.min(1.0, 1.0 - (idle(i) - before) / 1e9 / seconds))
+      }
+      RateSample(nowNs, in, out, idle, (in - rowsIn) / seconds, (out - rowsOut) / seconds, share)
+    }
+}
+
+private[control] object RateSample {
+  val EveryNs: Long = 500000000L
+  val none: RateSample = RateSample(0L, 0L, 0L, Array.empty, 0.0, 0.0, Array.empty)
+}
+
+/** A settled handoff, for the history. Times in nanoseconds, `timeMs` since 1970. */
+final case class HandoffRecord(
+    key: OperatorKey,
+    partition: Int,
+    batchId: Long,
+    id: Long,
+    shard: Int,
+    from: Int,
+    to: Int,
+    reason: String,
+    timeMs: Long,
+    drainNs: Long,
+    flushNs: Long,
+    switchNs: Long,
+    pauseNs: Long,
+    heldRows: Long
+)
+
+object HandoffRecord {
+  def of(key: OperatorKey, partition: Int, batchId: Long, h: Handoff): HandoffRecord = HandoffRecord(
+    key,
+    partition,
+    batchId,
+    h.id,
+    h.shard.value,
+    h.from.value,
+    h.to.value,
+    h.reason.name,
+    System.currentTimeMillis(),
+    h.drainNs,
+    h.flushNs,
+    h.switchNs,
+    h.pauseNs,
+    h.heldRows
+  )
+}
+
+/** The newest handoffs of this executor, oldest first, up to a bound. */
+final class HandoffHistory(bound: Int) {
+  private val records = new ArrayDeque[(Long, HandoffRecord)]
+  private var next = 0L
+
+  def add(record: HandoffRecord): Unit = synchronized {
+    if (records.size == bound) records.pollFirst()
+    records.addLast((next, record))
+    next += 1
+  }
+
+  /** The newest `limit` that `wanted` takes, each with its running number. */
+  def newest(limit: Int)(wanted: HandoffRecord => Boolean): Seq[(Long, HandoffRecord)] = synchronized {
+    val found = Seq.newBuilder[(Long, HandoffRecord)]
+    var left = limit
+    val backwards = records.descendingIterator()
+    while (left > 0 && backwards.hasNext) {
+      val entry = backwards.next()
+      if (wanted(entry._2)) {
+        found += entry
+        left -= 1
+      }
+    }
+    found.result().reverse
+  }
+}
