@@ -1,0 +1,65 @@
+package org.apache.spark.sql.laneshift
+
+import java.nio.file.{Files, Path}
+
+import org.scalatest.{BeforeAndAfterAll, Suite}
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
+import org.apache.spark.util.Utils
+
+/** A local session with the plugin, one for all suites of this JVM: starting Spark costs seconds. */
+trait ElasticSession extends BeforeAndAfterAll { self: Suite =>
+  lazy val spark: ClassicSession = ElasticSession.shared
+
+  /** Runs `body` with these options set in the session and put back afterwards. */
+  def withConf[T](options: (String, String)*)(body: => T): T = {
+    val before = options.map { case (k, _) => k -> spark.conf.getOption(k) }
+    options.foreach { case (k, v) => spark.conf.set(k, v) }
+    try body
+    finally
+      before.foreach {
+        case (k, Some(v)) => spark.conf.set(k, v)
+        case (k, None) => spark.conf.unset(k)
+      }
+  }
+
+  /** A folder that is gone afterwards; Spark's maintenance may still write to it, so what cannot be deleted stays. */
+  def withFolder[T](body: Path => T): T = {
+    val folder = Files.createTempDirectory("laneshift-test")
+    try body(folder)
+    finally Utils.tryLogNonFatalError(Utils.deleteRecursively(folder.toFile))
+  }
+}
+
+object ElasticSession {
+  lazy val shared: ClassicSession = SparkSession
+    .builder()
+    // More threads than this machine has cores: Real-time Mode runs all stages at once.
+    .master("local[8]")
+    .appName("laneshift tests")
+    .config("spark.plugins", classOf[LaneshiftPlugin].getName)
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.shuffle.partitions", "3")
+    .config("spark.sql.streaming.stateStore.providerClass", classOf[RocksDBStateStoreProvider].getName)
+    .config("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
+    .config("spark.sql.streaming.realTimeMode.minBatchDuration", "1s")
+    .config("spark.shuffle.streaming.networkBufferMaxWaitTimeMs", "1")
+    .config("spark.sql.session.timeZone", "UTC")
+    .getOrCreate()
+    .asInstanceOf[ClassicSession]
+
+  /** How the two sides of a pair run. */
+  val Stock: Seq[(String, String)] = Seq("spark.sql.laneshift.enabled" -> "false")
+
+  def moving(seed: Long): Seq[(String, String)] = Seq(
+    "spark.sql.laneshift.enabled" -> "true",
+    "spark.sql.laneshift.lanes" -> "3",
+    "spark.sql.laneshift.maxLanes" -> "5",
+    "spark.sql.laneshift.shardsPerPartition" -> "16",
+    "spark.sql.laneshift.motion" -> "always",
+    "spark.sql.laneshift.motion.seed" -> seed.toString,
+    "spark.sql.laneshift.motion.interval" -> "2ms"
+  )
+}

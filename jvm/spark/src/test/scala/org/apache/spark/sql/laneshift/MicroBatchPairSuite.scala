@@ -1,0 +1,52 @@
+package org.apache.spark.sql.laneshift
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions._
+
+/** Each query runs on stock Spark and elastic under constant motion: same rows per batch, same state, same counts. */
+class MicroBatchPairSuite extends AnyFunSuite with ElasticSession {
+  private val chunks = Seq(0, 700, 1400, 2100).map(first => TestInput.rows(seed = 1, first.toLong, 700))
+
+  private val windowed = window(col("time"), "5 seconds")
+
+  private val cases = Seq(
+    QueryCase("counts and sums, update", "update")(
+      _.groupBy("key").agg(count("*"), sum("value"), min("id"), max("id"))
+    ),
+    QueryCase("counts and sums, complete", "complete")(_.groupBy("key").agg(count("*"), sum("value"))),
+    QueryCase("windowed, append", "append")(
+      _.withWatermark("time", "3 seconds").groupBy(windowed, col("key")).agg(count("*"), sum("value"))
+    ),
+    QueryCase("windowed, update", "update")(
+      _.withWatermark("time", "3 seconds").groupBy(windowed, col("number")).agg(count("*"), avg("value"))
+    ),
+    QueryCase("collect_set", "update")(
+      _.groupBy("number").agg(sort_array(collect_set("maybe")), approx_count_distinct("key"))
+    ),
+    QueryCase("decimal sums by struct key", "update")(
+      _.groupBy("place").agg(sum("amount"), min("amount"), max("amount"))
+    ),
+    QueryCase("null keys", "update")(_.groupBy("maybe", "number").agg(count("*"), sum("value"))),
+    QueryCase("projection above", "update")(
+      _.groupBy("key").agg(sum("value").as("s")).select(
+        col("key"),
+        col("s") * 2,
+        length(col("key"))
+      ).where("s > 0")
+    ),
+    QueryCase("dropDuplicates", "append")(_.dropDuplicates("key", "number")),
+    QueryCase("dropDuplicates with watermark", "append")(
+      _.withWatermark("time", "3 seconds").dropDuplicates("key", "time")
+    ),
+    QueryCase("dropDuplicatesWithinWatermark", "append")(
+      _.withWatermark("time", "3 seconds").dropDuplicatesWithinWatermark("key", "number")
+    )
+  )
+
+  cases.zipWithIndex.foreach { case (query, i) =>
+    test(s"${query.name} equals stock under motion") {
+      PairCheck.microBatch(spark, this, query, chunks, seed = i.toLong)
+    }
+  }
+}

@@ -1,0 +1,116 @@
+package org.apache.spark.sql.laneshift
+
+import java.nio.file.Path
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.{DataFrame, Dataset, Row}
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
+import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamingQueryWrapper}
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
+
+/** A streaming query over [[TestInput]], to be run on both sides of a pair. */
+final case class QueryCase(name: String, outputMode: String)(val build: DataFrame => DataFrame)
+
+/** The counts of one stateful operator in one batch: what must be equal on both sides. */
+final case class OperatorCounts(
+    operator: String,
+    rowsTotal: Long,
+    rowsUpdated: Long,
+    rowsRemoved: Long,
+    droppedByWatermark: Long,
+    storeInstances: Long,
+    shufflePartitions: Long
+)
+
+object OperatorCounts {
+  def of(p: StateOperatorProgress): OperatorCounts = OperatorCounts(
+    p.operatorName,
+    p.numRowsTotal,
+    p.numRowsUpdated,
+    p.numRowsRemoved,
+    p.numRowsDroppedByWatermark,
+    p.numStateStoreInstances,
+    p.numShufflePartitions
+  )
+}
+
+/** What one side of a pair did. `batches` are the sink's rows by batch. */
+final case class RunResult(
+    batches: Seq[Seq[Row]],
+    counts: Seq[Seq[OperatorCounts]],
+    state: Seq[String],
+    handoffs: Long,
+    plan: String
+)
+
+/** Runs a query case in micro-batches, one per chunk of input, all in one checkpoint. */
+object MicroBatchRun {
+
+  def apply(
+      spark: ClassicSession,
+      query: QueryCase,
+      chunks: Seq[Seq[TestInput]],
+      checkpoint: Path
+  ): RunResult = {
+    val session = spark
+    import session.implicits._
+    val input = MemoryStream[TestInput](implicitly[org.apache.spark.sql.Encoder[TestInput]], spark)
+    val batches = ArrayBuffer.empty[Seq[Row]]
+    val counts = ArrayBuffer.empty[Seq[OperatorCounts]]
+    val running = start(spark, query, input.toDF(), checkpoint)(rows => batches.synchronized(batches += rows))
+    try {
+      chunks.foreach { chunk =>
+        input.addData(chunk)
+        running.processAllAvailable()
+      }
+      running.recentProgress.filter(_.stateOperators.nonEmpty).foreach { p =>
+        counts += p.stateOperators.toSeq.map(OperatorCounts.of)
+      }
+      RunResult(
+        batches.toSeq,
+        counts.toSeq,
+        stateRows(spark, running, checkpoint),
+        handoffs(running),
+        planOf(running)
+      )
+    } finally running.stop()
+  }
+
+  def start(spark: ClassicSession, query: QueryCase, input: DataFrame, checkpoint: Path)(
+      sink: Seq[Row] => Unit
+  ): StreamingQuery =
+    query
+      .build(input)
+      .writeStream
+      .outputMode(query.outputMode)
+      .option("checkpointLocation", checkpoint.toString)
+      .foreachBatch((rows: Dataset[Row], _: Long) => sink(rows.collect().toSeq))
+      .start()
+
+  /** The rows of every state store of the query, as text. */
+  def stateRows(spark: ClassicSession, query: StreamingQuery, checkpoint: Path): Seq[String] =
+    operators(query).flatMap { w =>
+      spark.read
+        .format("statestore")
+        .option("operatorId", w.getStateInfo.operatorId)
+        .load(checkpoint.toString)
+        .selectExpr("partition_id", "to_json(struct(key, value))")
+        .collect()
+        .map(r => s"${w.getStateInfo.operatorId}/${r.getInt(0)}: ${r.getString(1)}")
+        .toSeq
+    }.sorted
+
+  private def execution(query: StreamingQuery) =
+    query.asInstanceOf[StreamingQueryWrapper].streamingQuery.lastExecution
+
+  private def operators(query: StreamingQuery): Seq[StateStoreWriter] =
+    execution(query).executedPlan.collect { case w: StateStoreWriter if w.stateInfo.isDefined => w }
+
+  def planOf(query: StreamingQuery): String = execution(query).executedPlan.toString
+
+  /** Handoffs that the executors of this run have on record. */
+  def handoffs(query: StreamingQuery): Long =
+    control.ElasticRuntime.get.history.newest(Int.MaxValue)(_.key.runId == query.runId.toString).size.toLong
+}

@@ -1,0 +1,76 @@
+package org.apache.spark.sql.laneshift
+
+import org.scalatest.Assertions._
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+
+/** The one vocabulary of assertions about a pair of runs. */
+object PairCheck {
+
+  def sameRows(what: String, stock: Seq[Row], elastic: Seq[Row]): Unit = {
+    val (a, b) = (counted(stock), counted(elastic))
+    val missing = a.filter { case (row, n) => b.getOrElse(row, 0) < n }.keys.take(3)
+    val extra = b.filter { case (row, n) => a.getOrElse(row, 0) < n }.keys.take(3)
+    assert(a == b, s"$what: missing ${missing.mkString("; ")}, too many ${extra.mkString("; ")}")
+  }
+
+  private def counted(rows: Seq[Row]): Map[String, Int] =
+    rows.groupBy(_.toString).map { case (row, same) => row -> same.size }
+
+  /** The two sides of one query case. */
+  def microBatch(
+      spark: ClassicSession,
+      session: ElasticSession,
+      query: QueryCase,
+      chunks: Seq[Seq[TestInput]],
+      seed: Long,
+      more: (String, String)*
+  ): RunResult = {
+    def side(options: Seq[(String, String)]): RunResult =
+      session.withFolder(at => session.withConf(options ++ more: _*)(MicroBatchRun(spark, query, chunks, at)))
+    val stock = side(ElasticSession.Stock)
+    val elastic = side(ElasticSession.moving(seed))
+    assert(!stock.plan.contains("Elastic ["), "the stock side is elastic")
+    assert(elastic.plan.contains("Elastic ["), s"not elastic:\n${elastic.plan}")
+    assert(elastic.handoffs > 0, "nothing moved")
+    assert(stock.batches.size == elastic.batches.size, "number of batches")
+    stock.batches.zip(elastic.batches).zipWithIndex.foreach { case ((a, b), i) =>
+      sameRows(s"batch $i", a, b)
+    }
+    assert(stock.state == elastic.state, "state rows")
+    assert(stock.counts == elastic.counts, "operator metrics")
+    elastic
+  }
+
+  /** Rows of each key, which is the first field, in the same order. */
+  def sameOrderPerKey(what: String, stock: Seq[Row], elastic: Seq[Row]): Unit = {
+    val (a, b) = (stock.groupBy(_.getString(0)), elastic.groupBy(_.getString(0)))
+    a.foreach { case (key, rows) =>
+      val other = b.getOrElse(key, Nil)
+      val at = rows.zipAll(other, null, null).indexWhere { case (x, y) => x != y }
+      assert(at < 0, s"$what: key $key differs at its row $at: ${rows.lift(at)} and ${other.lift(at)}")
+    }
+  }
+
+  def realTime(
+      spark: ClassicSession,
+      session: ElasticSession,
+      query: QueryCase,
+      rows: Seq[TestInput],
+      seed: Long
+  ): RunResult = {
+    def side(options: Seq[(String, String)], expected: Option[Int]): RunResult =
+      session.withFolder(at => session.withConf(options: _*)(RealTimeRun(spark, query, rows, at, expected)))
+    val stock = side(ElasticSession.Stock, None)
+    val elastic = side(ElasticSession.moving(seed), None)
+    assert(!stock.plan.contains("Elastic ["), "the stock side is elastic")
+    assert(elastic.plan.contains("Elastic ["), s"not elastic:\n${elastic.plan}")
+    assert(elastic.handoffs > 0, "nothing moved")
+    sameRows(query.name, stock.batches.head, elastic.batches.head)
+    sameOrderPerKey(query.name, stock.batches.head, elastic.batches.head)
+    assert(stock.state == elastic.state, "state rows")
+    assert(stock.counts == elastic.counts, "operator metrics")
+    elastic
+  }
+}

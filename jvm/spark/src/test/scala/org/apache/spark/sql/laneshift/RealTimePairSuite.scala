@@ -1,0 +1,38 @@
+package org.apache.spark.sql.laneshift
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions._
+
+/** Real-time Mode: stock and elastic under constant motion give the same rows, in the same order per key. */
+class RealTimePairSuite extends AnyFunSuite with ElasticSession {
+
+  private val rows = TestInput.rows(seed = 2, first = 0, count = 4000, keys = 60)
+
+  // Every output begins with the key, as text.
+  private val cases = Seq(
+    QueryCase("counts and sums", "update")(
+      _.groupBy("key").agg(count("*"), sum("value"), max("id")).select("*")
+    ),
+    QueryCase("collect_set and decimals", "update")(
+      _.groupBy(col("number").cast("string").as("k")).agg(
+        sort_array(collect_set("maybe")),
+        sum("amount"),
+        avg("value")
+      )
+    ),
+    QueryCase("windowed with projection above", "update")(
+      _.withWatermark("time", "3 seconds")
+        .groupBy(window(col("time"), "10 seconds"), col("key"))
+        .agg(count("*").as("n"))
+        .select(concat(col("key"), lit("@"), col("window.start")), col("n") * 10)
+    ),
+    QueryCase("dropDuplicates", "update")(_.dropDuplicates("key", "number").select("key", "id"))
+  )
+
+  cases.zipWithIndex.foreach { case (query, i) =>
+    test(s"${query.name} equals stock under motion") {
+      PairCheck.realTime(spark, this, query, rows, seed = i.toLong)
+    }
+  }
+}

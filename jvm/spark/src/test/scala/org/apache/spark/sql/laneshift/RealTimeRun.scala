@@ -1,0 +1,106 @@
+package org.apache.spark.sql.laneshift
+
+import java.nio.file.Path
+import java.util.concurrent.ConcurrentLinkedQueue
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.time.{Millis, Seconds, Span}
+
+import org.apache.spark.sql.{ForeachWriter, Row}
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
+import org.apache.spark.sql.streaming.{StateOperatorProgress, Trigger}
+
+/** Collects what a Real-time query puts out, in the order in which its tasks do. One list per test, by number. */
+final class CollectingWriter(list: Long) extends ForeachWriter[Row] {
+  override def open(partitionId: Long, epochId: Long): Boolean = true
+  override def process(row: Row): Unit = { CollectingWriter.lists(list).add(row); () }
+  override def close(errorOrNull: Throwable): Unit = ()
+}
+
+object CollectingWriter {
+  val lists = scala.collection.concurrent.TrieMap.empty[Long, ConcurrentLinkedQueue[Row]]
+  private val next = new AtomicLong
+
+  def create(): Long = {
+    val id = next.getAndIncrement()
+    lists(id) = new ConcurrentLinkedQueue[Row]
+    id
+  }
+}
+
+/** Runs a query case in Real-time Mode over at least two batches. */
+object RealTimeRun {
+  private val patience = PatienceConfig(Span(90, Seconds), Span(50, Millis))
+
+  def apply(
+      spark: ClassicSession,
+      query: QueryCase,
+      rows: Seq[TestInput],
+      checkpoint: Path,
+      expected: Option[Int]
+  ): RunResult = {
+    val session = spark
+    import session.implicits._
+    val input = LowLatencyMemoryStream[TestInput](spark, 2)
+    val list = CollectingWriter.create()
+    val running = query
+      .build(input.toDF())
+      .writeStream
+      .outputMode(query.outputMode)
+      .trigger(Trigger.RealTime("1 second"))
+      .option("checkpointLocation", checkpoint.toString)
+      .foreach(new CollectingWriter(list))
+      .start()
+    val out = CollectingWriter.lists(list)
+    try {
+      // Keys (of either kind) stay in one source partition each, so that their order is defined.
+      val chunks = rows.grouped(math.max(1, rows.size / 6)).toSeq
+      chunks.foreach { chunk =>
+        (0 to 1).foreach(p => input.addData(p, chunk.filter(r => r.number % 2 == p)))
+        Thread.sleep(400)
+      }
+      // Done when a batch has ended that read nothing more.
+      val reads = rows.size.toLong
+      eventually {
+        if (running.exception.nonEmpty) throw running.exception.get
+        assert(running.recentProgress.map(_.numInputRows).sum >= reads)
+        assert(running.lastProgress.numInputRows == 0)
+        expected.foreach(n => assert(out.size == n))
+      }(patience, implicitly, implicitly)
+      val plan = MicroBatchRun.planOf(running)
+      running.stop()
+      // Real-time Mode always writes checkpoints of format 2; a reader has to be told.
+      val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+      spark.conf.set(format, "2")
+      val state =
+        try MicroBatchRun.stateRows(spark, running, checkpoint)
+        finally spark.conf.unset(format)
+      RunResult(
+        Seq(out.asScala.toSeq),
+        Seq(Seq(counts(running.recentProgress.toSeq.flatMap(_.stateOperators)))),
+        state,
+        MicroBatchRun.handoffs(running),
+        plan
+      )
+    } finally {
+      running.stop()
+      CollectingWriter.lists.remove(list)
+    }
+  }
+
+  /** Totals over the run: where batches end is up to time. Rows updated are left out: they count writes of cached groups,
+    * which depend on the cache, stock's too.
+    */
+  private def counts(batches: Seq[StateOperatorProgress]): OperatorCounts =
+    OperatorCounts
+      .of(batches.last)
+      .copy(
+        rowsUpdated = 0,
+        rowsRemoved = batches.map(_.numRowsRemoved).sum,
+        droppedByWatermark = batches.map(_.numRowsDroppedByWatermark).sum
+      )
+}
