@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,8 +14,12 @@ SLICE_S = 0.25
 class Feed(Protocol):
     """What sends rows to a running query."""
 
+    def prime(self) -> None:
+        """Send a first few rows, so that the query can warm up."""
+        ...
+
     def start(self) -> None:
-        """Begin to send."""
+        """Begin to send the rest."""
         ...
 
     def stop(self) -> None:
@@ -30,7 +33,7 @@ class Feed(Protocol):
 
 
 class PacedFeed:
-    """Sends slices of a table on a thread of its own; ``send`` does the rest.
+    """Sends slices of a table, all but the first on a thread of its own; ``send`` does the rest.
 
     ``rows_per_s`` is kept over the whole run: after a delay, slices follow each other faster.
     """
@@ -38,6 +41,7 @@ class PacedFeed:
     def __init__(self, table: Any, rows_per_s: float) -> None:
         self._table = table
         self._rate = rows_per_s
+        self._slice = max(1, int(rows_per_s * SLICE_S))
         self._stopped = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="demo-feed", daemon=True)
@@ -45,6 +49,9 @@ class PacedFeed:
     def send(self, number: int, rows: Any) -> None:
         """Send one slice, a pyarrow table, now."""
         raise NotImplementedError
+
+    def prime(self) -> None:
+        self.send(0, self._table.slice(0, self._slice))
 
     def start(self) -> None:
         self._thread.start()
@@ -63,18 +70,13 @@ class PacedFeed:
     def _run(self) -> None:
         try:
             began = time.monotonic()
-            for number, (start, rows) in enumerate(self._slices()):
-                due = began + start / self._rate
+            for number, start in enumerate(range(self._slice, self._table.num_rows, self._slice)):
+                due = began + number * self._slice / self._rate
                 if self._stopped.wait(max(0.0, due - time.monotonic())):
                     return
-                self.send(number, rows)
+                self.send(number + 1, self._table.slice(start, self._slice))
         except BaseException as error:
             self._error = error
-
-    def _slices(self) -> Iterator[tuple[int, Any]]:
-        size = max(1, int(self._rate * SLICE_S))
-        for start in range(0, self._table.num_rows, size):
-            yield start, self._table.slice(start, size)
 
 
 class FileFeed(PacedFeed):
@@ -99,6 +101,9 @@ class NoFeed:
     """For a source that sends by itself."""
 
     finished = True
+
+    def prime(self) -> None:
+        """Nothing to send."""
 
     def start(self) -> None:
         """Nothing to begin."""

@@ -13,11 +13,18 @@ from numpy.typing import NDArray
 from laneshift.demo.failure import DemoError
 from laneshift.demo.run import Run
 
-BIN_S = 0.5
+BIN_S = {"micro-batch": 1.0, "real-time": 0.25}
+SMOOTH_S = {"micro-batch": 1.2, "real-time": 0.25}
+STEP_S = 0.05
 INK, MUTED = "#1f2933", "#7b8794"
 BLUE, ORANGE, GREEN = "#1f6fb4", "#d9730d", "#2a8f5c"
 BANDS = {1: "#f4f5f7", 2: "#e6eef6", 4: "#d3e3f2"}
-REASONS = {"user": ("asked for", GREEN), "balance": ("balancing", ORANGE), "scale": ("lanes", BLUE)}
+REASONS = {
+    "user": ("asked for by the demo", GREEN),
+    "balance": ("by the balancer", ORANGE),
+    "scale": ("for a lane change", BLUE),
+    "motion": ("fault mode", MUTED),
+}
 
 FloatArray = NDArray[np.float64]
 
@@ -56,6 +63,7 @@ def draw(runs: Sequence[Run], title: str, file: Path) -> None:
         figure.suptitle(title, fontsize=14, fontweight="bold", x=0.01, ha="left")
         for column, run in enumerate(runs):
             _column([row[column] for row in grid], run, first=column == 0)
+        grid[0][0].set_ylim(bottom=0)
         file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(file, dpi=110, facecolor="white")
         plt.close(figure)
@@ -65,20 +73,22 @@ def _column(axes: Sequence[Any], run: Run, *, first: bool) -> None:
     throughput, latency, moves = axes
     at_us, latency_us, new_rows = run.updates.columns()
     seconds = (at_us - run.began_us) / 1e6
-    edges = np.arange(0.0, run.seconds + BIN_S, BIN_S)
-    middle = edges[:-1] + BIN_S / 2
+    width = BIN_S[run.mode]
+    edges = np.arange(0.0, run.seconds + width, width)
+    middle = edges[:-1] + width / 2
 
-    rows, _ = np.histogram(seconds, bins=edges, weights=new_rows)
-    throughput.fill_between(middle, rows / BIN_S / 1000, color=BLUE, alpha=0.25, lw=0, step="mid")
-    throughput.step(middle, rows / BIN_S / 1000, color=BLUE, lw=1.4, where="mid")
-    throughput.set_ylim(bottom=0)
+    steps = np.arange(0.0, run.seconds + STEP_S, STEP_S)
+    rows, _ = np.histogram(seconds, bins=steps, weights=new_rows)
+    rate = _rate(rows, SMOOTH_S[run.mode]) / 1000
+    throughput.fill_between(steps[:-1], rate, color=BLUE, alpha=0.2, lw=0)
+    throughput.plot(steps[:-1], rate, color=BLUE, lw=1.6)
     throughput.set_title(_headline(run), loc="left", fontsize=11, pad=18)
 
-    for percent, colour, width in ((50, BLUE, 1.8), (99, ORANGE, 1.2)):
+    for percent, colour, line in ((50, BLUE, 1.8), (99, ORANGE, 1.2)):
         values = _percentile(seconds, latency_us / 1000, edges, percent)
-        latency.plot(middle, values, color=colour, lw=width, label=f"p{percent}")
+        there = np.isfinite(values)
+        latency.plot(middle[there], values[there], color=colour, lw=line, label=f"p{percent}")
     latency.set_yscale("log")
-    latency.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
     when = np.array([(h.time_ms * 1000 - run.began_us) / 1e6 for h in run.handoffs])
     pause = np.array([max(h.pause_us, 1.0) / 1000 for h in run.handoffs])
@@ -90,19 +100,23 @@ def _column(axes: Sequence[Any], run: Run, *, first: bool) -> None:
                 when[chosen], pause[chosen], s=7, color=colour, alpha=0.5, lw=0, label=label
             )
     moves.set_yscale("log")
-    moves.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     moves.set_xlabel("seconds since the start")
     for ax in (throughput, latency):
         rug = ax.get_xaxis_transform()
         ax.vlines(when, 0, 0.035, transform=rug, color=GREEN, lw=0.5, alpha=0.5)
     _lane_bands(axes, run)
+    for ax in (latency, moves):
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ax.yaxis.set_minor_formatter(lambda value, _: "")
     if first:
         throughput.set_ylabel("throughput\n(1000 rows/s)")
         latency.set_ylabel("latency\n(ms, sent to answered)")
         moves.set_ylabel("pause of each\nmoved shard (ms)")
-        latency.legend(loc="upper right", ncols=2)
+        latency.legend(loc="lower right", bbox_to_anchor=(1, 0.98), ncols=2)
         if len(when):
-            legend = moves.legend(loc="upper right", ncols=3, handletextpad=0.1, fontsize=9)
+            legend = moves.legend(
+                loc="lower right", bbox_to_anchor=(1, 0.96), ncols=4, handletextpad=0.1, fontsize=9
+            )
             for handle in legend.legend_handles:
                 handle.set_alpha(1.0)
                 handle.set_sizes([24])
@@ -139,6 +153,16 @@ def _headline(run: Run) -> str:
     rate = run.updates.rows / run.seconds if run.seconds else 0.0
     moved = f", {len(run.handoffs):,} shard moves" if run.handoffs else ""
     return f"{run.mode}: {run.updates.rows:,} rows at {rate:,.0f} rows/s{moved}"
+
+
+def _rate(rows: FloatArray, sigma: float) -> FloatArray:
+    """Rows per second of rows per step, smoothed by a Gaussian of width ``sigma`` (s)."""
+    reach = np.arange(-4 * sigma, 4 * sigma + STEP_S, STEP_S)
+    kernel = np.exp(-0.5 * (reach / sigma) ** 2)
+    seen = np.convolve(np.pad(np.ones(rows.size), kernel.size // 2), kernel, "same")
+    smooth = np.convolve(np.pad(rows, kernel.size // 2), kernel, "same")
+    middle = slice(kernel.size // 2, kernel.size // 2 + rows.size)
+    return np.asarray(smooth[middle] / seen[middle] / STEP_S, dtype=np.float64)
 
 
 def _percentile(

@@ -66,6 +66,8 @@ def run(
     if live is not None:
         director = Director(live, query.id, settings.moves_per_s, random.Random(settings.seed))
     try:
+        scene.feed.prime()
+        _warm_up(query, scene)
         scene.feed.start()
         began, began_us = time.monotonic(), int(time.time() * 1e6)
         _watch(query, scene, mode, total_rows, director, display)
@@ -80,6 +82,17 @@ def run(
     return Run(mode, began_us, seconds, scene.tail.updates, handoffs, changes)
 
 
+def _warm_up(query: StreamingQuery, scene: Scene) -> None:
+    """Wait for the first answer."""
+    until = time.monotonic() + QUIET_LIMIT_S
+    while not scene.tail.updates.rows:
+        _require_running(query)
+        if time.monotonic() > until:
+            raise DemoError(f"The query gave no answer in its first {QUIET_LIMIT_S:g} s.")
+        time.sleep(TICK_S)
+        scene.tail.poll()
+
+
 def _watch(
     query: StreamingQuery,
     scene: Scene,
@@ -89,14 +102,13 @@ def _watch(
     display: Display,
 ) -> None:
     began = sampled = news = time.monotonic()
-    rows_then, updates_then = 0, 0
     updates = scene.tail.updates
+    rows_then, updates_then = updates.rows, len(updates.at_us)
     while updates.rows < total_rows:
         time.sleep(TICK_S)
         scene.tail.poll()
         now = time.monotonic()
-        if not query.isActive:
-            raise DemoError(f"The query has failed: {_why(query)}")
+        _require_running(query)
         if len(updates.at_us) > updates_then:
             news = now
         if now - news > QUIET_LIMIT_S:
@@ -124,6 +136,8 @@ def _with_lanes(sample: Sample, director: Director) -> Sample:
     return sample.with_lanes(lanes, moves, float(p50), float(p99))
 
 
-def _why(query: StreamingQuery) -> str:
-    error = query.exception()
-    return str(error).strip().splitlines()[0] if error is not None else "it was stopped"
+def _require_running(query: StreamingQuery) -> None:
+    if not query.isActive:
+        error = query.exception()
+        why = str(error).strip().splitlines()[0] if error is not None else "it was stopped"
+        raise DemoError(f"The query has failed: {why}")

@@ -1,0 +1,53 @@
+"""The real data: complete, in order, with its nulls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from laneshift.demo import flights
+from laneshift.demo.failure import DemoError
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pandas")
+
+
+def test_all_flights_are_there_in_event_time_order() -> None:
+    table = flights.load()
+    assert table.num_rows == 336_776
+    assert tuple(table.column_names) == flights.COLUMNS
+    times = table["event_s"].to_numpy()
+    assert (times[1:] >= times[:-1]).all()
+    assert table["dep_delay"].null_count == 8_255
+    assert table["dest"].null_count == table["carrier"].null_count == 0
+    first = table.slice(0, 1).to_pylist()[0]
+    # 2013-01-01 05:15 on New York's clocks, taken as they stand
+    assert first == {
+        "event_s": 1357017300,
+        "dest": "IAH",
+        "carrier": "UA",
+        "dep_delay": 2,
+        "distance": 1400,
+    }
+
+
+def test_parquet_files_hold_the_rows_in_order_and_are_written_once(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    table = flights.load(2_500)
+    folder = flights.write_parquet(table, tmp_path, rows_per_file=1_000)
+    files = sorted(folder.glob("*.parquet"))
+    assert len(files) == 3
+    assert pa.concat_tables([pq.read_table(f) for f in files]).equals(table)
+    before = [f.stat().st_mtime_ns for f in files]
+    assert flights.write_parquet(table, tmp_path) == folder
+    assert [f.stat().st_mtime_ns for f in files] == before
+
+
+def test_without_the_data_package_the_message_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(flights, "find_spec", lambda name: None)
+    with pytest.raises(DemoError, match="pip install"):
+        flights.load()
