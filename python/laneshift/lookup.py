@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneshift.errors import error, shown
+from laneshift.errors import LaneshiftError, error, shown
 from laneshift.snapshot import OperatorSnapshot, PartitionSnapshot, QuerySnapshot, Snapshot
 
 if TYPE_CHECKING:
@@ -42,29 +42,31 @@ def query_key(query: object) -> str:
     )
 
 
-def find_query(
-    snapshot: Snapshot, query: object, key: str, *, running: bool = True
-) -> QuerySnapshot:
-    """The query of that id or name; running ones win over stopped ones of the same name.
+def find_query(snapshot: Snapshot, query: object, key: str) -> QuerySnapshot:
+    """The running query of that id, run id or name; it wins over stopped ones of the same name.
 
     Errors: NotFoundError if there is none, ArgumentError if several run under the name,
-    SessionError if it must be running and is not.
+    SessionError if it has stopped.
     """
-    same = [q for q in snapshot.queries if q.id == key] or [
+    same = [q for q in snapshot.queries if key in (q.id, q.run_id)] or [
         q for q in snapshot.queries if q.name == key
     ]
     active = [q for q in same if q.active]
-    there = _listed([q.label for q in snapshot.queries if q.active], "none")
     if len(active) > 1 and len({q.id for q in active}) > 1:
         ids = ", ".join(sorted(q.id for q in active))
         raise error("LANESHIFT_AMBIGUOUS_QUERY", value=shown(key), count=len(active), ids=ids)
     # A StreamingQuery of an earlier run shares its id with the query that was started again.
     stale = not isinstance(query, str) and not getattr(query, "isActive", True)
-    if running and (stale or (same and not active)):
-        raise error("LANESHIFT_QUERY_STOPPED", value=shown(key), range=there)
-    if not same:
-        raise error("LANESHIFT_NO_SUCH_QUERY", value=shown(key), range=there)
-    return (active or same)[-1]
+    if stale or (same and not active):
+        raise stopped(snapshot, key)
+    if not active:
+        raise error("LANESHIFT_NO_SUCH_QUERY", value=shown(key), range=_active(snapshot))
+    return active[-1]
+
+
+def stopped(snapshot: Snapshot, key: str) -> LaneshiftError:
+    """The error of a command for a query that has stopped."""
+    return error("LANESHIFT_QUERY_STOPPED", value=shown(key), range=_active(snapshot))
 
 
 def find_operator(query: QuerySnapshot, operator: int) -> OperatorSnapshot:
@@ -93,6 +95,10 @@ def find_partition(
         operator=operator.operator_id,
         range=f"{there}, or {also}" if also else there,
     )
+
+
+def _active(snapshot: Snapshot) -> str:
+    return _listed([q.label for q in snapshot.queries if q.active], "none")
 
 
 def _listed(names: list[str], nothing: str) -> str:

@@ -5,7 +5,6 @@ The plugin has the same entries; a test holds the two against each other.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -73,7 +72,7 @@ def _above_one(value: object) -> str | None:
             return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return repr(float(value)) if math.isfinite(value) and value > 1 else None
+    return repr(float(value)) if 1 < value <= 100 else None
 
 
 def _one_of(*words: str) -> Write:
@@ -90,7 +89,11 @@ def _bytes(value: object) -> str | None:
     return match[0] if 1 << 10 <= size <= 1 << 30 else None
 
 
-def _time(value: object) -> str | None:
+def _time(low_ms: float, high_ms: float) -> Write:
+    return lambda value: _time_text(value, low_ms, high_ms)
+
+
+def _time_text(value: object, low_ms: float, high_ms: float) -> str | None:
     if isinstance(value, timedelta):
         value = f"{round(value.total_seconds() * 1000)}ms"
     elif isinstance(value, int) and not isinstance(value, bool):
@@ -99,11 +102,11 @@ def _time(value: object) -> str | None:
     if match is None:
         return None
     millis = int(match[1]) * _TIME_UNIT_MS[(match[2] or "").lower()]
-    return match[0] if 1 <= millis <= 3.6e6 else None
+    return match[0] if low_ms <= millis <= high_ms else None
 
 
 _SIZE = "a size from 1k to 1g, such as '512k', '1m' or a number of bytes"
-_SPAN = "a time from 1ms to 1h, such as '200ms', 200 (milliseconds) or a timedelta"
+_SPAN = "such as '200ms', 200 (milliseconds) or a timedelta"
 
 OPTIONS: Mapping[str, Option] = {
     option.name: option
@@ -143,10 +146,16 @@ OPTIONS: Mapping[str, Option] = {
             "balance_threshold",
             "balance.threshold",
             _above_one,
-            "a number greater than 1",
+            "a number greater than 1, at most 100",
             "It is the busiest lane's load over the mean: 1.2 allows 20 % more than even.",
         ),
-        Option("balance_interval", "balance.interval", _time, _SPAN, "200ms suits most queries."),
+        Option(
+            "balance_interval",
+            "balance.interval",
+            _time(10, 3.6e6),
+            f"a time from 10ms to 1h, {_SPAN}",
+            "200ms suits most queries.",
+        ),
         Option(
             "balance_metric",
             "balance.metric",
@@ -168,7 +177,13 @@ OPTIONS: Mapping[str, Option] = {
             "a whole number of 64 bits",
             "Any number does; the same one repeats a run's moves.",
         ),
-        Option("motion_interval", "motion.interval", _time, _SPAN, "20ms moves 50 times a second."),
+        Option(
+            "motion_interval",
+            "motion.interval",
+            _time(1, 6e4),
+            f"a time from 1ms to 1min, {_SPAN}",
+            "20ms moves 50 times a second.",
+        ),
     )
 }
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
-from uuid import UUID
 
 import numpy as np
 
 from laneshift.builder import check_versions
-from laneshift.errors import error, shown
+from laneshift.errors import NotFoundError, error, shown
 from laneshift.gateway import Gateway, Py4jGateway
-from laneshift.lookup import QueryRef, find_operator, find_partition, find_query, query_key
-from laneshift.snapshot import Handoff, Snapshot
+from laneshift.lookup import QueryRef, find_operator, find_partition, find_query, query_key, stopped
+from laneshift.snapshot import Handoff, QuerySnapshot, Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +76,7 @@ class Laneshift:
         """
         key = query_key(query)
         operator, partition, n = _ints(operator=operator, partition=partition, n=n)
-        found = find_query(self.snapshot(), query, key)
+        found = self._running(query, key)
         chosen = find_operator(found, operator)
         if partition == ALL_PARTITIONS:
             most = min((p.max_lanes for p in chosen.partitions), default=1)
@@ -104,7 +103,7 @@ class Laneshift:
         operator, partition, shard, lane = _ints(
             operator=operator, partition=partition, shard=shard, lane=lane
         )
-        found = find_query(self.snapshot(), query, key)
+        found = self._running(query, key)
         chosen = find_partition(find_operator(found, operator), partition)
         for name, value, size in (("shard", shard, chosen.shards), ("lane", lane, chosen.lanes)):
             if not 0 <= value < size:
@@ -133,13 +132,18 @@ class Laneshift:
             )
         wanted = ""
         if query is not None:
-            key = query_key(query)
-            wanted = key if _is_uuid(key) else self._id_of_name(query, key)
+            wanted = query_key(query)
         rows = self._gateway.handoffs(wanted, limit)
         return _read("handoffs", lambda data: tuple(map(Handoff.from_json, data)), rows)
 
-    def _id_of_name(self, query: QueryRef, key: str) -> str:
-        return find_query(self.snapshot(), query, key, running=False).id
+    def _running(self, query: QueryRef, key: str) -> QuerySnapshot:
+        snapshot = self.snapshot()
+        try:
+            return find_query(snapshot, query, key)
+        except NotFoundError:
+            # A snapshot may leave out queries that have stopped; the plugin remembers their handoffs.
+            self._gateway.handoffs(key, 1)
+            raise stopped(snapshot, key) from None
 
     def __repr__(self) -> str:
         return f"<laneshift {self._version}>"
@@ -168,14 +172,6 @@ def _ints(**arguments: object) -> tuple[int, ...]:
             )
         result.append(int(value))
     return tuple(result)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _read(method: str, reader: Callable[[Any], T], data: object) -> T:

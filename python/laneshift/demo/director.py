@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from laneshift import Laneshift, NotFoundError, QuerySnapshot
+from laneshift import Laneshift, NotFoundError, QuerySnapshot, SessionError
 from laneshift.demo.settings import LANES
 
 ALL = -1
@@ -66,10 +66,10 @@ class Director:
         shard = self.random.randrange(partition.shards)
         owner = int(partition.lane_of_shard[shard])
         lane = self.random.choice([lane for lane in range(partition.lanes) if lane != owner])
-        # A lane of the snapshot may have gone by now.
+        # The lane may have gone since the snapshot, or the shard be on its way elsewhere.
         try:
             self.live.move_shard(
                 self.query_id, operator.operator_id, partition.partition, shard, lane
             )
-        except NotFoundError:
+        except (NotFoundError, SessionError):
             self._owed += 0.5

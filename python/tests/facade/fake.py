@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import laneshift
+from laneshift.errors import error
 
 RUNNING = "11111111-1111-4111-8111-111111111111"
 STOPPED = "22222222-2222-4222-8222-222222222222"
@@ -80,18 +81,20 @@ HANDOFF: dict[str, Any] = {
 
 
 class FakeGateway:
-    """Answers like the plugin; ``sent`` has the commands that reached it."""
+    """Answers like the plugin: its snapshot has running queries only, its history others too.
+
+    ``sent`` has the commands that reached it, ``asked`` the look-ups in the history.
+    """
 
     def __init__(self, version: str | None = None) -> None:
         self.sent: list[tuple[Any, ...]] = []
-        self.fail: Exception | None = None
+        self.asked: list[tuple[str, int]] = []
         self._version = version or laneshift.__version__
         self.data: dict[str, Any] = {
             "time_ms": 1_700_000_000_000,
             "version": self._version,
             "queries": [
                 query(RUNNING, "running", active=True),
-                query(STOPPED, "stopped", active=False),
             ],
         }
 
@@ -102,8 +105,6 @@ class FakeGateway:
         return []
 
     def snapshot(self) -> dict[str, Any]:
-        if self.fail:
-            raise self.fail
         return copy.deepcopy(self.data)
 
     def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> dict[str, Any]:
@@ -117,7 +118,11 @@ class FakeGateway:
         return {"shard": shard, "from": 0, "to": lane, "applied": "next-batch"}
 
     def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
-        self.sent.append(("handoffs", query, limit))
+        self.asked.append((query, limit))
+        if query not in ("", RUNNING, "running", STOPPED, "stopped"):
+            raise error(
+                "LANESHIFT_NO_SUCH_QUERY", value=repr(query), range=f"'running' ({RUNNING})"
+            )
         return [HANDOFF]
 
 

@@ -133,17 +133,19 @@ REFUSED: list[tuple[str, object, list[str]]] = [
     ("balance_threshold", 0.5, ["0.5", "greater than 1", "over the mean"]),
     ("balance_threshold", float("nan"), ["nan", "greater than 1"]),
     ("balance_threshold", float("inf"), ["inf", "greater than 1"]),
+    ("balance_threshold", 100.5, ["100.5", "at most 100"]),
     ("balance_threshold", "high", ["'high'", "greater than 1"]),
-    ("balance_interval", 0, ["0", "1ms to 1h"]),
-    ("balance_interval", "2h", ["'2h'", "1ms to 1h"]),
+    ("balance_interval", 0, ["0", "10ms to 1h"]),
+    ("balance_interval", "2h", ["'2h'", "10ms to 1h"]),
+    ("balance_interval", 9, ["9", "10ms to 1h"]),
     ("balance_interval", "soon", ["'soon'", "'200ms'"]),
-    ("balance_interval", timedelta(0), ["timedelta", "1ms to 1h"]),
+    ("balance_interval", timedelta(0), ["timedelta", "10ms to 1h"]),
     ("balance_metric", "time", ["'time'", "'rows' or 'cpu'"]),
     ("motion", "sometimes", ["'sometimes'", "'never', 'random' or 'always'"]),
     ("motion", True, ["True", "'never'"]),
     ("motion_seed", 2**63, ["9223372036854775808", "64 bits"]),
     ("motion_seed", "abc", ["'abc'", "64 bits"]),
-    ("motion_interval", "-5ms", ["'-5ms'", "1ms to 1h"]),
+    ("motion_interval", "-5ms", ["'-5ms'", "1ms to 1min"]),
 ]
 
 
