@@ -141,7 +141,7 @@ class Laneshift:
         try:
             return find_query(snapshot, query, key)
         except NotFoundError:
-            # A snapshot may leave out queries that have stopped; the plugin remembers their handoffs.
+            # A snapshot may leave out what has stopped; the plugin remembers its handoffs.
             self._gateway.handoffs(key, 1)
             raise stopped(snapshot, key) from None
 

@@ -120,9 +120,8 @@ class FakeGateway:
     def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
         self.asked.append((query, limit))
         if query not in ("", RUNNING, "running", STOPPED, "stopped"):
-            raise error(
-                "LANESHIFT_NO_SUCH_QUERY", value=repr(query), range=f"'running' ({RUNNING})"
-            )
+            there = f"'running' ({RUNNING})" if self.data["queries"] else "none"
+            raise error("LANESHIFT_NO_SUCH_QUERY", value=repr(query), range=there)
         return [HANDOFF]
 
 

@@ -168,7 +168,7 @@ def test_without_any_query_the_message_says_so(gateway: FakeGateway) -> None:
     live = Laneshift(gateway)
     gateway.data["queries"] = []
     with pytest.raises(NotFoundError, match="there are none"):
-        live.move_shard("running", 0, 0, 0, 0)
+        live.move_shard("nope", 0, 0, 0, 0)
 
 
 def test_an_answer_of_another_form_is_a_clear_error(gateway: FakeGateway) -> None:
