@@ -60,6 +60,7 @@ class Fluid:
         self.seen = np.zeros(layout.queue.size)
         self.served_lane = np.zeros(slots)
         self.blocked_steps = np.zeros(n_ops)
+        self.stopped_steps = np.zeros(n_ops)
         self.steps = 0
         self.backlog = 0.0
         self.limit = math.inf
@@ -155,6 +156,7 @@ class Fluid:
                     served[mine] *= room / out
                     self.blocked_steps[o] += 1
             if self.syncs.stopped(o):
+                self.stopped_steps[o] += 1
                 limit[o] = 0.0
                 continue
             if self.engine.overflow == "block":

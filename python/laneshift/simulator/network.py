@@ -59,5 +59,5 @@ class Remote:
 def _share(room: FloatArray, demand: FloatArray) -> FloatArray:
     left = np.maximum(room, 0.0)
     ones = np.ones_like(demand)
-    share: FloatArray = np.minimum(1.0, np.divide(left, demand, out=ones, where=demand > 0))
+    share: FloatArray = np.divide(left, demand, out=ones, where=demand > left)
     return share

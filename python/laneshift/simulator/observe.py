@@ -29,6 +29,7 @@ class Observer:
         self._blocked = np.zeros(len(lay.operators))
         self._lost = np.zeros(len(lay.operators))
         self._steps = 0
+        self._stopped = np.zeros(len(lay.operators))
         self._arrived = 0.0
 
     def add(self, rows: FloatArray) -> None:
@@ -42,14 +43,16 @@ class Observer:
         window = steps * fluid.engine.step_s
         part_of_shard = lay.lane_part[lay.lane]
         n_parts = len(lay.part_name)
-        rates = sums(part_of_shard, self._rows, n_parts) / window
+        # Rows wait upstream while RC stops an operator: its offered rate is over the other steps.
+        running = np.maximum(steps - (fluid.stopped_steps - self._stopped), 1) / steps * window
+        rates = sums(part_of_shard, self._rows, n_parts) / running[lay.part_op]
         inside = sums(part_of_shard, lay.queue + lay.hold, n_parts)
         blocked = (fluid.blocked_steps - self._blocked) / steps > 0.1
         lost = fluid.totals.lost - self._lost
         counts = np.bincount(part_of_shard, minlength=n_parts)
         placement = lay.placement()
         parts = tuple(
-            self._partition(p, rates, inside, counts, placement, blocked, lost, window)
+            self._partition(p, rates, inside, counts, placement, blocked, lost, running)
             for p in range(n_parts)
         )
         shot = Snapshot(
@@ -67,6 +70,7 @@ class Observer:
         )
         self._rows[:] = 0.0
         self._blocked, self._lost = fluid.blocked_steps.copy(), fluid.totals.lost.copy()
+        self._stopped = fluid.stopped_steps.copy()
         self._steps = fluid.steps
         self._arrived = float(fluid.totals.arrived[fluid.heads].sum())
         return shot
@@ -80,7 +84,7 @@ class Observer:
         placement: np.ndarray,
         blocked: np.ndarray,
         lost: FloatArray,
-        window: float,
+        running: FloatArray,
     ) -> PartitionSnapshot:
         lay = self._fluid.layout
         o = int(lay.part_op[p])
@@ -95,7 +99,7 @@ class Observer:
                 LaneSnapshot(LaneId(int(lay.lane_id[s])), names[int(lay.lane_node[s])])
                 for s in slots
             )
-            shards = self._shards(p, o, window)
+            shards = self._shards(p, o, float(running[o]))
         return PartitionSnapshot(
             partition=PartitionId(lay.part_name[p]),
             operator=op.id,

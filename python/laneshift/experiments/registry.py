@@ -1,0 +1,28 @@
+"""Experiments by name."""
+
+from __future__ import annotations
+
+from laneshift.experiments import (
+    buffers,
+    elasticutor_data,
+    elasticutor_load,
+    elasticutor_system,
+    key_distribution,
+)
+from laneshift.experiments.base import Experiment
+from laneshift.inputcheck import choice
+
+_ALL: tuple[Experiment, ...] = (
+    *elasticutor_load.EXPERIMENTS,
+    *elasticutor_data.EXPERIMENTS,
+    *elasticutor_system.EXPERIMENTS,
+    *key_distribution.EXPERIMENTS,
+    *buffers.EXPERIMENTS,
+)
+EXPERIMENTS: dict[str, Experiment] = {e.name: e for e in _ALL}
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment ``name``; the error lists the known names."""
+    choice("experiment", name, EXPERIMENTS, "Pick one of these names.")
+    return EXPERIMENTS[name]

@@ -1,0 +1,88 @@
+"""Results on disk: CSV, PNG and the page that puts the paper's text beside what we get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from laneshift.experiments.base import Chart, Experiment, Options, Report, Table
+from laneshift.inputcheck import InputError
+
+
+def write_report(
+    experiment: Experiment, report: Report, options: Options, folder: Path, *, plot: bool = True
+) -> list[Path]:
+    """Write ``<folder>/<paper>/<name>.csv``, ``.png`` and ``.md``; returns the paths.
+
+    Errors: ``InputError`` if matplotlib is missing and ``plot`` is set.
+    """
+    target = folder / experiment.paper
+    target.mkdir(parents=True, exist_ok=True)
+    paths = [target / f"{experiment.name}.csv"]
+    report.table.write_csv(paths[0])
+    if plot and report.charts:
+        paths.append(target / f"{experiment.name}.png")
+        draw(report.table, report.charts, paths[-1])
+    paths.append(target / f"{experiment.name}.md")
+    paths[-1].write_text(page(experiment, report, options, with_png=plot), encoding="utf-8")
+    return paths
+
+
+def page(experiment: Experiment, report: Report, options: Options, *, with_png: bool) -> str:
+    """The Markdown page."""
+    verdict = {True: "agrees", False: "DISAGREES", None: "cannot be judged"}
+    seconds = "default" if options.duration_s is None else f"{options.duration_s:g} s"
+    lines = [
+        f"# {experiment.title}",
+        "",
+        f"Made by `laneshift experiment {experiment.name}` (simulated; {options.nodes} nodes x "
+        f"{options.cores} cores, {options.seeds} seeds, duration {seconds}). The paper's plotted "
+        "values are not known to us; the left column is what its text states, in our words.",
+        "",
+        "| stated by the paper's text | mark | we get | |",
+        "|---|---|---|---|",
+    ]
+    for s in report.statements:
+        lines.append(f"| {s.claim} | {s.source} | {s.ours} | {verdict[s.holds]} |")
+    if with_png and report.charts:
+        lines += ["", f"![{experiment.title}]({experiment.name}.png)"]
+    if report.notes:
+        lines += ["", "## Assumptions and limits", ""]
+        lines += [f"- {note}" for note in report.notes]
+    lines += ["", "## Numbers", "", report.table.markdown(), ""]
+    return "\n".join(lines)
+
+
+def draw(table: Table, charts: tuple[Chart, ...], path: Path) -> None:
+    """One panel per chart, one line per value of ``by``."""
+    try:
+        import matplotlib
+    except ImportError as cause:
+        raise InputError(
+            "plot", True, "matplotlib", "pip install 'laneshift[plot]', or use --no-plot."
+        ) from cause
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(
+        1, len(charts), figsize=(5.2 * len(charts), 3.8), squeeze=False
+    )
+    for panel, chart in zip(panels[0], charts, strict=True):
+        x, y = table.columns.index(chart.x), table.columns.index(chart.y)
+        by = table.columns.index(chart.by)
+        for name in dict.fromkeys(row[by] for row in table.rows):
+            points = [(row[x], row[y]) for row in table.rows if row[by] == name]
+            if any(isinstance(p[0], str) for p in points):
+                points = [(str(a), b) for a, b in points]
+            panel.plot(
+                [p[0] for p in points], [p[1] for p in points], marker="o", ms=3, label=str(name)
+            )
+        panel.set(xlabel=chart.x, ylabel=chart.y, title=chart.title)
+        if chart.log_x:
+            panel.set_xscale("symlog", linthresh=1e-3)
+        if chart.log_y:
+            panel.set_yscale("log")
+        panel.grid(alpha=0.3)
+        panel.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    pyplot.close(figure)
