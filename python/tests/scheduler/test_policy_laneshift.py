@@ -12,7 +12,9 @@ from fluid_chain import Run, rates, simulate
 from laneshift.inputcheck import InputError
 from laneshift.models.queueing import network_sojourn_time
 from laneshift.scheduler.apply import apply_plan
+from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.craa import Craa
+from laneshift.scheduler.policies.elasticutor import Elasticutor
 from laneshift.scheduler.policies.kalman import Kalman
 from laneshift.scheduler.policies.laneshift import Laneshift, useful_cores
 from laneshift.scheduler.policies.threshold import Threshold
@@ -28,6 +30,12 @@ from laneshift.scheduler.vocabulary import (
     SourceId,
     SourceSnapshot,
 )
+from laneshift.simulator.rates import Constant
+from laneshift.simulator.result import Result
+from laneshift.simulator.run import Scenario
+from laneshift.simulator.run import simulate as run_cluster
+from laneshift.simulator.spec import Cluster, Operator
+from laneshift.simulator.workload import ZipfKeys
 
 LOADS = {"step": 600, "jitter": 640, "sine": 1500, "stage": 1350, "random": 600}
 
@@ -253,3 +261,46 @@ def random_chain(rng: np.random.Generator) -> Snapshot:
 def test_wrong_parameters_name_the_field(field: str, value: float) -> None:
     with pytest.raises(InputError, match=field):
         Laneshift(**{field: value})  # type: ignore[arg-type]
+
+
+def test_rows_that_wait_longer_than_modelled_get_more_cores_up_to_a_limit() -> None:
+    """Lanes with own queues wait longer than M/M/k: strain grows, but not for ever."""
+    policy = Laneshift(target_s=0.02)
+    state, held, counts = policy.start(), 8, []
+    for window in range(30):
+        part = partition("p", {"n": held}, offered_rate=6000, service_rate=1000, queue_rows=400)
+        snap = snapshot({"n": 64}, [part], time_s=window, window_s=2)
+        plan, state = policy.decide(snap, state)
+        held = apply_plan(snap, plan).partitions[0].cores
+        counts.append(held)
+    assert counts == sorted(counts) and counts[0] < counts[-1] == counts[-5] <= 14
+
+
+def micro(policy: Policy[Any], seed: int) -> Result:
+    """A scaled-down micro-benchmark of Elasticutor: 8 x 4 cores, 70% load, omega 2, 60 s."""
+    calculator = Operator("calculator", partitions=8, shards=64)
+    keys = ZipfKeys(n_keys=2000, omega=2.0, seed=seed)
+    return run_cluster(
+        Scenario(Cluster(8, 4), (calculator,), keys, Constant(22_400.0), 60.0, seed=seed), policy
+    )
+
+
+def test_meets_the_target_where_the_model_alone_does_not() -> None:
+    """Mean latency after 20 s, target 10 ms, cores released: only ours stays below it."""
+    found = {}
+    for policy in (
+        Laneshift(target_s=0.01),
+        Elasticutor(target_s=0.01, release_surplus=True),
+    ):
+        runs = [micro(policy, seed) for seed in range(1, 4)]
+        latency = [run.mean("latency_mean_s", 20) for run in runs]
+        moved = [run.notes["migrated_bytes"] for run in runs]
+        found[policy.name] = (latency, moved)
+        print(
+            f"{policy.name}: mean latency {np.mean(latency) * 1e3:.1f} ms (worst seed"
+            f" {max(latency) * 1e3:.1f}), {np.mean([r.mean('cores', 20) for r in runs]):.1f} cores,"
+            f" {np.mean([r.notes['adjustments'] for r in runs]):.0f} adjustments,"
+            f" {np.mean(moved) / 1e6:.1f} MB moved"
+        )
+    assert max(found["laneshift"][0]) < 0.01 < min(found["elasticutor"][0])
+    assert np.mean(found["laneshift"][1]) < np.mean(found["elasticutor"][1])

@@ -116,6 +116,8 @@ def test_invariants(seed: int, target: float) -> None:
     for part in after.partitions:
         if part.shards is not None and len(part.shards):
             assert {int(x) for x in part.shards.lane} <= {lane.lane for lane in part.lanes}
+    again, _ = policy.decide(after, state)
+    assert not again.core_changes
 
 
 def test_wrong_parameters_name_the_field() -> None:

@@ -52,6 +52,7 @@ class Flow:
         sure: whether all that arrives follows a confirmed cycle.
         noise: margin of the forecasts that a partition's input rests on, as a share of the rate.
         growth: factor for what back-pressure hides.
+        strain: share by which a partition's cores are less effective than the model says.
     """
 
     parts: tuple[PartitionSnapshot, ...]
@@ -68,6 +69,7 @@ class Flow:
     sure: list[bool]
     noise: list[float]
     growth: list[float]
+    strain: list[float]
 
     @classmethod
     def begin(
@@ -109,6 +111,7 @@ class Flow:
             noise=[0.0] * len(parts),
             sure=[i in heads and heads[i].confirmed for i in range(len(parts))],
             growth=hidden_growth(snapshot, growth),
+            strain=list(zeros),
         )
         memory = DemandState(
             forecasts={parts[i].partition: known for i, known in heads.items()},

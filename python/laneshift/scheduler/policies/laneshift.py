@@ -32,10 +32,13 @@ class LaneshiftState:
     Attributes:
         demand: forecasts and what they rest on.
         needs: cores that each partition needed in the last windows, oldest first.
+        strain: how much more than the model says a partition needs to meet the target, per
+            partition: lanes with queues of their own and uneven shards wait longer than M/M/k.
     """
 
     demand: DemandState = field(default_factory=DemandState)
     needs: Mapping[PartitionId, tuple[int, ...]] = field(default_factory=dict)
+    strain: Mapping[PartitionId, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +49,9 @@ class Laneshift(Policy[LaneshiftState]):
        downstreams follow from what upstreams will emit (as CRAA's feed-forward).
     2. Need of a partition: the fewest cores that end the next window with a queue that can be
        served within its share of the latency target and does not fill its buffer.
-    3. The Jackson model (as Elasticutor) raises the counts until the mean latency is met.
+    3. The Jackson model (as Elasticutor) raises the counts until the mean latency is met. Where
+       rows are seen to wait longer than the target allows, its service rates are lowered step by
+       step: lanes have own queues and shards are uneven, which M/M/k does not know.
     4. Hysteresis: cores are kept while any of the last ``hold_windows`` windows, the next one, the
        one after, or one that is higher by the forecast's own error needs them; held cores that
        meet the target are not exchanged for others.
@@ -112,6 +117,8 @@ class Laneshift(Policy[LaneshiftState]):
         """Counts, placement, and where asked for, throttles and key splits."""
         view = View.of(snapshot)
         flow, memory = Flow.begin(snapshot, state.demand, self.quantile, self.saturated_growth)
+        strain = self._strain(snapshot, state.strain)
+        flow.strain[:] = [strain.get(part.partition, 0.0) for part in snapshot.partitions]
         needs = np.ones(len(snapshot.partitions), dtype=np.int64)
         targets = needs.copy()
         for i in flow.order:
@@ -125,7 +132,30 @@ class Laneshift(Policy[LaneshiftState]):
         if model is not None:
             needs, targets = model.raise_counts(needs, targets)
         plan = self._place(view, flow, targets, model)
-        return plan, LaneshiftState(memory, self._remember(snapshot, state, needs))
+        return plan, LaneshiftState(memory, self._remember(snapshot, state, needs), strain)
+
+    def _strain(
+        self, snapshot: Snapshot, before: Mapping[PartitionId, float]
+    ) -> dict[PartitionId, float]:
+        """Up where rows wait longer than the target leaves room for, slowly down where far less.
+
+        By Little's law a queue of q rows means a wait of q / offered rate.
+        """
+        entering = snapshot.external_rate
+        if self.target_s is None or entering <= 0:
+            return {}
+        service = sum(part.offered_load for part in snapshot.partitions) / entering
+        room = max(0.1 * self.target_s, self.target_s - service)
+        after: dict[PartitionId, float] = {}
+        for part in snapshot.partitions:
+            known = before.get(part.partition, 0.0)
+            wait = part.queue_rows / part.offered_rate if part.offered_rate > 0 else 0.0
+            if wait > room and not part.saturated:
+                known = min(MOST_STRAIN, known + STRAIN_STEP)
+            elif wait < 0.25 * room:
+                known *= STRAIN_DECAY
+            after[part.partition] = known if known > 1e-3 else 0.0
+        return after
 
     def _remember(
         self, snapshot: Snapshot, state: LaneshiftState, needs: IntArray
@@ -143,9 +173,10 @@ class Laneshift(Policy[LaneshiftState]):
         full = part.queue_capacity_rows
         if self.target_s is None and full is not None and self._rides_out(flow, i, full):
             return min(held, useful_cores(part))
-        need = self._cores_for(part, coming, min(coming, after), part.queue_rows, dt)
+        slower = 1.0 + flow.strain[i]
+        need = self._cores_for(part, coming, slower * min(coming, after), part.queue_rows, dt)
         left = max(0.0, part.queue_rows + (coming - need * part.service_rate_per_core) * dt)
-        later = self._cores_for(part, after, after, left, dt)
+        later = self._cores_for(part, after, slower * after, left, dt)
         # Growth for the window after next can wait; cores that it will need are kept.
         return min(max(need, min(later, held)), useful_cores(part))
 
@@ -153,7 +184,7 @@ class Laneshift(Policy[LaneshiftState]):
         """Cores that a rate higher by the forecast's own error, at most ``noise_band``, needs."""
         part = flow.parts[i]
         rate = max(flow.next_rate[i], flow.after_rate[i])
-        rate *= 1.0 + min(flow.noise[i], self.noise_band)
+        rate *= (1.0 + min(flow.noise[i], self.noise_band)) * (1.0 + flow.strain[i])
         return self._cores_for(part, rate, rate, 0.0, flow.window_s)
 
     def _rides_out(self, flow: Flow, i: int, full: float) -> bool:
@@ -226,23 +257,26 @@ class LatencyModel:
         view, flow: what is decided on.
         target_s: bound on the mean latency (s).
         entering: forecast rows/s that enter; 0 if nothing does.
+        reachable_s: the same, raised where strain alone would exceed it (s).
         rates: forecast rows/s per partition, (m,).
-        limits: most useful cores per partition, (m,).
+        service: rows/s per core, (m,), less by the strain.
         found: fewest cores that meet the target.
     """
 
     view: View
     flow: Flow
     target_s: float
+    reachable_s: float
     entering: float
     rates: FloatArray
-    limits: IntArray
+    service: FloatArray
     found: Allocation
 
     @classmethod
     def of(cls, view: View, flow: Flow, target_s: float) -> LatencyModel | None:
         """None if nothing is expected to arrive."""
         rates = np.array(flow.next_rate)
+        service = view.service / (1.0 + np.array(flow.strain))
         seen = sum(flow.parts[i].offered_rate for i in flow.heads)
         heads = sum(flow.next_rate[i] for i in flow.heads)
         # What enters changes in the proportion in which the heads' rates do.
@@ -251,12 +285,16 @@ class LatencyModel:
             return None
         limits = np.array([useful_cores(part) for part in flow.parts], dtype=np.int64)
         budget = max(int(view.node_cores.sum()), len(rates))
-        found = allocate_cores(entering, rates, view.service, target_s, budget, limits)
-        return cls(view, flow, target_s, entering, rates, limits, found)
+        # Strain slows the queues, not the rows in service: the target stays reachable.
+        reachable = target_s
+        if target_s > float((rates / view.service).sum()) / entering:
+            reachable = max(target_s, 1.05 * float((rates / service).sum()) / entering)
+        found = allocate_cores(entering, rates, service, reachable, budget, limits)
+        return cls(view, flow, target_s, reachable, entering, rates, service, found)
 
     def latency(self, cores: IntArray) -> float:
         """Mean latency with these counts (s)."""
-        return network_sojourn_time(self.entering, self.rates, self.view.service, cores)
+        return network_sojourn_time(self.entering, self.rates, self.service, cores)
 
     def raise_counts(self, needs: IntArray, targets: IntArray) -> tuple[IntArray, IntArray]:
         """(needs, targets) raised until the target is met, if it can be.
@@ -269,11 +307,11 @@ class LatencyModel:
         wanted = np.maximum(needs, self.found.cores)
         held = np.maximum(targets, self.view.cores)
         smaller = np.maximum(targets, np.minimum(held, self.found.cores))
-        if self.latency(targets) <= SHRINK_MARGIN * self.target_s:
+        if self.latency(targets) <= SHRINK_MARGIN * self.reachable_s:
             return needs, targets
-        if self.latency(smaller) <= SHRINK_MARGIN * self.target_s:
+        if self.latency(smaller) <= SHRINK_MARGIN * self.reachable_s:
             return wanted, smaller
-        if self.latency(held) <= self.target_s:
+        if self.latency(held) <= self.reachable_s:
             return wanted, held
         return wanted, np.maximum(targets, self.found.cores)
 
@@ -281,7 +319,12 @@ class LatencyModel:
 SHRINK_MARGIN = 0.8
 """Share of the target that counts must meet for cores to be given back."""
 
-OVERLOAD_BAND = 0.1
+STRAIN_STEP = 0.1
+STRAIN_DECAY = 0.98
+MOST_STRAIN = 1.0
+"""How fast strain rises per window, decays per window, and how far it may go."""
+
+OVERLOAD_BAND = 0.03
 """In overload what is held stays if its worst utilisation is within this share of the least."""
 
 
