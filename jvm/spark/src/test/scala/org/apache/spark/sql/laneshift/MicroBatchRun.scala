@@ -8,6 +8,7 @@ import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
 import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamingQueryWrapper}
+import org.apache.spark.sql.laneshift.control.{ElasticRuntime, HandoffRecord}
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
 
 /** A streaming query over [[TestInput]], to be run on both sides of a pair. */
@@ -42,6 +43,7 @@ final case class RunResult(
     counts: Seq[Seq[OperatorCounts]],
     state: Seq[String],
     handoffs: Long,
+    midBatchHandoffs: Long,
     plan: String
 )
 
@@ -73,6 +75,7 @@ object MicroBatchRun {
         counts.toSeq,
         stateRows(spark, running, checkpoint),
         handoffs(running),
+        midBatchHandoffs(running),
         planOf(running)
       )
     } finally running.stop()
@@ -111,6 +114,14 @@ object MicroBatchRun {
   def planOf(query: StreamingQuery): String = execution(query).executedPlan.toString
 
   /** Handoffs that the executors of this run have on record. */
-  def handoffs(query: StreamingQuery): Long =
-    control.ElasticRuntime.get.history.newest(Int.MaxValue)(_.key.runId == query.runId.toString).size.toLong
+  def handoffs(query: StreamingQuery): Long = recorded(query)(_ => true)
+
+  /** Those that paused a shard while its partition ran. */
+  def midBatchHandoffs(query: StreamingQuery): Long = recorded(query)(_.pauseNs > 0)
+
+  private def recorded(query: StreamingQuery)(wanted: HandoffRecord => Boolean): Long =
+    ElasticRuntime.get.history
+      .newest(Int.MaxValue)(h => h.key.runId == query.runId.toString && wanted(h))
+      .size
+      .toLong
 }

@@ -84,6 +84,7 @@ object RealTimeRun {
         Seq(Seq(counts(running.recentProgress.toSeq.flatMap(_.stateOperators)))),
         state,
         MicroBatchRun.handoffs(running),
+        MicroBatchRun.midBatchHandoffs(running),
         plan
       )
     } finally {

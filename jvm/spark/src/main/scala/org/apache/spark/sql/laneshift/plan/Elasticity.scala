@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.python.EvalPythonExec
-import org.apache.spark.sql.execution.streaming.StatefulStreamlineAggregateExec
+import org.apache.spark.sql.execution.streaming.{ProjectAggregationBufferExec, StatefulStreamlineAggregateExec}
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.internal.SQLConf
 
@@ -133,7 +133,8 @@ object Elasticity {
   private def granularity(top: SparkPlan, conf: SQLConf): Granularity = {
     val nodes = collectRegion(top)
     val blocking = nodes.exists {
-      case _: StatefulStreamlineAggregateExec => false
+      // Aggregates of Real-time Mode go row by row.
+      case _: StatefulStreamlineAggregateExec | _: ProjectAggregationBufferExec => false
       case _: BaseAggregateExec | _: SortExec | _: StateStoreSaveExec => true
       case _ => false
     }
