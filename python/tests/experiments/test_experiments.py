@@ -1,0 +1,153 @@
+"""Experiments at a small scale: orderings over seeds, files, commands, wrong inputs."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from laneshift.cli_experiments import experiment as experiment_command
+from laneshift.cli_experiments import simulate as simulate_command
+from laneshift.experiments.advise import advise, demo_trace, text_picture, with_cores
+from laneshift.experiments.base import Options, Table, silent
+from laneshift.experiments.buffers import craa_run
+from laneshift.experiments.micro import Micro, run
+from laneshift.experiments.registry import EXPERIMENTS, experiment
+from laneshift.experiments.write import page
+from laneshift.inputcheck import InputError
+from laneshift.scheduler.registry import policy
+from laneshift.scheduler.trace import TraceWriter
+
+SMALL = Options(seeds=1, nodes=8, cores=4)
+SEEDS = range(1, 6)
+
+
+def test_elasticutor_beats_static_and_rc_over_five_seeds() -> None:
+    """Fig 6 [S], at a small scale: mean and spread over the seeds, not single runs."""
+    m = Micro(omega=8.0, keys=2000, skew=0.7, y=8)
+    rate = {
+        s: np.array([run(s, m, SMALL, 45.0, seed).mean("throughput", 20.0) for seed in SEEDS])
+        for s in ("static", "resource-centric", "elasticutor")
+    }
+    best = rate["elasticutor"]
+    for other in ("static", "resource-centric"):
+        gap = best - rate[other]
+        assert gap.mean() > 2 * gap.std() / np.sqrt(len(SEEDS)), other
+
+
+def test_craa_loses_no_rows_but_at_the_head_over_five_seeds() -> None:
+    """Figs 8-16 [P]: non-heads lose nearly nothing; TA and KPA do."""
+    for seed in SEEDS:
+        assert craa_run("craa", "random", seed).loss_share[1:].max() < 1e-3
+        for other in ("threshold", "kalman"):
+            assert craa_run(other, "random", seed).loss_share[1:].min() > 0.01
+
+
+@pytest.mark.parametrize("load", ["step", "jitter", "sine", "stage"])
+def test_craa_sheet_section_14_is_reproduced(load: str) -> None:
+    """Loss % of O1..O5 of TA from the sheet's own throwaway simulation [SIM]."""
+    sheet = {
+        "step": [21.4, 25.6, 29.2, 11.0, 8.3],
+        "jitter": [4.8, 2.2, 2.2, 2.5, 2.2],
+        "sine": [0.43, 0.49, 0.54, 0.71, 0.55],
+        "stage": [1.6, 1.7, 1.7, 1.7, 1.7],
+    }[load]
+    found = 100 * craa_run("threshold", load, 1).loss_share
+    np.testing.assert_allclose(found, sheet, rtol=0.04)
+
+
+@pytest.mark.parametrize("name", ["keys-costs", "keys-received", "craa-feedback", "oera-wordcount"])
+def test_quick_experiments_run_and_judge(name: str) -> None:
+    report = experiment(name).run(Options(seeds=1), silent)
+    assert report.table.rows
+    assert any(s.holds for s in report.statements)
+    text = page(experiment(name), report, SMALL, with_png=True)
+    assert all(s.claim in text for s in report.statements)
+
+
+def test_a_simulated_experiment_runs_at_a_small_size() -> None:
+    few = Options(seeds=1, duration_s=30.0, nodes=4, cores=2, values=(0.0, 4.0))
+    report = experiment("elasticutor-fig6").run(few, silent)
+    assert report.table.one("rows_per_s", system="Elasticutor", omega=4.0) > 0
+
+
+def test_command_writes_csv_picture_and_page(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        experiment_command, ["craa-feedback", "--values", "0.7,0.8", "--out", str(tmp_path)]
+    )
+    assert done.exit_code == 0, done.output
+    rows = list(csv.reader((tmp_path / "craa" / "craa-feedback.csv").open(encoding="utf-8")))
+    assert len(rows) == 5
+    assert (tmp_path / "craa" / "craa-feedback.png").stat().st_size > 1000
+    assert "stated by the paper" in (tmp_path / "craa" / "craa-feedback.md").read_text("utf-8")
+    assert CliRunner().invoke(experiment_command, ["--list"]).output.count("\n") == len(EXPERIMENTS)
+
+
+def test_simulate_compares_policies_on_a_trace(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    with TraceWriter(trace) as out:
+        for snapshot in demo_trace()[:30]:
+            out.record(snapshot)
+    picture = tmp_path / "advice.png"
+    done = CliRunner().invoke(
+        simulate_command,
+        ["--trace", str(trace), "--policy", "static,elasticutor,oera", "--cores", "12",
+         "--set", "elasticutor.release_surplus=true", "--picture", str(picture)],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    lines = [
+        line for line in done.output.splitlines() if line.startswith(("static", "elast", "oera"))
+    ]
+    assert any(" 12.0 " in line for line in lines)
+    assert "offered" in done.output
+    assert picture.stat().st_size > 1000
+
+
+def test_advice_is_deterministic_and_needs_a_stable_query() -> None:
+    trace = demo_trace()[:20]
+    first, again = (advise("oera", policy("oera"), trace) for _ in range(2))
+    assert first.latency_mean_s == again.latency_mean_s
+    assert text_picture([first]).count("\n") == 1
+    other = [*trace[:3], demo_trace_of_another_query()]
+    with pytest.raises(InputError, match="partitions of snapshot 3"):
+        advise("static", policy("static"), other)
+
+
+def demo_trace_of_another_query():  # type: ignore[no-untyped-def]
+    from dataclasses import replace
+
+    last = demo_trace()[3]
+    return replace(last, partitions=last.partitions[:2], sources=())
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: experiment("fig99"), "experiment: found 'fig99', expected one of craa-feedback"),
+        (lambda: Options(seeds=0), "seeds: found 0"),
+        (lambda: Options(duration_s=1.0), "duration_s: found 1.0"),
+        (lambda: with_cores([], 4), "trace: found 0"),
+        (lambda: with_cores(demo_trace()[:1], 2), "cores: found 2, expected at least 4"),
+        (lambda: Table(("a",), ((1, 2),)), "row: found 2"),
+        (lambda: Table(("a",), ((1,), (1,))).one("a", a=1), "2 rows match"),
+    ],
+)
+def test_wrong_inputs(make: Callable[[], object], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        make()
+
+
+def test_wrong_command_lines() -> None:
+    bad = CliRunner().invoke(experiment_command, ["craa-feedback", "--values", "a,b"])
+    assert bad.exit_code == 2
+    assert "not a list of numbers" in bad.output
+    unknown = CliRunner().invoke(simulate_command, ["--trace", "demo", "--policy", "best"])
+    assert isinstance(unknown.exception, InputError)
+    wrong = CliRunner().invoke(
+        simulate_command, ["--trace", "demo", "--policy", "oera", "--set", "oera:x=1"]
+    )
+    assert isinstance(wrong.exception, InputError)
