@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from laneshift.inputcheck import FloatArray, InputError
@@ -19,7 +21,7 @@ class Control:
         self._rng = np.random.default_rng(seed + 7919)
         self._parts = {name: p for p, name in enumerate(fluid.layout.part_name)}
         self._nodes = {name: i for i, name in enumerate(fluid.layout.cluster.names)}
-        self._throttle_until = -1.0
+        self._throttled: dict[str, float] = {}
         self.adjustments = 0
 
     def apply(self, plan: Plan, now_s: float, window_s: float) -> None:
@@ -49,14 +51,28 @@ class Control:
         if changed and self._engine.paradigm == "executor-centric":
             self.balance(sorted(changed))
         for throttle in plan.throttles:
-            if throttle.target == "source":
-                self._fluid.limit = throttle.rate
-                self._throttle_until = now_s + throttle.windows * window_s
+            self._throttle(str(throttle.target), throttle.rate, now_s + throttle.windows * window_s)
+
+    def _throttle(self, target: str, rate: float, until_s: float) -> None:
+        if target in self._parts:
+            self._fluid.part_limit[self._parts[target]] = rate
+            self._fluid.layout.version += 1
+        elif target == "source":
+            self._fluid.limit = rate
+        else:
+            known = f"source or one of {len(self._parts)} partitions"
+            raise InputError("throttle", target, known, "Name what the snapshot names.")
+        self._throttled[target] = until_s
 
     def expire(self, now_s: float) -> None:
         """End throttles whose windows are over."""
-        if self._throttle_until >= 0 and now_s >= self._throttle_until:
-            self._fluid.limit, self._throttle_until = float("inf"), -1.0
+        for target in [t for t, until in self._throttled.items() if now_s >= until - 1e-9]:
+            del self._throttled[target]
+            if target == "source":
+                self._fluid.limit = math.inf
+            else:
+                self._fluid.part_limit[self._parts[target]] = math.inf
+                self._fluid.layout.version += 1
 
     def _move_shards(self, moves: tuple[ShardMove, ...]) -> None:
         lay = self._fluid.layout

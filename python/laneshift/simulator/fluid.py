@@ -57,6 +57,7 @@ class Fluid:
         self.syncs = GlobalSyncs(layout, engine)
         self.node_up = np.ones(layout.cluster.nodes, dtype=bool)
         self.part_up = np.ones(len(layout.part_name), dtype=bool)
+        self.part_limit = np.full(len(layout.part_name), math.inf)  # throttles, rows/s
         self.seen = np.zeros(layout.queue.size)
         self.served_lane = np.zeros(slots)
         self.blocked_steps = np.zeros(n_ops)
@@ -90,6 +91,10 @@ class Fluid:
         self.lane_op = op
         self.lane_used: BoolArray = used
         self.cap = np.where(up, self.engine.step_s / self._cost[op] * crowd[lay.lane_node], 0.0)
+        full = sums(part, self.cap, self.part_limit.size)
+        allowed = self.part_limit * self.engine.step_s
+        slow = np.divide(allowed, full, out=np.ones_like(full), where=full > allowed)
+        self.cap *= slow[part]
         self.room_rows = np.array([o.lane_queue_rows for o in ops])[op]
         self.lane_share = np.bincount(lay.lane, weights=self.share, minlength=slots)
         home = lay.part_home[part]

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laneshift.inputcheck import InputError
+from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.plan import Plan, Throttle
 from laneshift.scheduler.registry import policy
 from laneshift.simulator import Cluster, Engine, Fault, Operator, Scenario, Simulation, simulate
 from laneshift.simulator.event import Case, run_events
@@ -266,6 +268,20 @@ def test_full_size_is_fast_enough() -> None:
 def test_wrong_inputs(make, match: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match=match):
         make()
+
+
+def test_throttles_hold_for_their_windows_and_unknown_targets_are_refused() -> None:
+    op = Operator("o", partitions=2, shards=8)
+    engine = Engine(paradigm="static", policy_s=1.0)
+    run = Simulation(
+        Scenario(Cluster(1, 2), (op,), ZipfKeys(1000, 0.0, 0, 1), Constant(1000.0), 6.0, engine)
+    )
+    run.control.apply(Plan(throttles=(Throttle(PartitionId("o-0"), 100.0, 3),)), 0.0, 1.0)
+    rate = run.run().column("throughput")
+    assert rate[1] < 400, "the throttled partition stops the source: head of line"
+    assert rate[-1] > 1000, "over after three windows, the backlog is worked off"
+    with pytest.raises(InputError, match="throttle: found 'x', expected source or one of 2"):
+        run.control.apply(Plan(throttles=(Throttle(PartitionId("x"), 1.0),)), 0.0, 1.0)
 
 
 def test_a_label_never_waits_for_rows_that_left_its_lane() -> None:
