@@ -16,7 +16,8 @@ from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.craa import Craa
 from laneshift.scheduler.policies.elasticutor import Elasticutor
 from laneshift.scheduler.policies.kalman import Kalman
-from laneshift.scheduler.policies.laneshift import Laneshift, useful_cores
+from laneshift.scheduler.policies.laneshift import Laneshift
+from laneshift.scheduler.policies.latency_model import useful_cores
 from laneshift.scheduler.policies.threshold import Threshold
 from laneshift.scheduler.samples import partition, snapshot
 from laneshift.scheduler.view import View

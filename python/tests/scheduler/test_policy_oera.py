@@ -9,6 +9,7 @@ import pytest
 
 from fluid_chain import simulate
 from laneshift.inputcheck import InputError
+from laneshift.scheduler.policies.laneshift import Laneshift
 from laneshift.scheduler.policies.median import Median, MedianState
 from laneshift.scheduler.policies.oera import Oera, OeraState
 from laneshift.scheduler.policies.static import Static
@@ -103,17 +104,28 @@ def hump(seed: int, windows: int = 420) -> list[float]:
 def test_orderings_over_seeds() -> None:
     """OERA 12, short windows: O fresh + guard loses least, then M, then S; O changes most."""
     lost: dict[str, list[float]] = {}
+    used: dict[str, list[float]] = {}
+    changes: dict[str, list[int]] = {}
     for seed in range(5):
         for name, policy in (
             ("fresh+guard", Oera()),
             ("stale literal", Oera(residue="stale", settle_guard=False)),
             ("median", Median()),
             ("static", Static()),
+            ("laneshift", Laneshift(target_s=None)),
         ):
             run = simulate(policy, hump(seed), [(5000.0, 100.0)], dt=10, cores=[12])
             lost.setdefault(name, []).append(run.loss_percent[0])
+            changes.setdefault(name, []).append(run.adjustments[0])
+            used.setdefault(name, []).append(run.used[0])
     mean = {name: float(np.mean(values)) for name, values in lost.items()}
-    print({name: f"{np.mean(v):.2f} +- {np.std(v):.2f} % lost" for name, v in lost.items()})
+    for name, values in lost.items():
+        print(
+            f"{name:14s} lost {np.mean(values):.2f} +- {np.std(values):.2f} %, used"
+            f" {np.mean(used[name]):.3f}, {np.mean(changes[name]):.0f} adjustments"
+        )
+    assert mean["laneshift"] < mean["fresh+guard"]
+    assert np.mean(changes["laneshift"]) < np.mean(changes["fresh+guard"])
     assert mean["fresh+guard"] < mean["stale literal"] < mean["static"]
     assert mean["fresh+guard"] < mean["median"] < mean["static"]
     assert mean["fresh+guard"] == pytest.approx(0.48, abs=0.4)

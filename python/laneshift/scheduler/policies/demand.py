@@ -144,6 +144,17 @@ class Flow:
         self.next_rate[i], self.after_rate[i] = pair
         return pair
 
+    def lasting(self, i: int) -> float:
+        """Rate that cores must keep up with (rows/s): expected in both windows, without margin.
+
+        The margin is for the buffer and the latency target, which feel a burst; no queue grows
+        for ever if only a forecast's error exceeds the cores.
+        """
+        if i in self.heads:
+            known = self.heads[i]
+            return min(known.forecast(1), known.forecast(2)) * self.growth[i]
+        return min(self.next_rate[i], self.after_rate[i])
+
     def settle(self, i: int, cores: int) -> None:
         """Partition i will have ``cores``: what it emits follows."""
         part, dt = self.parts[i], self.window_s

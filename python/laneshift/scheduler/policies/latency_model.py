@@ -1,0 +1,97 @@
+"""The latency side of policy ``laneshift``: a Jackson network on forecast rates, held calm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from laneshift.models.allocation import Allocation, Outcome, allocate_cores
+from laneshift.models.queueing import network_sojourn_time
+from laneshift.scheduler.policies.demand import Flow
+from laneshift.scheduler.snapshot import PartitionSnapshot
+from laneshift.scheduler.view import FloatArray, IntArray, View
+
+
+@dataclass(frozen=True)
+class LatencyModel:
+    """The Jackson model on the forecast rates.
+
+    Attributes:
+        view, flow: what is decided on.
+        target_s: bound on the mean latency (s).
+        entering: forecast rows/s that enter; 0 if nothing does.
+        reachable_s: the same, raised where strain alone would exceed it (s).
+        rates: forecast rows/s per partition, (m,).
+        service: rows/s per core, (m,), less by the strain.
+        found: fewest cores that meet the target.
+    """
+
+    view: View
+    flow: Flow
+    target_s: float
+    reachable_s: float
+    entering: float
+    rates: FloatArray
+    service: FloatArray
+    found: Allocation
+
+    @classmethod
+    def of(cls, view: View, flow: Flow, target_s: float) -> LatencyModel | None:
+        """None if nothing is expected to arrive."""
+        rates = np.array(flow.next_rate)
+        service = view.service / (1.0 + np.array(flow.strain))
+        seen = sum(flow.parts[i].offered_rate for i in flow.heads)
+        heads = sum(flow.next_rate[i] for i in flow.heads)
+        # What enters changes in the proportion in which the heads' rates do.
+        entering = view.snapshot.external_rate * heads / seen if seen > 0 else heads
+        if entering <= 0:
+            return None
+        limits = np.array([useful_cores(part) for part in flow.parts], dtype=np.int64)
+        budget = max(int(view.node_cores.sum()), len(rates))
+        # Strain slows the queues, not the rows in service: the target stays reachable.
+        reachable = target_s
+        if target_s > float((rates / view.service).sum()) / entering:
+            reachable = max(target_s, 1.05 * float((rates / service).sum()) / entering)
+        found = allocate_cores(entering, rates, service, reachable, budget, limits)
+        return cls(view, flow, target_s, reachable, entering, rates, service, found)
+
+    def latency(self, cores: IntArray) -> float:
+        """Mean latency with these counts (s)."""
+        return network_sojourn_time(self.entering, self.rates, self.service, cores)
+
+    def raise_counts(self, needs: IntArray, targets: IntArray) -> tuple[IntArray, IntArray]:
+        """(needs, targets) raised until the target is met, if it can be.
+
+        Held cores that meet it are not exchanged for a better mix, and shrinking needs a margin:
+        the smaller counts must meet `SHRINK_MARGIN` of the target.
+        """
+        if self.found.outcome not in (Outcome.MET, Outcome.BUDGET):
+            return needs, targets
+        wanted = np.maximum(needs, self.found.cores)
+        held = np.maximum(targets, self.view.cores)
+        smaller = np.maximum(targets, np.minimum(held, self.found.cores))
+        if self.latency(targets) <= SHRINK_MARGIN * self.reachable_s:
+            return needs, targets
+        if self.latency(smaller) <= SHRINK_MARGIN * self.reachable_s:
+            return wanted, smaller
+        if self.latency(held) <= self.reachable_s:
+            return wanted, held
+        return wanted, np.maximum(targets, self.found.cores)
+
+
+SHRINK_MARGIN = 0.8
+"""Share of the target that counts must meet for cores to be given back."""
+
+
+def useful_cores(part: PartitionSnapshot) -> int:
+    """Most cores that a partition can use: its own limit, and that of its hottest key.
+
+    A key runs on one lane. If the hottest one fills it, the other keys use at most their own load.
+    """
+    limit = 2**31 if part.max_cores is None else part.max_cores
+    if part.hot_keys and part.hot_keys[0].load_cores >= 1.0:
+        rest = max(0.0, part.offered_load - part.hot_keys[0].load_cores)
+        limit = min(limit, 1 + math.ceil(rest))
+    return limit
