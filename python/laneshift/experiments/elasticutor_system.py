@@ -17,7 +17,7 @@ from laneshift.experiments.base import (
     mean,
 )
 from laneshift.experiments.elasticutor_load import LABELS
-from laneshift.experiments.micro import RC_BATCH, WARM_UP_S, AtLeast, Micro, run
+from laneshift.experiments.micro import RC_BATCH, WARM_UP_S, Micro, at_least, run
 from laneshift.scheduler.registry import policy
 from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
 from laneshift.simulator.rates import Constant, Rate
@@ -130,7 +130,7 @@ def exchange(
     )  # fmt: skip
     chosen: Any = policy(system)
     if system == "resource-centric":
-        chosen = AtLeast(chosen, 2.0 if rate is None else 4.0, rate is not None)
+        chosen = at_least(chosen, fixed_load=rate is not None)
     return Simulation(scene, chosen).run()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from laneshift.experiments.base import Options
 from laneshift.scheduler.plan import Plan
@@ -23,14 +23,18 @@ RC_BATCH = 16
 WARM_UP_S = 20.0
 
 
-@dataclass(frozen=True)
-class AtLeast:
+@dataclass(frozen=True, kw_only=True)
+class AtLeast(Policy[Any]):
     """Under back-pressure measured rates are only "at least this" [D]: shows them ``growth`` times.
 
     Wraps a policy that takes rates as they are, so that no system of a comparison shrinks because
     its own back-pressure hides the load. ``always``: also without back-pressure, so that all
     systems of a comparison keep all cores.
     """
+
+    name: ClassVar[str] = "at-least"
+    summary: ClassVar[str] = "shows a policy more load than was measured"
+    source: ClassVar[str] = "ours"
 
     inner: Policy[Any]
     growth: float = 2.0
@@ -49,6 +53,11 @@ class AtLeast:
             sources = tuple(replace(s, rate=s.rate * self.growth) for s in snapshot.sources)
             snapshot = replace(snapshot, partitions=parts, sources=sources)
         return self.inner.decide(snapshot, state)
+
+
+def at_least(inner: Policy[Any], *, fixed_load: bool) -> AtLeast:
+    """As much load as keeps all cores: under back-pressure only, or always for a fixed load."""
+    return AtLeast(inner=inner, growth=4.0 if fixed_load else 2.0, always=fixed_load)
 
 
 @dataclass(frozen=True)
@@ -100,5 +109,5 @@ def run(system: str, m: Micro, options: Options, seconds: float, seed: int) -> R
     """One run of one system."""
     chosen: Any = policy(system, **dict(m.parameters))
     if system == "resource-centric":
-        chosen = AtLeast(chosen, 2.0 if math.isinf(m.rate) else 4.0, not math.isinf(m.rate))
+        chosen = at_least(chosen, fixed_load=not math.isinf(m.rate))
     return Simulation(scenario(system, m, options, seconds, seed), chosen).run()

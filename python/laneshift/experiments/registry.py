@@ -6,6 +6,7 @@ from laneshift.experiments import (
     buffers,
     elasticutor_data,
     elasticutor_load,
+    elasticutor_moves,
     elasticutor_system,
     key_distribution,
 )
@@ -15,6 +16,7 @@ from laneshift.inputcheck import choice
 _ALL: tuple[Experiment, ...] = (
     *elasticutor_load.EXPERIMENTS,
     *elasticutor_data.EXPERIMENTS,
+    *elasticutor_moves.EXPERIMENTS,
     *elasticutor_system.EXPERIMENTS,
     *key_distribution.EXPERIMENTS,
     *buffers.EXPERIMENTS,

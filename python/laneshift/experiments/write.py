@@ -7,6 +7,12 @@ from pathlib import Path
 from laneshift.experiments.base import Chart, Experiment, Options, Report, Table
 from laneshift.inputcheck import InputError
 
+VERDICTS: dict[bool | None, str] = {
+    True: "agrees",
+    False: "DISAGREES",
+    None: "cannot be judged",
+}
+
 
 def write_report(
     experiment: Experiment, report: Report, options: Options, folder: Path, *, plot: bool = True
@@ -24,12 +30,34 @@ def write_report(
         draw(report.table, report.charts, paths[-1])
     paths.append(target / f"{experiment.name}.md")
     paths[-1].write_text(page(experiment, report, options, with_png=plot), encoding="utf-8")
+    write_index(folder)
     return paths
+
+
+def write_index(folder: Path) -> Path:
+    """``<folder>/README.md``: every page below it, with how many statements agree."""
+    lines = [
+        "# The papers' experiments, simulated",
+        "",
+        "Written by `laneshift experiment`. Each page puts what the paper's text states beside what",
+        "our simulation gives; statements that do not reproduce are listed with the others.",
+        "",
+        "| experiment | agree | disagree | cannot be judged |",
+        "|---|---|---|---|",
+    ]
+    for found in sorted(folder.glob("*/*.md")):
+        text = found.read_text(encoding="utf-8")
+        title = text.partition("\n")[0].removeprefix("# ")
+        counts = [text.count(f"| {word} |\n") for word in VERDICTS.values()]
+        cells = " | ".join(str(c) for c in counts)
+        lines.append(f"| [{title}]({found.relative_to(folder).as_posix()}) | {cells} |")
+    path = folder / "README.md"
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return path
 
 
 def page(experiment: Experiment, report: Report, options: Options, *, with_png: bool) -> str:
     """The Markdown page."""
-    verdict = {True: "agrees", False: "DISAGREES", None: "cannot be judged"}
     seconds = "default" if options.duration_s is None else f"{options.duration_s:g} s"
     lines = [
         f"# {experiment.title}",
@@ -42,7 +70,7 @@ def page(experiment: Experiment, report: Report, options: Options, *, with_png: 
         "|---|---|---|---|",
     ]
     for s in report.statements:
-        lines.append(f"| {s.claim} | {s.source} | {s.ours} | {verdict[s.holds]} |")
+        lines.append(f"| {s.claim} | {s.source} | {s.ours} | {VERDICTS[s.holds]} |")
     if with_png and report.charts:
         lines += ["", f"![{experiment.title}]({experiment.name}.png)"]
     if report.notes:
