@@ -70,11 +70,11 @@ def fig12a(options: Options, progress: Progress) -> Report:
         ),
     )  # fmt: skip
     charts = (Chart("upstream", "sync_ms", "system", "synchronisation per move", True, True),)
-    notes = (
-        "Elasticutor's 2 ms hold 1 ms for control messages, an assumption [A]; that they do not grow "
-        "with the upstreams is the protocol's doing.",
+    assumed = (
+        "Elasticutor's 2 ms hold 1 ms for control messages, an assumption [A]; that they do not "
+        "grow with the upstreams is the protocol's doing.",
     )
-    return Report(table, statements, charts, notes)
+    return Report(table, statements, charts, assumed)
 
 
 def fig15(options: Options, progress: Progress) -> Report:

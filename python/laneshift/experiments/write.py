@@ -13,6 +13,9 @@ VERDICTS: dict[bool | None, str] = {
     None: "cannot be judged",
 }
 
+#: Rows of the table that a page shows.
+MAX_ROWS = 60
+
 
 def write_report(
     experiment: Experiment, report: Report, options: Options, folder: Path, *, plot: bool = True
@@ -39,8 +42,8 @@ def write_index(folder: Path) -> Path:
     lines = [
         "# The papers' experiments, simulated",
         "",
-        "Written by `laneshift experiment`. Each page puts what the paper's text states beside what",
-        "our simulation gives; statements that do not reproduce are listed with the others.",
+        "Written by `laneshift experiment`. Each page puts what the paper's text states beside",
+        "what our simulation gives; statements that do not reproduce are listed with the others.",
         "",
         "| experiment | agree | disagree | cannot be judged |",
         "|---|---|---|---|",
@@ -76,7 +79,10 @@ def page(experiment: Experiment, report: Report, options: Options, *, with_png: 
     if report.notes:
         lines += ["", "## Assumptions and limits", ""]
         lines += [f"- {note}" for note in report.notes]
-    lines += ["", "## Numbers", "", report.table.markdown(), ""]
+    short = Table(report.table.columns, report.table.rows[:MAX_ROWS])
+    lines += ["", "## Numbers", "", short.markdown(), ""]
+    if len(report.table.rows) > MAX_ROWS:
+        lines += [f"The first {MAX_ROWS} of {len(report.table.rows)} rows; all are in the CSV.", ""]
     return "\n".join(lines)
 
 
