@@ -97,7 +97,11 @@ class PartitionSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSnapshot:
-    """An elastic operator of a query. ``handoff`` is ``mid-batch`` or ``between-batches``."""
+    """An elastic operator of a query.
+
+    ``handoff`` says when its shards may move: ``mid-batch``, ``mid-batch-restart`` (any time, too,
+    but the lane starts its operators again) or ``between-batches``.
+    """
 
     operator_id: int
     name: str

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 SLICE_S = 0.25
+SLICES_PER_BATCH = 4
+"""Most slices that a micro-batch takes: late rows come in several batches, not in a huge one."""
 
 
 class Feed(Protocol):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from laneshift import Handoff
 from laneshift.demo.failure import DemoError
 from laneshift.demo.run import Run
 
@@ -90,17 +91,17 @@ def _column(axes: Sequence[Any], run: Run, *, first: bool) -> None:
         latency.plot(middle[there], values[there], color=colour, lw=line, label=f"p{percent}")
     latency.set_yscale("log")
 
-    when = np.array([(h.time_ms * 1000 - run.began_us) / 1e6 for h in run.handoffs])
-    pause = np.array([max(h.pause_us, 1.0) / 1000 for h in run.handoffs])
-    why = np.array([h.reason for h in run.handoffs])
+    moved = run.mid_batch()
+    pause = np.array([handoff.pause_us / 1000 for handoff in moved])
+    why = np.array([handoff.reason for handoff in moved])
     for reason, (label, colour) in REASONS.items():
         chosen = why == reason
         if chosen.any():
-            moves.scatter(
-                when[chosen], pause[chosen], s=7, color=colour, alpha=0.5, lw=0, label=label
-            )
+            points = (_since(moved, run)[chosen], pause[chosen])
+            moves.scatter(*points, s=7, color=colour, alpha=0.5, lw=0, label=label)
     moves.set_yscale("log")
     moves.set_xlabel("seconds since the start")
+    when = _since(run.handoffs, run)
     for ax in (throughput, latency):
         rug = ax.get_xaxis_transform()
         ax.vlines(when, 0, 0.035, transform=rug, color=GREEN, lw=0.5, alpha=0.5)
@@ -113,19 +114,25 @@ def _column(axes: Sequence[Any], run: Run, *, first: bool) -> None:
         latency.set_ylabel("latency\n(ms, sent to answered)")
         moves.set_ylabel("pause of each\nmoved shard (ms)")
         latency.legend(loc="lower right", bbox_to_anchor=(1, 0.98), ncols=2)
-        if len(when):
+        if moved:
             legend = moves.legend(
                 loc="lower right", bbox_to_anchor=(1, 0.96), ncols=4, handletextpad=0.1, fontsize=9
             )
             for handle in legend.legend_handles:
                 handle.set_alpha(1.0)
                 handle.set_sizes([24])
-    if not len(when):
-        moves.text(0.5, 0.5, "no moves", transform=moves.transAxes, ha="center", color=MUTED)
+    if not moved:
+        why_not = "shards move between batches, without a pause" if run.handoffs else "no moves"
+        moves.text(0.5, 0.5, why_not, transform=moves.transAxes, ha="center", color=MUTED)
     for ax in axes:
         ax.grid(axis="y", color="white" if run.lane_changes else "#e4e7eb", lw=0.8)
         ax.set_axisbelow(True)
         ax.set_xlim(0, run.seconds)
+
+
+def _since(handoffs: Sequence[Handoff], run: Run) -> FloatArray:
+    """When each handoff ended, in seconds since the run began."""
+    return np.array([(h.time_ms * 1000 - run.began_us) / 1e6 for h in handoffs], dtype=np.float64)
 
 
 def _lane_bands(axes: Sequence[Any], run: Run) -> None:

@@ -41,6 +41,10 @@ class Run:
     handoffs: tuple[Handoff, ...]
     lane_changes: tuple[tuple[float, int], ...]
 
+    def mid_batch(self) -> list[Handoff]:
+        """The handoffs while rows flowed; one between two batches has no pause."""
+        return [handoff for handoff in self.handoffs if handoff.pause_us > 0]
+
 
 def run(
     spark: SparkSession,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from laneshift.demo.failure import DemoError
-from laneshift.demo.feed import Feed, FileFeed, NoFeed
+from laneshift.demo.feed import SLICES_PER_BATCH, Feed, FileFeed, NoFeed
 from laneshift.demo.filesink import FileTail, FileWriter
 from laneshift.demo.question import SCHEMA
 from laneshift.demo.settings import PARTITIONS
@@ -59,7 +59,11 @@ def flights_scene(
     feed: Feed
     if mode == "micro-batch":
         feed = FileFeed(table, rows_per_s, folder / "in")
-        rows = spark.readStream.schema(SCHEMA).parquet(str(folder / "in"))
+        rows = (
+            spark.readStream.schema(SCHEMA)
+            .option("maxFilesPerTrigger", SLICES_PER_BATCH)
+            .parquet(str(folder / "in"))
+        )
     else:
         if "laneshift" not in (spark.conf.get("spark.plugins", "") or ""):
             raise DemoError(

@@ -97,7 +97,7 @@ def _compared(
 def _result(runs: list[Run], same: list[Comparison], say: Callable[[str], None]) -> int:
     identical = all(c.identical for c in same) and not any(one.updates.disorder for one in runs)
     moves = sum(len(one.handoffs) for one in runs)
-    pauses = [handoff.pause_us for one in runs for handoff in one.handoffs]
+    pauses = [handoff.pause_us for one in runs for handoff in one.mid_batch()]
     p99 = float(np.percentile(pauses, 99)) / 1000 if pauses else float("nan")
     say(
         f"RESULT identical={str(identical).lower()} rows={sum(c.rows for c in same)} "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from laneshift.demo.feed import SLICE_S, SLICES_PER_BATCH
 from laneshift.demo.kafka.topics import TopicFeed, TopicTail, create_topics, read_rows
 from laneshift.demo.scene import Scene
 from laneshift.demo.settings import PARTITIONS
@@ -21,6 +22,7 @@ def kafka_scene(
     from pyspark.sql import functions as F  # noqa: N812
 
     source, sink = f"flights-{mode}", f"answers-{mode}"
+    per_batch = max(1, int(rows_per_s * SLICE_S) * SLICES_PER_BATCH)
     create_topics(address, {source: PARTITIONS, sink: 1})
 
     def write(answer: DataFrame) -> DataStreamWriter:
@@ -34,7 +36,7 @@ def kafka_scene(
         )
 
     return Scene(
-        rows=read_rows(spark, address, source),
+        rows=read_rows(spark, address, source, per_batch if mode == "micro-batch" else None),
         write=write,
         feed=TopicFeed(table, rows_per_s, address, source, PARTITIONS),
         tail=TopicTail(address, sink),

@@ -43,8 +43,13 @@ def create_topics(address: str, partitions: dict[str, int]) -> None:
             raise DemoError(f"Kafka could not make the topic {name}: {cause}") from cause
 
 
-def read_rows(spark: SparkSession, address: str, topic: str) -> DataFrame:
-    """The stream of a topic's flights, with the columns of the demo's question."""
+def read_rows(
+    spark: SparkSession, address: str, topic: str, rows_per_batch: int | None
+) -> DataFrame:
+    """The stream of a topic's flights, with the columns of the demo's question.
+
+    ``rows_per_batch`` is the most that a micro-batch takes; Real-time Mode allows no such bound.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     stream = (
@@ -52,10 +57,11 @@ def read_rows(spark: SparkSession, address: str, topic: str) -> DataFrame:
         .option("kafka.bootstrap.servers", address)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        .load()
     )
+    if rows_per_batch is not None:
+        stream = stream.option("maxOffsetsPerTrigger", rows_per_batch)
     parsed = F.from_json(F.col("value").cast("string"), SCHEMA).alias("row")
-    return stream.select(parsed).select("row.*")
+    return stream.load().select(parsed).select("row.*")
 
 
 class TopicFeed(PacedFeed):

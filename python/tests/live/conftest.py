@@ -1,0 +1,128 @@
+"""A local Spark with the plugin, and a query over files that a test adds to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import laneshift
+from laneshift.builder import jar_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SHARDS = 16
+PARTITIONS = 2
+CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.sql.shuffle.partitions": str(PARTITIONS),
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
+    "spark.sql.streaming.realTimeMode.minBatchDuration": "1s",
+}
+
+
+def require_jar() -> None:
+    """Skip without the jar, unless LANESHIFT_REQUIRE_JAR is set."""
+    if not jar_path().is_file():
+        if os.environ.get("LANESHIFT_REQUIRE_JAR"):
+            pytest.fail(f"LANESHIFT_REQUIRE_JAR is set, but there is no {jar_path()}")
+        pytest.skip(f"needs the plugin's jar at {jar_path()}: run `make jar`")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    require_jar()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    builder = SparkSession.builder.master("local[6]").config(map=CONF)  # type: ignore[arg-type]
+    builder = builder.config("spark.sql.warehouse.dir", str(warehouse))
+    builder = laneshift.configure(
+        builder, lanes=1, max_lanes=6, shards_per_partition=SHARDS, balance_enabled=False
+    )
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def live(spark: SparkSession) -> laneshift.Laneshift:
+    return laneshift.attach(spark)
+
+
+class Counting:
+    """Rows (k, v) counted and summed per key, in micro-batches over files that ``add`` writes."""
+
+    def __init__(self, spark: SparkSession, folder: Path, name: str) -> None:
+        self._spark = spark
+        self._input = folder / "in"
+        self._input.mkdir()
+        self.rows = 0
+        self.name = name
+        stream = spark.readStream.schema("k LONG, v LONG").parquet(str(self._input))
+        self.query = (
+            self._answer(stream)
+            .writeStream.format("memory")
+            .queryName(name)
+            .outputMode("update")
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .start()
+        )
+
+    def add(self, rows: int) -> None:
+        """Add a file of rows and wait until its batch has ended."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        values = list(range(self.rows, self.rows + rows))
+        table = pa.table({"k": [(v * v) % 97 for v in values], "v": values})
+        hidden = self._input / ".writing"
+        pq.write_table(table, hidden)
+        hidden.rename(self._input / f"{self.rows:09d}.parquet")
+        self.rows += rows
+        self.query.processAllAvailable()
+
+    def streamed(self) -> dict[int, tuple[Any, ...]]:
+        """The last answer of each key; counts only rise."""
+        answer: dict[int, tuple[Any, ...]] = {}
+        for row in self._spark.table(self.name).collect():
+            if row["k"] not in answer or row["n"] > answer[row["k"]][0]:
+                answer[row["k"]] = tuple(row)[1:]
+        return answer
+
+    def stock(self) -> dict[int, tuple[Any, ...]]:
+        """What a batch query without laneshift answers over the same files."""
+        session = self._spark.newSession()
+        session.conf.set("spark.sql.laneshift.enabled", "false")
+        table = session.read.schema("k LONG, v LONG").parquet(str(self._input))
+        return {row["k"]: tuple(row)[1:] for row in self._answer(table).collect()}
+
+    def _answer(self, rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return rows.groupBy("k").agg(
+            F.count("*").alias("n"), F.sum("v").alias("total"), F.max("v").alias("most")
+        )
+
+
+@pytest.fixture
+def counting(
+    spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Counting]:
+    name = "".join(c if c.isalnum() else "_" for c in request.node.name)
+    made = Counting(spark, tmp_path, name)
+    yield made
+    made.query.stop()

@@ -1,0 +1,154 @@
+"""The facade on a running micro-batch query: look, change lanes, move shards, stay exact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import laneshift
+from laneshift.options import DEFAULT_MAX_LANES, OPTIONS
+
+if TYPE_CHECKING:
+    from conftest import Counting
+
+pytestmark = pytest.mark.live
+
+SHARDS = 16
+
+
+def operator_of(live: laneshift.Laneshift, query: Any) -> laneshift.OperatorSnapshot:
+    (found,) = [q for q in live.snapshot().queries if q.id == str(query.id)]
+    (operator,) = found.operators
+    return operator
+
+
+def test_the_jar_has_the_options_that_python_offers(live: laneshift.Laneshift) -> None:
+    entries = {entry["key"]: entry for entry in live._gateway.config_entries()}
+    assert set(entries) == {option.key for option in OPTIONS.values()}
+    assert int(entries[OPTIONS["max_lanes"].key]["default"]) == DEFAULT_MAX_LANES
+
+
+def test_a_snapshot_shows_the_running_query(live: laneshift.Laneshift, counting: Counting) -> None:
+    counting.add(1000)
+    (query,) = [q for q in live.snapshot().queries if q.name == counting.name]
+    assert (query.id, query.run_id) == (str(counting.query.id), str(counting.query.runId))
+    assert (query.mode, query.active) == ("micro-batch", True)
+    (operator,) = query.operators
+    assert operator.handoff == "between-batches"
+    assert [p.partition for p in operator.partitions] == [0, 1]
+    assert operator.rows_in > 0
+    for part in operator.partitions:
+        assert (part.shards, part.lanes, part.max_lanes) == (SHARDS, 1, 6)
+        np.testing.assert_array_equal(part.lane_of_shard, np.zeros(SHARDS))
+
+
+def test_lanes_go_up_and_down_and_the_answer_is_that_of_stock(
+    live: laneshift.Laneshift, counting: Counting
+) -> None:
+    counting.add(500)
+    operator = operator_of(live, counting.query).operator_id
+    for lanes in (4, 2, 1, 3):
+        assert live.set_lanes(counting.query, operator, -1, lanes) == "next-batch"
+        counting.add(500)
+        found = operator_of(live, counting.query)
+        assert [p.lanes for p in found.partitions] == [lanes, lanes]
+        for part in found.partitions:
+            assert set(part.lane_of_shard) == set(range(lanes))
+    live.set_lanes(counting.name, operator, 1, 6)
+    counting.add(500)
+    assert [p.lanes for p in operator_of(live, counting.query).partitions] == [3, 6]
+    assert counting.streamed() == counting.stock()
+
+
+def test_a_shard_moves_to_the_lane_that_was_asked_for(
+    live: laneshift.Laneshift, counting: Counting
+) -> None:
+    counting.add(500)
+    operator = operator_of(live, counting.query).operator_id
+    live.set_lanes(counting.query, operator, -1, 3)
+    counting.add(500)
+    owner = int(operator_of(live, counting.query).partitions[1].lane_of_shard[5])
+    target = (owner + 1) % 3
+    assert live.move_shard(str(counting.query.id), operator, 1, 5, target) == "next-batch"
+    counting.add(500)
+    assert int(operator_of(live, counting.query).partitions[1].lane_of_shard[5]) == target
+    moved = [h for h in live.handoffs(counting.query) if h.reason == "user"]
+    assert [(h.partition, h.shard, h.source, h.target) for h in moved] == [(1, 5, owner, target)]
+    assert live.handoffs(counting.query, limit=1)[0].seq >= moved[0].seq
+    assert counting.streamed() == counting.stock()
+
+
+def test_wrong_arguments_leave_the_running_query_untouched(
+    live: laneshift.Laneshift, counting: Counting
+) -> None:
+    counting.add(500)
+    operator = operator_of(live, counting.query).operator_id
+    live.set_lanes(counting.query, operator, -1, 2)
+    counting.add(500)
+    before = operator_of(live, counting.query)
+    wrong: list[tuple[str, tuple[Any, ...], str]] = [
+        ("set_lanes", ("nope", operator, 0, 2), "NO_SUCH_QUERY"),
+        ("set_lanes", (counting.query, operator + 1, 0, 2), "NO_SUCH_OPERATOR"),
+        ("set_lanes", (counting.query, operator, 2, 2), "NO_SUCH_PARTITION"),
+        ("set_lanes", (counting.query, operator, 0, 7), "LANES_OUT_OF_RANGE"),
+        ("set_lanes", (counting.query, operator, 0, "2"), "INVALID_TYPE"),
+        ("move_shard", (counting.query, operator, 0, SHARDS, 0), "NO_SUCH_SHARD"),
+        ("move_shard", (counting.query, operator, 0, 0, 2), "NO_SUCH_LANE"),
+        ("handoffs", ("nope",), "NO_SUCH_QUERY"),
+    ]
+    for method, arguments, condition in wrong:
+        with pytest.raises(laneshift.ArgumentError) as caught:
+            getattr(live, method)(*arguments)
+        assert caught.value.condition == f"LANESHIFT_{condition}"
+    counting.add(500)
+    after = operator_of(live, counting.query)
+    assert counting.query.isActive
+    assert [p.lanes for p in after.partitions] == [p.lanes for p in before.partitions]
+    for old, new in zip(before.partitions, after.partitions, strict=True):
+        np.testing.assert_array_equal(old.lane_of_shard, new.lane_of_shard)
+    assert counting.streamed() == counting.stock()
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "condition"),
+    [
+        ("set_lanes", (99, 0, 2), "NO_SUCH_OPERATOR"),
+        ("set_lanes", (None, 99, 2), "NO_SUCH_PARTITION"),
+        ("set_lanes", (None, 0, 99), "LANES_OUT_OF_RANGE"),
+        ("move_shard", (None, 0, 99, 0), "NO_SUCH_SHARD"),
+        ("move_shard", (None, 0, 0, 99), "NO_SUCH_LANE"),
+    ],
+)
+def test_the_plugin_refuses_by_itself_what_python_would(
+    live: laneshift.Laneshift,
+    counting: Counting,
+    method: str,
+    arguments: tuple[Any, ...],
+    condition: str,
+) -> None:
+    counting.add(100)
+    operator = operator_of(live, counting.query).operator_id
+    filled = [operator if a is None else a for a in arguments]
+    with pytest.raises(laneshift.ArgumentError) as caught:
+        getattr(live._gateway, method)(str(counting.query.id), *filled)
+    assert caught.value.condition == f"LANESHIFT_{condition}"
+    assert "99" in str(caught.value)
+
+
+def test_a_stopped_query_takes_no_commands_but_its_handoffs_can_be_read(
+    live: laneshift.Laneshift, counting: Counting
+) -> None:
+    counting.add(100)
+    operator = operator_of(live, counting.query).operator_id
+    live.set_lanes(counting.query, operator, -1, 2)
+    counting.add(100)
+    moves = live.handoffs(counting.query)
+    counting.query.stop()
+    for named in (counting.query, str(counting.query.id), counting.name):
+        with pytest.raises(laneshift.SessionError) as caught:
+            live.set_lanes(named, operator, 0, 1)
+        assert caught.value.condition == "LANESHIFT_QUERY_STOPPED"
+        assert live.handoffs(named) == moves
+    assert moves

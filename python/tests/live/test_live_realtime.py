@@ -1,0 +1,98 @@
+"""The facade on a Real-time query: lanes and shards change in the middle of a batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import laneshift
+from laneshift.demo.filesink import FileTail, FileWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.live
+
+ROWS = 20_000
+
+
+def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+    return found
+
+
+def test_lanes_and_shards_change_in_the_middle_of_a_batch(
+    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
+) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = (
+        spark.readStream.format("laneshift-workload")
+        .option("keys", 200)
+        .option("rowBytes", 0)
+        .option("rowsPerSecond", 2000)
+        .option("totalRows", ROWS)
+        .option("numPartitions", 2)
+        .load()
+    )
+    # In the form of the demo's answers: a key of three parts, the count, the rest.
+    line = F.concat_ws(",", F.lit("a"), F.lit("b"), "key", "n", F.lit("-"))
+    answers = rows.groupBy("key").agg(F.count("*").alias("n"))
+    out = tmp_path / "out"
+    out.mkdir()
+    tail = FileTail(out)
+    query = (
+        answers.select(line.alias("line"), F.lit(0).alias("sent_us"))
+        .writeStream.foreach(FileWriter(str(out)))
+        .outputMode("update")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(realTime="5 seconds")  # type: ignore[call-overload]
+        .start()
+    )
+    try:
+
+        def operator() -> laneshift.OperatorSnapshot | None:
+            mine = [q for q in live.snapshot().queries if q.id == str(query.id) and q.operators]
+            ready = mine and len(mine[0].operators[0].partitions) == 2 and query.isActive
+            return mine[0].operators[0] if ready else None
+
+        def rows_out() -> int:
+            tail.poll()
+            if query.exception() is not None:
+                raise AssertionError(query.exception())
+            return tail.updates.rows
+
+        until(lambda: rows_out() > 100)
+        found = until(operator)
+        assert found.handoff == "mid-batch"
+        for lanes, rows_seen in ((4, 4_000), (2, 8_000), (3, 12_000)):
+            live.set_lanes(query, found.operator_id, -1, lanes)
+            until(lambda n=rows_seen: rows_out() > n)  # type: ignore[misc]
+            now = operator()
+            assert now is not None
+            assert [p.lanes for p in now.partitions] == [lanes, lanes]
+        asked = 0
+        while rows_out() < ROWS - 2_000:
+            part = operator().partitions[asked % 2]  # type: ignore[union-attr]
+            shard = asked % part.shards
+            target = (int(part.lane_of_shard[shard]) + 1) % part.lanes
+            with suppress(laneshift.SessionError):  # the shard may be on its way already
+                live.move_shard(query, found.operator_id, part.partition, shard, target)
+            asked += 1
+            time.sleep(0.05)
+        until(lambda: rows_out() == ROWS)
+        moves = [h for h in live.handoffs(query) if h.reason == "user"]
+        assert len(moves) >= asked // 2
+        assert any(h.pause_us > 0 for h in moves)
+        assert tail.updates.disorder == 0
+        assert len(tail.updates.at_us) == ROWS
+    finally:
+        query.stop()
