@@ -17,7 +17,9 @@ final class PartitionStopped(cause: Throwable)
 /** Bounds of one partition's buffers. */
 final case class InletLimits(maxLanes: Int, queueBytes: Long, holdBytes: Long) {
 
-  /** Bytes of rows that all queues and holds of the partition hold together, one row more at most. */
+  /** Bytes of rows that all queues and holds of the partition hold together before the receiver waits. One row more at
+    * most, and what lanes that had taken a block give back of it in a handoff: at most one block per lane.
+    */
   def totalBytes: Long = maxLanes * queueBytes + holdBytes
 }
 
@@ -321,6 +323,7 @@ final class Inlet[R](
       table.cancel(handoff)
       from.wake()
       wakeReceiver()
+      if (!closing && handoff.from.value >= activeLanes) retire(shard)
       true
     }
   }
