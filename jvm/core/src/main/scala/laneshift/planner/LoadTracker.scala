@@ -9,10 +9,12 @@ final class LoadTracker(shards: Int, windowNs: Long) {
   private var lastNs = 0L
   private var warm = false
 
-  /** Takes in the counters at `nowNs`. A counter below its last value starts anew, as at a new batch. */
-  def update(counters: Array[Long], nowNs: Long): Unit = {
+  /** Takes in the counters at `nowNs`. A counter below its last value starts anew. Without any time passed, this waits for
+    * the next update.
+    */
+  def update(counters: Array[Long], nowNs: Long): Unit = if (lastNs == 0L || nowNs > lastNs) {
     val elapsed = nowNs - lastNs
-    if (lastNs != 0L && elapsed > 0) {
+    if (lastNs != 0L) {
       val weight = if (warm) 1.0 - math.exp(-elapsed.toDouble / windowNs) else 1.0
       var s = 0
       while (s < shards) {
@@ -25,6 +27,11 @@ final class LoadTracker(shards: Int, windowNs: Long) {
     last = counters.clone()
     lastNs = nowNs
   }
+
+  /** The counters start at zero again, as at a new batch: one that has passed its last value by the next update would
+    * otherwise lose what it had counted up to there.
+    */
+  def restart(): Unit = last = new Array[Long](shards)
 
   /** Counts per second, by shard. */
   def loads: Array[Double] = smoothed.clone()

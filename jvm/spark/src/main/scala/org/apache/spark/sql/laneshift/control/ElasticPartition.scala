@@ -152,6 +152,7 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   def running(now: Inlet[_]): Unit = synchronized {
     direct = null
     inlet = now
+    if (!current.options.loadByCpu) tracker.restart()
     if (midBatch && wantedLanes != batchLanes) scale()
   }
 
