@@ -1,0 +1,316 @@
+package laneshift.lane
+
+import java.util.concurrent.atomic.AtomicReference
+
+import org.scalatest.concurrent.Eventually
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Millis, Seconds, Span}
+
+import laneshift.ids.{LaneId, ShardId}
+import laneshift.routing.MoveReason
+
+/** The inlet's protocol, one step after the other on one thread; what waits does so on a thread of its own. */
+class InletStepsSuite extends AnyFunSuite with Eventually {
+  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds), Span(5, Millis))
+
+  test("handoff: queued rows are recalled")(HandoffChecks.queuedRowsAreRecalled())
+  test("handoff: rows taken but not processed go along")(HandoffChecks.takenRowsGoAlong())
+  test("handoff: held rows wait until the source has let go")(HandoffChecks.heldRowsWait())
+  test("handoff: held rows keep their order")(HandoffChecks.heldRowsKeepTheirOrder())
+  test("handoff: the routing is switched")(HandoffChecks.routingIsSwitched())
+
+  test("a handoff tells its times and the rows that waited for it") {
+    val d = new InletDriver()
+    d.offer(0, 4)
+    d.lane(0).take() // 3 of the 4
+    d.lane(0).process()
+    val handoff = d.move(0, to = 1)
+    d.offer(0, 2)
+    d.lane(0).letGo()
+    assert(d.settled.toSeq == Seq(handoff))
+    assert(handoff.heldRows == 1 + 2 + 2)
+    val times = Seq(handoff.begunNs, handoff.noticedNs, handoff.flushedNs, handoff.settledNs)
+    assert(times == times.sorted && times.distinct.size == 4)
+    d.finish()
+  }
+
+  test("other shards of both lanes go on while a shard is on its way") {
+    val d = new InletDriver()
+    d.move(0, to = 1)
+    d.offer(0, 3)
+    d.offer(1, 2)
+    d.offer(2, 2)
+    assert(d.lane(1).step() && d.lane(1).step())
+    assert(d.lane(0).queued == 2)
+    d.finish()
+  }
+
+  test("a shard goes round all lanes and comes back") {
+    val d = new InletDriver(lanes = 3)
+    for (to <- Seq(1, 2, 0, 2, 1, 0)) {
+      d.offer(0, 5)
+      d.lane(d.inlet.owner(0)).take()
+      d.lane(d.inlet.owner(0)).process()
+      d.move(0, to)
+      d.offer(0, 4)
+      d.lane.foreach(_.letGo())
+    }
+    d.finish()
+    assert(d.settled.size == 6)
+  }
+
+  test("several shards are on their way at once, each on its own") {
+    val d = new InletDriver(shards = 8, keys = 16)
+    (0 until 16).foreach(d.offer(_, 3))
+    d.lane(0).take()
+    Seq(0, 2, 4).foreach(d.move(_, to = 1))
+    Seq(1, 3).foreach(d.move(_, to = 0))
+    assert(d.inlet.stats.inFlight == 5)
+    (0 until 16).foreach(d.offer(_, 2))
+    d.finish()
+    assert(d.inlet.stats.routing.toSeq == Seq(1, 0, 1, 0, 1, 1, 0, 1))
+  }
+
+  test("a cancelled handoff gives its rows back to the source, in order") {
+    val d = new InletDriver()
+    d.offer(0, 5)
+    d.lane(0).take()
+    val handoff = d.move(0, to = 1)
+    d.offer(0, 3)
+    assert(d.inlet.cancel(handoff))
+    assert(!d.lane(0).isRecalled && d.lane(0).queued == 5 && d.inlet.stats.heldBytes == 0)
+    assert(!d.inlet.cancel(handoff))
+    d.offer(0, 2)
+    d.finish()
+    assert(d.settled.isEmpty && d.inlet.owner(0) == 0)
+  }
+
+  test("a handoff that its source has noticed or settled cannot be cancelled, nor that of a later one") {
+    val d = new InletDriver()
+    val handoff = d.move(0, to = 1)
+    d.inlet.recalls(LaneId(0))
+    assert(!d.inlet.cancel(handoff))
+    d.lane(0).letGo()
+    assert(!d.inlet.cancel(handoff))
+    val next = d.move(0, to = 0)
+    assert(!d.inlet.cancel(handoff) && d.inlet.cancel(next))
+    d.finish()
+  }
+
+  test("a lane keeps the recalls that are left after one was cancelled") {
+    val d = new InletDriver()
+    val first = d.move(0, to = 1)
+    d.move(2, to = 1)
+    assert(d.inlet.cancel(first) && d.lane(0).isRecalled)
+    d.finish()
+    assert(d.inlet.stats.routing.toSeq == Seq(0, 1, 1, 1))
+  }
+
+  test("moves that cannot be say why") {
+    val d = new InletDriver()
+    def why(shard: Int, to: Int): String =
+      d.inlet.move(ShardId(shard), LaneId(to), MoveReason.User).left.getOrElse("it moved")
+    assert(why(0, 0) == "shard 0 is on lane 0 already")
+    assert(why(0, 2) == "lane 2 is not one of the 2 lanes")
+    d.move(0, to = 1)
+    assert(why(0, 1).contains("is under way"))
+    d.finish()
+    assert(why(1, 0) == "the batch is ending")
+    assert(d.inlet.setLanes(3) == Left("the batch is ending"))
+  }
+
+  test("new lanes start once, in order, and own nothing until shards are moved") {
+    val d = new InletDriver(shards = 6)
+    assert(d.inlet.setLanes(4) == Right(()))
+    assert(d.started.toSeq == Seq(2, 3))
+    assert(d.inlet.stats.routing.toSet == Set(0, 1))
+    d.inlet.setLanes(2)
+    d.inlet.setLanes(3)
+    assert(d.started.toSeq == Seq(2, 3))
+    d.move(0, to = 2)
+    d.offer(0, 3)
+    d.finish()
+    assert(d.inlet.stats.startedLanes == 4 && d.inlet.stats.activeLanes == 3)
+  }
+
+  test("retired lanes hand their shards to those that own the fewest") {
+    val d = new InletDriver(shards = 9, lanes = 3, keys = 9)
+    (0 until 9).foreach(d.offer(_, 4))
+    d.lane.foreach(_.take())
+    d.inlet.setLanes(2)
+    assert(d.inlet.stats.destinations.groupBy(identity).map { case (l, s) => l -> s.length } == Map(
+      0 -> 5,
+      1 -> 4
+    ))
+    (0 until 9).foreach(d.offer(_, 2))
+    d.finish()
+    assert(d.settled.forall(_.reason == MoveReason.Scale) && d.settled.size == 3)
+  }
+
+  test("a shard on its way to a lane that is retired meanwhile goes on to another") {
+    val d = new InletDriver(lanes = 3, shards = 3)
+    d.offer(0, 4)
+    d.lane(0).take()
+    d.move(0, to = 2)
+    d.inlet.setLanes(2)
+    d.offer(0, 4)
+    d.finish()
+    assert(d.inlet.stats.routing.forall(_ < 2))
+    assert(d.settled.count(_.shard.value == 0) == 2)
+  }
+
+  test("a shard whose lane is retired while its handoff is cancelled goes to another") {
+    val d = new InletDriver(lanes = 3, shards = 3)
+    val handoff = d.move(2, to = 0)
+    d.inlet.setLanes(2)
+    assert(d.inlet.cancel(handoff))
+    d.offer(2, 3)
+    d.finish()
+    assert(d.inlet.stats.routing.forall(_ < 2))
+  }
+
+  test("a number of lanes out of range is refused") {
+    val d = new InletDriver()
+    Seq(0, 5, -1).foreach { n =>
+      assert(intercept[IllegalArgumentException](d.inlet.setLanes(n)).getMessage.contains(s"1..4, not $n"))
+    }
+  }
+
+  // ---- what waits
+
+  private final class Waiting(work: => Unit) {
+    val error = new AtomicReference[Throwable]
+    val thread = new Thread(() =>
+      try work
+      catch { case e: Throwable => error.set(e) }
+    )
+    thread.setDaemon(true)
+    thread.start()
+
+    /** Waits for a condition: without a time limit, unlike the short pauses of an idle lane. */
+    def assertWaiting(): Unit = eventually(assert(thread.getState == Thread.State.WAITING))
+
+    def end(): Throwable = {
+      thread.join(60000L)
+      assert(!thread.isAlive)
+      error.get
+    }
+  }
+
+  private def small(startLane: LaneId => Unit = _ => ()) = new Inlet[Item](
+    InletLimits(maxLanes = 2, queueBytes = 30, holdBytes = 20),
+    Array(0, 1),
+    2,
+    () => new ArrayBlock(2),
+    () => 0L,
+    _ => (),
+    startLane
+  )
+
+  private def offer(inlet: Inlet[Item], shard: Int, rows: Range): Unit =
+    rows.foreach(i => inlet.offer(Item(shard, i.toLong), shard))
+
+  test("a full queue stops the receiver, whoever else has room, until its lane takes rows") {
+    val inlet = small()
+    val receiver = new Waiting(offer(inlet, 0, 0 until 4))
+    receiver.assertWaiting()
+    assert(inlet.bufferedBytes == 30)
+    inlet.take(LaneId(0))
+    assert(receiver.end() == null && inlet.bufferedBytes == 20)
+  }
+
+  test("a full hold stops the receiver until the handoff settles, or is cancelled") {
+    Seq(true, false).foreach { settles =>
+      val inlet = small()
+      val handoff = inlet.move(ShardId(0), LaneId(1), MoveReason.User).toOption.get
+      val receiver = new Waiting(offer(inlet, 0, 0 until 3))
+      receiver.assertWaiting()
+      assert(inlet.stats.heldBytes == 20)
+      if (settles) {
+        inlet.recalls(LaneId(0))
+        inlet.acknowledge(handoff, null)
+      } else assert(inlet.cancel(handoff))
+      assert(receiver.end() == null)
+      assert(inlet.stats.heldBytes == 0 && inlet.stats.queueRows(if (settles) 1 else 0) == 3)
+    }
+  }
+
+  test("the end of the input waits for handoffs in flight and is told before any lane sees it") {
+    val inlet = small()
+    val handoff = inlet.move(ShardId(0), LaneId(1), MoveReason.User).toOption.get
+    val told = new AtomicReference[(Seq[Int], Int)]
+    val lane1 = new Waiting({
+      assert(inlet.take(LaneId(1)) == Taken.End)
+      assert(told.get == ((Seq(1, 1), 2)))
+    })
+    val receiver = new Waiting(inlet.finish((routing, lanes) => told.set((routing.toSeq, lanes))))
+    receiver.assertWaiting()
+    lane1.assertWaiting()
+    assert(told.get == null)
+    assert(inlet.take(LaneId(0)) == Taken.Recall)
+    inlet.recalls(LaneId(0))
+    inlet.acknowledge(handoff, null)
+    assert(receiver.end() == null && lane1.end() == null)
+    assert(inlet.take(LaneId(0)) == Taken.End)
+  }
+
+  test("a recall wakes an idle lane, and so does a row") {
+    val inlet = small()
+    val lane0 = new Waiting(assert(inlet.take(LaneId(0)) == Taken.Recall))
+    lane0.assertWaiting()
+    val lane1 = new Waiting(assert(inlet.take(LaneId(1)).isInstanceOf[Taken.Rows[_]]))
+    lane1.assertWaiting()
+    inlet.move(ShardId(0), LaneId(1), MoveReason.User)
+    assert(lane0.end() == null)
+    inlet.offer(Item(1, 0), 1)
+    assert(lane1.end() == null)
+  }
+
+  test("a failure wakes everybody with its cause, and nobody can go on") {
+    val inlet = small()
+    val handoff = inlet.move(ShardId(0), LaneId(1), MoveReason.User).toOption.get
+    val waiting = Seq(
+      new Waiting(offer(inlet, 0, 0 until 9)),
+      new Waiting(inlet.take(LaneId(1)))
+    )
+    waiting.foreach(_.assertWaiting())
+    val cause = new IllegalStateException("boom")
+    inlet.fail(cause)
+    inlet.fail(new IllegalStateException("later"))
+    waiting.foreach { w =>
+      val error = w.end()
+      assert(error.isInstanceOf[PartitionStopped] && error.getCause == cause)
+    }
+    Seq[() => Unit](
+      () => inlet.take(LaneId(0)),
+      () => offer(inlet, 1, 0 until 1),
+      () => inlet.finish((_, _) => fail("the end was reached")),
+      () => inlet.acknowledge(handoff, null)
+    ).foreach(call => assert(intercept[PartitionStopped](call()).getCause == cause))
+    assert(!inlet.cancel(handoff) && inlet.setLanes(1).isLeft)
+    assert(inlet.move(ShardId(1), LaneId(0), MoveReason.User).isLeft)
+  }
+
+  test("the end's wait is woken by a failure too") {
+    val inlet = small()
+    inlet.move(ShardId(0), LaneId(1), MoveReason.User)
+    val receiver = new Waiting(inlet.finish((_, _) => ()))
+    receiver.assertWaiting()
+    inlet.fail(new IllegalStateException("boom"))
+    assert(receiver.end().isInstanceOf[PartitionStopped])
+  }
+
+  test("interrupts end waits, and leave the inlet usable") {
+    val inlet = small()
+    val lane = new Waiting(inlet.take(LaneId(0)))
+    lane.assertWaiting()
+    lane.thread.interrupt()
+    assert(lane.end().isInstanceOf[InterruptedException])
+    val receiver = new Waiting(offer(inlet, 0, 0 until 9))
+    receiver.assertWaiting()
+    receiver.thread.interrupt()
+    assert(receiver.end().isInstanceOf[InterruptedException])
+    assert(inlet.take(LaneId(0)).isInstanceOf[Taken.Rows[_]])
+    inlet.offer(Item(1, 0), 1)
+  }
+}
