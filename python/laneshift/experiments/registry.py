@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from laneshift.experiments import (
     buffers,
+    compare,
     elasticutor_data,
     elasticutor_load,
     elasticutor_moves,
@@ -20,6 +21,7 @@ _ALL: tuple[Experiment, ...] = (
     *elasticutor_system.EXPERIMENTS,
     *key_distribution.EXPERIMENTS,
     *buffers.EXPERIMENTS,
+    *compare.EXPERIMENTS,
 )
 EXPERIMENTS: dict[str, Experiment] = {e.name: e for e in _ALL}
 
