@@ -181,11 +181,11 @@ def dynamics(options: Options, progress: Progress) -> Report:
             table.one("rows_per_s", system=s, omega=omega) for s in ("laneshift", "elasticutor")
         )
         noise = table.one("rows_per_s_sd", system="elasticutor", omega=omega)
-        cores = table.one("cores_at_38_percent", system="laneshift", omega=omega)
+        held = table.one("cores_at_38_percent", system="laneshift", omega=omega)
         statements.append(
             Statement(
                 f"goal of ours: omega {omega:g}, throughput no worse than Elasticutor's", "[D]",
-                f"{ours / theirs:.2f} times; at 38% load laneshift holds {cores:.0f} of "
+                f"{ours / theirs:.2f} times; at 38% load laneshift holds {held:.0f} of "
                 f"{options.nodes * options.cores} cores",
                 ours >= theirs - max(2 * noise, 0.02 * theirs),
             )
