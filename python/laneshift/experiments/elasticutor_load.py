@@ -107,7 +107,7 @@ def fig6(options: Options, progress: Progress) -> Report:
             f"omega {hi:g} keeps {keep:.0%} of its rate at omega {min(values):g}", keep > 0.75,
         ),
         Statement(
-            "RC degrades by 2-3 orders of magnitude (of which metric is unsaid), useless at omega = 16",
+            "RC degrades by 2-3 orders of magnitude (metric unsaid), useless at omega = 16",
             "[S]",
             f"omega {hi:g}: throughput {rc:.0%} of omega {min(values):g}; mean latency {slow:.0f} "
             "times Elasticutor's (its backlog grows all the time)", slow > 100,
