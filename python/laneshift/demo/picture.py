@@ -61,10 +61,14 @@ def draw(runs: Sequence[Run], title: str, file: Path) -> None:
             height_ratios=(3, 3, 2),
             layout="constrained",
         )
-        figure.suptitle(title, fontsize=14, fontweight="bold", x=0.01, ha="left")
+        size = 14 if len(runs) > 1 else 10
+        figure.suptitle(title, fontsize=size, fontweight="bold", x=0.01, ha="left")
         for column, run in enumerate(runs):
             _column([row[column] for row in grid], run, first=column == 0)
         grid[0][0].set_ylim(bottom=0)
+        for row in grid[1:]:
+            low, high = row[0].get_ylim()
+            row[0].set_ylim(10 ** np.floor(np.log10(low)), 10 ** np.ceil(np.log10(high)))
         file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(file, dpi=110, facecolor="white")
         plt.close(figure)
@@ -114,14 +118,14 @@ def _column(axes: Sequence[Any], run: Run, *, first: bool) -> None:
         latency.set_ylabel("latency\n(ms, sent to answered)")
         moves.set_ylabel("pause of each\nmoved shard (ms)")
         latency.legend(loc="lower right", bbox_to_anchor=(1, 0.98), ncols=2)
-        if moved:
-            legend = moves.legend(
-                loc="lower right", bbox_to_anchor=(1, 0.96), ncols=4, handletextpad=0.1, fontsize=9
-            )
-            for handle in legend.legend_handles:
-                handle.set_alpha(1.0)
-                handle.set_sizes([24])
-    if not moved:
+    if moved:
+        legend = moves.legend(
+            loc="lower right", bbox_to_anchor=(1, 0.96), ncols=4, handletextpad=0.1, fontsize=9
+        )
+        for handle in legend.legend_handles:
+            handle.set_alpha(1.0)
+            handle.set_sizes([24])
+    else:
         why_not = "shards move between batches, without a pause" if run.handoffs else "no moves"
         moves.text(0.5, 0.5, why_not, transform=moves.transAxes, ha="center", color=MUTED)
     for ax in axes:
@@ -144,10 +148,11 @@ def _lane_bands(axes: Sequence[Any], run: Run) -> None:
             ax.axvspan(start, end, color=BANDS.get(lanes, "#eeeeee"), lw=0, zorder=-5)
             if start > 0:
                 ax.axvline(start, color=INK, lw=0.8, ls=(0, (4, 3)))
+        label = f"{lanes} lane{'s' if lanes > 1 else ''} per partition"
         axes[0].text(
             (start + end) / 2,
             1.015,
-            f"{lanes} lane{'s' if lanes > 1 else ''} per partition",
+            label if end - start > 0.15 * run.seconds else str(lanes),
             transform=axes[0].get_xaxis_transform(),
             ha="center",
             va="bottom",

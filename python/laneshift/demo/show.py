@@ -98,7 +98,7 @@ def _result(runs: list[Run], same: list[Comparison], say: Callable[[str], None])
     identical = all(c.identical for c in same) and not any(one.updates.disorder for one in runs)
     moves = sum(len(one.handoffs) for one in runs)
     pauses = [handoff.pause_us for one in runs for handoff in one.mid_batch()]
-    p99 = float(np.percentile(pauses, 99)) / 1000 if pauses else float("nan")
+    p99 = float(np.percentile(pauses, 99)) / 1000 if pauses else 0.0
     say(
         f"RESULT identical={str(identical).lower()} rows={sum(c.rows for c in same)} "
         f"moves={moves} pause_p99_ms={p99:.3f}"
