@@ -66,19 +66,30 @@ class _Swaps:
         self._start = [int(j) + 1 for j in np.flatnonzero(changed | abroad)]
 
     def best_swap(self) -> bool:
-        """Make the exchange that saves most; False if none saves anything."""
+        """Make the exchange that saves most; False if none saves anything.
+
+        Partition j on node r and partner p on node h cost lose[j,r] + gain[j,h] + lose[p,h] +
+        gain[p,r]. The best partner for (r, h) is the same for all j, so it is looked up once per r.
+        """
         best, chosen = -self._tolerance, None
-        for row in self._start:
-            for away in np.flatnonzero(self.held[row]).tolist():
-                # row: away -> node, other: node -> away
-                here = self._lose[row, away] + self._gain[row]
-                delta = self._lose + self._gain[:, away : away + 1] + here[None, :]
-                delta[:, away] = np.inf
-                delta[row] = np.inf
-                at = int(delta.argmin())
-                value = float(delta.flat[at])
-                if value < best:
-                    best, chosen = value, (row, away, *divmod(at, delta.shape[1]))
+        start = np.array(self._start, dtype=np.int64)
+        for away in np.flatnonzero((self.held[start] > 0).any(axis=0)).tolist():
+            rows = start[self.held[start, away] > 0]
+            pairs = self._lose + self._gain[:, away : away + 1]
+            pairs[:, away] = np.inf
+            partner = pairs.argmin(axis=0)
+            # No partition is its own partner: then the second best one is.
+            first, second = np.partition(pairs, 1, axis=0)[:2]
+            cost = np.where(partner[None, :] == rows[:, None], second, first)
+            delta = self._gain[rows] + cost + self._lose[rows, away : away + 1]
+            where = int(delta.argmin())
+            value = float(delta.flat[where])
+            if value < best:
+                at, node = divmod(where, delta.shape[1])
+                row = int(rows[at])
+                candidates = pairs[:, node].copy()
+                candidates[row] = np.inf
+                best, chosen = value, (row, away, int(candidates.argmin()), node)
         if chosen is None:
             return False
         row, away, other, node = chosen
