@@ -60,6 +60,7 @@ class Fluid:
         self.part_limit = np.full(len(layout.part_name), math.inf)  # throttles, rows/s
         self.seen = np.zeros(layout.queue.size)
         self.served_lane = np.zeros(slots)
+        self.smooth_lane = np.zeros(slots)  # over about 50 steps
         self.blocked_steps = np.zeros(n_ops)
         self.stopped_steps = np.zeros(n_ops)
         self.steps = 0
@@ -132,6 +133,7 @@ class Fluid:
         share = np.divide(served, queued, out=np.zeros_like(queued), where=queued > 0)
         lay.queue -= lay.queue * share[lay.lane]
         self.served_lane = served
+        self.smooth_lane += 0.02 * (served - self.smooth_lane)
         self.totals.remote_bytes += remote
         per_op = sums(self.lane_op, served, len(lay.operators))
         self.totals.served += per_op
@@ -232,7 +234,8 @@ class Fluid:
         self, total: FloatArray, rows: FloatArray, left: FloatArray, wait: float, any_hold: bool
     ) -> None:
         lay, dt = self.layout, self.engine.step_s
-        rate = np.maximum(self.served_lane, 1e-12) / dt
+        # A lane that downstream stops for a step is not slow for ever: take its recent rate.
+        rate = np.maximum(np.maximum(self.served_lane, self.smooth_lane), 1e-12) / dt
         fluid = np.where(left > 1e-9, np.minimum(left / rate, 1e4), 0.0)
         rho = self._rho()
         cv2 = np.array([op.cost_cv2 for op in lay.operators])[self.lane_op]
