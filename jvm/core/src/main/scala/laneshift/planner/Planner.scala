@@ -21,8 +21,10 @@ trait Planner {
   * lighter one can, and a move must lower the higher of the two lanes by at least `minGain` of the average, so that a shard
   * that is a lane's whole load is not carried to and fro.
   */
-final class GreedyBalancer(threshold: Double, minGain: Double = 0.02) extends Planner {
+final class GreedyBalancer(threshold: Double, minGain: Double = 0.02, target: Double = Double.MaxValue)
+    extends Planner {
   require(threshold > 1.0, s"threshold must be above 1.0, not $threshold")
+  require(target > 1.0, s"target must be above 1.0, not $target")
   require(minGain >= 0.0 && minGain < 1.0, s"minGain must be in 0..1, not $minGain")
 
   override def plan(loads: Array[Double], owner: Array[Int], lanes: Int): Seq[ShardMove] = {
@@ -31,14 +33,15 @@ final class GreedyBalancer(threshold: Double, minGain: Double = 0.02) extends Pl
     // Shards of lanes that are being retired are on their way elsewhere: they are not this planner's.
     now.indices.foreach(s => if (now(s) < lanes) load(now(s)) += loads(s))
     val average = load.sum / lanes
-    if (average > 0 && lanes > 1) {
+    if (average > 0 && lanes > 1 && load.max > threshold * average) {
+      val enough = math.min(threshold, target) * average
       var goOn = true
       while (goOn) {
         val high = load.indices.maxBy(i => (load(i), -i))
         val low = load.indices.minBy(i => (load(i), i))
         val gap = load(high) - load(low)
         val shard =
-          if (load(high) <= threshold * average) -1
+          if (load(high) <= enough) -1
           else {
             val gain = minGain * average
             val light = heaviest(loads, now, high, math.min(gap - gain, average), gap, gain)
@@ -76,6 +79,13 @@ final class GreedyBalancer(threshold: Double, minGain: Double = 0.02) extends Pl
     }
     best
   }
+}
+
+object GreedyBalancer {
+
+  /** Moves nothing below the threshold, and once above it goes on to a quarter of the way [ours]. */
+  def triggered(threshold: Double): GreedyBalancer =
+    new GreedyBalancer(threshold, minGain = 0.01, target = 1.0 + (threshold - 1.0) / 4)
 }
 
 /** Evens out the number of shards per lane: what to do when lanes were added and no load is known. */

@@ -37,7 +37,7 @@ final case class BatchStart(routing: Array[Int], lanes: Int)
 final class ElasticPartition(initial: ElasticSpec, val index: Int, history: HandoffHistory, cores: Int) {
   private var current = initial
   private val shards = initial.options.shards
-  private val planner: Planner = new GreedyBalancer(initial.options.threshold)
+  private val planner: Planner = GreedyBalancer.triggered(initial.options.threshold)
   private val tracker = new LoadTracker(shards, 4L * initial.options.balanceIntervalMs * 1000000L)
   private val motion = new Motion(initial.options, initial.key.hashCode * 31 + index)
   private val pauses = new Histogram(1L, 3600L * 1000 * 1000 * 1000, 3)
@@ -162,9 +162,11 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   }
 
   /** The task has put out everything; `last` is the routing that the next batch starts with. */
-  def endBatch(last: Array[Int]): Unit = synchronized {
-    routing = last.clone()
-    detach()
+  def endBatch(by: PartitionTask, last: Array[Int]): Unit = synchronized {
+    if (task eq by) {
+      routing = last.clone()
+      detach()
+    }
   }
 
   /** The task ends, whichever way. */

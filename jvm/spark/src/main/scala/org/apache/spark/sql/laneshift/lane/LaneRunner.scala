@@ -127,6 +127,8 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
     while (!ready && !ended)
       if (inlet.isRecalled(lane) && !blocking) {
         if (restarts) {
+          // Notes the time; who is recalled in the end is asked again when the body has ended.
+          inlet.recalls(lane)
           restarting = true
           ended = true
         } else letGo(inlet.recalls(lane), flushed = false)

@@ -101,7 +101,7 @@ private[sql] final class PartitionTask(
         now = new Emitter
         now.hasNext || end()
       } else {
-        home.endBatch(start.routing)
+        home.endBatch(PartitionTask.this, start.routing)
         metrics("lanes").set(1)
         metrics("rowsIn") += lane.rows
         metrics("busiestLaneRows") += lane.rows
@@ -157,7 +157,7 @@ private[sql] final class PartitionTask(
   private def finish(): Unit = {
     threads.forEach(_.join())
     val stats = inlet.stats
-    home.endBatch(stats.routing)
+    home.endBatch(this, stats.routing)
     LaneAccumulators.merge(runners.asScala.toSeq.map(_.laneContext), context, spec.onceMetrics)
     metrics("lanes").set(stats.activeLanes)
     metrics("rowsIn") += stats.offered.sum

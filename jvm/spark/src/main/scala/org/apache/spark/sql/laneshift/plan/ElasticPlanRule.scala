@@ -44,6 +44,8 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
       )
     else if (!ours(provider))
       Some(s"${SQLConf.STATE_STORE_PROVIDER_CLASS.key} is $provider; elastic is " + ours.head)
+    else if (conf.getConf(SQLConf.STATE_STORE_UNLOAD_ON_COMMIT))
+      Some(s"${SQLConf.STATE_STORE_UNLOAD_ON_COMMIT.key} unloads a store when the first of its lanes ends")
     else None
   }
 

@@ -1,15 +1,19 @@
 package org.apache.spark.sql.laneshift.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Nondeterministic}
 import org.apache.spark.sql.catalyst.expressions.aggregate.Partial
 import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, UnspecifiedDistribution}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.python.EvalPythonExec
-import org.apache.spark.sql.execution.streaming.{ProjectAggregationBufferExec, StatefulStreamlineAggregateExec}
+import org.apache.spark.sql.execution.streaming.{
+  ProjectAggregationBufferExec,
+  StatefulStreamlineAggregateExec
+}
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.laneshift.workload.LaneshiftCost
 
 /** Which part of a physical plan can be made elastic, and if none, why not.
   *
@@ -26,10 +30,21 @@ object Elasticity {
       keyOrdinals: Map[Long, Seq[Int]]
   )
 
-  /** Operators that give all outputs of a row before they ask for the next: the top of a region may consist of them. */
+  /** Operators that work on one row at a time and know nothing of other rows: the top of a region may consist of them.
+    * Expressions that count rows or partitions (monotonically_increasing_id) would count per lane, and generators that put
+    * out something at the end would do so per lane: both stay above the region.
+    */
   def isRowWise(plan: SparkPlan): Boolean = plan match {
-    case _: ProjectExec | _: FilterExec | _: GenerateExec | _: EvalPythonExec => true
+    case _: ProjectExec | _: FilterExec | _: EvalPythonExec => plan.expressions.forall(knowsOneRow)
+    case g: GenerateExec => g.generator.supportCodegen && g.expressions.forall(knowsOneRow)
     case _ => false
+  }
+
+  private def knowsOneRow(expression: Expression): Boolean = expression match {
+    case cost: LaneshiftCost => cost.children.forall(knowsOneRow)
+    case _: Nondeterministic => false
+    case other =>
+      (other.deterministic || other.children.exists(!_.deterministic)) && other.children.forall(knowsOneRow)
   }
 
   /** True if `plan`, above a region over `keys`, may join it: row-wise operators, partial aggregates, and aggregates by at
