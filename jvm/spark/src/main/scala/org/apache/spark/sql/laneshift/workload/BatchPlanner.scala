@@ -7,7 +7,7 @@ private[workload] object BatchPlanner {
     * are taken or `atMost` rows were added. Partitions that are ahead of the others (after Real-time Mode,
     * where each runs at its own pace) wait for them.
     */
-  def advance(from: WorkloadOffset, spec: WorkloadSpec, upTo: Long, atMost: Long): WorkloadOffset = {
+  def advance(from: WorkloadOffset, spec: DealtRows, upTo: Long, atMost: Long): WorkloadOffset = {
     def at(rows: Long) = from.next.indices.map(p => Math.max(from.next(p), spec.dealt(rows, p)))
     val start = from.rows
     val goal = if (atMost > WorkloadSpec.Endless - start) WorkloadSpec.Endless else start + atMost

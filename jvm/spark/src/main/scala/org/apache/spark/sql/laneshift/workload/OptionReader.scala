@@ -6,13 +6,13 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** An option of the workload source that cannot be used. The message names option, value, what is allowed, the
-  * way out.
+/** An option of the workload or replay source that cannot be used. The message names option, value, what is
+  * allowed, the way out.
   */
 class WorkloadOptionException(message: String) extends IllegalArgumentException(message)
 
 /** Reads options by type and range. Every failure is a [[WorkloadOptionException]]. */
-private[workload] final class OptionReader(options: CaseInsensitiveStringMap) {
+private[workload] final class OptionReader(options: CaseInsensitiveStringMap, source: String) {
 
   def text(name: String): Option[String] = Option(options.get(name)).map(_.trim)
 
@@ -61,7 +61,7 @@ private[workload] final class OptionReader(options: CaseInsensitiveStringMap) {
     }.foreach {
       case (name, value) =>
         throw new WorkloadOptionException(
-          s"laneshift-workload has no option '$name' (set to '$value'). Its options are: " +
+          s"$source has no option '$name' (set to '$value'). Its options are: " +
             s"${known.mkString(", ")}. Correct the name or leave the option out."
         )
     }
@@ -69,14 +69,14 @@ private[workload] final class OptionReader(options: CaseInsensitiveStringMap) {
 
   def fail(name: String, value: String, allowed: String, wayOut: String): Nothing =
     throw new WorkloadOptionException(
-      s"Option '$name' of laneshift-workload is '$value', but must be $allowed. " +
+      s"Option '$name' of $source is '$value', but must be $allowed. " +
         s"Change it or leave it out; $wayOut."
     )
 
   /** The option is set but means nothing beside another one. */
   def reject(name: String, why: String): Unit = text(name).foreach { value =>
     throw new WorkloadOptionException(
-      s"Option '$name' of laneshift-workload is set ('$value') but $why. " +
+      s"Option '$name' of $source is set ('$value') but $why. " +
         "Leave it out, or change the other option."
     )
   }

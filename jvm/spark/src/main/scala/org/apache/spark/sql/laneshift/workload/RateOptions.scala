@@ -108,7 +108,7 @@ private[workload] final class RateOptions(read: OptionReader, hadoop: => Configu
 
 private[workload] object RateOptions {
   private val Second = 1000000L
-  private val MaxRate = 1e9
+  private[workload] val MaxRate = 1e9
   private val MaxSlots = 100000
   private val RateRange = "rates from 0 to 1000000000 rows/s"
 

@@ -24,14 +24,23 @@ private[workload] object StartRecord {
   /** The workload to run: that of the record if there is one, after a check, else one that starts `now` (or as
     * set).
     */
-  def resolve(options: WorkloadOptions, log: HDFSMetadataLog[StartRecord], now: Long): WorkloadSpec = {
+  def resolve(options: WorkloadOptions, log: HDFSMetadataLog[StartRecord], now: Long): WorkloadSpec =
+    options.startingAt(startMicros(options.start, options.identity, log, now))
+
+  /** When row 0 is due: as recorded, after a check, else as `set` or `now`, which it records. */
+  def startMicros(
+      set: Option[Long],
+      identity: Seq[(String, String)],
+      log: HDFSMetadataLog[StartRecord],
+      now: Long
+  ): Long = {
     val record = log.get(0L).getOrElse {
-      val first = StartRecord(options.start.getOrElse(now), options.identity.toMap)
+      val first = StartRecord(set.getOrElse(now), identity.toMap)
       log.add(0L, first)
       first
     }
-    check(options, record)
-    options.startingAt(record.startMicros)
+    check(set, identity, record)
+    record.startMicros
   }
 
   def log(session: SparkSession, location: String): HDFSMetadataLog[StartRecord] =
@@ -40,11 +49,11 @@ private[workload] object StartRecord {
       override def deserialize(in: InputStream): StartRecord = fromJson(in.readAllBytes(), location)
     }
 
-  private def check(options: WorkloadOptions, record: StartRecord): Unit = {
-    val start = options.start.filter(_ != record.startMicros).map { s =>
+  private def check(set: Option[Long], identity: Seq[(String, String)], record: StartRecord): Unit = {
+    val start = set.filter(_ != record.startMicros).map { s =>
       s"'startTime' was ${time(record.startMicros)} and is ${time(s)}"
     }
-    val others = options.identity.collect {
+    val others = identity.collect {
       case (name, is) if !record.identity.get(name).contains(is) =>
         s"'$name' was '${record.identity.getOrElse(name, "not set")}' and is '$is'"
     }
@@ -71,7 +80,7 @@ private[workload] object StartRecord {
     val node = mapper.readTree(bytes)
     if (node == null || node.path("version").asInt(0) != Version)
       throw new WorkloadOptionException(
-        s"$location holds no record of version $Version of laneshift-workload, but: " +
+        s"$location holds no record of version $Version of this source, but: " +
           s"${new String(bytes, StandardCharsets.UTF_8)}. Start with a new checkpoint."
       )
     val options = node.path("options")

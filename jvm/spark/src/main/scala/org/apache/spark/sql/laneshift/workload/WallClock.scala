@@ -21,7 +21,7 @@ private[workload] final class WallClock {
     var left = micros - now()
     while (left > 0) {
       if (Thread.interrupted())
-        throw new InterruptedException("laneshift-workload: interrupted while waiting for a row")
+        throw new InterruptedException("interrupted while waiting for a row")
       if (task != null) task.killTaskIfInterrupted()
       LockSupport.parkNanos(Math.min(left, WallClock.LongestNap) * 1000)
       left = micros - now()

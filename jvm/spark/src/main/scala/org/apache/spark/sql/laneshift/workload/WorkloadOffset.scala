@@ -33,12 +33,12 @@ private[workload] object WorkloadOffset {
   private val Version = 1
   private val mapper = new ObjectMapper()
 
-  def initial(spec: WorkloadSpec): WorkloadOffset = WorkloadOffset(spec.seed, Seq.fill(spec.partitions)(0L))
+  def initial(spec: DealtRows): WorkloadOffset = WorkloadOffset(spec.seed, Seq.fill(spec.partitions)(0L))
 
   /** Reads an offset of the checkpoint and checks that it belongs to `spec`. */
-  def parse(json: String, spec: WorkloadSpec): WorkloadOffset = {
+  def parse(json: String, spec: DealtRows): WorkloadOffset = {
     def refuse(what: String): Nothing = throw new WorkloadOptionException(
-      s"The checkpoint's offset $json of laneshift-workload $what. " +
+      s"The checkpoint's offset $json of ${spec.source} $what. " +
         "Give the source the options it had when the checkpoint was made, or start with a new checkpoint."
     )
     val offset =
@@ -59,12 +59,12 @@ private[workload] object WorkloadOffset {
   }
 
   /** One offset from those that the tasks of a Real-time Mode batch report. */
-  def merge(parts: Seq[PartitionOffset], spec: WorkloadSpec): WorkloadOffset = {
+  def merge(parts: Seq[PartitionOffset], spec: DealtRows): WorkloadOffset = {
     val next = parts.collect { case WorkloadPartitionOffset(p, n) => p -> n }.toMap
     val missing = (0 until spec.partitions).filterNot(next.contains)
     if (missing.nonEmpty || parts.length != spec.partitions)
       throw new IllegalStateException(
-        s"Expected one offset from each of ${spec.partitions} partitions of laneshift-workload, got " +
+        s"Expected one offset from each of ${spec.partitions} partitions of ${spec.source}, got " +
           s"${parts.mkString(", ")}; missing: ${missing.mkString(", ")}."
       )
     WorkloadOffset(spec.seed, (0 until spec.partitions).map(next))

@@ -54,7 +54,7 @@ private[workload] object WorkloadOptions {
   private val MaxRows = 1000000000000L
 
   def parse(options: CaseInsensitiveStringMap, hadoop: => Configuration): WorkloadOptions = {
-    val read = new OptionReader(options)
+    val read = new OptionReader(options, WorkloadSpec.Source)
     read.rejectUnknown(Known)
 
     val keys = read.whole("keys", 10000, 1, 10000000).toInt

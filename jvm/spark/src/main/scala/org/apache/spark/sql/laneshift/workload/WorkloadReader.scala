@@ -22,13 +22,15 @@ private[workload] final case class WorkloadReaderFactory(spec: WorkloadSpec, pac
 
 /** Reads a range of rows as fast as they can be made (`next`), or each when it is due (`nextWithTimeout`). */
 private[workload] final class WorkloadReader(
-    spec: WorkloadSpec,
+    rows: PartitionRows,
     paced: Boolean,
     range: WorkloadInputPartition
 ) extends SupportsRealTimeRead[InternalRow] {
   import WorkloadReader._
 
-  private val rows = new WorkloadRows(spec, range.partition)
+  def this(spec: WorkloadSpec, paced: Boolean, range: WorkloadInputPartition) =
+    this(new WorkloadRows(spec, range.partition), paced, range)
+
   private val clock = new WallClock
   private var clockWas = Long.MinValue // the last time read: while rows are late, one reading serves many
   private var seq = range.from

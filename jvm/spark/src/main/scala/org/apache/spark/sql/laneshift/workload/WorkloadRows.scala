@@ -7,7 +7,7 @@ import org.apache.spark.unsafe.Platform
 /** Makes the rows of one partition. Row `seq` depends on nothing but the spec, the partition and `seq`. One
   * row object is reused: who keeps a row copies it.
   */
-private[workload] final class WorkloadRows(spec: WorkloadSpec, partition: Int) {
+private[workload] final class WorkloadRows(spec: WorkloadSpec, partition: Int) extends PartitionRows {
   import WorkloadRows._
 
   private val zipf = ZipfTable.of(spec.keys, spec.zipf)
@@ -25,11 +25,11 @@ private[workload] final class WorkloadRows(spec: WorkloadSpec, partition: Int) {
   row.setInt(2, partition)
   row.setLong(5, FixedBytes.toLong << 32 | spec.payloadBytes) // where the payload is: offset and length
 
-  /** When row `seq` is due, microseconds since 1970: its `event_time`. */
-  def dueMicros(seq: Long): Long = spec.startMicros + due.dueMicros(seq * spec.partitions + partition)
+  /** The `event_time`, too. */
+  override def dueMicros(seq: Long): Long =
+    spec.startMicros + due.dueMicros(seq * spec.partitions + partition)
 
-  /** Row `seq`, which is due at `dueMicros`. */
-  def apply(seq: Long, dueMicros: Long): UnsafeRow = {
+  override def apply(seq: Long, dueMicros: Long): UnsafeRow = {
     val random = Mixer.mix(stream + seq * Mixer.Gamma)
     row.setLong(0, key(zipf.rank(random), dueMicros - spec.startMicros))
     row.setLong(1, seq)

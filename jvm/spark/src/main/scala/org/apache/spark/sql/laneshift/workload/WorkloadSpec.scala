@@ -21,17 +21,17 @@ private[workload] final case class WorkloadSpec(
     seed: Long,
     startMicros: Long,
     totalRows: Long
-) {
+) extends DealtRows {
 
-  /** The first sequence number of `partition` that is not among the first `rows` rows of the source. */
-  def dealt(rows: Long, partition: Int): Long =
+  override def source: String = WorkloadSpec.Source
+
+  override def dealt(rows: Long, partition: Int): Long =
     if (rows <= partition) 0L else (rows - partition - 1) / partitions + 1
-
-  /** Rows of the source that are due at `nowMicros` (since 1970), `totalRows` at most. */
-  def dueBy(nowMicros: Long): Long = Math.min(totalRows, schedule.rowsBy(nowMicros - startMicros))
 }
 
 private[workload] object WorkloadSpec {
+
+  val Source = "laneshift-workload"
 
   /** More rows than any query will see, and few enough for a row number to be exact as a double. */
   val Endless: Long = 1L << 52

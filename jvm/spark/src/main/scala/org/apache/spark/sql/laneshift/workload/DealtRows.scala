@@ -1,0 +1,41 @@
+package org.apache.spark.sql.laneshift.workload
+
+import org.apache.spark.sql.catalyst.InternalRow
+
+/** The numbered rows of a source, dealt out to its partitions, and when each is due: what offsets, batches and
+  * the stream need to know of them.
+  */
+private[workload] trait DealtRows {
+
+  /** The source's name, for messages. */
+  def source: String
+
+  def partitions: Int
+
+  /** In every offset, to recognise those of other rows. */
+  def seed: Long
+
+  def schedule: RateSchedule
+
+  /** When row 0 is due, microseconds since 1970. */
+  def startMicros: Long
+
+  /** Rows of the whole source, over all partitions. */
+  def totalRows: Long
+
+  /** The first sequence number of `partition` that is not among the first `rows` rows of the source. */
+  def dealt(rows: Long, partition: Int): Long
+
+  /** Rows of the source that are due at `nowMicros` (since 1970), `totalRows` at most. */
+  def dueBy(nowMicros: Long): Long = Math.min(totalRows, schedule.rowsBy(nowMicros - startMicros))
+}
+
+/** The rows of one partition, by sequence number. One row object may be reused: who keeps a row copies it. */
+private[workload] trait PartitionRows {
+
+  /** When row `seq` is due, microseconds since 1970. */
+  def dueMicros(seq: Long): Long
+
+  /** Row `seq`, which is due at `dueMicros`. */
+  def apply(seq: Long, dueMicros: Long): InternalRow
+}

@@ -1,0 +1,65 @@
+package org.apache.spark.sql.laneshift.workload.replay
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.sql.laneshift.workload.{OptionReader, RateOptions, WorkloadOptionException}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** The options of one use of the source, read and checked. `docs/workload.md` explains them.
+  *
+  * @param paced whether a row waits until it is due
+  * @param maxRowsPerTrigger most rows of a micro-batch
+  */
+private[replay] final case class ReplayOptions(
+    files: ReplayFiles,
+    rowsPerSecond: Double,
+    partitions: Int,
+    partitionBy: Option[String],
+    sentColumn: Option[String],
+    paced: Boolean,
+    maxRowsPerTrigger: Option[Long]
+)
+
+private[replay] object ReplayOptions {
+
+  val Source = "laneshift-replay"
+
+  /** Every option, in the order of the documentation. */
+  val Known: Seq[String] = Seq(
+    "path",
+    "numPartitions",
+    "partitionBy",
+    "rowsPerSecond",
+    "sentColumn",
+    "pacing",
+    "maxRowsPerTrigger"
+  )
+
+  def parse(options: CaseInsensitiveStringMap, hadoop: => Configuration): ReplayOptions = {
+    val read = new OptionReader(options, Source)
+    read.rejectUnknown(Known)
+    val rate = read.number("rowsPerSecond", 1000, 0.001, RateOptions.MaxRate)
+    val partitions = read.whole("numPartitions", 2, 1, 1000).toInt
+    val pacing = read.choice("pacing", "scheduled", Seq("scheduled", "none"))
+    val perTrigger = read.wholeIfSet(
+      "maxRowsPerTrigger",
+      1,
+      ReplayFiles.MaxRows,
+      "without it a batch takes all rows that are due"
+    )
+    val path = read.text("path").filter(_.nonEmpty).getOrElse(
+      throw new WorkloadOptionException(
+        s"$Source needs the option 'path', a Parquet or JSON-lines file or a folder of such files."
+      )
+    )
+    ReplayOptions(
+      ReplayFiles.find(path, hadoop),
+      rate,
+      partitions,
+      read.text("partitionBy"),
+      read.text("sentColumn"),
+      pacing == "scheduled",
+      perTrigger
+    )
+  }
+}
