@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 TICK_S = 0.1
 SAMPLE_S = 0.5
-QUIET_LIMIT_S = 60.0
+WARM_UP_LIMIT_S = 180.0
+QUIET_LIMIT_S = 120.0
 REALTIME_BATCH = "10 seconds"
 ALL_HANDOFFS = 100_000
 
@@ -58,7 +59,7 @@ def run(
 ) -> Run:
     """Run until the answers stand for all rows, then stop the query.
 
-    Errors: DemoError if the query fails, or gives no answer for a minute.
+    Errors: DemoError if the query fails, or gives no answer for two minutes.
     """
     writer = scene.write(answers(scene.rows, settings.cost_us)).outputMode("update")
     writer = writer.option("checkpointLocation", str(checkpoint.absolute()))
@@ -88,11 +89,11 @@ def run(
 
 def _warm_up(query: StreamingQuery, scene: Scene) -> None:
     """Wait for the first answer."""
-    until = time.monotonic() + QUIET_LIMIT_S
+    until = time.monotonic() + WARM_UP_LIMIT_S
     while not scene.tail.updates.rows:
         _require_running(query)
         if time.monotonic() > until:
-            raise DemoError(f"The query gave no answer in its first {QUIET_LIMIT_S:g} s.")
+            raise DemoError(f"The query gave no answer in its first {WARM_UP_LIMIT_S:g} s.")
         time.sleep(TICK_S)
         scene.tail.poll()
 
