@@ -111,7 +111,7 @@ def _column(axes: Sequence[Any], run: Run, *, first: bool) -> None:
         ax.vlines(when, 0, 0.035, transform=rug, color=GREEN, lw=0.5, alpha=0.5)
     _lane_bands(axes, run)
     for ax in (latency, moves):
-        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
         ax.yaxis.set_minor_formatter(lambda value, _: "")
     if first:
         throughput.set_ylabel("throughput\n(1000 rows/s)")
