@@ -124,7 +124,7 @@ def demo_trace_of_another_query() -> Snapshot:
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: experiment("fig99"), "experiment: found 'fig99', expected one of craa-feedback"),
+        (lambda: experiment("fig99"), "experiment: found 'fig99', expected one of compare-buffers"),
         (lambda: Options(seeds=0), "seeds: found 0"),
         (lambda: Options(duration_s=1.0), "duration_s: found 1.0"),
         (lambda: with_cores([], 4), "trace: found 0"),
