@@ -62,7 +62,6 @@ def rows(spark: SparkSession, total: int, streaming: bool, real_time: bool) -> D
         .option("rowBytes", 16)
         .option("totalRows", total)
         .option("rowsPerSecond", 20000)
-        .option("startTime", "2026-01-01T00:00:00Z")
     )
     if streaming and not real_time:
         reader = reader.option("rowsPerBatch", 10000)
@@ -80,7 +79,9 @@ def firsts(source: DataFrame) -> DataFrame:
     return source.select("key", (F.col("value") % 50).alias("v")).dropDuplicates(["key", "v"])
 
 
-def start(spark: SparkSession, folder: Path, total: int, real_time: bool, dedup: bool) -> StreamingQuery:
+def start(
+    spark: SparkSession, folder: Path, total: int, real_time: bool, dedup: bool
+) -> StreamingQuery:
     source = rows(spark, total, streaming=True, real_time=real_time)
     query = firsts(source) if dedup else totals(source)
     writer = query.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
@@ -88,7 +89,8 @@ def start(spark: SparkSession, folder: Path, total: int, real_time: bool, dedup:
         return writer.outputMode("update").trigger(realTime="1 second").format("noop").start()
     if dedup:
         # The file sink is exactly once: what it holds is what was put out.
-        return writer.outputMode("append").format("parquet").option("path", str(folder / "out")).start()
+        sink = writer.outputMode("append").format("parquet")
+        return sink.option("path", str(folder / "out")).start()
     return writer.outputMode("update").format("noop").start()
 
 
@@ -113,7 +115,6 @@ def main() -> None:
     spark = session(not args.stock, args.seed)
     query = start(spark, args.folder, args.total, args.real_time, args.dedup)
     seen = -1
-    read = 0
     while True:
         failure = query.exception()
         if failure is not None:
@@ -121,12 +122,12 @@ def main() -> None:
         progress = query.lastProgress
         if progress is not None and progress.batchId != seen:
             seen = progress.batchId
-            read = progress.numInputRows
-            print(f"batch {seen} rows {read}", flush=True)
+            print(f"batch {seen} rows {progress.numInputRows}", flush=True)
         if args.finish and seen >= 0 and progress is not None and reached(progress, args.total):
             break
         time.sleep(0.05)
-    query.processAllAvailable() if not args.real_time else time.sleep(2)
+    if not args.real_time:
+        query.processAllAvailable()
     query.stop()
     out = []
     if args.dedup and not args.real_time:
