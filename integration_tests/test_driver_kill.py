@@ -1,8 +1,8 @@
 """kill -9 of the driver at random points of a query under motion: the answer is stock Spark's.
 
-``LANESHIFT_KILLS`` sets the number of kills (default 3, so that it fits every run; 20 and more for a
-release). Each life runs elastic under constant motion or, now and then, on stock Spark, all on one
-checkpoint. The seed is printed and can be set with ``LANESHIFT_SEED``.
+``LANESHIFT_KILLS`` sets the number of kills (default 3, so that it fits every run; 20 and more for
+a release). Each life runs elastic under constant motion or, now and then, on stock Spark, all on
+one checkpoint. The seed is printed and can be set with ``LANESHIFT_SEED``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def finish(folder: Path, result: Path, *more: str) -> dict[str, list[str]]:
 
 
 def live_and_die(folder: Path, rng: random.Random, life: int, *more: str) -> str:
-    """Starts the query, lets it work for a random time after its first batch, kills its processes."""
+    """Lets the query work for a random time after its first batch, then kills its processes."""
     stock = rng.random() < 0.25
     side = ["--stock"] if stock else []
     process = subprocess.Popen(

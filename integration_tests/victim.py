@@ -1,8 +1,8 @@
 """One life of a streaming query that is going to be killed: run by test_driver_kill.py.
 
-Starts or restarts the query from its checkpoint, under constant motion or on stock Spark, and says on
-standard output when a batch has ended. With ``--finish`` it runs to the end of the input and writes
-what the state holds and what the sink got; otherwise it goes on until somebody kills it.
+Starts or restarts the query from its checkpoint, under constant motion or on stock Spark, and says
+on standard output when a batch has ended. With ``--finish`` it runs to the end of the input and
+writes what the state holds and what the sink got; otherwise it goes on until somebody kills it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as F  # noqa: N812
 
 import laneshift
 
@@ -75,7 +75,7 @@ def totals(source: DataFrame) -> DataFrame:
 
 
 def firsts(source: DataFrame) -> DataFrame:
-    """The first row of each key and value: deduplicated, so what is kept does not depend on time."""
+    """Each pair of key and value once: what is kept does not depend on time."""
     return source.select("key", (F.col("value") % 50).alias("v")).dropDuplicates(["key", "v"])
 
 

@@ -12,6 +12,8 @@ from laneshift.inputcheck import InputError
 COMMANDS: dict[str, tuple[str, str]] = {
     "policies": ("laneshift.scheduler.commands:policies", "List the policies, or explain one."),
     "replay": ("laneshift.scheduler.commands:replay", "Decide again on a recorded trace."),
+    "experiment": ("laneshift.cli_experiments:experiment", "Simulate a paper's experiment."),
+    "simulate": ("laneshift.cli_experiments:simulate", "Compare policies on a recorded trace."),
 }
 """Name -> (module:attribute of the click command, one line of help).
 

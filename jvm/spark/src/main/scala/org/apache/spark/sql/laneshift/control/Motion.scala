@@ -5,6 +5,7 @@ import scala.util.Random
 import org.apache.spark.sql.laneshift.plan.ElasticOptions
 
 import laneshift.lane.Inlet
+import laneshift.planner.GreedyBalancer
 
 /** The fault mode's choices for one partition, from its seed: which shards move, and when the number of lanes changes. The
   * choices are repeatable; when they are asked for is up to threads.
@@ -54,11 +55,13 @@ private[control] object Rerouting {
       load(to) += loads(s)
       count(to) += 1
     }
-    // Lanes without any shard after growing: fill by number where loads say nothing.
-    if (count.exists(_ == 0) && loads.forall(_ == 0.0))
-      laneshift.planner.CountBalancer
-        .plan(loads, result, lanes)
+    // Lanes that are new: whoever asked for them wants them to work. Shards without a known load count a little.
+    if (count.exists(_ == 0)) {
+      val little = math.max(loads.sum / loads.length, 1.0) / 100
+      new GreedyBalancer(threshold = 1.05)
+        .plan(loads.map(_ + little), result, lanes)
         .foreach(m => result(m.shard.value) = m.to.value)
+    }
     result
   }
 }

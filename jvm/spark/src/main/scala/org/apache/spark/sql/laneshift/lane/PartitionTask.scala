@@ -53,7 +53,7 @@ private[sql] final class PartitionTask(
   @volatile private var participants = 0
   @volatile private var owners: Array[Int] = _
 
-  val outlet = new Outlet[UnsafeRowBlock](limits.queueBytes, _.bytes)
+  val outlet = new Outlet[UnsafeRowBlock](PartitionTask.OutletBytes, _.bytes)
 
   val inlet = new Inlet[UnsafeRow](
     limits,
@@ -285,6 +285,12 @@ private[laneshift] object PartitionTask {
   /** How often the emitter looks whether its task was killed, while no output comes. */
   private val PollMs = 100L
   private val JoinWarningMs = 10000L
+
+  /**
+   * Outputs that may wait for the emitter. Little, because a lane that waits to put out cannot let a shard go: where the sink
+   * is the bottleneck, this is what a handoff waits for.
+   */
+  private val OutletBytes = 64L * 1024
 }
 
 /** Reads the partition's input and sends each row to its shard's lane. */
