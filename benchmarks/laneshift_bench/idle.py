@@ -1,0 +1,147 @@
+"""Idle tax: what laneshift costs a query that has nothing to balance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
+
+from laneshift_bench.measure import Measurement
+from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.progress import Progress
+from laneshift_bench.query import ENDLESS, counting, running
+from laneshift_bench.report import Goal, Report
+from laneshift_bench.session import session
+from laneshift_bench.sides import Side, elastic, stock
+
+T = TypeVar("T")
+
+SIDES = (stock(), elastic(1), elastic(4))
+CACHED, KEYS = 1_000, 10_000
+SOURCE = {"keys": KEYS, "zipf": 0.5, "rowBytes": 0}
+METHOD = """\
+Counts per key, 2 source and 2 state partitions, 10,000 keys unless said otherwise. All sides
+run in one JVM, after a warm-up of each, as new queries in turn: stock, 1 lane, 4 lanes, stock,
+... The stock side is the same session with `spark.sql.laneshift.enabled=false`. A ratio
+compares a run with the stock run of the same round. Micro-batch: rows of a batch over its time,
+median over the batches of a run after the first ones. Real-time Mode: rows that the sink gets
+in a median 100 ms (so without the pauses between batches) from a source without pacing, and
+latencies at a fixed rate, from the time a row is due to its arrival in the sink. *Steady*
+latency leaves out the rows that were due in the first second of a batch or in the pause before
+it."""
+
+
+def run(quick: bool) -> Report:
+    """The whole benchmark."""
+    rounds = 1 if quick else 7
+    steps = (rounds + 1) * len(SIDES) * 4
+    progress = Progress("idle", steps)
+    report = Report(
+        "idle",
+        "Idle tax",
+        METHOD,
+        ("figure", *(s.name for s in SIDES), "1 lane / stock", "4 / stock"),
+    )
+    with session(slots=8) as (spark, work):
+        batches = _rounds(progress, "micro-batch", rounds, lambda s: _batch(spark, work, s, quick))
+        _add(report, "micro-batch throughput, rows/s", batches, throughput=True)
+        for keys in (CACHED, KEYS):
+            what = f"real-time, {keys:,} keys"
+            rates = _rounds(progress, what, rounds, partial(_rate, spark, work, keys, quick))
+            _add(report, f"{what}, rows/s", rates, throughput=True)
+        # Far enough from the limit for latencies to tell of the way, not of queues.
+        stock_rate = median(r[0] for r in rates)
+        rate = int(stock_rate * 0.25 / 1000) * 1000 or 1000
+        report.data["latency_rows_per_s"] = rate
+        late = _rounds(
+            progress,
+            f"real-time at {rate:,} rows/s",
+            rounds,
+            lambda s: _latency(spark, work, s, rate, quick),
+        )
+    for figure, value in FIGURES.items():
+        values = [[value(m) for m in each] for each in late]
+        _add(report, f"real-time latency, {figure}, ms", values, throughput=False)
+    report.data["latency"] = [
+        {s.name: asdict(m) for s, m in zip(SIDES, each, strict=True)} for each in late
+    ]
+    report.notes.append(
+        "Spark's operator of Real-time Mode caches 1,000 groups; each lane has a cache of its own. "
+        "1,000 keys fit one cache, so the cost of a row is least and the tax shows most; of 10,000 "
+        "keys four lanes cache four times as many as one task, and are faster for it."
+    )
+    report.notes.append(f"Latencies at {rate:,} rows/s, about a quarter of what stock can take.")
+    return report
+
+
+FIGURES: dict[str, Callable[[Measurement], float]] = {
+    "p50, all": lambda m: m.all.p50_ms,
+    "p50, steady": lambda m: m.steady.p50_ms,
+    "p99, all": lambda m: m.all.p99_ms,
+    "p99, steady": lambda m: m.steady.p99_ms,
+}
+
+
+def _rounds(progress: Progress, what: str, rounds: int, one: Callable[[Side], T]) -> list[list[T]]:
+    """One value for each round and side; the first round warms up and is not counted."""
+    found = []
+    for number in range(rounds + 1):
+        values = []
+        for side in SIDES:
+            progress.step(f"{what}, {side.name}, {'warm-up' if number == 0 else f'round {number}'}")
+            values.append(one(side))
+            progress.note(_shown(values[-1]))
+        found.append(values)
+    return found[1:]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Measurement):
+        return value.line
+    return f"{value:,.0f} rows/s"
+
+
+def _batch(spark: SparkSession, work: Path, side: Side, quick: bool) -> float:
+    """Rows a second of a median micro-batch."""
+    rows, first, batches = (200_000, 3, 6) if quick else (1_000_000, 4, 10)
+    source = SOURCE | {"pacing": "none", "rowsPerBatch": rows}
+    with running(spark, work, side, source, counting, trigger=None) as run:
+        while len(run.query.recentProgress) < first + batches:
+            run.check()
+            run.query.awaitTermination(1)
+        times = [
+            p.durationMs["triggerExecution"] for p in run.query.recentProgress if p.numInputRows
+        ]
+    return rows * 1000 / median(times[first : first + batches])
+
+
+def _rate(spark: SparkSession, work: Path, keys: int, quick: bool, side: Side) -> float:
+    source = SOURCE | {"keys": keys, "pacing": "none", "totalRows": ENDLESS}
+    with running(spark, work, side, source) as run:
+        return run.measure(*((4, 10) if quick else (10, 30))).running_rows_per_s
+
+
+def _latency(spark: SparkSession, work: Path, side: Side, rate: int, quick: bool) -> Measurement:
+    with running(spark, work, side, SOURCE | {"rowsPerSecond": rate}) as run:
+        return run.measure(*((4, 10) if quick else (10, 40)))
+
+
+def _add(report: Report, name: str, rounds: Sequence[Sequence[float]], throughput: bool) -> None:
+    """A line of the table, its ratios as goals, and its values as data."""
+    by_side = [[values[i] for values in rounds] for i in range(len(SIDES))]
+    ratios = [Ratio.of(values, by_side[0]) for values in by_side[1:]]
+    report.rows.append([name, *map(spread, by_side), *map(str, ratios)])
+    report.data[name] = {
+        **{s.name: [round(v, 3) for v in values] for s, values in zip(SIDES, by_side, strict=True)},
+        **{f"{s.name} / stock": r.data() for s, r in zip(SIDES[1:], ratios, strict=True)},
+    }
+    bounds = (0.95, 0.85) if throughput else (1.15, 1.15)
+    if throughput or "p99" in name:
+        for side, ratio, bound in zip(SIDES[1:], ratios, bounds, strict=True):
+            sign = ">=" if throughput else "<="
+            report.goals.append(Goal(f"{name}: {side.name} / stock", ratio.median, sign, bound))

@@ -1,0 +1,90 @@
+"""What the measuring sink found, as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+SLOT_MS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Latency of ``count`` rows, from the time they were due to their arrival in the sink (ms)."""
+
+    count: int
+    p50_ms: float
+    p99_ms: float
+    p999_ms: float
+    max_ms: float
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Latency:
+        """Read the sink's answer, which is in microseconds."""
+        p50, p99, p999, most = (round(data[k] / 1e3, 3) for k in ("p50", "p99", "p999", "max"))
+        return Latency(int(data["count"]), p50, p99, p999, most)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What came to a sink since it began to measure.
+
+    Attributes:
+        rows, seconds: rows that came, in how long.
+        running_rows_per_s: median of the rates of 100 ms slots, so without the pauses between
+            batches; slots before the first and after the last row are not counted.
+        all: latency of all rows.
+        steady: latency of the rows that were due at least a second after their batch's start,
+            so without what waited for the pause between two batches.
+    """
+
+    rows: int
+    seconds: float
+    running_rows_per_s: float
+    all: Latency
+    steady: Latency
+
+    @property
+    def line(self) -> str:
+        """Latencies in a few words."""
+        steady, every = self.steady, self.all
+        return f"p50 {steady.p50_ms} p99 {steady.p99_ms} ms, with pauses p99 {every.p99_ms} ms"
+
+    @property
+    def rows_per_s(self) -> float:
+        """Rate over the whole time, pauses between batches included."""
+        return self.rows / self.seconds
+
+
+class Meter:
+    """The measuring sink of one query, read from Python."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self._jvm: Any = spark._jvm.org.apache.spark.sql.laneshift.workload.MeasureRegistry  # type: ignore[union-attr]
+        self._name = name
+
+    def begin(self) -> None:
+        """Forget what came so far."""
+        self._jvm.begin(self._name)
+
+    def read(self) -> Measurement:
+        """What came since :meth:`begin`."""
+        data = json.loads(self._jvm.read(self._name))
+        counts = [rows for _, rows in data["slots"]][1:-1]
+        latency = data["latency_us"]
+        return Measurement(
+            int(data["rows"]),
+            float(data["seconds"]),
+            float(np.median(counts)) * 1000 / SLOT_MS if counts else 0.0,
+            Latency.from_json(latency["all"]),
+            Latency.from_json(latency["steady"]),
+        )
+
+    def drop(self) -> None:
+        """Let the JVM forget this sink."""
+        self._jvm.drop(self._name)

@@ -1,0 +1,117 @@
+"""Move pause: how long a shard of 32 KB stands still while it changes lanes under load."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from laneshift import attach
+from laneshift.snapshot import Handoff
+from laneshift_bench.mover import Mover
+from laneshift_bench.progress import Progress
+from laneshift_bench.query import ENDLESS, running
+from laneshift_bench.report import Goal, Report
+from laneshift_bench.session import SEED, session
+from laneshift_bench.sides import elastic
+
+MOVES_PER_S = 100.0
+SHARDS, PARTITIONS, LANES, STATE_BYTES = 64, 2, 4, 32 << 10
+PAYLOAD = 400
+# A group's state: its payload, the key, the count, the time, and Spark's row headers.
+ROW_BYTES = PAYLOAD + 56
+KEYS = SHARDS * PARTITIONS * STATE_BYTES // ROW_BYTES
+PARTS = ("pause_us", "drain_us", "flush_us", "switch_us")
+METHOD = f"""\
+Real-time Mode, {PARTITIONS} state partitions of {SHARDS} shards and {LANES} lanes each;
+{KEYS:,} groups of about {ROW_BYTES} bytes, so {STATE_BYTES >> 10} KB of state a shard, at 60 %
+of the rate that the same query takes without pacing. A thread asks for {MOVES_PER_S:.0f} moves
+a second through `laneshift.attach(spark).move_shard(...)`, of random shards to random other
+lanes; the times are those of `handoffs()`. Balancing is off, so that every move is one that was
+asked for. *pause* is how long new rows of the shard were held back: *drain* until the source
+lane has noticed, between two rows, *flush* until its cached groups are in the store and its
+outputs on their way, *switch* until the routing is changed and the held rows are released."""
+
+
+def newest(rows: DataFrame) -> DataFrame:
+    """Count and newest payload of each key."""
+    return rows.groupBy("key").agg(
+        sf.count("*").alias("n"),
+        sf.max("event_time").alias("event_time"),
+        sf.max("payload").alias("payload"),
+    )
+
+
+def run(quick: bool) -> Report:
+    """The whole benchmark."""
+    wanted = 500 if quick else 10_000
+    progress = Progress("pause", 3)
+    side = elastic(LANES, PARTITIONS)
+    side.options.update({"balance.enabled": "false", "shardsPerPartition": str(SHARDS)})
+    source = {"keys": KEYS, "zipf": 0, "rowBytes": PAYLOAD}
+    with session(slots=8) as (spark, work):
+        live = attach(spark)
+        progress.step("the rate that the query takes at most")
+        full = source | {"pacing": "none", "totalRows": ENDLESS}
+        with running(spark, work, side, full, newest) as run:
+            limit = run.measure(*((5, 10) if quick else (20, 20))).running_rows_per_s
+        rate = round(limit * 0.6)
+        progress.note(f"{limit:,.0f} rows/s, so {rate:,} rows/s")
+        progress.step(f"{wanted:,} moves, about {wanted / MOVES_PER_S:.0f} s")
+        with (
+            running(spark, work, side, source | {"rowsPerSecond": rate}, newest) as run,
+            Mover(live, run.query, MOVES_PER_S, SEED) as mover,
+        ):
+            time.sleep(5 if quick else 15)
+            run.meter.begin()
+            mover.on.set()
+            begun = shown = time.monotonic()
+            while len(moves := mover.done()) < wanted:
+                run.check()
+                if time.monotonic() - shown > 10:
+                    shown = time.monotonic()
+                    progress.note(f"{len(moves):,} of {wanted:,} moves, {shown - begun:.0f} s")
+                time.sleep(1)
+            latency = run.meter.read()
+            sent, refused = mover.sent, dict(mover.refused)
+        moves = moves[:wanted]
+    progress.step("done")
+    return _report(
+        moves,
+        rate,
+        {"limit_rows_per_s": limit, "sent": sent, "refused": refused, "latency": asdict(latency)},
+    )
+
+
+def _report(moves: Sequence[Handoff], rate: int, data: dict[str, object]) -> Report:
+    report = Report(
+        "pause", "Pause of a move", METHOD, ("part, ms", "p50", "p90", "p99", "p99.9", "max")
+    )
+    percentiles = (50, 90, 99, 99.9, 100)
+    for part in PARTS:
+        values = np.array([getattr(m, part) for m in moves]) / 1000
+        found = [float(v) for v in np.percentile(values, percentiles)]
+        report.data[part] = {f"p{p}": round(v, 4) for p, v in zip(percentiles, found, strict=True)}
+        report.rows.append([part.removesuffix("_us"), *(f"{v:.3f}" for v in found)])
+        if part == "pause_us":
+            report.goals = [
+                Goal("pause p99, ms", found[2], "<=", 5),
+                Goal("pause max, ms", found[4], "<=", 25),
+            ]
+    held = np.array([m.held_rows for m in moves])
+    report.data |= {
+        "moves": len(moves),
+        "rows_per_s": rate,
+        "held_rows_mean": float(held.mean()),
+    } | data
+    report.notes = [
+        f"{len(moves):,} moves at {rate:,} rows/s; {held.mean():.1f} rows waited for a move on "
+        f"average, {held.max()} at most.",
+        f"Requests turned down: {data['refused'] or 'none'}, of {data['sent']} that were taken; "
+        "those that fell between two batches stop nothing and are not counted.",
+    ]
+    return report

@@ -1,0 +1,111 @@
+"""Runs one streaming query from the workload source to the measuring sink."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming.query import StreamingQuery
+
+from laneshift_bench.measure import Measurement, Meter
+from laneshift_bench.session import SEED
+from laneshift_bench.sides import Side
+
+START_TIMEOUT_S = 120.0
+# Real-time Mode asks a source without pacing for its end.
+ENDLESS = 10**12
+_numbers = count()
+
+Build = Callable[[DataFrame], DataFrame]
+
+
+class BenchmarkError(Exception):
+    """A benchmark could not be run; the message says why."""
+
+
+def counting(rows: DataFrame) -> DataFrame:
+    """The plain query: counts per key, with the newest row's due time for the latency."""
+    return rows.groupBy("key").agg(
+        sf.count("*").alias("n"), sf.max("event_time").alias("event_time")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A query that has put out its first rows, and its meter."""
+
+    query: StreamingQuery
+    meter: Meter
+
+    def check(self) -> None:
+        """Errors: BenchmarkError if the query has failed or stopped."""
+        if not self.query.isActive:
+            raise BenchmarkError(f"The query has ended: {self.query.exception()}")
+
+    def measure(self, warm_s: float, seconds: float) -> Measurement:
+        """Let it warm up, then measure."""
+        time.sleep(warm_s)
+        self.meter.begin()
+        time.sleep(seconds)
+        found = self.meter.read()
+        self.check()
+        if found.rows == 0:
+            raise BenchmarkError(f"No row came in {seconds:.0f} s.")
+        return found
+
+
+@contextmanager
+def running(
+    spark: SparkSession,
+    work: Path,
+    side: Side,
+    source: Mapping[str, object],
+    build: Build = counting,
+    trigger: str | None = "5 seconds",
+) -> Iterator[Running]:
+    """Start a query with the side's settings; stop it at the end of the block.
+
+    ``trigger`` is the batch duration of Real-time Mode, or None for micro-batches without pause.
+    """
+    for key, value in side.settings.items():
+        spark.conf.set(key, value)
+    name = f"bench{next(_numbers)}"
+    reader = spark.readStream.format("laneshift-workload").option("seed", SEED)
+    for option, setting in source.items():
+        reader = reader.option(option, str(setting))
+    writer = (
+        build(reader.load())
+        .writeStream.format("laneshift-measure")
+        .option("name", name)
+        .option("timeColumn", "event_time")
+        .option("checkpointLocation", str(work / name))
+        .outputMode("update")
+    )
+    if trigger is None:
+        writer = writer.trigger(processingTime="0 seconds")
+    else:
+        writer = writer.trigger(realTime=trigger)  # type: ignore[call-overload]
+    found = Running(writer.start(), Meter(spark, name))
+    try:
+        _await_rows(found)
+        yield found
+    finally:
+        found.query.stop()
+        found.meter.drop()
+        for key in side.settings:
+            spark.conf.unset(key)
+
+
+def _await_rows(run: Running) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while run.meter.read().rows == 0:
+        run.check()
+        if time.monotonic() > deadline:
+            raise BenchmarkError(f"The query gave no row within {START_TIMEOUT_S:.0f} s.")
+        time.sleep(0.1)

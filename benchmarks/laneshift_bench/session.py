@@ -1,0 +1,76 @@
+"""The local Spark session that the benchmarks run in, one for each benchmark's process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+
+from laneshift import configure
+from laneshift.builder import jar_path
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SEED = 20130101
+
+LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {file}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+"""
+
+
+@contextmanager
+def session(
+    slots: int,
+    settings: Mapping[str, str] | None = None,
+    plugin: bool = True,
+    memory: str = "3g",
+    java: str = "",
+) -> Iterator[tuple[SparkSession, Path]]:
+    """A session with ``slots`` task slots and a folder for checkpoints; both end with the block.
+
+    Slots cost nothing while idle; Real-time Mode needs one for each task of all stages. Without
+    ``plugin`` only the jar is there, for its source and sink.
+    """
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    with TemporaryDirectory(prefix="laneshift-bench-", ignore_cleanup_errors=True) as folder:
+        work = Path(folder)
+        log4j = work / "log4j2.properties"
+        log4j.write_text(LOG4J.format(file=work / "spark.log"))
+        builder = SparkSession.builder.appName("laneshift benchmarks").master(f"local[{slots}]")
+        base = {
+            "spark.driver.memory": memory,
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} {java}",
+            "spark.local.dir": str(work / "local"),
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.warehouse.dir": str(work / "warehouse"),
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+            "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+            "spark.sql.streaming.numRecentProgressUpdates": "1000",
+            "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
+            "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
+        }
+        for key, value in (base | dict(settings or {})).items():
+            builder = builder.config(key, value)
+        if plugin:
+            builder = configure(builder)
+        else:
+            jar = str(jar_path())
+            builder = builder.config("spark.jars", jar).config("spark.driver.extraClassPath", jar)
+        spark = builder.getOrCreate()
+        try:
+            yield spark, work
+        finally:
+            spark.stop()

@@ -1,0 +1,131 @@
+package org.apache.spark.sql.laneshift.workload
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.collection.immutable.SortedMap
+import scala.collection.mutable
+
+import org.HdrHistogram.{Histogram, SingleWriterRecorder}
+import org.json4s.JsonDSL._
+import org.json4s.jackson.JsonMethods
+
+/** What the measuring sinks of this JVM found, by the sink's option `name`. */
+object MeasureRegistry {
+  private val meters = new ConcurrentHashMap[String, Meter]
+
+  private[workload] def of(name: String): Meter = meters.computeIfAbsent(name, _ => new Meter)
+
+  /** Forgets what was measured so far: a warm-up, or the part of a run that has been read. */
+  def begin(name: String): Unit = of(name).begin()
+
+  /** What was measured since `begin`, as JSON: `seconds`, `rows`, `slots` (pairs of a time in ms and the rows of the 100 ms
+    * from then on), `opened_ms` (when sink tasks began), and `latency_us` of `all` rows and of `steady` ones.
+    */
+  def read(name: String): String = of(name).read()
+
+  def drop(name: String): Unit = meters.remove(name)
+}
+
+/** One sink task's records: written by its thread alone. Used again by a later task. */
+private[workload] final class MeasureTape(meter: Meter) {
+  private val all = new SingleWriterRecorder(Meter.MostMicros, 3)
+  private val steady = new SingleWriterRecorder(Meter.MostMicros, 3)
+  private var slot = -1L
+  private var rows = 0L
+
+  def row(now: Long): Unit = {
+    val current = now / Meter.SlotMicros
+    if (current != slot) {
+      flush()
+      slot = current
+    }
+    rows += 1
+  }
+
+  def latency(micros: Long, isSteady: Boolean): Unit = {
+    val value = math.min(math.max(micros, 0L), Meter.MostMicros)
+    all.recordValue(value)
+    if (isSteady) steady.recordValue(value)
+  }
+
+  private def flush(): Unit = {
+    if (rows > 0) meter.count(slot, rows)
+    rows = 0
+  }
+
+  def close(): Unit = {
+    flush()
+    meter.giveBack(this)
+  }
+
+  /** For readers, one at a time: the latencies since the last call. */
+  def drainTo(all: Histogram, steady: Histogram): Unit = {
+    all.add(this.all.getIntervalHistogram)
+    steady.add(this.steady.getIntervalHistogram)
+  }
+}
+
+private[workload] object Meter {
+  val SlotMicros = 100000L
+  val MostMicros = 600L * 1000 * 1000
+}
+
+/** All tasks' records of one sink. */
+private[workload] final class Meter {
+  private val tapes = mutable.ArrayBuffer.empty[MeasureTape]
+  private val free = mutable.ArrayBuffer.empty[MeasureTape]
+  private val slots = mutable.HashMap.empty[Long, Long]
+  private val opened = mutable.ArrayBuffer.empty[Long]
+  private val all = new Histogram(Meter.MostMicros, 3)
+  private val steady = new Histogram(Meter.MostMicros, 3)
+  private var begun = System.nanoTime()
+
+  def newTape(now: Long): MeasureTape = synchronized {
+    opened += now / 1000
+    if (free.nonEmpty) free.remove(free.size - 1)
+    else {
+      tapes += new MeasureTape(this)
+      tapes.last
+    }
+  }
+
+  def giveBack(tape: MeasureTape): Unit = synchronized {
+    if (!free.contains(tape)) free += tape
+  }
+
+  def count(slot: Long, rows: Long): Unit = synchronized {
+    slots(slot) = slots.getOrElse(slot, 0L) + rows
+  }
+
+  def begin(): Unit = synchronized {
+    drain()
+    all.reset()
+    steady.reset()
+    slots.clear()
+    opened.clear()
+    begun = System.nanoTime()
+  }
+
+  private def drain(): Unit = tapes.foreach(_.drainTo(all, steady))
+
+  def read(): String = synchronized {
+    drain()
+    val rows = slots.to(SortedMap).toSeq.map { case (slot, n) => List(slot * Meter.SlotMicros / 1000, n) }
+    JsonMethods.compact(
+      ("seconds" -> (System.nanoTime() - begun) / 1e9) ~
+        ("rows" -> slots.values.sum) ~
+        ("slots" -> rows) ~
+        ("opened_ms" -> opened.toSeq) ~
+        ("latency_us" -> ("all" -> summary(all)) ~ ("steady" -> summary(steady)))
+    )
+  }
+
+  private def summary(of: Histogram) =
+    ("count" -> of.getTotalCount) ~
+      ("mean" -> of.getMean) ~
+      ("p50" -> of.getValueAtPercentile(50)) ~
+      ("p90" -> of.getValueAtPercentile(90)) ~
+      ("p99" -> of.getValueAtPercentile(99)) ~
+      ("p999" -> of.getValueAtPercentile(99.9)) ~
+      ("max" -> of.getMaxValue)
+}

@@ -1,0 +1,102 @@
+package org.apache.spark.sql.laneshift.workload
+
+import org.json4s._
+import org.json4s.jackson.JsonMethods
+
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
+
+/** The measuring sink counts every row, in both modes, and tells late rows from punctual ones. */
+class MeasureSuite extends WorkloadSession {
+  private implicit val formats: Formats = DefaultFormats
+
+  private def measure(
+      df: DataFrame,
+      trigger: Trigger,
+      mode: String,
+      options: (String, String)*
+  )(done: JValue => Boolean): JValue = {
+    val name = options.toMap.getOrElse("name", "")
+    val query = df.writeStream
+      .format("laneshift-measure")
+      .options(options.toMap)
+      .option("checkpointLocation", folder().toString)
+      .outputMode(mode)
+      .trigger(trigger)
+      .start()
+    def now = JsonMethods.parse(MeasureRegistry.read(name))
+    try {
+      val deadline = System.nanoTime() + 60L * 1000000000
+      while (query.isActive && !done(now) && System.nanoTime() < deadline) Thread.sleep(50)
+      query.exception.foreach(throw _)
+      now
+    } finally {
+      query.stop()
+      MeasureRegistry.drop(name)
+    }
+  }
+
+  private def rows(json: JValue): Long = (json \ "rows").extract[Long]
+  private def latency(json: JValue, of: String, figure: String): Long =
+    (json \ "latency_us" \ of \ figure).extract[Double].toLong
+
+  test("micro-batch: all rows are counted, in slots of 100 ms, and begin forgets them") {
+    val df = stream("pacing" -> "none", "totalRows" -> "5000")
+    val found = measure(df, Trigger.AvailableNow(), "append", "name" -> "m1", "timeColumn" -> "event_time")(
+      rows(_) == 5000
+    )
+    assert(rows(found) == 5000)
+    val slots = (found \ "slots").extract[Seq[Seq[Long]]]
+    assert(slots.map(_(1)).sum == 5000)
+    assert(slots.forall(_(0) % 100 == 0))
+    assert(latency(found, "all", "count") == 5000)
+    assert((found \ "opened_ms").extract[Seq[Long]].nonEmpty)
+
+    val meter = MeasureRegistry.of("m2")
+    val tape = meter.newTape(0)
+    tape.row(0)
+    tape.latency(7, isSteady = true)
+    tape.close()
+    MeasureRegistry.begin("m2")
+    val empty = JsonMethods.parse(MeasureRegistry.read("m2"))
+    assert(rows(empty) == 0 && latency(empty, "all", "count") == 0)
+  }
+
+  test("Real-time Mode: updates of an aggregation, late by what they waited for") {
+    val df = stream("rowsPerSecond" -> "100", "totalRows" -> "800", "rowBytes" -> "0")
+      .groupBy("key")
+      .agg(count("*").as("n"), max("event_time").as("due"))
+    val options = Seq("name" -> "m3", "timeColumn" -> "due", "settleMs" -> "0")
+    val found = measure(df, Trigger.RealTime("1 second"), "update", options: _*)(rows(_) == 800)
+    assert(rows(found) == 800)
+    val (all, steady) = (latency(found, "all", "count"), latency(found, "steady", "count"))
+    assert(all == 800 && steady > 0 && steady < all)
+    assert(latency(found, "steady", "p50") <= latency(found, "all", "p99"))
+    assert(latency(found, "all", "max") < 60L * 1000000)
+  }
+
+  test("a backlog's rows are late and not steady") {
+    val old = java.time.Instant.now().minusSeconds(100).toString
+    val df = stream("rowsPerSecond" -> "100", "totalRows" -> "1000", "startTime" -> old)
+    val found = measure(df, Trigger.AvailableNow(), "append", "name" -> "m4", "timeColumn" -> "event_time")(
+      rows(_) == 1000
+    )
+    assert(latency(found, "all", "p50") > 80L * 1000000)
+    assert(latency(found, "steady", "count") == 0)
+  }
+
+  Seq(
+    Seq.empty[(String, String)] -> "needs the option 'name'",
+    Seq("name" -> "x", "timeColumn" -> "key") -> "'key', but that is none of the query's TIMESTAMP columns",
+    Seq("name" -> "x", "settleMs" -> "-1") -> "'settleMs' of laneshift-measure is '-1'",
+    Seq("name" -> "x", "speed" -> "1") -> "has no option 'speed'"
+  ).foreach { case (options, message) =>
+    test(s"refused: ${options.mkString(", ")}") {
+      val error = intercept[StreamingQueryException] {
+        measure(stream("totalRows" -> "10"), Trigger.AvailableNow(), "append", options: _*)(_ => false)
+      }
+      assert(error.getMessage.contains(message))
+    }
+  }
+}
