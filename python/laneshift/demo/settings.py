@@ -20,6 +20,7 @@ PARTITIONS = 2
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 LOG4J = """\
+status = off
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
 appender.file.type = File

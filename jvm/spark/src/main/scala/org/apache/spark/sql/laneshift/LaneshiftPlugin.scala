@@ -4,10 +4,11 @@ import java.util.{Collections, Map => JMap}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.{SparkContext, SparkException}
+import org.apache.spark.{SparkConf, SparkContext, SparkException}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.internal.StaticSQLConf
+import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
+import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
 import org.apache.spark.sql.laneshift.control.{ElasticRuntime, QueryInventory}
 
 /** `spark.plugins=org.apache.spark.sql.laneshift.LaneshiftPlugin` is all that a session needs: everything else is set from
@@ -47,11 +48,25 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     val ours = classOf[LaneshiftExtensions].getName
     val extensions = conf.getOption(key).toSeq.flatMap(_.split(",")).map(_.trim).filter(_.nonEmpty)
     if (!extensions.contains(ours)) conf.set(key, (extensions :+ ours).mkString(","))
+    val set = s"set $key=${conf.get(key)}" + chooseProvider(conf).fold("")(p => s" and $p")
     LaneshiftPlugin.loaded = true
     ElasticRuntime.start(conf)
     sc.addSparkListener(QueryInventory)
-    logInfo(s"laneshift ${BuildInfo.version} on Spark ${sc.version}: set $key=${conf.get(key)}")
+    logInfo(s"laneshift ${BuildInfo.version} on Spark ${sc.version}: $set")
     Collections.emptyMap()
+  }
+
+  /**
+   * Makes new queries keep their state in RocksDB, which they need to be elastic, unless somebody has chosen a provider. A
+   * query with a checkpoint keeps the provider that is recorded there.
+   */
+  private def chooseProvider(conf: SparkConf): Option[String] = {
+    val key = SQLConf.STATE_STORE_PROVIDER_CLASS.key
+    if (conf.contains(key) || conf.get(LaneshiftConf.Enabled.key, "true") == "false") None
+    else {
+      conf.set(key, classOf[RocksDBStateStoreProvider].getName)
+      Some(s"$key=${conf.get(key)}")
+    }
   }
 
   override def shutdown(): Unit = {

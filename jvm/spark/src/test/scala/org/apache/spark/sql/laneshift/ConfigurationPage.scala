@@ -21,7 +21,8 @@ object ConfigurationPage {
       |${rows.mkString("\n")}
       |
       |Besides these: `spark.plugins=${classOf[LaneshiftPlugin].getName}` switches laneshift on, and
-      |`spark.sql.streaming.stateStore.providerClass` must be Spark's RocksDB provider for a query to be elastic.
+      |`spark.sql.streaming.stateStore.providerClass` must be Spark's RocksDB provider for a query to be elastic:
+      |the plugin sets that where nothing else is set, and a checkpoint keeps the provider that it was started with.
       |""".stripMargin
   }
 
