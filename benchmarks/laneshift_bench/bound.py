@@ -3,6 +3,7 @@
 A unit of time is one row's cost. A key runs on one core at a time, so a period whose most frequent
 key has the share p gives at most min(C, 1/p) rows a unit. Under hash partitioning one core serves a
 fixed part of the keys, and back pressure slows all others down to the slowest: 1 / (largest part).
+With lanes it is so for a partition's lanes together.
 """
 
 from __future__ import annotations
@@ -26,14 +27,19 @@ def elastic_bound(cores: int, shares: FloatArray) -> float:
     return min(float(cores), 1.0 / float(shares.max()))
 
 
-def hashed(cores: int, shares: FloatArray, owner: IntArray, shuffles: int, seed: int) -> float:
-    """Rows a unit of time under hash partitioning, mean over random shuffles of the shares.
+def partitioned(
+    lanes: int, partitions: int, shares: FloatArray, owner: IntArray, shuffles: int, seed: int
+) -> float:
+    """Rows a unit of time when keys may move between a partition's lanes, but not out of it.
 
-    ``owner`` is the partition of each key, int64 (keys,).
+    Mean over random shuffles of the shares. ``lanes`` is each partition's number of cores (1: hash
+    partitioning), perfectly even inside but for the hottest key; ``owner`` is the partition of
+    each key, int64 (keys,).
     """
     rng = np.random.default_rng(seed)
     rates = []
     for _ in range(shuffles):
-        parts = np.bincount(owner, weights=rng.permutation(shares), minlength=cores)
-        rates.append(1.0 / float(parts.max()))
+        shuffled = rng.permutation(shares)
+        parts = np.bincount(owner, weights=shuffled, minlength=partitions) / lanes
+        rates.append(1.0 / max(float(parts.max()), float(shares.max())))
     return float(np.mean(rates))

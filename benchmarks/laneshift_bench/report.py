@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from laneshift.builder import jar_path, jar_version
 from laneshift_bench.session import SEED
 
 
@@ -92,6 +93,7 @@ def ran_on(command: str, jdk: str, spark: str) -> dict[str, Any]:
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": command,
         "commit": _commit(),
+        "plugin": jar_version(jar_path()),
         "seed": SEED,
         "CPU": _cpu(),
         "cores": os.cpu_count(),

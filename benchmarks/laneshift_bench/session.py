@@ -18,6 +18,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 SEED = 20130101
 
 LOG4J = """\
+status = off
 rootLogger.level = error
 rootLogger.appenderRef.file.ref = file
 appender.file.type = File

@@ -9,7 +9,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from laneshift_bench.bound import IntArray, elastic_bound, hashed, zipf_shares
+from laneshift_bench.bound import IntArray, elastic_bound, partitioned, zipf_shares
 from laneshift_bench.measure import Measurement
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
@@ -29,7 +29,7 @@ SHUFFLES = 1000
 FLIGHT = {
     "spark.shuffle.streaming.networkBufferSize": str(4 << 10),
     "spark.shuffle.streaming.writerMaxMemory": str(128 << 10),
-    "spark.shuffle.streaming.readerMaxMemory": str(64 << 10),
+    "spark.shuffle.streaming.readerMaxMemory": str(16 << 10),
 }
 LANE_QUEUE = "16k"
 METHOD = f"""\
@@ -41,7 +41,7 @@ a partition's lanes serve that partition only. The key frequencies are shuffled 
 *event time*, that is of the schedule of `rowsPerSecond`: without pacing the source runs through
 its schedule at the speed at which its rows are taken, so `rowsPerSecond` is set to what the
 side is expected to take and periods take about 4 s on the clock as well. Rows on their way are
-bounded for both sides (shuffle writers 128 KB, readers 64 KB, buffers of 4 KB; lanes 16 KB): by
+bounded for both sides (shuffle writers 128 KB, readers 16 KB, buffers of 4 KB; lanes 16 KB): by
 default Spark's shuffle holds 32 MB a task, many seconds of such rows, in which keys become hot
 and cold again, and latency is the length of its queues. Throughput from a source without
 pacing, latency at a fixed rate of half of C. The bound is `min(C, 1/p_max)` rows a ms: a key
@@ -112,9 +112,10 @@ def _case(
 ) -> None:
     shares = zipf_shares(KEYS, case.zipf)
     bound = elastic_bound(case.cores, shares) * 1e6 / COST_US
-    by_hash = hashed(case.cores, shares, owners(spark, case.cores), SHUFFLES, SEED) * 1e6 / COST_US
-    in_two = hashed(PARTITIONS, shares, owners(spark, PARTITIONS), SHUFFLES, SEED)
-    static = min(bound, in_two * case.cores / PARTITIONS * 1e6 / COST_US)
+    by_hash, static = (
+        partitioned(case.cores // n, n, shares, owners(spark, n), SHUFFLES, SEED) * 1e6 / COST_US
+        for n in (case.cores, PARTITIONS)
+    )
     expected = (by_hash, static)
     rates: list[list[float]] = [[], []]
     late: list[list[Measurement]] = [[], []]
