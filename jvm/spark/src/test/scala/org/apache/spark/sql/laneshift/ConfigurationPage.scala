@@ -18,7 +18,7 @@ object ConfigurationPage {
       |
       || option | default | what it does | since |
       ||---|---|---|---|
-      |${rows.mkString("\n")}
+      |${rows.mkString("\n|")}
       |
       |Besides these: `spark.plugins=${classOf[LaneshiftPlugin].getName}` switches laneshift on, and
       |`spark.sql.streaming.stateStore.providerClass` must be Spark's RocksDB provider for a query to be elastic:
