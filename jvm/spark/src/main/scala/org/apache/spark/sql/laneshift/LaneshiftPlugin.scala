@@ -56,10 +56,9 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     Collections.emptyMap()
   }
 
-  /**
-   * Makes new queries keep their state in RocksDB, which they need to be elastic, unless somebody has chosen a provider. A
-   * query with a checkpoint keeps the provider that is recorded there.
-   */
+  /** Makes new queries keep their state in RocksDB, which they need to be elastic, unless somebody has chosen a provider. A
+    * query with a checkpoint keeps the provider that is recorded there.
+    */
   private def chooseProvider(conf: SparkConf): Option[String] = {
     val key = SQLConf.STATE_STORE_PROVIDER_CLASS.key
     if (conf.contains(key) || conf.get(LaneshiftConf.Enabled.key, "true") == "false") None

@@ -286,10 +286,9 @@ private[laneshift] object PartitionTask {
   private val PollMs = 100L
   private val JoinWarningMs = 10000L
 
-  /**
-   * Outputs that may wait for the emitter. Little, because a lane that waits to put out cannot let a shard go: where the sink
-   * is the bottleneck, this is what a handoff waits for.
-   */
+  /** Outputs that may wait for the emitter. Little, because a lane that waits to put out cannot let a shard go: where the sink
+    * is the bottleneck, this is what a handoff waits for.
+    */
   private val OutletBytes = 64L * 1024
 }
 
