@@ -61,8 +61,12 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
       loadEmpty: Boolean
   ): StateStore = inLane(super.getStore(version, uniqueId, forceSnapshotOnCommit, loadEmpty))
 
+  /** In a lane this opens for writing at once: Spark may load the database anew when a store goes over from reading to
+    * writing (it does for an empty store with checkpoint ids), while other lanes still read from it.
+    */
   override def getReadStore(version: Long, uniqueId: Option[String]): StateStore =
-    inLane(super.getReadStore(version, uniqueId))
+    if (runsInLane) inLane(super.getStore(version, uniqueId, forceSnapshotOnCommit = false, loadEmpty = false))
+    else super.getReadStore(version, uniqueId)
 
   override def upgradeReadStoreToWriteStore(
       readStore: ReadStateStore,
@@ -70,13 +74,13 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
       uniqueId: Option[String],
       forceSnapshotOnCommit: Boolean
   ): StateStore = readStore match {
-    case store: LaneStateStore =>
-      store.shared.upgradeOnce(
-        super.upgradeReadStoreToWriteStore(store.shared.base, version, uniqueId, forceSnapshotOnCommit)
-      )
-      store
+    case store: LaneStateStore if forceSnapshotOnCommit =>
+      throw new UnsupportedOperationException(s"lanes cannot force a snapshot of state store ${store.id}")
+    case store: LaneStateStore => store
     case other => super.upgradeReadStoreToWriteStore(other, version, uniqueId, forceSnapshotOnCommit)
   }
+
+  private def runsInLane: Boolean = LaneContext.get.exists(_.task != null)
 
   /** In a lane, the lane's view of the store that it shares with the others; elsewhere the store itself. */
   private def inLane(open: => StateStore): StateStore =

@@ -5,7 +5,7 @@ import org.apache.spark.sql.laneshift.lane.PartitionTask
 import laneshift.ids.LaneId
 import laneshift.testing.{Fault, Faults}
 
-/** One open state store of one partition task and what its lanes must do once: upgrade, commit. It is opened as the Spark
+/** One open state store of one partition task and what its lanes must do once: commit. It is opened as the Spark
   * task's own, so Spark aborts it with the task if it was not committed; by then every lane has ended.
   *
   * `lock` guards what is not thread-safe below: writes (changelog, key counters) and iterators. Point reads take no lock:
@@ -17,16 +17,8 @@ private[sql] final class SharedStateStore(
 ) {
   private[state] val db: RocksDB = base.dbInstance()
   private[state] val lock = new Object
-  private var upgraded = false
   private var sealedBy = List.empty[LaneId]
   private var committer: Option[LaneId] = None
-
-  def upgradeOnce(upgrade: => Unit): Unit = lock.synchronized {
-    if (!upgraded) {
-      task.withTaskContext(upgrade)
-      upgraded = true
-    }
-  }
 
   /** A lane has written all it will write. The last one's seal is the commit. */
   def seal(lane: LaneId): Unit = lock.synchronized {
