@@ -157,7 +157,7 @@ final class Inlet[R](
   def finish(fixed: (Array[Int], Int) => Unit): Unit = locked {
     closing = true
     checkRunning()
-    while (table.inFlight > 0) awaitTurn()
+    while (table.inFlight > 0 && !Faults.isOn(Fault.EndBeforeHandoffs)) awaitTurn()
     fixed(table.toArray, startedLanes)
     var i = 0
     while (i < startedLanes) {
@@ -317,7 +317,7 @@ final class Inlet[R](
     else {
       val released = new ArrayDeque[RowBlock[R]]
       releaseHold(shard, released)
-      released.forEach(b => from.addBlock(b))
+      if (!Faults.isOn(Fault.CancelDropsHold)) released.forEach(b => from.addBlock(b))
       from.recalls -= handoff
       from.recalled = from.recalls.nonEmpty
       table.cancel(handoff)

@@ -18,6 +18,10 @@ object Fault {
   case object HoldReversed extends Fault("hold-reversed", "held rows are released in the wrong order")
   case object RoutingNotSwitched
       extends Fault("routing-not-switched", "the routing table is not changed at the end of a handoff")
+  case object CancelDropsHold
+      extends Fault("cancel-drops-hold", "held rows are lost when their handoff is cancelled")
+  case object EndBeforeHandoffs
+      extends Fault("end-before-handoffs", "the input ends while handoffs are in flight")
   case object CacheNotFlushed
       extends Fault(
         "cache-not-flushed",
@@ -43,6 +47,8 @@ object Fault {
     HoldReleasedEarly,
     HoldReversed,
     RoutingNotSwitched,
+    CancelDropsHold,
+    EndBeforeHandoffs,
     CacheNotFlushed,
     OutputsAfterAcknowledgement,
     EncoderShared,

@@ -191,6 +191,36 @@ object HandoffChecks {
     d.finish()
   }
 
+  /** Rows held for a handoff that is cancelled go back to the source. */
+  def cancelledRowsGoBack(): Unit = {
+    val d = new InletDriver()
+    d.offer(0, 4)
+    val handoff = d.move(0, to = 1)
+    d.offer(0, 3)
+    assert(d.inlet.cancel(handoff), "the handoff cannot be cancelled")
+    d.finish()
+  }
+
+  /** The input has not ended as long as a shard is on its way. */
+  def endWaitsForHandoffs(): Unit = {
+    val d = new InletDriver()
+    d.offer(0, 4)
+    val handoff = d.move(0, to = 1)
+    @volatile var ended = false
+    val receiver = new Thread(() => d.inlet.finish((_, _) => ended = true))
+    receiver.setDaemon(true)
+    receiver.start()
+    while (receiver.isAlive && receiver.getState != Thread.State.WAITING) Thread.sleep(1L)
+    assert(!ended, "the input has ended while a shard is on its way")
+    d.inlet.recalls(handoff.from)
+    d.lane(0).acknowledge(handoff)
+    receiver.join()
+    assert(ended && d.inlet.owner(0) == 1)
+    d.lane(0).end()
+    d.lane(1).end()
+    d.state.check(d.offered)
+  }
+
   private def assert(right: Boolean, what: => String = "wrong rows"): Unit =
     if (!right) throw new AssertionError(what)
 }

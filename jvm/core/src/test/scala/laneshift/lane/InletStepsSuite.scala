@@ -18,6 +18,8 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
   test("handoff: held rows wait until the source has let go")(HandoffChecks.heldRowsWait())
   test("handoff: held rows keep their order")(HandoffChecks.heldRowsKeepTheirOrder())
   test("handoff: the routing is switched")(HandoffChecks.routingIsSwitched())
+  test("handoff: rows of a cancelled one go back")(HandoffChecks.cancelledRowsGoBack())
+  test("handoff: the end of the input waits for it")(HandoffChecks.endWaitsForHandoffs())
 
   test("a handoff tells its times and the rows that waited for it") {
     val d = new InletDriver()

@@ -15,7 +15,10 @@ trait ElasticSession extends BeforeAndAfterAll { self: Suite =>
 
   /** Runs `body` with these options set in the session and put back afterwards. */
   def withConf[T](options: (String, String)*)(body: => T): T = {
-    val before = options.map { case (k, _) => k -> spark.conf.getOption(k) }
+    val before = options.map { case (k, _) =>
+      // An option that is not set reads as its default; setting that would not be the same as leaving it alone.
+      k -> Option.when(spark.sessionState.conf.contains(k))(spark.conf.get(k))
+    }
     options.foreach { case (k, v) => spark.conf.set(k, v) }
     try body
     finally

@@ -22,11 +22,15 @@ private[state] final class LaneShards(lane: LaneContext, operatorId: Long) {
         throw new IllegalStateException(s"the state key of operator $operatorId ($family) is not known")
       )
       val fields = ordinals.map(i => BoundReference(i, schema.key(i).dataType, schema.key(i).nullable))
-      val hash: Expression =
-        if (Faults.isOn(Fault.WrongShardHash)) new XxHash64(fields) else new CollationAwareMurmur3Hash(fields)
-      val hashOf = UnsafeProjection.create(Seq(if (hash.dataType.defaultSize == 8)
-        Cast(hash, org.apache.spark.sql.types.IntegerType)
-      else hash))
+      val seed = if (Faults.isOn(Fault.WrongShardHash)) LaneShards.WrongSeed else LaneShards.ShuffleSeed
+      val hashOf = UnsafeProjection.create(Seq(CollationAwareMurmur3Hash(fields, seed)))
       key => task.owns(lane.lane, shardOf(hashOf(key).getInt(0)))
     }
+}
+
+private[state] object LaneShards {
+
+  /** What `HashPartitioning` hashes with. */
+  val ShuffleSeed = 42
+  private val WrongSeed = 43
 }

@@ -1,0 +1,49 @@
+package org.apache.spark.sql.execution.streaming.state
+
+import java.nio.file.Path
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+import org.scalatest.Assertions._
+
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types._
+
+import laneshift.ids.LaneId
+
+/** In Spark's package because encoders are private to it. */
+object EncoderCheck {
+  private val schema = new StructType().add("n", LongType)
+
+  private def row(n: Long): UnsafeRow =
+    UnsafeProjection.create(schema)(org.apache.spark.sql.catalyst.InternalRow(n)).copy()
+
+  /** What one lane has decoded stays as it is while another lane of the store decodes. */
+  def lanesDecodeApart(folder: Path): Unit = {
+    val conf = new StateStoreConf(new SQLConf)
+    val hadoop = new Configuration
+    hadoop.set(StreamExecution.RUN_ID_KEY, UUID.randomUUID().toString)
+    val provider = new ElasticStateStoreProvider
+    val id = StateStoreId(folder.toString, 0L, 0)
+    val spec = NoPrefixKeyStateEncoderSpec(schema)
+    provider.init(id, schema, schema, spec, useColumnFamilies = false, conf, hadoop)
+    try {
+      val store = provider.getStore(0L).asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore]
+      try {
+        val lanes = Seq(0, 1).map { i =>
+          val encoders =
+            new LaneEncoders(id, store.dbInstance(), EncodingConf(conf, hadoop, columnFamilies = false, None), LaneId(i))
+          encoders.add(StateStore.DEFAULT_COL_FAMILY_NAME, FamilySchema(schema, schema, spec, multipleValues = false))
+          encoders(StateStore.DEFAULT_COL_FAMILY_NAME)
+        }
+        val encoded = Seq(1L, 2L).map(n => lanes.head.value.encodeValue(row(n)))
+        val decoded = lanes.zip(encoded).map { case (lane, bytes) => lane.value.decodeValue(bytes) }
+        assert(decoded.map(_.getLong(0)) == Seq(1L, 2L), "a lane's value changed under its hands")
+        val keys = lanes.zip(Seq(3L, 4L)).map { case (lane, n) => lane.key.decodeKey(lane.key.encodeKey(row(n))) }
+        assert(keys.map(_.getLong(0)) == Seq(3L, 4L), "a lane's key changed under its hands")
+      } finally store.abort()
+    } finally provider.close()
+  }
+}

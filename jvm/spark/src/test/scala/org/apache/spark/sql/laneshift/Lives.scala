@@ -1,0 +1,133 @@
+package org.apache.spark.sql.laneshift
+
+import java.nio.file.Path
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.Assertions._
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.time.{Millis, Seconds, Span}
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.sql.{Encoder, Row}
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
+import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
+
+/** One checkpoint with its source, over several runs of its query. */
+sealed trait Life {
+  def add(rows: Seq[TestInput]): Unit
+  def start(): StreamingQuery
+
+  /** Waits until everything added was processed; throws what the query failed with. */
+  def await(running: StreamingQuery): Unit
+
+  /** Rows of the sink so far. */
+  def rows: Seq[Row]
+
+  def state(query: StreamingQuery): Seq[String]
+
+  def run(chunk: Seq[TestInput]): Seq[String] = {
+    add(chunk)
+    val running = start()
+    try {
+      await(running)
+      running.stop()
+      state(running)
+    } finally running.stop()
+  }
+}
+
+final class MicroBatchLife(spark: ClassicSession, query: QueryCase, checkpoint: Path) extends Life {
+  private val input = {
+    val session = spark
+    import session.implicits._
+    MemoryStream[TestInput](implicitly[Encoder[TestInput]], spark)
+  }
+  private val byBatch = new ConcurrentHashMap[Long, Seq[Row]]
+
+  override def add(rows: Seq[TestInput]): Unit = { input.addData(rows); () }
+
+  override def start(): StreamingQuery = query
+    .build(input.toDF())
+    .writeStream
+    .outputMode(query.outputMode)
+    .option("checkpointLocation", checkpoint.toString)
+    .foreachBatch { (rows: org.apache.spark.sql.Dataset[Row], id: Long) =>
+      // A batch that is run again replaces what it gave before: an idempotent sink.
+      byBatch.put(id, rows.collect().toSeq)
+      ()
+    }
+    .start()
+
+  override def await(running: StreamingQuery): Unit = running.processAllAvailable()
+  override def rows: Seq[Row] = byBatch.asScala.toSeq.sortBy(_._1).flatMap(_._2)
+  override def state(query: StreamingQuery): Seq[String] = MicroBatchRun.stateRows(spark, query, checkpoint)
+}
+
+final class RealTimeLife(spark: ClassicSession, query: QueryCase, checkpoint: Path) extends Life {
+  private val input = {
+    val session = spark
+    import session.implicits._
+    LowLatencyMemoryStream[TestInput](spark, 2)
+  }
+  private val list = CollectingWriter.create()
+  private var added = 0L
+  private var before = 0L
+
+  override def add(rows: Seq[TestInput]): Unit = {
+    (0 to 1).foreach(p => input.addData(p, rows.filter(_.number % 2 == p)))
+    added += rows.size
+  }
+
+  override def start(): StreamingQuery = query
+    .build(input.toDF())
+    .writeStream
+    .outputMode(query.outputMode)
+    .trigger(Trigger.RealTime("1 second"))
+    .option("checkpointLocation", checkpoint.toString)
+    .foreach(new CollectingWriter(list))
+    .start()
+
+  override def await(running: StreamingQuery): Unit = {
+    eventually {
+      running.exception.foreach(e => throw e)
+      assert(before + running.recentProgress.map(_.numInputRows).sum >= added)
+      assert(running.lastProgress.numInputRows == 0)
+    }(Patience.long, implicitly, implicitly)
+    before = added
+  }
+
+  override def rows: Seq[Row] = CollectingWriter.lists(list).asScala.toSeq
+
+  override def state(query: StreamingQuery): Seq[String] = {
+    // Real-time Mode always writes checkpoints of format 2; a reader has to be told.
+    val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+    spark.conf.set(format, "2")
+    try MicroBatchRun.stateRows(spark, query, checkpoint)
+    finally spark.conf.unset(format)
+  }
+}
+
+object Patience {
+  val long: PatienceConfig = PatienceConfig(Span(120, Seconds), Span(50, Millis))
+}
+
+/** What a partition may not leave behind. */
+object Leftovers {
+
+  /** Threads of lanes and receivers; the controller's lives as long as the plugin. */
+  def threads: Seq[String] = Thread.getAllStackTraces.keySet.asScala.toSeq
+    .map(_.getName)
+    .filter(n => n.startsWith("laneshift ") && n != "laneshift control")
+
+  /** Bytes that task memory accounts hold, those of lanes included. */
+  def memory: Long = SparkEnv.get.memoryManager.executionMemoryUsed
+
+  def check(): Unit = eventually {
+    assert(threads.isEmpty)
+    assert(memory == 0L, "bytes of task memory are still held")
+  }(Patience.long, implicitly, implicitly)
+}

@@ -1,0 +1,160 @@
+package org.apache.spark.sql.laneshift
+
+import scala.util.Try
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.{Encoder, Encoders}
+import org.apache.spark.sql.execution.streaming.state.EncoderCheck
+import org.apache.spark.sql.expressions.Aggregator
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.laneshift.lane.ShardOfHash
+
+import laneshift.lane.{HandoffChecks, InletStress, StressPlan}
+import laneshift.testing.{Fault, Faults}
+
+/** A sum that takes its time to merge values of a million and more: its lane is late, whatever the machine does. */
+object LateSum extends Aggregator[Long, Long, Long] {
+  val Late = 1000000L
+  override def zero: Long = 0L
+  override def reduce(sum: Long, value: Long): Long = sum + value
+  override def merge(a: Long, b: Long): Long = {
+    if (b >= Late) Thread.sleep(15L)
+    a + b
+  }
+  override def finish(sum: Long): Long = sum
+  override def bufferEncoder: Encoder[Long] = Encoders.scalaLong
+  override def outputEncoder: Encoder[Long] = Encoders.scalaLong
+}
+
+/** `tries`: how often the check may be repeated until it notices, where threads decide. */
+private final case class Plant(fault: Fault, check: String, tries: Int = 1)(val run: () => Unit)
+
+/** Every planted bug is noticed by a named check, which is silent without the bug. */
+class PlantedBugSuite extends AnyFunSuite with ElasticSession {
+  import Fault._
+
+  private val plants = Seq(
+    Plant(QueueNotRecalled, "queued rows are recalled")(() => HandoffChecks.queuedRowsAreRecalled()),
+    Plant(RemainderDropped, "rows taken but not processed go along")(() => HandoffChecks.takenRowsGoAlong()),
+    Plant(HoldReleasedEarly, "held rows wait")(() => HandoffChecks.heldRowsWait()),
+    Plant(HoldReversed, "held rows keep their order")(() => HandoffChecks.heldRowsKeepTheirOrder()),
+    Plant(RoutingNotSwitched, "the routing is switched")(() => HandoffChecks.routingIsSwitched()),
+    Plant(CancelDropsHold, "rows of a cancelled handoff go back")(() => HandoffChecks.cancelledRowsGoBack()),
+    Plant(EndBeforeHandoffs, "the end waits for handoffs")(() => HandoffChecks.endWaitsForHandoffs()),
+    Plant(EncoderShared, "lanes decode apart")(() => withFolder(EncoderCheck.lanesDecodeApart)),
+    Plant(ScanUnfiltered, "a late lane, complete mode")(() => lateLane()),
+    Plant(WrongShardHash, "a late lane, complete mode")(() => lateLane()),
+    Plant(CommitTwice, "a late lane, complete mode")(() => lateLane()),
+    Plant(MetricsPerLane, "a late lane, complete mode")(() => lateLane()),
+    Plant(CheckpointIdPerLane, "a late lane, checkpoint ids")(() =>
+      lateLane("spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2")
+    ),
+    Plant(CacheNotFlushed, "Real-time Mode, state and order", tries = 3)(() => realTime()),
+    Plant(OutputsAfterAcknowledgement, "Real-time Mode, state and order", tries = 6)(() => realTime())
+  )
+
+  /** Checks that have passed without a bug. */
+  private val silent = scala.collection.mutable.Set.empty[String]
+
+  test("every fault has a check") {
+    assert(plants.map(_.fault).toSet == Fault.all.toSet)
+    assert(Fault.all.map(_.name).distinct.size == Fault.all.size)
+    assert(!Fault.all.exists(Faults.isOn))
+  }
+
+  plants.groupBy(_.check).toSeq.sortBy(_._1).foreach { case (check, planted) =>
+    test(s"$check: silent without a bug") {
+      planted.head.run()
+      silent += check
+    }
+    planted.foreach { plant =>
+      test(s"$check: notices ${plant.fault.name}") {
+        assert(silent(check), "a check that is never silent notices nothing")
+        val noticed = Iterator.continually(Try(Faults.withFault(plant.fault)(plant.run()))).take(plant.tries)
+        val red = noticed.collectFirst { case scala.util.Failure(error) => error }
+        assert(red.nonEmpty, s"nobody noticed that ${plant.fault.what}")
+        info(red.get.toString.linesIterator.next().take(160))
+      }
+    }
+  }
+
+  Seq(QueueNotRecalled, RemainderDropped, HoldReversed, RoutingNotSwitched).foreach { fault =>
+    test(s"the stress of the inlet notices ${fault.name} too") {
+      val red = (0 until 5).exists { seed =>
+        Try(Faults.withFault(fault)(new InletStress(StressPlan(seed.toLong, rows = 20000)).run())).isFailure
+      }
+      assert(red)
+    }
+  }
+
+  // ---- with Spark
+
+  private val twoLanes = Seq(
+    "spark.sql.laneshift.enabled" -> "true",
+    "spark.sql.laneshift.lanes" -> "2",
+    "spark.sql.laneshift.maxLanes" -> "2",
+    "spark.sql.laneshift.shardsPerPartition" -> "16",
+    "spark.sql.laneshift.balance.enabled" -> "false"
+  )
+
+  private val late = QueryCase("late lane", "complete") { input =>
+    input.groupBy("key").agg(udaf(LateSum).apply(col("value")), count("*"))
+  }
+
+  /** Keys of lane 1 are late: lane 0 scans and seals while lane 1 has not yet written. */
+  private lazy val lateChunks: Seq[Seq[TestInput]] = {
+    val shards = new ShardOfHash(3, 16)
+    val lane = spark
+      .range(60)
+      .selectExpr("concat('key-', id) as k")
+      .selectExpr("k", "hash(k)")
+      .collect()
+      .map(r => r.getString(0) -> shards(r.getInt(1)) % 2)
+      .toMap
+    Seq(0, 120).map(first =>
+      TestInput
+        .rows(seed = 5, first.toLong, 120, keys = 60)
+        .map(r => r.copy(value = if (lane(r.key) == 1) LateSum.Late + r.id else r.id))
+    )
+  }
+
+  private def runLate(options: Seq[(String, String)]): RunResult =
+    withFolder(at => withConf(options: _*)(MicroBatchRun(spark, late, lateChunks, at)))
+
+  private lazy val lateStock = runLate(ElasticSession.Stock)
+
+  private def lateLane(more: (String, String)*): Unit = {
+    val stock = lateStock
+    val elastic = runLate(twoLanes ++ more)
+    assert(elastic.plan.contains("Elastic ["))
+    assert(stock.batches.size == elastic.batches.size, "number of batches")
+    stock.batches.zip(elastic.batches).foreach { case (a, b) => PairCheck.sameRows("late lane", a, b) }
+    assert(stock.state == elastic.state, "state rows")
+    assert(stock.counts == elastic.counts, "operator metrics")
+  }
+
+  private val running = QueryCase("running sums", "update")(
+    _.groupBy("key").agg(count("*"), sum("value"), max("id")).select("*")
+  )
+  private val runningRows = TestInput.rows(seed = 6, first = 0, count = 6000, keys = 20)
+
+  private def runRealTime(options: Seq[(String, String)]): (Seq[org.apache.spark.sql.Row], Seq[String]) =
+    withFolder { at =>
+      withConf(options: _*) {
+        val life = new RealTimeLife(spark, running, at)
+        val state = life.run(runningRows)
+        (life.rows, state)
+      }
+    }
+
+  private lazy val runningStock = runRealTime(ElasticSession.Stock)
+
+  private def realTime(): Unit = {
+    val (stockRows, stockState) = runningStock
+    val (rows, state) = runRealTime(ElasticSession.moving(7L))
+    PairCheck.sameRows("running sums", stockRows, rows)
+    PairCheck.sameOrderPerKey("running sums", stockRows, rows)
+    assert(stockState == state, "state rows")
+  }
+}
