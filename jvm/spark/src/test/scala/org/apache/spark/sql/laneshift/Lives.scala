@@ -92,11 +92,11 @@ final class RealTimeLife(spark: ClassicSession, query: QueryCase, checkpoint: Pa
     .start()
 
   override def await(running: StreamingQuery): Unit = {
-    eventually {
-      running.exception.foreach(e => throw e)
-      assert(before + running.recentProgress.map(_.numInputRows).sum >= added)
-      assert(running.lastProgress.numInputRows == 0)
-    }(Patience.long, implicitly, implicitly)
+    Patience.until(running) {
+      before + running.recentProgress.map(
+        _.numInputRows
+      ).sum >= added && running.lastProgress.numInputRows == 0
+    }
     before = added
   }
 
@@ -113,6 +113,16 @@ final class RealTimeLife(spark: ClassicSession, query: QueryCase, checkpoint: Pa
 
 object Patience {
   val long: PatienceConfig = PatienceConfig(Span(120, Seconds), Span(50, Millis))
+
+  /** Waits for `reached`; throws at once what the query fails with meanwhile. */
+  def until(running: StreamingQuery)(reached: => Boolean): Unit = {
+    val deadline = System.nanoTime() + long.timeout.toNanos
+    while (running.exception.isEmpty && !reached) {
+      assert(System.nanoTime() < deadline, s"not reached in time: ${running.lastProgress}")
+      Thread.sleep(20L)
+    }
+    running.exception.foreach(e => throw e)
+  }
 }
 
 /** What a partition may not leave behind. */

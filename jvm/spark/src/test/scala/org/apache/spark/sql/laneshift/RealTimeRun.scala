@@ -6,9 +6,6 @@ import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
 
-import org.scalatest.concurrent.Eventually._
-import org.scalatest.time.{Millis, Seconds, Span}
-
 import org.apache.spark.sql.{ForeachWriter, Row}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
@@ -34,8 +31,6 @@ object CollectingWriter {
 
 /** Runs a query case in Real-time Mode over at least two batches. */
 object RealTimeRun {
-  private val patience = PatienceConfig(Span(90, Seconds), Span(50, Millis))
-
   def apply(
       spark: ClassicSession,
       query: QueryCase,
@@ -65,12 +60,10 @@ object RealTimeRun {
       }
       // Done when a batch has ended that read nothing more.
       val reads = rows.size.toLong
-      eventually {
-        if (running.exception.nonEmpty) throw running.exception.get
-        assert(running.recentProgress.map(_.numInputRows).sum >= reads)
-        assert(running.lastProgress.numInputRows == 0)
-        expected.foreach(n => assert(out.size == n))
-      }(patience, implicitly, implicitly)
+      Patience.until(running) {
+        running.recentProgress.map(_.numInputRows).sum >= reads && running.lastProgress.numInputRows == 0 &&
+        expected.forall(out.size == _)
+      }
       val plan = MicroBatchRun.planOf(running)
       running.stop()
       // Real-time Mode always writes checkpoints of format 2; a reader has to be told.

@@ -65,7 +65,8 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
     * writing (it does for an empty store with checkpoint ids), while other lanes still read from it.
     */
   override def getReadStore(version: Long, uniqueId: Option[String]): StateStore =
-    if (runsInLane) inLane(super.getStore(version, uniqueId, forceSnapshotOnCommit = false, loadEmpty = false))
+    if (runsInLane)
+      inLane(super.getStore(version, uniqueId, forceSnapshotOnCommit = false, loadEmpty = false))
     else super.getReadStore(version, uniqueId)
 
   override def upgradeReadStoreToWriteStore(

@@ -34,14 +34,24 @@ object EncoderCheck {
       try {
         val lanes = Seq(0, 1).map { i =>
           val encoders =
-            new LaneEncoders(id, store.dbInstance(), EncodingConf(conf, hadoop, columnFamilies = false, None), LaneId(i))
-          encoders.add(StateStore.DEFAULT_COL_FAMILY_NAME, FamilySchema(schema, schema, spec, multipleValues = false))
+            new LaneEncoders(
+              id,
+              store.dbInstance(),
+              EncodingConf(conf, hadoop, columnFamilies = false, None),
+              LaneId(i)
+            )
+          encoders.add(
+            StateStore.DEFAULT_COL_FAMILY_NAME,
+            FamilySchema(schema, schema, spec, multipleValues = false)
+          )
           encoders(StateStore.DEFAULT_COL_FAMILY_NAME)
         }
         val encoded = Seq(1L, 2L).map(n => lanes.head.value.encodeValue(row(n)))
         val decoded = lanes.zip(encoded).map { case (lane, bytes) => lane.value.decodeValue(bytes) }
         assert(decoded.map(_.getLong(0)) == Seq(1L, 2L), "a lane's value changed under its hands")
-        val keys = lanes.zip(Seq(3L, 4L)).map { case (lane, n) => lane.key.decodeKey(lane.key.encodeKey(row(n))) }
+        val keys = lanes.zip(Seq(3L, 4L)).map { case (lane, n) =>
+          lane.key.decodeKey(lane.key.encodeKey(row(n)))
+        }
         assert(keys.map(_.getLong(0)) == Seq(3L, 4L), "a lane's key changed under its hands")
       } finally store.abort()
     } finally provider.close()

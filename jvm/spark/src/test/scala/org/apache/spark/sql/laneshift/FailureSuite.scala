@@ -1,0 +1,212 @@
+package org.apache.spark.sql.laneshift
+
+import java.lang.management.ManagementFactory
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.util.Try
+
+import com.sun.management.UnixOperatingSystemMXBean
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.execution.streaming.state.{RocksDBMemoryManager, StateStore}
+import org.apache.spark.sql.functions._
+
+/** Lanes that throw, tasks that are killed, queries that are stopped, all under motion: the real cause comes out, nothing is
+  * left behind, and the checkpoint goes on as if nothing had happened.
+  */
+class FailureSuite extends AnyFunSuite with ElasticSession {
+  import FailureSuite._
+
+  private val trap = udf(Trap.pass _)
+
+  private val cases = Seq(
+    QueryCase("aggregation", "update")(
+      _.groupBy("key").agg(count("*"), sum("value"), max("id")).select(trap(col("key")), col("*"))
+    ),
+    QueryCase("dropDuplicates", "append")(_.dropDuplicates("key", "value").select(trap(col("key")), col("*")))
+  )
+  private val dedup = cases(1)
+
+  private def chunk(i: Int): Seq[TestInput] = TestInput.rows(seed = 21, i * 600L, 600, keys = 80)
+
+  private def life(query: QueryCase, realTime: Boolean, at: java.nio.file.Path): Life =
+    if (realTime) new RealTimeLife(spark, query.copy(outputMode = "update")(query.build), at)
+    else new MicroBatchLife(spark, query, at)
+
+  private val stockLives = scala.collection.mutable.Map.empty[(String, Boolean), (Seq[Row], Seq[String])]
+
+  /** Three chunks on stock Spark: the rows of its life and the state at its end. */
+  private def stock(query: QueryCase, realTime: Boolean): (Seq[Row], Seq[String]) =
+    stockLives.getOrElseUpdate(
+      (query.name, realTime),
+      withFolder { at =>
+        withConf(ElasticSession.Stock: _*) {
+          val l = life(query, realTime, at)
+          val states = (0 to 2).map(i => l.run(chunk(i)))
+          (l.rows, states.last)
+        }
+      }
+    )
+
+  /** Runs `accident` on the second of three chunks; the third run has to end as stock Spark's does. */
+  private def withAccident(query: QueryCase, realTime: Boolean, seed: Long)(accident: Life => Unit): Unit = {
+    val (stockRows, stockState) = stock(query, realTime)
+    withFolder { at =>
+      withConf(ElasticSession.moving(seed): _*) {
+        val l = life(query, realTime, at)
+        l.run(chunk(0))
+        l.add(chunk(1))
+        try accident(l)
+        finally Trap.disarm()
+        Leftovers.check()
+        val state = l.run(chunk(2))
+        Leftovers.check()
+        assert(stockState == state, "state rows")
+        // Real-time Mode puts rows out before they are committed: a sink may see them again.
+        if (realTime) assert(stockRows.toSet.subsetOf(l.rows.toSet), "rows are missing")
+        else PairCheck.sameRows(query.name, stockRows, l.rows)
+      }
+    }
+  }
+
+  for (query <- cases; realTime <- Seq(false, true)) {
+    val mode = if (realTime) "Real-time Mode" else "micro-batch"
+
+    test(s"$mode, ${query.name}: a lane throws") {
+      withAccident(query, realTime, 1L) { l =>
+        Trap.throwOn("key-3")
+        val running = l.start()
+        val error = intercept[Exception](l.await(running))
+        assert(
+          causes(error).exists(e => e.getMessage != null && e.getMessage.contains("trapped key-3")),
+          error
+        )
+        assert(running.exception.nonEmpty)
+        eventually(assert(!running.isActive))(Patience.long, implicitly, implicitly)
+      }
+    }
+
+    test(s"$mode, ${query.name}: the query is stopped in the middle of handoffs") {
+      withAccident(query, realTime, 2L) { l =>
+        Trap.slowDown()
+        val running = l.start()
+        Patience.until(running)(Trap.passed.get > 20)
+        running.stop()
+        assert(running.exception.isEmpty, running.exception)
+      }
+    }
+  }
+
+  test("micro-batch: a killed task is run again, and the result is exact") {
+    withAccident(dedup, realTime = false, 3L) { l =>
+      Trap.slowDown()
+      val running = l.start()
+      try {
+        Patience.until(running)(Trap.passed.get > 20)
+        val task = Trap.task.get
+        assert(spark.sparkContext.killTaskAttempt(task, interruptThread = true, "killed by the test"))
+        Patience.until(running)(Trap.task.get != task)
+        Trap.disarm()
+        l.await(running)
+      } finally running.stop()
+    }
+  }
+
+  test("Real-time Mode: a killed task ends the batch, and the checkpoint goes on") {
+    withAccident(cases.head, realTime = true, 4L) { l =>
+      Trap.slowDown()
+      val running = l.start()
+      try {
+        Patience.until(running)(Trap.passed.get > 20)
+        spark.sparkContext.killTaskAttempt(Trap.task.get, interruptThread = true, "killed by the test")
+        Trap.disarm()
+        // Spark fails the batch, by the kill or by what the tasks that sent to the killed one met.
+        val reasons = Seq("killed by the test", "ClosedChannelException", "Connection reset", "shuffle")
+        Try(l.await(running)).failed.foreach(e =>
+          assert(causes(e).exists(c => reasons.exists(s"${c.getMessage}".contains)), e)
+        )
+      } finally running.stop()
+    }
+  }
+
+  test("a batch that is cancelled from outside fails with that as its cause") {
+    withAccident(dedup, realTime = false, 5L) { l =>
+      Trap.slowDown()
+      val running = l.start()
+      Patience.until(running)(Trap.passed.get > 20)
+      spark.sparkContext.cancelAllJobs()
+      val error = intercept[Exception](l.await(running))
+      assert(causes(error).exists(c => s"${c.getMessage}".toLowerCase.contains("cancel")), error)
+    }
+  }
+
+  test("after 60 batches under motion no thread, handle or memory has gathered") {
+    def batches(n: Int): Unit = withFolder { at =>
+      withConf(ElasticSession.moving(6L): _*) {
+        val l = new MicroBatchLife(spark, dedup, at)
+        val running = l.start()
+        try (0 until n).foreach { i =>
+            l.add(TestInput.rows(seed = 22, i * 60L, 60))
+            l.await(running)
+            assert(Leftovers.threads.isEmpty)
+          }
+        finally running.stop()
+      }
+      StateStore.unloadAll()
+    }
+    batches(5)
+    Leftovers.check()
+    val before = Handles.now
+    batches(60)
+    Leftovers.check()
+    eventually {
+      val after = Handles.now
+      assert(after.databases <= before.databases)
+      assert(after.threads <= before.threads + 8, s"threads, before $before")
+      assert(after.files <= before.files + 20, s"files, before $before")
+    }(Patience.long, implicitly, implicitly)
+  }
+
+  private def causes(error: Throwable): List[Throwable] =
+    if (error == null) Nil else error :: causes(error.getCause)
+}
+
+object FailureSuite {
+
+  /** A function that lets keys pass, until it is armed. */
+  object Trap {
+    @volatile private var key: String = _
+    @volatile private var slow = false
+    val passed = new AtomicLong
+    val task = new AtomicLong
+
+    def pass(k: String): String = {
+      passed.incrementAndGet()
+      task.set(TaskContext.get().taskAttemptId())
+      if (slow) Thread.sleep(5L)
+      if (k == key) throw new IllegalStateException(s"trapped $k")
+      k
+    }
+
+    def throwOn(k: String): Unit = key = k
+    def slowDown(): Unit = { passed.set(0L); slow = true }
+    def disarm(): Unit = { key = null; slow = false }
+  }
+
+  /** What the process holds. */
+  final case class Handles(databases: Long, threads: Int, files: Long)
+
+  object Handles {
+    def now: Handles = Handles(
+      RocksDBMemoryManager.getNumRocksDBInstances(true) + RocksDBMemoryManager.getNumRocksDBInstances(false),
+      ManagementFactory.getThreadMXBean.getThreadCount,
+      ManagementFactory.getOperatingSystemMXBean match {
+        case unix: UnixOperatingSystemMXBean => unix.getOpenFileDescriptorCount
+        case _ => 0L
+      }
+    )
+  }
+}
