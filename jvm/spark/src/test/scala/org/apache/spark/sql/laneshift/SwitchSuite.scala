@@ -1,0 +1,78 @@
+package org.apache.spark.sql.laneshift
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.functions._
+
+/** One checkpoint, by turns under stock Spark and elastic under motion: rows and state as in a life with stock Spark only. */
+class SwitchSuite extends AnyFunSuite with ElasticSession {
+  private val changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+  private val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+
+  private val sums = QueryCase("windowed sums", "append")(
+    _.withWatermark("time", "2 seconds")
+      .groupBy(window(col("time"), "4 seconds"), col("key"))
+      .agg(count("*"), sum("value"), collect_set("number").as("s"))
+      .withColumn("s", sort_array(col("s")))
+  )
+  private val dedup = QueryCase("dedup", "append")(_.dropDuplicates("key", "number"))
+  private val running = QueryCase("running sums", "update")(
+    _.groupBy("key").agg(count("*"), sum("value"), max("id")).select("*")
+  )
+
+  private val chunks = (0 until 4).map(i => TestInput.rows(seed = 11, i * 400L, 400))
+  private def elastic(seed: Long) = ElasticSession.moving(seed)
+
+  /** Each turn of the checkpoint's life in another way; rows over the whole life and the state after each turn. */
+  private def live(life: Life, turns: Seq[Seq[(String, String)]]): (Seq[Row], Seq[Seq[String]]) = {
+    val states = turns.zip(chunks).map { case (options, chunk) => withConf(options: _*)(life.run(chunk)) }
+    (life.rows, states)
+  }
+
+  private def microBatch(query: QueryCase, turns: Seq[Seq[(String, String)]]) =
+    withFolder(at => live(new MicroBatchLife(spark, query, at), turns))
+
+  private def realTime(turns: Seq[Seq[(String, String)]]) =
+    withFolder(at => live(new RealTimeLife(spark, running, at), turns))
+
+  private lazy val stock =
+    Seq(sums, dedup).map(q => q.name -> microBatch(q, Seq.fill(4)(ElasticSession.Stock))).toMap
+
+  private def same(what: String, a: (Seq[Row], Seq[Seq[String]]), b: (Seq[Row], Seq[Seq[String]])): Unit = {
+    PairCheck.sameRows(what, a._1, b._1)
+    a._2.zip(b._2).zipWithIndex.foreach { case ((x, y), i) => assert(x == y, s"$what: state after turn $i") }
+  }
+
+  private def byTurns(first: Boolean): Seq[Seq[(String, String)]] =
+    Seq.tabulate(4)(i => if ((i % 2 == 0) == first) elastic(i.toLong) else ElasticSession.Stock)
+
+  for (log <- Seq("false", "true"); version <- Seq("1", "2"))
+    test(s"windowed sums, micro-batch, changelog $log, checkpoint format $version") {
+      withConf(changelog -> log, format -> version) {
+        same("windowed sums", stock(sums.name), microBatch(sums, byTurns(first = version == "1")))
+      }
+    }
+
+  for (first <- Seq(true, false))
+    test(s"dedup, micro-batch, ${if (first) "elastic" else "stock"} first") {
+      same("dedup", stock(dedup.name), microBatch(dedup, byTurns(first)))
+    }
+
+  test("the changelog is switched on in the middle of a life") {
+    val turns = byTurns(first = true).zipWithIndex.map { case (t, i) =>
+      t :+ (changelog -> (i >= 2).toString)
+    }
+    same("dedup", stock(dedup.name), microBatch(dedup, turns))
+  }
+
+  test("the number of shards changes at every start") {
+    val turns =
+      Seq(16, 5, 64, 1).map(n => elastic(n.toLong) :+ ("spark.sql.laneshift.shardsPerPartition" -> s"$n"))
+    same("windowed sums", stock(sums.name), microBatch(sums, turns))
+  }
+
+  test("running sums, Real-time Mode, by turns") {
+    same("running sums", realTime(Seq.fill(4)(ElasticSession.Stock)), realTime(byTurns(first = true)))
+  }
+}
