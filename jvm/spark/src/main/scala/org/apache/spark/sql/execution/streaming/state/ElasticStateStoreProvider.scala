@@ -75,9 +75,9 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
       uniqueId: Option[String],
       forceSnapshotOnCommit: Boolean
   ): StateStore = readStore match {
-    case store: LaneStateStore if forceSnapshotOnCommit =>
-      throw new UnsupportedOperationException(s"lanes cannot force a snapshot of state store ${store.id}")
-    case store: LaneStateStore => store
+    case store: LaneStateStore =>
+      if (forceSnapshotOnCommit) store.shared.forceSnapshot()
+      store
     case other => super.upgradeReadStoreToWriteStore(other, version, uniqueId, forceSnapshotOnCommit)
   }
 

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.execution.streaming.state
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.lane.PartitionTask
 
 import laneshift.ids.LaneId
@@ -14,11 +15,22 @@ import laneshift.testing.{Fault, Faults}
 private[sql] final class SharedStateStore(
     private[state] val base: RocksDBStateStoreProvider#RocksDBStateStore,
     task: PartitionTask
-) {
+) extends Logging {
   private[state] val db: RocksDB = base.dbInstance()
   private[state] val lock = new Object
   private var sealedBy = List.empty[LaneId]
   private var committer: Option[LaneId] = None
+
+  /** Makes the commit upload a snapshot, as Spark's coordinator wants when uploads lag behind. Spark keeps the wish in the
+    * store, where only its own provider may set it; without the setter the wish is left to maintenance, as without a lag.
+    */
+  def forceSnapshot(): Unit = lock.synchronized {
+    base.getClass.getMethods.find(_.getName.endsWith("forceSnapshotOnCommit_$eq")) match {
+      case Some(setter) => setter.invoke(base, java.lang.Boolean.TRUE)
+      case None =>
+        logWarning(s"The snapshot that is wanted of state store ${base.id} is left to maintenance.")
+    }
+  }
 
   /** A lane has written all it will write. The last one's seal is the commit. */
   def seal(lane: LaneId): Unit = lock.synchronized {
