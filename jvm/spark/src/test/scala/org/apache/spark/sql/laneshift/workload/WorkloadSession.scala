@@ -7,26 +7,15 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.util.ShutdownHookManager
 
-/** A small local Spark with our functions, and short cuts to run the source in it. */
+/** Short cuts to run the sources. */
 trait WorkloadSession extends AnyFunSuite with BeforeAndAfterAll {
 
-  protected lazy val spark: SparkSession = SparkSession
-    .builder()
-    .master("local[4]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.shuffle.partitions", "2")
-    .config("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
-    .config("spark.sql.streaming.realTimeMode.minBatchDuration", "1s")
-    .config(
-      "spark.sql.streaming.stateStore.providerClass",
-      "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )
-    .withExtensions(WorkloadFunctions.register)
-    .getOrCreate()
-    .asInstanceOf[SparkSession]
+  /** Of the one Spark that all suites share; with options of its own. */
+  protected lazy val spark: SparkSession = ElasticSession.shared.newSession()
 
   protected def folder(): Path = {
     val path = Files.createTempDirectory("laneshift-workload")
@@ -36,7 +25,6 @@ trait WorkloadSession extends AnyFunSuite with BeforeAndAfterAll {
 
   override protected def afterAll(): Unit = {
     spark.streams.active.foreach(_.stop())
-    spark.stop()
     super.afterAll()
   }
 
