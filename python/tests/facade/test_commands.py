@@ -75,7 +75,7 @@ SET_LANES: list[tuple[tuple[Any, ...], type[Exception], str, list[str]]] = [
         ("running", 1, 0, 2),
         NotFoundError,
         "NO_SUCH_OPERATOR",
-        ["0 (stateStoreSave)", "EXPLAIN"],
+        ["0 (stateStoreSave)", "first batch", "explain()"],
     ),
     (("running", -1, 0, 2), NotFoundError, "NO_SUCH_OPERATOR", ["-1", "0 (stateStoreSave)"]),
     (("running", "0", 0, 2), ArgumentError, "INVALID_TYPE", ["operator", "'0'", "str", "whole"]),
