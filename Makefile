@@ -28,7 +28,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test test-jvm test-python lint fmt wheel demo demo-kafka bench clean
+.PHONY: help check-tools setup lock jar test test-jvm test-python test-all lint fmt wheel demo demo-kafka bench clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -67,6 +67,10 @@ test-python: export SPARK_LOCAL_IP := 127.0.0.1
 test-python: setup jar ## Run Python's tests (ARGS for pytest)
 	@mkdir -p build/logs
 	@$(VENV_PYTHON) -m pytest python/tests $(ARGS) 2>&1 | tee build/logs/test-python.log
+
+test-all: export SPARK_LOCAL_IP := 127.0.0.1
+test-all: test ## All tests, and drivers killed under motion (KILLS=20, some minutes more)
+	@LANESHIFT_KILLS=$(or $(KILLS),20) $(VENV_PYTHON) -m pytest -s integration_tests $(ARGS)
 
 lint: setup $(SCALAFMT_STAMP) ## Check format, style and types
 	@$(VENV_PYTHON) -m ruff check --quiet .
