@@ -63,10 +63,7 @@ lazy val core = (project in file("jvm/core"))
   .settings(
     common,
     name := "laneshift-core",
-    libraryDependencies ++= Seq(
-      "org.jctools" % "jctools-core" % "4.0.5",
-      "org.hdrhistogram" % "HdrHistogram" % "2.2.2"
-    )
+    libraryDependencies += "org.hdrhistogram" % "HdrHistogram" % "2.2.2"
   )
 
 lazy val spark = (project in file("jvm/spark"))
@@ -109,7 +106,6 @@ lazy val spark = (project in file("jvm/spark"))
       (assembly / fullClasspath).value.filter(entry => ofSpark(entry.data))
     },
     assembly / assemblyShadeRules := Seq(
-      ShadeRule.rename("org.jctools.**" -> "laneshift.shaded.jctools.@1").inAll,
       ShadeRule.rename("org.HdrHistogram.**" -> "laneshift.shaded.hdrhistogram.@1").inAll
     ),
     assembly / assemblyMergeStrategy := {
