@@ -19,6 +19,7 @@ from laneshift.models.buffer import (
 )
 from laneshift.models.kalman import RateFilter
 from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.plan import Throttle
 from laneshift.scheduler.policies.occupancy import Band, buffer_capacity
 from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
 
@@ -120,6 +121,14 @@ class Cooperation:
             output=output,
             ahead=_inputs(upstream, output, heads, step),
             head_after={i: known.forecast(step + 1) for i, known in heads.items()},
+        )
+
+    def throttles(self, found: Found) -> tuple[Throttle, ...]:
+        """The cuts of a run as rates (rows/s) that upstreams may not exceed for a window."""
+        return tuple(
+            Throttle(self.parts[u].partition, max(0.0, self.capacity[u] - cut))
+            for u, cut in sorted(found.cuts.items())
+            if cut > 0
         )
 
     def run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from laneshift.models.checks import number, one_of
 from laneshift.models.kalman import RateFilter
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
-from laneshift.scheduler.plan import Plan, Throttle
+from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.cooperation import Cooperation
 from laneshift.scheduler.policies.kalman import FORECASTS
@@ -114,30 +114,17 @@ class Craa(Policy[CraaState]):
             exact_amount=self.feedback_amount == "needed",
             trend_tolerance=self.trend_tolerance,
         )
-        parts = snapshot.partitions
-        throttles = tuple(
-            Throttle(parts[u].partition, max(0.0, work.capacity[u] - cut))
-            for u, cut in sorted(found.cuts.items())
-            if cut > 0
-        )
         plan = Placer().plan(
             View.of(snapshot),
             np.array(found.cores, dtype=np.int64),
-            throttles=throttles,
+            throttles=work.throttles(found),
             notes=(
                 ("cancelled_adjustments", float(found.cancelled)),
                 ("feedback_requests", float(found.requests)),
             ),
         )
-        levels = {part.partition: part.queue_rows for part in parts}
+        levels = {part.partition: part.queue_rows for part in snapshot.partitions}
         return plan, CraaState(levels, filters)
 
     def _band(self) -> Band:
-        return Band(
-            occ_high=self.occ_high,
-            occ_low=self.occ_low,
-            occ_target=self.occ_target,
-            rounding=self.rounding,
-            settle_guard=self.settle_guard,
-            literal_use_test=self.literal_use_test,
-        )
+        return replace(Band.of(self), literal_use_test=self.literal_use_test)

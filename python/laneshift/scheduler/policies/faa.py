@@ -11,7 +11,7 @@ from laneshift.models.checks import number, one_of
 from laneshift.models.forecast import LastRate
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
-from laneshift.scheduler.plan import Plan, Throttle
+from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.cooperation import Cooperation
 from laneshift.scheduler.policies.occupancy import Band
@@ -53,7 +53,7 @@ class Faa(Policy[ThresholdState]):
     settle_guard: bool = True
 
     def __post_init__(self) -> None:
-        self._band()
+        Band.of(self)
         number("occ_ceiling", self.occ_ceiling, low=0, low_open=True, high=1)
         one_of("feedback_amount", self.feedback_amount, ("limit", "needed"))
 
@@ -68,30 +68,16 @@ class Faa(Policy[ThresholdState]):
         work = Cooperation.begin(snapshot, state.level, last, lead=False)
         work.ahead = [part.offered_rate for part in parts]
         found = work.run(
-            self._band(),
+            Band.of(self),
             feedback=True,
             occ_ceiling=self.occ_ceiling,
             exact_amount=self.feedback_amount == "needed",
             trend_tolerance=None,
         )
-        throttles = tuple(
-            Throttle(parts[u].partition, max(0.0, work.capacity[u] - cut))
-            for u, cut in sorted(found.cuts.items())
-            if cut > 0
-        )
         plan = Placer().plan(
             View.of(snapshot),
             np.array(found.cores, dtype=np.int64),
-            throttles=throttles,
+            throttles=work.throttles(found),
             notes=(("feedback_requests", float(found.requests)),),
         )
         return plan, ThresholdState({p.partition: p.queue_rows for p in parts})
-
-    def _band(self) -> Band:
-        return Band(
-            occ_high=self.occ_high,
-            occ_low=self.occ_low,
-            occ_target=self.occ_target,
-            rounding=self.rounding,
-            settle_guard=self.settle_guard,
-        )

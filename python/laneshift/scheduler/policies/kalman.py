@@ -63,7 +63,7 @@ class Kalman(Policy[KalmanState]):
     settle_guard: bool = True
 
     def __post_init__(self) -> None:
-        self._band()
+        Band.of(self)
         one_of("forecast", self.forecast, FORECASTS)
 
     def start(self) -> KalmanState:
@@ -72,7 +72,7 @@ class Kalman(Policy[KalmanState]):
 
     def decide(self, snapshot: Snapshot, state: KalmanState) -> tuple[Plan, KalmanState]:
         """Counts for the next window."""
-        band, targets = self._band(), []
+        band, targets = Band.of(self), []
         filters: dict[PartitionId, RateFilter] = {}
         for part in snapshot.partitions:
             known = state.filters.get(part.partition, FORECASTS[self.forecast]())
@@ -83,12 +83,3 @@ class Kalman(Policy[KalmanState]):
             targets.append(max(1, part.cores) + band.change(part, raw, ahead, snapshot.window_s))
         plan = Placer().plan(View.of(snapshot), np.array(targets, dtype=np.int64))
         return plan, KalmanState(filters)
-
-    def _band(self) -> Band:
-        return Band(
-            occ_high=self.occ_high,
-            occ_low=self.occ_low,
-            occ_target=self.occ_target,
-            rounding=self.rounding,
-            settle_guard=self.settle_guard,
-        )

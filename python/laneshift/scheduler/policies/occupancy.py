@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from laneshift.models.buffer import ROUNDINGS, rate_change, unit_change
 from laneshift.models.checks import InputError, number, one_of
@@ -28,6 +29,21 @@ def check_band(low: float, target: float, high: float) -> None:
     number("occ_target", target, low=low, high=high, low_open=True)
 
 
+class HasBand(Protocol):
+    """A policy with the parameters of the local rule."""
+
+    @property
+    def occ_high(self) -> float: ...
+    @property
+    def occ_low(self) -> float: ...
+    @property
+    def occ_target(self) -> float: ...
+    @property
+    def rounding(self) -> str: ...
+    @property
+    def settle_guard(self) -> bool: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Band:
     """The local rule of CRAA and its baselines: triggers, (10), (11), clamps.
@@ -41,6 +57,17 @@ class Band:
     rounding: str
     settle_guard: bool
     literal_use_test: bool = False
+
+    @classmethod
+    def of(cls, policy: HasBand) -> Band:
+        """The rule with a policy's parameters. Errors: InputError, as the constructor."""
+        return cls(
+            occ_high=policy.occ_high,
+            occ_low=policy.occ_low,
+            occ_target=policy.occ_target,
+            rounding=policy.rounding,
+            settle_guard=policy.settle_guard,
+        )
 
     def __post_init__(self) -> None:
         check_band(self.occ_low, self.occ_target, self.occ_high)

@@ -56,7 +56,7 @@ class Threshold(Policy[ThresholdState]):
     settle_guard: bool = True
 
     def __post_init__(self) -> None:
-        self._band()
+        Band.of(self)
         one_of("sizing", self.sizing, ("matched", "unit"))
 
     def start(self) -> ThresholdState:
@@ -65,7 +65,7 @@ class Threshold(Policy[ThresholdState]):
 
     def decide(self, snapshot: Snapshot, state: ThresholdState) -> tuple[Plan, ThresholdState]:
         """Counts for the next window."""
-        band, targets = self._band(), []
+        band, targets = Band.of(self), []
         for part in snapshot.partitions:
             rate = part.service_rate_per_core * part.cores
             before = state.level.get(part.partition, 0.0)
@@ -76,12 +76,3 @@ class Threshold(Policy[ThresholdState]):
             targets.append(max(1, part.cores) + units)
         plan = Placer().plan(View.of(snapshot), np.array(targets, dtype=np.int64))
         return plan, ThresholdState({p.partition: p.queue_rows for p in snapshot.partitions})
-
-    def _band(self) -> Band:
-        return Band(
-            occ_high=self.occ_high,
-            occ_low=self.occ_low,
-            occ_target=self.occ_target,
-            rounding=self.rounding,
-            settle_guard=self.settle_guard,
-        )
