@@ -6,7 +6,6 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.streaming.StatefulStreamlineAggregateExec
-import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider, RocksDBStateStoreProvider}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.{LaneshiftConf, LaneshiftPlugin}
@@ -56,8 +55,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     }
 
   private def explain(plan: SparkPlan, why: String): SparkPlan = plan.transformUp {
-    case s: SparkPlan if Elasticity.isStateful(s) && !s.isInstanceOf[StateStoreRestoreExec] =>
-      StockExec(why, s)
+    case s: SparkPlan if Elasticity.isStateful(s) => StockExec(why, s)
   }
 
   private def wrap(plan: SparkPlan, conf: SQLConf, realTime: Boolean): SparkPlan =

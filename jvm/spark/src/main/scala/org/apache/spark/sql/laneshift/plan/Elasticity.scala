@@ -22,13 +22,8 @@ import org.apache.spark.sql.laneshift.workload.LaneshiftCost
   */
 object Elasticity {
 
-  /** What was found at and below a node that a region could start with. */
-  final case class Region(
-      stateful: Seq[StateStoreWriter],
-      exchange: ShuffleExchangeLike,
-      granularity: Granularity,
-      keyOrdinals: Map[Long, Seq[Int]]
-  )
+  /** What a region's lanes need to know. `keyOrdinals` as in [[ElasticSpec]]. */
+  final case class Region(granularity: Granularity, keyOrdinals: Map[Long, Seq[Int]])
 
   /** Operators that work on one row at a time and know nothing of other rows: the top of a region may consist of them.
     * Expressions that count rows or partitions (monotonically_increasing_id) would count per lane, and generators that put
@@ -125,7 +120,7 @@ object Elasticity {
         s"${hash.numPartitions} partitions of ${ElasticOptions.from(conf).shards} shards are too many"
       )
       ordinals <- allOrdinals(writers, hash.expressions)
-    } yield Region(writers, exchange, granularity(top, conf), ordinals)
+    } yield Region(granularity(top, conf), ordinals)
   }
 
   private def allOrdinals(

@@ -65,7 +65,7 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
     * writing (it does for an empty store with checkpoint ids), while other lanes still read from it.
     */
   override def getReadStore(version: Long, uniqueId: Option[String]): StateStore =
-    if (runsInLane)
+    if (lane.isDefined)
       inLane(super.getStore(version, uniqueId, forceSnapshotOnCommit = false, loadEmpty = false))
     else super.getReadStore(version, uniqueId)
 
@@ -81,11 +81,12 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
     case other => super.upgradeReadStoreToWriteStore(other, version, uniqueId, forceSnapshotOnCommit)
   }
 
-  private def runsInLane: Boolean = LaneContext.get.exists(_.task != null)
+  /** The lane that this thread runs, unless it runs Spark's own path. */
+  private def lane: Option[LaneContext] = LaneContext.get.filter(_.task != null)
 
   /** In a lane, the lane's view of the store that it shares with the others; elsewhere the store itself. */
   private def inLane(open: => StateStore): StateStore =
-    LaneContext.get.filter(_.task != null) match {
+    lane match {
       case None => open
       case Some(lane) =>
         val shared = lane.task.sharedStore(stateStoreId) {
