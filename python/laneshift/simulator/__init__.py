@@ -7,7 +7,7 @@ models of CRAA and OERA.
 
 from laneshift.simulator.result import Result, WindowRow
 from laneshift.simulator.run import Scenario, Simulation, simulate
-from laneshift.simulator.spec import Cluster, Engine, Fault, Operator
+from laneshift.simulator.spec import Cluster, Engine, Fault, Operator, Split
 
 __all__ = [
     "Cluster",
@@ -17,6 +17,7 @@ __all__ = [
     "Result",
     "Scenario",
     "Simulation",
+    "Split",
     "WindowRow",
     "simulate",
 ]

@@ -10,32 +10,29 @@ from laneshift.inputcheck import FloatArray, InputError
 from laneshift.planner.balance_core import balance_batch
 from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
 from laneshift.simulator.fluid import Fluid
+from laneshift.simulator.keyloads import KeyLoads
 from laneshift.simulator.spec import Engine
 
 
 class Control:
     """The part of laneshift that acts inside the cluster, here on the fluid's layout."""
 
-    def __init__(self, fluid: Fluid, engine: Engine, seed: int) -> None:
-        self._fluid, self._engine = fluid, engine
+    def __init__(self, fluid: Fluid, keys: KeyLoads, engine: Engine, seed: int) -> None:
+        self._fluid, self._keys, self._engine = fluid, keys, engine
         self._rng = np.random.default_rng(seed + 7919)
         self._parts = {name: p for p, name in enumerate(fluid.layout.part_name)}
-        self._nodes = {name: i for i, name in enumerate(fluid.layout.cluster.names)}
+        self._nodes: dict[str, int] = {n: i for i, n in enumerate(fluid.layout.cluster.names)}
         self._throttled: dict[str, float] = {}
         self.adjustments = 0
 
     def apply(self, plan: Plan, now_s: float, window_s: float) -> None:
-        """Placement up, shard moves, placement down, throttles."""
-        if plan.key_splits:
-            raise InputError(
-                "key_splits", len(plan.key_splits), "none",
-                "The simulator moves shards, not parts of keys; use laneshift.planner for splits.",
-            )  # fmt: skip
+        """Placement up, shard moves, key splits, placement down, throttles."""
         lay = self._fluid.layout
         down: list[tuple[int, int, int]] = []
         changed = set()
         for change in plan.placement_changes:
-            p, node = self._parts[change.partition], self._nodes[change.node]
+            p = self._known(change.partition, self._parts, "placement_changes partition")
+            node = self._known(change.node, self._nodes, "placement_changes node")
             changed.add(p)
             delta = change.after - change.before
             if delta > 0:
@@ -46,12 +43,24 @@ class Control:
                 down.append((p, node, -delta))
         self.adjustments += len(changed)
         self._move_shards(plan.shard_moves)
+        for split in plan.key_splits:
+            p = self._known(split.partition, self._parts, "partition of key " + split.key)
+            self._keys.split(p, split.key, split.ways)
         for p, node, count in down:
             self._remove(p, node, count)
         if changed and self._engine.paradigm == "executor-centric":
             self.balance(sorted(changed))
         for throttle in plan.throttles:
             self._throttle(str(throttle.target), throttle.rate, now_s + throttle.windows * window_s)
+
+    @staticmethod
+    def _known(name: str, known: dict[str, int], field: str) -> int:
+        if name not in known:
+            some = ", ".join(list(known)[:3])
+            raise InputError(
+                field, name, f"one of {len(known)}: {some}, ...", "As in the snapshot."
+            )
+        return known[name]
 
     def _throttle(self, target: str, rate: float, until_s: float) -> None:
         if target in self._parts:
@@ -120,8 +129,8 @@ class Control:
         for o, op in enumerate(lay.operators):
             parts = range(lay.part_start[o], lay.part_start[o + 1])
             own = slice(lay.shard_start[o], lay.shard_start[o + 1])
-            table = load[own].reshape(op.partitions, op.shards)
-            lane = lay.lane[own].reshape(op.partitions, op.shards)
+            table = (load[own] * fluid.work[own]).reshape(op.partitions, op.slots)
+            lane = lay.lane[own].reshape(op.partitions, op.slots)
             rank = np.zeros(lay.lane_part.size, dtype=np.int64)
             stay: list[np.ndarray] = []
             start = lane.copy()
@@ -141,13 +150,13 @@ class Control:
                 if partitions is not None and p not in partitions:
                     continue
                 goal = stay[i][result.lane[i]]
-                moving = np.flatnonzero(goal != lane[i])
+                moving = np.flatnonzero((goal != lane[i]) & (lane[i] != lay.spare))
                 room = max(self._engine.max_handoffs - int(flying[p]), 0)
                 heaviest = moving[np.argsort(-table[i][moving], kind="stable")]
                 forced = lay.leaving[lane[i][heaviest]]
                 heaviest = np.concatenate([heaviest[forced], heaviest[~forced][:room]])
                 if heaviest.size:
-                    fluid.handoffs.begin(own.start + i * op.shards + heaviest, goal[heaviest], rows)
+                    fluid.handoffs.begin(own.start + i * op.slots + heaviest, goal[heaviest], rows)
 
     def tidy(self) -> None:
         """Free lanes that have handed off everything."""

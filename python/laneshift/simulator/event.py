@@ -1,4 +1,4 @@
-"""Exact event simulation of one elastic partition: every row, every queue, every label.
+"""Exact event simulation of one elastic partition: every row, queue, label and split key.
 
 For small cases: it validates the fluid engine and checks the handoff's guarantees (elasticutor.md
 3.4): per-key order, no row lost, a key never in process on two lanes at once.
@@ -16,6 +16,7 @@ import numpy as np
 
 from laneshift import inputcheck
 from laneshift.inputcheck import FloatArray, InputError
+from laneshift.simulator.spec import Split
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Case:
     cost_s: mean service time; cv2: 0 fixed, 1 exponential, between: gamma. moves: (time, shard,
     target lane), in time order. move_s: state transfer time per move. queue_rows: bound per lane;
     inf: unbounded. When a lane is full the receiver waits, and everything behind it (head of line).
+    splits: (time, shard, lanes of its further parts), in time order, () merges it; rows of a split
+    shard draw one of its parts, the first is with the shard. split: what that costs.
     """
 
     rate: float
@@ -39,6 +42,8 @@ class Case:
     move_s: float = 0.0
     queue_rows: float = math.inf
     seed: int = 1
+    splits: tuple[tuple[float, int, tuple[int, ...]], ...] = ()
+    split: Split = field(default_factory=Split)
 
     def __post_init__(self) -> None:
         inputcheck.number("rate", self.rate, "Rows per second.", low=0.0, open_low=True)
@@ -52,13 +57,18 @@ class Case:
         for i, (_, shard, target) in enumerate(self.moves):
             inputcheck.whole(f"moves[{i}] shard", shard, "Known.", low=0, high=share.size - 1)
             inputcheck.whole(f"moves[{i}] target", target, "Known.", low=0, high=self.lanes - 1)
+        for i, (_, shard, parts) in enumerate(self.splits):
+            inputcheck.whole(f"splits[{i}] shard", shard, "Known.", low=0, high=share.size - 1)
+            inputcheck.indices(f"splits[{i}] lanes", parts, "Known lanes.", below=self.lanes)
 
 
 @dataclass
 class Outcome:
-    """sojourn_s: per finished row, in order of finishing; order: (shard, number) per finished row.
+    """sojourn_s: per finished row, in order of finishing; order: (part, number) per finished row.
 
-    sync_s, pause_s: per finished move, label to acknowledgement and to release.
+    A shard's first part has its number, part j of S shards is shard + S * j; only within a part is
+    there an order. sync_s, pause_s: per finished move, label to acknowledgement and to release.
+    busy_s: (lanes,) CPU time, copies and merges included; merges: partial results merged.
     """
 
     sojourn_s: list[float] = field(default_factory=list)
@@ -66,22 +76,35 @@ class Outcome:
     arrived: int = 0
     sync_s: list[float] = field(default_factory=list)
     pause_s: list[float] = field(default_factory=list)
+    busy_s: list[float] = field(default_factory=list)
+    merges: int = 0
 
     def order_violations(self) -> int:
-        """Rows that finished before an earlier row of their shard."""
+        """Rows that finished before an earlier row of their part."""
         last: dict[int, int] = {}
         wrong = 0
-        for shard, number in self.order:
-            wrong += number < last.get(shard, -1)
-            last[shard] = max(number, last.get(shard, -1))
+        for part, number in self.order:
+            wrong += number < last.get(part, -1)
+            last[part] = max(number, last.get(part, -1))
         return wrong
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Row:
     shard: int
     number: int
     arrived_s: float
+    draw: float  # in [0, 1), which part of a split shard keeps it
+    left: int = 1  # copies that are not processed yet
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a lane does for ``seconds``: a row (part: which one keeps it), a copy, or a merge."""
+
+    seconds: float
+    row: _Row | None = None
+    part: int | None = None
 
 
 @dataclass(frozen=True)
@@ -98,13 +121,15 @@ class _Partition:
         self.case = case
         self.rng = np.random.default_rng(case.seed)
         self.table = list(case.lane)
-        self.queues: list[deque[_Row | _Label]] = [deque() for _ in range(case.lanes)]
-        self.working: list[_Row | None] = [None] * case.lanes
-        self.held: dict[int, deque[_Row]] = {}
+        self.queues: list[deque[_Work | _Label]] = [deque() for _ in range(case.lanes)]
+        self.working: list[_Work | None] = [None] * case.lanes
+        self.parts: dict[int, tuple[int, ...]] = {}  # split shards: lanes of the further parts
+        self.held: dict[int, deque[_Work]] = {}
+        self.ticking: set[int] = set()
         self.waiting: deque[_Row] = deque()
         self.events: list[tuple[float, int, str, object]] = []
         self.sequence = 0
-        self.out = Outcome()
+        self.out = Outcome(busy_s=[0.0] * case.lanes)
 
     def push(self, time_s: float, kind: str, data: object) -> None:
         self.sequence += 1
@@ -120,15 +145,29 @@ class _Partition:
         """Route waiting rows until a full lane stops the receiver."""
         while self.waiting:
             row = self.waiting[0]
-            if row.shard in self.held:
-                self.held[row.shard].append(row)
-            else:
-                lane = self.table[row.shard]
-                if len(self.queues[lane]) >= self.case.queue_rows:
-                    return
-                self.queues[lane].append(row)
-                self.start(lane, now)
+            lanes = (self.table[row.shard], *self.parts.get(row.shard, ()))
+            keep = int(row.draw * len(lanes))
+            broadcast = self.case.split.how == "broadcast"
+            parts = range(len(lanes)) if broadcast else [keep]
+            held = [part == 0 and row.shard in self.held for part in parts]
+            if any(
+                len(self.queues[lanes[part]]) >= self.case.queue_rows and not waits
+                for part, waits in zip(parts, held, strict=True)
+            ):
+                return
+            row.left, cost = len(parts), self.cost() / len(parts)
+            for part, waits in zip(parts, held, strict=True):
+                extra = 0.0 if part == keep else self.case.split.copy_s
+                work = _Work(cost + extra, row, part if part == keep else None)
+                if waits:
+                    self.held[row.shard].append(work)
+                else:
+                    self.queue(lanes[part], work, now)
             self.waiting.popleft()
+
+    def queue(self, lane: int, work: _Work, now: float) -> None:
+        self.queues[lane].append(work)
+        self.start(lane, now)
 
     def start(self, lane: int, now: float) -> None:
         """Take the next row off a lane's queue; labels are acknowledged at once."""
@@ -140,7 +179,8 @@ class _Partition:
                 self.push(now + self.case.move_s, "installed", head)
             else:
                 self.working[lane] = head
-                self.push(now + self.cost(), "finished", lane)
+                self.out.busy_s[lane] += head.seconds
+                self.push(now + head.seconds, "finished", lane)
 
     def handle(self, now: float, kind: str, data: object) -> None:
         """One event."""
@@ -149,12 +189,24 @@ class _Partition:
             self.waiting.append(data)
         elif kind == "finished":
             assert isinstance(data, int)
-            row = self.working[data]
-            assert row is not None
+            work = self.working[data]
+            assert work is not None
             self.working[data] = None
-            self.out.sojourn_s.append(now - row.arrived_s)
-            self.out.order.append((row.shard, row.number))
+            self.finish(work, now)
             self.start(data, now)
+        elif kind == "split":
+            assert isinstance(data, tuple)
+            shard, lanes = data
+            self.parts[shard] = lanes
+            if self.case.split.how == "merge" and shard not in self.ticking:
+                self.ticking.add(shard)
+                self.push(now + self.case.split.tick_s, "tick", shard)
+        elif kind == "tick":
+            assert isinstance(data, int)
+            if len(self.out.sojourn_s) < self.out.arrived:
+                for _ in self.parts[data]:
+                    self.queue(self.table[data], _Work(self.case.split.merge_s), now)
+                self.push(now + self.case.split.tick_s, "tick", data)
         elif kind == "move":
             assert isinstance(data, _Label)
             if data.shard not in self.held and self.table[data.shard] != data.target:
@@ -170,6 +222,17 @@ class _Partition:
             self.start(data.target, now)
         self.receive(now)
 
+    def finish(self, work: _Work, now: float) -> None:
+        if work.row is None:
+            self.out.merges += 1
+            return
+        row = work.row
+        if work.part is not None:
+            self.out.order.append((row.shard + len(self.case.share) * work.part, row.number))
+        row.left -= 1
+        if row.left == 0:
+            self.out.sojourn_s.append(now - row.arrived_s)
+
 
 def run_events(case: Case) -> Outcome:
     """Run until every row that arrived in ``duration_s`` has finished."""
@@ -177,11 +240,14 @@ def run_events(case: Case) -> Outcome:
     times = arrival_times(case)
     shards = part.rng.choice(len(case.share), times.size, p=np.asarray(case.share))
     number = [0] * len(case.share)
-    for t, shard in zip(times.tolist(), shards.tolist(), strict=True):
-        part.push(t, "row", _Row(shard, number[shard], t))
+    draws = np.random.default_rng(case.seed + 2).random(times.size)
+    for t, shard, draw in zip(times.tolist(), shards.tolist(), draws.tolist(), strict=True):
+        part.push(t, "row", _Row(shard, number[shard], t, draw))
         number[shard] += 1
     for t, shard, target in case.moves:
         part.push(t, "move", _Label(shard, target, t))
+    for t, shard, lanes in case.splits:
+        part.push(t, "split", (shard, tuple(lanes)))
     part.out.arrived = int(times.size)
     while part.events:
         now, _, kind, data = heapq.heappop(part.events)

@@ -28,11 +28,12 @@ SAMPLE = 5
 
 @dataclass
 class Totals:
-    """Running sums since the start: rows per operator (O,), bytes over all nodes."""
+    """Running sums since the start: rows per operator (O,); rows that the source emitted; bytes."""
 
     arrived: FloatArray
     served: FloatArray
     lost: FloatArray
+    emitted: float = 0.0
     remote_bytes: float = 0.0
     migrated_bytes: float = 0.0
 
@@ -49,8 +50,13 @@ class Fluid:
             [d for d, other in enumerate(ops) if name in other.upstream] for name in names
         ]
         self.up: list[list[int]] = [[names.index(u) for u in op.upstream] for op in ops]
-        self.heads = [o for o in range(n_ops) if not self.up[o]]
+        self.from_source = np.array([op.from_source for op in ops])
+        self.heads = np.flatnonzero(self.from_source).tolist()
         self.share = np.zeros(layout.queue.size)
+        self.work = np.ones(layout.queue.size)  # CPU per row, in rows' usual costs
+        self.copies = np.ones(layout.queue.size)  # rows sent per row stored
+        self.merging = np.zeros(layout.queue.size)  # CPU s/s for other parts' partial results
+        self.splits = False  # whether any of the three differs from that
         self.totals = Totals(np.zeros(n_ops), np.zeros(n_ops), np.zeros(n_ops))
         self.latency = [LatencyHistogram() for _ in ops]
         self.handoffs = Handoffs(layout, engine.handoff_s)
@@ -96,18 +102,24 @@ class Fluid:
         allowed = self.part_limit * self.engine.step_s
         slow = np.divide(allowed, full, out=np.ones_like(full), where=full > allowed)
         self.cap *= slow[part]
+        if self.splits:
+            merging = sums(lay.lane, self.merging, slots) * self.engine.step_s / self._cost[op]
+            self.cap = np.maximum(self.cap - merging, 0.0)
+        self.cap_rows = self.cap  # with split keys: of the last step's mix of rows
         self.room_rows = np.array([o.lane_queue_rows for o in ops])[op]
         self.lane_share = np.bincount(lay.lane, weights=self.share, minlength=slots)
+        received = sums(lay.lane, self.share * self.copies, slots)
+        copies = np.divide(received, self.lane_share, out=np.ones(slots), where=self.lane_share > 0)
         home = lay.part_home[part]
         far = np.flatnonzero(used & (lay.lane_node != home)) if not self._direct else _NONE
         self.remote = Remote(
             far, home[far], lay.lane_node[far],
-            np.array([o.row_bytes for o in ops])[op[far]],
+            np.array([o.row_bytes for o in ops])[op[far]] * copies[far],
             np.array([o.out_bytes * o.selectivity for o in ops])[op[far]],
         )  # fmt: skip
         entry = lay.lane_node if self._direct else home
         self.node_share = [
-            sums(entry, np.where(used & (op == o), self.lane_share, 0.0), n)
+            sums(entry, np.where(used & (op == o), received, 0.0), n)
             for o in range(len(ops))
         ]  # fmt: skip
         self._version = lay.version
@@ -126,7 +138,11 @@ class Fluid:
         budget = lay.cluster.nic_bytes_s * engine.step_s
         n = lay.cluster.nodes
         sent, got = np.zeros(n), np.zeros(n)
-        served, remote = self.remote.admit(np.minimum(queued, self.cap), sent, got, budget)
+        if self.splits:
+            work = sums(lay.lane, lay.queue * self.work, queued.size)
+            mix = np.divide(queued, work, out=np.ones_like(queued), where=work > 0)
+            self.cap_rows = self.cap * mix
+        served, remote = self.remote.admit(np.minimum(queued, self.cap_rows), sent, got, budget)
         any_hold = bool(lay.paused.any())
         held = np.bincount(lay.lane, weights=lay.hold, minlength=queued.size) if any_hold else 0.0
         inflow_limit = self._throttle(served, queued + held, budget - got)
@@ -189,9 +205,14 @@ class Fluid:
         lay = self.layout
         offered = min(source_rows, self.limit * self.engine.step_s)
         wait = 0.0
+        total = np.zeros(len(lay.operators))
+        for o, ups in enumerate(self.up):
+            for u in ups:
+                total[o] += served[u] * lay.operators[u].selectivity
         if self.engine.overflow == "block" or math.isinf(offered):
             want = offered + (0.0 if math.isinf(offered) else self.backlog)
-            emitted = min([want, *(limit[o] for o in self.heads)])
+            room = [max(limit[o] - total[o], 0.0) / self.from_source[o] for o in self.heads]
+            emitted = min([want, *room])
             if emitted < want:
                 self.blocked_steps[self.heads] += 1
             if not math.isinf(offered):
@@ -200,11 +221,8 @@ class Fluid:
                 self.backlog = want - emitted
         else:
             emitted = offered
-        total = np.zeros(len(lay.operators))
-        total[self.heads] = emitted
-        for o, ups in enumerate(self.up):
-            for u in ups:
-                total[o] += served[u] * lay.operators[u].selectivity
+        total[self.heads] += emitted * self.from_source[self.heads]
+        self.totals.emitted += emitted
         rows = self.share * total[lay.shard_op]
         self.totals.arrived += total
         self.seen += rows
@@ -221,7 +239,7 @@ class Fluid:
         """Rows above a lane's queue are lost, in proportion over its shards."""
         lay = self.layout
         rows = self.lane_rows()
-        over = np.maximum(rows - self.room_rows - self.cap, 0.0)
+        over = np.maximum(rows - self.room_rows - self.cap_rows, 0.0)
         if not over.any():
             return
         drop = np.divide(over, rows, out=np.zeros_like(rows), where=rows > 0)
@@ -256,7 +274,8 @@ class Fluid:
                 self.latency[o].add(base[lay.lane[at]] + self.age[at], rows[at])
 
     def _rho(self) -> FloatArray:
-        now = np.divide(self.served_lane, self.cap, out=np.zeros_like(self.cap), where=self.cap > 0)
+        cap = self.cap_rows
+        now = np.divide(self.served_lane, cap, out=np.zeros_like(cap), where=cap > 0)
         return np.minimum(now, 1.0)
 
     def conservation_error(self) -> FloatArray:

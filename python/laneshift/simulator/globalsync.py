@@ -102,8 +102,7 @@ class GlobalSyncs:
         lay = self._layout
         pairs = np.array(batch, dtype=np.int64)
         a, b = lay.lane_node[lay.lane[pairs[:, 0]]], lay.lane_node[pairs[:, 1]]
-        size = np.array([lay.operators[o].state_bytes for o in lay.shard_op[pairs[:, 0]]])
-        size = np.where(a != b, size, 0.0)
+        size = np.where(a != b, lay.state_bytes[pairs[:, 0]], 0.0)
         n = lay.cluster.nodes
         out = np.bincount(a, weights=size, minlength=n)
         into = np.bincount(b, weights=size, minlength=n)

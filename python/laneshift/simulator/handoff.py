@@ -73,8 +73,7 @@ class Handoffs:
         home = lay.part_home[lay.lane_part[source]]
         a, b = lay.lane_node[source], lay.lane_node[targets]
         hops = np.where(a == b, 0, np.where((a == home) | (b == home), 1, 2))
-        size = np.array([op.state_bytes for op in lay.operators])[lay.shard_op[shards]]
-        new["bytes"] = hops * size
+        new["bytes"] = hops * lay.state_bytes[shards]
         new["timer"] = self._handoff_s
         lay.paused[shards] = True
         self._now = np.concatenate([self._now, new])

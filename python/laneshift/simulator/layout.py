@@ -19,7 +19,9 @@ from laneshift.simulator.spec import Cluster, Operator
 class Layout:
     """S shards, P partitions, M lane slots.
 
-    Shards: shard_op, queue (rows with the lane), hold (rows behind a label), lane, paused.
+    Shards: shard_op, queue (rows with the lane), hold (rows behind a label), lane, paused,
+    state_bytes. A part of a split key is a shard, too; a free slot for one is on ``spare``, a lane
+    that no partition has.
     Partitions: part_op, part_home (node), part_name. Lanes: lane_part, lane_node, lane_id, leaving.
     """
 
@@ -35,6 +37,7 @@ class Layout:
     queue: FloatArray
     hold: FloatArray
     paused: BoolArray
+    state_bytes: FloatArray
     lane_part: IntArray
     lane_node: IntArray
     lane_id: IntArray
@@ -50,11 +53,11 @@ class Layout:
         shards go round robin over their partition's lanes.
         """
         parts = [(o, i) for o, op in enumerate(operators) for i in range(op.partitions)]
-        shards = [op.partitions * op.shards for op in operators]
+        shards = [op.partitions * op.slots for op in operators]
         start = np.concatenate([[0], np.cumsum(shards)]).tolist()
         pstart = np.concatenate([[0], np.cumsum([op.partitions for op in operators])]).tolist()
         total = start[-1]
-        slots = 2 * cluster.nodes * cluster.cores + 2 * len(parts)
+        slots = 2 * cluster.nodes * cluster.cores + 2 * len(parts) + 1
         out = cls(
             cluster,
             operators,
@@ -64,10 +67,11 @@ class Layout:
             np.arange(len(parts), dtype=np.int64) % cluster.nodes,
             [f"{operators[o].name}-{i}" for o, i in parts],
             np.repeat(np.arange(len(operators)), shards),
-            np.zeros(total, dtype=np.int64),
+            np.full(total, slots - 1, dtype=np.int64),
             np.zeros(total),
             np.zeros(total),
             np.zeros(total, dtype=bool),
+            np.zeros(total),
             np.full(slots, -1, dtype=np.int64),
             np.zeros(slots, dtype=np.int64),
             np.zeros(slots, dtype=np.int64),
@@ -86,9 +90,16 @@ class Layout:
         for p, per_node in enumerate(wanted):
             out.add_lanes(p, per_node)
             mine = out.lanes_of(p)
-            own = out.shards_of(p)
-            out.lane[own] = mine[np.arange(own.stop - own.start) % mine.size]
+            op, first = operators[int(out.part_op[p])], out.shards_of(p).start
+            own = slice(first, first + op.shards)
+            out.lane[own] = mine[np.arange(op.shards) % mine.size]
+            out.state_bytes[own] = op.state_bytes
         return out
+
+    @property
+    def spare(self) -> int:
+        """The lane slot of free places for parts of keys; it has no partition and no core."""
+        return int(self.lane_part.size) - 1
 
     def lanes_of(self, partition: int) -> IntArray:
         """Slots of a partition's lanes, leaving ones included, by lane id."""
@@ -97,16 +108,16 @@ class Layout:
         return by_id
 
     def shards_of(self, partition: int) -> slice:
-        """The partition's own z shards (executor-centric: for life)."""
+        """The partition's own z shards (executor-centric: for life), then its slots for parts."""
         op = int(self.part_op[partition])
-        z = self.operators[op].shards
+        z = self.operators[op].slots
         first = self.shard_start[op] + (partition - self.part_start[op]) * z
         return slice(first, first + z)
 
     def add_lanes(self, partition: int, per_node: IntArray) -> None:
         """Start lanes, ``per_node[i]`` on node i, with the lowest unused ids, node by node."""
         used = set(self.lane_id[self.lane_part == partition].tolist())
-        free = iter(np.flatnonzero(self.lane_part < 0).tolist())
+        free = iter(np.flatnonzero(self.lane_part[: self.spare] < 0).tolist())
         for node in np.flatnonzero(per_node).tolist():
             for _ in range(int(per_node[node])):
                 slot = next(free)
@@ -137,10 +148,10 @@ class Layout:
             self.version += 1
 
     def drained(self, partition: int, load: FloatArray) -> IntArray:
-        """(z,) lanes of the partition's shards once the leaving lanes are emptied (XP, D)."""
+        """(z,) lanes of the partition's slots once the leaving lanes are emptied (XP, D)."""
         own, mine = self.shards_of(partition), self.lanes_of(partition)
         rank = np.zeros(self.leaving.size, dtype=np.int64)
         rank[mine] = np.arange(mine.size)
         where = drain(load, rank[self.lane[own]], ~self.leaving[mine])
-        goal: IntArray = mine[where]
+        goal: IntArray = np.where(self.lane[own] == self.spare, self.spare, mine[where])
         return goal

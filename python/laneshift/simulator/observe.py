@@ -17,20 +17,21 @@ from laneshift.scheduler.snapshot import (
     SourceSnapshot,
 )
 from laneshift.simulator.fluid import Fluid
+from laneshift.simulator.keyloads import KeyLoads
 
 
 class Observer:
     """Collects what happened since the last snapshot; ``details``: lanes and shards too."""
 
-    def __init__(self, fluid: Fluid, details: bool) -> None:
-        self._fluid, self._details = fluid, details
+    def __init__(self, fluid: Fluid, keys: KeyLoads, details: bool) -> None:
+        self._fluid, self._keys, self._details = fluid, keys, details
         lay = fluid.layout
         self._rows = np.zeros(lay.queue.size)
         self._blocked = np.zeros(len(lay.operators))
         self._lost = np.zeros(len(lay.operators))
         self._steps = 0
         self._stopped = np.zeros(len(lay.operators))
-        self._arrived = 0.0
+        self._emitted = 0.0
 
     def add(self, rows: FloatArray) -> None:
         """Rows that arrived per shard since the last call, (S,)."""
@@ -41,7 +42,8 @@ class Observer:
         fluid, lay = self._fluid, self._fluid.layout
         steps = max(fluid.steps - self._steps, 1)
         window = steps * fluid.engine.step_s
-        part_of_shard = lay.lane_part[lay.lane]
+        # Free slots for parts of keys have no partition; they hold nothing, so any will do.
+        part_of_shard = np.maximum(lay.lane_part[lay.lane], 0)
         n_parts = len(lay.part_name)
         # Rows wait upstream while RC stops an operator: its offered rate is over the other steps.
         running = np.maximum(steps - (fluid.stopped_steps - self._stopped), 1) / steps * window
@@ -49,10 +51,10 @@ class Observer:
         inside = sums(part_of_shard, lay.queue + lay.hold, n_parts)
         blocked = (fluid.blocked_steps - self._blocked) / steps > 0.1
         lost = fluid.totals.lost - self._lost
-        counts = np.bincount(part_of_shard, minlength=n_parts)
+        state = sums(part_of_shard, lay.state_bytes, n_parts)
         placement = lay.placement()
         parts = tuple(
-            self._partition(p, rates, inside, counts, placement, blocked, lost, running)
+            self._partition(p, rates, inside, state, placement, blocked, lost, running)
             for p in range(n_parts)
         )
         shot = Snapshot(
@@ -72,7 +74,7 @@ class Observer:
         self._blocked, self._lost = fluid.blocked_steps.copy(), fluid.totals.lost.copy()
         self._stopped = fluid.stopped_steps.copy()
         self._steps = fluid.steps
-        self._arrived = float(fluid.totals.arrived[fluid.heads].sum())
+        self._emitted = fluid.totals.emitted
         return shot
 
     def _partition(
@@ -80,7 +82,7 @@ class Observer:
         p: int,
         rates: FloatArray,
         inside: FloatArray,
-        counts: np.ndarray,
+        state: FloatArray,
         placement: np.ndarray,
         blocked: np.ndarray,
         lost: FloatArray,
@@ -111,12 +113,13 @@ class Observer:
             queue_rows=max(float(inside[p]), 0.0),
             queue_capacity_rows=op.lane_queue_rows * max(int(placement[p].sum()), 1),
             selectivity=op.selectivity,
-            state_bytes=float(counts[p]) * op.state_bytes,
+            state_bytes=float(state[p]),
             input_bytes_per_s=rate * op.row_bytes,
             output_bytes_per_s=rate * op.selectivity * op.out_bytes,
             rows_lost=max(float(lost[o]), 0.0) / op.partitions,
             lanes=lanes,
             shards=shards,
+            hot_keys=self._keys.hot(p, float(rates[lay.part_op == o].sum())),
         )
 
     def _shards(self, p: int, o: int, window: float) -> ShardTable:
@@ -128,7 +131,7 @@ class Observer:
             shard=mine,
             lane=lay.lane_id[lay.lane[own][mine]],
             load_cores=self._rows[own][mine] / window * op.cost_s,
-            state_bytes=np.full(mine.size, op.state_bytes),
+            state_bytes=lay.state_bytes[own][mine],
         )
 
     def _edges(self) -> tuple[Edge, ...]:
@@ -145,11 +148,10 @@ class Observer:
 
     def _sources(self, window: float) -> tuple[SourceSnapshot, ...]:
         fluid, lay = self._fluid, self._fluid.layout
-        arrived = float(fluid.totals.arrived[fluid.heads].sum()) - self._arrived
         feeds = [
             PartitionId(lay.part_name[p])
             for o in fluid.heads
             for p in range(lay.part_start[o], lay.part_start[o + 1])
         ]
-        rate = max(arrived, 0.0) / window / max(len(fluid.heads), 1)
+        rate = (fluid.totals.emitted - self._emitted) / window
         return (SourceSnapshot(SourceId("source"), rate, fluid.backlog, None, tuple(feeds)),)

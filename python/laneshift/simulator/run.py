@@ -17,13 +17,14 @@ from laneshift.scheduler.snapshot import Snapshot
 from laneshift.simulator.control import Control
 from laneshift.simulator.faults import Faults
 from laneshift.simulator.fluid import Fluid
+from laneshift.simulator.keyloads import KeyLoads
 from laneshift.simulator.latency import LatencyHistogram
 from laneshift.simulator.layout import Layout
 from laneshift.simulator.observe import Observer
 from laneshift.simulator.rates import Rate
 from laneshift.simulator.result import Result, WindowRow
 from laneshift.simulator.spec import Cluster, Engine, Operator, check_dag
-from laneshift.simulator.workload import Keys, shard_shares, shards_of_keys
+from laneshift.simulator.workload import Keys
 
 
 @dataclass(frozen=True)
@@ -76,37 +77,31 @@ class Simulation:
         engine = scenario.engine
         self.layout = Layout.start(scenario.cluster, scenario.operators, scenario.start_cores())
         self.fluid = Fluid(self.layout, engine)
-        self.control = Control(self.fluid, engine, scenario.seed)
-        self.observer = Observer(self.fluid, engine.paradigm == "resource-centric")
+        self.keys = KeyLoads(self.fluid)
+        self.control = Control(self.fluid, self.keys, engine, scenario.seed)
+        self.observer = Observer(self.fluid, self.keys, engine.paradigm == "resource-centric")
         self.faults = Faults(self.fluid, engine)
         self._state: Any = policy.start() if policy is not None else None
         self._due: list[tuple[float, Plan]] = []
-        self._maps = [np.zeros(0, dtype=np.int64) for _ in scenario.operators]
         self.decisions = 0
         self.snapshots: list[Snapshot] = []
         self.record = False
 
-    def _set_keys(self, weights: FloatArray) -> None:
-        for o, op in enumerate(self.scenario.operators):
-            if self._maps[o].size != weights.size:
-                self._maps[o] = shards_of_keys(weights.size, op.partitions, op.shards, o)
-            share = shard_shares(weights, self._maps[o], op.partitions * op.shards)
-            self.fluid.set_shares(o, share)
-
     def run(self, progress: Callable[[float], None] | None = None) -> Result:
         """Simulate to the end; ``progress`` gets the share done, once per window."""
         s, engine, fluid = self.scenario, self.scenario.engine, self.fluid
-        changes = iter(s.keys.changes(s.duration_s))
-        upcoming: tuple[float, FloatArray] = next(changes)
+        changes = [(op.keys or s.keys).changes(s.duration_s) for op in s.operators]
+        upcoming: list[tuple[float, FloatArray]] = [next(c) for c in changes]
         dt = engine.step_s
         windows = _Windows(fluid, self.control, s.cluster)
         steps = round(s.duration_s / dt)
         per = {name: max(round(getattr(engine, name) / dt), 1) for name in _PERIODS}
         for i in range(steps):
             now = i * dt
-            while upcoming[0] <= now + 1e-9:
-                self._set_keys(upcoming[1])
-                upcoming = next(changes, (math.inf, upcoming[1]))
+            for o, changing in enumerate(changes):
+                while upcoming[o][0] <= now + 1e-9:
+                    self.keys.set(o, upcoming[o][1])
+                    upcoming[o] = next(changing, (math.inf, upcoming[o][1]))
             rate = s.rate.mean(now, now + dt)
             fluid.step(rate * dt)
             end = now + dt
@@ -122,6 +117,7 @@ class Simulation:
                 self.control.apply(self._due.pop(0)[1], end, engine.policy_s)
             if self.layout.leaving.any():
                 self.control.tidy()
+            self.keys.step()
             self.control.expire(end)
             if (i + 1) % per["window_s"] == 0:
                 windows.close(end, self.decisions)

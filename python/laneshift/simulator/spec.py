@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from laneshift import inputcheck
 from laneshift.inputcheck import InputError
 from laneshift.scheduler.ids import NodeId, OperatorId
+from laneshift.simulator.workload import Keys
 
+SPLITS = ("merge", "broadcast")
 PARADIGMS = ("static", "executor-centric", "resource-centric")
 OVERFLOW = ("block", "lose")
 
@@ -37,6 +39,43 @@ class Cluster:
 
 
 @dataclass(frozen=True)
+class Split:
+    """What a split key costs (key-distribution.md sections 2 and 3), for one operator.
+
+    slots: parts of split keys, beyond the first of each key, that one partition has room for.
+    how: "merge", an aggregation: a row goes to one part, and every ``tick_s`` all parts but the
+    first send a partial result to the first, which merges it in ``merge_s`` CPU seconds.
+    "broadcast", a join: a row is stored by one part and probed on all; each part scans its share,
+    so the probing is divided, and each further copy costs ``copy_s`` CPU seconds and its bytes.
+    """
+
+    slots: int = 16
+    how: str = "merge"
+    tick_s: float = 1.0
+    merge_s: float = 1e-4
+    copy_s: float = 1e-4
+
+    def __post_init__(self) -> None:
+        inputcheck.whole("slots", self.slots, "16 part two keys nine ways.", low=1, high=4096)
+        inputcheck.choice("how", self.how, SPLITS, "Aggregations merge, joins broadcast.")
+        inputcheck.number("tick_s", self.tick_s, "Seconds.", low=0.0, open_low=True)
+        inputcheck.number("merge_s", self.merge_s, "CPU seconds per partial.", low=0.0)
+        inputcheck.number("copy_s", self.copy_s, "CPU seconds per copy.", low=0.0)
+
+    def work(self, ways: int, cost_s: float) -> float:
+        """CPU per row of a key split ``ways`` ways, as a multiple of ``cost_s``; merges apart."""
+        return 1.0 + (ways - 1) * self.copy_s / cost_s if self.how == "broadcast" else 1.0
+
+    def copies(self, ways: int) -> int:
+        """Lanes that a row is sent to."""
+        return ways if self.how == "broadcast" else 1
+
+    def merging(self, ways: int) -> float:
+        """CPU seconds per second that the first part spends on the others' partials."""
+        return (ways - 1) * self.merge_s / self.tick_s if self.how == "merge" else 0.0
+
+
+@dataclass(frozen=True)
 class Operator:
     """One operator of the DAG.
 
@@ -44,7 +83,10 @@ class Operator:
     cost_cv2: squared coefficient of variation of the cost (0 fixed, 1 exponential).
     row_bytes, out_bytes: size of an input and of an output row. selectivity: rows out per row in.
     state_bytes: per shard. lane_queue_rows: rows that a lane's queue holds before it pushes back or
-    loses. upstream: names of the operators that feed it; empty: the source.
+    loses. upstream: names of the operators that feed it.
+    source_rows: rows that it gets from the source itself per row that the source emits; None: 1
+    without upstream, else 0. keys: its own key distribution; None: the scenario's.
+    split: what split keys cost; None: keys stay whole.
     """
 
     name: str
@@ -58,6 +100,9 @@ class Operator:
     state_bytes: float = 32 * 1024.0
     lane_queue_rows: float = 128.0
     upstream: tuple[str, ...] = ()
+    source_rows: float | None = None
+    keys: Keys | None = None
+    split: Split | None = None
 
     def __post_init__(self) -> None:
         of = f"of operator {self.name}"
@@ -69,6 +114,24 @@ class Operator:
             )
         for name in ("cost_cv2", "row_bytes", "out_bytes", "selectivity", "state_bytes"):
             inputcheck.number(f"{name} {of}", getattr(self, name), "Must not be negative.", low=0.0)
+        if self.source_rows is not None:
+            low_open = not self.upstream
+            inputcheck.number(
+                f"source_rows {of}", self.source_rows, "Without upstream it needs rows.",
+                low=0.0, open_low=low_open,
+            )  # fmt: skip
+
+    @property
+    def slots(self) -> int:
+        """Shards of a partition and the parts of split keys that it has room for."""
+        return self.shards + (self.split.slots if self.split else 0)
+
+    @property
+    def from_source(self) -> float:
+        """``source_rows`` with its default filled in."""
+        if self.source_rows is None:
+            return 0.0 if self.upstream else 1.0
+        return self.source_rows
 
     @property
     def id(self) -> OperatorId:

@@ -118,13 +118,16 @@ class TopicKeys:
             weight[some] = rng.permutation(weight[some])
 
 
-def shards_of_keys(n_keys: int, partitions: int, shards: int, salt: int) -> IntArray:
+def shards_of_keys(
+    n_keys: int, partitions: int, shards: int, salt: int, slots: int | None = None
+) -> IntArray:
     """(K,) operator-wide shard of each key: partition by one hash, shard by an independent one.
 
     Two hashes, because with one and a common factor a partition sees only some shards [D].
+    slots: distance between two partitions' first shards; None: ``shards``.
     """
-    ids = np.arange(n_keys)
-    return (mix64(ids, 100 + salt) % partitions) * shards + mix64(ids, 200 + salt) % shards
+    ids, width = np.arange(n_keys), shards if slots is None else slots
+    return (mix64(ids, 100 + salt) % partitions) * width + mix64(ids, 200 + salt) % shards
 
 
 def shard_shares(weights: FloatArray, shard_of_key: IntArray, n_shards: int) -> FloatArray:

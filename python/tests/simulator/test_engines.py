@@ -47,7 +47,7 @@ def fluid(case: Case, engine: Engine, cluster: Cluster) -> Simulation:
         cores=(case.lanes,),
     )  # fmt: skip
     run = Simulation(scenario)
-    run._maps = [np.arange(len(case.share))]
+    run.keys.slot_of = [np.arange(len(case.share))]
     return run
 
 
@@ -168,7 +168,7 @@ def test_back_pressure_holds_rows_back_and_loss_drops_them() -> None:
         engine = Engine(paradigm="static", overflow=overflow)
         scenario = Scenario(Cluster(1, 2), (op,), keys, Constant(4000.0), 5.0, engine)
         run = Simulation(scenario)
-        run._maps = [np.array([0, 4])]
+        run.keys.slot_of = [np.array([0, 4])]
         result = run.run()
         assert result.mean("throughput", 1) == pytest.approx(2000, rel=0.02)
         assert result.notes["conservation_error_rows"] < 1e-3
