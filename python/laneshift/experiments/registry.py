@@ -10,6 +10,8 @@ from laneshift.experiments import (
     elasticutor_moves,
     elasticutor_system,
     key_distribution,
+    key_joins,
+    key_topk,
 )
 from laneshift.experiments.base import Experiment
 from laneshift.inputcheck import choice
@@ -20,6 +22,8 @@ _ALL: tuple[Experiment, ...] = (
     *elasticutor_moves.EXPERIMENTS,
     *elasticutor_system.EXPERIMENTS,
     *key_distribution.EXPERIMENTS,
+    *key_joins.EXPERIMENTS,
+    *key_topk.EXPERIMENTS,
     *buffers.EXPERIMENTS,
     *compare.EXPERIMENTS,
 )

@@ -6,7 +6,7 @@ pairing order (most loaded with each lighter target, lightest first) and the sto
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,25 +38,30 @@ class Readj:
         return "readj"
 
     def plan(self, loads: Loads, routing: Routing, tolerance: float) -> MovePlan:
-        """Plan for the tolerance; split keys are first gathered on their largest holder."""
+        """Plan for the tolerance; split keys are first gathered on their largest holder.
+
+        The note ``considered`` counts the moves and swaps that the brute force looked at.
+        """
         tau = check_request(loads, routing, tolerance)
         mean = float(loads.load.sum()) / int(routing.active.sum())
         start = drain(loads.load, _gathered(routing), routing.active)
         limit = (1.0 + tau) * mean + REL_EPS * mean
         share = self.heavy_share
-        best = start
+        best, considered = start, 0
         for attempt in range(self.halvings + 1):
             heavy = loads.load > share * mean
             where = drain(loads.load, np.where(heavy, start, routing.home), routing.active)
             total = _totals(loads, where, routing)
-            where = _improve(loads.load, where, total, heavy, routing.active, limit)
+            where, pairs = _improve(loads.load, where, total, heavy, routing.active, limit)
+            considered += pairs
             if attempt == 0 or _peak(loads, where, routing) < _peak(loads, best, routing):
                 best = where
             if _peak(loads, best, routing) <= limit:
                 break
             share /= 2.0
         why = "keys are indivisible here; use mnrt or qmmp, or raise the tolerance"
-        return whole_key_plan(self.name, loads, routing, best.tolist(), tau, why)
+        plan = whole_key_plan(self.name, loads, routing, best.tolist(), tau, why)
+        return replace(plan, notes={"considered": float(considered)})
 
 
 def _gathered(routing: Routing) -> IntArray:
@@ -80,19 +85,26 @@ def _improve(
     heavy: np.ndarray,
     active: np.ndarray,
     limit: float,
-) -> IntArray:
-    """Best move or swap between the most loaded target and a lighter one, until none helps."""
-    alive = np.flatnonzero(active)
+) -> tuple[IntArray, int]:
+    """Best move or swap between the most loaded target and a lighter one, until none helps.
+
+    Returns where the keys are then, and how many moves and swaps were considered.
+    """
+    alive, considered = np.flatnonzero(active), 0
     while True:
         hi = int(alive[np.argmax(total[alive])])
         if total[hi] <= limit:
-            return where
+            return where, considered
         mine = np.flatnonzero(heavy & (where == hi))
         for lo in alive[np.argsort(total[alive], kind="stable")].tolist():
-            if lo != hi and _best_exchange(load, where, total, mine, heavy, hi, lo):
+            if lo == hi:
+                continue
+            theirs = np.flatnonzero(heavy & (where == lo))
+            considered += mine.size * (1 + theirs.size)
+            if _best_exchange(load, where, total, mine, theirs, hi, lo):
                 break
         else:
-            return where
+            return where, considered
 
 
 def _best_exchange(
@@ -100,14 +112,13 @@ def _best_exchange(
     where: IntArray,
     total: FloatArray,
     mine: IntArray,
-    heavy: np.ndarray,
+    theirs: IntArray,
     hi: int,
     lo: int,
 ) -> bool:
     """Brute force over moves (swap with nothing) and swaps; apply the best that lowers the peak."""
     if mine.size == 0:
         return False
-    theirs = np.flatnonzero(heavy & (where == lo))
     back = np.concatenate([[0.0], load[theirs]])
     shift = load[mine][:, None] - back[None, :]
     peak = np.maximum(total[hi] - shift, total[lo] + shift)

@@ -63,6 +63,31 @@ class ZipfKeys:
 
 
 @dataclass(frozen=True)
+class FixedKeys:
+    """Weights that never change, >= 0, made to sum to 1."""
+
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        found = inputcheck.vector("weights", self.weights, "One weight per key.")
+        if not found.sum() > 0:
+            raise inputcheck.InputError(
+                "weights", self.weights, "at least one above 0", "Give the keys rows."
+            )
+
+    @property
+    def n_keys(self) -> int:
+        """K."""
+        return len(self.weights)
+
+    def changes(self, duration_s: float) -> Iterator[tuple[float, FloatArray]]:
+        """The weights at time 0, and no change."""
+        del duration_s
+        weight = np.array(self.weights)
+        yield 0.0, weight / weight.sum()
+
+
+@dataclass(frozen=True)
 class StockKeys:
     """SSE-like orders [A]: the real data are not to be had, so hot stocks are generated.
 
