@@ -101,6 +101,8 @@ def simulate(
 ) -> None:
     """Which policy suits a recorded load? Latency, loss or backlog, cores, adjustments, bytes."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if not wanted:
+        raise InputError("--policy", names, "at least one name", "Try static,elasticutor,oera.")
     parameters = _settings(settings, wanted)
     snapshots = with_cores(demo_trace() if trace == "demo" else list(read_trace(trace)), cores)
     found = []

@@ -92,6 +92,9 @@ def default_max_parallelism(parallelism: int) -> int:
 
     Used only when the user sets none. It depends on the FIRST parallelism used (85 -> 128,
     86 -> 256), so set it explicitly at first launch [D].
+
+    >>> default_max_parallelism(85), default_max_parallelism(86)
+    (128, 256)
     """
     p = inputcheck.whole(
         "parallelism", parallelism, "Flink allows 1 to 32768.", low=1, high=UPPER_BOUND

@@ -58,7 +58,11 @@ class Allocation:
 
 
 def least_stable(arrival_rates: ArrayLike, service_rates: ArrayLike) -> NDArray[np.int64]:
-    """floor(lambda_j/mu_j) + 1 per partition, int64 (m,); 1 where nothing arrives."""
+    """floor(lambda_j/mu_j) + 1 per partition, int64 (m,); 1 where nothing arrives.
+
+    >>> least_stable([1500, 0], [1000, 1000]).tolist()
+    [2, 1]
+    """
     lam = array("arrival_rates", arrival_rates, low=0, unit="rows/s")
     mu = array("service_rates", service_rates, low=0, low_open=True, length=lam.size)
     return np.floor(lam / mu).astype(np.int64) + 1

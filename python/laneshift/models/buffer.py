@@ -35,6 +35,9 @@ def raw_level(level: float, arrival_rate: float, capacity_rate: float, window_s:
 
     Negative means spare capacity, above the buffer's capacity means rows lost: triggers and sizing
     need the unclipped value [R].
+
+    >>> raw_level(100, arrival_rate=900, capacity_rate=1000, window_s=5)
+    -400
     """
     return level + (arrival_rate - capacity_rate) * window_s
 
@@ -49,6 +52,9 @@ def unit_change(change: float, unit_rate: float, rounding: str = "truncate") -> 
 
     Growth is rounded up [P]. Shrinking is truncated toward zero [R]; ``floor`` is the printed form,
     which removes up to one unit too many (CRAA sheet 13, item 5).
+
+    >>> unit_change(250, unit_rate=100), unit_change(-250, unit_rate=100)
+    (3, -2)
     """
     one_of("rounding", rounding, ROUNDINGS)
     units = change / unit_rate

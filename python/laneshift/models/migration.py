@@ -24,6 +24,9 @@ def migration_bytes(before: ArrayLike, after: ArrayLike, state_bytes: ArrayLike)
     Args:
         before, after: X~ and X, integers >= 0, shape (m, n), every row with at least one core.
         state_bytes: s_j, shape (m,), >= 0.
+
+    >>> migration_bytes([[2, 0]], [[2, 2]], [1000])  # from one node to two: half of the state
+    500.0
     """
     old, new = placement_array("before", before), placement_array("after", after)
     if old.shape != new.shape:

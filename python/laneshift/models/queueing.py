@@ -43,6 +43,9 @@ def erlang_c(servers: int, offered_load: float) -> float:
         offered_load: a = lambda/mu, in cores, >= 0.
 
     C = k*B / (k - a*(1-B)) with Erlang B [D].
+
+    >>> round(erlang_c(3, 2.0), 4)  # three cores, two of them busy on average
+    0.4444
     """
     k = integer("servers", servers, low=1)
     blocked = erlang_b(k, offered_load)
@@ -64,6 +67,9 @@ def sojourn_time(servers: int, arrival_rate: float, service_rate: float) -> floa
 
     Returns:
         E[T] (s if rates are per second), +inf if ``k <= lambda/mu``.
+
+    >>> round(sojourn_time(3, arrival_rate=2000, service_rate=1000), 6)
+    0.001444
     """
     k = integer("servers", servers, low=1)
     lam = number("arrival_rate", arrival_rate, low=0, unit="rows/s")
@@ -82,6 +88,9 @@ def wait_quantile(
     """Time that a share ``probability`` of the rows of M/M/k waits at most (s, service excluded).
 
     The wait is 0 with probability 1-C, else exponential with rate k*mu - lambda; +inf if unstable.
+
+    >>> round(wait_quantile(3, 2000, 1000, 0.99), 5)
+    0.00379
     """
     p = number("probability", probability, low=0, high=1, high_open=True)
     k = integer("servers", servers, low=1)

@@ -34,7 +34,13 @@ def routing_costs(loads: Loads, routing: Routing) -> tuple[int, int, int, float]
 
 
 def costs(loads: Loads, plan: MovePlan) -> Costs:
-    """O2, O3 and O4 of a plan for the loads that it was made for."""
+    """O2, O3 and O4 of a plan for the loads that it was made for.
+
+    >>> from laneshift.planner import planner
+    >>> loads, home = Loads.of([6.0, 2.0]), Routing.at_home([0, 1], 2)
+    >>> costs(loads, planner("qmmp").plan(loads, home, 0.0)).broadcast
+    6.0
+    """
     table, records, split, broadcast = routing_costs(loads, plan.routing)
     migration = 0.0
     for m in plan.moves:

@@ -37,6 +37,9 @@ def partition(
     """A partition without lanes and shards; ``home`` defaults to the first node it is placed on.
 
     Half of ``data_bytes_per_s`` counts as input, half as output.
+
+    >>> partition("p0", {"node-a": 2}, offered_rate=1500).offered_load
+    1.5
     """
     return PartitionSnapshot(
         partition=PartitionId(name),

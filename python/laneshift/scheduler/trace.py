@@ -92,9 +92,11 @@ def read_trace(path: str | Path) -> Iterator[Snapshot]:
     """Snapshots of a trace, one at a time, in order.
 
     Raises:
-        InputError: not a trace, another version, a damaged line (named by number), or time that
-            goes backwards. A last line that a crash cut short is left out.
+        InputError: no such file, not a trace, another version, a damaged line (named by number), or
+            time that goes backwards. A last line that a crash cut short is left out.
     """
+    if not Path(path).is_file():
+        raise InputError("trace", str(path), "a file", "Record one with TraceWriter.")
     with Path(path).open(encoding="utf-8") as lines:
         _check_header(path, lines.readline())
         last = -math.inf

@@ -223,5 +223,12 @@ def simulate(
     policy: Policy[Any] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Result:
-    """Run ``scenario`` under ``policy`` (None: lanes are balanced, core counts stay)."""
+    """Run ``scenario`` under ``policy`` (None: lanes are balanced, core counts stay).
+
+    >>> from laneshift.simulator.rates import Constant
+    >>> from laneshift.simulator.workload import ZipfKeys
+    >>> scene = Scenario(Cluster(2, 4), (Operator("o", 2),), ZipfKeys(), Constant(3000), 10)
+    >>> round(simulate(scene).mean("throughput", after_s=2))
+    3000
+    """
     return Simulation(scenario, policy).run(progress)

@@ -210,7 +210,11 @@ TOPOLOGIES: dict[str, Callable[..., Topology]] = {"eq5": eq5, "b_nci": band_join
 
 
 def topology(name: str, **parameters: float) -> Topology:
-    """A topology by name. Errors: ``InputError`` for unknown names."""
+    """A topology by name. Errors: ``InputError`` for unknown names.
+
+    >>> [op.name for op in topology("eq5").operators]
+    ['nation', 'supplier', 'lineitem']
+    """
     inputcheck.choice("topology", name, TOPOLOGIES, "See laneshift.simulator.topologies.")
     return TOPOLOGIES[name](**parameters)
 

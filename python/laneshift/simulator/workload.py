@@ -29,7 +29,11 @@ class Keys(Protocol):
 
 
 def zipf(n_keys: int, skew: float) -> FloatArray:
-    """(K,) weights ~ 1 / rank^skew, summing to 1."""
+    """(K,) weights ~ 1 / rank^skew, summing to 1.
+
+    >>> zipf(4, 1.0).round(2).tolist()
+    [0.48, 0.24, 0.16, 0.12]
+    """
     inputcheck.whole("n_keys", n_keys, "At least one key.", low=1)
     inputcheck.number("skew", skew, "0 is uniform.", low=0.0)
     weight = np.arange(1, n_keys + 1, dtype=np.float64) ** -skew

@@ -142,6 +142,13 @@ def test_wrong_command_lines() -> None:
     bad = CliRunner().invoke(experiment_command, ["craa-feedback", "--values", "a,b"])
     assert bad.exit_code == 2
     assert "not a list of numbers" in bad.output
+    for words, match in (
+        (["--trace", "/nowhere/t.jsonl", "--policy", "static"], "trace: found '/nowhere/t.jsonl'"),
+        (["--trace", "demo", "--policy", " ,"], "--policy: found ' ,', expected at least one name"),
+    ):
+        refused = CliRunner().invoke(simulate_command, words)
+        assert isinstance(refused.exception, InputError)
+        assert match in str(refused.exception)
     unknown = CliRunner().invoke(simulate_command, ["--trace", "demo", "--policy", "best"])
     assert isinstance(unknown.exception, InputError)
     wrong = CliRunner().invoke(

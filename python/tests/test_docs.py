@@ -1,0 +1,114 @@
+"""What the documentation shows is what happens: tutorial, doctests, examples, public names."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("docs/planners/index.md",)
+PACKAGES = ("scheduler", "models", "planner", "keygroups", "simulator")
+
+
+def modules() -> Iterator[str]:
+    for package in PACKAGES:
+        top = import_module(f"laneshift.{package}")
+        yield top.__name__
+        yield from (found.name for found in walk_packages(top.__path__, top.__name__ + "."))
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> ModuleType:
+    """The script docs/NAME.py or scripts/NAME.py as a module."""
+    folder, name = request.param.split("/")
+    monkeypatch.syspath_prepend(str(ROOT / folder))
+    return import_module(name)
+
+
+@pytest.mark.parametrize("name", list(modules()))
+def test_doctests(name: str) -> None:
+    assert doctest.testmod(import_module(name)).failed == 0
+
+
+def test_every_package_has_doctests() -> None:
+    """A package without any would make the test above one that cannot fail."""
+    found = {
+        package: sum(
+            len(test.examples)
+            for name in modules()
+            if name.startswith(f"laneshift.{package}")
+            for test in doctest.DocTestFinder().find(import_module(name))
+        )
+        for package in PACKAGES
+    }
+    assert min(found.values()) >= 2, found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_with_prompts(page: str) -> None:
+    tried = doctest.testfile(str(ROOT / page), module_relative=False)
+    assert tried.attempted > 0
+    assert tried.failed == 0
+
+
+def test_examples_of_the_simulators_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs/simulator.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        names: dict[str, object] = {}
+        exec(block, names)
+        assert names["result"].mean("throughput", 10) > 1000  # type: ignore[attr-defined]
+    assert (tmp_path / "run.csv").exists()
+
+
+@pytest.mark.parametrize("script", ["docs/tutorial"], indirect=True)
+def test_the_tutorial_prints_what_it_says(script: ModuleType) -> None:
+    page = script.PAGE.read_text(encoding="utf-8")
+    assert page.count("```text") >= 6
+    assert script.run(page) == page, "run: python docs/tutorial.py --update"
+    wrong = page.replace("busy 2 -> 4", "busy 2 -> 5")
+    assert wrong != page
+    assert script.run(wrong) == page, "a wrong output is noticed"
+
+
+def test_the_tutorial_runs_as_a_script() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "tutorial.py")], text=True, capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "every output is as printed there" in done.stdout
+
+
+@pytest.mark.parametrize("script", ["docs/tutorial"], indirect=True)
+def test_the_tutorial_runs_no_other_commands(script: ModuleType) -> None:
+    with pytest.raises(SystemExit, match="cannot run 'rm -r x'"):
+        script.shell("rm -r x")
+
+
+@pytest.mark.parametrize("script", ["scripts/api_page"], indirect=True)
+def test_the_page_of_public_names_is_up_to_date(script: ModuleType) -> None:
+    assert script.PAGE.read_text("utf-8") == script.page(), "run: python scripts/api_page.py"
+    assert script.undocumented() == []
+
+
+@pytest.mark.parametrize("script", ["scripts/api_page"], indirect=True)
+def test_first_sentences(script: ModuleType) -> None:
+    assert script.sentence("One. Two.") == "One."
+    assert script.sentence("Probability that\n    a row waits; 1.0 if not.\n\nMore.") == (
+        "Probability that a row waits; 1.0 if not."
+    )
+    assert script.sentence("a | b") == "a \\| b"
+    assert script.sentence(None) == ""
