@@ -20,21 +20,23 @@ from laneshift_bench.session import SEED, session
 from laneshift_bench.sides import elastic
 
 MOVES_PER_S = 100.0
-SHARDS, PARTITIONS, LANES, STATE_BYTES = 64, 2, 4, 32 << 10
+# One lane for each core of the machine that the goals are for.
+SHARDS, PARTITIONS, LANES, STATE_BYTES = 64, 1, 2, 32 << 10
 PAYLOAD = 400
 # A group's state: its payload, the key, the count, the time, and Spark's row headers.
 ROW_BYTES = PAYLOAD + 56
 KEYS = SHARDS * PARTITIONS * STATE_BYTES // ROW_BYTES
-PARTS = ("pause_us", "drain_us", "flush_us", "switch_us")
+PARTS = ("pause_us", "hold_us", "drain_us", "flush_us", "switch_us")
 METHOD = f"""\
-Real-time Mode, {PARTITIONS} state partitions of {SHARDS} shards and {LANES} lanes each;
+Real-time Mode, {PARTITIONS} state partition of {SHARDS} shards and {LANES} lanes;
 {KEYS:,} groups of about {ROW_BYTES} bytes, so {STATE_BYTES >> 10} KB of state a shard, at 60 %
 of the rate that the same query takes without pacing. A thread asks for {MOVES_PER_S:.0f} moves
 a second through `laneshift.attach(spark).move_shard(...)`, of random shards to random other
 lanes; the times are those of `handoffs()`. Balancing is off, so that every move is one that was
-asked for. *pause* is how long new rows of the shard were held back: *drain* until the source
-lane has noticed, between two rows, *flush* until its cached groups are in the store and its
-outputs on their way, *switch* until the routing is changed and the held rows are released."""
+asked for. *pause* is how long new rows of the shard were held back: *hold* until its queued
+rows are taken back, *drain* until the source lane has noticed, between two rows, *flush* until
+its cached groups are in the store and its outputs on their way, *switch* until the routing is
+changed and the held rows are released."""
 
 
 def newest(rows: DataFrame) -> DataFrame:
@@ -66,7 +68,7 @@ def run(quick: bool) -> Report:
             running(spark, work, side, source | {"rowsPerSecond": rate}, newest) as run,
             Mover(live, run.query, MOVES_PER_S, SEED) as mover,
         ):
-            time.sleep(5 if quick else 15)
+            time.sleep(5 if quick else 40)
             run.meter.begin()
             mover.on.set()
             begun = shown = time.monotonic()

@@ -173,7 +173,9 @@ class Handoff:
         source, target: lane that gave and lane that took it.
         reason: ``balance``, ``motion``, ``user`` or ``scale``.
         batch_id: the batch in which it moved.
-        hold_us, drain_us, flush_us, switch_us: parts of the pause.
+        hold_us, drain_us, flush_us, switch_us: the pause is their sum: queued rows are taken back;
+            the source lane comes to the end of a row; its caches and outputs are written out; the
+            rows go to the new lane.
         held_rows: rows that waited for it.
     """
 

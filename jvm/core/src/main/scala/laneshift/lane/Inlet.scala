@@ -2,7 +2,7 @@ package laneshift.lane
 
 import java.util.ArrayDeque
 import java.util.concurrent.TimeUnit
-import java.util.concurrent.locks.{LockSupport, ReentrantLock}
+import java.util.concurrent.locks.ReentrantLock
 
 import scala.collection.mutable.ArrayBuffer
 
@@ -50,6 +50,7 @@ final class Inlet[R](
     startLane: LaneId => Unit,
     clock: () => Long = () => System.nanoTime()
 ) {
+  import Inlet.Waiting
   require(initialLanes >= 1 && initialLanes <= limits.maxLanes, s"$initialLanes lanes of ${limits.maxLanes}")
 
   private val lock = new ReentrantLock
@@ -65,6 +66,7 @@ final class Inlet[R](
   private var held = 0L
   private var closing = false
   private var receiverWaits = false
+  private val settled = new ArrayBuffer[Handoff]
   @volatile private var failure: Throwable = _
 
   private final class LaneState(val index: Int) {
@@ -76,7 +78,8 @@ final class Inlet[R](
     var rowsTaken = 0L
     var idleNs = 0L
     var idleSinceNs = 0L
-    var waits = false
+    var waiting = Waiting.No
+    var hasTaken = false
     var ended = false
     @volatile var recalled = false
 
@@ -98,15 +101,31 @@ final class Inlet[R](
       rowsQueued += block.rows
     }
 
-    def wake(): Unit = if (waits) turn.signal()
+    def wake(): Unit = if (waiting != Waiting.No) turn.signal()
+
+    /** After a row was appended: a lane that looks again by itself is left alone until it is worth its while. */
+    def rowCame(): Unit =
+      if (waiting == Waiting.ForSignal || (waiting == Waiting.Looking && rowsQueued >= Inlet.RowsWorthWaking))
+        turn.signal()
 
     def idleUntil(nowNs: Long): Long = idleNs + (if (idleSinceNs == 0L) 0L else nowNs - idleSinceNs)
   }
 
+  /** Runs `body` under the lock, and afterwards, without it, tells of the handoffs that it settled. */
   private def locked[T](body: => T): T = {
+    var told = Seq.empty[Handoff]
     lock.lock()
-    try body
-    finally lock.unlock()
+    try {
+      val result = body
+      if (settled.nonEmpty) {
+        told = settled.toList
+        settled.clear()
+      }
+      result
+    } finally {
+      lock.unlock()
+      told.foreach(onSettled)
+    }
   }
 
   private def checkRunning(): Unit = if (failure != null) throw new PartitionStopped(failure)
@@ -124,7 +143,7 @@ final class Inlet[R](
       if (handoff == null) {
         val lane = lanes(table.owner(shard))
         lane.append(row, shard)
-        lane.wake()
+        lane.rowCame()
       } else {
         val hold = holds(shard)
         val before = hold.bytes
@@ -143,6 +162,7 @@ final class Inlet[R](
     )
 
   private def awaitTurn(): Unit = {
+    lanes.foreach(l => if (l.rowsQueued > 0) l.wake())
     receiverWaits = true
     try receiverTurn.await()
     finally receiverWaits = false
@@ -182,75 +202,76 @@ final class Inlet[R](
 
   /** The next rows of a lane, a recall, or the end; waits for one of them.
     *
-    * An idle lane first looks again a few times after short pauses: under load that saves the receiver a wake-up per row.
+    * A lane that has been idle for a short time looks again by itself every now and then, so that under load the receiver
+    * need not wake it for every row. Recalls, the end and many rows wake it at once.
     */
   def take(lane: LaneId): Taken[R] = {
     val state = lanes(lane.value)
     var looks = Inlet.LooksBeforeWaiting
-    lock.lock()
-    try {
-      while (true) {
-        checkRunning()
-        val ready: Taken[R] =
-          if (state.recalls.nonEmpty) Taken.Recall
-          else if (!state.queue.isEmpty) {
-            val block = state.queue.pollFirst()
-            state.bytes -= block.bytes
-            buffered -= block.bytes
-            state.rowsQueued -= block.rows
-            state.rowsTaken += block.rows
-            wakeReceiver()
-            Taken.Rows(block)
-          } else if (state.ended) Taken.End
-          else null
-        if (ready != null) {
-          if (state.idleSinceNs != 0L) state.idleNs += clock() - state.idleSinceNs
-          state.idleSinceNs = 0L
-          return ready
-        }
+    locked {
+      var taken = ready(state)
+      while (taken == null) {
         if (state.idleSinceNs == 0L) state.idleSinceNs = clock()
-        if (looks > 0) {
-          looks -= 1
-          lock.unlock()
-          try LockSupport.parkNanos(Inlet.LookPauseNs)
-          finally lock.lock()
-          if (Thread.interrupted()) throw new InterruptedException("lane interrupted while idle")
-        } else {
-          state.waits = true
-          try state.turn.await()
-          finally state.waits = false
-        }
+        state.waiting = if (looks > 0) Waiting.Looking else Waiting.ForSignal
+        try
+          if (looks > 0) {
+            looks -= 1
+            state.turn.awaitNanos(Inlet.LookNs)
+          } else state.turn.await()
+        finally state.waiting = Waiting.No
+        taken = ready(state)
       }
-      throw new IllegalStateException("unreachable")
-    } finally lock.unlock()
+      if (state.idleSinceNs != 0L) state.idleNs += clock() - state.idleSinceNs
+      state.idleSinceNs = 0L
+      taken
+    }
+  }
+
+  /** What `take` gives the lane now, or null. */
+  private def ready(state: LaneState): Taken[R] = {
+    checkRunning()
+    if (state.recalls.nonEmpty) Taken.Recall
+    else if (!state.queue.isEmpty) {
+      val block = state.queue.pollFirst()
+      state.bytes -= block.bytes
+      buffered -= block.bytes
+      state.rowsQueued -= block.rows
+      state.rowsTaken += block.rows
+      state.hasTaken = true
+      wakeReceiver()
+      Taken.Rows(block)
+    } else if (state.ended) Taken.End
+    else null
   }
 
   /** The source lane gives the shard up: everything it has taken of it is processed, flushed, and its outputs are with the
     * emitter. `remainder` (or null) is what it had taken but not processed. Settles the handoff.
     */
-  def acknowledge(handoff: Handoff, remainder: Hold[R]): Unit = {
-    locked {
-      checkRunning()
-      val from = lanes(handoff.from.value)
-      val shard = handoff.shard.value
-      val to = lanes(handoff.to.value)
-      from.recalls -= handoff
-      from.recalled = from.recalls.nonEmpty
-      if (remainder != null) {
-        from.rowsTaken -= remainder.rows
-        handoff.heldRows += remainder.rows
-      }
-      val released = new ArrayDeque[RowBlock[R]]
-      if (remainder != null && !Faults.isOn(Fault.RemainderDropped)) remainder.drainTo(released)
-      releaseHold(shard, released)
-      released.forEach(b => to.addBlock(b))
-      if (Faults.isOn(Fault.RoutingNotSwitched)) table.cancel(handoff) else table.settle(handoff)
-      handoff.settledNs = clock()
-      to.wake()
-      wakeReceiver()
-      if (!closing && table.owner(shard) >= activeLanes) retire(shard)
+  def acknowledge(handoff: Handoff, remainder: Hold[R]): Unit = locked {
+    checkRunning()
+    val from = lanes(handoff.from.value)
+    from.recalls -= handoff
+    from.recalled = from.recalls.nonEmpty
+    if (remainder != null) {
+      from.rowsTaken -= remainder.rows
+      handoff.heldRows += remainder.rows
     }
-    onSettled(handoff)
+    settle(handoff, remainder)
+    if (!closing && table.owner(handoff.shard.value) >= activeLanes) retire(handoff.shard.value)
+  }
+
+  /** Routes the shard to its new lane, with the rows that have waited: `remainder` (or null), then the hold. */
+  private def settle(handoff: Handoff, remainder: Hold[R]): Unit = {
+    val to = lanes(handoff.to.value)
+    val released = new ArrayDeque[RowBlock[R]]
+    if (remainder != null && !Faults.isOn(Fault.RemainderDropped)) remainder.drainTo(released)
+    releaseHold(handoff.shard.value, released)
+    released.forEach(b => to.addBlock(b))
+    if (Faults.isOn(Fault.RoutingNotSwitched)) table.cancel(handoff) else table.settle(handoff)
+    handoff.settledNs = clock()
+    to.wake()
+    wakeReceiver()
+    settled += handoff
   }
 
   private def releaseHold(shard: Int, released: ArrayDeque[RowBlock[R]]): Unit = {
@@ -293,10 +314,18 @@ final class Inlet[R](
     buffered += hold.bytes
     handoff.heldRows = hold.rows
     holds(shard) = hold
-    from.recalls += handoff
-    from.recalled = true
-    from.wake()
-    if (Faults.isOn(Fault.HoldReleasedEarly)) releaseEarly(handoff)
+    handoff.heldNs = clock()
+    if (from.hasTaken && !Faults.isOn(Fault.SettledUnderTheLane)) {
+      from.recalls += handoff
+      from.recalled = true
+      from.wake()
+      if (Faults.isOn(Fault.HoldReleasedEarly)) releaseEarly(handoff)
+    } else {
+      // The lane has seen no row of this batch yet: it has nothing to finish, nor needs it be up.
+      handoff.noticedNs = handoff.heldNs
+      handoff.flushedNs = handoff.heldNs
+      settle(handoff, null)
+    }
     handoff
   }
 
@@ -394,9 +423,17 @@ final class Inlet[R](
 
 object Inlet {
 
-  /** How often an idle lane looks again before it waits for a signal, and how long it pauses in between. */
-  private val LooksBeforeWaiting = 4
-  private val LookPauseNs = TimeUnit.MICROSECONDS.toNanos(50)
+  /** What a lane without rows does. */
+  private object Waiting extends Enumeration {
+    val No, Looking, ForSignal = Value
+  }
+
+  /** How often an idle lane looks again by itself before it waits for a signal, and how long it waits in between. */
+  private val LooksBeforeWaiting = 40
+  private val LookNs = TimeUnit.MICROSECONDS.toNanos(500)
+
+  /** So many queued rows wake a lane that would look again by itself. */
+  private val RowsWorthWaking = 32
 }
 
 /** A consistent view of an inlet; arrays are by shard (`routing`, `destinations`, `offered`) or by lane. `destinations` is

@@ -22,8 +22,9 @@ object MoveReason {
 
 /** One shard on its way from one lane to another while the partition runs (docs/handoff.md).
   *
-  * The four times, in nanoseconds of one clock, split the pause of the shard's rows: `begun` (hold), `noticed` by the
-  * source lane at a row boundary (drain), `flushed` its caches and outputs (flush), `settled` the routing (switch).
+  * Times, in nanoseconds of one clock, split the pause of the shard's rows: from `begun` until its queued rows are `held`
+  * (hold), `noticed` by the source lane at a row boundary (drain), `flushed` are its caches and outputs (flush), `settled`
+  * is the routing (switch).
   * Each field is written under the inlet's lock or by the source lane before its acknowledgement takes that lock.
   */
 final class Handoff(
@@ -34,6 +35,7 @@ final class Handoff(
     val reason: MoveReason,
     val begunNs: Long
 ) {
+  var heldNs: Long = 0L
   var noticedNs: Long = 0L
   var flushedNs: Long = 0L
   var settledNs: Long = 0L
@@ -41,7 +43,8 @@ final class Handoff(
   /** Rows that waited for this handoff: taken back from the source lane's queue or newly arrived. */
   var heldRows: Long = 0L
 
-  def drainNs: Long = noticedNs - begunNs
+  def holdNs: Long = heldNs - begunNs
+  def drainNs: Long = noticedNs - heldNs
   def flushNs: Long = flushedNs - noticedNs
   def switchNs: Long = settledNs - flushedNs
   def pauseNs: Long = settledNs - begunNs

@@ -15,6 +15,8 @@ object Fault {
         "hold-released-early",
         "held rows go to the destination before the source lane has let go"
       )
+  case object SettledUnderTheLane
+      extends Fault("settled-under-the-lane", "a shard goes although its lane is in the middle of its rows")
   case object HoldReversed extends Fault("hold-reversed", "held rows are released in the wrong order")
   case object RoutingNotSwitched
       extends Fault("routing-not-switched", "the routing table is not changed at the end of a handoff")
@@ -45,6 +47,7 @@ object Fault {
     QueueNotRecalled,
     RemainderDropped,
     HoldReleasedEarly,
+    SettledUnderTheLane,
     HoldReversed,
     RoutingNotSwitched,
     CancelDropsHold,

@@ -14,7 +14,9 @@ final class InletDriver(
     lanes: Int = 2,
     val maxLanes: Int = 4,
     keys: Int = 8,
-    blockRows: Int = 3
+    blockRows: Int = 3,
+    /** Each lane has worked on a row already. */
+    warm: Boolean = true
 ) {
   val state = new KeyedState(keys, shards)
   val offered = new Array[Long](keys)
@@ -105,6 +107,12 @@ final class InletDriver(
   def move(shard: Int, to: Int): Handoff = inlet.move(ShardId(shard), LaneId(to), MoveReason.User) match {
     case Right(handoff) => handoff
     case Left(why) => throw new AssertionError(why)
+  }
+
+  if (warm) (0 until lanes).foreach { l =>
+    offer((0 until keys).find(k => inlet.owner(state.shardOf(k)) == l).get)
+    lane(l).take()
+    lane(l).process()
   }
 
   /** Lanes go on until nobody has anything to do. */

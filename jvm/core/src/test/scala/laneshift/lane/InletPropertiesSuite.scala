@@ -20,7 +20,7 @@ class InletPropertiesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   )
 
   private def run(steps: List[Step], blockRows: Int): InletDriver = {
-    val d = new InletDriver(shards = 5, keys = 8, blockRows = blockRows)
+    val d = new InletDriver(shards = 5, keys = 8, blockRows = blockRows, warm = false)
     val moves = scala.collection.mutable.Map.empty[Int, Handoff]
     steps.foreach {
       case Offer(key, rows) => d.offer(key, rows)

@@ -31,8 +31,29 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     d.lane(0).letGo()
     assert(d.settled.toSeq == Seq(handoff))
     assert(handoff.heldRows == 1 + 2 + 2)
-    val times = Seq(handoff.begunNs, handoff.noticedNs, handoff.flushedNs, handoff.settledNs)
-    assert(times == times.sorted && times.distinct.size == 4)
+    val times = Seq(handoff.begunNs, handoff.heldNs, handoff.noticedNs, handoff.flushedNs, handoff.settledNs)
+    assert(times == times.sorted && times.distinct.size == 5)
+    d.finish()
+  }
+
+  test("a lane that has taken no row yet needs not notice that a shard goes") {
+    val d = new InletDriver(warm = false)
+    d.offer(0, 5)
+    val handoff = d.move(0, to = 1)
+    assert(!d.lane(0).isRecalled && d.lane(0).queued == 0 && d.lane(1).queued == 5 && d.inlet.owner(0) == 1)
+    assert(d.settled.toSeq == Seq(handoff) && handoff.heldRows == 5 && handoff.drainNs == 0)
+    d.offer(0, 2)
+    d.lane(1).take()
+    d.move(0, to = 0)
+    assert(d.lane(1).isRecalled && d.inlet.owner(0) == 1)
+    d.finish()
+  }
+
+  test("lanes that are retired before they have taken a row go at once") {
+    val d = new InletDriver(lanes = 3, warm = false)
+    (0 until 8).foreach(d.offer(_, 2))
+    assert(d.inlet.setLanes(1) == Right(()))
+    assert(d.inlet.stats.routing.toSeq == Seq(0, 0, 0, 0) && d.lane(0).queued == 16 && d.settled.size == 2)
     d.finish()
   }
 
@@ -199,15 +220,23 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     }
   }
 
-  private def small(startLane: LaneId => Unit = _ => ()) = new Inlet[Item](
-    InletLimits(maxLanes = 2, queueBytes = 30, holdBytes = 20),
-    Array(0, 1),
-    2,
-    () => new ArrayBlock(2),
-    () => 0L,
-    _ => (),
-    startLane
-  )
+  /** Two lanes with one shard each, both of which have worked on a row. */
+  private def small(): Inlet[Item] = {
+    val inlet = new Inlet[Item](
+      InletLimits(maxLanes = 2, queueBytes = 30, holdBytes = 20),
+      Array(0, 1),
+      2,
+      () => new ArrayBlock(2),
+      () => 0L,
+      _ => (),
+      _ => ()
+    )
+    Seq(0, 1).foreach { i =>
+      inlet.offer(Item(i, 0L), i)
+      inlet.take(LaneId(i))
+    }
+    inlet
+  }
 
   private def offer(inlet: Inlet[Item], shard: Int, rows: Range): Unit =
     rows.foreach(i => inlet.offer(Item(shard, i.toLong), shard))

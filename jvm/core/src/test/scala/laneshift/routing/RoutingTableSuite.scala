@@ -56,10 +56,12 @@ class RoutingTableSuite extends AnyFunSuite {
 
   test("the parts of a pause add up") {
     val handoff = new Handoff(7L, ShardId(3), LaneId(0), LaneId(2), MoveReason.Balance, begunNs = 10L)
+    handoff.heldNs = 13L
     handoff.noticedNs = 15L
     handoff.flushedNs = 40L
     handoff.settledNs = 42L
-    assert((handoff.drainNs, handoff.flushNs, handoff.switchNs, handoff.pauseNs) == ((5L, 25L, 2L, 32L)))
+    assert((handoff.holdNs, handoff.drainNs, handoff.flushNs, handoff.switchNs) == ((3L, 2L, 25L, 2L)))
+    assert(handoff.pauseNs == 32L)
     assert(handoff.toString == "handoff 7 of shard 3: lane 0 -> 2 (balance)")
   }
 }

@@ -36,6 +36,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
 
   private val plants = Seq(
     Plant(QueueNotRecalled, "queued rows are recalled")(() => HandoffChecks.queuedRowsAreRecalled()),
+    Plant(SettledUnderTheLane, "held rows wait")(() => HandoffChecks.heldRowsWait()),
     Plant(RemainderDropped, "rows taken but not processed go along")(() => HandoffChecks.takenRowsGoAlong()),
     Plant(HoldReleasedEarly, "held rows wait")(() => HandoffChecks.heldRowsWait()),
     Plant(HoldReversed, "held rows keep their order")(() => HandoffChecks.heldRowsKeepTheirOrder()),

@@ -115,10 +115,10 @@ private[api] object SnapshotJson {
       "to" -> h.to,
       "reason" -> h.reason,
       "batch_id" -> h.batchId,
+      "hold_us" -> h.holdNs / 1e3,
       "drain_us" -> h.drainNs / 1e3,
       "flush_us" -> h.flushNs / 1e3,
       "switch_us" -> h.switchNs / 1e3,
-      "hold_us" -> h.pauseNs / 1e3,
       "pause_us" -> h.pauseNs / 1e3,
       "held_rows" -> h.heldRows
     )
