@@ -2,7 +2,7 @@ package org.apache.spark.sql.laneshift
 
 import java.util.concurrent.TimeUnit
 
-import org.apache.spark.internal.config.ConfigEntry
+import org.apache.spark.internal.config.{ConfigEntry, TypedConfigBuilder}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
 
@@ -14,11 +14,20 @@ object LaneshiftConf {
   val Prefix = "spark.sql.laneshift."
   private val Since = "0.1.0"
 
-  /** A number within a range; the message is what the user reads when it is not. */
-  private def within(key: String, low: Long, high: Long): Any => Boolean = {
-    case n: Int => n >= low && n <= high
-    case n: Long => n >= low && n <= high
-    case other => throw new IllegalArgumentException(s"$key: $other is not a number")
+  private implicit final class Allowing[T](typed: TypedConfigBuilder[T]) {
+
+    /** Refuses other values, and text that is no such value at all, with `allowed` in the message. */
+    def allowing(allowed: String)(isAllowed: T => Boolean): TypedConfigBuilder[T] = {
+      def parse(text: String): T =
+        try typed.converter(text)
+        catch {
+          case _: IllegalArgumentException =>
+            throw new IllegalArgumentException(
+              s"The value '$text' in the config \"${typed.parent.key}\" is invalid. $allowed"
+            )
+        }
+      new TypedConfigBuilder(typed.parent, parse, typed.stringConverter).checkValue(isAllowed, allowed)
+    }
   }
 
   val Enabled: ConfigEntry[Boolean] = SQLConf
@@ -29,6 +38,7 @@ object LaneshiftConf {
     )
     .version(Since)
     .booleanConf
+    .allowing("allowed are true and false")(_ => true)
     .createWithDefault(true)
 
   val ShardsPerPartition: ConfigEntry[Int] = SQLConf
@@ -39,10 +49,7 @@ object LaneshiftConf {
     )
     .version(Since)
     .intConf
-    .checkValue(
-      within("shardsPerPartition", 1, 4096),
-      "allowed are 1 to 4096 shards; 64 suits up to 16 lanes"
-    )
+    .allowing("allowed are 1 to 4096 shards; 64 suits up to 16 lanes")(n => n >= 1 && n <= 4096)
     .createWithDefault(64)
 
   val MaxLanes: ConfigEntry[Int] = SQLConf
@@ -50,7 +57,7 @@ object LaneshiftConf {
     .doc("The most lanes (threads, each meant for one core) that one state partition may have.")
     .version(Since)
     .intConf
-    .checkValue(within("maxLanes", 1, 256), "allowed are 1 to 256 lanes")
+    .allowing("allowed are 1 to 256 lanes")(n => n >= 1 && n <= 256)
     .createWithDefault(8)
 
   val Lanes: ConfigEntry[String] = SQLConf
@@ -61,10 +68,9 @@ object LaneshiftConf {
     )
     .version(Since)
     .stringConf
-    .checkValue(
-      v => v == "auto" || v.toIntOption.exists(n => n >= 1 && n <= 256),
-      "allowed are 'auto' or a number from 1 to spark.sql.laneshift.maxLanes (at most 256)"
-    )
+    .allowing("allowed are 'auto' or a number from 1 to spark.sql.laneshift.maxLanes (at most 256)") { v =>
+      v == "auto" || v.toIntOption.exists(n => n >= 1 && n <= 256)
+    }
     .createWithDefault("auto")
 
   val QueueBytes: ConfigEntry[Long] = SQLConf
@@ -72,10 +78,7 @@ object LaneshiftConf {
     .doc("Bytes of rows that may wait for one lane before the lane pushes back on its partition's input.")
     .version(Since)
     .bytesConf(ByteUnit.BYTE)
-    .checkValue(
-      within("queueBytes", 1024, 1L << 30),
-      "allowed are 1k to 1g; more only delays the push back"
-    )
+    .allowing("allowed are 1k to 1g; more only delays the push back")(n => n >= 1024 && n <= (1L << 30))
     .createWithDefault(1L << 20)
 
   val HoldBytes: ConfigEntry[Long] = SQLConf
@@ -85,10 +88,7 @@ object LaneshiftConf {
     )
     .version(Since)
     .bytesConf(ByteUnit.BYTE)
-    .checkValue(
-      within("holdBytes", 1024, 1L << 30),
-      "allowed are 1k to 1g; more only delays the push back"
-    )
+    .allowing("allowed are 1k to 1g; more only delays the push back")(n => n >= 1024 && n <= (1L << 30))
     .createWithDefault(1L << 20)
 
   val BalanceEnabled: ConfigEntry[Boolean] = SQLConf
@@ -96,6 +96,7 @@ object LaneshiftConf {
     .doc("Evens out the loads of a partition's lanes by moving shards between them.")
     .version(Since)
     .booleanConf
+    .allowing("allowed are true and false")(_ => true)
     .createWithDefault(true)
 
   val BalanceThreshold: ConfigEntry[Double] = SQLConf
@@ -103,10 +104,7 @@ object LaneshiftConf {
     .doc("Shards move when the busiest lane's load exceeds this many times the average lane's.")
     .version(Since)
     .doubleConf
-    .checkValue(
-      t => t > 1.0 && t <= 100.0,
-      "allowed is a number above 1.0 and up to 100; 1.2 is a good start"
-    )
+    .allowing("allowed is a number above 1.0 and up to 100; 1.2 is a good start")(t => t > 1.0 && t <= 100.0)
     .createWithDefault(1.2)
 
   val BalanceInterval: ConfigEntry[Long] = SQLConf
@@ -116,7 +114,7 @@ object LaneshiftConf {
     )
     .version(Since)
     .timeConf(TimeUnit.MILLISECONDS)
-    .checkValue(within("balance.interval", 10, 3600000L), "allowed are 10ms to 1h")
+    .allowing("allowed are 10ms to 1h")(n => n >= 10 && n <= 3600000L)
     .createWithDefault(200L)
 
   val BalanceMetric: ConfigEntry[String] = SQLConf
@@ -146,6 +144,7 @@ object LaneshiftConf {
     .doc("Seed of the fault mode's random choices.")
     .version(Since)
     .longConf
+    .allowing("allowed are whole numbers of 64 bits")(_ => true)
     .createWithDefault(0L)
 
   val MotionInterval: ConfigEntry[Long] = SQLConf
@@ -153,7 +152,7 @@ object LaneshiftConf {
     .doc("Time between two moves of the fault mode, in milliseconds unless a unit is given.")
     .version(Since)
     .timeConf(TimeUnit.MILLISECONDS)
-    .checkValue(within("motion.interval", 1, 60000L), "allowed are 1ms to 1min")
+    .allowing("allowed are 1ms to 1min")(n => n >= 1 && n <= 60000L)
     .createWithDefault(20L)
 
   val all: Seq[ConfigEntry[_]] = Seq(
