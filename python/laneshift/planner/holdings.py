@@ -84,8 +84,8 @@ class Holdings:
         self.load[target] += amount
 
     def finish(self, planner: str, tolerance: float, why: str) -> MovePlan:
-        """Net moves per key, new routing, verdict. Keys without load leave removed targets too."""
-        self._evacuate_idle_keys()
+        """Net moves per key, new routing, verdict. Removed targets end empty."""
+        self._evacuate_leftovers()
         moves: list[Move] = []
         rows: list[tuple[int, int, float]] = []
         for key in sorted(self._touched):
@@ -99,18 +99,27 @@ class Holdings:
         feasible, reason = verdict(self.loads, routing, tolerance, why)
         return MovePlan(planner, tuple(moves), splits_of(routing), routing, feasible, reason)
 
-    def _evacuate_idle_keys(self) -> None:
-        """[E] a key with load 0 still has state: off a removed target it goes whole."""
-        routing = self.routing
-        for t in np.flatnonzero(~routing.active).tolist():
-            for key in [k for k in self.on[t] if self.key_load[k] == 0.0]:
-                home = int(routing.home[key])
-                alive = np.flatnonzero(routing.active).tolist()
-                goal = home if routing.active[home] else min(alive, key=lambda x: self.load[x])
+    def _evacuate_leftovers(self) -> None:
+        """[E] what a planner leaves on a removed target: keys without load, and rounding noise.
+
+        Both still have state. They join the key's largest other holder, else go home, else to the
+        least loaded target.
+        """
+        active = self.routing.active.tolist()
+        alive = [t for t, a in enumerate(active) if a]
+        for t in [t for t, a in enumerate(active) if not a]:
+            for key, amount in list(self.on[t].items()):
                 places = dict(self.places(key))
                 del places[t], self.on[t][key]
-                places[goal] = 0.0
-                self.on[goal][key] = 0.0
+                others = [x for x in places if active[x]]
+                home = int(self.routing.home[key])
+                if others:
+                    goal = max(others, key=places.__getitem__)
+                else:
+                    goal = home if active[home] else min(alive, key=self.load.__getitem__)
+                places[goal] = self.on[goal][key] = places.get(goal, 0.0) + amount
+                self.load[t] -= amount
+                self.load[goal] += amount
                 self._touched[key] = places
 
 

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from laneshift.planner import Loads, Planner, Routing, planner
@@ -45,6 +45,7 @@ def random_state(seed: int, *, removal: bool = False) -> tuple[Loads, Routing]:
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @settings(max_examples=60, deadline=None)
+@example(seed=15739540, tau=0.0, removal=True)  # a cut leaves 4e-14 rows on the removed target
 @given(seed=st.integers(0, 2**32), tau=st.sampled_from([0.0, 0.05, 0.3]), removal=st.booleans())
 def test_valid_conserving_diff(variant: Planner, seed: int, tau: float, removal: bool) -> None:
     loads, routing = random_state(seed, removal=removal)
