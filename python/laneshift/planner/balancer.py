@@ -7,6 +7,7 @@ delta = max lane load / mean and theta = 1.2 are [XK], the loop is [D], draining
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,16 +27,13 @@ class Balancer:
     caveat (a hot shard is moved for nothing). ``hot_shard_guard=False`` is the literal loop.
     """
 
+    name: ClassVar[str] = "balancer"
+
     min_gain: float = 0.0
     hot_shard_guard: bool = True
 
     def __post_init__(self) -> None:
         inputcheck.number("min_gain", self.min_gain, "Use a share such as 0.01.", low=0.0)
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return "balancer"
 
     def plan(self, loads: Loads, routing: Routing, tolerance: float) -> MovePlan:
         """Plan; infeasible (with the reason) when one shard is heavier than the limit."""

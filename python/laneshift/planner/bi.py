@@ -7,6 +7,7 @@ Each side starts with one node; n_R : n_S follows the stored volumes (memory-dri
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from laneshift.inputcheck import InputError
 from laneshift.planner.join_schemes import Volumes, scheme_plan, spread
@@ -23,10 +24,7 @@ def side_sizes(volumes: Volumes, nodes: int) -> tuple[int, int]:
 class Bi:
     """Random storage on the own side, broadcast to the other side for probing."""
 
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return "bi"
+    name: ClassVar[str] = "bi"
 
     def plan(self, loads: Loads, routing: Routing, tolerance: float) -> MovePlan:
         """Sides and receive volume; no key moves. Errors: fewer than two active targets."""

@@ -8,6 +8,7 @@ with the most to store gets the next one [A]. Big keys inside one subgroup are i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,15 +23,12 @@ from laneshift.planner.model import Loads, MovePlan, Routing, check_request
 class Bi6:
     """groups: subgroups per side, 6 in the source; a key's subgroup is a hash of ``join_key``."""
 
+    name: ClassVar[str] = "bi6"
+
     groups: int = 6
 
     def __post_init__(self) -> None:
         inputcheck.whole("groups", self.groups, "The source uses 6.", low=1, high=10_000)
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return "bi6"
 
     def plan(self, loads: Loads, routing: Routing, tolerance: float) -> MovePlan:
         """Subgroup sizes and receive volume. Errors: fewer than 2 * groups active targets."""

@@ -7,6 +7,7 @@ an a x b matrix is r/a + s/b [E]. The number of nodes is a power of two; growing
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -52,16 +53,13 @@ class Dynamic:
     node by factors of 4 until a cell fits, as the source describes, and may leave nodes unused.
     """
 
+    name: ClassVar[str] = "dynamic"
+
     capacity: float | None = None
 
     def __post_init__(self) -> None:
         if self.capacity is not None:
             inputcheck.number("capacity", self.capacity, "Load units.", low=0.0, open_low=True)
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return "dynamic"
 
     def plan(self, loads: Loads, routing: Routing, tolerance: float) -> MovePlan:
         """Matrix and receive volume; no key moves. Errors: capacity that N nodes cannot offer."""

@@ -9,6 +9,7 @@ rank 2.5 for (1,3) [R/E]; tie-breaks and the origin rule [E].
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from laneshift import inputcheck
 from laneshift.planner.holdings import Holdings
@@ -34,6 +35,8 @@ class Mnrt:
     Errors: ``InputError`` for unknown option names.
     """
 
+    name: ClassVar[str] = "mnrt"
+
     tie_break: str = "fits-first"
     underloaded: str = "below-mean"
     merge_out_rank: float = 2.5
@@ -44,11 +47,6 @@ class Mnrt:
         inputcheck.choice("tie_break", self.tie_break, TIE_BREAKS, "Use fits-first.")
         inputcheck.choice("underloaded", self.underloaded, UNDERLOADED, "Use below-mean.")
         inputcheck.number("merge_out_rank", self.merge_out_rank, "Use 2.5 or 9.", low=0.0)
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return "mnrt"
 
     def plan(self, loads: Loads, routing: Routing, tolerance: float) -> MovePlan:
         """Plan for tau_max = ``tolerance``; see :class:`Planner`."""

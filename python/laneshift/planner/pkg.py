@@ -7,6 +7,7 @@ joins. The second hash and the fluid shares are ours [A].
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,10 +25,7 @@ from laneshift.planner.model import Loads, MovePlan, Routing, check_request
 class Pkg:
     """Split every key over two targets (home and a second hash); the shares are a long-run mean."""
 
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return "pkg"
+    name: ClassVar[str] = "pkg"
 
     def plan(self, loads: Loads, routing: Routing, tolerance: float) -> MovePlan:
         """Long-run shares; infeasible when the two choices of hot keys cannot carry them."""

@@ -6,6 +6,7 @@ Source: key-distribution.md section 4, Algorithms 2 and 3; cursors and the net p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,12 +36,9 @@ class Qmmp:
     integer: loads are whole tuples and stay whole (cap and fill level rounded, see ``Limits``).
     """
 
-    integer: bool = False
+    name: ClassVar[str] = "qmmp"
 
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return "qmmp"
+    integer: bool = False
 
     def plan(self, loads: Loads, routing: Routing, tolerance: float) -> MovePlan:
         """Plan for tau_max = ``tolerance``; see :class:`Planner`."""

@@ -7,6 +7,7 @@ pairing order (most loaded with each lighter target, lightest first) and the sto
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,17 +26,14 @@ class Readj:
     halvings:    how often the threshold is halved when the tolerance is not reached [A].
     """
 
+    name: ClassVar[str] = "readj"
+
     heavy_share: float = 0.05
     halvings: int = 6
 
     def __post_init__(self) -> None:
         inputcheck.number("heavy_share", self.heavy_share, "Try 0.05.", low=0.0, high=1.0)
         inputcheck.whole("halvings", self.halvings, "Try 6.", low=0, high=60)
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return "readj"
 
     def plan(self, loads: Loads, routing: Routing, tolerance: float) -> MovePlan:
         """Plan for the tolerance; split keys are first gathered on their largest holder.

@@ -8,6 +8,7 @@ Aggregations only, as PKG.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,15 +28,12 @@ from laneshift.planner.model import Loads, MovePlan, Routing, check_request
 class WChoices:
     """hot_share: a key is hot above this multiple of the mean target load; default 1/5 [XK]."""
 
+    name: ClassVar[str] = "w-choices"
+
     hot_share: float = 0.2
 
     def __post_init__(self) -> None:
         inputcheck.number("hot_share", self.hot_share, "Use 0.2 to 2.", low=0.0, open_low=True)
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return "w-choices"
 
     def hot_keys(self, loads: Loads, routing: Routing) -> IntArray:
         """Ids of the keys above the threshold."""
