@@ -11,6 +11,7 @@ from laneshift.experiments import (
     elasticutor_system,
     key_distribution,
     key_joins,
+    key_signs,
     key_topk,
 )
 from laneshift.experiments.base import Experiment
@@ -24,6 +25,7 @@ _ALL: tuple[Experiment, ...] = (
     *key_distribution.EXPERIMENTS,
     *key_joins.EXPERIMENTS,
     *key_topk.EXPERIMENTS,
+    *key_signs.EXPERIMENTS,
     *buffers.EXPERIMENTS,
     *compare.EXPERIMENTS,
 )

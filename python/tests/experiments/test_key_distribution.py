@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from laneshift.experiments import key_history, key_topk
+from laneshift.experiments import key_history, key_signs, key_topk
 from laneshift.experiments.base import Options, silent
 from laneshift.experiments.key_distribution import received
 from laneshift.experiments.key_history import SYSTEMS, History, load_all, query
@@ -116,6 +116,13 @@ def test_fig_8_split_systems_merge_more() -> None:
         assert merge["readj"] <= merge["mnrt"] < merge["qmmp"] < merge["pkg"]
         assert found["readj"][0] < 0.95 * found["mnrt"][0], "a topic heavier than a counter"
         assert found["pkg"][5] == found["pkg"][6] == 0.0, "PKG moves and plans nothing"
+
+
+def test_table_2_follows_from_the_costs() -> None:
+    report = key_signs.signs(Options(seeds=1), silent)
+    assert [s.holds for s in report.statements] == [True, True, None]
+    assert report.table.pick("moves", state="split", direction="back") == [12.0]
+    assert key_signs._both({"+0", "-0"}) == ("+ or -", "0")
 
 
 @pytest.mark.parametrize("run", [execution_time, nodes_used, scale_out])
