@@ -13,7 +13,8 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
+from typing import Any
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 PACKAGES = ("scheduler", "models", "planner", "keygroups", "simulator", "experiments")
@@ -41,7 +42,7 @@ def sentence(docstring: str | None) -> str:
     return text.rstrip(":;").replace("|", "\\|")
 
 
-def names(module: ModuleType) -> list[tuple[str, object]]:
+def names(module: ModuleType) -> list[tuple[str, type[Any] | FunctionType]]:
     """Public classes and functions that the module defines, in its order."""
     found = [
         (name, value)
