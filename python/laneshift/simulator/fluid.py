@@ -50,8 +50,8 @@ class Fluid:
             [d for d, other in enumerate(ops) if name in other.upstream] for name in names
         ]
         self.up: list[list[int]] = [[names.index(u) for u in op.upstream] for op in ops]
-        self.from_source = np.array([op.from_source for op in ops])
-        self.heads = np.flatnonzero(self.from_source).tolist()
+        self.from_source = [op.from_source for op in ops]
+        self.heads = [o for o, rows in enumerate(self.from_source) if rows > 0]
         self.share = np.zeros(layout.queue.size)
         self.work = np.ones(layout.queue.size)  # CPU per row, in rows' usual costs
         self.copies = np.ones(layout.queue.size)  # rows sent per row stored
@@ -211,7 +211,7 @@ class Fluid:
                 total[o] += served[u] * lay.operators[u].selectivity
         if self.engine.overflow == "block" or math.isinf(offered):
             want = offered + (0.0 if math.isinf(offered) else self.backlog)
-            room = [max(limit[o] - total[o], 0.0) / self.from_source[o] for o in self.heads]
+            room = [max(limit[o] - float(total[o]), 0.0) / self.from_source[o] for o in self.heads]
             emitted = min([want, *room])
             if emitted < want:
                 self.blocked_steps[self.heads] += 1
@@ -221,7 +221,7 @@ class Fluid:
                 self.backlog = want - emitted
         else:
             emitted = offered
-        total[self.heads] += emitted * self.from_source[self.heads]
+        total[self.heads] += [emitted * self.from_source[o] for o in self.heads]
         self.totals.emitted += emitted
         rows = self.share * total[lay.shard_op]
         self.totals.arrived += total
