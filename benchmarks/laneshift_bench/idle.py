@@ -38,7 +38,7 @@ it."""
 
 def run(quick: bool) -> Report:
     """The whole benchmark."""
-    rounds = 1 if quick else 7
+    rounds = 1 if quick else 3
     steps = (rounds + 1) * len(SIDES) * 4
     progress = Progress("idle", steps)
     report = Report(
@@ -123,12 +123,12 @@ def _batch(spark: SparkSession, work: Path, side: Side, quick: bool) -> float:
 def _rate(spark: SparkSession, work: Path, keys: int, quick: bool, side: Side) -> float:
     source = SOURCE | {"keys": keys, "pacing": "none", "totalRows": ENDLESS}
     with running(spark, work, side, source) as run:
-        return run.measure(*((4, 10) if quick else (10, 30))).running_rows_per_s
+        return run.measure(*((4, 10) if quick else (8, 20))).running_rows_per_s
 
 
 def _latency(spark: SparkSession, work: Path, side: Side, rate: int, quick: bool) -> Measurement:
     with running(spark, work, side, SOURCE | {"rowsPerSecond": rate}) as run:
-        return run.measure(*((4, 10) if quick else (10, 40)))
+        return run.measure(*((4, 10) if quick else (8, 30)))
 
 
 def _add(report: Report, name: str, rounds: Sequence[Sequence[float]], throughput: bool) -> None:

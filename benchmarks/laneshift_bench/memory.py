@@ -53,7 +53,7 @@ class Memory:
 
 def run(quick: bool) -> Report:
     """The whole benchmark."""
-    rounds, batches = (1, 60) if quick else (5, 500)
+    rounds, batches = (1, 60) if quick else (3, 500)
     at_rest = ["stock", "1 lane", "4 lanes"]
     progress = Progress("memory", rounds * len(at_rest) + 1)
     header = ("figure", *at_rest, "1 lane / stock", "4 / stock")

@@ -81,7 +81,7 @@ def costly(rows: DataFrame) -> DataFrame:
 
 def run(quick: bool) -> Report:
     """The whole benchmark."""
-    rounds = 1 if quick else 4
+    rounds = 1 if quick else 3
     progress = Progress("skew", len(CASES) * 2 * (2 * rounds + 1))
     header = (
         "case",
@@ -125,7 +125,7 @@ def _case(
             progress.step(f"{case.name}, {side.name}, full speed, {what}")
             source = _source(case, expected[at]) | {"pacing": "none", "totalRows": ENDLESS}
             with running(spark, work, side, source, costly) as run:
-                found = run.measure(*((8, 12) if quick or not number else (20, 60)))
+                found = run.measure(*((8, 12) if quick or not number else (12, 40)))
             progress.note(
                 f"{found.rows_per_s:,.0f} rows/s, {found.rows_per_s / bound:.1%} of the bound"
             )
@@ -133,7 +133,7 @@ def _case(
                 continue
             progress.step(f"{case.name}, {side.name}, latency, {what}")
             with running(spark, work, side, _source(case, case.cores * 500), costly) as run:
-                calm = run.measure(*((8, 12) if quick else (20, 60)))
+                calm = run.measure(*((8, 12) if quick else (12, 40)))
             progress.note(calm.line)
             rates[at].append(found.rows_per_s)
             late[at].append(calm)
