@@ -27,7 +27,7 @@ from laneshift.scheduler.trace import read_trace
 @click.command()
 @click.argument("names", nargs=-1, metavar="NAME...")
 @click.option("--list", "show_list", is_flag=True, help="List the experiments and stop.")
-@click.option("--seeds", default=3, show_default=True, help="Runs per point, seeds 1, 2, ...")
+@click.option("--seeds", default=5, show_default=True, help="Runs per point, seeds 1, 2, ...")
 @click.option("--duration", type=float, help="Simulated seconds per run (default: per experiment).")
 @click.option("--nodes", default=32, show_default=True, help="Simulated nodes.")
 @click.option("--cores", default=8, show_default=True, help="Simulated cores per node.")

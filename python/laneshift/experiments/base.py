@@ -7,6 +7,8 @@ numbers that the text states. ``Statement.source`` carries the mark of the sheet
 from __future__ import annotations
 
 import csv
+import math
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +27,7 @@ class Options:
     nodes, cores: size of the simulated cluster; values: replaces the swept values if not empty.
     """
 
-    seeds: int = 3
+    seeds: int = 5
     duration_s: float | None = None
     nodes: int = 32
     cores: int = 8
@@ -96,13 +98,15 @@ class Table:
 class Statement:
     """claim: what the paper's text states, in our words; source: where and its mark.
 
-    ours: what this run gives; holds: whether it agrees, None when it cannot be judged.
+    ours: what this run gives; holds: whether it agrees, None when it cannot be judged; why: where
+    it is known not to agree, the reason.
     """
 
     claim: str
     source: str
     ours: str
     holds: bool | None
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,46 @@ class Experiment:
     paper: str
     title: str
     run: Callable[[Options, Progress], Report] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """One measure, a value per seed (1, 2, ...): two of them compare seed by seed."""
+
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Samples:
+        """The values in order of their seeds; at least one."""
+        found = tuple(values)
+        if not found:
+            raise InputError("values", 0, "at least one", "Run a seed.")
+        return cls(found)
+
+    @property
+    def mean(self) -> float:
+        """Arithmetic mean."""
+        return statistics.fmean(self.values)
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation over the seeds (n - 1); 0 for one seed."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
+
+    def gap(self, other: Samples) -> tuple[float, float]:
+        """(mean of self - other over the seeds, its standard error)."""
+        each = Samples.of(a - b for a, b in zip(self.values, other.values, strict=True))
+        return each.mean, each.sd / math.sqrt(len(each.values))
+
+    def above(self, other: Samples, share: float = 0.0) -> bool:
+        """Whether self exceeds (1 + share) * other by more than twice the standard error."""
+        gap, error = self.gap(Samples(tuple(v * (1.0 + share) for v in other.values)))
+        return gap > 2.0 * error
+
+    def not_below(self, other: Samples) -> bool:
+        """Whether self is no worse than other within noise: twice the standard error."""
+        gap, error = self.gap(other)
+        return gap >= -2.0 * error - 1e-9 * abs(other.mean)
 
 
 def silent(done: float, what: str) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
-from laneshift.experiments.base import Options
-from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.policies.base import Policy
+from laneshift.experiments.base import Options, Samples
 from laneshift.scheduler.registry import policy
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
 from laneshift.simulator.rates import Constant
 from laneshift.simulator.workload import ZipfKeys
@@ -21,47 +18,6 @@ SYSTEMS = ("static", "resource-centric", "elasticutor")
 RC_BATCH = 4
 #: Windows before this time (s) do not count: the start places shards without knowing the load.
 WARM_UP_S = 20.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class AtLeast(Policy[Any]):
-    """Under back-pressure measured rates are only "at least this" [D]: shows them ``growth`` times.
-
-    Wraps a policy that takes rates as they are, so that no system of a comparison shrinks because
-    its own back-pressure hides the load. ``always``: also without back-pressure, so that all
-    systems of a comparison keep all cores.
-    """
-
-    name: ClassVar[str] = "at-least"
-    summary: ClassVar[str] = "shows a policy more load than was measured"
-    source: ClassVar[str] = "ours"
-
-    inner: Policy[Any]
-    growth: float = 2.0
-    always: bool = False
-
-    def start(self) -> Any:
-        """The inner policy's start."""
-        return self.inner.start()
-
-    def decide(self, snapshot: Snapshot, state: Any) -> tuple[Plan, Any]:
-        """Decide on the inflated snapshot."""
-        if self.always or any(p.saturated for p in snapshot.partitions):
-            parts = tuple(
-                replace(p, offered_rate=p.offered_rate * self.growth) for p in snapshot.partitions
-            )
-            sources = tuple(replace(s, rate=s.rate * self.growth) for s in snapshot.sources)
-            snapshot = replace(snapshot, partitions=parts, sources=sources)
-        return self.inner.decide(snapshot, state)
-
-
-def at_least(inner: Policy[Any], *, fixed_load: bool) -> AtLeast:
-    """As much load as keeps all cores, as a saturating source would; for a fixed load, too.
-
-    Without it RC takes the low rates around its own stops for the load, deletes executors, and has
-    thousands of shards to move: an artefact, not the paper's system.
-    """
-    return AtLeast(inner=inner, growth=8.0 if fixed_load else 16.0, always=True)
 
 
 @dataclass(frozen=True)
@@ -112,6 +68,13 @@ def scenario(system: str, m: Micro, options: Options, seconds: float, seed: int)
 def run(system: str, m: Micro, options: Options, seconds: float, seed: int) -> Result:
     """One run of one system."""
     chosen: Any = policy(system, **dict(m.parameters))
-    if system == "resource-centric":
-        chosen = at_least(chosen, fixed_load=not math.isinf(m.rate))
     return Simulation(scenario(system, m, options, seconds, seed), chosen).run()
+
+
+def throughput(system: str, m: Micro, options: Options, seconds: float) -> Samples:
+    """Rows/s after the warm-up, a value per seed."""
+    warm = min(WARM_UP_S, seconds / 2)
+    return Samples.of(
+        run(system, m, options, seconds, seed).mean("throughput", warm)
+        for seed in range(1, options.seeds + 1)
+    )

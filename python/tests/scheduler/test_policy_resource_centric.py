@@ -1,5 +1,7 @@
 """resource-centric: counts per operator, moves across partitions, every shard owned once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -42,7 +44,8 @@ def test_scaling_out_creates_executors_and_moves_shards_with_global_synchronisat
 
 def test_scaling_in_empties_the_executors_that_go() -> None:
     snap = pool(6, [0.1] * 12)
-    after = apply_plan(snap, decide(snap))
+    assert decide(snap).is_empty  # nobody claims them
+    after = apply_plan(snap, decide(snap, ResourceCentric(release_surplus=True)))
     assert after.partitions[0].cores == 2
     assert lane_loads(after) == pytest.approx([0.6, 0.6])
 
@@ -72,7 +75,8 @@ def test_a_partition_can_be_deleted_and_created_again() -> None:
     b = with_shards(
         partition("b", {"n1": 1}, offered_rate=50, service_rate=1000), [0.05], first_shard=1
     )
-    one = apply_plan(both := snapshot({"n0": 1, "n1": 1}, [a, b]), decide(both))
+    both = snapshot({"n0": 1, "n1": 1}, [a, b])
+    one = apply_plan(both, decide(both, ResourceCentric(release_surplus=True)))
     assert sorted(p.cores for p in one.partitions) == [0, 1]
     policy = ResourceCentric(target_s=0.00101)
     back = apply_plan(one, policy.decide(one, policy.start())[0])
@@ -85,8 +89,39 @@ def test_without_lanes_only_counts() -> None:
     assert plan.core_changes[0].after >= 4 and not plan.shard_moves
 
 
+def test_rates_hidden_by_back_pressure_are_at_least_what_was_measured() -> None:
+    part = partition("op", {"n": 6}, offered_rate=3000, service_rate=1000)
+    calm = snapshot({"n": 16}, [part])
+    full = snapshot({"n": 16}, [replace(part, saturated=True)])
+    policy = ResourceCentric(release_surplus=True)
+    assert decide(calm, policy).core_changes[0].after == 4
+    assert decide(full, policy).core_changes[0].after == 7
+
+
+def test_no_count_changes_on_a_window_with_an_own_stop() -> None:
+    policy = ResourceCentric(release_surplus=True)
+    plan, state = policy.decide(pool(2, [0.25] * 12, time_s=10), policy.start())
+    assert plan.shard_moves
+    stopped = pool(4, [0.1] * 12, time_s=15)
+    during, state = policy.decide(stopped, state)
+    assert not during.core_changes
+    burst = replace(stopped.partitions[0], offered_rate=7000.0)
+    assert not policy.decide(replace(stopped, partitions=(burst,)), state)[0].core_changes
+    later, _ = policy.decide(replace(stopped, time_s=20.1), state)
+    assert later.core_changes[0].after < 4
+
+
+def test_surplus_goes_to_those_who_need_it() -> None:
+    parts = [
+        partition("a", {"n": 6}, operator="a", offered_rate=500, service_rate=1000),
+        partition("b", {"n": 2}, operator="b", offered_rate=3500, service_rate=1000),
+    ]
+    plan = decide(snapshot({"n": 8}, parts))
+    assert [(c.partition, c.after) for c in plan.core_changes] == [("a", 4), ("b", 4)]
+
+
 def test_cool_down() -> None:
-    policy = ResourceCentric(cooldown_s=300)
+    policy = ResourceCentric(cooldown_s=300, release_surplus=True)
     _, state = policy.decide(pool(2, [0.25] * 12), policy.start())
     early, state = policy.decide(pool(4, [0.1] * 12, time_s=299), state)
     late, _ = policy.decide(pool(4, [0.1] * 12, time_s=300), state)
@@ -107,7 +142,7 @@ def test_invariants(seed: int, target: float) -> None:
         parts.append(with_shards(part, loads, first_shard=first))
         first += 6
     snap = snapshot({"n0": 5, "n1": 5, "n2": 5}, parts)
-    policy = ResourceCentric(target_s=target)
+    policy = ResourceCentric(target_s=target, release_surplus=bool(rng.integers(2)))
     plan, state = policy.decide(snap, policy.start())
     assert (plan, state) == policy.decide(snap, policy.start())
     after = apply_plan(snap, plan)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from laneshift.models.allocation import allocate_cores
+from laneshift.models.allocation import Allocation, allocate_cores
 from laneshift.models.checks import number
 from laneshift.planner.balance_core import balance_batch
 from laneshift.planner.balancer import drain
@@ -16,6 +16,7 @@ from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.ids import LaneRef, OperatorId, ShardId
 from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
 from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.policies.coupling import hidden_growth
 from laneshift.scheduler.policies.elasticutor import shortfalls_of
 from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
 from laneshift.scheduler.view import IntArray, View
@@ -38,10 +39,17 @@ class ResourceCentric(Policy[ResourceCentricState]):
     join is one without cores if there is any, then one at home on that node [D]. The least
     loaded executors are deleted first [D].
 
+    The rates of a window in which a repartitioning stopped the upstreams say nothing about the
+    load, neither while rows are held back nor when they come all at once: the number of executors
+    stays as it is, only their balance is looked at [D].
+
     Without lanes and shards in the snapshot the answer has core counts only.
 
     Attributes:
         target_s: as in `elasticutor` (s, > 0), default 0.1 [D].
+        release_surplus: delete executors that nobody else claims; by default they are kept, as
+            `elasticutor` keeps surplus cores [D].
+        saturated_growth: as in `elasticutor` (>= 1) [D].
         imbalance: repartition when the most loaded executor of an operator has more than this
             times the mean load (> 1). 1.2 [XK], the value that Elasticutor is recalled to use.
         cooldown_s: least time between two repartitionings of an operator (s, >= 0). 0: as often as
@@ -53,11 +61,14 @@ class ResourceCentric(Policy[ResourceCentricState]):
     source: ClassVar[str] = "baseline of Elasticutor"
 
     target_s: float = 0.1
+    release_surplus: bool = False
+    saturated_growth: float = 2.0
     imbalance: float = 1.2
     cooldown_s: float = 0.0
 
     def __post_init__(self) -> None:
         number("target_s", self.target_s, low=0, low_open=True, unit="s")
+        number("saturated_growth", self.saturated_growth, low=1)
         number("imbalance", self.imbalance, low=1, low_open=True)
         number("cooldown_s", self.cooldown_s, low=0, unit="s")
 
@@ -75,26 +86,29 @@ class ResourceCentric(Policy[ResourceCentricState]):
             np.array([j for j, p in enumerate(snapshot.partitions) if p.operator == op])
             for op in operators
         ]
-        offered = np.array([view.offered[rows].sum() for rows in members])
-        demand = np.array([(view.offered[rows] / view.service[rows]).sum() for rows in members])
-        idle = np.array([view.service[rows].mean() for rows in members])
-        speed = np.divide(offered, demand, out=idle, where=demand > 0)
         available = int(view.node_cores.sum())
-        found = allocate_cores(snapshot.external_rate, offered, speed, self.target_s, available)
-        after = view.placement.copy()
+        found = self._allocate(view, members, available)
         done = dict(state.repartitioned_s)
+        held = np.array([int(view.cores[rows].sum()) for rows in members])
+        stopped = max(done.values(), default=-np.inf) >= snapshot.time_s - snapshot.window_s - 1e-9
+        targets = found.cores
+        if stopped:
+            targets = held
+        elif not self.release_surplus:
+            targets = _keep_surplus(found.cores, held, available)
+        after = view.placement.copy()
         moves: list[ShardMove] = []
         changed = [
             o
-            for o, rows in enumerate(members)
+            for o in range(len(members))
             if snapshot.time_s - done.get(operators[o], -np.inf) >= self.cooldown_s
-            and int(view.cores[rows].sum()) != int(found.cores[o])
+            and held[o] != targets[o]
         ]
         # Deletions first: they free the cores that others are created on.
         for o in changed:
-            _delete(view, after, members[o], int(found.cores[o]))
+            _delete(view, after, members[o], int(targets[o]))
         for o in changed:
-            _create(view, after, members[o], int(found.cores[o]))
+            _create(view, after, members[o], int(targets[o]))
         counts, cells = view.changes(after)
         grown = _grown(snapshot, after, view)
         for o, rows in enumerate(members):
@@ -112,6 +126,17 @@ class ResourceCentric(Policy[ResourceCentricState]):
             notes=(("predicted_latency_mean", found.sojourn_s),),
         )
         return plan, ResourceCentricState(done)
+
+    def _allocate(self, view: View, members: list[IntArray], available: int) -> Allocation:
+        """Executors per operator; rates that back-pressure hides are taken higher."""
+        growth = np.array(hidden_growth(view.snapshot, self.saturated_growth))
+        rates = view.offered * growth
+        offered = np.array([rates[rows].sum() for rows in members])
+        demand = np.array([(rates[rows] / view.service[rows]).sum() for rows in members])
+        idle = np.array([view.service[rows].mean() for rows in members])
+        speed = np.divide(offered, demand, out=idle, where=demand > 0)
+        entering = view.snapshot.external_rate * float(growth.max(initial=1.0))
+        return allocate_cores(entering, offered, speed, self.target_s, available)
 
     def _repartition(self, grown: Snapshot, rows: IntArray, after: IntArray) -> list[ShardMove]:
         """Moves over all lanes of one operator; lanes that go are emptied."""
@@ -151,6 +176,14 @@ class ResourceCentric(Policy[ResourceCentricState]):
             ShardMove(ShardId(shard[s]), lanes[before[s]], lanes[int(goal[s])], MoveScope.OPERATOR)
             for s in np.flatnonzero(goal != before).tolist()
         ]
+
+
+def _keep_surplus(wanted: IntArray, held: IntArray, available: int) -> IntArray:
+    """What is held, or more where more is wanted; who holds most too much gives what is lacking."""
+    kept = np.maximum(wanted, held)
+    while int(kept.sum()) > max(available, int(wanted.sum())):
+        kept[int(np.argmax(kept - wanted))] -= 1
+    return kept
 
 
 def _delete(view: View, after: IntArray, rows: IntArray, target: int) -> None:
