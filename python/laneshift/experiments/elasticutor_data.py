@@ -155,7 +155,7 @@ def fig11(options: Options, progress: Progress) -> Report:
         ),
         Statement(
             "RC's sync takes 2-3 orders of magnitude more (an assumption here [A])", "[S]",
-            f"{rc_sync * 1e3:.0f} ms, {rc_sync / el_sync:.0f} times", None,
+            f"{rc_sync * 1e3:.0f} ms, {rc_sync / max(el_sync, 1e-9):.0f} times", None,
         ),
         Statement(
             "RC's move is nearly all synchronisation", "[S]",
