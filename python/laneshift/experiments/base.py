@@ -170,6 +170,10 @@ class Samples:
         each = Samples.of(a - b for a, b in zip(self.values, other.values, strict=True))
         return each.mean, each.sd / math.sqrt(len(each.values))
 
+    def logs(self) -> Samples:
+        """Natural logarithms, for measures that differ by orders of magnitude."""
+        return Samples(tuple(math.log(max(v, 1e-12)) for v in self.values))
+
     def above(self, other: Samples, share: float = 0.0) -> bool:
         """Whether self exceeds (1 + share) * other by more than twice the standard error."""
         gap, error = self.gap(Samples(tuple(v * (1.0 + share) for v in other.values)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from laneshift.experiments.base import (
@@ -23,6 +25,8 @@ from laneshift.simulator.window_run import WindowRun, run_windows
 
 #: Load -> (rate for a seed, seconds), craa.md section 10.
 LOADS = ("step", "jitter", "sine", "stage", "random")
+#: Length of a cycle in seconds.
+CYCLES = {"step": 30.0, "jitter": 160.0, "sine": 500.0, "stage": 450.0}
 NAMES = {"threshold": "TA", "kalman": "KPA", "craa": "CRAA"}
 
 
@@ -35,6 +39,27 @@ def craa_load(name: str, seed: int) -> tuple[Rate, float]:
         "stage": (rates.stage(), 1350.0),
     }
     return fixed.get(name, (rates.random_levels(seed), 600.0))
+
+
+@dataclass(frozen=True)
+class _Later:
+    """A rate that starts ``offset_s`` seconds into another one."""
+
+    rate: Rate
+    offset_s: float
+
+    def mean(self, start_s: float, end_s: float) -> float:
+        """Mean over the interval, rows/s."""
+        return self.rate.mean(start_s + self.offset_s, end_s + self.offset_s)
+
+
+def starting_later(rate: Rate, load: str, seed: int) -> Rate:
+    """The load from another window of its cycle on: seed 1 as printed, then a tenth each further.
+
+    So a load without randomness has a spread, too.
+    """
+    windows = round(CYCLES[load] / 5.0)
+    return _Later(rate, 5.0 * (((seed - 1) * windows) // 10 % windows))
 
 
 def craa_run(system: str, load: str, seed: int) -> WindowRun:
@@ -152,15 +177,18 @@ def feedback(options: Options, progress: Progress) -> Report:
     return Report(table, statements, charts)
 
 
+#: 6 words a sentence [A]; P_E of Split so that one or two threads carry it, as in the paper.
+WORDCOUNT = (
+    BufferedOperator("Split", 400.0, 5 * 1024.0, 6.0, 5, 16),
+    BufferedOperator("Count", 100.0, 12 * 1024.0, 1.0, 12, 40),
+)
+
+
 def oera(options: Options, progress: Progress) -> Report:
     """OERA, median and static on WordCount (spout -> Split -> Count), 42 windows of 600 s."""
     seeds = max(options.seeds, 10)
     rows: list[tuple[Cell, ...]] = []
-    # 10 words a sentence [A]; P_E of Split so that one or two threads carry it, as in the paper.
-    chain = (
-        BufferedOperator("Split", 400.0, 5 * 1024.0, 6.0, 5, 16),
-        BufferedOperator("Count", 100.0, 12 * 1024.0, 1.0, 12, 40),
-    )
+    chain = WORDCOUNT
     for pause in (0.0, 120.0):
         for system, label in (("oera", "OERA"), ("median", "M"), ("static", "S")):
             progress(len(rows) / 6, f"{label}, pause {pause:g} s")

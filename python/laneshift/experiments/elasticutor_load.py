@@ -101,7 +101,7 @@ def fig6(options: Options, progress: Progress) -> Report:
     )
     best = all(
         points["Elasticutor", v].rate.above(points[other, v].rate)
-        and points[other, v].mean_s.above(points["Elasticutor", v].mean_s)
+        and points[other, v].mean_s.logs().above(points["Elasticutor", v].mean_s.logs())
         for v in some
         for other in ("static", "RC")
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -107,10 +108,16 @@ _SSE_NOTES = (
 
 
 def exchange(
-    system: str, options: Options, seconds: float, seed: int, rate: Rate | None = None
+    system: str,
+    options: Options,
+    seconds: float,
+    seed: int,
+    rate: Rate | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> Result:
-    """A run of the stock exchange."""
-    return Simulation(exchange_scene(system, options, seconds, seed, rate), policy(system)).run()
+    """A run of the stock exchange; ``given``: parameters of the policy."""
+    scene = exchange_scene(system, options, seconds, seed, rate)
+    return Simulation(scene, policy(system, **(given or {}))).run()
 
 
 def exchange_scene(
@@ -283,7 +290,7 @@ def table3(options: Options, progress: Progress) -> Report:
         rate = Samples.of(
             exchange("elasticutor", few, seconds, s).mean("arrived", WARM_UP_S) for s in seeds
         )
-        took = Samples.of(1e3 * _decision_s(few, s) for s in seeds)
+        took = Samples.of(1e3 * decision_s(few, s) for s in seeds)
         rows.append(("Elasticutor", nodes, rate.mean, rate.sd, took.mean, took.sd))
     columns = (
         "system",
@@ -319,10 +326,15 @@ def table3(options: Options, progress: Progress) -> Report:
     return Report(table, statements, charts, notes)
 
 
-def _decision_s(options: Options, seed: int) -> float:
-    """Median CPU time of a decision on the snapshots of a run of the exchange."""
-    chosen: Any = policy("elasticutor")
-    record = Simulation(exchange_scene("elasticutor", options, 20.0, seed), chosen)
+def decision_s(
+    options: Options,
+    seed: int,
+    system: str = "elasticutor",
+    given: Mapping[str, Any] | None = None,
+) -> float:
+    """Median CPU time of a decision on the snapshots of a run of the exchange (s)."""
+    chosen: Any = policy(system, **(given or {}))
+    record = Simulation(exchange_scene(system, options, 20.0, seed), chosen)
     record.record = True
     record.run()
     state, took = chosen.start(), []

@@ -40,7 +40,6 @@ class Micro:
     step_s: float = 0.02
     queue_rows: float = 128.0
     rc_batch: int = RC_BATCH
-    parameters: tuple[tuple[str, float], ...] = ()
 
 
 def scenario(system: str, m: Micro, options: Options, seconds: float, seed: int) -> Scenario:
@@ -65,9 +64,16 @@ def scenario(system: str, m: Micro, options: Options, seconds: float, seed: int)
     return Scenario(cluster, (op,), keys, Constant(m.rate), seconds, engine, seed=seed)
 
 
-def run(system: str, m: Micro, options: Options, seconds: float, seed: int) -> Result:
-    """One run of one system."""
-    chosen: Any = policy(system, **dict(m.parameters))
+def run(
+    system: str,
+    m: Micro,
+    options: Options,
+    seconds: float,
+    seed: int,
+    given: tuple[tuple[str, Any], ...] = (),
+) -> Result:
+    """One run of one system; ``given``: parameters of its policy."""
+    chosen: Any = policy(system, **dict(given))
     return Simulation(scenario(system, m, options, seconds, seed), chosen).run()
 
 

@@ -1,9 +1,11 @@
 """A forecaster that knows steps, slopes, cycles and its own error (ours [D]).
 
-Three simple experts look at the last `KEEP` windows; the one that was closest lately speaks:
+Five simple experts look at the last `KEEP` windows; the one that was closest lately speaks:
 
 * last: the next window is like this one;
-* slope: the mean of the last three differences goes on;
+* slope: the mean of the last three differences goes on, believed less with every window;
+* mean: the next windows are like the mean of the last `MEAN`, for noise around a level;
+* trend: the line through the last `TREND` goes on, for noise around a slope;
 * cycle: what came after the same phase of the last cycle comes again. A cycle of p windows counts
   if repeating it was at most half as wrong as repeating the last window; until a whole further
   cycle confirmed it, it may only raise a forecast, never lower it.
@@ -27,6 +29,15 @@ KEEP = 256
 RECENT = 32
 """Windows over which experts are compared."""
 
+MEAN = 16
+"""Windows that expert "mean" averages."""
+
+TREND = 8
+"""Windows through which expert "trend" draws its line."""
+
+DAMP = 0.9
+"""Share of a slope that is believed one window further on."""
+
 _LEAST_MATCH = 4
 _SEARCH_EVERY = 4
 
@@ -43,7 +54,7 @@ class BurstForecast:
         rates: the last `KEEP` of them (rows/s).
         cycle: length of the cycle found (windows), 0 for none.
         expert: name of the expert that speaks.
-        margin: what ``upper`` adds (rows/s).
+        errors: the expert's recent errors, rate - forecast (rows/s).
     """
 
     quantile: float = 0.9
@@ -51,7 +62,7 @@ class BurstForecast:
     rates: tuple[float, ...] = ()
     cycle: int = 0
     expert: str = "last"
-    margin: float = 0.0
+    errors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         number("quantile", self.quantile, low=0, high=1, high_open=True)
@@ -62,14 +73,18 @@ class BurstForecast:
         rates = (*self.rates[-(KEEP - 1) :], z)
         x = np.array(rates)
         cycle = self.cycle
-        if cycle and not _repeats(x, cycle):
+        if cycle and _repeats(x, cycle) >= 0.5:
             cycle = 0
         if not cycle and self.seen % _SEARCH_EVERY == 0:
             cycle = _find_cycle(x)
         expert, errors = _best_expert(x, cycle)
-        margin = max(0.0, float(np.quantile(errors, self.quantile))) if errors.size else 0.0
         return replace(
-            self, seen=self.seen + 1, rates=rates, cycle=cycle, expert=expert, margin=margin
+            self,
+            seen=self.seen + 1,
+            rates=rates,
+            cycle=cycle,
+            expert=expert,
+            errors=tuple(errors.tolist()),
         )
 
     @property
@@ -85,7 +100,13 @@ class BurstForecast:
         ahead = last
         if self.expert == "slope":
             steps = self.rates[-4:]
-            ahead = max(0.0, last + windows * (last - steps[0]) / max(1, len(steps) - 1))
+            # A slope is believed less with every window.
+            far = (1.0 - DAMP**windows) / (1.0 - DAMP)
+            ahead = max(0.0, last + far * (last - steps[0]) / max(1, len(steps) - 1))
+        elif self.expert == "mean":
+            ahead = float(np.mean(self.rates[-MEAN:]))
+        elif self.expert == "trend":
+            ahead = max(0.0, _trend(np.array(self.rates[-TREND:]), windows))
         if self.cycle:
             again = self.rates[-self.cycle + (windows - 1) % self.cycle]
             if self.confirmed:
@@ -93,19 +114,50 @@ class BurstForecast:
             ahead = max(ahead, again)
         return ahead
 
+    @property
+    def blur(self) -> float:
+        """Median size of the recent errors (rows/s)."""
+        return float(np.median(np.abs(self.errors))) if self.errors else 0.0
+
+    def margin(self, windows: int = 1) -> float:
+        """What is added so that ``windows`` windows in a row are covered as often (rows/s, >= 0).
+
+        With independent errors each must be covered with probability quantile^(1/windows).
+        """
+        return float(self._margins(np.array([windows]))[0])
+
+    def _margins(self, windows: NDArray[np.int64]) -> FloatArray:
+        if not self.errors:
+            return np.zeros(windows.size)
+        covered: FloatArray = np.quantile(self.errors, self.quantile ** (1.0 / windows))
+        return np.maximum(0.0, covered)
+
+    def path(self, windows: int) -> FloatArray:
+        """Rates of the next ``windows`` windows, (2, windows): expected, and with the margin."""
+        ahead = np.arange(1, windows + 1)
+        expected = np.array([self.forecast(h) for h in ahead.tolist()])
+        return np.stack([expected, expected + self._margins(ahead)])
+
     def upper(self, windows: int = 1) -> float:
         """Rate to provide for, ``windows`` ahead (rows/s)."""
-        return self.forecast(windows) + self.margin
+        return self.forecast(windows) + self.margin(windows)
 
 
-def _repeats(x: FloatArray, cycle: int) -> bool:
-    """Whether repeating the last cycle was at most half as wrong as repeating the last window."""
+def _repeats(x: FloatArray, cycle: int) -> float:
+    """How wrong repeating the last cycle was, over how wrong repeating the last window was.
+
+    Infinite if it is not known yet, or if nothing moved in the pass before: then nothing repeated.
+    """
     count = min(x.size - cycle, max(RECENT, 2 * cycle))
     if count < max(_LEAST_MATCH, cycle // 4):
-        return False
-    again = float(np.abs(x[-count:] - x[-count - cycle : -cycle]).mean())
-    persist = float(np.abs(x[-count:] - x[-count - 1 : -1]).mean())
-    return again < 0.5 * persist
+        return np.inf
+    moves = np.abs(np.diff(x))
+    persist = moves[-count:].mean()
+    before = moves[max(0, moves.size - count - cycle) : moves.size - cycle]
+    if min(persist, before.sum() / count) <= 0.0:
+        return np.inf
+    again = np.abs(x[-count:] - x[-count - cycle : -cycle]).mean()
+    return float(again / min(persist, before.sum() / count))
 
 
 def _find_cycle(x: FloatArray) -> int:
@@ -115,14 +167,22 @@ def _find_cycle(x: FloatArray) -> int:
         return 0
     best, found = 0.5, 0
     for cycle in range(2, x.size - _LEAST_MATCH + 1):
-        if not _repeats(x, cycle):
-            continue
-        count = min(x.size - cycle, max(RECENT, 2 * cycle))
-        again = float(np.abs(x[-count:] - x[-count - cycle : -cycle]).mean())
-        persist = float(np.abs(x[-count:] - x[-count - 1 : -1]).mean())
-        if again / persist < best - 0.02:
-            best, found = again / persist, cycle
+        wrong = _repeats(x, cycle)
+        if wrong < best - 0.02:
+            best, found = wrong, cycle
     return found
+
+
+def _weights(n: int, ahead: int) -> FloatArray:
+    """Weights of the last n rates in the line through them, ``ahead`` windows on."""
+    t = np.arange(n) - (n - 1) / 2
+    return np.asarray(1.0 / n + t * ((n - 1) / 2 + ahead) / float(t @ t), dtype=np.float64)
+
+
+def _trend(x: FloatArray, ahead: int) -> float:
+    if x.size < 2:
+        return float(x[-1])
+    return float(_weights(x.size, ahead) @ x)
 
 
 def _best_expert(x: FloatArray, cycle: int) -> tuple[str, FloatArray]:
@@ -136,6 +196,12 @@ def _best_expert(x: FloatArray, cycle: int) -> tuple[str, FloatArray]:
         slope = (x[4:] - (x[3:-1] + span / 3.0))[-count:]
         if np.abs(slope).mean() < 0.8 * np.abs(best[-slope.size :]).mean():
             best, name = slope, "slope"
+    for kind, weights in (("mean", np.full(MEAN, 1.0 / MEAN)), ("trend", _weights(TREND, 1))):
+        if x.size > weights.size + _LEAST_MATCH:
+            said = np.convolve(x[:-1], weights[::-1], "valid")
+            error: FloatArray = np.asarray((x[weights.size :] - said)[-count:])
+            if np.abs(error).mean() < 0.9 * np.abs(best[-error.size :]).mean():
+                best, name = error, kind
     if cycle:
         count = min(count, x.size - cycle)
         again = x[-count:] - x[-count - cycle : x.size - cycle]

@@ -31,7 +31,7 @@ def test_a_cycle_is_found_and_lowers_forecasts_only_once_confirmed() -> None:
     late = feed(STEP * 6)
     assert late.confirmed
     assert [late.forecast(h) for h in range(1, 8)] == [*STEP, STEP[0]]
-    assert late.margin == 0.0
+    assert late.margin(4) == 0.0
 
 
 def test_an_unconfirmed_cycle_only_raises() -> None:
@@ -52,7 +52,8 @@ def test_a_broken_cycle_is_forgotten() -> None:
 def test_a_slope_is_followed() -> None:
     known = feed([1000.0 + 10.0 * i for i in range(40)])
     assert known.expert == "slope"
-    assert known.forecast(2) == pytest.approx(1410.0)
+    # believed less with every window: 10 + 0.9 * 10
+    assert known.forecast(2) == pytest.approx(1409.0)
     sine = feed([5000 + 2500 * math.sin(i / 16) for i in range(60)])
     assert sine.forecast(1) == pytest.approx(5000 + 2500 * math.sin(60 / 16), rel=0.01)
 
@@ -65,6 +66,30 @@ def test_the_margin_covers_the_quantile_of_noise() -> None:
         covered.append(rate <= known.upper(1))
         known = known.observe(rate)
     assert 0.82 <= np.mean(covered[40:]) <= 0.98
+
+
+def test_noise_is_averaged_and_a_noisy_slope_is_followed() -> None:
+    rng = np.random.default_rng(3)
+    noisy = 5000 * (1 + 0.1 * rng.standard_normal(60))
+    level = feed(noisy.tolist())
+    assert level.expert == "mean" and level.forecast(3) == pytest.approx(5000, rel=0.05)
+    ramp = (1000 + 100 * np.arange(40)) * (1 + 0.05 * rng.standard_normal(40))
+    rising = feed(ramp.tolist())
+    assert rising.expert == "trend" and rising.forecast(1) == pytest.approx(5000, rel=0.08)
+
+
+def test_a_single_burst_is_no_cycle() -> None:
+    """Nothing moved before it: that a flat line repeats says nothing."""
+    known = feed([3000.0] * 10 + [6000.0] + [3000.0] * 12)
+    assert known.cycle == 0 and known.forecast(1) == 3000.0
+
+
+def test_the_margin_grows_with_the_windows_that_it_must_cover() -> None:
+    rng = np.random.default_rng(1)
+    known = feed((5000 + 100 * rng.standard_normal(60)).tolist())
+    assert 0 < known.margin(1) <= known.margin(2) <= known.margin(4)
+    expected, upper = known.path(3)
+    np.testing.assert_allclose(upper - expected, [known.margin(h) for h in (1, 2, 3)])
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=60), st.floats(0, 0.99))

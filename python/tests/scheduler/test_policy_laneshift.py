@@ -201,16 +201,19 @@ def test_remote_cores_come_home_only_if_it_pays() -> None:
 @settings(max_examples=40, deadline=None)
 def test_invariants(seed: int, target: float | None) -> None:
     rng = np.random.default_rng(seed)
-    policy = Laneshift(target_s=target, hold_windows=int(rng.integers(0, 4)))
+    policy = Laneshift(target_s=target, horizon=int(rng.integers(1, 9)))
     snap, state = random_chain(rng), policy.start()
-    for _ in range(4):
+    for turn in range(4):
         plan, after = policy.decide(snap, state)
         assert (plan, after) == policy.decide(snap, state)
         snap, state = apply_plan(snap, plan), after  # raises if capacity is exceeded
         view = View.of(snap)
         assert (view.cores >= 1).all()
-        if plan.feasible:
-            assert (view.cores + 1e-9 >= view.offered / view.service).all()
+        if turn == 0 and plan.feasible:
+            # At the rates seen the next window ends with at most the occupancy planned for.
+            full = np.array([p.queue_capacity_rows for p in snap.partitions])
+            short = (view.offered - view.cores * view.service) * snap.window_s
+            assert (short <= 0.7 * full + 1e-6).all()
         snap = replace(
             snap,
             partitions=tuple(
@@ -250,13 +253,14 @@ def random_chain(rng: np.random.Generator) -> Snapshot:
     [
         ("target_s", 0.0),
         ("quantile", 1.0),
-        ("hold_windows", -1),
+        ("horizon", 0),
+        ("change_price", -1.0),
+        ("core_price", -1.0),
         ("occ_limit", 0.0),
         ("payback_s", -1.0),
         ("most_swaps", -1),
         ("saturated_growth", 0.9),
         ("split_above", 0.0),
-        ("noise_band", -0.1),
     ],
 )
 def test_wrong_parameters_name_the_field(field: str, value: float) -> None:

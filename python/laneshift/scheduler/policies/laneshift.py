@@ -12,6 +12,7 @@ import numpy as np
 from laneshift.models.allocation import share_cores
 from laneshift.models.assignment import PHI_0
 from laneshift.models.checks import integer, number
+from laneshift.models.holding import Load, Prices, Stretch, choose
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer, over_budget
 from laneshift.scheduler.plan import KeySplit, Plan, Shortfall, Throttle
@@ -19,7 +20,7 @@ from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.demand import DemandState, Flow
 from laneshift.scheduler.policies.elasticutor import shortfalls_of
 from laneshift.scheduler.policies.latency_model import LatencyModel, useful_cores
-from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
+from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.view import IntArray, View
 
 _NEAR = 1e-9
@@ -31,45 +32,42 @@ class LaneshiftState:
 
     Attributes:
         demand: forecasts and what they rest on.
-        needs: cores that each partition needed in the last windows, oldest first.
         strain: how much more than the model says a partition needs to meet the target, per
             partition: lanes with queues of their own and uneven shards wait longer than M/M/k.
     """
 
     demand: DemandState = field(default_factory=DemandState)
-    needs: Mapping[PartitionId, tuple[int, ...]] = field(default_factory=dict)
     strain: Mapping[PartitionId, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Laneshift(Policy[LaneshiftState]):
-    """Grow at once for what is coming, shrink only when nothing asks for the cores any more.
+    """Hold a count for as long as it is worth it, and change it for what is coming.
 
-    1. Demand: heads are forecast with their own recent error as margin (`BurstForecast`);
-       downstreams follow from what upstreams will emit (as CRAA's feed-forward).
-    2. Need of a partition: the fewest cores that end the next window with a queue that can be
-       served within its share of the latency target and does not fill its buffer.
+    1. Demand: heads are forecast by whichever of five experts was closest lately
+       (`BurstForecast`); downstreams follow from what upstreams will emit (as CRAA's
+       feed-forward), scaled to what is measured.
+    2. Count of a partition: the one that costs least per window while it can be held
+       (`laneshift.models.holding`): idle cores, and the price of the change. It can be held as
+       long as the queue can be served within the latency target and does not fill its buffer.
     3. The Jackson model (as Elasticutor) raises the counts until the mean latency is met. Where
        rows are seen to wait longer than the target allows, its service rates are lowered step by
        step: lanes have own queues and shards are uneven, which M/M/k does not know.
-    4. Hysteresis: cores are kept while any of the last ``hold_windows`` windows, the next one, the
-       one after, or one that is higher by the forecast's own error needs them; held cores that
-       meet the target are not exchanged for others.
-    5. Placement: Algorithm 1, then exchanges of cores that pay off within ``payback_s``: less
+    4. Placement: Algorithm 1, then exchanges of cores that pay off within ``payback_s``: less
        state moved, less traffic between nodes.
-    6. If the cluster is too small, cores are shared so that the worst utilisation is least; with
+    5. If the cluster is too small, cores are shared so that the worst utilisation is least; with
        ``throttle_sources`` the sources are slowed to what can be processed.
 
     Attributes:
         target_s: bound on the mean latency (s, > 0), or none: then only keeping up and the buffers
             count. Default 0.1.
-        quantile: share of recent forecast errors that is provided for, in [0, 1). Higher: fewer
-            rows lost or late in a burst, more idle cores. Default 0.9.
-        hold_windows: windows (>= 0) in which a past need still keeps cores, unless a confirmed
-            cycle tells what comes. Default 1.
-        noise_band: hysteresis against noise (share of the rate, >= 0): cores are kept if a rate
-            higher by the recent forecast error, but at most by this share, needs them. Default
-            0.05.
+        quantile: share of recent forecast errors that new counts provide for, in [0, 1). Higher:
+            fewer rows lost or late in a burst, more idle cores. Default 0.9.
+        horizon: windows (>= 1) that are looked ahead. Default 4.
+        change_price: what a change costs, in windows of the partition's cores (>= 0). Default 0.12.
+        core_price: what it costs more for each core added or taken, in windows of that core
+            (>= 0). Default 0.3.
+        release_surplus: give back cores that nobody claims, else keep them where they are.
         occ_limit: highest occupancy of a bounded buffer to plan for, in (0, 1]. Default 0.7.
         payback_s: time in which saved traffic must outweigh moved state (s, >= 0). Default 60.
         most_swaps: exchanges per decision at most (>= 0). Default 16.
@@ -81,13 +79,15 @@ class Laneshift(Policy[LaneshiftState]):
     """
 
     name: ClassVar[str] = "laneshift"
-    summary: ClassVar[str] = "forecast with error margin, latency target, patient and local"
+    summary: ClassVar[str] = "counts worth holding for what is coming, latency target, local"
     source: ClassVar[str] = "laneshift"
 
     target_s: float | None = 0.1
     quantile: float = 0.9
-    hold_windows: int = 1
-    noise_band: float = 0.05
+    horizon: int = 4
+    change_price: float = 0.12
+    core_price: float = 0.3
+    release_surplus: bool = True
     occ_limit: float = 0.7
     payback_s: float = 60.0
     most_swaps: int = 16
@@ -101,8 +101,9 @@ class Laneshift(Policy[LaneshiftState]):
             if getattr(self, name) is not None:
                 number(name, getattr(self, name), low=0, low_open=True)
         number("quantile", self.quantile, low=0, high=1, high_open=True)
-        integer("hold_windows", self.hold_windows, low=0, unit="windows")
-        number("noise_band", self.noise_band, low=0)
+        integer("horizon", self.horizon, low=1, unit="windows")
+        number("change_price", self.change_price, low=0, unit="windows")
+        number("core_price", self.core_price, low=0, unit="windows")
         number("occ_limit", self.occ_limit, low=0, low_open=True, high=1)
         number("payback_s", self.payback_s, low=0, unit="s")
         integer("most_swaps", self.most_swaps, low=0)
@@ -116,23 +117,48 @@ class Laneshift(Policy[LaneshiftState]):
     def decide(self, snapshot: Snapshot, state: LaneshiftState) -> tuple[Plan, LaneshiftState]:
         """Counts, placement, and where asked for, throttles and key splits."""
         view = View.of(snapshot)
-        flow, memory = Flow.begin(snapshot, state.demand, self.quantile, self.saturated_growth)
+        flow, memory = Flow.begin(
+            snapshot, state.demand, self.quantile, self.saturated_growth, self.horizon
+        )
         strain = self._strain(snapshot, state.strain)
         flow.strain[:] = [strain.get(part.partition, 0.0) for part in snapshot.partitions]
-        needs = np.ones(len(snapshot.partitions), dtype=np.int64)
-        targets = needs.copy()
+        targets = np.ones(len(snapshot.partitions), dtype=np.int64)
         for i in flow.order:
-            needs[i] = self._need(flow, i)
-            past = max(state.needs.get(flow.parts[i].partition, ()), default=1)
-            # Who knows the cycle needs no memory of the past to know what comes.
-            keep = 1 if flow.sure[i] else max(past, self._within_noise(flow, i))
-            targets[i] = max(needs[i], min(keep, flow.parts[i].cores))
-            flow.settle(i, int(targets[i]))
+            found = self._stretch(flow, i)
+            targets[i] = found.cores
+            flow.settle(i, found.served)
         model = None if self.target_s is None else LatencyModel.of(view, flow, self.target_s)
         if model is not None:
-            needs, targets = model.raise_counts(needs, targets)
+            targets = model.raise_counts(targets)
         plan = self._place(view, flow, targets, model)
-        return plan, LaneshiftState(memory, self._remember(snapshot, state, needs), strain)
+        return plan, LaneshiftState(memory, strain)
+
+    def _stretch(self, flow: Flow, i: int) -> Stretch:
+        """The count that is cheapest while it can be held."""
+        part, rates = flow.parts[i], flow.inputs(i)
+        slower = 1.0 + flow.strain[i]
+        unit, full = part.service_rate_per_core, part.queue_capacity_rows
+        room = (math.inf, 0.0)
+        if self.target_s is not None:
+            room = (0.0, unit * self.target_s)
+        if full is not None and self.occ_limit * full < room[0] + room[1] * max(1, part.cores):
+            room = (self.occ_limit * full, 0.0)
+        least = math.ceil(float((rates[0] - flow.blur[i]).min()) * slower / unit * (1.0 - _NEAR))
+        return choose(
+            Load(
+                rates * slower,
+                flow.blur[i],
+                part.queue_rows,
+                unit,
+                flow.window_s,
+                room,
+                math.inf if full is None else full,
+            ),
+            max(1, part.cores),
+            max(1, least),
+            useful_cores(part),
+            Prices(self.change_price, self.core_price),
+        )
 
     def _strain(
         self, snapshot: Snapshot, before: Mapping[PartitionId, float]
@@ -157,65 +183,6 @@ class Laneshift(Policy[LaneshiftState]):
             after[part.partition] = known if known > 1e-3 else 0.0
         return after
 
-    def _remember(
-        self, snapshot: Snapshot, state: LaneshiftState, needs: IntArray
-    ) -> dict[PartitionId, tuple[int, ...]]:
-        kept: dict[PartitionId, tuple[int, ...]] = {}
-        for part, need in zip(snapshot.partitions, needs.tolist(), strict=True):
-            known = (*state.needs.get(part.partition, ()), need)
-            kept[part.partition] = known[len(known) - self.hold_windows :][: self.hold_windows]
-        return kept
-
-    def _need(self, flow: Flow, i: int) -> int:
-        """Fewest cores for the next window and, as far as they are held, the one after."""
-        part, held, dt = flow.parts[i], max(1, flow.parts[i].cores), flow.window_s
-        coming, after = flow.inputs(i)
-        full = part.queue_capacity_rows
-        if self.target_s is None and full is not None and self._rides_out(flow, i, full):
-            return min(held, useful_cores(part))
-        slower = 1.0 + flow.strain[i]
-        lasting = slower * flow.lasting(i)
-        need = self._cores_for(part, coming, lasting, part.queue_rows, dt)
-        left = max(0.0, part.queue_rows + (coming - need * part.service_rate_per_core) * dt)
-        later = self._cores_for(part, after, lasting, left, dt)
-        # Growth for the window after next can wait; cores that it will need are kept.
-        return min(max(need, min(later, held)), useful_cores(part))
-
-    def _within_noise(self, flow: Flow, i: int) -> int:
-        """Cores that a rate higher by the forecast's own error, at most ``noise_band``, needs."""
-        part = flow.parts[i]
-        rate = max(flow.next_rate[i], flow.after_rate[i])
-        rate *= (1.0 + min(flow.noise[i], self.noise_band)) * (1.0 + flow.strain[i])
-        return self._cores_for(part, rate, rate, 0.0, flow.window_s)
-
-    def _rides_out(self, flow: Flow, i: int, full: float) -> bool:
-        """Whether a burst ends by itself: it fits the buffer and the window after empties it."""
-        part, dt = flow.parts[i], flow.window_s
-        rate = part.service_rate_per_core * part.cores
-        peak = part.queue_rows + (flow.next_rate[i] - rate) * dt
-        end = max(0.0, peak) + (flow.after_rate[i] - rate) * dt
-        grows = peak > self.occ_limit * full
-        return grows and peak <= full and end <= self.occ_limit * full
-
-    def _cores_for(
-        self, part: PartitionSnapshot, rate: float, lasting: float, level: float, dt: float
-    ) -> int:
-        """Fewest cores that keep up with ``lasting`` and end a window of ``rate`` well.
-
-        Well: the queue left is served within the target, and below the buffer's limit. With k
-        cores of rate mu the first means (rate*dt + level) <= k*mu*(dt + target).
-        """
-        unit, amount = part.service_rate_per_core, rate * dt + level
-        bounds = [lasting / unit]
-        if self.target_s is not None:
-            bounds.append(amount / (unit * (dt + self.target_s)))
-        if part.queue_capacity_rows is not None:
-            room = self.occ_limit * part.queue_capacity_rows
-            bounds.append((amount - room) / (unit * dt))
-        if len(bounds) == 1:
-            bounds.append(amount / (unit * dt))
-        return max(1, math.ceil(max(bounds) * (1.0 - _NEAR)))
-
     def _place(self, view: View, flow: Flow, targets: IntArray, model: LatencyModel | None) -> Plan:
         available = int(view.node_cores.sum())
         shortfalls: tuple[Shortfall, ...] = ()
@@ -229,10 +196,15 @@ class Laneshift(Policy[LaneshiftState]):
                 )
         elif model is not None:
             shortfalls = shortfalls_of(model.found, available, model.target_s)
-        notes = [("forecast_rate", sum(flow.next_rate[i] for i in flow.heads))]
+        notes = [("forecast_rate", float(sum(flow.rates[i, 0, 0] for i in flow.heads)))]
         if model is not None:
             notes.append(("predicted_latency_mean", model.latency(targets)))
-        placer = Placer(phi_0=self.phi_0, payback_s=self.payback_s, most_swaps=self.most_swaps)
+        placer = Placer(
+            phi_0=self.phi_0,
+            release=self.release_surplus,
+            payback_s=self.payback_s,
+            most_swaps=self.most_swaps,
+        )
         plan = placer.plan(
             view, targets, throttles=throttles, shortfalls=shortfalls, notes=tuple(notes)
         )
@@ -261,7 +233,7 @@ OVERLOAD_BAND = 0.03
 
 def _share(view: View, flow: Flow, targets: IntArray, available: int) -> tuple[IntArray, float]:
     """(counts for too few cores, highest utilisation); what is held stays if nearly as good."""
-    load = np.array(flow.next_rate) / view.service
+    load = flow.rates[:, 0, 0] / view.service
     best = share_cores(load, targets, available)
     worst = float((load / best).max())
     held = np.minimum(view.cores, np.maximum(targets, view.cores))

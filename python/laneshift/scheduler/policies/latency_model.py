@@ -40,10 +40,11 @@ class LatencyModel:
     @classmethod
     def of(cls, view: View, flow: Flow, target_s: float) -> LatencyModel | None:
         """None if nothing is expected to arrive."""
-        rates = np.array(flow.next_rate)
+        # A network in steady state: a burst of one window is the queues' matter.
+        rates = flow.rates[:, 0].mean(axis=1)
         service = view.service / (1.0 + np.array(flow.strain))
         seen = sum(flow.parts[i].offered_rate for i in flow.heads)
-        heads = sum(flow.next_rate[i] for i in flow.heads)
+        heads = float(sum(rates[i] for i in flow.heads))
         # What enters changes in the proportion in which the heads' rates do.
         entering = view.snapshot.external_rate * heads / seen if seen > 0 else heads
         if entering <= 0:
@@ -61,24 +62,22 @@ class LatencyModel:
         """Mean latency with these counts (s)."""
         return network_sojourn_time(self.entering, self.rates, self.service, cores)
 
-    def raise_counts(self, needs: IntArray, targets: IntArray) -> tuple[IntArray, IntArray]:
-        """(needs, targets) raised until the target is met, if it can be.
+    def raise_counts(self, targets: IntArray) -> IntArray:
+        """Counts raised until the target is met, if it can be.
 
         Held cores that meet it are not exchanged for a better mix, and shrinking needs a margin:
         the smaller counts must meet `SHRINK_MARGIN` of the target.
         """
         if self.found.outcome not in (Outcome.MET, Outcome.BUDGET):
-            return needs, targets
-        wanted = np.maximum(needs, self.found.cores)
+            return targets
         held = np.maximum(targets, self.view.cores)
         smaller = np.maximum(targets, np.minimum(held, self.found.cores))
-        if self.latency(targets) <= SHRINK_MARGIN * self.reachable_s:
-            return needs, targets
-        if self.latency(smaller) <= SHRINK_MARGIN * self.reachable_s:
-            return wanted, smaller
+        for counts in (targets, smaller):
+            if self.latency(counts) <= SHRINK_MARGIN * self.reachable_s:
+                return counts
         if self.latency(held) <= self.reachable_s:
-            return wanted, held
-        return wanted, np.maximum(targets, self.found.cores)
+            return held
+        return np.maximum(targets, self.found.cores)
 
 
 SHRINK_MARGIN = 0.8
