@@ -13,6 +13,7 @@ from laneshift.experiments import (
     key_joins,
     key_signs,
     key_topk,
+    models,
 )
 from laneshift.experiments.base import Experiment
 from laneshift.inputcheck import choice
@@ -28,6 +29,7 @@ _ALL: tuple[Experiment, ...] = (
     *key_signs.EXPERIMENTS,
     *buffers.EXPERIMENTS,
     *compare.EXPERIMENTS,
+    *models.EXPERIMENTS,
 )
 EXPERIMENTS: dict[str, Experiment] = {e.name: e for e in _ALL}
 

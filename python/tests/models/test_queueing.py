@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laneshift.experiments.models import simulated_sojourn
 from laneshift.inputcheck import InputError
 from laneshift.models.queueing import (
     erlang_b,
@@ -80,19 +81,21 @@ def test_network_sums_by_visits() -> None:
     assert network_sojourn_time(0, [0.0], [1.0], [1]) == 0.0
 
 
-def test_an_mmk_simulation_agrees() -> None:
-    """Mean over 200,000 rows within 5% at utilisation 0.8 (Kiefer-Wolfowitz, seeded)."""
-    rng = np.random.default_rng(7)
-    k, lam, mu, rows = 4, 3.2, 1.0, 200_000
-    arrive = np.cumsum(rng.exponential(1 / lam, rows)).tolist()
-    serve = rng.exponential(1 / mu, rows).tolist()
-    free = [0.0] * k
-    total = 0.0
-    for at, work in zip(arrive, serve, strict=True):
-        i = free.index(min(free))
-        free[i] = max(at, free[i]) + work
-        total += free[i] - at
-    assert sojourn_time(k, lam, mu) == pytest.approx(total / rows, rel=0.05)
+@pytest.mark.parametrize("utilisation", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize("cores", [(1,), (4,), (3, 4, 2)])
+def test_the_model_is_within_15_percent_of_a_simulation(
+    cores: tuple[int, ...], utilisation: float
+) -> None:
+    """The whole sweep: ``laneshift experiment model-sojourn``."""
+    rate = utilisation * min(cores)
+    m = len(cores)
+    model = network_sojourn_time(rate, [rate] * m, [1.0] * m, list(cores))
+    rows = int(min(10_000 / (1 - utilisation), 100_000))
+    found = [
+        simulated_sojourn(cores, utilisation, rows, np.random.default_rng(seed))
+        for seed in range(3)
+    ]
+    assert model == pytest.approx(np.mean(found), rel=0.15)
 
 
 @pytest.mark.parametrize(
