@@ -263,7 +263,7 @@ def buffers(options: Options, progress: Progress) -> Report:
 # Clusters: Elasticutor.
 
 _SYSTEMS = ("static", "resource-centric", "elasticutor")
-_SENSITIVE = ((1e-3, 8192.0), (1e-4, 2048.0), (1e-5, 2048.0), (1e-5, 8192.0))
+_SENSITIVE = ((1e-4, 2048.0), (1e-5, 2048.0), (1e-5, 8192.0))
 
 
 def _micro(system: str, m: Micro, options: Options, seconds: float, name: str) -> Samples:
@@ -343,7 +343,7 @@ def exchange_contests(options: Options, seconds: float) -> list[Contest]:
 
 def cluster(options: Options, progress: Progress) -> Report:
     """Elasticutor's omega sweep, data intensity, the stock exchange and its scheduling time."""
-    omegas = options.sweep((0.0, 2.0, 8.0, 16.0))
+    omegas = options.sweep((0.0, 2.0, 16.0))
     total, done = len(omegas) + len(_SENSITIVE) + 3, 0
     contests: list[Contest] = []
     for omega in omegas:

@@ -74,10 +74,10 @@ def page(experiment: Experiment, report: Report, options: Options, *, with_png: 
     ]
     for s in report.statements:
         lines.append(f"| {s.claim} | {s.source} | {s.ours} | {VERDICTS[s.holds]} |")
-    reasons = [s for s in report.statements if s.holds is False]
+    reasons = [s for s in report.statements if s.holds is False and s.why]
     if reasons:
         lines += ["", "## Not reproduced, and why", ""]
-        lines += [f"- {s.claim}: {s.why or 'the reason is not known.'}" for s in reasons]
+        lines += [f"- {s.claim}: {s.why}" for s in reasons]
     if with_png and report.charts:
         lines += ["", f"![{experiment.title}]({experiment.name}.png)"]
     if report.notes:

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+MOST_TRIED = 32
+"""Counts that are tried between the fewest and the most that can be right."""
+
 _NEAR = 1e-9
 
 
@@ -126,7 +129,10 @@ def _rounded(load: Load) -> FloatArray:
 
 
 def _candidates(load: Load, rates: FloatArray, held: int, least: int, most: int) -> IntArray:
-    """What is held, and the fewest cores for each window and for each number of windows."""
+    """What is held, the fewest cores for each window and number of windows, and counts between.
+
+    All counts between if they are few, else `MOST_TRIED` of them.
+    """
     dt = load.window_s
     work = load.unit_rate * dt * np.arange(1, rates.size + 1)
     rows = load.queue_rows + np.cumsum(rates) * dt
@@ -135,4 +141,5 @@ def _candidates(load: Load, rates: FloatArray, held: int, least: int, most: int)
     some = np.concatenate([rates / load.unit_rate, rows / work, whole])
     counts = np.ceil(np.maximum(some, 1.0) * (1.0 - _NEAR)).astype(np.int64)
     counts = np.minimum(np.maximum(counts, least), most)
-    return np.unique(np.append(counts, min(held, most)))
+    between = np.linspace(counts.min(), counts.max(), MOST_TRIED).astype(np.int64)
+    return np.unique(np.concatenate([counts, between, [min(held, most)]]))

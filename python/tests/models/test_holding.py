@@ -81,8 +81,8 @@ def test_the_most_there_is_if_nothing_fits() -> None:
 
 @given(st.integers(0, 10**6))
 @settings(max_examples=150, deadline=None)
-def test_no_other_count_is_much_cheaper(seed: int) -> None:
-    """Candidates are a few counts only; against all of them, by the definition."""
+def test_no_other_count_is_cheaper(seed: int) -> None:
+    """Against all counts, by the definition."""
     rng = np.random.default_rng(seed)
     h = int(rng.integers(1, 6))
     rates = rng.uniform(0, 20, h).tolist()
@@ -105,4 +105,4 @@ def test_no_other_count_is_much_cheaper(seed: int) -> None:
     least = max(1, math.ceil(min(rates)))
     chosen = cores(case, held, least=least)
     cheapest = min(price(k) for k in [held, *range(least, 120)])
-    assert price(chosen) <= cheapest + 0.35 + 0.1 * cheapest
+    assert price(chosen) <= cheapest + 1e-6
