@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -88,21 +87,6 @@ def test_command_writes_csv_picture_and_page(tmp_path: Path) -> None:
     assert (tmp_path / "craa" / "craa-feedback.png").stat().st_size > 1000
     assert "stated by the paper" in (tmp_path / "craa" / "craa-feedback.md").read_text("utf-8")
     assert CliRunner().invoke(experiment_command, ["--list"]).output.count("\n") == len(EXPERIMENTS)
-
-
-PAPERS = Path(__file__).parents[3] / "benchmarks" / "papers"
-OF_THE_SCHEDULER = ("comparison", "craa", "elasticutor", "models", "oera")
-
-
-def test_committed_pages_have_five_seeds_and_a_reason_for_what_does_not_reproduce() -> None:
-    pages = [p for folder in OF_THE_SCHEDULER for p in (PAPERS / folder).glob("*.md")]
-    assert len(pages) >= 20
-    for found in pages:
-        text = found.read_text("utf-8")
-        seeds = re.search(r"cores, (\d+) seeds", text)
-        assert seeds is not None and int(seeds[1]) >= 5, found.name
-        for claim in re.findall(r"^\| (.*?) \|.*\| DISAGREES \|$", text, flags=re.MULTILINE):
-            assert f"\n- {claim}: " in text, (found.name, claim)
 
 
 def test_simulate_compares_policies_on_a_trace(tmp_path: Path) -> None:
