@@ -31,13 +31,16 @@ object Taken {
 
   /** A shard of this lane is wanted elsewhere: see [[Inlet.recalls]]. */
   case object Recall extends Taken[Nothing]
+
+  /** What follows is of the next input. */
+  case object NextInput extends Taken[Nothing]
   case object End extends Taken[Nothing]
 }
 
 /** The way of rows from the receiver to the lanes of one elastic partition, and every handoff on it: routing table,
   * lanes' queues and held rows under one lock (docs/handoff.md is its contract).
   *
-  * Who may call what: one receiver thread `offer` and `finish`; lane i's thread `take(i)`, `recalls(i)`, `acknowledge`;
+  * Who may call what: one receiver thread `offer`, `nextInput` and `finish`; lane i's thread `take(i)`, `recalls(i)`, `acknowledge`;
   * any thread the rest. Only `offer`, `finish` and `take` wait, never while anybody else needs the lock.
   */
 final class Inlet[R](
@@ -171,6 +174,18 @@ final class Inlet[R](
 
   private def wakeReceiver(): Unit = if (receiverWaits) receiverTurn.signal()
 
+  /** What is offered from here on is of the next input: each lane meets the boundary behind its rows so far. Only for
+    * partitions whose shards do not move within a batch.
+    */
+  def nextInput(): Unit = locked {
+    checkRunning()
+    require(table.inFlight == 0, "a shard moves between two inputs")
+    lanes.take(startedLanes).foreach { lane =>
+      if (!(Faults.isOn(Fault.BoundaryBehindRowsOnly) && lane.queue.isEmpty)) lane.addBlock(new Boundary[R])
+      lane.wake()
+    }
+  }
+
   /** Ends the input: waits for every handoff in flight, then tells each lane that nothing more will come. `fixed` gets the
     * routing and the number of lanes ever started, both final, before any lane can see the end.
     */
@@ -239,7 +254,7 @@ final class Inlet[R](
       state.rowsTaken += block.rows
       state.hasTaken = true
       wakeReceiver()
-      Taken.Rows(block)
+      if (block.isInstanceOf[Boundary[_]]) Taken.NextInput else Taken.Rows(block)
     } else if (state.ended) Taken.End
     else null
   }

@@ -32,6 +32,18 @@ object RowBlock {
   val Extracted: Int = -1
 }
 
+/** Stands in a lane's queue between the rows of two inputs: nothing in it, and nothing goes in. */
+private[lane] final class Boundary[R] extends RowBlock[R] {
+  override def size: Int = 0
+  override def rows: Int = 0
+  override def bytes: Long = 0L
+  override def isFull: Boolean = true
+  override def append(row: R, shard: Int): Unit =
+    throw new IllegalStateException("a row between two inputs")
+  override def shardAt(i: Int): Int = RowBlock.Extracted
+  override def extract(shard: Int, from: Int, hold: Hold[R]): Int = 0
+}
+
 /** Rows of one shard that wait for its handoff, in order. */
 final class Hold[R](newBlock: () => RowBlock[R]) {
   private val blocks = new java.util.ArrayDeque[RowBlock[R]]

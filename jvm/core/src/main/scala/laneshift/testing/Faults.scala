@@ -42,6 +42,17 @@ object Fault {
       extends Fault("wrong-shard-hash", "state rows are dealt to shards by another hash than input rows")
   case object CheckpointIdPerLane
       extends Fault("checkpoint-id-per-lane", "every lane reports a checkpoint id of its own")
+  case object RightByLeftHash
+      extends Fault("right-by-left-hash", "rows of every input are dealt to shards by the hash of the first")
+  case object BoundaryBehindRowsOnly
+      extends Fault("boundary-behind-rows-only", "idle lanes are not told that the next input begins")
+  case object FieldsOfFirstInput
+      extends Fault("fields-of-first-input", "rows of every input are read with the first one's fields")
+  case object OpenUntilLastInput
+      extends Fault(
+        "open-until-last-input",
+        "no store can be committed before the last of several inputs ends"
+      )
 
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
@@ -59,7 +70,11 @@ object Fault {
     ScanUnfiltered,
     MetricsPerLane,
     WrongShardHash,
-    CheckpointIdPerLane
+    CheckpointIdPerLane,
+    RightByLeftHash,
+    BoundaryBehindRowsOnly,
+    FieldsOfFirstInput,
+    OpenUntilLastInput
   )
 }
 

@@ -94,7 +94,7 @@ final class InletDriver(
           case Taken.End => ended = true
           // Blocks from which everything was taken back.
           case Taken.Rows(rows) => assert(rows.rows == 0, s"lane $index had rows left")
-          case Taken.Recall => throw new AssertionError(s"lane $index is recalled after the end")
+          case other => throw new AssertionError(s"lane $index took $other after the end")
         }
     }
   }
@@ -142,6 +142,22 @@ final class InletDriver(
   * which check must notice them.
   */
 object HandoffChecks {
+
+  /** Lane 1 has no rows of the first input; it is told all the same that the second begins, before rows of that. */
+  def idleLanesMeetTheBoundary(): Unit = {
+    val d = new InletDriver()
+    d.offer(0, 2)
+    d.inlet.nextInput()
+    d.offer(1, 2)
+    assert(
+      d.inlet.take(LaneId(1)) == Taken.NextInput,
+      "lane 1 takes rows of the second input for the first's"
+    )
+    assert(d.lane(1).take())
+    assert(d.lane(0).take() && d.lane(0).process() && d.lane(0).process())
+    assert(d.inlet.take(LaneId(0)) == Taken.NextInput)
+    d.finish()
+  }
 
   /** Shard 0 with rows queued at lane 0 moves; what is queued must wait for lane 1. */
   def queuedRowsAreRecalled(): Unit = {

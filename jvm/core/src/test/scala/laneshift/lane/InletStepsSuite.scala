@@ -19,6 +19,7 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
   test("handoff: held rows keep their order")(HandoffChecks.heldRowsKeepTheirOrder())
   test("handoff: the routing is switched")(HandoffChecks.routingIsSwitched())
   test("handoff: rows of a cancelled one go back")(HandoffChecks.cancelledRowsGoBack())
+  test("inputs: idle lanes meet the boundary")(HandoffChecks.idleLanesMeetTheBoundary())
   test("handoff: the end of the input waits for it")(HandoffChecks.endWaitsForHandoffs())
 
   test("a handoff tells its times and the rows that waited for it") {

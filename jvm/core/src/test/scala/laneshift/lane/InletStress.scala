@@ -92,6 +92,7 @@ final class InletStress(plan: StressPlan) {
       inlet.take(lane) match {
         case Taken.End => running = false
         case Taken.Recall => letGo(lane, null, 0)
+        case Taken.NextInput => throw new AssertionError("there is one input")
         case Taken.Rows(rows) =>
           val block = rows.asInstanceOf[ArrayBlock]
           var i = 0

@@ -158,15 +158,16 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     assert(plan.contains("no grouping key") && !plan.contains("Elastic ["))
   }
 
-  test("EXPLAIN says why a stream-stream join stays stock") {
-    val join = QueryCase("join", "append") { input =>
-      val left = input.withWatermark("time", "10 seconds")
-      left.as("a").join(left.as("b"), expr("a.key = b.key and a.id = b.id and a.time = b.time"))
-        .select("a.key", "b.id")
-    }
-    val plan = planOf(join)
-    assert(plan.contains("StockStateful (not elastic: ") && !plan.contains("Elastic ["))
-    assert("not elastic: [^)]*SymmetricHashJoin".r.findFirstIn(plan).nonEmpty, plan)
+  test("EXPLAIN says why a limit stays stock, and what is below it does not") {
+    val plan = planOf(QueryCase("limit", "append")(_.dropDuplicates("key").limit(5)))
+    assert(plan.contains("StockStateful (not elastic: a limit counts the rows of the whole query"), plan)
+    assert(plan.indexOf("Elastic [") > plan.indexOf("StockStateful"), plan)
+  }
+
+  test("EXPLAIN shows a join as one region with two inputs") {
+    val plan = planOf(QueryCase("join", "append")(JoinCases.join("left_outer")(_)))
+    assert(plan.contains("handoff between-batches]") && !plan.contains("not elastic"), plan)
+    assert(plan.indexOf("LaneInput 0") > 0 && plan.indexOf("LaneInput 1") > plan.indexOf("LaneInput 0"), plan)
   }
 
   test("EXPLAIN says why another state store provider stays stock") {

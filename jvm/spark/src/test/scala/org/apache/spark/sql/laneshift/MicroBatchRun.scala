@@ -6,7 +6,9 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.datasources.v2.state.StateSourceOptions
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamingQueryWrapper}
 import org.apache.spark.sql.laneshift.control.{ElasticRuntime, HandoffRecord}
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
@@ -94,16 +96,29 @@ object MicroBatchRun {
 
   /** The rows of every state store of the query, as text. */
   def stateRows(spark: ClassicSession, query: StreamingQuery, checkpoint: Path): Seq[String] =
-    operators(query).flatMap { w =>
-      spark.read
-        .format("statestore")
-        .option("operatorId", w.getStateInfo.operatorId)
-        .load(checkpoint.toString)
-        .selectExpr("partition_id", "to_json(struct(key, value))")
-        .collect()
-        .map(r => s"${w.getStateInfo.operatorId}/${r.getInt(0)}: ${r.getString(1)}")
-        .toSeq
-    }.sorted
+    (for (w <- operators(query); part <- partsOf(w)) yield {
+      val operator = w.getStateInfo.operatorId
+      val reader = spark.read.format("statestore").option("operatorId", operator).options(part)
+      val rows =
+        if (part.contains(AllFamilies))
+          reader.load(checkpoint.toString).selectExpr(
+            "spark_partition_id()",
+            "concat_ws(' ', column_family_name, to_json(partition_key), hex(key_bytes), hex(value_bytes))"
+          )
+        else reader.load(checkpoint.toString).selectExpr("partition_id", "to_json(struct(key, value))")
+      val store = part.get("storeName").fold(s"$operator")(name => s"$operator $name")
+      rows.collect().map(r => s"$store/${r.getInt(0)}: ${r.getString(1)}").toSeq
+    }).flatten.sorted
+
+  private val AllFamilies = StateSourceOptions.INTERNAL_ONLY_READ_ALL_COLUMN_FAMILIES
+
+  /** How the state data source has to be asked for all of an operator's state: once per element. */
+  private def partsOf(writer: StateStoreWriter): Seq[Map[String, String]] = writer match {
+    case j: StreamingSymmetricHashJoinExec if j.stateFormatVersion < 3 =>
+      j.stateStoreNames.map(name => Map("storeName" -> name))
+    case _: StreamingSymmetricHashJoinExec => Seq(Map(AllFamilies -> "true"))
+    case _ => Seq(Map.empty)
+  }
 
   private def execution(query: StreamingQuery) =
     query.asInstanceOf[StreamingQueryWrapper].streamingQuery.lastExecution

@@ -43,6 +43,9 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(RoutingNotSwitched, "the routing is switched")(() => HandoffChecks.routingIsSwitched()),
     Plant(CancelDropsHold, "rows of a cancelled handoff go back")(() => HandoffChecks.cancelledRowsGoBack()),
     Plant(EndBeforeHandoffs, "the end waits for handoffs")(() => HandoffChecks.endWaitsForHandoffs()),
+    Plant(BoundaryBehindRowsOnly, "idle lanes meet the boundary")(() =>
+      HandoffChecks.idleLanesMeetTheBoundary()
+    ),
     Plant(EncoderShared, "lanes decode apart")(() => withFolder(EncoderCheck.lanesDecodeApart)),
     Plant(ScanUnfiltered, "a late lane, complete mode")(() => lateLane()),
     Plant(WrongShardHash, "a late lane, complete mode")(() => lateLane()),
@@ -51,6 +54,10 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(CheckpointIdPerLane, "a late lane, checkpoint ids")(() =>
       lateLane("spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2")
     ),
+    Plant(RightByLeftHash, "a join that evicts")(() => joined(JoinCases.plain)),
+    Plant(ScanUnfiltered, "a join that evicts")(() => joined(JoinCases.plain)),
+    Plant(FieldsOfFirstInput, "a join with a wide right side")(() => joined(JoinCases.wide)),
+    Plant(OpenUntilLastInput, "deduplication below a join")(() => joined(JoinCases.deduplicated)),
     Plant(CacheNotFlushed, "Real-time Mode, state and order", tries = 3)(() => realTime()),
     Plant(OutputsAfterAcknowledgement, "Real-time Mode, state and order", tries = 6)(() => realTime())
   )
@@ -133,6 +140,13 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     stock.batches.zip(elastic.batches).foreach { case (a, b) => PairCheck.sameRows("late lane", a, b) }
     assert(stock.state == elastic.state, "state rows")
     assert(stock.counts == elastic.counts, "operator metrics")
+  }
+
+  private val joinChunks = Seq(0, 300).map(first => TestInput.rows(seed = 4, first.toLong, 300, keys = 6))
+
+  private def joined(query: QueryCase): Unit = {
+    PairCheck.microBatch(spark, this, query, joinChunks, seed = 8L)
+    ()
   }
 
   private val running = QueryCase("running sums", "update")(

@@ -89,15 +89,17 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   def nextLanes: Int = synchronized(wantedLanes)
 
   /** Spark's own path over the whole batch; counts what goes by. */
-  def stockBatch(context: TaskContext, source: Iterator[InternalRow], metrics: Map[String, SQLMetric])(
-      body: Iterator[InternalRow] => Iterator[InternalRow]
+  def stockBatch(context: TaskContext, sources: Seq[Iterator[InternalRow]], metrics: Map[String, SQLMetric])(
+      body: Seq[Iterator[InternalRow]] => Iterator[InternalRow]
   ): Iterator[InternalRow] = {
     var rows = 0L
-    val counted = new Iterator[InternalRow] {
-      override def hasNext: Boolean = source.hasNext
-      override def next(): InternalRow = {
-        rows += 1
-        source.next()
+    val counted = sources.map { source =>
+      new Iterator[InternalRow] {
+        override def hasNext: Boolean = source.hasNext
+        override def next(): InternalRow = {
+          rows += 1
+          source.next()
+        }
       }
     }
     synchronized {

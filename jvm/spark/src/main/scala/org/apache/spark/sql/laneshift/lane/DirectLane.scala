@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 
 import laneshift.ids.LaneId
 
-/** The only lane of a partition, run by the task's own thread straight from the shuffle. Another thread may ask for more
+/** The only lane of a partition with one input, run by the task's own thread straight from the shuffle. Another thread may ask for more
   * lanes: then the input ends at the next row boundary, as for a lane restart.
   */
 private[laneshift] final class DirectLane(task: PartitionTask, source: Iterator[InternalRow])
@@ -24,7 +24,9 @@ private[laneshift] final class DirectLane(task: PartitionTask, source: Iterator[
   override def currentShard: Int = 0
   override def isRestarting: Boolean = restarting
 
-  override val input: Iterator[InternalRow] = new Iterator[InternalRow] {
+  override def input(index: Int): Iterator[InternalRow] = rowsFromSource
+
+  private val rowsFromSource = new Iterator[InternalRow] {
     override def hasNext: Boolean =
       if (restarting || ended) false
       else if (wanted) {
@@ -43,9 +45,10 @@ private[laneshift] final class DirectLane(task: PartitionTask, source: Iterator[
   }
 }
 
-/** Stands for a lane where Spark's own path runs: gives the shuffle's rows and nothing else. */
-private[laneshift] final class StockLane(override val input: Iterator[InternalRow])
+/** Stands for a lane where Spark's own path runs: gives the shuffles' rows and nothing else. */
+private[laneshift] final class StockLane(inputs: Seq[Iterator[InternalRow]])
     extends LaneContext(null, LaneId(0)) {
+  override def input(index: Int): Iterator[InternalRow] = inputs(index)
   override def currentShard: Int = 0
   override def isRestarting: Boolean = false
 }

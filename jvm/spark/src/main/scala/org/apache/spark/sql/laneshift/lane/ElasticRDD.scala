@@ -5,28 +5,24 @@ import java.nio.ByteBuffer
 import org.apache.spark.{OneToOneDependency, Partition, SparkEnv, TaskContext}
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.control.ElasticRuntime
 import org.apache.spark.sql.laneshift.plan.{ElasticSpec, Granularity}
 
 /** One elastic operator of one batch: its partitions are Spark's state partitions, each computed by a [[PartitionTask]].
   *
-  * @param input the shuffle
+  * @param inputs the shuffles
   * @param body what a lane runs; stays on the driver, where it keeps its broadcasts alive and knows preferred locations
   * @param bodyBytes the body for the executors
-  * @param hash what the shuffle hashed, bound to the input's fields
   */
 private[laneshift] final class ElasticRDD(
-    @transient private val input: RDD[InternalRow],
+    @transient private val inputs: Seq[RDD[InternalRow]],
     @transient private val body: RDD[InternalRow],
     bodyBytes: Array[Byte],
-    hash: Expression,
-    inputFields: Int,
     outputFields: Int,
     spec: ElasticSpec,
     metrics: Map[String, SQLMetric]
-) extends RDD[InternalRow](input.sparkContext, Seq(new OneToOneDependency(input))) {
+) extends RDD[InternalRow](inputs.head.sparkContext, inputs.map(new OneToOneDependency(_))) {
 
   override protected def getPartitions: Array[Partition] =
     Array.tabulate(body.getNumPartitions)(LaneSplit(_, body))
@@ -40,14 +36,17 @@ private[laneshift] final class ElasticRDD(
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val bodySplit = split.asInstanceOf[LaneSplit].bodySplit
-    val source = firstParent[InternalRow].iterator(firstParent[InternalRow].partitions(split.index), context)
+    val sources = dependencies.indices.map { i =>
+      val input = parent[InternalRow](i)
+      input.iterator(input.partitions(split.index), context)
+    }
     def newBody(): RDD[InternalRow] =
       SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
 
     val partition = ElasticRuntime.get.partition(spec, split.index)
     if (spec.granularity == Granularity.BetweenBatches && partition.nextLanes == 1) {
       // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
-      partition.stockBatch(context, source, metrics) { counted =>
+      partition.stockBatch(context, sources, metrics) { counted =>
         LaneContext.within(new StockLane(counted))(newBody().iterator(bodySplit, context))
       }
     } else
@@ -55,9 +54,7 @@ private[laneshift] final class ElasticRDD(
         spec,
         partition,
         context,
-        source,
-        hash,
-        inputFields,
+        sources,
         outputFields,
         newBody _,
         bodySplit,

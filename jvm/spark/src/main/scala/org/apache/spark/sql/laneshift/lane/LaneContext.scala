@@ -9,8 +9,8 @@ import laneshift.ids.LaneId
   */
 private[sql] abstract class LaneContext(val task: PartitionTask, val lane: LaneId) {
 
-  /** The rows of this lane; each call goes on where the last one stopped. */
-  def input: Iterator[InternalRow]
+  /** This lane's rows of one of the region's inputs; each call goes on where the last one stopped. */
+  def input(index: Int): Iterator[InternalRow]
 
   /** The shard of the row that `input` gave last; 0 while the partition runs without threads. */
   def currentShard: Int

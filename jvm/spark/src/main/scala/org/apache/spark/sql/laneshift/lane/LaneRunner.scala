@@ -19,12 +19,11 @@ private[lane] final class LaneRunner(
     task: PartitionTask,
     lane: LaneId,
     newBody: () => RDD[InternalRow],
-    split: Partition,
-    outputFields: Int
+    split: Partition
 ) extends Runnable {
 
   val laneContext = new LaneTaskContext(task.context)
-  private val out = new LaneOutput(task, outputFields)
+  private val out = new LaneOutput(task)
   private val context = new QueuedLane(task, lane, out)
 
   override def run(): Unit = {
@@ -44,6 +43,7 @@ private[lane] final class LaneRunner(
             outputs = body.iterator(split, laneContext.context)
           } else running = false
         }
+        context.checkAllRead()
         out.flush()
       }
     catch {
@@ -62,8 +62,8 @@ private[lane] final class LaneRunner(
 }
 
 /** Collects a lane's outputs in blocks for the emitter. */
-private[lane] final class LaneOutput(task: PartitionTask, fields: Int) {
-  private var block = new UnsafeRowBlock(fields)
+private[lane] final class LaneOutput(task: PartitionTask) {
+  private var block = new UnsafeRowBlock
   private var oldestNs = 0L
 
   def add(row: InternalRow): Unit = {
@@ -78,7 +78,7 @@ private[lane] final class LaneOutput(task: PartitionTask, fields: Int) {
 
   def flush(): Unit = if (block.size > 0) {
     val full = block
-    block = new UnsafeRowBlock(fields)
+    block = new UnsafeRowBlock
     task.outlet.put(full)
   }
 }
@@ -96,7 +96,9 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
   private val inlet = task.inlet
   private val restarts = task.spec.granularity == Granularity.MidBatchRestart
   private val blocking = task.spec.granularity == Granularity.BetweenBatches
-  private val row = new UnsafeRow(task.inputFieldCount)
+  private val ended = new Array[Boolean](task.spec.inputs.size)
+  private var turn = 0
+  private var reading = QueuedLane.Nothing
   private var block: UnsafeRowBlock = _
   private var at = 0
   private var ready = false
@@ -107,8 +109,14 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
   override def currentShard: Int = shard
   override def isRestarting: Boolean = restarting
 
-  override val input: Iterator[InternalRow] = new Iterator[InternalRow] {
-    override def hasNext: Boolean = ready || advance()
+  override def input(index: Int): Iterator[InternalRow] = new Iterator[InternalRow] {
+    private val fields = task.spec.inputs(if (Faults.isOn(Fault.FieldsOfFirstInput)) 0 else index).fields
+    private val row = new UnsafeRow(fields)
+
+    override def hasNext: Boolean = !ended(index) && {
+      if (reading != index) turnTo(index)
+      ready || advance()
+    }
 
     override def next(): InternalRow = {
       if (!hasNext) throw new NoSuchElementException("the lane's input has ended")
@@ -121,16 +129,35 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
     }
   }
 
+  private def turnTo(index: Int): Unit = {
+    if (reading != QueuedLane.Nothing)
+      throw new IllegalStateException(s"input $index is read before input $reading has ended")
+    task.turns.ask(turn, index)
+    reading = index
+  }
+
+  private def inputEnded(): Unit = {
+    ended(reading) = true
+    reading = QueuedLane.Nothing
+    turn += 1
+  }
+
+  /** Rows that nobody asked for would be lost. */
+  def checkAllRead(): Unit = if (ended.length > 1 && ended.contains(false))
+    throw new IllegalStateException(
+      s"the lane's body has ended without reading input ${ended.indexOf(false)}"
+    )
+
   /** Goes to the next row; on the way, between two rows, lets shards go that are wanted elsewhere. */
   private def advance(): Boolean = {
-    var ended = restarting
-    while (!ready && !ended)
+    var over = restarting
+    while (!ready && !over)
       if (inlet.isRecalled(lane) && !blocking) {
         if (restarts) {
           // Notes the time; who is recalled in the end is asked again when the body has ended.
           inlet.recalls(lane)
           restarting = true
-          ended = true
+          over = true
         } else letGo(inlet.recalls(lane), flushed = false)
       } else if (block != null && at < block.size) {
         if (block.shardAt(at) < 0) at += 1 else ready = true
@@ -142,7 +169,9 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
             block = rows.asInstanceOf[UnsafeRowBlock]
             at = 0
           case Taken.Recall => ()
-          case Taken.End => ended = true
+          case Taken.NextInput | Taken.End =>
+            inputEnded()
+            over = true
         }
       }
     ready
@@ -161,11 +190,17 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
     val now = System.nanoTime()
     handoffs.foreach { handoff =>
       handoff.flushedNs = now
-      val remainder = new Hold[UnsafeRow](() => new UnsafeRowBlock(task.inputFieldCount))
+      val remainder = new Hold[UnsafeRow](() => new UnsafeRowBlock)
       if (block != null) block.extract(handoff.shard.value, at, remainder)
       inlet.acknowledge(handoff, remainder)
     }
   }
+}
+
+private[lane] object QueuedLane {
+
+  /** The input that a lane reads before it asks for one and between two. */
+  private val Nothing = -1
 }
 
 /** Attributes CPU time of this thread to shards, by timing every 16th row. */

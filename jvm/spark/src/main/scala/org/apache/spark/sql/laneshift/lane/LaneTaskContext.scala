@@ -9,7 +9,6 @@ import org.apache.spark.{SparkEnv, TaskContext, TaskContextImpl}
 import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo
-import org.apache.spark.sql.execution.streaming.state.SharedStateStore
 import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
 import laneshift.testing.{Fault, Faults}
@@ -86,21 +85,15 @@ private[lane] object LaneAccumulators {
     }
   }
 
-  /** Lanes that only sealed a store have reported no checkpoint: just the one that committed has (design fact 6). */
+  /** Replaces what the lanes have reported of an operator's stores by what that says together. */
   private def dropSealed(acc: AccumulatorV2[_, _]): Unit = acc match {
     case list: CollectionAccumulator[_] =>
-      val infos = list.value.asScala.toList
-      if (infos.exists(isSealed)) {
+      val infos = list.value.asScala.toList.collect { case i: StatefulOpStateStoreCheckpointInfo => i }
+      if (infos.exists(CheckpointReports.isMarked)) {
         val all = list.asInstanceOf[CollectionAccumulator[Any]]
         all.reset()
-        infos.filterNot(isSealed).foreach(all.add)
+        CheckpointReports.together(infos).foreach(all.add)
       }
     case _ => ()
-  }
-
-  private def isSealed(info: Any): Boolean = info match {
-    case i: StatefulOpStateStoreCheckpointInfo =>
-      i.stateStoreCkptId.exists(_.contains(SharedStateStore.SealedMark))
-    case _ => false
   }
 }

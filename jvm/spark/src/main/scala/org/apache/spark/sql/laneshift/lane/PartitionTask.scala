@@ -9,15 +9,16 @@ import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.internal.Logging
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.state.{SharedStateStore, StateStoreId, StateStoreTracking}
 import org.apache.spark.sql.laneshift.control.ElasticPartition
-import org.apache.spark.sql.laneshift.plan.ElasticSpec
+import org.apache.spark.sql.laneshift.plan.{ElasticSpec, Granularity}
 
 import laneshift.ids.LaneId
 import laneshift.lane._
 import laneshift.routing.Handoff
+import laneshift.testing.{Fault, Faults}
 
 /** One elastic partition during one Spark task: receiver, lanes, emitter, and the state stores that the lanes share.
   *
@@ -29,9 +30,7 @@ private[sql] final class PartitionTask(
     val spec: ElasticSpec,
     val home: ElasticPartition,
     val context: TaskContext,
-    source: Iterator[InternalRow],
-    hash: Expression,
-    val inputFieldCount: Int,
+    sources: Seq[Iterator[InternalRow]],
     outputFields: Int,
     newBody: () => RDD[InternalRow],
     bodySplit: Partition,
@@ -49,9 +48,14 @@ private[sql] final class PartitionTask(
   private var settledPauseNs = 0L
   private var queuePeak = 0L
 
+  private val fixed = spec.granularity == Granularity.BetweenBatches
+
   /** Lanes whose commits make one commit of a store; final once the input has ended. */
   @volatile private var participants = 0
   @volatile private var owners: Array[Int] = _
+
+  /** In which order the lanes read the inputs. */
+  val turns = new InputTurns(spec.inputs.size)
 
   val outlet = new Outlet[UnsafeRowBlock](PartitionTask.OutletBytes, _.bytes)
 
@@ -59,7 +63,7 @@ private[sql] final class PartitionTask(
     limits,
     start.routing,
     start.lanes,
-    () => new UnsafeRowBlock(inputFieldCount),
+    () => new UnsafeRowBlock,
     () => home.nextHandoffId(),
     settled,
     startLane
@@ -77,11 +81,11 @@ private[sql] final class PartitionTask(
 
   /** The partition's outputs, for the task's own thread. */
   lazy val outputs: Iterator[InternalRow] =
-    if (start.lanes == 1) new DirectThenThreaded else new Emitter
+    if (start.lanes == 1 && !fixed) new DirectThenThreaded else new Emitter
 
   /** Runs the only lane on this thread; goes over to threads once another lane is wanted. */
   private final class DirectThenThreaded extends Iterator[InternalRow] {
-    private val lane = new DirectLane(PartitionTask.this, source)
+    private val lane = new DirectLane(PartitionTask.this, sources.head)
     private var threaded = false
     private var over = false
     private var now: Iterator[InternalRow] = {
@@ -126,10 +130,11 @@ private[sql] final class PartitionTask(
     private var at = 0
     private var done = false
 
-    participants = 0
-    owners = null
+    // Where nothing moves within a batch, an operator may end with the first of several inputs.
+    participants = if (fixed && !Faults.isOn(Fault.OpenUntilLastInput)) start.lanes else 0
+    owners = if (fixed) start.routing else null
     (0 until start.lanes).foreach(i => startLane(LaneId(i)))
-    startThread("receiver", new Receiver(PartitionTask.this, source, hash))
+    startThread("receiver", new Receiver(PartitionTask.this, sources))
     home.running(inlet)
 
     override def hasNext: Boolean = {
@@ -170,7 +175,7 @@ private[sql] final class PartitionTask(
   // ---- lanes
 
   private def startLane(lane: LaneId): Unit = {
-    val runner = new LaneRunner(this, lane, newBody, bodySplit, outputFields)
+    val runner = new LaneRunner(this, lane, newBody, bodySplit)
     runners.add(runner)
     outlet.addProducer()
     startThread(s"lane ${lane.value}", runner)
@@ -210,8 +215,8 @@ private[sql] final class PartitionTask(
 
   /** True if rows of `shard` are this lane's to scan: its own by the routing now, or at the end of the input. */
   def owns(lane: LaneId, shard: Int): Boolean = {
-    val fixed = owners
-    (if (fixed != null) fixed(shard) else inlet.owner(shard)) == lane.value
+    val known = owners
+    (if (known != null) known(shard) else inlet.owner(shard)) == lane.value
   }
 
   def commitParticipants: Int = participants
@@ -292,15 +297,26 @@ private[laneshift] object PartitionTask {
   private val OutletBytes = 64L * 1024
 }
 
-/** Reads the partition's input and sends each row to its shard's lane. */
-private[lane] final class Receiver(task: PartitionTask, source: Iterator[InternalRow], hash: Expression)
+/** Reads the partition's inputs, one after the other, and sends each row to its shard's lane. */
+private[lane] final class Receiver(task: PartitionTask, sources: Seq[Iterator[InternalRow]])
     extends Runnable {
+  private val inputs = task.spec.inputs
+  private val shards = new ShardOfHash(task.spec.partitions, task.spec.options.shards)
+  private val motion = task.home.receiverMotion(task.spec)
+  private var rows = 0L
 
   override def run(): Unit = task.withTaskContext {
+    inputs.indices.foreach { turn =>
+      if (turn > 0) task.inlet.nextInput()
+      read(task.turns.await(turn))
+    }
+    task.inputEnded()
+  }
+
+  private def read(index: Int): Unit = {
+    val source = sources(index)
+    val hash = inputs(if (Faults.isOn(Fault.RightByLeftHash)) 0 else index).hash
     val hashOf = UnsafeProjection.create(Seq(hash))
-    val shards = new ShardOfHash(task.spec.partitions, task.spec.options.shards)
-    val motion = task.home.receiverMotion(task.spec)
-    var rows = 0L
     while (source.hasNext) {
       val row = source.next().asInstanceOf[UnsafeRow]
       task.inlet.offer(row, shards(hashOf(row).getInt(0)))
@@ -308,7 +324,6 @@ private[lane] final class Receiver(task: PartitionTask, source: Iterator[Interna
       if ((rows & Receiver.SampleMask) == 0) task.noteQueued(task.inlet.bufferedBytes)
       if (motion != null) motion.afterRow(rows, task.inlet)
     }
-    task.inputEnded()
   }
 }
 

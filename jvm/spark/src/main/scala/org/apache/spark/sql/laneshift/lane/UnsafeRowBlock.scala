@@ -7,8 +7,10 @@ import org.apache.spark.unsafe.Platform
 
 import laneshift.lane.{Hold, RowBlock}
 
-/** Rows side by side in one array: appending copies bytes and allocates nothing. Starts small, ends at about 32 KiB. */
-private[laneshift] final class UnsafeRowBlock(fields: Int) extends RowBlock[UnsafeRow] {
+/** Rows side by side in one array: appending copies bytes and allocates nothing. Starts small, ends at about 32 KiB. Whoever
+  * reads a row brings one with its number of fields.
+  */
+private[laneshift] final class UnsafeRowBlock extends RowBlock[UnsafeRow] {
   private var data = new Array[Byte](UnsafeRowBlock.StartBytes)
   private var starts = new Array[Int](UnsafeRowBlock.StartRows)
   private var shards = new Array[Int](UnsafeRowBlock.StartRows)
@@ -55,7 +57,7 @@ private[laneshift] final class UnsafeRowBlock(fields: Int) extends RowBlock[Unsa
     var i = from
     while (i < count) {
       if (shards(i) == shard) {
-        if (row == null) row = new UnsafeRow(fields)
+        if (row == null) row = new UnsafeRow(0)
         read(i, row)
         hold.append(row, shard)
         shards(i) = RowBlock.Extracted

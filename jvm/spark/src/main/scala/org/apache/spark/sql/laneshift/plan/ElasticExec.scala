@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWri
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.laneshift.lane.ElasticRDD
 
-/** The top of an elastic region: runs `child`, which ends at a [[LaneInputExec]], on as many lanes as the partition has.
+/** The top of an elastic region: runs `child`, which ends at [[LaneInputExec]]s, on as many lanes as the partition has.
   *
   * The child's RDD is serialised here, once, and becomes a copy per lane on the executor (design fact 3): state stores,
   * metrics and generated code are then never shared by threads.
@@ -47,32 +47,22 @@ case class ElasticExec(
   )
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val inputs = child.collect { case l: LaneInputExec => l }
-    require(inputs.size == 1, s"an elastic region has one input, not ${inputs.size}")
-    val input = inputs.head
-    val partitioning = input.child.outputPartitioning.asInstanceOf[HashPartitioning]
-    val hash = BindReferences.bindReference[Expression](
-      new CollationAwareMurmur3Hash(partitioning.expressions),
-      input.child.output
-    )
+    val inputs = Elasticity.collectRegion(child).collect { case l: LaneInputExec => l }.sortBy(_.index)
     val body = child.execute()
     ElasticExec.resolve(body)
     val buffer = SparkEnv.get.closureSerializer.newInstance().serialize(body)
     val bytes = new Array[Byte](buffer.remaining())
     buffer.get(bytes)
-    new ElasticRDD(
-      input.child.execute(),
-      body,
-      bytes,
-      hash,
-      input.child.output.size,
-      output.size,
-      spec(partitioning.numPartitions),
-      metrics
-    )
+    new ElasticRDD(inputs.map(_.child.execute()), body, bytes, output.size, spec(inputs), metrics)
   }
 
-  private def spec(partitions: Int): ElasticSpec = {
+  private def inputSpec(input: LaneInputExec): InputSpec = {
+    val hashed = input.outputPartitioning.asInstanceOf[HashPartitioning].expressions
+    val hash = BindReferences.bindReference[Expression](new CollationAwareMurmur3Hash(hashed), input.output)
+    InputSpec(input.output.size, hash)
+  }
+
+  private def spec(inputs: Seq[LaneInputExec]): ElasticSpec = {
     val writers = Elasticity.collectRegion(child).collect {
       case w: StateStoreWriter if w.stateInfo.isDefined => w
     }
@@ -86,8 +76,9 @@ case class ElasticExec(
       batchId.getOrElse(info.storeVersion),
       realTime,
       granularity,
-      partitions,
+      inputs.head.outputPartitioning.numPartitions,
       options,
+      inputs.map(inputSpec),
       keyOrdinals,
       writers.map(_.metrics("numStateStoreInstances").id).toSet
     )

@@ -63,7 +63,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     else
       Elasticity.region(plan, conf) match {
         case Right(region) =>
-          val body = replaceInside(plan, conf, region.granularity, realTime)
+          val body = replaceInside(plan, conf, region.granularity, realTime, Iterator.from(0))
           ElasticExec(body, region.granularity, realTime, region.keyOrdinals, ElasticOptions.from(conf))
         case Left(why) =>
           logInfo(s"${plan.nodeName} stays stock Spark: $why")
@@ -74,16 +74,19 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     if (Elasticity.isStateful(plan)) StockExec(why, plan.mapChildren(wrap(_, conf, realTime)))
     else plan.mapChildren(stockAbove(_, why, conf, realTime))
 
-  /** Puts the lanes' input above the shuffle and our own operators in place of those that cache state of their own. */
+  /** Puts the lanes' inputs above the shuffles, numbered by `index`, and our own operators in place of those that cache
+    * state of their own.
+    */
   private def replaceInside(
       plan: SparkPlan,
       conf: SQLConf,
       granularity: Granularity,
-      realTime: Boolean
+      realTime: Boolean,
+      index: Iterator[Int]
   ): SparkPlan = plan match {
-    case e: ShuffleExchangeLike => LaneInputExec(e.mapChildren(wrap(_, conf, realTime)))
+    case e: ShuffleExchangeLike => LaneInputExec(e.mapChildren(wrap(_, conf, realTime)), index.next())
     case s: StatefulStreamlineAggregateExec if granularity == Granularity.MidBatch =>
-      ElasticStreamlineAggregateExec.from(s, replaceInside(s.child, conf, granularity, realTime))
-    case other => other.mapChildren(replaceInside(_, conf, granularity, realTime))
+      ElasticStreamlineAggregateExec.from(s, replaceInside(s.child, conf, granularity, realTime, index))
+    case other => other.mapChildren(replaceInside(_, conf, granularity, realTime, index))
   }
 }

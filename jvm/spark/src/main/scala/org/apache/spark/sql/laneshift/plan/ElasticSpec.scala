@@ -1,5 +1,6 @@
 package org.apache.spark.sql.laneshift.plan
 
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.LaneshiftConf
 
@@ -54,9 +55,13 @@ object ElasticOptions {
 /** Names one elastic operator of one run of a query. */
 final case class OperatorKey(queryId: String, runId: String, operatorId: Long)
 
+/** One input of an elastic operator: how many fields its rows have, and what the shuffle hashed of them. */
+final case class InputSpec(fields: Int, hash: Expression)
+
 /** What an executor must know of an elastic operator besides its plan.
   *
-  * @param keyOrdinals for each stateful operator id of the region, which fields of its state key the shuffle hashed, in order
+  * @param inputs what the region reads, by the index of its [[LaneInputExec]]
+  * @param keyOrdinals for each stateful operator id of the region, which fields of its state key the shuffles hashed, in order
   * @param onceMetrics ids of the accumulators that count stores, not lanes
   */
 final case class ElasticSpec(
@@ -67,6 +72,7 @@ final case class ElasticSpec(
     granularity: Granularity,
     partitions: Int,
     options: ElasticOptions,
+    inputs: Seq[InputSpec],
     keyOrdinals: Map[Long, Seq[Int]],
     onceMetrics: Set[Long]
 )

@@ -2,7 +2,7 @@ package org.apache.spark.sql.laneshift.plan
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Nondeterministic}
 import org.apache.spark.sql.catalyst.expressions.aggregate.Partial
-import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, UnspecifiedDistribution}
+import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
@@ -12,6 +12,7 @@ import org.apache.spark.sql.execution.streaming.{
   StatefulStreamlineAggregateExec
 }
 import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.workload.LaneshiftCost
 
@@ -50,7 +51,7 @@ object Elasticity {
       a.aggregateExpressions.forall(_.mode == Partial) && a.requiredChildDistribution.forall(
         _ == UnspecifiedDistribution
       ) ||
-      keys.forall(k => a.groupingExpressions.exists(_.toAttribute.semanticEquals(k)))
+      keys.nonEmpty && keys.forall(k => a.groupingExpressions.exists(_.toAttribute.semanticEquals(k)))
     case other => isRowWise(other)
   }
 
@@ -77,6 +78,12 @@ object Elasticity {
     case _ => None
   }
 
+  /** What the state of a stateful operator is keyed by, for each of its inputs in terms of that input. */
+  private def keysByInput(writer: StateStoreWriter): Option[Seq[Seq[Expression]]] = writer match {
+    case j: StreamingSymmetricHashJoinExec => Some(Seq(j.leftKeys, j.rightKeys))
+    case other => keysOf(other).filter(_ => other.children.size == 1).map(Seq(_))
+  }
+
   /** True for a stateful operator that a region may start with: `StateStoreWriter` also marks exchanges and readers. */
   def isStateful(plan: SparkPlan): Boolean = plan match {
     case w: StateStoreWriter => w.stateInfo.isDefined
@@ -84,60 +91,85 @@ object Elasticity {
   }
 
   /** The region that starts at `top`, which is a stateful operator or row-wise above one; `Left` says why there is none. */
-  def region(top: SparkPlan, conf: SQLConf): Either[String, Region] = {
-    def down(
-        plan: SparkPlan,
-        writers: List[StateStoreWriter]
-    ): Either[String, (Seq[StateStoreWriter], ShuffleExchangeLike)] =
-      plan match {
-        case w: StateStoreWriter if w.stateInfo.isDefined =>
-          if (keysOf(w).isEmpty) Left(s"laneshift does not know how to split ${w.nodeName} yet")
-          else if (w.children.size != 1) Left(s"${w.nodeName} has ${w.children.size} inputs")
-          else down(w.children.head, w :: writers)
-        case e: ShuffleExchangeLike => Right((writers.reverse, e))
-        case inner if isInside(inner) && inner.children.size == 1 => down(inner.children.head, writers)
-        case other => Left(s"there is ${other.nodeName} between the stateful operator and its shuffle")
-      }
-
+  def region(top: SparkPlan, conf: SQLConf): Either[String, Region] =
     for {
-      found <- down(top, Nil)
-      (writers, exchange) = found
-      hash <- exchange.outputPartitioning match {
+      parts <- partsAt(top)
+      hashes <- each(parts.shuffles)(_.outputPartitioning match {
         case h: HashPartitioning => Right(h)
         case other =>
           Left(s"its input is not hash partitioned but $other: there is one partition or no grouping key")
-      }
-      _ <- writers.find(_.stateInfo.get.numPartitions != hash.numPartitions) match {
-        case Some(w) =>
-          Left(
-            s"its shuffle has ${hash.numPartitions} partitions but its state ${w.stateInfo.get.numPartitions}"
-          )
-        case None => Right(())
-      }
-      _ <- Either.cond(
-        hash.numPartitions.toLong * ElasticOptions.from(conf).shards <= Int.MaxValue,
-        (),
-        s"${hash.numPartitions} partitions of ${ElasticOptions.from(conf).shards} shards are too many"
+      })
+      partitions = parts.writers.head.stateInfo.get.numPartitions
+      _ <- each(hashes)(h =>
+        Either.cond(
+          h.numPartitions == partitions,
+          (),
+          s"its shuffle has ${h.numPartitions} partitions but its state $partitions"
+        )
       )
-      ordinals <- allOrdinals(writers, hash.expressions)
-    } yield Region(granularity(top, conf), ordinals)
+      _ <- Either.cond(
+        partitions.toLong * ElasticOptions.from(conf).shards <= Int.MaxValue,
+        (),
+        s"$partitions partitions of ${ElasticOptions.from(conf).shards} shards are too many"
+      )
+      ordinals <- each(parts.writers)(w => keyOrdinals(w).map(w.stateInfo.get.operatorId -> _))
+    } yield Region(granularity(top, conf), ordinals.toMap)
+
+  /** The stateful operators of a region, topmost first, and the shuffles that it reads. */
+  private final case class Parts(writers: Seq[StateStoreWriter], shuffles: Seq[ShuffleExchangeLike])
+
+  private def partsAt(plan: SparkPlan): Either[String, Parts] = plan match {
+    case w: StateStoreWriter if isStateful(w) =>
+      for {
+        _ <- keysByInput(w).toRight(whyNotSplit(w))
+        below <- partsBelow(w)
+      } yield below.copy(writers = w +: below.writers)
+    case e: ShuffleExchangeLike => Right(Parts(Nil, Seq(e)))
+    case inner if isInside(inner) && inner.children.size == 1 => partsBelow(inner)
+    case other => Left(s"there is ${other.nodeName} between the stateful operator and its shuffle")
   }
 
-  private def allOrdinals(
-      writers: Seq[StateStoreWriter],
-      hashed: Seq[Expression]
-  ): Either[String, Map[Long, Seq[Int]]] = {
-    val each = writers.map { w =>
-      val keys = keysOf(w).get
-      val ordinals = hashed.map(e => keys.indexWhere(_.semanticEquals(e)))
-      if (ordinals.isEmpty || ordinals.contains(-1))
-        Left(
-          s"the shuffle's key ${hashed.mkString("(", ", ", ")")} cannot be found again in the state key of " +
-            s"${w.nodeName} ${keys.mkString("(", ", ", ")")}"
+  private def whyNotSplit(writer: StateStoreWriter): String = writer match {
+    case _: StreamingGlobalLimitExec =>
+      "a limit counts the rows of the whole query: there is no key to split it by"
+    case other => s"laneshift does not know how to split ${other.nodeName} yet"
+  }
+
+  private def partsBelow(plan: SparkPlan): Either[String, Parts] =
+    each(plan.children)(partsAt).map(all => Parts(all.flatMap(_.writers), all.flatMap(_.shuffles)))
+
+  private def each[A, B](all: Seq[A])(f: A => Either[String, B]): Either[String, Seq[B]] = {
+    val results = all.map(f)
+    results.collectFirst { case Left(why) => why }.toLeft(results.collect { case Right(b) => b })
+  }
+
+  /** Which fields of an operator's state key its shuffles have hashed, in order: the same ones for every input. Rows of a
+    * join are partitioned by either side's keys; one that can be found again is enough.
+    */
+  private def keyOrdinals(writer: StateStoreWriter): Either[String, Seq[Int]] = {
+    val byInput = writer.children.zip(keysByInput(writer).get).map { case (input, keys) =>
+      val hashes = hashesOf(input.outputPartitioning)
+      hashes
+        .map(_.expressions.map(e => keys.indexWhere(_.semanticEquals(e))))
+        .find(o => o.nonEmpty && !o.contains(-1))
+        .toRight(
+          s"the shuffle's key ${hashes.map(_.expressions.mkString("(", ", ", ")")).mkString(" or ")} cannot be " +
+            s"found again in the state key of ${writer.nodeName} ${keys.mkString("(", ", ", ")")}"
         )
-      else Right(w.stateInfo.get.operatorId -> ordinals)
     }
-    each.collectFirst { case Left(why) => why }.toLeft(each.collect { case Right(kv) => kv }.toMap)
+    each(byInput)(identity).flatMap { ordinals =>
+      Either.cond(
+        ordinals.distinct.size == 1,
+        ordinals.head,
+        s"the inputs of ${writer.nodeName} are shuffled by different fields of its key: $ordinals"
+      )
+    }
+  }
+
+  private def hashesOf(partitioning: Partitioning): Seq[HashPartitioning] = partitioning match {
+    case h: HashPartitioning => Seq(h)
+    case either: PartitioningCollection => either.partitionings.flatMap(hashesOf)
+    case _ => Nil
   }
 
   private def granularity(top: SparkPlan, conf: SQLConf): Granularity = {
@@ -146,6 +178,8 @@ object Elasticity {
       // Aggregates of Real-time Mode go row by row.
       case _: StatefulStreamlineAggregateExec | _: ProjectAggregationBufferExec => false
       case _: BaseAggregateExec | _: SortExec | _: StateStoreSaveExec => true
+      // Lanes at different inputs cannot take over each other's rows.
+      case _: StreamingSymmetricHashJoinExec => true
       case _ => false
     }
     val buffering = nodes.exists {

@@ -59,14 +59,14 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
       uniqueId: Option[String],
       forceSnapshotOnCommit: Boolean,
       loadEmpty: Boolean
-  ): StateStore = inLane(super.getStore(version, uniqueId, forceSnapshotOnCommit, loadEmpty))
+  ): StateStore = inLane(uniqueId)(super.getStore(version, uniqueId, forceSnapshotOnCommit, loadEmpty))
 
   /** In a lane this opens for writing at once: Spark may load the database anew when a store goes over from reading to
     * writing (it does for an empty store with checkpoint ids), while other lanes still read from it.
     */
   override def getReadStore(version: Long, uniqueId: Option[String]): StateStore =
     if (lane.isDefined)
-      inLane(super.getStore(version, uniqueId, forceSnapshotOnCommit = false, loadEmpty = false))
+      inLane(uniqueId)(super.getStore(version, uniqueId, forceSnapshotOnCommit = false, loadEmpty = false))
     else super.getReadStore(version, uniqueId)
 
   override def upgradeReadStoreToWriteStore(
@@ -85,12 +85,13 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
   private def lane: Option[LaneContext] = LaneContext.get.filter(_.task != null)
 
   /** In a lane, the lane's view of the store that it shares with the others; elsewhere the store itself. */
-  private def inLane(open: => StateStore): StateStore =
+  private def inLane(baseId: Option[String])(open: => StateStore): StateStore =
     lane match {
       case None => open
       case Some(lane) =>
         val shared = lane.task.sharedStore(stateStoreId) {
-          new SharedStateStore(open.asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore], lane.task)
+          val base = open.asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore]
+          new SharedStateStore(base, lane.task, baseId.isDefined)
         }
         new LaneStateStore(
           shared,

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.execution.streaming.state
 
+import java.util.HashMap
+
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.laneshift.lane.{LaneContext, ShardOfHash}
 
@@ -13,8 +15,13 @@ private[state] final class LaneShards(lane: LaneContext, operatorId: Long) {
   private val spec = task.spec
   private val shardOf = new ShardOfHash(spec.partitions, spec.options.shards)
 
-  /** For one scan: true for the keys of this lane's shards. */
+  private val byFamily = new HashMap[String, UnsafeRow => Boolean]
+
+  /** True for the keys of this lane's shards. Made once per family: a join scans for every row. */
   def ownership(family: String, schema: FamilySchema): UnsafeRow => Boolean =
+    byFamily.computeIfAbsent(family, _ => test(family, schema))
+
+  private def test(family: String, schema: FamilySchema): UnsafeRow => Boolean =
     if (Faults.isOn(Fault.ScanUnfiltered)) _ => true
     else {
       val ordinals = spec.keyOrdinals.getOrElse(

@@ -104,62 +104,66 @@ private[sql] final class LaneStateStore private[state] (
 
   // ---- scans
 
-  override def iterator(family: String): StateStoreIterator[UnsafeRowPair] =
-    single(family, if (encoders.columnFamilies) db.iterator(family) else db.iterator())
+  override def iterator(family: String): StateStoreIterator[UnsafeRowPair] = scan(family, all(family), single)
 
   override def iteratorWithMultiValues(family: String): StateStoreIterator[UnsafeRowPair] =
-    multiple(family, if (encoders.columnFamilies) db.iterator(family) else db.iterator())
-
-  override def prefixScan(prefix: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
-    single(family, db.prefixScan(encoders(family).key.encodePrefixKey(prefix), family))
-
-  override def prefixScanWithMultiValues(
-      prefix: UnsafeRow,
-      family: String
-  ): StateStoreIterator[UnsafeRowPair] =
-    multiple(family, db.prefixScan(encoders(family).key.encodePrefixKey(prefix), family))
+    scan(family, all(family), multiple)
 
   override def rangeScan(
       start: Option[UnsafeRow],
       end: Option[UnsafeRow],
       family: String
-  ): StateStoreIterator[UnsafeRowPair] = {
-    val key = encoders(family).key
-    single(family, db.rangeScan(start.map(key.encodeKey), end.map(key.encodeKey), family))
-  }
+  ): StateStoreIterator[UnsafeRowPair] = scan(family, range(start, end, family), single)
 
   override def rangeScanWithMultiValues(
       start: Option[UnsafeRow],
       end: Option[UnsafeRow],
       family: String
-  ): StateStoreIterator[UnsafeRowPair] = {
+  ): StateStoreIterator[UnsafeRowPair] = scan(family, range(start, end, family), multiple)
+
+  /** Every prefix that Spark scans has the whole key that was shuffled by: it reads one key of this lane, at any time. */
+  override def prefixScan(prefix: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
+    rows(family, prefixed(prefix, family), _ => true, single)
+
+  override def prefixScanWithMultiValues(
+      prefix: UnsafeRow,
+      family: String
+  ): StateStoreIterator[UnsafeRowPair] = rows(family, prefixed(prefix, family), _ => true, multiple)
+
+  private def all(family: String): NativeScan.Source =
+    if (encoders.columnFamilies) db.iterator(family) else db.iterator()
+
+  private def range(start: Option[UnsafeRow], end: Option[UnsafeRow], family: String): NativeScan.Source = {
     val key = encoders(family).key
-    multiple(family, db.rangeScan(start.map(key.encodeKey), end.map(key.encodeKey), family))
+    db.rangeScan(start.map(key.encodeKey), end.map(key.encodeKey), family)
   }
 
-  private def single(family: String, open: => NativeScan.Source): StateStoreIterator[UnsafeRowPair] =
-    scan(family, open) { (e, key, value) =>
-      Iterator.single(e.value.decodeValue(value)).map((key, _))
-    }
+  private def prefixed(prefix: UnsafeRow, family: String): NativeScan.Source =
+    db.prefixScan(encoders(family).key.encodePrefixKey(prefix), family)
 
-  private def multiple(family: String, open: => NativeScan.Source): StateStoreIterator[UnsafeRowPair] =
-    scan(family, open)((e, key, value) => e.value.decodeValues(value).map((key, _)))
+  private type Decode = (LaneEncoders.Pair, Array[Byte]) => Iterator[UnsafeRow]
+  private val single: Decode = (e, value) => Iterator.single(value).map(e.value.decodeValue)
+  private val multiple: Decode = (e, value) => e.value.decodeValues(value)
 
-  private def scan(family: String, open: => NativeScan.Source)(
-      decode: (LaneEncoders.Pair, UnsafeRow, Array[Byte]) => Iterator[(UnsafeRow, UnsafeRow)]
+  /** The rows of this lane's shards; none while the lane restarts, because the batch goes on. */
+  private def scan(
+      family: String,
+      open: => NativeScan.Source,
+      decode: Decode
   ): StateStoreIterator[UnsafeRowPair] =
     if (lane.isRestarting) new StateStoreIterator(Iterator.empty[UnsafeRowPair], () => ())
-    else {
-      val e = encoders(family)
-      val owns = shards.ownership(family, e.schema)
-      val rows = new NativeScan(lock, open)
-      val pair = new UnsafeRowPair
-      val mine = rows.flatMap { case (keyBytes, valueBytes) =>
-        val key = e.key.decodeKey(keyBytes)
-        if (owns(key)) decode(e, key, valueBytes) else Iterator.empty[(UnsafeRow, UnsafeRow)]
-      }
-      new StateStoreIterator(mine.map { case (k, v) => pair.withRows(k, v) }, () => rows.close())
-    }
+    else rows(family, open, shards.ownership(family, encoders(family).schema), decode)
+
+  private def rows(
+      family: String,
+      open: => NativeScan.Source,
+      owns: UnsafeRow => Boolean,
+      decode: Decode
+  ): StateStoreIterator[UnsafeRowPair] = {
+    val e = encoders(family)
+    val source = new NativeScan(lock, open)
+    new StateStoreIterator(new DecodedScan(source, e.key.decodeKey, owns, decode(e, _)), () => source.close())
+  }
 
   // ---- end
 
@@ -181,12 +185,5 @@ private[sql] final class LaneStateStore private[state] (
     else StateStoreMetrics(0, 0, Map.empty, Map.empty)
 
   override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo =
-    if (speaks) shared.base.getStateStoreCheckpointInfo()
-    else
-      StateStoreCheckpointInfo(
-        id.partitionId,
-        shared.nextVersion,
-        Some(SharedStateStore.SealedMark),
-        Some(SharedStateStore.SealedMark)
-      )
+    if (speaks) shared.base.getStateStoreCheckpointInfo() else shared.sealedInfo
 }

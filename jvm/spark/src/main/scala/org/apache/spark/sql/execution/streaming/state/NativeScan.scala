@@ -2,6 +2,7 @@ package org.apache.spark.sql.execution.streaming.state
 
 import java.util.ArrayDeque
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.util.NextIterator
 
 /** A scan of Spark's RocksDB wrapper that several threads may do at once on one database: its iterators share one pair of
@@ -44,4 +45,35 @@ private[state] final class NativeScan(lock: Object, open: => NativeScan.Source)
 private[state] object NativeScan {
   type Source = NextIterator[ByteArrayPair]
   private val FetchRows = 64
+}
+
+/** The rows of a scan whose key is wanted. As with Spark's own, a row lives until the next call of `next`: operators ask
+  * `hasNext` while they still hold one, though a decoder has one row for all.
+  */
+private[state] final class DecodedScan(
+    source: NativeScan,
+    decodeKey: Array[Byte] => UnsafeRow,
+    wanted: UnsafeRow => Boolean,
+    decodeValues: Array[Byte] => Iterator[UnsafeRow]
+) extends Iterator[UnsafeRowPair] {
+  private val pair = new UnsafeRowPair
+  private var key: UnsafeRow = _
+  private var values = Iterator.empty[UnsafeRow]
+
+  override def hasNext: Boolean = {
+    while (!values.hasNext && source.hasNext) {
+      val (keyBytes, valueBytes) = source.next()
+      val decoded = decodeKey(keyBytes)
+      if (wanted(decoded)) {
+        key = decoded.copy()
+        values = decodeValues(valueBytes)
+      }
+    }
+    values.hasNext
+  }
+
+  override def next(): UnsafeRowPair = {
+    if (!hasNext) throw new NoSuchElementException("the scan has ended")
+    pair.withRows(key, values.next())
+  }
 }

@@ -14,7 +14,8 @@ import laneshift.testing.{Fault, Faults}
   */
 private[sql] final class SharedStateStore(
     private[state] val base: RocksDBStateStoreProvider#RocksDBStateStore,
-    task: PartitionTask
+    task: PartitionTask,
+    hasBaseId: Boolean
 ) extends Logging {
   private[state] val db: RocksDB = base.dbInstance()
   private[state] val lock = new Object
@@ -50,6 +51,14 @@ private[sql] final class SharedStateStore(
   def isCommitter(lane: LaneId): Boolean = lock.synchronized(committer.contains(lane))
 
   def nextVersion: Long = base.version + 1
+
+  /** What a lane reports that has only sealed the store. It has a base if the store was opened by a checkpoint id. */
+  def sealedInfo: StateStoreCheckpointInfo = StateStoreCheckpointInfo(
+    base.id.partitionId,
+    nextVersion,
+    Some(SharedStateStore.SealedMark),
+    Option.when(hasBaseId)(SharedStateStore.SealedMark)
+  )
 }
 
 private[sql] object SharedStateStore {

@@ -1,0 +1,29 @@
+package laneshift.lane
+
+/** The order in which the bodies of a partition's lanes read its inputs (docs/handoff.md, section 10). Lanes tell it by
+  * asking, the receiver reads the inputs in it.
+  */
+final class InputTurns(inputs: Int) {
+  private val order = Array.fill(inputs)(InputTurns.Open)
+
+  /** A lane reads `input` as its `turn`-th, counted from 0. */
+  def ask(turn: Int, input: Int): Unit = synchronized {
+    if (order(turn) == InputTurns.Open) {
+      order(turn) = input
+      notifyAll()
+    } else if (order(turn) != input)
+      throw new IllegalStateException(
+        s"one lane reads input ${order(turn)} as number $turn, another input $input: all must read in one order"
+      )
+  }
+
+  /** The input that the receiver has to read at `turn`; waits until a lane asks for it. */
+  def await(turn: Int): Int = synchronized {
+    while (order(turn) == InputTurns.Open) wait()
+    order(turn)
+  }
+}
+
+private object InputTurns {
+  private val Open = -1
+}

@@ -1,0 +1,54 @@
+package org.apache.spark.sql.laneshift
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Joins, and chains of stateful operators, on stock Spark and elastic under motion: same rows per batch, same state, same
+  * counts (docs/handoff.md, section 10).
+  */
+class JoinPairSuite extends AnyFunSuite with ElasticSession {
+  private val chunks = Seq(0, 500, 1000).map(first => TestInput.rows(seed = 3, first.toLong, 500))
+
+  private def regions(plan: String): Int = "Elastic \\[".r.findAllIn(plan).size
+
+  private def pair(query: QueryCase, seed: Int, more: (String, String)*): RunResult = {
+    val elastic = PairCheck.microBatch(spark, this, query, chunks, seed.toLong, more: _*)
+    assert(!elastic.plan.contains("StockStateful"), elastic.plan)
+    assert(elastic.batches.flatten.size > 20, "the query puts out next to nothing")
+    elastic
+  }
+
+  private def version(n: Int) = "spark.sql.streaming.join.stateFormatVersion" -> n.toString
+
+  (JoinCases.ranges ++ JoinCases.windows).zipWithIndex.foreach { case (query, i) =>
+    // No query can be started with format 1 any more.
+    (2 to 4).foreach { n =>
+      test(s"${query.name}, state format $n, equals stock under motion") {
+        val elastic = pair(query, i, version(n))
+        assert(elastic.counts.last.exists(_.rowsRemoved > 0), "nothing was evicted")
+      }
+    }
+  }
+
+  JoinCases.others.zipWithIndex.foreach { case (query, i) =>
+    test(s"${query.name} equals stock under motion")(pair(query, i))
+  }
+
+  JoinCases.chains.zipWithIndex.foreach { case ((query, count), i) =>
+    test(s"${query.name}: equals stock under motion, with regions: $count") {
+      val elastic = pair(query, i)
+      assert(regions(elastic.plan) == count, elastic.plan)
+    }
+  }
+
+  for (n <- Seq(2, 3))
+    test(s"inner join in update mode, state format $n, equals stock under motion") {
+      pair(QueryCase("inner join", "update")(JoinCases.join("inner")(_)), n, version(n))
+    }
+
+  test("queues of one kilobyte, whatever side is read first") {
+    Seq("left_semi", "full_outer").zipWithIndex.foreach { case (how, i) =>
+      val query = QueryCase(how, "append")(JoinCases.join(how)(_))
+      pair(query, i, "spark.sql.laneshift.queueBytes" -> "1k", "spark.sql.laneshift.holdBytes" -> "1k")
+    }
+  }
+}
