@@ -53,6 +53,8 @@ object Fault {
         "open-until-last-input",
         "no store can be committed before the last of several inputs ends"
       )
+  case object NotDrained
+      extends Fault("not-drained", "a task that takes only some rows ends before its lanes have committed")
 
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
@@ -74,7 +76,8 @@ object Fault {
     RightByLeftHash,
     BoundaryBehindRowsOnly,
     FieldsOfFirstInput,
-    OpenUntilLastInput
+    OpenUntilLastInput,
+    NotDrained
   )
 }
 
