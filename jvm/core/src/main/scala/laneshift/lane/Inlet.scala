@@ -415,6 +415,9 @@ final class Inlet[R](
   /** The lane that may touch the shard's state now. */
   def owner(shard: Int): Int = locked(table.owner(shard))
 
+  /** The owner of each shard at this moment. */
+  def routing: Array[Int] = locked(table.toArray)
+
   /** Bytes of rows in all queues and holds. */
   def bufferedBytes: Long = locked(buffered)
 

@@ -56,6 +56,28 @@ object Fault {
   case object NotDrained
       extends Fault("not-drained", "a task that takes only some rows ends before its lanes have committed")
 
+  case object ScanDecodesAhead
+      extends Fault(
+        "scan-decodes-ahead",
+        "a scan decodes its next row into the one that the operator still holds"
+      )
+  case object ScanTakesNewShards
+      extends Fault(
+        "scan-takes-new-shards",
+        "a scan yields rows of shards that have come since it was opened"
+      )
+  case object TimersUnfiltered
+      extends Fault("timers-unfiltered", "a lane fires the timers of every lane's keys")
+  case object GroupedKeyFlat
+      extends Fault(
+        "grouped-key-flat",
+        "the shard of a timer or map entry is found without going down to its grouping key"
+      )
+  case object FamilyEncoderShared
+      extends Fault("family-encoder-shared", "lanes share the encoder of a column family")
+  case object VariablesPerLane
+      extends Fault("variables-per-lane", "the state variables of a processor are counted by every lane")
+
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
     RemainderDropped,
@@ -77,7 +99,13 @@ object Fault {
     BoundaryBehindRowsOnly,
     FieldsOfFirstInput,
     OpenUntilLastInput,
-    NotDrained
+    NotDrained,
+    ScanDecodesAhead,
+    ScanTakesNewShards,
+    TimersUnfiltered,
+    GroupedKeyFlat,
+    FamilyEncoderShared,
+    VariablesPerLane
   )
 }
 

@@ -3,18 +3,24 @@ package org.apache.spark.sql.laneshift
 import java.nio.file.Path
 
 import scala.collection.mutable.ArrayBuffer
+import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.datasources.v2.state.StateSourceOptions
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExecBase
 import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamingQueryWrapper}
 import org.apache.spark.sql.laneshift.control.{ElasticRuntime, HandoffRecord}
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
 
-/** A streaming query over [[TestInput]], to be run on both sides of a pair. */
-final case class QueryCase(name: String, outputMode: String)(val build: DataFrame => DataFrame)
+/** A streaming query over [[TestInput]], to be run on both sides of a pair. `stepped`: its processing time is that of a
+  * [[SteppedClock]], a second from batch to batch.
+  */
+final case class QueryCase(name: String, outputMode: String, stepped: Boolean = false)(
+    val build: DataFrame => DataFrame
+)
 
 /** The counts of one stateful operator in one batch: what must be equal on both sides. */
 final case class OperatorCounts(
@@ -24,7 +30,9 @@ final case class OperatorCounts(
     rowsRemoved: Long,
     droppedByWatermark: Long,
     storeInstances: Long,
-    shufflePartitions: Long
+    shufflePartitions: Long,
+    declared: Map[String, Long],
+    counted: Map[String, Long]
 )
 
 object OperatorCounts {
@@ -35,8 +43,14 @@ object OperatorCounts {
     p.numRowsRemoved,
     p.numRowsDroppedByWatermark,
     p.numStateStoreInstances,
-    p.numShufflePartitions
+    p.numShufflePartitions,
+    declared = custom(p).filter { case (name, _) => name.endsWith("Vars") },
+    counted = custom(p).filterNot { case (name, _) => name.endsWith("Vars") }
   )
+
+  /** The operator's own metrics that count: not its times, and not what RocksDB says of itself. */
+  private def custom(p: StateOperatorProgress): Map[String, Long] =
+    p.customMetrics.asScala.collect { case (name, n) if name.startsWith("num") => name -> n.longValue }.toMap
 }
 
 /** What one side of a pair did. `batches` are the sink's rows by batch. */
@@ -63,12 +77,18 @@ object MicroBatchRun {
     val input = MemoryStream[TestInput](implicitly[org.apache.spark.sql.Encoder[TestInput]], spark)
     val batches = ArrayBuffer.empty[Seq[Row]]
     val counts = ArrayBuffer.empty[Seq[OperatorCounts]]
-    val running = start(spark, query, input.toDF(), checkpoint)(rows => batches.synchronized(batches += rows))
+    def sink(rows: Dataset[Row], id: Long): Unit =
+      batches.synchronized { batches += rows.collect().toSeq; () }
+    val clock = new SteppedClock
+    val running =
+      if (query.stepped) clock.start(spark, query, input.toDF(), checkpoint)(sink)
+      else start(query, input.toDF(), checkpoint)(sink)
     try {
       chunks.foreach { chunk =>
         input.addData(chunk)
-        running.processAllAvailable()
+        if (query.stepped) clock.step(running) else running.processAllAvailable()
       }
+      if (query.stepped) (1 to SteppedClock.IdleSteps).foreach(_ => clock.step(running))
       running.recentProgress.filter(_.stateOperators.nonEmpty).foreach { p =>
         counts += p.stateOperators.toSeq.map(OperatorCounts.of)
       }
@@ -83,15 +103,15 @@ object MicroBatchRun {
     } finally running.stop()
   }
 
-  def start(spark: ClassicSession, query: QueryCase, input: DataFrame, checkpoint: Path)(
-      sink: Seq[Row] => Unit
+  def start(query: QueryCase, input: DataFrame, checkpoint: Path)(
+      sink: (Dataset[Row], Long) => Unit
   ): StreamingQuery =
     query
       .build(input)
       .writeStream
       .outputMode(query.outputMode)
       .option("checkpointLocation", checkpoint.toString)
-      .foreachBatch((rows: Dataset[Row], _: Long) => sink(rows.collect().toSeq))
+      .foreachBatch(sink)
       .start()
 
   /** The rows of every state store of the query, as text. */
@@ -116,7 +136,7 @@ object MicroBatchRun {
   private def partsOf(writer: StateStoreWriter): Seq[Map[String, String]] = writer match {
     case j: StreamingSymmetricHashJoinExec if j.stateFormatVersion < 3 =>
       j.stateStoreNames.map(name => Map("storeName" -> name))
-    case _: StreamingSymmetricHashJoinExec => Seq(Map(AllFamilies -> "true"))
+    case _: StreamingSymmetricHashJoinExec | _: TransformWithStateExecBase => Seq(Map(AllFamilies -> "true"))
     case _ => Seq(Map.empty)
   }
 

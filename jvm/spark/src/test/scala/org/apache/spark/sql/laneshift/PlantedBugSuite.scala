@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.streaming.state.EncoderCheck
 import org.apache.spark.sql.expressions.Aggregator
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.lane.ShardOfHash
+import org.apache.spark.sql.streaming.{OutputMode, TimeMode}
 
 import laneshift.lane.{HandoffChecks, InletStress, StressPlan}
 import laneshift.testing.{Fault, Faults}
@@ -46,13 +47,25 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(BoundaryBehindRowsOnly, "idle lanes meet the boundary")(() =>
       HandoffChecks.idleLanesMeetTheBoundary()
     ),
-    Plant(EncoderShared, "lanes decode apart")(() => withFolder(EncoderCheck.lanesDecodeApart)),
-    Plant(ScanUnfiltered, "a late lane, complete mode")(() => lateLane()),
-    Plant(WrongShardHash, "a late lane, complete mode")(() => lateLane()),
-    Plant(CommitTwice, "a late lane, complete mode")(() => lateLane()),
-    Plant(MetricsPerLane, "a late lane, complete mode")(() => lateLane()),
+    Plant(EncoderShared, "lanes decode apart")(() =>
+      withFolder(EncoderCheck.lanesDecodeApart(families = false))
+    ),
+    Plant(FamilyEncoderShared, "lanes decode a column family apart")(() =>
+      withFolder(EncoderCheck.lanesDecodeApart(families = true))
+    ),
+    Plant(ScanUnfiltered, "a late lane, complete mode")(() => lateLane(late)),
+    Plant(WrongShardHash, "a late lane, complete mode")(() => lateLane(late)),
+    Plant(CommitTwice, "a late lane, complete mode")(() => lateLane(late)),
+    Plant(MetricsPerLane, "a late lane, complete mode")(() => lateLane(late)),
     Plant(CheckpointIdPerLane, "a late lane, checkpoint ids")(() =>
-      lateLane("spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2")
+      lateLane(late, "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2")
+    ),
+    Plant(ScanDecodesAhead, "sessions that end")(() => lateLane(sessions)),
+    Plant(TimersUnfiltered, "a late lane, timers")(() => lateLane(timers)),
+    Plant(GroupedKeyFlat, "a late lane, timers")(() => lateLane(timers)),
+    Plant(VariablesPerLane, "a late lane, timers")(() => lateLane(timers)),
+    Plant(ScanTakesNewShards, "Real-time Mode, timers", tries = 8)(() =>
+      PairCheck.realTime(spark, this, RowByRow.query, RowByRow.input, seed = 5L)
     ),
     Plant(RightByLeftHash, "a join that evicts")(() => joined(JoinCases.plain)),
     Plant(ScanUnfiltered, "a join that evicts")(() => joined(JoinCases.plain)),
@@ -111,6 +124,24 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     input.groupBy("key").agg(udaf(LateSum).apply(col("value")), count("*"))
   }
 
+  private val sessions = QueryCase("sessions", "append") { input =>
+    input.withWatermark(
+      "time",
+      "1 second"
+    ).groupBy(session_window(col("time"), "100 milliseconds"), col("key")).count()
+  }
+
+  private val timers = QueryCase("timers", "append") { input =>
+    val session = spark
+    import session.implicits._
+    input
+      .withWatermark("time", "100 milliseconds")
+      .as[TestInput]
+      .groupByKey(_.key)
+      .transformWithState(new LateTimers, TimeMode.EventTime(), OutputMode.Append())
+      .toDF()
+  }
+
   /** Keys of lane 1 are late: lane 0 scans and seals while lane 1 has not yet written. */
   private lazy val lateChunks: Seq[Seq[TestInput]] = {
     val shards = new ShardOfHash(3, 16)
@@ -128,14 +159,14 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     )
   }
 
-  private def runLate(options: Seq[(String, String)]): RunResult =
-    withFolder(at => withConf(options: _*)(MicroBatchRun(spark, late, lateChunks, at)))
+  private def runLate(query: QueryCase, options: Seq[(String, String)]): RunResult =
+    withFolder(at => withConf(options: _*)(MicroBatchRun(spark, query, lateChunks, at)))
 
-  private lazy val lateStock = runLate(ElasticSession.Stock)
+  private val lateStock = scala.collection.mutable.Map.empty[String, RunResult]
 
-  private def lateLane(more: (String, String)*): Unit = {
-    val stock = lateStock
-    val elastic = runLate(twoLanes ++ more)
+  private def lateLane(query: QueryCase, more: (String, String)*): Unit = {
+    val stock = lateStock.getOrElseUpdate(query.name, runLate(query, ElasticSession.Stock))
+    val elastic = runLate(query, twoLanes ++ more)
     assert(elastic.plan.contains("Elastic ["))
     assert(stock.batches.size == elastic.batches.size, "number of batches")
     stock.batches.zip(elastic.batches).foreach { case (a, b) => PairCheck.sameRows("late lane", a, b) }

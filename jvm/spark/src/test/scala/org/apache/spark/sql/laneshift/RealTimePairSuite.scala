@@ -22,7 +22,7 @@ class RealTimePairSuite extends AnyFunSuite with ElasticSession {
       )
     ),
     QueryCase("windowed with projection above", "update")(
-      _.withWatermark("time", "3 seconds")
+      _.withWatermark("time", "20 seconds")
         .groupBy(window(col("time"), "10 seconds"), col("key"))
         .agg(count("*").as("n"))
         .select(concat(col("key"), lit("@"), col("window.start")), col("n") * 10)

@@ -87,14 +87,16 @@ object RealTimeRun {
   }
 
   /** Totals over the run: where batches end is up to time. Rows updated are left out: they count writes of cached groups,
-    * which depend on the cache, stock's too.
+    * which depend on the cache, stock's too; of an operator's own counts, those of timers.
     */
-  private def counts(batches: Seq[StateOperatorProgress]): OperatorCounts =
-    OperatorCounts
-      .of(batches.last)
+  private def counts(batches: Seq[StateOperatorProgress]): OperatorCounts = {
+    val each = batches.map(OperatorCounts.of)
+    each.last
       .copy(
         rowsUpdated = 0,
         rowsRemoved = batches.map(_.numRowsRemoved).sum,
-        droppedByWatermark = batches.map(_.numRowsDroppedByWatermark).sum
+        droppedByWatermark = batches.map(_.numRowsDroppedByWatermark).sum,
+        counted = each.flatMap(_.counted).filter(_._1.endsWith("Timers")).groupMapReduce(_._1)(_._2)(_ + _)
       )
+  }
 }

@@ -221,10 +221,10 @@ private[sql] final class PartitionTask(
     participants = lanes
   }
 
-  /** True if rows of `shard` are this lane's to scan: its own by the routing now, or at the end of the input. */
-  def owns(lane: LaneId, shard: Int): Boolean = {
-    val known = owners
-    (if (known != null) known(shard) else inlet.owner(shard)) == lane.value
+  /** The lane of each shard: as it is now or, once the input has ended, for good. Not to be changed. */
+  def routing: Array[Int] = {
+    val fixed = owners
+    if (fixed != null) fixed else inlet.routing
   }
 
   def commitParticipants: Int = participants

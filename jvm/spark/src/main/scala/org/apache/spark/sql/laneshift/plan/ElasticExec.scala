@@ -13,6 +13,8 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWri
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.laneshift.lane.ElasticRDD
 
+import laneshift.testing.{Fault, Faults}
+
 /** The top of an elastic region: runs `child`, which ends at [[LaneInputExec]]s, on as many lanes as the partition has.
   *
   * The child's RDD is serialised here, once, and becomes a copy per lane on the executor (design fact 3): state stores,
@@ -22,7 +24,7 @@ case class ElasticExec(
     child: SparkPlan,
     granularity: Granularity,
     realTime: Boolean,
-    keyOrdinals: Map[Long, Seq[Int]],
+    stateKeys: Map[Long, StateKey],
     options: ElasticOptions
 ) extends UnaryExecNode {
   override def nodeName: String = "Elastic"
@@ -79,8 +81,8 @@ case class ElasticExec(
       inputs.head.outputPartitioning.numPartitions,
       options,
       inputs.map(inputSpec),
-      keyOrdinals,
-      writers.map(_.metrics("numStateStoreInstances").id).toSet
+      stateKeys,
+      writers.flatMap(w => ElasticExec.oncePerStore.flatMap(w.metrics.get)).map(_.id).toSet
     )
   }
 
@@ -88,6 +90,15 @@ case class ElasticExec(
 }
 
 object ElasticExec {
+
+  /** Metrics that count stores or what is declared in each: the same from every lane. */
+  private def oncePerStore: Seq[String] =
+    "numStateStoreInstances" +: (if (Faults.isOn(Fault.VariablesPerLane)) Nil else Declared)
+
+  private val Declared = for {
+    kind <- Seq("Value", "List", "Map")
+    ttl <- Seq("", "WithTTL")
+  } yield s"num${kind}State${ttl}Vars"
 
   /** Forces what an RDD works out lazily on the driver: it would be missing after the body is read back. */
   private def resolve(rdd: RDD[_]): Unit = {

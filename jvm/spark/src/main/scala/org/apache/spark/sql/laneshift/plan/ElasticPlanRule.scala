@@ -5,7 +5,9 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec
 import org.apache.spark.sql.execution.streaming.StatefulStreamlineAggregateExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExec
 import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider, RocksDBStateStoreProvider}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.{LaneshiftConf, LaneshiftPlugin}
@@ -27,9 +29,10 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
         case None =>
           val elastic = wrap(plan, conf, isRealTime(plan))
           // After Spark has checked and recorded its own provider's name (design fact 7).
-          if (elastic.exists(_.isInstanceOf[ElasticExec]))
+          if (elastic.exists(_.isInstanceOf[ElasticExec])) {
             conf.setConfString(SQLConf.STATE_STORE_PROVIDER_CLASS.key, ElasticStateStoreProvider.className)
-          elastic
+            acceptProvider(elastic)
+          } else elastic
       }
     }
   }
@@ -59,12 +62,12 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   }
 
   private def wrap(plan: SparkPlan, conf: SQLConf, realTime: Boolean): SparkPlan =
-    if (Elasticity.startKeys(plan).isEmpty) plan.mapChildren(wrap(_, conf, realTime))
+    if (!Elasticity.mayStart(plan)) plan.mapChildren(wrap(_, conf, realTime))
     else
       Elasticity.region(plan, conf) match {
         case Right(region) =>
           val body = replaceInside(plan, conf, region.granularity, realTime, Iterator.from(0))
-          ElasticExec(body, region.granularity, realTime, region.keyOrdinals, ElasticOptions.from(conf))
+          ElasticExec(body, region.granularity, realTime, region.stateKeys, ElasticOptions.from(conf))
         case Left(why) =>
           logInfo(s"${plan.nodeName} stays stock Spark: $why")
           stockAbove(plan, why, conf, realTime)
@@ -73,6 +76,12 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private def stockAbove(plan: SparkPlan, why: String, conf: SQLConf, realTime: Boolean): SparkPlan =
     if (Elasticity.isStateful(plan)) StockExec(why, plan.mapChildren(wrap(_, conf, realTime)))
     else plan.mapChildren(stockAbove(_, why, conf, realTime))
+
+  /** Also for operators that stay stock: the whole query has one provider. */
+  private def acceptProvider(plan: SparkPlan): SparkPlan = plan.transformUp {
+    case t: TransformWithStateExec => new ElasticTransformWithStateExec(t)
+    case t: TransformWithStateInPySparkExec => new ElasticTransformWithStateInPySparkExec(t)
+  }
 
   /** Puts the lanes' inputs above the shuffles, numbered by `index`, and our own operators in place of those that cache
     * state of their own.
@@ -87,6 +96,10 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     case e: ShuffleExchangeLike => LaneInputExec(e.mapChildren(wrap(_, conf, realTime)), index.next())
     case s: StatefulStreamlineAggregateExec if granularity == Granularity.MidBatch =>
       ElasticStreamlineAggregateExec.from(s, replaceInside(s.child, conf, granularity, realTime, index))
-    case other => other.mapChildren(replaceInside(_, conf, granularity, realTime, index))
+    case other =>
+      val inputs = Elasticity.inputsOf(other)
+      other.mapChildren { c =>
+        if (inputs.exists(_ eq c)) replaceInside(c, conf, granularity, realTime, index) else c
+      }
   }
 }

@@ -55,13 +55,21 @@ object ElasticOptions {
 /** Names one elastic operator of one run of a query. */
 final case class OperatorKey(queryId: String, runId: String, operatorId: Long)
 
+/** Where a stateful operator's state rows have what the shuffles hashed of its input rows.
+  *
+  * @param ordinals which fields of the operator's key, in the order in which they were hashed
+  * @param grouped true if column families differ in where they keep the key (transformWithState); otherwise a state row's
+  *   key begins with it
+  */
+final case class StateKey(ordinals: Seq[Int], grouped: Boolean)
+
 /** One input of an elastic operator: how many fields its rows have, and what the shuffle hashed of them. */
 final case class InputSpec(fields: Int, hash: Expression)
 
 /** What an executor must know of an elastic operator besides its plan.
   *
   * @param inputs what the region reads, by the index of its [[LaneInputExec]]
-  * @param keyOrdinals for each stateful operator id of the region, which fields of its state key the shuffles hashed, in order
+  * @param stateKeys for each stateful operator id of the region
   * @param onceMetrics ids of the accumulators that count stores, not lanes
   */
 final case class ElasticSpec(
@@ -73,6 +81,6 @@ final case class ElasticSpec(
     partitions: Int,
     options: ElasticOptions,
     inputs: Seq[InputSpec],
-    keyOrdinals: Map[Long, Seq[Int]],
+    stateKeys: Map[Long, StateKey],
     onceMetrics: Set[Long]
 )

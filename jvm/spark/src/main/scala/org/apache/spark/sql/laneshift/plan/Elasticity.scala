@@ -7,14 +7,18 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.python.EvalPythonExec
+import org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec
 import org.apache.spark.sql.execution.streaming.{
   ProjectAggregationBufferExec,
   StatefulStreamlineAggregateExec
 }
 import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.execution.streaming.operators.stateful.flatmapgroupswithstate._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.workload.LaneshiftCost
+import org.apache.spark.sql.types.ObjectType
 
 /** Which part of a physical plan can be made elastic, and if none, why not.
   *
@@ -23,8 +27,8 @@ import org.apache.spark.sql.laneshift.workload.LaneshiftCost
   */
 object Elasticity {
 
-  /** What a region's lanes need to know. `keyOrdinals` as in [[ElasticSpec]]. */
-  final case class Region(granularity: Granularity, keyOrdinals: Map[Long, Seq[Int]])
+  /** What a region's lanes need to know. `stateKeys` as in [[ElasticSpec]]. */
+  final case class Region(granularity: Granularity, stateKeys: Map[Long, StateKey])
 
   /** Operators that work on one row at a time and know nothing of other rows: the top of a region may consist of them.
     * Expressions that count rows or partitions (monotonically_increasing_id) would count per lane, and generators that put
@@ -33,6 +37,10 @@ object Elasticity {
   def isRowWise(plan: SparkPlan): Boolean = plan match {
     case _: ProjectExec | _: FilterExec | _: EvalPythonExec => plan.expressions.forall(knowsOneRow)
     case g: GenerateExec => g.generator.supportCodegen && g.expressions.forall(knowsOneRow)
+    // One object at a time: what typed queries have between a row and the user's class.
+    case _: SerializeFromObjectExec | _: DeserializeToObjectExec | _: MapElementsExec =>
+      plan.expressions.forall(knowsOneRow)
+    case _: AppendColumnsExec | _: AppendColumnsWithObjectExec => plan.expressions.forall(knowsOneRow)
     case _ => false
   }
 
@@ -63,25 +71,44 @@ object Elasticity {
     case _ => None
   }
 
+  /** True if a region may start at `plan`. What lanes put out are rows: where objects go on, the region ends below. */
+  def mayStart(plan: SparkPlan): Boolean =
+    startKeys(plan).isDefined && (isStateful(plan) || !putsOutObjects(plan))
+
+  private def putsOutObjects(plan: SparkPlan): Boolean =
+    plan.output.exists(_.dataType.isInstanceOf[ObjectType])
+
   /** Operators that may stand between a stateful operator and its shuffle. An elastic streamline aggregate is still
     * Spark's own here: the rule replaces it afterwards.
     */
   private def isInside(plan: SparkPlan): Boolean = plan match {
-    case _: BaseAggregateExec | _: SortExec | _: StateStoreRestoreExec => true
+    case _: BaseAggregateExec | _: SortExec => true
+    case _: StateStoreRestoreExec | _: SessionWindowStateStoreRestoreExec => true
     case other => isRowWise(other)
   }
 
   def keysOf(writer: StateStoreWriter): Option[Seq[Attribute]] = writer match {
     case s: StateStoreSaveExec => Some(s.keyExpressions)
     case s: StatefulStreamlineAggregateExec => Some(s.keyExpressions)
+    case s: SessionWindowStateStoreSaveExec => Some(s.keyExpressions)
     case d: BaseStreamingDeduplicateExec => Some(d.keyExpressions)
+    case f: FlatMapGroupsWithStateExecBase => Some(f.keyExpressions)
+    case t: TransformWithStateExecBase => Some(t.keyExpressions)
     case _ => None
   }
 
   /** What the state of a stateful operator is keyed by, for each of its inputs in terms of that input. */
   private def keysByInput(writer: StateStoreWriter): Option[Seq[Seq[Expression]]] = writer match {
     case j: StreamingSymmetricHashJoinExec => Some(Seq(j.leftKeys, j.rightKeys))
-    case other => keysOf(other).filter(_ => other.children.size == 1).map(Seq(_))
+    case other => keysOf(other).filter(_ => inputsOf(other).size == 1).map(Seq(_))
+  }
+
+  /** The children that `plan` runs: an operator without initial state has a second child that it never does. */
+  def inputsOf(plan: SparkPlan): Seq[SparkPlan] = plan match {
+    case f: FlatMapGroupsWithStateExec if !f.hasInitialState => Seq(f.child)
+    case t: TransformWithStateExec if !t.hasInitialState => Seq(t.child)
+    case t: TransformWithStateInPySparkExec if !t.hasInitialState => Seq(t.child)
+    case other => other.children
   }
 
   /** True for a stateful operator that a region may start with: `StateStoreWriter` also marks exchanges and readers. */
@@ -93,6 +120,11 @@ object Elasticity {
   /** The region that starts at `top`, which is a stateful operator or row-wise above one; `Left` says why there is none. */
   def region(top: SparkPlan, conf: SQLConf): Either[String, Region] =
     for {
+      _ <- Either.cond(
+        !putsOutObjects(top),
+        (),
+        s"what is above ${top.nodeName} takes its objects and does not go row by row"
+      )
       parts <- partsAt(top)
       hashes <- each(parts.shuffles)(_.outputPartitioning match {
         case h: HashPartitioning => Right(h)
@@ -112,8 +144,8 @@ object Elasticity {
         (),
         s"$partitions partitions of ${ElasticOptions.from(conf).shards} shards are too many"
       )
-      ordinals <- each(parts.writers)(w => keyOrdinals(w).map(w.stateInfo.get.operatorId -> _))
-    } yield Region(granularity(top, conf), ordinals.toMap)
+      keys <- each(parts.writers)(w => stateKey(w).map(w.stateInfo.get.operatorId -> _))
+    } yield Region(granularity(top, conf), keys.toMap)
 
   /** The stateful operators of a region, topmost first, and the shuffles that it reads. */
   private final case class Parts(writers: Seq[StateStoreWriter], shuffles: Seq[ShuffleExchangeLike])
@@ -122,6 +154,7 @@ object Elasticity {
     case w: StateStoreWriter if isStateful(w) =>
       for {
         _ <- keysByInput(w).toRight(whyNotSplit(w))
+        _ <- KeyEncoding.refusal(w).toLeft(())
         below <- partsBelow(w)
       } yield below.copy(writers = w +: below.writers)
     case e: ShuffleExchangeLike => Right(Parts(Nil, Seq(e)))
@@ -132,11 +165,12 @@ object Elasticity {
   private def whyNotSplit(writer: StateStoreWriter): String = writer match {
     case _: StreamingGlobalLimitExec =>
       "a limit counts the rows of the whole query: there is no key to split it by"
+    case other if keysOf(other).isDefined => s"${other.nodeName} has ${inputsOf(other).size} inputs"
     case other => s"laneshift does not know how to split ${other.nodeName} yet"
   }
 
   private def partsBelow(plan: SparkPlan): Either[String, Parts] =
-    each(plan.children)(partsAt).map(all => Parts(all.flatMap(_.writers), all.flatMap(_.shuffles)))
+    each(inputsOf(plan))(partsAt).map(all => Parts(all.flatMap(_.writers), all.flatMap(_.shuffles)))
 
   private def each[A, B](all: Seq[A])(f: A => Either[String, B]): Either[String, Seq[B]] = {
     val results = all.map(f)
@@ -146,8 +180,8 @@ object Elasticity {
   /** Which fields of an operator's state key its shuffles have hashed, in order: the same ones for every input. Rows of a
     * join are partitioned by either side's keys; one that can be found again is enough.
     */
-  private def keyOrdinals(writer: StateStoreWriter): Either[String, Seq[Int]] = {
-    val byInput = writer.children.zip(keysByInput(writer).get).map { case (input, keys) =>
+  private def stateKey(writer: StateStoreWriter): Either[String, StateKey] = {
+    val byInput = inputsOf(writer).zip(keysByInput(writer).get).map { case (input, keys) =>
       val hashes = hashesOf(input.outputPartitioning)
       hashes
         .map(_.expressions.map(e => keys.indexWhere(_.semanticEquals(e))))
@@ -160,7 +194,7 @@ object Elasticity {
     each(byInput)(identity).flatMap { ordinals =>
       Either.cond(
         ordinals.distinct.size == 1,
-        ordinals.head,
+        StateKey(ordinals.head, grouped = writer.isInstanceOf[TransformWithStateExecBase]),
         s"the inputs of ${writer.nodeName} are shuffled by different fields of its key: $ordinals"
       )
     }
@@ -195,6 +229,6 @@ object Elasticity {
   /** The nodes of the region that starts at `top`, without its shuffle. */
   def collectRegion(top: SparkPlan): Seq[SparkPlan] = top match {
     case _: ShuffleExchangeLike => Nil
-    case node => node +: node.children.flatMap(collectRegion)
+    case node => node +: inputsOf(node).flatMap(collectRegion)
   }
 }

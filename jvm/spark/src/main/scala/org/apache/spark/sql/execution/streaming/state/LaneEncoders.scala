@@ -23,7 +23,10 @@ private[state] final class LaneEncoders(id: StateStoreId, db: RocksDB, conf: Enc
   val columnFamilies: Boolean = conf.columnFamilies
 
   def add(name: String, schema: FamilySchema): Unit = {
-    val cacheName = if (Faults.isOn(Fault.EncoderShared)) id.storeName else s"${id.storeName}#${lane.value}"
+    val cacheName =
+      if (Faults.isOn(Fault.EncoderShared) || (columnFamilies && Faults.isOn(Fault.FamilyEncoderShared)))
+        id.storeName
+      else s"${id.storeName}#${lane.value}"
     val data = RocksDBStateStoreProvider.getDataEncoder(
       conf.store.stateStoreEncodingFormat,
       StateRowEncoderCacheKey(

@@ -3,36 +3,44 @@ package org.apache.spark.sql.execution.streaming.state
 import java.util.HashMap
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.timers.TimerStateUtils
 import org.apache.spark.sql.laneshift.lane.{LaneContext, ShardOfHash}
 
 import laneshift.testing.{Fault, Faults}
 
-/** Tells which rows of a store belong to a lane: the shard of a state row is found by hashing, of its key, the fields that the
-  * shuffle hashed of the input row, in the same way.
+/** Tells which rows of a store belong to a lane: the shard of a state row is found by hashing, of its key, what the shuffle
+  * hashed of the input row, in the same way.
   */
-private[state] final class LaneShards(lane: LaneContext, operatorId: Long) {
+private[state] final class LaneShards(lane: LaneContext, operatorId: Long, encoders: LaneEncoders) {
   private val task = lane.task
   private val spec = task.spec
   private val shardOf = new ShardOfHash(spec.partitions, spec.options.shards)
+  private val hashes = new HashMap[String, UnsafeProjection]
 
-  private val byFamily = new HashMap[String, UnsafeRow => Boolean]
-
-  /** True for the keys of this lane's shards. Made once per family: a join scans for every row. */
-  def ownership(family: String, schema: FamilySchema): UnsafeRow => Boolean =
-    byFamily.computeIfAbsent(family, _ => test(family, schema))
-
-  private def test(family: String, schema: FamilySchema): UnsafeRow => Boolean =
+  /** For one scan that is about to be opened: true for the keys of this lane's shards. A shard that comes while the scan
+    * goes on is not among them: what the scan sees of it may be of before its last lane's writes.
+    */
+  def ownership(family: String): UnsafeRow => Boolean =
     if (Faults.isOn(Fault.ScanUnfiltered)) _ => true
+    else if (Faults.isOn(Fault.TimersUnfiltered) && TimerStateUtils.isTimerCFName(family)) _ => true
     else {
-      val ordinals = spec.keyOrdinals.getOrElse(
-        operatorId,
-        throw new IllegalStateException(s"the state key of operator $operatorId ($family) is not known")
-      )
-      val fields = ordinals.map(i => BoundReference(i, schema.key(i).dataType, schema.key(i).nullable))
-      val seed = if (Faults.isOn(Fault.WrongShardHash)) LaneShards.WrongSeed else LaneShards.ShuffleSeed
-      val hashOf = UnsafeProjection.create(Seq(CollationAwareMurmur3Hash(fields, seed)))
-      key => task.owns(lane.lane, shardOf(hashOf(key).getInt(0)))
+      val hashOf = hashes.computeIfAbsent(family, hash)
+      val opened = task.routing
+      val live = Faults.isOn(Fault.ScanTakesNewShards)
+      key => (if (live) task.routing else opened) (shardOf(hashOf(key).getInt(0))) == lane.lane.value
     }
+
+  private def hash(family: String): UnsafeProjection = {
+    val key = spec.stateKeys.getOrElse(
+      operatorId,
+      throw new IllegalStateException(s"the state key of operator $operatorId ($family) is not known")
+    )
+    val path =
+      if (key.grouped && !Faults.isOn(Fault.GroupedKeyFlat)) GroupingKey.path(family, encoders) else Nil
+    val fields = key.ordinals.map(GroupingKey.field(encoders(family).schema.key, path, _))
+    val seed = if (Faults.isOn(Fault.WrongShardHash)) LaneShards.WrongSeed else LaneShards.ShuffleSeed
+    UnsafeProjection.create(Seq(CollationAwareMurmur3Hash(fields, seed)))
+  }
 }
 
 private[state] object LaneShards {

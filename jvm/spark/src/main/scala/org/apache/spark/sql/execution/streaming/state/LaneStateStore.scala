@@ -19,7 +19,7 @@ private[sql] final class LaneStateStore private[state] (
 
   private val db = shared.db
   private val lock = shared.lock
-  private val shards = new LaneShards(lane, id.operatorId)
+  private val shards = new LaneShards(lane, id.operatorId, encoders)
   private var sealedByLane = false
   encoders.add(DEFAULT_COL_FAMILY_NAME, defaultFamily)
 
@@ -152,7 +152,7 @@ private[sql] final class LaneStateStore private[state] (
       decode: Decode
   ): StateStoreIterator[UnsafeRowPair] =
     if (lane.isRestarting) new StateStoreIterator(Iterator.empty[UnsafeRowPair], () => ())
-    else rows(family, open, shards.ownership(family, encoders(family).schema), decode)
+    else rows(family, open, shards.ownership(family), decode)
 
   private def rows(
       family: String,

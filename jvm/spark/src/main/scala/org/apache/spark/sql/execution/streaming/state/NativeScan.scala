@@ -5,6 +5,8 @@ import java.util.ArrayDeque
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.util.NextIterator
 
+import laneshift.testing.{Fault, Faults}
+
 /** A scan of Spark's RocksDB wrapper that several threads may do at once on one database: its iterators share one pair of
   * references, so rows are fetched a few at a time under the store's lock.
   */
@@ -56,6 +58,7 @@ private[state] final class DecodedScan(
     wanted: UnsafeRow => Boolean,
     decodeValues: Array[Byte] => Iterator[UnsafeRow]
 ) extends Iterator[UnsafeRowPair] {
+  private val ahead = Faults.isOn(Fault.ScanDecodesAhead)
   private val pair = new UnsafeRowPair
   private var key: UnsafeRow = _
   private var values = Iterator.empty[UnsafeRow]
@@ -66,7 +69,7 @@ private[state] final class DecodedScan(
       val decoded = decodeKey(keyBytes)
       if (wanted(decoded)) {
         key = decoded.copy()
-        values = decodeValues(valueBytes)
+        values = if (ahead) decodeValues(valueBytes).toList.iterator else decodeValues(valueBytes)
       }
     }
     values.hasNext

@@ -20,15 +20,16 @@ object EncoderCheck {
   private def row(n: Long): UnsafeRow =
     UnsafeProjection.create(schema)(org.apache.spark.sql.catalyst.InternalRow(n)).copy()
 
-  /** What one lane has decoded stays as it is while another lane of the store decodes. */
-  def lanesDecodeApart(folder: Path): Unit = {
+  /** What one lane has decoded stays as it is while another lane of the store decodes; with `families`, in a column family. */
+  def lanesDecodeApart(families: Boolean)(folder: Path): Unit = {
+    val family = if (families) "some state" else StateStore.DEFAULT_COL_FAMILY_NAME
     val conf = new StateStoreConf(new SQLConf)
     val hadoop = new Configuration
     hadoop.set(StreamExecution.RUN_ID_KEY, UUID.randomUUID().toString)
     val provider = new ElasticStateStoreProvider
     val id = StateStoreId(folder.toString, 0L, 0)
     val spec = NoPrefixKeyStateEncoderSpec(schema)
-    provider.init(id, schema, schema, spec, useColumnFamilies = false, conf, hadoop)
+    provider.init(id, schema, schema, spec, useColumnFamilies = families, conf, hadoop)
     try {
       val store = provider.getStore(0L).asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore]
       try {
@@ -37,14 +38,14 @@ object EncoderCheck {
             new LaneEncoders(
               id,
               store.dbInstance(),
-              EncodingConf(conf, hadoop, columnFamilies = false, None),
+              EncodingConf(conf, hadoop, columnFamilies = families, None),
               LaneId(i)
             )
           encoders.add(
-            StateStore.DEFAULT_COL_FAMILY_NAME,
+            family,
             FamilySchema(schema, schema, spec, multipleValues = false)
           )
-          encoders(StateStore.DEFAULT_COL_FAMILY_NAME)
+          encoders(family)
         }
         val encoded = Seq(1L, 2L).map(n => lanes.head.value.encodeValue(row(n)))
         val decoded = lanes.zip(encoded).map { case (lane, bytes) => lane.value.decodeValue(bytes) }

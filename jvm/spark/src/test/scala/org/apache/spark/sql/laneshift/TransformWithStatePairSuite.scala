@@ -1,0 +1,153 @@
+package org.apache.spark.sql.laneshift
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.{Dataset, Encoders}
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming._
+
+/** transformWithState in Scala: stock and elastic under constant motion give the same rows, bytes of state and counts. */
+class TransformWithStatePairSuite extends AnyFunSuite with ElasticSession {
+  import spark.implicits._
+
+  private val chunks = Seq(0, 700, 1400, 2100).map(first => TestInput.rows(seed = 23, first.toLong, 700))
+  private val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+  private val encoding = "spark.sql.streaming.stateStore.encodingFormat"
+
+  private def byKey(processor: => StatefulProcessor[String, TestInput, Told])(rows: Dataset[TestInput]) =
+    rows.groupByKey(_.key).transformWithState(processor, TimeMode.None(), OutputMode.Update()).toDF()
+
+  private val states =
+    QueryCase("value, list and map", "update")(rows => byKey(new AllStates)(rows.as[TestInput]))
+
+  private val cases = Seq(
+    states,
+    QueryCase("value, list and map, append, work above", "append")(
+      _.as[TestInput]
+        .groupByKey(_.key)
+        .transformWithState(new AllStates, TimeMode.None(), OutputMode.Append())
+        .map(t => t.copy(sum = t.sum * 3))
+        .toDF()
+        .where("rows % 2 = 0")
+    ),
+    QueryCase("event-time timers", "append")(
+      _.withWatermark("time", "1 second")
+        .as[TestInput]
+        .groupByKey(r => (r.key, r.number))
+        .transformWithState(new QuietAfter, TimeMode.EventTime(), OutputMode.Append())
+        .toDF()
+    ),
+    QueryCase("processing-time timers", "update", stepped = true)(
+      _.as[TestInput]
+        .groupByKey(r => (r.key, r.number))
+        .transformWithState(new QuietAfterProcessing, TimeMode.ProcessingTime(), OutputMode.Update())
+        .toDF()
+    ),
+    QueryCase("time to live", "update", stepped = true)(
+      _.as[TestInput]
+        .groupByKey(_.place)
+        .transformWithState(new Fading, TimeMode.ProcessingTime(), OutputMode.Update())
+        .toDF()
+    )
+  )
+
+  private def pair(query: QueryCase, seed: Long, more: (String, String)*): Unit = {
+    val elastic = PairCheck.microBatch(spark, this, query, chunks, seed, more: _*)
+    assert(elastic.batches.map(_.size).sum > 100, "hardly any rows")
+    assert(elastic.counts.flatten.exists(_.rowsTotal > 50), "hardly any state")
+  }
+
+  cases.zipWithIndex.foreach { case (query, i) =>
+    test(s"${query.name} equals stock under motion")(pair(query, i.toLong))
+    test(s"${query.name}, Avro and checkpoint ids")(pair(query, i + 10L, encoding -> "avro", format -> "2"))
+  }
+
+  test("timers and time to live do what the tests say") {
+    val counts = Seq(cases(2), cases(3), cases(4)).map { q =>
+      val run = withFolder(at => withConf(ElasticSession.moving(3L): _*)(MicroBatchRun(spark, q, chunks, at)))
+      run.counts.flatten.flatMap(_.counted).groupMapReduce(_._1)(_._2)(_ + _)
+    }
+    counts.take(2).foreach { c =>
+      Seq("numRegisteredTimers", "numDeletedTimers", "numExpiredTimers").foreach(name =>
+        assert(c(name) > 100, name)
+      )
+    }
+    assert(counts(2)("numValuesRemovedDueToTTLExpiry") > 20)
+  }
+
+  test("the schema evolves, by turns stock and elastic") {
+    withConf(encoding -> "avro") {
+      def live(turns: Seq[Seq[(String, String)]]) = withFolder { at =>
+        var later = false
+        val query = QueryCase("evolving", "update")(rows =>
+          byKey(if (later) new AllStatesLater else new AllStates)(rows.as[TestInput])
+        )
+        val life = new MicroBatchLife(spark, query, at)
+        val states = turns.zip(chunks).zipWithIndex.map { case ((options, chunk), i) =>
+          later = i >= 2
+          withConf(options: _*)(life.run(chunk))
+        }
+        (life.rows, states)
+      }
+      val stock = live(Seq.fill(4)(ElasticSession.Stock))
+      def moving(i: Int) = ElasticSession.moving(i.toLong)
+      Seq(
+        Seq.tabulate(4)(moving),
+        Seq(moving(1), ElasticSession.Stock, moving(2), ElasticSession.Stock)
+      ).foreach {
+        turns =>
+          val elastic = live(turns)
+          PairCheck.sameRows("evolving", stock._1, elastic._1)
+          stock._2.zip(elastic._2).zipWithIndex.foreach { case (a, i) =>
+            assert(a._1 == a._2, s"state after turn $i")
+          }
+      }
+    }
+  }
+
+  test("Real-time Mode, row by row, equals stock under motion") {
+    val rows = RowByRow.input
+    val elastic = PairCheck.realTime(spark, this, RowByRow.query, rows, seed = 5L)
+    assert(elastic.batches.head.count(_.getString(1) == "fired") == rows.map(_.key).distinct.size)
+  }
+
+  test("a key that is kept otherwise than it is shuffled stays stock, with the reason") {
+    val query = QueryCase("widened key", "update")(rows =>
+      rows
+        .groupBy(col("number"))
+        .as[Long, TestInput]
+        .transformWithState(new ByLong, TimeMode.None(), OutputMode.Update())
+        .toDF()
+    )
+    val run = withFolder(at =>
+      withConf(ElasticSession.moving(1L): _*)(MicroBatchRun(spark, query, chunks.take(1), at))
+    )
+    assert(run.plan.contains("not elastic: its key is shuffled as"), run.plan)
+  }
+
+  test("beside an operator that stays stock, in one query") {
+    val query = QueryCase("deduplicated, widened key", "append")(rows =>
+      rows
+        .dropDuplicates("id")
+        .groupBy(col("number"))
+        .as[Long, TestInput]
+        .transformWithState(new ByLong, TimeMode.None(), OutputMode.Append())
+        .toDF()
+    )
+    val elastic = PairCheck.microBatch(spark, this, query, chunks, seed = 4L)
+    assert(elastic.plan.contains("not elastic: its key is shuffled as"), elastic.plan)
+  }
+}
+
+/** Counts the rows of a number. */
+final class ByLong extends StatefulProcessor[Long, TestInput, Told] {
+  @transient private var total: ValueState[Long] = _
+
+  override def init(outputMode: OutputMode, timeMode: TimeMode): Unit =
+    total = getHandle.getValueState("total", Encoders.scalaLong, TTLConfig.NONE)
+
+  override def handleInputRows(key: Long, rows: Iterator[TestInput], timers: TimerValues): Iterator[Told] = {
+    total.update((if (total.exists()) total.get() else 0L) + rows.size)
+    Iterator(Told(key.toString, "rows", total.get(), 0))
+  }
+}
