@@ -1,7 +1,7 @@
 """Writes docs/api.md: every public name of the Python library with its first sentence.
 
-    python scripts/api_page.py           # write it
-    python scripts/api_page.py --check   # only say whether it is as it should be
+python scripts/api_page.py           # write it
+python scripts/api_page.py --check   # only say whether it is as it should be
 """
 
 from __future__ import annotations
