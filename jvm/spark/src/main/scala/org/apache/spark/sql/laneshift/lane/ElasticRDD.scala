@@ -19,7 +19,6 @@ private[laneshift] final class ElasticRDD(
     @transient private val inputs: Seq[RDD[InternalRow]],
     @transient private val body: RDD[InternalRow],
     bodyBytes: Array[Byte],
-    outputFields: Int,
     spec: ElasticSpec,
     metrics: Map[String, SQLMetric]
 ) extends RDD[InternalRow](inputs.head.sparkContext, inputs.map(new OneToOneDependency(_))) {
@@ -55,7 +54,6 @@ private[laneshift] final class ElasticRDD(
         partition,
         context,
         sources,
-        outputFields,
         newBody _,
         bodySplit,
         metrics

@@ -5,7 +5,7 @@ import java.lang.management.ManagementFactory
 import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
 import org.apache.spark.sql.laneshift.plan.Granularity
 
@@ -66,10 +66,13 @@ private[lane] final class LaneOutput(task: PartitionTask) {
   private var block = new UnsafeRowBlock
   private var oldestNs = 0L
 
+  /** What Python workers send back are rows of another kind. */
+  private lazy val toUnsafe = UnsafeProjection.create(task.spec.outputs.toArray)
+
   def add(row: InternalRow): Unit = {
     val unsafe = row match {
       case u: UnsafeRow => u
-      case other => throw new IllegalStateException(s"an operator put out a ${other.getClass.getName}")
+      case other => toUnsafe(other)
     }
     if (task.spec.realTime && block.size == 0) oldestNs = System.nanoTime()
     block.append(unsafe, 0)

@@ -31,7 +31,6 @@ private[sql] final class PartitionTask(
     val home: ElasticPartition,
     val context: TaskContext,
     sources: Seq[Iterator[InternalRow]],
-    outputFields: Int,
     newBody: () => RDD[InternalRow],
     bodySplit: Partition,
     metrics: Map[String, SQLMetric]
@@ -130,7 +129,7 @@ private[sql] final class PartitionTask(
 
   /** Starts receiver and lanes, and gives what the lanes put out. */
   private final class Emitter extends Iterator[InternalRow] {
-    private val row = new UnsafeRow(outputFields)
+    private val row = new UnsafeRow(spec.outputs.size)
     private var block: UnsafeRowBlock = _
     private var at = 0
     private var done = false

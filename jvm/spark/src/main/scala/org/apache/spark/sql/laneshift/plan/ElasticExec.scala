@@ -55,7 +55,7 @@ case class ElasticExec(
     val buffer = SparkEnv.get.closureSerializer.newInstance().serialize(body)
     val bytes = new Array[Byte](buffer.remaining())
     buffer.get(bytes)
-    new ElasticRDD(inputs.map(_.child.execute()), body, bytes, output.size, spec(inputs), metrics)
+    new ElasticRDD(inputs.map(_.child.execute()), body, bytes, spec(inputs), metrics)
   }
 
   private def inputSpec(input: LaneInputExec): InputSpec = {
@@ -81,6 +81,7 @@ case class ElasticExec(
       inputs.head.outputPartitioning.numPartitions,
       options,
       inputs.map(inputSpec),
+      output.map(_.dataType),
       stateKeys,
       writers.flatMap(w => ElasticExec.oncePerStore.flatMap(w.metrics.get)).map(_.id).toSet
     )

@@ -3,6 +3,7 @@ package org.apache.spark.sql.laneshift.plan
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.LaneshiftConf
+import org.apache.spark.sql.types.DataType
 
 /** When a shard of an elastic operator may change its lane. */
 sealed abstract class Granularity(val name: String) extends Serializable
@@ -69,6 +70,7 @@ final case class InputSpec(fields: Int, hash: Expression)
 /** What an executor must know of an elastic operator besides its plan.
   *
   * @param inputs what the region reads, by the index of its [[LaneInputExec]]
+  * @param outputs the types of what it puts out
   * @param stateKeys for each stateful operator id of the region
   * @param onceMetrics ids of the accumulators that count stores, not lanes
   */
@@ -81,6 +83,7 @@ final case class ElasticSpec(
     partitions: Int,
     options: ElasticOptions,
     inputs: Seq[InputSpec],
+    outputs: Seq[DataType],
     stateKeys: Map[Long, StateKey],
     onceMetrics: Set[Long]
 )

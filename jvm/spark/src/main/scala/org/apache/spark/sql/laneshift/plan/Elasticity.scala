@@ -92,8 +92,8 @@ object Elasticity {
     case s: StatefulStreamlineAggregateExec => Some(s.keyExpressions)
     case s: SessionWindowStateStoreSaveExec => Some(s.keyExpressions)
     case d: BaseStreamingDeduplicateExec => Some(d.keyExpressions)
-    case f: FlatMapGroupsWithStateExec => Some(f.keyExpressions)
-    case t: TransformWithStateExec => Some(t.keyExpressions)
+    case f: FlatMapGroupsWithStateExecBase => Some(f.keyExpressions)
+    case t: TransformWithStateExecBase => Some(t.keyExpressions)
     case _ => None
   }
 
