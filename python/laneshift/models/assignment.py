@@ -25,7 +25,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from laneshift.models.checks import InputError, array, number
-from laneshift.models.migration import FloatArray, IntArray, migration_bytes, placement_array
+from laneshift.models.migration import (
+    FloatArray,
+    IntArray,
+    cost_to_take,
+    migration_bytes,
+    placement_array,
+)
 
 PHI_0 = 512.0 * 1024
 """Initial data-intensity threshold: below 512 KB/s per core locality brings little [S]."""
@@ -119,9 +125,12 @@ def schedule(demand: Demand, phi_0: float = PHI_0) -> Assignment:
             placement, steps = found
             moved = moved_bytes(demand.placement, placement, demand.state_bytes)
             return Assignment(placement, True, phi, moved, steps)
-        if not (demand.data_intensity > phi).any():
+        intensive = int((demand.data_intensity > phi).sum())
+        if intensive == 0:
             break
-        phi *= 2.0
+        # The same partitions would fail again.
+        while int((demand.data_intensity > phi).sum()) == intensive:
+            phi *= 2.0
     while (demand.data_intensity > phi).any():
         phi *= 2.0
     return Assignment(demand.placement.copy(), False, phi, 0.0, ())
@@ -146,13 +155,13 @@ class _Work:
         self._intensive: list[bool] = [False, *intensive.tolist()]
         self.steps: list[tuple[int, int, int]] = []
         # take[r, i]: C- of taking a core of node i from row r, inf where there is none to take.
-        self._take = np.full(self.held.shape, np.inf)
-        # mask of rows with spare cores, as 0 / inf to be added to the cost
-        self._spare = np.full((len(self.total), 1), np.inf)
-        for row in range(len(self.total)):
-            self._refresh(row)
-        self._base = np.empty(self.held.shape)
-        self._refresh_base()
+        nothing = np.where(free > 0, 0.0, np.inf)
+        self._take = np.vstack([nothing, cost_to_take(demand.placement, demand.state_bytes)])
+        # The same for rows with spare cores, inf for the others.
+        spare = np.array([t > k for t, k in zip(self.total, self._target, strict=True)])
+        self._base = np.where(spare[:, None], self._take, np.inf)
+        # 0 / inf, to be added: a data-intensive row gives what it can spare only.
+        self._guard = np.where(spare | ~np.array(self._intensive), 0.0, np.inf)
 
     def lacks(self, j: int) -> bool:
         """Whether partition j needs cores."""
@@ -163,7 +172,8 @@ class _Work:
         row = j + 1
         if self._intensive[row]:
             node = self._home[row]
-            costs = self._take[:, node] + self._donates_to_intensive(row)
+            costs = self._take[:, node] + self._guard
+            costs[row] = np.inf
             donor = int(costs.argmin())
             cost = costs[donor]
         else:
@@ -177,15 +187,6 @@ class _Work:
         self._hand(donor, row, node)
         return True
 
-    def _donates_to_intensive(self, row: int) -> FloatArray:
-        allowed = np.array(
-            [
-                other != row and (not heavy or self.total[other] > self._target[other])
-                for other, heavy in enumerate(self._intensive)
-            ]
-        )
-        return np.where(allowed, 0.0, np.inf)
-
     def _hand(self, donor: int, row: int, node: int) -> None:
         self.held[donor, node] -= 1
         self.held[row, node] += 1
@@ -193,13 +194,11 @@ class _Work:
         self.total[row] += 1
         self._refresh(donor)
         self._refresh(row)
-        self._base[donor] = self._take[donor] + self._spare[donor]
-        self._base[row] = self._take[row] + self._spare[row]
         self.steps.append((donor - 1, row - 1, node))
 
     def _refresh(self, row: int) -> None:
         held, total = self.held[row], self.total[row]
-        self._spare[row] = 0.0 if total > self._target[row] else np.inf
+        spare = total > self._target[row]
         if row == 0:
             self._take[0] = np.where(held > 0, 0.0, np.inf)
         elif total > 1:
@@ -207,9 +206,8 @@ class _Work:
             self._take[row] = np.where(held > 0, scale * (total - held), np.inf)
         else:
             self._take[row] = np.inf
-
-    def _refresh_base(self) -> None:
-        np.add(self._take, self._spare, out=self._base)
+        self._base[row] = self._take[row] if spare else np.inf
+        self._guard[row] = np.inf if self._intensive[row] and not spare else 0.0
 
 
 def _whole(name: str, values: ArrayLike, size: int, low: int, high: int) -> IntArray:

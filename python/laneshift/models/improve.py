@@ -63,43 +63,60 @@ class _Swaps:
         # Only partitions that change or have remote traffic can start an exchange that pays.
         changed = (placement != old).any(axis=1)
         abroad = ((self.held[1:] > 0) & (self._rent[1:] > 0)).any(axis=1)
-        self._start = [int(j) + 1 for j in np.flatnonzero(changed | abroad)]
+        self._start = np.flatnonzero(changed | abroad) + 1
+        # Best partner for an exchange of node r against node h, its cost, and the next best cost.
+        nodes = old.shape[1]
+        self._partner = np.empty((nodes, nodes), dtype=np.int64)
+        self._first, self._second = np.empty((nodes, nodes)), np.empty((nodes, nodes))
+        for node in range(nodes):
+            self._look_up(slice(node, node + 1), slice(None))
 
     def best_swap(self) -> bool:
         """Make the exchange that saves most; False if none saves anything.
 
         Partition j on node r and partner p on node h cost lose[j,r] + gain[j,h] + lose[p,h] +
-        gain[p,r]. The best partner for (r, h) is the same for all j, so it is looked up once per r.
+        gain[p,r]. The best partner for (r, h) is the same for all j.
         """
-        best, chosen = -self._tolerance, None
-        start = np.array(self._start, dtype=np.int64)
-        for away in np.flatnonzero((self.held[start] > 0).any(axis=0)).tolist():
-            rows = start[self.held[start, away] > 0]
-            pairs = self._lose + self._gain[:, away : away + 1]
-            pairs[:, away] = np.inf
-            partner = pairs.argmin(axis=0)
-            # No partition is its own partner: then the second best one is.
-            first, second = np.partition(pairs, 1, axis=0)[:2]
-            cost = np.where(partner[None, :] == rows[:, None], second, first)
-            delta = self._gain[rows] + cost + self._lose[rows, away : away + 1]
-            where = int(delta.argmin())
-            value = float(delta.flat[where])
-            if value < best:
-                at, node = divmod(where, delta.shape[1])
-                row = int(rows[at])
-                candidates = pairs[:, node].copy()
-                candidates[row] = np.inf
-                best, chosen = value, (row, away, int(candidates.argmin()), node)
-        if chosen is None:
+        away, at = np.nonzero(self.held[self._start].T > 0)
+        if not away.size:
             return False
-        row, away, other, node = chosen
+        rows = self._start[at]
+        # No partition is its own partner: then the second best one is.
+        own = self._partner[away] == rows[:, None]
+        cost = np.where(own, self._second[away], self._first[away])
+        delta = self._gain[rows] + cost + self._lose[rows, away][:, None]
+        cell, node = divmod(int(delta.argmin()), delta.shape[1])
+        if not delta[cell, node] < -self._tolerance:
+            return False
+        self._swap(int(rows[cell]), int(away[cell]), node)
+        return True
+
+    def _swap(self, row: int, away: int, node: int) -> None:
+        partners = self._lose[:, node] + self._gain[:, away]
+        partners[row] = np.inf
+        other = int(partners.argmin())
         self.held[row, away] -= 1
         self.held[row, node] += 1
         self.held[other, node] -= 1
         self.held[other, away] += 1
         self._refresh(row)
         self._refresh(other)
-        return True
+        for changed in (away, node):  # the costs of all other nodes are what they were
+            self._look_up(slice(changed, changed + 1), slice(None))
+            self._look_up(slice(None), slice(changed, changed + 1))
+
+    def _look_up(self, away: slice, node: slice) -> None:
+        """Best partners for exchanges of the nodes ``away`` against the nodes ``node``."""
+        pairs = self._lose[:, None, node] + self._gain[:, away, None]
+        partner = pairs.argmin(axis=0)
+        self._partner[away, node] = partner
+        self._first[away, node] = pairs.min(axis=0)
+        np.put_along_axis(pairs, partner[None], np.inf, axis=0)
+        self._second[away, node] = pairs.min(axis=0)
+        # A core is not exchanged for one of the same node.
+        same = np.arange(len(self._partner))[away, None] == np.arange(len(self._partner))[node]
+        self._first[away, node][same] = np.inf
+        self._second[away, node][same] = np.inf
 
     def _refresh(self, row: int) -> None:
         """Cost of one core less / more on each node, the total of the row unchanged."""
