@@ -26,7 +26,8 @@ def apply_plan(snapshot: Snapshot, plan: Plan) -> Snapshot:
     New lanes get the lowest unused ids of their partition, node by node in the snapshot's order of
     nodes. Lanes that go are, per node, those with the fewest shards left after the plan's own
     moves (ties: highest id); their shards go to the partition's least loaded lane, heaviest first
-    (Elasticutor sheet 3.2, [XP, D]). Throttles and key splits leave no trace in a snapshot.
+    (Elasticutor sheet 3.2, [XP, D]). Keys that
+    ``hot_keys`` names are as split as the plan says. Throttles leave no trace in a snapshot.
 
     Raises:
         InputError: the plan does not fit the snapshot: a ``before`` that is not so, sums that
@@ -57,6 +58,12 @@ def apply_plan(snapshot: Snapshot, plan: Plan) -> Snapshot:
                 _RACE,
             )
     _move_shards(parts, plan.shard_moves)
+    for split in plan.key_splits:
+        part = parts[snapshot.partition(split.partition).partition]
+        keys = tuple(
+            replace(hot, ways=split.ways) if hot.key == split.key else hot for hot in part.hot_keys
+        )
+        parts[split.partition] = replace(part, hot_keys=keys)
     for partition, part in parts.items():
         if part.lanes:
             parts[partition] = _drop_lanes(part)

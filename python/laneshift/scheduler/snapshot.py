@@ -78,12 +78,20 @@ class LaneSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class HotKey:
-    """A key heavy enough to be named; ``load_cores`` is its demand in cores (CPU s per s, >= 0)."""
+    """A key heavy enough to be named.
+
+    Attributes:
+        key: its name.
+        load_cores: its demand in cores (CPU seconds per second, >= 0).
+        ways: lanes that process it (>= 1; more than 1 where it is split).
+    """
 
     key: KeyId
     load_cores: float
+    ways: int = 1
 
     def __post_init__(self) -> None:
+        integer(f"ways of key {self.key}", self.ways, low=1, unit="lanes")
         number(f"load_cores of key {self.key}", self.load_cores, low=0, remedy=_MEASURE)
 
 
@@ -161,7 +169,7 @@ class PartitionSnapshot:
         latency_p99_s: 99th percentile of the partition's latency in the window (s), or None.
         lanes: the lanes, one per held core; empty if the recorder does not look inside.
         shards: the shards, or None if the recorder does not look inside.
-        hot_keys: the heaviest keys, heaviest first; may be empty.
+        hot_keys: the heaviest keys and all that are split, heaviest first; may be empty.
     """
 
     partition: PartitionId

@@ -49,17 +49,23 @@ class KeyLoads:
         return 1 + len(self._parts.get((op, key), ()))
 
     def hot(self, partition: int, rate: float) -> tuple[HotKey, ...]:
-        """The heaviest keys of a partition at ``rate`` rows/s of its operator; () without split."""
+        """The heaviest keys of a partition, and all that are split; () where none can be.
+
+        rate: rows/s of its operator.
+        """
         lay = self._fluid.layout
         op = int(lay.part_op[partition])
         spec, index = lay.operators[op], partition - lay.part_start[op]
         if spec.split is None:
             return ()
-        mine = np.flatnonzero(self.slot_of[op] // spec.slots == index)
-        top = mine[np.argsort(-self._weights[op][mine], kind="stable")[:NAMED]]
+        mine = self.slot_of[op] // spec.slots == index
+        split = [key for o, key in self._parts if o == op and mine[key]]
+        top = _heaviest_first(np.flatnonzero(mine), self._weights[op])[:NAMED]
+        top = _heaviest_first(np.union1d(top, np.array(split, dtype=np.int64)), self._weights[op])
         load = self._weights[op][top] * rate * spec.cost_s
         return tuple(
-            HotKey(KeyId(str(k)), x) for k, x in zip(top.tolist(), load.tolist(), strict=True)
+            HotKey(KeyId(str(k)), x, self.ways(op, k))
+            for k, x in zip(top.tolist(), load.tolist(), strict=True)
         )
 
     def split(self, partition: int, key: str, ways: int) -> None:
@@ -196,3 +202,7 @@ class KeyLoads:
                 merging[first] += spec.split.merging(ways)
         fluid.work[own], fluid.copies[own], fluid.merging[own] = work, copies, merging
         fluid.splits = bool((fluid.work != 1.0).any() or fluid.merging.any())
+
+
+def _heaviest_first(keys: IntArray, weights: FloatArray) -> IntArray:
+    return keys[np.argsort(-weights[keys], kind="stable")]

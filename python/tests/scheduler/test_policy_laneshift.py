@@ -15,9 +15,9 @@ from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.craa import Craa
 from laneshift.scheduler.policies.elasticutor import Elasticutor
+from laneshift.scheduler.policies.hot_keys import useful_cores, ways
 from laneshift.scheduler.policies.kalman import Kalman
 from laneshift.scheduler.policies.laneshift import Laneshift
-from laneshift.scheduler.policies.latency_model import useful_cores
 from laneshift.scheduler.policies.threshold import Threshold
 from laneshift.scheduler.samples import partition, snapshot
 from laneshift.scheduler.view import View
@@ -168,9 +168,31 @@ def test_cores_beyond_the_hottest_key_are_not_asked_for() -> None:
     part = partition("a", {"n": 3}, offered_rate=900, service_rate=100)
     hot = replace(part, hot_keys=(HotKey(KeyId("k"), 5.0), HotKey(KeyId("l"), 0.5)))
     assert useful_cores(hot) == 5
-    plan = first(Laneshift(split_above=0.9), snapshot({"n": 64}, [hot]))
-    assert plan.core_changes[0].after == 5
+    plan = first(Laneshift(), snapshot({"n": 64}, [hot]))
+    assert plan.core_changes[0].after == 5 and not plan.key_splits
+
+
+def test_cores_beyond_the_hottest_key_are_asked_for_where_it_is_split() -> None:
+    part = partition("a", {"n": 3}, offered_rate=900, service_rate=100)
+    hot = replace(part, hot_keys=(HotKey(KeyId("k"), 5.0), HotKey(KeyId("l"), 0.5)))
+    assert useful_cores(hot, 0.9) > 9
+    assert useful_cores(hot, 2.5) == 6, "each half still fills a lane"
+    assert useful_cores(replace(hot, max_cores=4), 0.9) == 4
+    policy, snap = Laneshift(split_above=0.9), snapshot({"n": 64}, [hot])
+    plan, state = policy.decide(snap, policy.start())
+    assert plan.core_changes[0].after > 9
     assert [(s.key, s.ways) for s in plan.key_splits] == [("k", 6)]
+    assert policy.decide(apply_plan(snap, plan), state)[0].is_empty
+    few = first(policy, snapshot({"n": 4}, [hot]))
+    assert few.key_splits[0].ways == 4, "a part per lane at most"
+
+
+def test_a_split_key_stays_as_it_is_while_its_parts_are_neither_too_hot_nor_cold() -> None:
+    key = HotKey(KeyId("k"), 1.0, ways=2)
+    loads = {0.0: 1, 0.4: 1, 0.6: 2, 0.9: 2, 1.6: 2, 1.7: 3, 5.0: 7}
+    for load, expected in loads.items():
+        assert ways(replace(key, load_cores=load), 0.8) == expected
+        assert ways(replace(key, load_cores=load), None) == 2
 
 
 def test_remote_cores_come_home_only_if_it_pays() -> None:

@@ -162,7 +162,7 @@ def test_a_policy_splits_the_key_that_its_snapshot_names() -> None:
         parameters = {} if above == "none" else {"split_above": float(above)}
         rate[above] = simulate(scene, policy("laneshift", **parameters)).mean("throughput", 10)
     assert rate["none"] < 1600, "one lane serves 1,000 rows/s, the hottest key has 75%"
-    assert rate["0.5"] > 1.4 * rate["none"]
+    assert rate["0.5"] > 0.98 * 4000, "all that is offered"
 
 
 def test_copies_of_a_join_take_the_link() -> None:

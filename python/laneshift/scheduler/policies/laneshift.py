@@ -15,11 +15,12 @@ from laneshift.models.checks import integer, number
 from laneshift.models.holding import Load, Prices, Stretch, choose
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer, over_budget
-from laneshift.scheduler.plan import KeySplit, Plan, Shortfall, Throttle
+from laneshift.scheduler.plan import Plan, Shortfall, Throttle
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.demand import DemandState, Flow
 from laneshift.scheduler.policies.elasticutor import shortfalls_of
-from laneshift.scheduler.policies.latency_model import LatencyModel, useful_cores
+from laneshift.scheduler.policies.hot_keys import splits, useful_cores
+from laneshift.scheduler.policies.latency_model import LatencyModel
 from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.view import IntArray, View
 
@@ -75,7 +76,9 @@ class Laneshift(Policy[LaneshiftState]):
         saturated_growth: factor (>= 1) on rates hidden by back-pressure, for all that is coupled
             to the saturated partition. Default 1.5.
         throttle_sources: slow the sources down when cores do not suffice. Default off.
-        split_above: split a key that takes more than this many cores (> 0), or none: never.
+        split_above: split a key that takes more than this many cores (> 0) so that each part
+            takes half to all of it, merge it when it cools, or none: never. Only for operators
+            whose keys can be split.
     """
 
     name: ClassVar[str] = "laneshift"
@@ -123,17 +126,20 @@ class Laneshift(Policy[LaneshiftState]):
         strain = self._strain(snapshot, state.strain)
         flow.strain[:] = [strain.get(part.partition, 0.0) for part in snapshot.partitions]
         targets = np.ones(len(snapshot.partitions), dtype=np.int64)
+        most = np.array(
+            [useful_cores(part, self.split_above) for part in snapshot.partitions], dtype=np.int64
+        )
         for i in flow.order:
-            found = self._stretch(flow, i)
+            found = self._stretch(flow, i, int(most[i]))
             targets[i] = found.cores
             flow.settle(i, found.served)
-        model = None if self.target_s is None else LatencyModel.of(view, flow, self.target_s)
+        model = None if self.target_s is None else LatencyModel.of(view, flow, self.target_s, most)
         if model is not None:
             targets = model.raise_counts(targets)
         plan = self._place(view, flow, targets, model)
         return plan, LaneshiftState(memory, strain)
 
-    def _stretch(self, flow: Flow, i: int) -> Stretch:
+    def _stretch(self, flow: Flow, i: int, most: int) -> Stretch:
         """The count that is cheapest while it can be held."""
         part, rates = flow.parts[i], flow.inputs(i)
         slower = 1.0 + flow.strain[i]
@@ -156,7 +162,7 @@ class Laneshift(Policy[LaneshiftState]):
             ),
             max(1, part.cores),
             max(1, least),
-            useful_cores(part),
+            most,
             Prices(self.change_price, self.core_price),
         )
 
@@ -208,18 +214,10 @@ class Laneshift(Policy[LaneshiftState]):
         plan = placer.plan(
             view, targets, throttles=throttles, shortfalls=shortfalls, notes=tuple(notes)
         )
-        return replace(plan, key_splits=self._splits(view.snapshot))
-
-    def _splits(self, snapshot: Snapshot) -> tuple[KeySplit, ...]:
-        limit = self.split_above
-        if limit is None:
-            return ()
-        return tuple(
-            KeySplit(part.partition, hot.key, math.ceil(hot.load_cores / limit))
-            for part in snapshot.partitions
-            for hot in part.hot_keys
-            if hot.load_cores > limit
-        )
+        after = {change.partition: change.after for change in plan.core_changes}
+        parts = view.snapshot.partitions
+        cores = [after.get(part.partition, part.cores) for part in parts]
+        return replace(plan, key_splits=splits(parts, cores, self.split_above))
 
 
 STRAIN_STEP = 0.1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from laneshift.models.allocation import Allocation, Outcome, allocate_cores
 from laneshift.models.queueing import network_sojourn_time
 from laneshift.scheduler.policies.demand import Flow
-from laneshift.scheduler.snapshot import PartitionSnapshot
 from laneshift.scheduler.view import FloatArray, IntArray, View
 
 
@@ -38,8 +36,8 @@ class LatencyModel:
     found: Allocation
 
     @classmethod
-    def of(cls, view: View, flow: Flow, target_s: float) -> LatencyModel | None:
-        """None if nothing is expected to arrive."""
+    def of(cls, view: View, flow: Flow, target_s: float, limits: IntArray) -> LatencyModel | None:
+        """None if nothing is expected to arrive; limits: most cores per partition, (m,)."""
         # A network in steady state: a burst of one window is the queues' matter.
         rates = flow.rates[:, 0].mean(axis=1)
         service = view.service / (1.0 + np.array(flow.strain))
@@ -49,7 +47,6 @@ class LatencyModel:
         entering = view.snapshot.external_rate * heads / seen if seen > 0 else heads
         if entering <= 0:
             return None
-        limits = np.array([useful_cores(part) for part in flow.parts], dtype=np.int64)
         budget = max(int(view.node_cores.sum()), len(rates))
         # Strain slows the queues, not the rows in service: the target stays reachable.
         reachable = target_s
@@ -82,15 +79,3 @@ class LatencyModel:
 
 SHRINK_MARGIN = 0.8
 """Share of the target that counts must meet for cores to be given back."""
-
-
-def useful_cores(part: PartitionSnapshot) -> int:
-    """Most cores that a partition can use: its own limit, and that of its hottest key.
-
-    A key runs on one lane. If the hottest one fills it, the other keys use at most their own load.
-    """
-    limit = 2**31 if part.max_cores is None else part.max_cores
-    if part.hot_keys and part.hot_keys[0].load_cores >= 1.0:
-        rest = max(0.0, part.offered_load - part.hot_keys[0].load_cores)
-        limit = min(limit, 1 + math.ceil(rest))
-    return limit
