@@ -55,3 +55,7 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="laneshift")
 def main() -> None:
     """Elastic stateful operators for Spark Structured Streaming: policies, traces, simulation."""
+
+
+if __name__ == "__main__":
+    main(prog_name="laneshift")

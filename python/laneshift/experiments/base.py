@@ -111,7 +111,10 @@ class Statement:
 
 @dataclass(frozen=True)
 class Chart:
-    """x, y: columns; by: column that splits the lines; log axes; title."""
+    """x, y: columns; by: column that splits the lines; log axes; title.
+
+    only: (column, value) of the rows that are drawn, None: all.
+    """
 
     x: str
     y: str
@@ -119,6 +122,7 @@ class Chart:
     title: str
     log_x: bool = False
     log_y: bool = False
+    only: tuple[str, Cell] | None = None
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from laneshift.experiments.buffers import CYCLES, LOADS, WORDCOUNT, craa_load, s
 from laneshift.experiments.elasticutor_load import LATENCY_LOAD
 from laneshift.experiments.elasticutor_system import SSE_LOAD, decision_s, exchange
 from laneshift.experiments.micro import WARM_UP_S, Micro, run
+from laneshift.experiments.write import UNKNOWN
 from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.registry import policy
@@ -146,7 +147,7 @@ def report(contests: Iterable[Contest], notes: tuple[str, ...]) -> Report:
             for c in mine
         )
         worse = [c for c in mine if c.verdict == "worse"]
-        why = " ".join(f"{c.metric}: {c.why or 'the reason is not known.'}" for c in worse)
+        why = " ".join(f"{c.metric}: {c.why or UNKNOWN}" for c in worse)
         statements.append(
             Statement(f"{name}: no worse in any metric", "goal of ours [D]", text, not worse, why)
         )

@@ -30,6 +30,14 @@ NOTES = (
     "the subgroup, or neighbours would never meet [A].",
 )  # fmt: skip
 
+#: Why some of the paper's statements do not hold here.
+SIZES = "Dynamic ends at 64 nodes, which its memory asks for, they at 15."
+EVEN = (
+    "MNRT slows as much, with comparisons for nothing, too: the slowest node sets the pace, and "
+    "QMMP's evener load saves as much as its broadcasts cost."
+)
+UNEVEN = "Bi6's subgroups fill unevenly, and the fullest node decides when a further one is needed."
+
 
 class Runs:
     """Histories over seeds: means, spread, and in how many runs one system is below another."""
@@ -87,7 +95,9 @@ def execution_time(options: Options, progress: Progress) -> Report:
         good, ok = _all([
             runs.below(a, b, q, [low]) for a in ("mnrt", "qmmp") for b in ("dynamic", "bi")
         ])  # fmt: skip
-        statements.append(Statement(f"{q}: MNRT and QMMP are good at low z", "stated", good, ok))
+        statements.append(
+            Statement(f"{q}: MNRT and QMMP are good at low z", "stated", good, ok, SIZES)
+        )
         growth = {s: table.one("time_s", query=q, system=s, z=high)
                   / table.one("time_s", query=q, system=s, z=low) for s in SYSTEMS}  # fmt: skip
         statements.append(
@@ -95,7 +105,7 @@ def execution_time(options: Options, progress: Progress) -> Report:
                 f"{q}: QMMP slows as z rises (more splits, more broadcast)", "stated",
                 f"QMMP x {growth['qmmp']:.2f}, MNRT x {growth['mnrt']:.2f} from z {low:g} to "
                 f"{high:g}; {runs.line('qmmp', q)}; {runs.line('mnrt', q)}",
-                growth["qmmp"] > 1.1 and growth["qmmp"] >= growth["mnrt"],
+                growth["qmmp"] > 1.1 and growth["qmmp"] >= growth["mnrt"], EVEN,
             )
         )  # fmt: skip
         bi6 = [float(runs.times("bi6", q, z).mean()) for z in skews]
@@ -121,7 +131,7 @@ def execution_time(options: Options, progress: Progress) -> Report:
             "QMMP's loss from splitting is clearest for B_NCI", "stated",
             "QMMP / MNRT over z: "
             + "; ".join(f"{q} " + " ".join(f"{x:.2f}" for x in loss[q]) for q in QUERIES),
-            max(loss["B_NCI"]) > max(max(loss["EQ5"]), 1.0),
+            max(loss["B_NCI"]) > max(max(loss["EQ5"]), 1.0), EVEN,
         ),
         Statement(
             "Dynamic takes the same time for both queries", "stated",
@@ -169,12 +179,12 @@ def nodes_used(options: Options, progress: Progress) -> Report:
     few = all(last[q, s] < last[q, "dynamic"] for q in QUERIES for s in ("bi", "bi6"))
     short = all(runs.below("mnrt", "bi", q, [z])[1] for q in QUERIES)
     statements = (
-        Statement("Dynamic uses most nodes at the end", "stated", shown, bool(most)),
+        Statement("Dynamic uses most nodes at the end", "stated", shown, bool(most), UNEVEN),
         Statement("Dynamic goes 1, 4, 16, ...", "stated", f"its counts: {used}",
                   used == [4**i for i in range(len(used))]),
         Statement("MNRT and QMMP use fewer nodes than Dynamic", "stated",
                   f"mean while loading: {means}", fewer),
-        Statement("Bi and Bi6 use fewer nodes than Dynamic", "stated", shown, bool(few)),
+        Statement("Bi and Bi6 use fewer nodes than Dynamic", "stated", shown, bool(few), UNEVEN),
         Statement("but Bi is short of CPU", "stated",
                   "; ".join(runs.below("mnrt", "bi", q, [z])[0] for q in QUERIES), short),
     )  # fmt: skip
@@ -222,7 +232,9 @@ def scale_out(options: Options, progress: Progress) -> Report:
         Statement("Dynamic migrates most per scale-out", "stated", show("moved_mrows") + " M rows",
                   largest("moved_mrows")),
         Statement("Dynamic adjusts slowest", "stated", show("adjust_s") + " s",
-                  largest("adjust_s")),
+                  largest("adjust_s"),
+                  "the busiest node's link sets the time: Dynamic moves most, but to many nodes "
+                  "at once, Bi to a single new one."),
         Statement("QMMP adjusts slightly faster than MNRT", "stated",
                   show("adjust_s", ("qmmp", "mnrt")) + " s; planning "
                   + show("plan_ms", ("qmmp", "mnrt")) + " ms", quick),

@@ -13,6 +13,9 @@ VERDICTS: dict[bool | None, str] = {
     None: "cannot be judged",
 }
 
+#: In place of a reason where nobody has given one.
+UNKNOWN = "the reason is not known."
+
 #: Rows of the table that a page shows.
 MAX_ROWS = 60
 
@@ -74,10 +77,10 @@ def page(experiment: Experiment, report: Report, options: Options, *, with_png: 
     ]
     for s in report.statements:
         lines.append(f"| {s.claim} | {s.source} | {s.ours} | {VERDICTS[s.holds]} |")
-    reasons = [s for s in report.statements if s.holds is False and s.why]
-    if reasons:
+    failed = [s for s in report.statements if s.holds is False]
+    if failed:
         lines += ["", "## Not reproduced, and why", ""]
-        lines += [f"- {s.claim}: {s.why}" for s in reasons]
+        lines += [f"- {s.claim}: {s.why or UNKNOWN}" for s in failed]
     if with_png and report.charts:
         lines += ["", f"![{experiment.title}]({experiment.name}.png)"]
     if report.notes:
@@ -107,8 +110,15 @@ def draw(table: Table, charts: tuple[Chart, ...], path: Path) -> None:
     for panel, chart in zip(panels[0], charts, strict=True):
         x, y = table.columns.index(chart.x), table.columns.index(chart.y)
         by = table.columns.index(chart.by)
-        for name in dict.fromkeys(row[by] for row in table.rows):
-            points = [(row[x], row[y]) for row in table.rows if row[by] == name]
+        rows = list(table.rows)
+        if chart.only is not None:
+            column, value = table.columns.index(chart.only[0]), chart.only[1]
+            rows = [row for row in rows if row[column] == value]
+        names = list(dict.fromkeys(row[by] for row in rows))
+        if len(names) > 10:
+            panel.set_prop_cycle(color=[pyplot.get_cmap("tab20")(i) for i in range(20)])
+        for name in names:
+            points = [(row[x], row[y]) for row in rows if row[by] == name]
             if any(isinstance(p[0], str) for p in points):
                 points = [(str(a), b) for a, b in points]
             panel.plot(
@@ -120,7 +130,7 @@ def draw(table: Table, charts: tuple[Chart, ...], path: Path) -> None:
         if chart.log_y:
             panel.set_yscale("log")
         panel.grid(alpha=0.3)
-        panel.legend(fontsize=7)
+        panel.legend(fontsize=7, framealpha=0.5, ncols=1 + len(names) // 6)
     figure.tight_layout()
     figure.savefig(path, dpi=110, metadata={"Software": None})
     pyplot.close(figure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,11 @@ from click.testing import CliRunner
 from laneshift.cli_experiments import experiment as experiment_command
 from laneshift.cli_experiments import simulate as simulate_command
 from laneshift.experiments.advise import advise, demo_trace, text_picture, with_cores
-from laneshift.experiments.base import Options, Table, silent
+from laneshift.experiments.base import Options, Report, Statement, Table, silent
 from laneshift.experiments.buffers import craa_run
 from laneshift.experiments.micro import Micro, run
 from laneshift.experiments.registry import EXPERIMENTS, experiment
-from laneshift.experiments.write import page
+from laneshift.experiments.write import UNKNOWN, page
 from laneshift.inputcheck import InputError
 from laneshift.scheduler.registry import policy
 from laneshift.scheduler.snapshot import Snapshot
@@ -87,6 +88,51 @@ def test_command_writes_csv_picture_and_page(tmp_path: Path) -> None:
     assert (tmp_path / "craa" / "craa-feedback.png").stat().st_size > 1000
     assert "stated by the paper" in (tmp_path / "craa" / "craa-feedback.md").read_text("utf-8")
     assert CliRunner().invoke(experiment_command, ["--list"]).output.count("\n") == len(EXPERIMENTS)
+
+
+PAPERS = Path(__file__).parents[3] / "benchmarks" / "papers"
+
+
+def missing(page_text: str) -> list[str]:
+    """What a page of results lacks: five seeds, a reason for each statement that does not hold."""
+    seeds = re.search(r"cores, (\d+) seeds", page_text)
+    found = [] if seeds is not None and int(seeds[1]) >= 5 else ["five seeds"]
+    reasons = re.findall(r"^- (.*)$", page_text, flags=re.MULTILINE)
+    for claim in re.findall(r"^\| (.*?) \|.*\| DISAGREES \|$", page_text, flags=re.MULTILINE):
+        if not any(r.startswith(f"{claim}: ") and UNKNOWN not in r for r in reasons):
+            found.append(f"why not: {claim}")
+    return found
+
+
+#: Long ones that are still to be run over five seeds; strict, so that none stays here afterwards.
+SHORT = pytest.mark.xfail(strict=True, reason="fewer than five seeds so far")
+OPEN = ("compare-cluster", "elasticutor-fig13", "elasticutor-fig15", "elasticutor-fig16")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=SHORT) if n in OPEN else n for n in EXPERIMENTS]
+)
+def test_committed_pages_have_five_seeds_and_a_reason_for_what_does_not_reproduce(
+    name: str,
+) -> None:
+    text = (PAPERS / EXPERIMENTS[name].paper / f"{name}.md").read_text("utf-8")
+    assert missing(text) == []
+
+
+def test_pages_are_those_of_the_experiments() -> None:
+    assert {p.stem for p in PAPERS.glob("*/*.md")} | set(OPEN) == set(EXPERIMENTS)
+
+
+def test_a_page_without_seeds_or_reasons_is_found_out() -> None:
+    said = Statement("it is fast", "[S]", "slow", holds=False)
+    for why, lacks in (("it is old.", []), ("", ["why not: it is fast"])):
+        report = Report(Table(("a",), ()), (replace(said, why=why),), ())
+        made = experiment("keys-costs")
+        assert missing(page(made, report, Options(seeds=5), with_png=False)) == lacks
+        assert missing(page(made, report, Options(seeds=4), with_png=False)) == [
+            "five seeds",
+            *lacks,
+        ]
 
 
 def test_simulate_compares_policies_on_a_trace(tmp_path: Path) -> None:
