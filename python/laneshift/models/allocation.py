@@ -25,7 +25,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from laneshift.models.checks import InputError, array, integer, number
+from laneshift.inputcheck import InputError, number, vector, whole
 from laneshift.models.queueing import check_external_rate, erlang_b, wait_probability
 
 
@@ -63,8 +63,8 @@ def least_stable(arrival_rates: ArrayLike, service_rates: ArrayLike) -> NDArray[
     >>> least_stable([1500, 0], [1000, 1000]).tolist()
     [2, 1]
     """
-    lam = array("arrival_rates", arrival_rates, low=0, unit="rows/s")
-    mu = array("service_rates", service_rates, low=0, low_open=True, length=lam.size)
+    lam = vector("arrival_rates", arrival_rates, low=0, unit="rows/s")
+    mu = vector("service_rates", service_rates, low=0, low_open=True, size=lam.size)
     return np.floor(lam / mu).astype(np.int64) + 1
 
 
@@ -89,11 +89,11 @@ def allocate_cores(
     Raises:
         InputError: out of range.
     """
-    lam = array("arrival_rates", arrival_rates, low=0, unit="rows/s")
-    mu = array("service_rates", service_rates, low=0, low_open=True, length=lam.size)
+    lam = vector("arrival_rates", arrival_rates, low=0, unit="rows/s")
+    mu = vector("service_rates", service_rates, low=0, low_open=True, size=lam.size)
     entering = check_external_rate(external_rate, float(lam.sum()))
     target = number("target_s", target_s, low=0, low_open=True, unit="s")
-    available = integer(
+    available = whole(
         "budget",
         budget,
         low=lam.size,
@@ -102,7 +102,7 @@ def allocate_cores(
     )
     cap = np.full(lam.size, available, dtype=np.int64)
     if limits is not None:
-        limit = array("limits", limits, low=1, length=lam.size, finite=False)
+        limit = vector("limits", limits, low=1, size=lam.size, finite=False)
         cap = np.minimum(limit, available).astype(np.int64)
     start = least_stable(lam, mu)
     load = lam / mu
@@ -222,9 +222,9 @@ def share_cores(load: ArrayLike, most: ArrayLike, available: int) -> NDArray[np.
         most: cores that partition j can use, integers, shape (m,), >= 1.
         available: cores in all, >= m.
     """
-    demand = array("load", load, low=0, unit="cores")
-    ceiling = array("most", most, low=1, length=demand.size, unit="cores").astype(np.int64)
-    budget = integer("available", available, low=demand.size, unit="cores")
+    demand = vector("load", load, low=0, unit="cores")
+    ceiling = vector("most", most, low=1, size=demand.size, unit="cores").astype(np.int64)
+    budget = whole("available", available, low=demand.size, unit="cores")
     cores = np.ones(demand.size, dtype=np.int64)
     heap = [(-float(a), j) for j, a in enumerate(demand) if ceiling[j] > 1]
     heapq.heapify(heap)

@@ -24,14 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from laneshift.models.checks import InputError, array, number
-from laneshift.models.migration import (
-    FloatArray,
-    IntArray,
-    cost_to_take,
-    migration_bytes,
-    placement_array,
-)
+from laneshift.inputcheck import FloatArray, InputError, IntArray, number, vector
+from laneshift.models.migration import cost_to_take, migration_bytes, placement_array
 
 PHI_0 = 512.0 * 1024
 """Initial data-intensity threshold: below 512 KB/s per core locality brings little [S]."""
@@ -87,7 +81,7 @@ class Demand:
         ):
             object.__setattr__(self, name, _whole(name, getattr(self, name), size, low, high))
         for name, unit in (("state_bytes", "bytes"), ("data_intensity", "bytes/s per core")):
-            column = array(name, getattr(self, name), low=0, length=m, unit=unit)
+            column = vector(name, getattr(self, name), low=0, size=m, unit=unit)
             object.__setattr__(self, name, column)
         over = held.sum(axis=0) - self.node_cores
         if (over > 0).any():

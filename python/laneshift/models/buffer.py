@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from laneshift.models.checks import one_of
+from laneshift.inputcheck import choice
 
 ROUNDINGS = ("truncate", "floor")
 _NEAR = 1e-9
@@ -56,7 +56,7 @@ def unit_change(change: float, unit_rate: float, rounding: str = "truncate") -> 
     >>> unit_change(250, unit_rate=100), unit_change(-250, unit_rate=100)
     (3, -2)
     """
-    one_of("rounding", rounding, ROUNDINGS)
+    choice("rounding", rounding, ROUNDINGS)
     units = change / unit_rate
     # A quotient that is whole but for rounding must not cost a unit.
     near = round(units)
@@ -79,7 +79,7 @@ def units_for_target(
     D = I*dt + level - capacity*occ_target; N = ceil(D / (P_E*dt)), 1 if D <= 0. The ceiling marks
     are lost in the text [R]; ``floor`` is there to show what it costs.
     """
-    one_of("rounding", rounding, ("ceil", "floor"))
+    choice("rounding", rounding, ("ceil", "floor"))
     amount = arrival_rate * window_s + level - capacity * occ_target
     if amount <= 0:
         return 1

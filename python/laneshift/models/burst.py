@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from laneshift.models.checks import number
+from laneshift.inputcheck import FloatArray, IntArray, number
 
 KEEP = 256
 """Windows remembered: the longest cycle that can be confirmed is half of it."""
@@ -40,8 +40,6 @@ DAMP = 0.9
 
 _LEAST_MATCH = 4
 _SEARCH_EVERY = 4
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ class BurstForecast:
         rates = (*self.rates[-(KEEP - 1) :], z)
         x = np.array(rates)
         cycle = self.cycle
-        if cycle and _repeats(x, cycle) >= 0.5:
+        if cycle and _repeats(x, np.array([cycle]))[0] >= 0.5:
             cycle = 0
         if not cycle and self.seen % _SEARCH_EVERY == 0:
             cycle = _find_cycle(x)
@@ -143,21 +141,23 @@ class BurstForecast:
         return self.forecast(windows) + self.margin(windows)
 
 
-def _repeats(x: FloatArray, cycle: int) -> float:
+def _repeats(x: FloatArray, cycles: IntArray) -> FloatArray:
     """How wrong repeating the last cycle was, over how wrong repeating the last window was.
 
-    Infinite if it is not known yet, or if nothing moved in the pass before: then nothing repeated.
+    One number per cycle, (C,) for (C,); infinite if it is not known yet, or if nothing moved in the
+    pass before: then nothing repeated.
     """
-    count = min(x.size - cycle, max(RECENT, 2 * cycle))
-    if count < max(_LEAST_MATCH, cycle // 4):
-        return np.inf
-    moves = np.abs(np.diff(x))
-    persist = moves[-count:].mean()
-    before = moves[max(0, moves.size - count - cycle) : moves.size - cycle]
-    if min(persist, before.sum() / count) <= 0.0:
-        return np.inf
-    again = np.abs(x[-count:] - x[-count - cycle : -cycle]).mean()
-    return float(again / min(persist, before.sum() / count))
+    n = x.size
+    count = np.minimum(n - cycles, np.maximum(RECENT, 2 * cycles))
+    moved = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(x)))])  # until each window
+    persist = moved[-1] - moved[n - 1 - count]
+    before = moved[n - 1 - cycles] - moved[np.maximum(0, n - 1 - count - cycles)]
+    at = np.arange(n)
+    ago = np.abs(x - x[np.maximum(0, at - cycles[:, None])])
+    again = np.where(at >= n - count[:, None], ago, 0.0).sum(axis=1)
+    least = np.minimum(persist, before)
+    known = (count >= np.maximum(_LEAST_MATCH, cycles // 4)) & (least > 0.0)
+    return np.where(known, again / np.where(known, least, 1.0), np.inf)
 
 
 def _find_cycle(x: FloatArray) -> int:
@@ -166,8 +166,8 @@ def _find_cycle(x: FloatArray) -> int:
     if x.size < 2 * _LEAST_MATCH or moves.mean() <= 0.02 * x.mean():
         return 0
     best, found = 0.5, 0
-    for cycle in range(2, x.size - _LEAST_MATCH + 1):
-        wrong = _repeats(x, cycle)
+    cycles = np.arange(2, x.size - _LEAST_MATCH + 1)
+    for cycle, wrong in zip(cycles.tolist(), _repeats(x, cycles).tolist(), strict=True):
         if wrong < best - 0.02:
             best, found = wrong, cycle
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from laneshift.models.checks import array, integer
+from laneshift.inputcheck import vector, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class KnownRates:
     seen: int = 0
 
     def __post_init__(self) -> None:
-        array("rates", self.rates, low=0, unit="rows/s")
-        integer("length of rates", len(self.rates), low=1)
-        integer("seen", self.seen, low=0)
+        vector("rates", self.rates, low=0, unit="rows/s")
+        whole("length of rates", len(self.rates), low=1)
+        whole("seen", self.seen, low=0)
 
     def observe(self, rate: float) -> KnownRates:
         """Go one window on; the rate itself is known already."""

@@ -10,10 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from laneshift.inputcheck import FloatArray, IntArray
 
 MOST_TRIED = 32
 """Counts that are tried between the fewest and the most that can be right."""

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from laneshift.inputcheck import FloatArray, IntArray, number, whole
 from laneshift.models.assignment import Demand
-from laneshift.models.checks import integer, number
-from laneshift.models.migration import FloatArray, IntArray
 
 
 def improve(
@@ -32,7 +31,7 @@ def improve(
         most_swaps: exchanges at most (>= 0).
     """
     horizon = number("payback_s", payback_s, low=0, unit="s")
-    limit = integer("most_swaps", most_swaps, low=0)
+    limit = whole("most_swaps", most_swaps, low=0)
     work = _Swaps(demand, placement, horizon)
     for _ in range(limit):
         if not work.best_swap():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
-from laneshift.models.checks import number
+from laneshift.inputcheck import number
 
 
 class RateFilter(Protocol):

@@ -7,12 +7,9 @@ spread evenly over a partition's cores [S].
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from laneshift.models.checks import InputError, array
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from laneshift.inputcheck import FloatArray, InputError, IntArray, vector
 
 
 def migration_bytes(before: ArrayLike, after: ArrayLike, state_bytes: ArrayLike) -> float:
@@ -31,7 +28,7 @@ def migration_bytes(before: ArrayLike, after: ArrayLike, state_bytes: ArrayLike)
     old, new = placement_array("before", before), placement_array("after", after)
     if old.shape != new.shape:
         raise InputError("after", new.shape, f"the shape of before, {old.shape}", "Align nodes.")
-    size = array("state_bytes", state_bytes, low=0, length=old.shape[0], unit="bytes")
+    size = vector("state_bytes", state_bytes, low=0, size=old.shape[0], unit="bytes")
     held, target = old.sum(axis=1), new.sum(axis=1)
     for name, total in (("before", held), ("after", target)):
         if (total < 1).any():
@@ -47,7 +44,7 @@ def cost_to_add(placement: ArrayLike, state_bytes: ArrayLike) -> FloatArray:
     A partition without cores costs 0: there is no state elsewhere yet [D].
     """
     held = placement_array("placement", placement)
-    size = array("state_bytes", state_bytes, low=0, length=held.shape[0], unit="bytes")
+    size = vector("state_bytes", state_bytes, low=0, size=held.shape[0], unit="bytes")
     total = held.sum(axis=1)
     scale = np.zeros(len(held))
     np.divide(size, total * (total + 1), out=scale, where=total > 0)
@@ -60,7 +57,7 @@ def cost_to_take(placement: ArrayLike, state_bytes: ArrayLike) -> FloatArray:
     +inf where there is no core to take, and for a partition's last core, which is never taken [D].
     """
     held = placement_array("placement", placement)
-    size = array("state_bytes", state_bytes, low=0, length=held.shape[0], unit="bytes")
+    size = vector("state_bytes", state_bytes, low=0, size=held.shape[0], unit="bytes")
     total = held.sum(axis=1)
     scale = np.full(len(held), np.inf)
     np.divide(size, total * (total - 1), out=scale, where=total > 1)
@@ -77,9 +74,9 @@ def data_intensity(
     The source does not say whether ``cores`` are the current or the target ones; the authors'
     prototype takes the current ones [XP].
     """
-    inward = array("input_bytes_per_s", input_bytes_per_s, low=0, unit="bytes/s")
-    outward = array("output_bytes_per_s", output_bytes_per_s, low=0, length=inward.size)
-    count = array("cores", cores, low=1, length=inward.size, unit="cores")
+    inward = vector("input_bytes_per_s", input_bytes_per_s, low=0, unit="bytes/s")
+    outward = vector("output_bytes_per_s", output_bytes_per_s, low=0, size=inward.size)
+    count = vector("cores", cores, low=1, size=inward.size, unit="cores")
     return (inward + outward) / count
 
 

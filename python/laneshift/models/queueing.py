@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laneshift.models.checks import InputError, array, integer, number
+from laneshift.inputcheck import InputError, number, vector, whole
 
 
 def erlang_b(servers: int, offered_load: float) -> float:
@@ -27,7 +27,7 @@ def erlang_b(servers: int, offered_load: float) -> float:
 
     Recursion B(n) = a*B(n-1) / (n + a*B(n-1)), B(0) = 1: no overflow for any k and a [D].
     """
-    k = integer("servers", servers, low=0)
+    k = whole("servers", servers, low=0)
     a = number("offered_load", offered_load, low=0, unit="cores")
     blocked = 1.0
     for n in range(1, k + 1):
@@ -47,7 +47,7 @@ def erlang_c(servers: int, offered_load: float) -> float:
     >>> round(erlang_c(3, 2.0), 4)  # three cores, two of them busy on average
     0.4444
     """
-    k = integer("servers", servers, low=1)
+    k = whole("servers", servers, low=1)
     blocked = erlang_b(k, offered_load)
     return 1.0 if k <= offered_load else wait_probability(k, float(offered_load), blocked)
 
@@ -71,7 +71,7 @@ def sojourn_time(servers: int, arrival_rate: float, service_rate: float) -> floa
     >>> round(sojourn_time(3, arrival_rate=2000, service_rate=1000), 6)
     0.001444
     """
-    k = integer("servers", servers, low=1)
+    k = whole("servers", servers, low=1)
     lam = number("arrival_rate", arrival_rate, low=0, unit="rows/s")
     mu = number("service_rate", service_rate, low=0, low_open=True, unit="rows/s")
     if k * mu <= lam:
@@ -93,7 +93,7 @@ def wait_quantile(
     0.00379
     """
     p = number("probability", probability, low=0, high=1, high_open=True)
-    k = integer("servers", servers, low=1)
+    k = whole("servers", servers, low=1)
     lam = number("arrival_rate", arrival_rate, low=0, unit="rows/s")
     mu = number("service_rate", service_rate, low=0, low_open=True, unit="rows/s")
     if k * mu <= lam:
@@ -122,8 +122,8 @@ def network_sojourn_time(
     Raises:
         InputError: out of range, or arrivals inside although nothing enters.
     """
-    lam = array("arrival_rates", arrival_rates, low=0, unit="rows/s")
-    mu = array("service_rates", service_rates, low=0, low_open=True, length=lam.size)
+    lam = vector("arrival_rates", arrival_rates, low=0, unit="rows/s")
+    mu = vector("service_rates", service_rates, low=0, low_open=True, size=lam.size)
     k = np.asarray(servers)
     if k.shape != lam.shape or not np.issubdtype(k.dtype, np.integer):
         raise InputError("servers", f"{k.dtype} {k.shape}", f"integers {lam.shape}", "Align them.")

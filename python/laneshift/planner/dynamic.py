@@ -59,7 +59,7 @@ class Dynamic:
 
     def __post_init__(self) -> None:
         if self.capacity is not None:
-            inputcheck.number("capacity", self.capacity, "Load units.", low=0.0, open_low=True)
+            inputcheck.number("capacity", self.capacity, "Load units.", low=0.0, low_open=True)
 
     def plan(self, loads: Loads, routing: Routing, tolerance: float) -> MovePlan:
         """Matrix and receive volume; no key moves. Errors: capacity that N nodes cannot offer."""

@@ -112,7 +112,7 @@ class Routing:
             for t, q in places.items():
                 inputcheck.whole(f"table[{k}] target", t, "Drop it.", low=0, high=n - 1)
                 inputcheck.number(
-                    f"table[{k}][{t}]", q, "Leave out empty shares.", low=0, high=1, open_low=True
+                    f"table[{k}][{t}]", q, "Leave out empty shares.", low=0, high=1, low_open=True
                 )
             total = sum(places.values())
             if abs(total - 1.0) > 1e-6:

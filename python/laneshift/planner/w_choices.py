@@ -33,7 +33,7 @@ class WChoices:
     hot_share: float = 0.2
 
     def __post_init__(self) -> None:
-        inputcheck.number("hot_share", self.hot_share, "Use 0.2 to 2.", low=0.0, open_low=True)
+        inputcheck.number("hot_share", self.hot_share, "Use 0.2 to 2.", low=0.0, low_open=True)
 
     def hot_keys(self, loads: Loads, routing: Routing) -> IntArray:
         """Ids of the keys above the threshold."""

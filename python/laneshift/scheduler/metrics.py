@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from laneshift.models.checks import one_of
+from laneshift.inputcheck import choice
 
 
 class Scope(Enum):
@@ -89,4 +89,4 @@ METRICS: dict[str, Metric] = _table()
 
 def metric(name: str) -> Metric:
     """The metric of that name; raises `InputError` that lists the known names."""
-    return METRICS[one_of("metric", name, METRICS, remedy="Add it to laneshift.scheduler.metrics.")]
+    return METRICS[choice("metric", name, METRICS, remedy="Add it to laneshift.scheduler.metrics.")]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from laneshift.inputcheck import IntArray
 from laneshift.models.assignment import PHI_0, moved_bytes, schedule
 from laneshift.models.improve import improve
 from laneshift.scheduler.plan import Plan, Reason, Shortfall, Throttle
-from laneshift.scheduler.view import IntArray, View
+from laneshift.scheduler.view import View
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from laneshift.models.checks import InputError, integer, number
+from laneshift.inputcheck import InputError, number, whole
 from laneshift.scheduler.ids import KeyId, LaneRef, NodeId, PartitionId, ShardId, SourceId
 
 
@@ -73,7 +73,7 @@ class KeySplit:
     ways: int
 
     def __post_init__(self) -> None:
-        integer(f"ways of key {self.key}", self.ways, low=1, unit="lanes")
+        whole(f"ways of key {self.key}", self.ways, low=1, unit="lanes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Throttle:
 
     def __post_init__(self) -> None:
         number(f"rate of throttle {self.target}", self.rate, low=0, unit="rows/s")
-        integer(f"windows of throttle {self.target}", self.windows, low=1, unit="windows")
+        whole(f"windows of throttle {self.target}", self.windows, low=1, unit="windows")
 
 
 class Reason(Enum):
@@ -176,7 +176,7 @@ class Plan:
 
 
 def _change(of: str, before: int, after: int) -> None:
-    integer(f"before of {of}", before, low=0, unit="cores")
-    integer(f"after of {of}", after, low=0, unit="cores")
+    whole(f"before of {of}", before, low=0, unit="cores")
+    whole(f"after of {of}", after, low=0, unit="cores")
     if before == after:
         raise InputError(f"after of {of}", after, "a value other than before", "Drop no-ops.")

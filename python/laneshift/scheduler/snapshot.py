@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from laneshift.models.checks import InputError, integer, number, unique
+from laneshift.inputcheck import InputError, number, unique, whole
 from laneshift.scheduler.ids import KeyId, LaneId, NodeId, OperatorId, PartitionId, SourceId
 
 _MEASURE = "Clean the measurement: keep the last valid value instead."
@@ -33,7 +33,7 @@ class NodeSnapshot:
     network_bytes_per_s: float | None = None
 
     def __post_init__(self) -> None:
-        integer(f"cores of node {self.node}", self.cores, low=0, unit="cores")
+        whole(f"cores of node {self.node}", self.cores, low=0, unit="cores")
         _optional(f"network_bytes_per_s of node {self.node}", self.network_bytes_per_s, "bytes/s")
 
 
@@ -45,7 +45,7 @@ class NodeCores:
     cores: int
 
     def __post_init__(self) -> None:
-        integer(
+        whole(
             f"cores on node {self.node}",
             self.cores,
             low=1,
@@ -71,7 +71,7 @@ class LaneSnapshot:
     queue_rows: float = 0.0
 
     def __post_init__(self) -> None:
-        integer("lane", self.lane, low=0)
+        whole("lane", self.lane, low=0)
         number(f"busy_share of lane {self.lane}", self.busy_share, low=0, high=1, remedy=_MEASURE)
         number(f"queue_rows of lane {self.lane}", self.queue_rows, low=0, remedy=_MEASURE)
 
@@ -91,7 +91,7 @@ class HotKey:
     ways: int = 1
 
     def __post_init__(self) -> None:
-        integer(f"ways of key {self.key}", self.ways, low=1, unit="lanes")
+        whole(f"ways of key {self.key}", self.ways, low=1, unit="lanes")
         number(f"load_cores of key {self.key}", self.load_cores, low=0, remedy=_MEASURE)
 
 
@@ -212,7 +212,7 @@ class PartitionSnapshot:
             if getattr(self, name) is not None:
                 number(f"{name} {of}", getattr(self, name), low=0, unit=unit, remedy=_MEASURE)
         if self.max_cores is not None:
-            integer(f"max_cores {of}", self.max_cores, low=1, unit="cores")
+            whole(f"max_cores {of}", self.max_cores, low=1, unit="cores")
         unique(f"placement {of}", [held.node for held in self.placement])
         if self.lanes:
             self._check_lanes(of)

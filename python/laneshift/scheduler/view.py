@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from laneshift.inputcheck import FloatArray, IntArray
 from laneshift.models.assignment import Demand
 from laneshift.scheduler.plan import CoreChange, PlacementChange
 from laneshift.scheduler.snapshot import Snapshot
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

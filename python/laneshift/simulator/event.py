@@ -46,8 +46,8 @@ class Case:
     split: Split = field(default_factory=Split)
 
     def __post_init__(self) -> None:
-        inputcheck.number("rate", self.rate, "Rows per second.", low=0.0, open_low=True)
-        inputcheck.number("cost_s", self.cost_s, "Seconds per row.", low=0.0, open_low=True)
+        inputcheck.number("rate", self.rate, "Rows per second.", low=0.0, low_open=True)
+        inputcheck.number("cost_s", self.cost_s, "Seconds per row.", low=0.0, low_open=True)
         inputcheck.number("cv2", self.cv2, "0 to 1 is usual.", low=0.0)
         inputcheck.whole("lanes", self.lanes, "At least one.", low=1)
         share = inputcheck.vector("share", self.share, "Shares per shard.")

@@ -51,7 +51,7 @@ class Sine:
     def __post_init__(self) -> None:
         inputcheck.number("base", self.base, "Rows per second.", low=0.0)
         inputcheck.number("amplitude", self.amplitude, "At most the base.", low=0.0, high=self.base)
-        inputcheck.number("period_s", self.period_s, "Seconds.", low=0.0, open_low=True)
+        inputcheck.number("period_s", self.period_s, "Seconds.", low=0.0, low_open=True)
 
     def mean(self, start_s: float, end_s: float) -> float:
         """Integral over the interval, divided by its length."""
@@ -77,7 +77,7 @@ class Levels:
         ends, areas = [0.0], [0.0]
         for i, (rate, seconds) in enumerate(self.pieces):
             inputcheck.number(f"pieces[{i}] rate", rate, "Rows per second.", low=0.0)
-            inputcheck.number(f"pieces[{i}] s", seconds, "Seconds.", low=0.0, open_low=True)
+            inputcheck.number(f"pieces[{i}] s", seconds, "Seconds.", low=0.0, low_open=True)
             ends.append(ends[-1] + seconds)
             areas.append(areas[-1] + rate * seconds)
         object.__setattr__(self, "_ends", tuple(ends))

@@ -46,7 +46,7 @@ class Scenario:
 
     def __post_init__(self) -> None:
         inputcheck.number(
-            "duration_s", self.duration_s, "Seconds of simulated time.", low=0.0, open_low=True
+            "duration_s", self.duration_s, "Seconds of simulated time.", low=0.0, low_open=True
         )
         check_dag(self.cluster, self.operators, self.engine)
         total = sum(op.partitions for op in self.operators)

@@ -29,7 +29,7 @@ class Cluster:
         inputcheck.whole("nodes", self.nodes, "Give at least one node.", low=1)
         inputcheck.whole("cores", self.cores, "Give at least one core.", low=1)
         inputcheck.number(
-            "nic_bytes_s", self.nic_bytes_s, "1 Gbps is 125e6.", low=0.0, open_low=True
+            "nic_bytes_s", self.nic_bytes_s, "1 Gbps is 125e6.", low=0.0, low_open=True
         )
 
     @property
@@ -58,7 +58,7 @@ class Split:
     def __post_init__(self) -> None:
         inputcheck.whole("slots", self.slots, "16 part two keys nine ways.", low=1, high=4096)
         inputcheck.choice("how", self.how, SPLITS, "Aggregations merge, joins broadcast.")
-        inputcheck.number("tick_s", self.tick_s, "Seconds.", low=0.0, open_low=True)
+        inputcheck.number("tick_s", self.tick_s, "Seconds.", low=0.0, low_open=True)
         inputcheck.number("merge_s", self.merge_s, "CPU seconds per partial.", low=0.0)
         inputcheck.number("copy_s", self.copy_s, "CPU seconds per copy.", low=0.0)
 
@@ -110,7 +110,7 @@ class Operator:
         inputcheck.whole(f"shards {of}", self.shards, "256 to 1024 is good.", low=1)
         for name in ("cost_s", "lane_queue_rows"):
             inputcheck.number(
-                f"{name} {of}", getattr(self, name), "Must be positive.", low=0.0, open_low=True
+                f"{name} {of}", getattr(self, name), "Must be positive.", low=0.0, low_open=True
             )
         for name in ("cost_cv2", "row_bytes", "out_bytes", "selectivity", "state_bytes"):
             inputcheck.number(f"{name} {of}", getattr(self, name), "Must not be negative.", low=0.0)
@@ -118,7 +118,7 @@ class Operator:
             low_open = not self.upstream
             inputcheck.number(
                 f"source_rows {of}", self.source_rows, "Without upstream it needs rows.",
-                low=0.0, open_low=low_open,
+                low=0.0, low_open=low_open,
             )  # fmt: skip
 
     @property
@@ -188,7 +188,7 @@ class Engine:
         inputcheck.choice("paradigm", self.paradigm, PARADIGMS, "Pick one.")
         inputcheck.choice("overflow", self.overflow, OVERFLOW, "Pick one.")
         for name in ("step_s", "policy_s", "balance_s", "window_s", "flush_s", "checkpoint_s"):
-            inputcheck.number(name, getattr(self, name), "Seconds.", low=0.0, open_low=True)
+            inputcheck.number(name, getattr(self, name), "Seconds.", low=0.0, low_open=True)
         for name in (
             "actuation_s", "handoff_s", "rc_sync_s", "rc_sync_per_upstream_s", "rc_transfer_s",
             "min_gain", "restart_s",

@@ -32,7 +32,7 @@ class Cpu:
     compare_s: float = 1e-8
 
     def __post_init__(self) -> None:
-        inputcheck.number("receive_s", self.receive_s, "Seconds.", low=0.0, open_low=True)
+        inputcheck.number("receive_s", self.receive_s, "Seconds.", low=0.0, low_open=True)
         inputcheck.number("compare_s", self.compare_s, "Seconds.", low=0.0)
 
     def join_s(self, left: float, right: float, lanes: int) -> float:
@@ -180,8 +180,8 @@ def topk(
     rate: posts/s that the partial counts are worked out for: a topic without a post in a tick sends
     none. tick_s, count_s (per post) and merge_s (per partial count) are ours [A].
     """
-    inputcheck.number("rate", rate, "Posts per second.", low=0.0, open_low=True)
-    inputcheck.number("tick_s", tick_s, "Seconds.", low=0.0, open_low=True)
+    inputcheck.number("rate", rate, "Posts per second.", low=0.0, low_open=True)
+    inputcheck.number("tick_s", tick_s, "Seconds.", low=0.0, low_open=True)
     sent = partial_counts(rate * zipf(topics, skew), tick_s) / rate
     return Topology(
         "topk",
@@ -220,5 +220,5 @@ def topology(name: str, **parameters: float) -> Topology:
 
 
 def _check(rate: float, window_s: float) -> None:
-    inputcheck.number("rate", rate, "Lineitem rows per second.", low=0.0, open_low=True)
-    inputcheck.number("window_s", window_s, "180 in the paper.", low=0.0, open_low=True)
+    inputcheck.number("rate", rate, "Lineitem rows per second.", low=0.0, low_open=True)
+    inputcheck.number("window_s", window_s, "180 in the paper.", low=0.0, low_open=True)

@@ -29,7 +29,7 @@ class BufferedOperator:
         of = f"of {self.name}"
         for name in ("unit_rate", "buffer_rows"):
             inputcheck.number(
-                f"{name} {of}", getattr(self, name), "Must be positive.", low=0.0, open_low=True
+                f"{name} {of}", getattr(self, name), "Must be positive.", low=0.0, low_open=True
             )
         inputcheck.number(f"ratio {of}", self.ratio, "Rows out per row in.", low=0.0)
         inputcheck.number(f"bandwidth {of}", self.bandwidth, "1: enough.", low=0.0, high=1.0)
@@ -85,7 +85,7 @@ class Chain:
         pause_s: float = 0.0,
         lag: bool = True,
     ) -> None:
-        self.window_s = inputcheck.number("window_s", window_s, "Seconds.", low=0.0, open_low=True)
+        self.window_s = inputcheck.number("window_s", window_s, "Seconds.", low=0.0, low_open=True)
         self.delay_s = inputcheck.number(
             "delay_s", delay_s, "At most the window.", low=0.0, high=window_s
         )

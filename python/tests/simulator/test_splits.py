@@ -194,7 +194,7 @@ def apply(plan: Plan, split: Split | None, paradigm: str = "static") -> None:
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: Split(slots=0), r"slots: found 0, expected a whole number in \[1, 4096\]"),
+        (lambda: Split(slots=0), r"slots: found 0, expected a whole number >= 1 and <= 4096"),
         (lambda: Split(how="twice"), "how: found 'twice', expected one of broadcast, merge"),
         (lambda: Split(tick_s=0.0), "tick_s: found 0.0"),
         (lambda: Split(merge_s=-1.0), "merge_s: found -1.0"),
@@ -206,7 +206,7 @@ def apply(plan: Plan, split: Split | None, paradigm: str = "static") -> None:
         (lambda: apply(split_plan("0", 2, "p-7"), MERGE), "partition of key 0: found 'p-7'"),
         (lambda: apply(split_plan("0", 3), Split(slots=1)), "ways of key 0: found 3.*slots=1"),
         (lambda: apply(split_plan("0", 2), MERGE, "resource-centric"), "resource-centric"),
-        (lambda: Operator("o", source_rows=0.0), r"source_rows of operator o: .*\(0, inf\]"),
+        (lambda: Operator("o", source_rows=0.0), r"source_rows of .*number > 0"),
         (lambda: Case(1.0, [1.0], [0], 1, 1e-3, 1.0, splits=((0.0, 2, ()),)), r"splits\[0\] shard"),
         (lambda: Case(1.0, [1.0], [0], 1, 1e-3, 1.0, splits=((0.0, 0, (3,)),)), "lanes"),
     ],

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from laneshift.models.checks import number, one_of
+from laneshift.inputcheck import choice, number
 from laneshift.models.kalman import RateFilter
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
@@ -90,9 +90,9 @@ class Craa(Policy[CraaState]):
         self._band()
         number("occ_ceiling", self.occ_ceiling, low=0, low_open=True, high=1)
         number("trend_tolerance", self.trend_tolerance, low=0, high=1)
-        one_of("timing", self.timing, ("edge", "lead"))
-        one_of("forecast", self.forecast, FORECASTS)
-        one_of("feedback_amount", self.feedback_amount, ("limit", "needed"))
+        choice("timing", self.timing, ("edge", "lead"))
+        choice("forecast", self.forecast, FORECASTS)
+        choice("feedback_amount", self.feedback_amount, ("limit", "needed"))
 
     def start(self) -> CraaState:
         """Buffers empty, filters as given."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from laneshift.inputcheck import FloatArray
 from laneshift.models.buffer import transfer
 from laneshift.models.burst import BurstForecast
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.policies.coupling import hidden_growth
 from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
-from laneshift.scheduler.view import FloatArray
 
 _MEMORY = 0.8
 

@@ -8,16 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from laneshift.inputcheck import FloatArray, IntArray, number, whole
 from laneshift.models.allocation import Allocation, Outcome, allocate_cores
 from laneshift.models.assignment import PHI_0
-from laneshift.models.checks import integer, number
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan, Reason, Shortfall
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.coupling import hidden_growth
 from laneshift.scheduler.snapshot import Snapshot
-from laneshift.scheduler.view import FloatArray, IntArray, View
+from laneshift.scheduler.view import View
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Elasticutor(Policy[ElasticutorState]):
         number("target_s", self.target_s, low=0, low_open=True, unit="s")
         number("phi_0", self.phi_0, low=0, low_open=True, unit="bytes/s per core")
         number("smoothing", self.smoothing, low=0, low_open=True, high=1)
-        integer("shrink_after", self.shrink_after, low=1, unit="windows")
+        whole("shrink_after", self.shrink_after, low=1, unit="windows")
         number("saturated_growth", self.saturated_growth, low=1)
 
     def start(self) -> ElasticutorState:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from laneshift.models.checks import number, one_of
+from laneshift.inputcheck import choice, number
 from laneshift.models.forecast import LastRate
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
@@ -55,7 +55,7 @@ class Faa(Policy[ThresholdState]):
     def __post_init__(self) -> None:
         Band.of(self)
         number("occ_ceiling", self.occ_ceiling, low=0, low_open=True, high=1)
-        one_of("feedback_amount", self.feedback_amount, ("limit", "needed"))
+        choice("feedback_amount", self.feedback_amount, ("limit", "needed"))
 
     def start(self) -> ThresholdState:
         """All buffers empty."""

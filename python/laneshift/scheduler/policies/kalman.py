@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from laneshift.inputcheck import choice
 from laneshift.models.buffer import raw_level
-from laneshift.models.checks import one_of
 from laneshift.models.forecast import LastRate
 from laneshift.models.kalman import LevelFilter, RateFilter, SlopeFilter
 from laneshift.scheduler.ids import PartitionId
@@ -64,7 +64,7 @@ class Kalman(Policy[KalmanState]):
 
     def __post_init__(self) -> None:
         Band.of(self)
-        one_of("forecast", self.forecast, FORECASTS)
+        choice("forecast", self.forecast, FORECASTS)
 
     def start(self) -> KalmanState:
         """No filter has seen anything."""

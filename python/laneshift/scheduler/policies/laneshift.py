@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from laneshift.inputcheck import IntArray, number, whole
 from laneshift.models.allocation import share_cores
 from laneshift.models.assignment import PHI_0
-from laneshift.models.checks import integer, number
 from laneshift.models.holding import Load, Prices, Stretch, choose
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer, over_budget
@@ -22,7 +22,7 @@ from laneshift.scheduler.policies.elasticutor import shortfalls_of
 from laneshift.scheduler.policies.hot_keys import splits, useful_cores
 from laneshift.scheduler.policies.latency_model import LatencyModel
 from laneshift.scheduler.snapshot import Snapshot
-from laneshift.scheduler.view import IntArray, View
+from laneshift.scheduler.view import View
 
 _NEAR = 1e-9
 
@@ -104,12 +104,12 @@ class Laneshift(Policy[LaneshiftState]):
             if getattr(self, name) is not None:
                 number(name, getattr(self, name), low=0, low_open=True)
         number("quantile", self.quantile, low=0, high=1, high_open=True)
-        integer("horizon", self.horizon, low=1, unit="windows")
+        whole("horizon", self.horizon, low=1, unit="windows")
         number("change_price", self.change_price, low=0, unit="windows")
         number("core_price", self.core_price, low=0, unit="windows")
         number("occ_limit", self.occ_limit, low=0, low_open=True, high=1)
         number("payback_s", self.payback_s, low=0, unit="s")
-        integer("most_swaps", self.most_swaps, low=0)
+        whole("most_swaps", self.most_swaps, low=0)
         number("phi_0", self.phi_0, low=0, low_open=True, unit="bytes/s per core")
         number("saturated_growth", self.saturated_growth, low=1)
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from laneshift.inputcheck import FloatArray, IntArray
 from laneshift.models.allocation import Allocation, Outcome, allocate_cores
 from laneshift.models.queueing import network_sojourn_time
 from laneshift.scheduler.policies.demand import Flow
-from laneshift.scheduler.view import FloatArray, IntArray, View
+from laneshift.scheduler.view import View
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from laneshift.models.checks import integer
+from laneshift.inputcheck import whole
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
@@ -48,7 +48,7 @@ class Median(OeraRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        integer("interval", self.interval, low=1, unit="windows")
+        whole("interval", self.interval, low=1, unit="windows")
 
     def start(self) -> MedianState:
         """All buffers empty, nothing recorded."""

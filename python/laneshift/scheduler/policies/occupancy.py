@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from laneshift.inputcheck import InputError, choice, number
 from laneshift.models.buffer import ROUNDINGS, rate_change, unit_change
-from laneshift.models.checks import InputError, number, one_of
 from laneshift.scheduler.snapshot import PartitionSnapshot
 
 
@@ -71,7 +71,7 @@ class Band:
 
     def __post_init__(self) -> None:
         check_band(self.occ_low, self.occ_target, self.occ_high)
-        one_of("rounding", self.rounding, ROUNDINGS)
+        choice("rounding", self.rounding, ROUNDINGS)
 
     def trigger(self, part: PartitionSnapshot, raw: float, rate_ahead: float) -> int:
         """+1 to scale out, -1 to scale in, 0 for neither.

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from laneshift.inputcheck import choice
 from laneshift.models.buffer import raw_level, units_for_target, units_to_keep_up
-from laneshift.models.checks import one_of
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
@@ -55,9 +55,9 @@ class OeraRule(Policy[OeraState]):
 
     def __post_init__(self) -> None:
         check_band(self.occ_low, self.occ_target, self.occ_high)
-        one_of("residue", self.residue, ("fresh", "stale"))
-        one_of("rounding", self.rounding, ("ceil", "floor"))
-        one_of("level", self.level, ("estimated", "measured"))
+        choice("residue", self.residue, ("fresh", "stale"))
+        choice("rounding", self.rounding, ("ceil", "floor"))
+        choice("level", self.level, ("estimated", "measured"))
 
     def _levels(
         self, snapshot: Snapshot, part: PartitionSnapshot, before: Mapping[PartitionId, float]

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from laneshift.inputcheck import IntArray, number
 from laneshift.models.allocation import Allocation, allocate_cores
-from laneshift.models.checks import number
 from laneshift.planner.balance_core import balance_batch
 from laneshift.planner.balancer import drain
 from laneshift.scheduler.apply import apply_plan
@@ -19,7 +19,7 @@ from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.coupling import hidden_growth
 from laneshift.scheduler.policies.elasticutor import shortfalls_of
 from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
-from laneshift.scheduler.view import IntArray, View
+from laneshift.scheduler.view import View
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from laneshift.inputcheck import choice
 from laneshift.models.buffer import raw_level
-from laneshift.models.checks import one_of
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
@@ -57,7 +57,7 @@ class Threshold(Policy[ThresholdState]):
 
     def __post_init__(self) -> None:
         Band.of(self)
-        one_of("sizing", self.sizing, ("matched", "unit"))
+        choice("sizing", self.sizing, ("matched", "unit"))
 
     def start(self) -> ThresholdState:
         """All buffers empty."""
