@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from laneshift.inputcheck import InputError
 from laneshift.scheduler import registry
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.snapshot import Snapshot
@@ -23,7 +24,11 @@ def policies(name: str | None) -> None:
     if name is None:
         width = max(len(known) for known in registry.names())
         for known in registry.names():
-            click.echo(f"{known:<{width}}  {registry.policy_class(known).summary}")
+            try:
+                summary = registry.policy_class(known).summary
+            except InputError as error:  # one package's fault hides no other policy
+                summary = f"unusable: {error}"
+            click.echo(f"{known:<{width}}  {summary}")
         return
     found = registry.policy_class(name)
     click.echo(f"{name}: {found.summary}\nsource: {found.source}\n")

@@ -44,7 +44,7 @@ def policy_class(name: str) -> type[Policy[Any]]:
 
     Raises:
         InputError: the name is unknown (the message lists the known ones), or what the entry
-            point names is not a `Policy`.
+            point names cannot be loaded or is not a `Policy`.
     """
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
@@ -58,7 +58,13 @@ def policy_class(name: str) -> type[Policy[Any]]:
                 "one of " + ", ".join(names()),
                 f"Check the spelling, or install the package that offers it in {GROUP}.",
             )
-        found = points[0].load()
+        try:
+            found = points[0].load()
+        except Exception as cause:
+            raise InputError(
+                f"policy {name}", f"{type(cause).__name__}: {cause}", "a class that can be loaded",
+                f"Repair or remove the package that offers {points[0].value}.",
+            ) from cause  # fmt: skip
     if not (isinstance(found, type) and issubclass(found, Policy)):
         raise InputError(f"policy {name}", found, "a subclass of Policy", "Fix its entry point.")
     return found

@@ -21,7 +21,7 @@ from laneshift.scheduler.vocabulary import HotKey, KeyId, Snapshot, SourceId, So
 
 def sample(time_s: float = 0.0, rate: float = 0.1 + 0.2) -> Snapshot:
     part = partition("p", {"a": 2}, offered_rate=rate, service_rate=10, queue_capacity_rows=50)
-    part = replace(with_shards(part, [0.1, 0.25]), hot_keys=(HotKey(KeyId("k"), 0.2),))
+    part = replace(with_shards(part, [0.1, 0.25]), hot_keys=(HotKey(KeyId("k"), 0.2, ways=2),))
     other = partition("q", {"b": 1}, offered_rate=5, max_cores=3, saturated=True)
     snap = snapshot({"a": 4, "b": 8}, [part, other], edges=[("p", "q", 0.5)], time_s=time_s)
     return replace(snap, sources=(SourceSnapshot(SourceId("s"), 9.0, feeds=(part.partition,)),))
@@ -105,9 +105,12 @@ def test_entry_points_add_policies_and_do_not_shadow(monkeypatch: pytest.MonkeyP
         assert group == "laneshift.policies"
         made = [EntryPoint("mine", "unused", group), EntryPoint("static", "unused", group)]
         made.append(EntryPoint("broken", "unused", group))
+        made.append(EntryPoint("gone", "no.module:Gone", group))
         return made
 
     def load(self: EntryPoint) -> object:
+        if self.name == "gone":
+            raise ModuleNotFoundError("No module named 'no'")
         return Mine if self.name == "mine" else dict
 
     monkeypatch.setattr(registry, "entry_points", points)
@@ -120,6 +123,12 @@ def test_entry_points_add_policies_and_do_not_shadow(monkeypatch: pytest.MonkeyP
     assert registry.parse_parameters("mine", {"level": "none"}) == {"level": None}
     with pytest.raises(InputError, match="subclass of Policy"):
         registry.policy_class("broken")
+    with pytest.raises(
+        InputError, match=r"policy gone: found .*No module named 'no'.*no.module:Gone"
+    ):
+        registry.policy_class("gone")
+    listed = CliRunner().invoke(main, ["policies"]).output
+    assert "gone " in listed and "unusable" in listed and "threshold" in listed
     with pytest.raises(InputError, match="keep"):
         registry.parse_parameters("mine", {"keep": "perhaps"})
 
