@@ -28,7 +28,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test test-jvm test-python test-all lint fmt wheel demo demo-kafka bench clean
+.PHONY: help check-tools setup lock jar test test-jvm test-python test-all prove lint fmt wheel demo demo-kafka bench clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -71,6 +71,11 @@ test-python: setup jar ## Run Python's tests (ARGS for pytest)
 test-all: export SPARK_LOCAL_IP := 127.0.0.1
 test-all: test ## All tests, and drivers killed under motion (KILLS=20, some minutes more)
 	@LANESHIFT_KILLS=$(or $(KILLS),20) $(VENV_PYTHON) -m pytest -s integration_tests $(ARGS)
+
+prove: setup ## Explore a million schedules of the handoff protocol, and race it on threads (SEED=n SCHEDULES=1 repeats one; FAULT=name plants a bug)
+	@SEED='$(SEED)' SCHEDULES='$(SCHEDULES)' FAULT='$(FAULT)' \
+	  scripts/sbt "core/Test/runMain laneshift.lane.explore.ScheduleExplorer" \
+	  $(if $(SEED)$(FAULT),,"core/Test/runMain laneshift.lane.InletRace") </dev/null
 
 lint: setup $(SCALAFMT_STAMP) ## Check format, style and types
 	@$(VENV_PYTHON) -m ruff check --quiet .

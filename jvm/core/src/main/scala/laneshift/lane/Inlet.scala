@@ -2,7 +2,7 @@ package laneshift.lane
 
 import java.util.ArrayDeque
 import java.util.concurrent.TimeUnit
-import java.util.concurrent.locks.ReentrantLock
+import java.util.concurrent.locks.{Lock, ReentrantLock}
 
 import scala.collection.mutable.ArrayBuffer
 
@@ -41,7 +41,8 @@ object Taken {
   * lanes' queues and held rows under one lock (docs/handoff.md is its contract).
   *
   * Who may call what: one receiver thread `offer`, `nextInput` and `finish`; lane i's thread `take(i)`, `recalls(i)`, `acknowledge`;
-  * any thread the rest. Only `offer`, `finish` and `take` wait, never while anybody else needs the lock.
+  * any thread the rest. Only `offer`, `finish` and `take` wait, never while anybody else needs the lock: each is a loop of
+  * attempts, which change everything or nothing, and of waits for a signal.
   */
 final class Inlet[R](
     limits: InletLimits,
@@ -51,12 +52,12 @@ final class Inlet[R](
     handoffIds: () => Long,
     onSettled: Handoff => Unit,
     startLane: LaneId => Unit,
-    clock: () => Long = () => System.nanoTime()
+    clock: () => Long = () => System.nanoTime(),
+    lock: Lock = new ReentrantLock
 ) {
   import Inlet.Waiting
   require(initialLanes >= 1 && initialLanes <= limits.maxLanes, s"$initialLanes lanes of ${limits.maxLanes}")
 
-  private val lock = new ReentrantLock
   private val receiverTurn = lock.newCondition()
   private val table = new RoutingTable(initialRouting)
   private val lanes = Array.tabulate(limits.maxLanes)(i => new LaneState(i))
@@ -138,9 +139,16 @@ final class Inlet[R](
   /** Sends a row to its shard's lane, or holds it if the shard is on its way. Waits while the buffers are full. */
   def offer(row: R, shard: Int): Unit = {
     lock.lock()
-    try {
-      checkRunning()
-      while (!hasRoom(shard)) awaitTurn()
+    try while (!tryOffer(row, shard)) receiverTurn.await()
+    finally lock.unlock()
+  }
+
+  /** One attempt, under the lock; false if the receiver has to wait for a signal. */
+  private[lane] def tryOffer(row: R, shard: Int): Boolean = {
+    checkRunning()
+    val room = hasRoom(shard)
+    noteReceiver(waits = !room)
+    if (room) {
       offered(shard) += 1
       val handoff = table.handoffOf(shard)
       if (handoff == null) {
@@ -155,21 +163,20 @@ final class Inlet[R](
         buffered += hold.bytes - before
         handoff.heldRows += 1
       }
-    } finally lock.unlock()
+    }
+    room
   }
 
   private def hasRoom(shard: Int): Boolean =
     buffered < limits.totalBytes && (
       if (table.handoffOf(shard) == null) lanes(table.owner(shard)).bytes < limits.queueBytes
-      else held < limits.holdBytes
+      else held < limits.holdBytes || Faults.isOn(Fault.HoldUnbounded)
     )
 
-  private def awaitTurn(): Unit = {
-    lanes.foreach(l => if (l.rowsQueued > 0) l.wake())
-    receiverWaits = true
-    try receiverTurn.await()
-    finally receiverWaits = false
-    checkRunning()
+  /** A receiver that has to wait wakes the lanes that have rows but would look again by themselves. */
+  private def noteReceiver(waits: Boolean): Unit = {
+    receiverWaits = waits
+    if (waits) lanes.foreach(l => if (l.rowsQueued > 0) l.wake())
   }
 
   private def wakeReceiver(): Unit = if (receiverWaits) receiverTurn.signal()
@@ -190,16 +197,25 @@ final class Inlet[R](
     * routing and the number of lanes ever started, both final, before any lane can see the end.
     */
   def finish(fixed: (Array[Int], Int) => Unit): Unit = locked {
+    while (!tryFinish(fixed)) receiverTurn.await()
+  }
+
+  /** One attempt, under the lock; false if the receiver has to wait for a signal. No move begins from the first on. */
+  private[lane] def tryFinish(fixed: (Array[Int], Int) => Unit): Boolean = {
     closing = true
     checkRunning()
-    while (table.inFlight > 0 && !Faults.isOn(Fault.EndBeforeHandoffs)) awaitTurn()
-    fixed(table.toArray, startedLanes)
-    var i = 0
-    while (i < startedLanes) {
-      lanes(i).ended = true
-      lanes(i).turn.signal()
-      i += 1
+    val over = table.inFlight == 0 || Faults.isOn(Fault.EndBeforeHandoffs)
+    noteReceiver(waits = !over)
+    if (over) {
+      fixed(table.toArray, if (Faults.isOn(Fault.RetiredNotAwaited)) activeLanes else startedLanes)
+      var i = 0
+      while (i < startedLanes) {
+        lanes(i).ended = true
+        lanes(i).turn.signal()
+        i += 1
+      }
     }
+    over
   }
 
   // ---- lanes
@@ -221,25 +237,34 @@ final class Inlet[R](
     * need not wake it for every row. Recalls, the end and many rows wake it at once.
     */
   def take(lane: LaneId): Taken[R] = {
-    val state = lanes(lane.value)
+    val turn = lanes(lane.value).turn
     var looks = Inlet.LooksBeforeWaiting
     locked {
-      var taken = ready(state)
+      var taken = tryTake(lane, looks > 0)
       while (taken == null) {
-        if (state.idleSinceNs == 0L) state.idleSinceNs = clock()
-        state.waiting = if (looks > 0) Waiting.Looking else Waiting.ForSignal
-        try
-          if (looks > 0) {
-            looks -= 1
-            state.turn.awaitNanos(Inlet.LookNs)
-          } else state.turn.await()
-        finally state.waiting = Waiting.No
-        taken = ready(state)
+        if (looks > 0) {
+          looks -= 1
+          turn.awaitNanos(Inlet.LookNs)
+        } else turn.await()
+        taken = tryTake(lane, looks > 0)
       }
-      if (state.idleSinceNs != 0L) state.idleNs += clock() - state.idleSinceNs
-      state.idleSinceNs = 0L
       taken
     }
+  }
+
+  /** One attempt, under the lock; null if the lane has to wait, for a signal or, if it `looksAgain`, for a short time. */
+  private[lane] def tryTake(lane: LaneId, looksAgain: Boolean): Taken[R] = {
+    val state = lanes(lane.value)
+    val taken = ready(state)
+    if (taken == null) {
+      state.waiting = if (looksAgain) Waiting.Looking else Waiting.ForSignal
+      if (state.idleSinceNs == 0L) state.idleSinceNs = clock()
+    } else {
+      state.waiting = Waiting.No
+      if (state.idleSinceNs != 0L) state.idleNs += clock() - state.idleSinceNs
+      state.idleSinceNs = 0L
+    }
+    taken
   }
 
   /** What `take` gives the lane now, or null. */
@@ -266,13 +291,14 @@ final class Inlet[R](
     checkRunning()
     val from = lanes(handoff.from.value)
     from.recalls -= handoff
-    from.recalled = from.recalls.nonEmpty
+    from.recalled = from.recalls.nonEmpty && !Faults.isOn(Fault.RecallForgotten)
     if (remainder != null) {
       from.rowsTaken -= remainder.rows
       handoff.heldRows += remainder.rows
     }
     settle(handoff, remainder)
-    if (!closing && table.owner(handoff.shard.value) >= activeLanes) retire(handoff.shard.value)
+    val toRetired = table.owner(handoff.shard.value) >= activeLanes
+    if (!closing && toRetired && !Faults.isOn(Fault.LeftOnRetired)) retire(handoff.shard.value)
   }
 
   /** Routes the shard to its new lane, with the rows that have waited: `remainder` (or null), then the hold. */
@@ -284,8 +310,8 @@ final class Inlet[R](
     released.forEach(b => to.addBlock(b))
     if (Faults.isOn(Fault.RoutingNotSwitched)) table.cancel(handoff) else table.settle(handoff)
     handoff.settledNs = clock()
-    to.wake()
-    wakeReceiver()
+    if (!Faults.isOn(Fault.LaneNotWoken)) to.wake()
+    if (!Faults.isOn(Fault.ReceiverNotWoken)) wakeReceiver()
     settled += handoff
   }
 
@@ -305,7 +331,8 @@ final class Inlet[R](
 
   /** Starts the handoff of a shard; `Left` says why it cannot be. */
   def move(shard: ShardId, to: LaneId, reason: MoveReason): Either[String, Handoff] = locked {
-    if (failure != null || closing) Left("the batch is ending")
+    if (failure != null || (closing && !Faults.isOn(Fault.MovedAtTheEnd)))
+      Left("the batch is ending")
     else if (to.value >= activeLanes) Left(s"lane ${to.value} is not one of the $activeLanes lanes")
     else if (table.handoffOf(shard.value) != null) Left(s"${table.handoffOf(shard.value)} is under way")
     else if (table.owner(shard.value) == to.value)
@@ -334,6 +361,8 @@ final class Inlet[R](
       from.recalls += handoff
       from.recalled = true
       from.wake()
+      // Its row may have room now: in the queue that the shard has left, or in the hold.
+      wakeReceiver()
       if (Faults.isOn(Fault.HoldReleasedEarly)) releaseEarly(handoff)
     } else {
       // The lane has seen no row of this batch yet: it has nothing to finish, nor needs it be up.
@@ -357,7 +386,8 @@ final class Inlet[R](
   def cancel(handoff: Handoff): Boolean = locked {
     val shard = handoff.shard.value
     val from = lanes(handoff.from.value)
-    if (failure != null || (table.handoffOf(shard) ne handoff) || handoff.noticedNs != 0L) false
+    val noticed = handoff.noticedNs != 0L && !Faults.isOn(Fault.CancelledTooLate)
+    if (failure != null || (table.handoffOf(shard) ne handoff) || noticed) false
     else {
       val released = new ArrayDeque[RowBlock[R]]
       releaseHold(shard, released)
@@ -408,7 +438,7 @@ final class Inlet[R](
   /** Stops everybody: each waiting or later call throws. The first cause counts. */
   def fail(cause: Throwable): Unit = locked {
     if (failure == null) failure = cause
-    receiverTurn.signalAll()
+    if (!Faults.isOn(Fault.FailureUnheard)) receiverTurn.signalAll()
     lanes.foreach(_.turn.signalAll())
   }
 
@@ -420,6 +450,11 @@ final class Inlet[R](
 
   /** Bytes of rows in all queues and holds. */
   def bufferedBytes: Long = locked(buffered)
+
+  /** The table, the blocks of a lane's queue and the hold of a shard (null without a handoff), as they are: for tests. */
+  private[lane] def routingTable: RoutingTable = table
+  private[lane] def queued(lane: Int): java.lang.Iterable[RowBlock[R]] = lanes(lane).queue
+  private[lane] def heldOf(shard: Int): Hold[R] = holds(shard)
 
   def stats: InletStats = locked {
     val now = clock()

@@ -2,15 +2,14 @@ package laneshift.lane
 
 import java.util.ArrayDeque
 import java.util.concurrent.TimeUnit
-import java.util.concurrent.locks.ReentrantLock
+import java.util.concurrent.locks.{Lock, ReentrantLock}
 
 /** The way of outputs from the lanes to the emitter: one bounded queue, first in first out over all lanes. That is what
   * keeps the order per key across a handoff: a lane puts its outputs here before it acknowledges (docs/handoff.md).
   *
   * A bound in bytes pushes back on the lanes; a block larger than the bound passes alone.
   */
-final class Outlet[B](limitBytes: Long, bytesOf: B => Long) {
-  private val lock = new ReentrantLock
+final class Outlet[B](limitBytes: Long, bytesOf: B => Long, lock: Lock = new ReentrantLock) {
   private val notEmpty = lock.newCondition()
   private val notFull = lock.newCondition()
   private val queue = new ArrayDeque[B]
@@ -28,35 +27,43 @@ final class Outlet[B](limitBytes: Long, bytesOf: B => Long) {
     if (producers == 0) notEmpty.signal()
   }
 
-  def put(block: B): Unit = {
+  def put(block: B): Unit = locked {
+    while (!tryPut(block)) notFull.await()
+  }
+
+  /** One attempt, under the lock; false if the lane has to wait for a signal. */
+  private[lane] def tryPut(block: B): Boolean = {
+    checkRunning()
     val size = bytesOf(block)
-    locked {
-      while (bytes > 0 && bytes + size > limitBytes) {
-        checkRunning()
-        notFull.await()
-      }
-      checkRunning()
+    val room = bytes == 0 || bytes + size <= limitBytes
+    if (room) {
       queue.addLast(block)
       bytes += size
       if (emitterWaits) notEmpty.signal()
     }
+    room
   }
 
   /** The next block, or None once every lane is done. Throws the cause of a failure as it is. Calls `whileIdle` every
     * `pollMs` milliseconds of waiting; what that throws ends the wait.
     */
   def take(pollMs: Long, whileIdle: () => Unit): Option[B] = locked {
-    while (failure == null && queue.isEmpty && producers > 0) {
-      emitterWaits = true
-      val signalled =
-        try notEmpty.await(pollMs, TimeUnit.MILLISECONDS)
-        finally emitterWaits = false
-      if (!signalled) whileIdle()
+    var taken = tryTake()
+    while (taken == null) {
+      if (!notEmpty.await(pollMs, TimeUnit.MILLISECONDS)) whileIdle()
+      taken = tryTake()
     }
+    taken
+  }
+
+  /** One attempt, under the lock; null if the emitter has to wait for a signal. */
+  private[lane] def tryTake(): Option[B] = {
     if (failure != null) throw failure
-    val block = queue.pollFirst()
-    if (block == null) None
+    emitterWaits = queue.isEmpty && producers > 0
+    if (emitterWaits) null
+    else if (queue.isEmpty) None
     else {
+      val block = queue.pollFirst()
       bytes -= bytesOf(block)
       notFull.signalAll()
       Some(block)

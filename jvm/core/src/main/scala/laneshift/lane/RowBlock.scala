@@ -63,6 +63,9 @@ final class Hold[R](newBlock: () => RowBlock[R]) {
     heldRows += 1
   }
 
+  /** The rows, in order; for tests. */
+  private[lane] def contents: java.lang.Iterable[RowBlock[R]] = blocks
+
   /** Puts the blocks behind those of `other`; this hold is empty afterwards. */
   def drainTo(other: java.util.ArrayDeque[RowBlock[R]]): Unit = {
     other.addAll(blocks)

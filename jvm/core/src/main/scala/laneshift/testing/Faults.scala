@@ -24,6 +24,22 @@ object Fault {
       extends Fault("cancel-drops-hold", "held rows are lost when their handoff is cancelled")
   case object EndBeforeHandoffs
       extends Fault("end-before-handoffs", "the input ends while handoffs are in flight")
+  case object ReceiverNotWoken
+      extends Fault("receiver-not-woken", "a waiting receiver is not told that a handoff has settled")
+  case object LaneNotWoken
+      extends Fault("lane-not-woken", "a waiting lane is not told of the rows that come with a shard")
+  case object RecallForgotten
+      extends Fault("recall-forgotten", "an acknowledgement clears the marks of the lane's other recalls")
+  case object CancelledTooLate
+      extends Fault("cancelled-too-late", "a handoff is cancelled although its source lane is at it")
+  case object MovedAtTheEnd extends Fault("moved-at-the-end", "a shard moves although the input is ending")
+  case object LeftOnRetired
+      extends Fault("left-on-retired", "a shard on its way to a lane that is retired meanwhile stays there")
+  case object RetiredNotAwaited
+      extends Fault("retired-not-awaited", "the commit does not wait for lanes that were retired")
+  case object HoldUnbounded extends Fault("hold-unbounded", "held rows push back on nobody")
+  case object FailureUnheard
+      extends Fault("failure-unheard", "a waiting receiver is not told that the partition has failed")
   case object CacheNotFlushed
       extends Fault(
         "cache-not-flushed",
@@ -36,6 +52,8 @@ object Fault {
       )
   case object EncoderShared extends Fault("encoder-shared", "lanes share one state encoder")
   case object CommitTwice extends Fault("commit-twice", "the store is committed when the first lane seals it")
+  case object SealAfterFailure
+      extends Fault("seal-after-failure", "a lane seals the store although the partition has failed")
   case object ScanUnfiltered extends Fault("scan-unfiltered", "a lane's scan yields every lane's rows")
   case object MetricsPerLane extends Fault("metrics-per-lane", "store metrics are reported by every lane")
   case object WrongShardHash
@@ -87,10 +105,20 @@ object Fault {
     RoutingNotSwitched,
     CancelDropsHold,
     EndBeforeHandoffs,
+    ReceiverNotWoken,
+    LaneNotWoken,
+    RecallForgotten,
+    CancelledTooLate,
+    MovedAtTheEnd,
+    LeftOnRetired,
+    RetiredNotAwaited,
+    HoldUnbounded,
+    FailureUnheard,
     CacheNotFlushed,
     OutputsAfterAcknowledgement,
     EncoderShared,
     CommitTwice,
+    SealAfterFailure,
     ScanUnfiltered,
     MetricsPerLane,
     WrongShardHash,

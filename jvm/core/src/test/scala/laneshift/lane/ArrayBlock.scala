@@ -1,7 +1,7 @@
 package laneshift.lane
 
-/** A row of the inlet's tests: the `seq`-th of its key, counted from 0. */
-final case class Item(key: Int, seq: Long, bytes: Long = 10L)
+/** A row of the inlet's tests: the `seq`-th of its key, counted from 0, of a batch's `input`-th input. */
+final case class Item(key: Int, seq: Long, bytes: Long = 10L, input: Int = 0)
 
 /** Rows as objects in an array. */
 final class ArrayBlock(capacity: Int) extends RowBlock[Item] {
@@ -27,15 +27,27 @@ final class ArrayBlock(capacity: Int) extends RowBlock[Item] {
 
   override def extract(shard: Int, from: Int, hold: Hold[Item]): Int = {
     var moved = 0
-    (from until count).filter(shards(_) == shard).foreach { i =>
-      hold.append(items(i), shard)
-      shards(i) = RowBlock.Extracted
-      left -= items(i).bytes
-      gone += 1
-      moved += 1
+    var i = from
+    while (i < count) {
+      if (shards(i) == shard) {
+        hold.append(items(i), shard)
+        shards(i) = RowBlock.Extracted
+        left -= items(i).bytes
+        gone += 1
+        moved += 1
+      }
+      i += 1
     }
     moved
   }
+
+  /** Key and number of each row. */
+  override def toString: String =
+    (0 until count).filter(shards(_) >= 0).map(i => s"${items(i).key}:${items(i).seq}").mkString(
+      "rows ",
+      " ",
+      ""
+    )
 }
 
 /** The state of a test's operator, shared by lanes as they share a store: each key's rows have to come as 0, 1, 2, ... and

@@ -12,6 +12,7 @@ import org.apache.spark.sql.laneshift.lane.ShardOfHash
 import org.apache.spark.sql.streaming.{OutputMode, TimeMode}
 
 import laneshift.lane.{HandoffChecks, InletStress, StressPlan}
+import laneshift.lane.explore.ScheduleExplorerSuite
 import laneshift.testing.{Fault, Faults}
 
 /** A sum that takes its time to merge values of a million and more: its lane is late, whatever the machine does. */
@@ -80,7 +81,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
   private val silent = scala.collection.mutable.Set.empty[String]
 
   test("every fault has a check") {
-    assert(plants.map(_.fault).toSet == Fault.all.toSet)
+    assert((plants.map(_.fault) ++ ScheduleExplorerSuite.Finds).toSet == Fault.all.toSet)
     assert(Fault.all.map(_.name).distinct.size == Fault.all.size)
     assert(!Fault.all.exists(Faults.isOn))
   }
@@ -102,7 +103,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
   }
 
   Seq(QueueNotRecalled, RemainderDropped, HoldReversed, RoutingNotSwitched).foreach { fault =>
-    test(s"the stress of the inlet notices ${fault.name} too") {
+    test(s"the stress of the inlet: notices ${fault.name}") {
       val red = (0 until 5).exists { seed =>
         Try(Faults.withFault(fault)(new InletStress(StressPlan(seed.toLong, rows = 20000)).run())).isFailure
       }

@@ -228,6 +228,9 @@ private[sql] final class PartitionTask(
 
   def commitParticipants: Int = participants
 
+  /** Why the partition has stopped, or null. */
+  def failure: Throwable = stopped.get
+
   // ---- state stores
 
   /** The one store that the lanes share, opened by whoever comes first, as the task's own (design, State). */

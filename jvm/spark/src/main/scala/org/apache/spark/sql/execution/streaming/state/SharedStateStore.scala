@@ -4,7 +4,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.lane.PartitionTask
 
 import laneshift.ids.LaneId
-import laneshift.testing.{Fault, Faults}
+import laneshift.lane.Seals
 
 /** One open state store of one partition task and what its lanes must do once: commit. It is opened as the Spark
   * task's own, so Spark aborts it with the task if it was not committed; by then every lane has ended.
@@ -19,7 +19,7 @@ private[sql] final class SharedStateStore(
 ) extends Logging {
   private[state] val db: RocksDB = base.dbInstance()
   private[state] val lock = new Object
-  private var sealedBy = List.empty[LaneId]
+  private val seals = new Seals(() => task.commitParticipants, () => task.failure)
   private var committer: Option[LaneId] = None
 
   /** Makes the commit upload a snapshot, as Spark's coordinator wants when uploads lag behind. Spark keeps the wish in the
@@ -35,13 +35,7 @@ private[sql] final class SharedStateStore(
 
   /** A lane has written all it will write. The last one's seal is the commit. */
   def seal(lane: LaneId): Unit = lock.synchronized {
-    sealedBy = lane :: sealedBy
-    val sealedLanes = sealedBy.size
-    val all = task.commitParticipants
-    if (all == 0) throw new IllegalStateException(s"lane ${lane.value} commits before the input has ended")
-    if (sealedLanes > all && !Faults.isOn(Fault.CommitTwice))
-      throw new IllegalStateException(s"$all lanes share the store but these have committed: $sealedBy")
-    if (sealedLanes == all || Faults.isOn(Fault.CommitTwice)) {
+    if (seals.seal(lane)) {
       committer = Some(lane)
       task.withTaskContext(base.commit())
     }

@@ -1,0 +1,122 @@
+package laneshift.lane.explore
+
+import laneshift.lane.Item
+
+/** A thread of the partition, or somebody outside, as a sequence of steps that never wait. */
+abstract class Actor(val index: Int, val name: String) {
+
+  /** It takes no more steps. */
+  var over = false
+
+  /** Where it waits for a signal, or null. */
+  protected var sleepsOn: VirtualCondition = _
+
+  def isAsleep: Boolean = sleepsOn != null && sleepsOn.isWaiting(index)
+  def isReady: Boolean = !over && !isAsleep
+
+  protected def sleep(on: VirtualCondition): Unit = {
+    sleepsOn = on
+    on.add(index)
+  }
+
+  final def run(): Unit = {
+    if (sleepsOn != null) {
+      sleepsOn.remove(index)
+      sleepsOn = null
+    }
+    step()
+  }
+
+  protected def step(): Unit
+
+  /** Throws if it could go on but nobody has told it. */
+  def checkWoken(): Unit = ()
+}
+
+/** The thread that reads the batch's input. */
+final class Receiver(batch: Batch, input: Array[Item]) extends Actor(Batch.Receiver, "receiver") {
+  import batch.{inlet, ledger, scenario}
+  private var at = 0
+  private var turn = 0
+  private var finishing = false
+
+  override def isReady: Boolean = super.isReady && (batch.isAsked(turn) || batch.stopped)
+
+  override protected def step(): Unit =
+    if (turn < (if (at < input.length) input(at).input else scenario.inputs - 1)) {
+      turn += 1
+      batch.log(s"goes on to input $turn")
+      inlet.nextInput()
+      batch.requireInlet()
+    } else if (at < input.length) {
+      val row = input(at)
+      val shard = scenario.shardOf(row.key)
+      val room = batch.hasRoom(shard)
+      val taken = batch.inletLock.within(inlet.tryOffer(row, shard))
+      batch.log(s"offers row ${row.seq} of key ${row.key}, shard $shard: $taken")
+      Violation.unless(
+        taken == room,
+        s"a row was ${if (taken) "taken" else "kept waiting"} against the bounds"
+      )
+      batch.requireInlet()
+      if (taken) {
+        batch.mayGrow = row.bytes
+        ledger.offered(row.key) += 1
+        at += 1
+      } else sleep(batch.receiverTurn)
+    } else {
+      finishing = true
+      batch.closing = true
+      over = batch.inletLock.within(inlet.tryFinish(batch.inputEnded))
+      batch.log(s"ends the input: $over")
+      batch.requireInlet()
+      if (!over) sleep(batch.receiverTurn)
+    }
+
+  override def checkWoken(): Unit = Violation.unless(
+    if (finishing) inlet.routingTable.inFlight > 0 else !batch.hasRoom(scenario.shardOf(input(at).key)),
+    "the receiver could go on but is not woken"
+  )
+}
+
+/** The task's own thread: puts out what the lanes give it, waits for all threads, and ends the batch. */
+final class Emitter(batch: Batch) extends Actor(Batch.Emitter, "emitter") {
+  import batch.ledger
+  private var joining = false
+  var committed = false
+
+  override def isReady: Boolean = super.isReady && (!joining || batch.threadsAreOver)
+
+  override protected def step(): Unit =
+    if (joining) {
+      over = true
+      if (batch.cause == null) {
+        batch.commit()
+        committed = true
+      }
+      batch.log(s"ends the batch, committed: $committed")
+    } else {
+      val taken = batch.outletLock.within(batch.outlet.tryTake())
+      batch.requireOutlet()
+      if (taken == null) {
+        batch.log("waits for outputs")
+        sleep(batch.notEmpty)
+      } else if (taken.isEmpty) {
+        batch.log("sees the end of the outputs")
+        joining = true
+      } else {
+        batch.log(s"puts out ${taken.get}")
+        batch.outputTaken(taken.get)
+        (0 until taken.get.size).map(taken.get.itemAt).foreach { item =>
+          val due = ledger.emitted(item.key)
+          Violation.unless(item.seq == due, s"row ${item.seq} of key ${item.key} comes out where $due is due")
+          ledger.emitted(item.key) += 1
+        }
+      }
+    }
+
+  override def checkWoken(): Unit = Violation.unless(
+    batch.outputBytes == 0 && batch.producers > 0,
+    "the emitter could go on but is not woken"
+  )
+}

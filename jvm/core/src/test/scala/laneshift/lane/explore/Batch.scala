@@ -1,0 +1,338 @@
+package laneshift.lane.explore
+
+import java.util.SplittableRandom
+
+import scala.collection.mutable.ArrayBuffer
+
+import laneshift.ids.LaneId
+import laneshift.lane._
+
+/** One batch of a partition: the inlet, outlet and seals of production, and actors that take steps in the order that the
+  * chooser wants. After every step everything is checked that can be said of the batch at any moment.
+  */
+final class Batch(
+    val scenario: Scenario,
+    val ledger: Ledger,
+    val random: SplittableRandom,
+    routing: Array[Int],
+    initialLanes: Int,
+    trace: Trace
+) {
+  import Violation.unless
+
+  var steps = 0
+
+  /** Why the task fails; then whether the inlet and the outlet have been told. */
+  var cause: Throwable = _
+  var stopped = false
+  var outletStopped = false
+
+  /** The receiver has begun to end the input. */
+  var closing = false
+
+  /** Bytes by which the step may let the inlet grow. */
+  var mayGrow = 0L
+
+  val inletLock = new VirtualLock
+  val outletLock = new VirtualLock
+  private var now = 0L
+  private var handoffId = 0L
+
+  val newBlock: () => RowBlock[Item] = () => new ArrayBlock(scenario.blockRows)
+
+  val inlet = new Inlet[Item](
+    scenario.limits,
+    routing,
+    initialLanes,
+    newBlock,
+    () => { handoffId += 1; handoffId },
+    handoff => unless(!inletLock.isHeld, s"$handoff is told of under the lock"),
+    startLane,
+    () => { now += 1; now },
+    inletLock
+  )
+  val outlet = new Outlet[ArrayBlock](scenario.outletBytes, _.bytes, outletLock)
+
+  val receiverTurn: VirtualCondition = inletLock.conditions(0)
+  def laneTurn(lane: LaneId): VirtualCondition = inletLock.conditions(1 + lane.value)
+  val notEmpty: VirtualCondition = outletLock.conditions(0)
+  val notFull: VirtualCondition = outletLock.conditions(1)
+
+  val actors = ArrayBuffer.empty[Actor]
+  private val lanes = ArrayBuffer.empty[LaneActor]
+  private val chooser = Chooser.draw(random, Batch.Lanes + scenario.maxLanes)
+  private var acting: Actor = _
+
+  private val emitter = new Emitter(this)
+  private val failer =
+    new Failer(this, if (random.nextInt(4) == 0) random.nextInt(Batch.LatestFailure) else -1)
+
+  private def wishes: Int = if (scenario.granularity == Granularity.BetweenBatches) 0 else scenario.wishes
+
+  private def drawInput(): Array[Item] = {
+    val next = ledger.committed.clone()
+    val rows = random.nextInt(scenario.rows + 1)
+    Array.tabulate(rows) { i =>
+      var key = random.nextInt(scenario.keys)
+      (1 until scenario.skew).foreach(_ => key = math.min(key, random.nextInt(scenario.keys)))
+      next(key) += 1
+      Item(key, next(key) - 1, 1L + random.nextInt(scenario.rowBytes), input = i * scenario.inputs / rows)
+    }
+  }
+
+  private def startLane(lane: LaneId): Unit = {
+    outletLock.within(outlet.addProducer())
+    producers += 1
+    val actor = new LaneActor(this, lane)
+    unless(lane.value == lanes.size, s"lane ${lane.value} starts as number ${lanes.size}")
+    lanes += actor
+    actors += actor
+  }
+
+  def threads: Seq[Actor] = (actors.take(Batch.Control) ++ lanes).toSeq
+  def threadsAreOver: Boolean = actors(Batch.Receiver).over && lanes.forall(_.over)
+
+  def log(what: => String): Unit = if (trace != null) trace.add(acting.name, what)
+
+  // ---- outlet
+
+  var producers = 0
+  var outputBytes = 0L
+
+  def fits(bytes: Long): Boolean = outputBytes == 0 || outputBytes + bytes <= scenario.outletBytes
+
+  def put(block: ArrayBlock): Boolean = {
+    val done = outletLock.within(outlet.tryPut(block))
+    log(s"puts out $block: $done")
+    requireOutlet()
+    unless(
+      done == fits(block.bytes),
+      s"outputs were ${if (done) "taken" else "kept waiting"} against the bound"
+    )
+    if (done) outputBytes += block.bytes
+    done
+  }
+
+  def outputTaken(block: ArrayBlock): Unit = outputBytes -= block.bytes
+
+  def producerDone(): Unit = {
+    outlet.producerDone()
+    producers -= 1
+  }
+
+  // ---- end
+
+  private var owners: Array[Int] = _
+  private var participants = 0
+  private var sealedLanes = 0
+  private var commits = 0
+  private val scans = new Array[Int](scenario.keys)
+  private val seals = new Seals(() => participants, () => cause)
+
+  val inputEnded: (Array[Int], Int) => Unit = (fixed, count) => {
+    owners = fixed
+    participants = count
+    unless(participants == lanes.size, s"$participants of ${lanes.size} lanes take part in the end")
+  }
+
+  /** In which order the lanes read the inputs: each in turn. */
+  private val turns = new InputTurns(scenario.inputs)
+  private var asked = 0
+
+  def ask(turn: Int): Unit = {
+    turns.ask(turn, turn)
+    asked = math.max(asked, turn + 1)
+  }
+  def isAsked(turn: Int): Boolean = turn < asked && turns.await(turn) == turn
+
+  def hasEnded: Boolean = owners != null
+  def finalOwner(shard: Int): Int = owners(shard)
+
+  def scanned(key: Int): Unit = {
+    scans(key) += 1
+    unless(
+      ledger.stored(key) == ledger.offered(key),
+      s"a scan finds the state ${ledger.stored(key)} of key $key after ${ledger.offered(key)} rows"
+    )
+  }
+
+  def seal(lane: LaneId): Unit = {
+    val commit = seals.seal(lane)
+    sealedLanes += 1
+    unless(cause == null, "a store is sealed after a failure")
+    if (commit) {
+      commits += 1
+      unless(commits == 1, "the store is committed twice")
+      unless(sealedLanes == lanes.size, s"the store is committed after $sealedLanes of ${lanes.size} seals")
+      ledger.requireAll(ledger.stored, "stored")
+    }
+  }
+
+  def commit(): Unit = {
+    unless(commits == 1, "the batch ends without a commit of its store")
+    unless(scans.forall(_ == 1), s"scans by key: ${scans.mkString(" ")}")
+    checkStats()
+    ledger.commitBatch()
+    val stats = inlet.stats
+    unless(stats.inFlight == 0 && inlet.bufferedBytes == 0 && stats.heldBytes == 0, "something is left over")
+    unless(stats.routing.sameElements(owners), "the routing is not final")
+  }
+
+  // ---- the schedule
+
+  /** Runs the batch to its end; true if it was committed. */
+  def run(): Boolean = {
+    actors ++= Seq(new Receiver(this, drawInput()), emitter, new Control(this, wishes), failer)
+    (0 until initialLanes).foreach(i => startLane(LaneId(i)))
+    while (!isOver) {
+      var ready, able = 0
+      var i = 0
+      while (i < actors.size) {
+        val actor = actors(i)
+        if (actor.isReady) {
+          ready |= 1 << actor.index
+          // Whoever may be silent for ever does not count.
+          if (actor.index != Batch.Control && (actor.index != Batch.Failer || failer.hasStruck)) able += 1
+        }
+        i += 1
+      }
+      unless(able > 0, "nobody can go on")
+      unless(steps < Batch.MostSteps, s"no end after $steps steps")
+      step(actors(chooser.next(ready)))
+    }
+    emitter.committed
+  }
+
+  private def isOver: Boolean = emitter.over && threadsAreOver
+
+  private def step(actor: Actor): Unit = {
+    acting = actor
+    steps += 1
+    mayGrow = 0L
+    try actor.run()
+    catch {
+      case e: PartitionStopped if cause != null && (e.getCause eq cause) => isStopped(actor)
+      case e: PlannedFailure if (e eq cause) && (actor eq emitter) => isStopped(actor)
+    }
+    unless(!inletLock.isHeld && !outletLock.isHeld, "a lock is still held")
+    if (!stopped && !emitter.committed) check()
+  }
+
+  private def isStopped(actor: Actor): Unit = {
+    log("is stopped")
+    actor.over = true
+  }
+
+  def requireInlet(): Unit = unless(!stopped, "the inlet goes on after a failure")
+  def requireOutlet(): Unit = unless(!outletStopped, "the outlet goes on after a failure")
+
+  // ---- checks
+
+  private val laneBytes = new Array[Long](scenario.maxLanes)
+  private var heldBytes = 0L
+  private var buffered = 0L
+
+  /** The bounds as docs/handoff.md, section 7, has them. */
+  def hasRoom(shard: Int): Boolean =
+    buffered < scenario.limits.totalBytes && (
+      if (inlet.routingTable.handoffOf(shard) == null)
+        laneBytes(inlet.routingTable.owner(shard)) < scenario.limits.queueBytes
+      else heldBytes < scenario.limits.holdBytes
+    )
+
+  private val mostBuffered =
+    scenario.limits.totalBytes + scenario.rowBytes + scenario.maxLanes * scenario.blockRows * scenario.rowBytes
+
+  private def check(): Unit = {
+    val table = inlet.routingTable
+    val before = buffered
+    buffered = 0L
+    ledger.beginCount()
+    var i = 0
+    while (i < lanes.size) {
+      lanes(i).checkPossessions()
+      laneBytes(i) = 0L
+      inlet.queued(i).forEach { block =>
+        laneBytes(i) += count(block)
+        var row = 0
+        while (row < block.size) {
+          val shard = block.shardAt(row)
+          if (shard >= 0 && (table.owner(shard) != i || table.handoffOf(shard) != null))
+            throw new Violation(s"a row of shard $shard is queued at lane $i, against the routing")
+          row += 1
+        }
+      }
+      buffered += laneBytes(i)
+      i += 1
+    }
+    heldBytes = 0L
+    var shard = 0
+    while (shard < scenario.shards) {
+      val hold = inlet.heldOf(shard)
+      unless((hold == null) == (table.handoffOf(shard) == null), s"hold and handoff of shard $shard disagree")
+      if (hold != null) {
+        hold.contents.forEach(block => heldBytes += count(block))
+        unless(hold.contents.iterator().hasNext == (hold.rows > 0), s"rows in the hold of shard $shard")
+      }
+      shard += 1
+    }
+    buffered += heldBytes
+    ledger.endCount()
+    unless(buffered == inlet.bufferedBytes, s"$buffered bytes wait, not ${inlet.bufferedBytes}")
+    unless(buffered <= before + mayGrow, s"${buffered - before} bytes more, not $mayGrow")
+    unless(buffered <= mostBuffered, s"$buffered bytes wait, more than $mostBuffered")
+    i = 0
+    while (i < actors.size) {
+      if (!actors(i).over && actors(i).isAsleep) actors(i).checkWoken()
+      i += 1
+    }
+    if (random.nextInt(8) == 0) checkStats()
+  }
+
+  private def count(block: RowBlock[Item]): Long = {
+    var i = 0
+    while (i < block.size) {
+      if (block.shardAt(i) >= 0) {
+        val item = block.asInstanceOf[ArrayBlock].itemAt(i)
+        ledger.count(item.key, item.seq)
+      }
+      i += 1
+    }
+    block.bytes
+  }
+
+  private def checkStats(): Unit = {
+    val stats = inlet.stats
+    val table = inlet.routingTable
+    unless(stats.startedLanes == lanes.size && stats.activeLanes <= lanes.size, "lanes")
+    unless(stats.queueBytes.sameElements(laneBytes.take(lanes.size)), "bytes queued")
+    unless(stats.heldBytes == heldBytes, "bytes held")
+    unless(
+      stats.inFlight == (0 until scenario.shards).count(table.handoffOf(_) != null),
+      "handoffs in flight"
+    )
+    val heldRows = (0 until scenario.shards).map(inlet.heldOf).filter(_ != null).map(_.rows).sum
+    val received = ledger.offered.sum - ledger.committed.sum
+    unless(stats.offered.sum == received, "rows by shard")
+    unless(stats.laneRows.sum + stats.queueRows.sum + heldRows == received, "rows by lane")
+    if (!closing) (0 until scenario.shards).foreach { s =>
+      unless(
+        stats.destinations(s) < stats.activeLanes || table.handoffOf(s) != null,
+        s"retired lane ${stats.destinations(s)} has shard $s"
+      )
+    }
+  }
+}
+
+object Batch {
+  val Receiver = 0
+  val Emitter = 1
+  val Control = 2
+  val Failer = 3
+  val Lanes = 4
+
+  private val LatestFailure = 150
+
+  /** Far more than any batch needs. */
+  private val MostSteps = 5000
+}

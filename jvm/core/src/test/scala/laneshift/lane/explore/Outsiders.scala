@@ -1,0 +1,89 @@
+package laneshift.lane.explore
+
+import laneshift.ids.{LaneId, ShardId}
+import laneshift.routing.{Handoff, MoveReason}
+
+/** Planner, user and fault mode in one: moves, doubled and contradicting ones, cancellations, lane counts. */
+final class Control(batch: Batch, wishes: Int) extends Actor(Batch.Control, "control") {
+  import batch.{inlet, random, scenario}
+  private var left = wishes
+  private val recent = new Array[Handoff](4)
+  private var begun = 0
+  private var (shard, lane) = (0, 0)
+  over = left == 0
+
+  override protected def step(): Unit = {
+    left -= 1
+    over = left == 0
+    random.nextInt(10) match {
+      case 0 | 1 if begun > 0 =>
+        val handoff = recent(random.nextInt(math.min(begun, recent.length)))
+        val cancelled = inlet.cancel(handoff)
+        batch.log(s"cancels $handoff: $cancelled")
+        Violation.unless(
+          !cancelled || !batch.stopped,
+          "a handoff was cancelled after the partition had stopped"
+        )
+      case 2 =>
+        val count = 1 + random.nextInt(scenario.maxLanes)
+        batch.log(s"wants $count lanes")
+        val done = inlet.setLanes(count)
+        Violation.unless(
+          done.isRight == !(batch.stopped || batch.closing),
+          s"setLanes gave $done, stopped: ${batch.stopped}, closing: ${batch.closing}"
+        )
+      case kind =>
+        // The same wish again, a contradicting one, or a new one.
+        if (kind != 3) lane = random.nextInt(scenario.maxLanes)
+        if (kind > 4) shard = random.nextInt(scenario.shards)
+        val free = inlet.routingTable.handoffOf(shard) == null && inlet.owner(shard) != lane
+        val allowed = free && lane < inlet.stats.activeLanes && !batch.stopped && !batch.closing
+        val moved = inlet.move(ShardId(shard), LaneId(lane), MoveReason.Motion)
+        batch.log(s"wants shard $shard on lane $lane: $moved")
+        Violation.unless(
+          moved.isRight == allowed,
+          s"a move ${if (allowed) "is refused" else "is begun"}: $moved"
+        )
+        moved.foreach { handoff =>
+          recent(begun % recent.length) = handoff
+          begun += 1
+        }
+    }
+  }
+}
+
+/** A failure at a step of the schedule's choice: of a lane, of the receiver, of the task's own thread, or from outside. */
+final class Failer(batch: Batch, at: Int) extends Actor(Batch.Failer, "failure") {
+  private var stage = 0
+  def hasStruck: Boolean = stage > 0
+
+  override def isReady: Boolean = super.isReady && at >= 0 && batch.steps >= at
+
+  override protected def step(): Unit = {
+    stage += 1
+    stage match {
+      case 1 =>
+        val victims = batch.threads.filter(!_.over)
+        val victim = batch.random.nextInt(victims.size + 1)
+        val what = if (victim < victims.size) victims(victim).name else "task, killed from outside"
+        if (victim < victims.size) victims(victim).over = true
+        batch.log(s"$what fails")
+        batch.cause = new PlannedFailure(s"first: $what")
+      case 2 =>
+        batch.log("stops the inlet")
+        batch.inlet.fail(batch.cause)
+        batch.stopped = true
+      case 3 =>
+        batch.log("stops the outlet")
+        batch.outlet.fail(batch.cause)
+        batch.outletStopped = true
+      case _ =>
+        batch.log("a second failure")
+        batch.inlet.fail(new PlannedFailure("second"))
+        batch.outlet.fail(new PlannedFailure("second"))
+        over = true
+    }
+  }
+}
+
+final class PlannedFailure(what: String) extends RuntimeException(what, null, false, false)

@@ -1,0 +1,67 @@
+package laneshift.lane.explore
+
+import java.util.SplittableRandom
+
+import laneshift.lane.InletLimits
+
+/** How a lane's operators treat rows and recalls (docs/handoff.md, section 5). */
+sealed trait Granularity
+
+object Granularity {
+  case object MidBatch extends Granularity
+  case object MidBatchRestart extends Granularity
+  case object BetweenBatches extends Granularity
+}
+
+/** The small partition that one schedule runs. Bytes are those of rows. */
+final case class Scenario(
+    shards: Int,
+    keys: Int,
+    lanes: Int,
+    maxLanes: Int,
+    granularity: Granularity,
+    blockRows: Int,
+    limits: InletLimits,
+    outletBytes: Long,
+    rowBytes: Int,
+    /** Draws a key as the least of so many: 1 is no skew. */
+    skew: Int,
+    batches: Int,
+    /** Of each batch, read one after the other. */
+    inputs: Int,
+    /** Most rows and wishes of a batch. */
+    rows: Int,
+    wishes: Int
+) {
+  def shardOf(key: Int): Int = key % shards
+}
+
+object Scenario {
+  def draw(random: SplittableRandom): Scenario = {
+    def upTo(n: Int): Int = 1 + random.nextInt(n)
+    val shards = upTo(6)
+    val maxLanes = upTo(4)
+    val tiny = random.nextInt(3) == 0
+    val granularity = random.nextInt(10) match {
+      case 0 => Granularity.BetweenBatches
+      case 1 | 2 | 3 => Granularity.MidBatchRestart
+      case _ => Granularity.MidBatch
+    }
+    Scenario(
+      shards,
+      keys = shards + random.nextInt(4),
+      lanes = upTo(maxLanes),
+      maxLanes,
+      granularity,
+      blockRows = upTo(4),
+      InletLimits(maxLanes, queueBytes = upTo(if (tiny) 2 else 60), holdBytes = upTo(if (tiny) 2 else 60)),
+      outletBytes = upTo(40),
+      rowBytes = if (random.nextInt(4) == 0) 100 else 10,
+      skew = upTo(3),
+      batches = upTo(3),
+      inputs = if (granularity == Granularity.BetweenBatches) upTo(3) else 1,
+      rows = random.nextInt(30),
+      wishes = random.nextInt(14)
+    )
+  }
+}

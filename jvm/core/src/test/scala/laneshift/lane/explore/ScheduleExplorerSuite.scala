@@ -1,0 +1,87 @@
+package laneshift.lane.explore
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import laneshift.testing.{Fault, Faults}
+
+/** A part of what `make prove` does; the same schedules every time. */
+class ScheduleExplorerSuite extends AnyFunSuite {
+
+  test(
+    "20,000 schedules: every row once and in order, one owner, bounds kept, nobody stuck, one commit or none"
+  ) {
+    ScheduleExplorer.firstBroken(first = 1L, count = 20000L).foreach(b => fail(b.story, b.what))
+  }
+
+  test("a seed alone repeats a schedule, step by step") {
+    def lines(seed: Long): Seq[String] = {
+      val trace = new Trace
+      new Schedule(seed, trace).run()
+      trace.lines.toSeq
+    }
+    (1L to 50L).foreach(seed => assert(lines(seed) == lines(seed)))
+    assert((1L to 50L).map(lines).distinct.size == 50)
+  }
+
+  test("schedules come to commits and to failures, to handoffs and to cancellations") {
+    val traces = (1L to 2000L).map { seed =>
+      val trace = new Trace
+      new Schedule(seed, trace).run()
+      trace.lines.mkString("\n")
+    }
+    val happens = Seq(
+      "committed: true",
+      "committed: false",
+      "killed from outside",
+      "lane 3    is stopped",
+      "receiver  is stopped",
+      "emitter   is stopped",
+      "sees that it is recalled",
+      "with 2 rows",
+      "is under way",
+      "the batch is ending",
+      "offers row"
+    )
+    happens.foreach(what => assert(traces.exists(_.contains(what)), what))
+    assert(traces.exists(_.linesIterator.exists(l => l.contains("cancels") && l.endsWith("true"))))
+    assert(traces.exists(_.linesIterator.exists(l => l.contains("ends the input: false"))))
+  }
+
+  ScheduleExplorerSuite.Finds.foreach { fault =>
+    test(s"explored schedules: notices ${fault.name}") {
+      val broken = Faults.withFault(fault)(ScheduleExplorer.firstBroken(first = 1L, count = 5000L))
+      assert(broken.nonEmpty, s"nobody noticed that ${fault.what}")
+      info(s"schedule ${broken.get.seed}: ${broken.get.what.getMessage}")
+    }
+  }
+}
+
+object ScheduleExplorerSuite {
+  import Fault._
+
+  /** The planted bugs of the protocol. */
+  val Finds: Seq[Fault] = Seq(
+    QueueNotRecalled,
+    RemainderDropped,
+    HoldReleasedEarly,
+    SettledUnderTheLane,
+    HoldReversed,
+    RoutingNotSwitched,
+    CancelDropsHold,
+    CancelledTooLate,
+    EndBeforeHandoffs,
+    MovedAtTheEnd,
+    ReceiverNotWoken,
+    LaneNotWoken,
+    RecallForgotten,
+    LeftOnRetired,
+    RetiredNotAwaited,
+    HoldUnbounded,
+    FailureUnheard,
+    BoundaryBehindRowsOnly,
+    CacheNotFlushed,
+    OutputsAfterAcknowledgement,
+    CommitTwice,
+    SealAfterFailure
+  )
+}
