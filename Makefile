@@ -28,7 +28,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test test-jvm test-python test-all prove lint fmt wheel demo demo-kafka bench clean
+.PHONY: help check-tools setup lock jar test test-jvm test-python test-all prove mutants lint fmt wheel demo demo-kafka bench clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -76,6 +76,13 @@ prove: setup ## Explore a million schedules of the handoff protocol, and race it
 	@SEED='$(SEED)' SCHEDULES='$(SCHEDULES)' FAULT='$(FAULT)' \
 	  scripts/sbt "core/Test/runMain laneshift.lane.explore.ScheduleExplorer" \
 	  $(if $(SEED)$(FAULT),,"core/Test/runMain laneshift.lane.InletRace") </dev/null
+
+# One suite with a failing test must not keep the others' results from the table.
+mutants: setup ## Plant each known bug in turn: a table of which the tests notice
+	@rm -rf jvm/*/target/test-reports
+	@scripts/quiet.sh build/logs/mutants.log "Running the tests that plant bugs" \
+	  scripts/sbt "testOnly *ScheduleExplorerSuite *InletRaceSuite *PlantedBugSuite" || true
+	@$(VENV_PYTHON) scripts/mutants.py
 
 lint: setup $(SCALAFMT_STAMP) ## Check format, style and types
 	@$(VENV_PYTHON) -m ruff check --quiet .
