@@ -106,7 +106,7 @@ def missing(page_text: str) -> list[str]:
 
 #: Long ones that are still to be run over five seeds; strict, so that none stays here afterwards.
 SHORT = pytest.mark.xfail(strict=True, reason="fewer than five seeds so far")
-OPEN = ("compare-cluster", "elasticutor-fig13", "elasticutor-fig15", "elasticutor-fig16")
+OPEN = ("elasticutor-fig15",)
 
 
 @pytest.mark.parametrize(
