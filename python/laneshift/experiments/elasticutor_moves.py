@@ -113,7 +113,6 @@ def fig15(options: Options, progress: Progress) -> Report:
         Statement(
             "at omega = 16 large state scales clearly worse", "[S]", text,
             gain(16.0, sizes[-1]) < 0.7 * gain(2.0, sizes[-1]),
-            "probably because at 32 MB the link, not the number of shuffles, sets how much moves.",
         ),
     )  # fmt: skip
     charts = (Chart("cores", "rows_per_s", "line", "elasticity cost of one partition"),)

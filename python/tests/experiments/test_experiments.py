@@ -104,14 +104,7 @@ def missing(page_text: str) -> list[str]:
     return found
 
 
-#: Long ones that are still to be run over five seeds; strict, so that none stays here afterwards.
-SHORT = pytest.mark.xfail(strict=True, reason="fewer than five seeds so far")
-OPEN = ("elasticutor-fig15",)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=SHORT) if n in OPEN else n for n in EXPERIMENTS]
-)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_committed_pages_have_five_seeds_and_a_reason_for_what_does_not_reproduce(
     name: str,
 ) -> None:
@@ -120,7 +113,7 @@ def test_committed_pages_have_five_seeds_and_a_reason_for_what_does_not_reproduc
 
 
 def test_pages_are_those_of_the_experiments() -> None:
-    assert {p.stem for p in PAPERS.glob("*/*.md")} | set(OPEN) == set(EXPERIMENTS)
+    assert {p.stem for p in PAPERS.glob("*/*.md")} == set(EXPERIMENTS)
 
 
 def test_a_page_without_seeds_or_reasons_is_found_out() -> None:
