@@ -50,6 +50,11 @@ object Fault {
         "outputs-after-acknowledgement",
         "the source lane's last outputs follow its acknowledgement"
       )
+  case object RestartScans
+      extends Fault("restart-scans", "a lane that restarts evicts as if the batch were over")
+  case object RestartSeals extends Fault("restart-seals", "the end of a body that is to restart is a seal")
+  case object RestartReported
+      extends Fault("restart-reported", "what a body that is to restart says of its store is reported")
   case object EncoderShared extends Fault("encoder-shared", "lanes share one state encoder")
   case object CommitTwice extends Fault("commit-twice", "the store is committed when the first lane seals it")
   case object SealAfterFailure
@@ -116,6 +121,9 @@ object Fault {
     FailureUnheard,
     CacheNotFlushed,
     OutputsAfterAcknowledgement,
+    RestartScans,
+    RestartSeals,
+    RestartReported,
     EncoderShared,
     CommitTwice,
     SealAfterFailure,

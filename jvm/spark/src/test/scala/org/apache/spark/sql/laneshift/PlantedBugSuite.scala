@@ -68,6 +68,9 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(ScanTakesNewShards, "Real-time Mode, timers", tries = 8)(() =>
       PairCheck.realTime(spark, this, RowByRow.query, RowByRow.input, seed = 5L)
     ),
+    Plant(RestartScans, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
+    Plant(RestartSeals, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
+    Plant(RestartReported, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
     Plant(RightByLeftHash, "a join that evicts")(() => joined(JoinCases.plain)),
     Plant(ScanUnfiltered, "a join that evicts")(() => joined(JoinCases.plain)),
     Plant(FieldsOfFirstInput, "a join with a wide right side")(() => joined(JoinCases.wide)),
@@ -143,6 +146,19 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
       .toDF()
   }
 
+  private val within = QueryCase("within watermark", "append") { input =>
+    input.withWatermark("time", "100 milliseconds").dropDuplicatesWithinWatermark("key").select("key", "id")
+  }
+
+  /** The task's thread runs the one lane, and goes over to threads at its first row: a lane restart. What the watermark has
+    * passed is still there then, as no batch without rows has come between.
+    */
+  private val restarts = Seq(
+    "spark.sql.laneshift.lanes" -> "1",
+    "spark.sql.laneshift.motion" -> "always",
+    "spark.sql.streaming.noDataMicroBatches.enabled" -> "false"
+  )
+
   /** Keys of lane 1 are late: lane 0 scans and seals while lane 1 has not yet written. */
   private lazy val lateChunks: Seq[Seq[TestInput]] = {
     val shards = new ShardOfHash(3, 16)
@@ -163,10 +179,10 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
   private def runLate(query: QueryCase, options: Seq[(String, String)]): RunResult =
     withFolder(at => withConf(options: _*)(MicroBatchRun(spark, query, lateChunks, at)))
 
-  private val lateStock = scala.collection.mutable.Map.empty[String, RunResult]
+  private val lateStock = scala.collection.mutable.Map.empty[(String, Seq[(String, String)]), RunResult]
 
   private def lateLane(query: QueryCase, more: (String, String)*): Unit = {
-    val stock = lateStock.getOrElseUpdate(query.name, runLate(query, ElasticSession.Stock))
+    val stock = lateStock.getOrElseUpdate((query.name, more), runLate(query, more ++ ElasticSession.Stock))
     val elastic = runLate(query, twoLanes ++ more)
     assert(elastic.plan.contains("Elastic ["))
     assert(stock.batches.size == elastic.batches.size, "number of batches")

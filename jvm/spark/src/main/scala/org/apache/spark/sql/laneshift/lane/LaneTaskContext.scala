@@ -56,9 +56,10 @@ private[lane] object LaneAccumulators {
     context.taskMetrics().withExternalAccums(_.toList)
 
   /** Forgets what a body that is to be restarted has said of things that count once per store. */
-  def forgetSeal(context: TaskContext, onceMetrics: Set[Long]): Unit = of(context).foreach { acc =>
-    if (onceMetrics(acc.id)) acc.reset() else dropSealed(acc)
-  }
+  def forgetSeal(context: TaskContext, onceMetrics: Set[Long]): Unit =
+    if (!Faults.isOn(Fault.RestartReported)) of(context).foreach { acc =>
+      if (onceMetrics(acc.id)) acc.reset() else dropSealed(acc)
+    }
 
   def merge(lanes: Seq[LaneTaskContext], task: TaskContext, onceMetrics: Set[Long]): Unit = {
     val merged = mutable.LinkedHashMap.empty[Long, AccumulatorV2[Any, Any]]
