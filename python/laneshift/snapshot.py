@@ -167,7 +167,7 @@ class Handoff:
     """One shard that moved. Times in microseconds; ``pause_us`` is what the shard's rows waited.
 
     Attributes:
-        seq: its number within the application, from 0 or 1, rising.
+        seq: its number within its executor, from 0, rising.
         time_ms: when it ended (milliseconds since 1970, UTC).
         query_id, operator_id, partition, shard: what moved.
         source, target: lane that gave and lane that took it.

@@ -4,12 +4,12 @@ import java.util.{Collections, Map => JMap}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.{SparkConf, SparkContext, SparkException}
+import org.apache.spark.{SparkConf, SparkContext, SparkEnv, SparkException}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
-import org.apache.spark.sql.laneshift.control.{ElasticRuntime, QueryInventory}
+import org.apache.spark.sql.laneshift.control._
 
 /** `spark.plugins=org.apache.spark.sql.laneshift.LaneshiftPlugin` is all that a session needs: everything else is set from
   * here.
@@ -50,8 +50,8 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     if (!extensions.contains(ours)) conf.set(key, (extensions :+ ours).mkString(","))
     val set = s"set $key=${conf.get(key)}" + chooseProvider(conf).fold("")(p => s" and $p")
     LaneshiftPlugin.loaded = true
-    ElasticRuntime.start(conf)
     sc.addSparkListener(QueryInventory)
+    sc.addSparkListener(Executors)
     logInfo(s"laneshift ${BuildInfo.version} on Spark ${sc.version}: $set")
     Collections.emptyMap()
   }
@@ -68,15 +68,32 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     }
   }
 
+  override def receive(message: AnyRef): AnyRef = message match {
+    case hello: ExecutorHello =>
+      Executors.register(hello)
+      java.lang.Boolean.TRUE
+    case other => throw new IllegalArgumentException(s"a message that is none of laneshift's: $other")
+  }
+
   override def shutdown(): Unit = {
     LaneshiftPlugin.loaded = false
-    ElasticRuntime.stop()
+    Executors.clear()
   }
 }
 
 private final class LaneshiftExecutor extends ExecutorPlugin {
-  override def init(context: PluginContext, extraConf: JMap[String, String]): Unit =
-    ElasticRuntime.start(context.conf())
+  override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = {
+    val env = SparkEnv.get.rpcEnv
+    val runtime = ElasticRuntime.start(context.conf())
+    try {
+      val ref = env.setupEndpoint(ExecutorEndpoint.Name, new ExecutorEndpoint(env, runtime))
+      context.ask(ExecutorHello(context.executorID(), context.hostname(), BuildInfo.version, ref))
+    } catch {
+      case e: Throwable =>
+        ElasticRuntime.stop()
+        throw e
+    }
+  }
 
   override def shutdown(): Unit = ElasticRuntime.stop()
 }

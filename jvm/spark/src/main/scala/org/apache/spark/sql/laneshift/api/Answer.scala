@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
-import org.apache.spark.sql.laneshift.control.{ElasticPartition, HandoffRecord}
+import org.apache.spark.sql.laneshift.control.{HandoffRecord, PartitionSite}
 
 /** Wraps what a call gives, or why it failed, in the JSON that Python reads. */
 private[api] object Answer {
@@ -44,7 +44,7 @@ private[api] object Answer {
 private[api] object SnapshotJson {
 
   def query(q: QueryView): Map[String, Any] = {
-    val realTime = q.operators.headOption.exists(_.head.spec.realTime)
+    val realTime = q.operators.headOption.exists(_.head.view.spec.realTime)
     Map[String, Any](
       "id" -> q.run.id,
       "run_id" -> q.run.runId,
@@ -52,7 +52,7 @@ private[api] object SnapshotJson {
       "mode" -> (if (realTime) "real-time" else "micro-batch"),
       "active" -> q.run.active,
       "operators" -> q.operators.map { partitions =>
-        val spec = partitions.head.spec
+        val spec = partitions.head.view.spec
         Map[String, Any](
           "operator_id" -> spec.key.operatorId,
           "name" -> spec.name,
@@ -63,14 +63,14 @@ private[api] object SnapshotJson {
     )
   }
 
-  private def partition(p: ElasticPartition): Map[String, Any] = {
+  private def partition(p: PartitionSite): Map[String, Any] = {
     val v = p.view
     val options = v.spec.options
     def perLane[T](values: Array[T], none: T): Seq[T] = values.toSeq.take(v.lanes).padTo(v.lanes, none)
     Map[String, Any](
       "partition" -> v.index,
-      "executor" -> org.apache.spark.SparkEnv.get.executorId,
-      "host" -> org.apache.spark.SparkEnv.get.blockManager.blockManagerId.host,
+      "executor" -> p.executor.id,
+      "host" -> p.executor.host,
       "batch_id" -> v.spec.batchId,
       "running" -> v.running,
       "shards" -> options.shards,

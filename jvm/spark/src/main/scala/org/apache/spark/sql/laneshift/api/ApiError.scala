@@ -60,6 +60,13 @@ private[api] object ApiError {
     Map("partition" -> partition, "partitions" -> count)
   )
 
+  def partitionGone(partition: Int): ApiError = new ApiError(
+    "LANESHIFT_PARTITION_MOVED",
+    WrongState,
+    s"Partition $partition has just left its executor; Spark computes it on another one. Look at a new snapshot and ask again.",
+    Map("partition" -> partition)
+  )
+
   def noSuchShard(shard: Int, shards: Int): ApiError = new ApiError(
     "LANESHIFT_NO_SUCH_SHARD",
     NotFound,

@@ -32,20 +32,20 @@ object LaneshiftGateway {
   /** Asks for `lanes` lanes in one partition, or in every one if `partition` is -1. */
   def setLanes(query: String, operatorId: Long, partition: Int, lanes: Int): String = Answer {
     val found = Inventory.partitions(query, operatorId, partition)
-    val max = found.head.spec.options.maxLanes
+    val max = found.head.view.spec.options.maxLanes
     if (lanes < 1 || lanes > max) throw ApiError.lanesOutOfRange(lanes, max)
-    val applied = found.map(_.setLanes(lanes))
+    val applied = found.map(p => p.setLanes(lanes).getOrElse(throw ApiError.partitionGone(p.view.index)))
     Map[String, Any]("lanes" -> lanes, "applied" -> applied.maxBy(_ == Applied.NextBatch).name)
   }
 
   def moveShard(query: String, operatorId: Long, partition: Int, shard: Int, lane: Int): String = Answer {
     if (partition < 0) throw ApiError.noSuchPartition(partition, 0)
     val found = Inventory.partitions(query, operatorId, partition).head
-    val shards = found.spec.options.shards
+    val shards = found.view.spec.options.shards
     if (shard < 0 || shard >= shards) throw ApiError.noSuchShard(shard, shards)
-    val lanes = found.lanes
+    val lanes = found.view.wantedLanes
     if (lane < 0 || lane >= lanes) throw ApiError.noSuchLane(lane, lanes)
-    found.moveShard(shard, lane) match {
+    found.moveShard(shard, lane).getOrElse(throw ApiError.partitionGone(partition)) match {
       case Left(why) => throw ApiError.notMovable(shard, why)
       case Right((from, applied)) =>
         Map[String, Any]("shard" -> shard, "from" -> from, "to" -> lane, "applied" -> applied.name)
@@ -54,28 +54,26 @@ object LaneshiftGateway {
 
   /** The newest `limit` handoffs of a query, oldest first; of every query if `query` is empty. */
   def handoffs(query: String, limit: Int): String = Answer {
-    val runtime = loaded()
+    checkLoaded()
     val runs = if (query.isEmpty) None else Some(Inventory.runsOf(query).map(_.runId).toSet)
-    runtime.history.newest(limit)(h => runs.forall(_(h.key.runId))).map(SnapshotJson.handoff)
+    Executors.handoffs(limit, runs).map(SnapshotJson.handoff)
   }
 
-  private[api] def loaded(): ElasticRuntime = {
-    if (!LaneshiftPlugin.isLoaded || !ElasticRuntime.isRunning) throw ApiError.notLoaded()
-    ElasticRuntime.get
-  }
+  private[api] def checkLoaded(): Unit = if (!LaneshiftPlugin.isLoaded) throw ApiError.notLoaded()
 }
 
 /** A query with its elastic operators. */
-private[api] final case class QueryView(run: QueryRun, operators: Seq[Seq[ElasticPartition]])
+private[api] final case class QueryView(run: QueryRun, operators: Seq[Seq[PartitionSite]])
 
 /** Finds what a call names, or says what there is. */
 private[api] object Inventory {
 
   def queries(): Seq[QueryView] = {
-    val byRun = LaneshiftGateway.loaded().all.groupBy(_.spec.key.runId)
+    LaneshiftGateway.checkLoaded()
+    val byRun = Executors.partitions().groupBy(_.view.spec.key.runId)
     QueryInventory.all.filter(_.active).map { run =>
-      val operators = byRun.getOrElse(run.runId, Nil).groupBy(_.spec.key.operatorId).toSeq.sortBy(_._1)
-      QueryView(run, operators.map(_._2.sortBy(_.index)))
+      val operators = byRun.getOrElse(run.runId, Nil).groupBy(_.view.spec.key.operatorId).toSeq.sortBy(_._1)
+      QueryView(run, operators.map(_._2.sortBy(_.view.index)))
     }
   }
 
@@ -86,17 +84,17 @@ private[api] object Inventory {
     runs
   }
 
-  def partitions(query: String, operatorId: Long, partition: Int): Seq[ElasticPartition] = {
+  def partitions(query: String, operatorId: Long, partition: Int): Seq[PartitionSite] = {
     val views = queries()
     val runs = runsOf(query)
     val run = runs.find(_.active).getOrElse(throw ApiError.queryStopped(query))
-    val operators = views.find(_.run.runId == run.runId).fold(Seq.empty[Seq[ElasticPartition]])(_.operators)
+    val operators = views.find(_.run.runId == run.runId).fold(Seq.empty[Seq[PartitionSite]])(_.operators)
     val operator = operators
-      .find(_.head.spec.key.operatorId == operatorId)
-      .getOrElse(throw ApiError.noSuchOperator(operatorId, operators.map(_.head.spec.key.operatorId)))
-    val count = operator.head.spec.partitions
+      .find(_.head.view.spec.key.operatorId == operatorId)
+      .getOrElse(throw ApiError.noSuchOperator(operatorId, operators.map(_.head.view.spec.key.operatorId)))
+    val count = operator.head.view.spec.partitions
     if (partition < -1 || partition >= count) throw ApiError.noSuchPartition(partition, count)
-    val found = operator.filter(p => partition == -1 || p.index == partition)
+    val found = operator.filter(p => partition == -1 || p.view.index == partition)
     if (found.isEmpty) throw ApiError.noSuchPartition(partition, count)
     found
   }

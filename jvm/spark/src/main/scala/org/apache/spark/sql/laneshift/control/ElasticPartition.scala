@@ -251,8 +251,6 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
     }
   }
 
-  def lanes: Int = synchronized(wantedLanes)
-
   // ---- the controller's turn
 
   def tick(nowNs: Long): Unit = synchronized {
@@ -321,6 +319,7 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
       index,
       running = inlet != null || direct != null,
       lanes = if (inlet != null) stats.get.activeLanes else wantedLanes,
+      wantedLanes = wantedLanes,
       routing = stats.fold(routing.clone())(_.routing),
       loads = tracker.loads,
       rowsIn = rowsIn,

@@ -10,7 +10,7 @@ import org.apache.spark.internal.config.EXECUTOR_CORES
 import org.apache.spark.sql.laneshift.plan.{ElasticSpec, OperatorKey}
 
 /** The elastic partitions that one process computes, and the thread that looks after them: it balances loads and, in the
-  * fault mode, moves shards. One per process; in local mode driver and executor share it.
+  * fault mode, moves shards. One per executor process.
   */
 final class ElasticRuntime private (cores: Int) extends Logging {
   private val partitions = new ConcurrentHashMap[(OperatorKey, Int), ElasticPartition]
@@ -43,6 +43,8 @@ final class ElasticRuntime private (cores: Int) extends Logging {
 
   def all: Seq[ElasticPartition] = partitions.values().asScala.toSeq
 
+  def find(key: OperatorKey, index: Int): Option[ElasticPartition] = Option(partitions.get((key, index)))
+
   private def tick(): Unit = {
     val now = System.nanoTime()
     partitions.values().forEach { p =>
@@ -64,7 +66,6 @@ object ElasticRuntime {
   /** A partition that nobody computed for this long is forgotten: its query has ended, or it lives elsewhere. */
   private val ForgetNs = TimeUnit.MINUTES.toNanos(30)
 
-  private var users = 0
   @volatile private var current: ElasticRuntime = _
 
   def get: ElasticRuntime = {
@@ -75,20 +76,15 @@ object ElasticRuntime {
     current
   }
 
-  def isRunning: Boolean = current != null
-
-  /** Called by each plugin of this process; the last `stop` ends it. */
-  def start(conf: SparkConf): Unit = synchronized {
-    if (users == 0) current = new ElasticRuntime(coresOf(conf))
-    users += 1
+  def start(conf: SparkConf): ElasticRuntime = synchronized {
+    require(current == null, "laneshift runs in this process already")
+    current = new ElasticRuntime(coresOf(conf))
+    current
   }
 
   def stop(): Unit = synchronized {
-    users -= 1
-    if (users == 0) {
-      current.close()
-      current = null
-    }
+    if (current != null) current.close()
+    current = null
   }
 
   private def coresOf(conf: SparkConf): Int = {

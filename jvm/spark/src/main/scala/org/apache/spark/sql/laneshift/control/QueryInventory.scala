@@ -27,7 +27,7 @@ object QueryInventory extends SparkListener {
         val known = Option(runs.get(e.runId.toString))
         put(QueryRun(e.id.toString, e.runId.toString, known.flatMap(_.name), active = false))
       }
-      if (ElasticRuntime.isRunning) ElasticRuntime.get.forget(e.runId.toString)
+      Executors.forget(e.runId.toString)
     case _ => ()
   }
 

@@ -15,6 +15,7 @@ final case class PartitionView(
     index: Int,
     running: Boolean,
     lanes: Int,
+    wantedLanes: Int,
     routing: Array[Int],
     loads: Array[Double],
     rowsIn: Long,
@@ -98,7 +99,7 @@ object HandoffRecord {
   )
 }
 
-/** The newest handoffs of this executor, oldest first, up to a bound. */
+/** The newest handoffs of one executor, oldest first, up to a bound. */
 final class HandoffHistory(bound: Int) {
   private val records = new ArrayDeque[(Long, HandoffRecord)]
   private var next = 0L
