@@ -10,6 +10,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
 import org.apache.spark.sql.laneshift.control._
+import org.apache.spark.util.Utils
 
 /** `spark.plugins=org.apache.spark.sql.laneshift.LaneshiftPlugin` is all that a session needs: everything else is set from
   * here.
@@ -87,7 +88,7 @@ private final class LaneshiftExecutor extends ExecutorPlugin {
     val runtime = ElasticRuntime.start(context.conf())
     try {
       val ref = env.setupEndpoint(ExecutorEndpoint.Name, new ExecutorEndpoint(env, runtime))
-      context.ask(ExecutorHello(context.executorID(), context.hostname(), BuildInfo.version, ref))
+      context.ask(ExecutorHello(context.executorID(), Utils.localHostName(), BuildInfo.version, ref))
     } catch {
       case e: Throwable =>
         ElasticRuntime.stop()
