@@ -1,5 +1,10 @@
 package org.apache.spark.sql.laneshift.control
 
+import java.nio.ByteBuffer
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{IsolatedThreadSafeRpcEndpoint, RpcCallContext, RpcEndpointRef, RpcEnv}
 import org.apache.spark.sql.laneshift.plan.OperatorKey
 
@@ -23,7 +28,7 @@ object ExecutorRequest {
   /** `Seq[(Long, HandoffRecord)]`: the newest of some runs, or of all. */
   final case class Handoffs(limit: Int, runIds: Option[Set[String]]) extends ExecutorRequest
 
-  /** The run has ended; no answer. */
+  /** `Unit`: the run has ended. */
   final case class Forget(runId: String) extends ExecutorRequest
 }
 
@@ -32,18 +37,37 @@ final class ExecutorEndpoint(override val rpcEnv: RpcEnv, runtime: ElasticRuntim
     extends IsolatedThreadSafeRpcEndpoint {
   import ExecutorRequest._
 
-  override def receive: PartialFunction[Any, Unit] = { case Forget(runId) => runtime.forget(runId) }
-
   override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
-    case Partitions => context.reply(runtime.all.map(_.view))
-    case SetLanes(key, partition, lanes) => context.reply(runtime.find(key, partition).map(_.setLanes(lanes)))
-    case MoveShard(key, partition, shard, lane) =>
-      context.reply(runtime.find(key, partition).map(_.moveShard(shard, lane)))
-    case Handoffs(limit, runIds) =>
-      context.reply(runtime.history.newest(limit)(h => runIds.forall(_(h.key.runId))))
+    case bytes: Array[Byte] =>
+      context.reply(RpcBytes.of(answer(RpcBytes.read[ExecutorRequest](bytes))))
+  }
+
+  private def answer(request: ExecutorRequest): Any = request match {
+    case Partitions => runtime.all.map(_.view)
+    case SetLanes(key, partition, lanes) => runtime.find(key, partition).map(_.setLanes(lanes))
+    case MoveShard(key, partition, shard, lane) => runtime.find(key, partition).map(_.moveShard(shard, lane))
+    case Handoffs(limit, runIds) => runtime.history.newest(limit)(h => runIds.forall(_(h.key.runId)))
+    case Forget(runId) => runtime.forget(runId)
   }
 }
 
 object ExecutorEndpoint {
   val Name = "laneshift-executor"
+}
+
+/** Objects of our classes as bytes: an executor's RPC layer knows Spark's classes, but not those of a jar that came with the
+  * application.
+  */
+private[control] object RpcBytes {
+  private def serializer = SparkEnv.get.closureSerializer.newInstance()
+
+  def of(value: Any): Array[Byte] = {
+    val buffer = serializer.serialize(value)
+    val bytes = new Array[Byte](buffer.remaining())
+    buffer.get(bytes)
+    bytes
+  }
+
+  def read[T: ClassTag](bytes: Array[Byte]): T =
+    serializer.deserialize[T](ByteBuffer.wrap(bytes), getClass.getClassLoader)
 }

@@ -2,6 +2,7 @@ package org.apache.spark.sql.laneshift.control
 
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.concurrent.Future
 import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 import scala.reflect.ClassTag
@@ -15,12 +16,19 @@ import org.apache.spark.sql.laneshift.BuildInfo
 
 /** One executor that runs the plugin, as its driver reaches it. */
 final case class Executor(id: String, host: String, ref: RpcEndpointRef) {
-  def ask[T: ClassTag](request: ExecutorRequest): T =
-    ref.askSync[T](request, new RpcTimeout(Executor.Timeout, "laneshift executor timeout"))
+
+  /** Throws if the executor does not answer in time. */
+  def ask[T: ClassTag](request: ExecutorRequest): T = awaited(asking(request))
+
+  def asking(request: ExecutorRequest): Future[Array[Byte]] =
+    ref.ask[Array[Byte]](RpcBytes.of(request), Executor.Timeout)
+
+  def awaited[T: ClassTag](answer: Future[Array[Byte]]): T =
+    RpcBytes.read[T](Executor.Timeout.awaitResult(answer))
 }
 
 object Executor {
-  private val Timeout = 10.seconds
+  private val Timeout = new RpcTimeout(10.seconds, "laneshift's time for an executor's answer")
 }
 
 /** An elastic partition where it was last computed. */
@@ -58,34 +66,32 @@ object Executors extends SparkListener with Logging {
   private def all: Seq[Executor] = known.values().asScala.toSeq.sortBy(_.id)
 
   /** Every elastic partition, once: where it runs now or ran last. */
-  def partitions(): Seq[PartitionSite] = all
-    .flatMap(e =>
-      answer[Seq[PartitionView]](e, ExecutorRequest.Partitions).getOrElse(Nil).map(PartitionSite(e, _))
-    )
-    .groupBy(s => (s.view.spec.key, s.view.index))
-    .values
-    .map(_.maxBy(s => (s.view.spec.batchId, s.view.running)))
-    .toSeq
+  def partitions(): Seq[PartitionSite] =
+    answers[Seq[PartitionView]](ExecutorRequest.Partitions)
+      .flatMap { case (executor, views) => views.map(PartitionSite(executor, _)) }
+      .groupBy(s => (s.view.spec.key, s.view.index))
+      .values
+      .map(_.maxBy(s => (s.view.spec.batchId, s.view.running)))
+      .toSeq
 
   /** The newest `limit` handoffs of some runs, or of all, oldest first, each with its executor's running number. */
-  def handoffs(limit: Int, runIds: Option[Set[String]]): Seq[(Long, HandoffRecord)] = all
-    .flatMap(e =>
-      answer[Seq[(Long, HandoffRecord)]](e, ExecutorRequest.Handoffs(limit, runIds)).getOrElse(Nil)
-    )
-    .sortBy { case (seq, h) => (h.timeMs, seq) }
-    .takeRight(limit)
+  def handoffs(limit: Int, runIds: Option[Set[String]]): Seq[(Long, HandoffRecord)] =
+    answers[Seq[(Long, HandoffRecord)]](ExecutorRequest.Handoffs(limit, runIds))
+      .flatMap(_._2)
+      .sortBy { case (seq, h) => (h.timeMs, seq) }
+      .takeRight(limit)
 
-  def forget(runId: String): Unit = all.foreach { e =>
-    try e.ref.send(ExecutorRequest.Forget(runId))
-    catch { case NonFatal(error) => logDebug(s"executor ${e.id} is gone", error) }
-  }
+  /** Waits for nobody. */
+  def forget(runId: String): Unit = all.foreach(_.asking(ExecutorRequest.Forget(runId)))
 
-  /** None if the executor does not answer: it is on its way out, or Spark will find that it is. */
-  private def answer[T: ClassTag](executor: Executor, request: ExecutorRequest): Option[T] =
-    try Some(executor.ask[T](request))
-    catch {
-      case NonFatal(error) =>
-        logWarning(s"Executor ${executor.id} (${executor.host}) does not answer; it is left out.", error)
-        None
+  /** Asks all at once. Who does not answer is left out: on its way out, or Spark will find that it is. */
+  private def answers[T: ClassTag](request: ExecutorRequest): Seq[(Executor, T)] =
+    all.map(e => e -> e.asking(request)).flatMap { case (executor, asked) =>
+      try Some(executor -> executor.awaited[T](asked))
+      catch {
+        case NonFatal(error) =>
+          logWarning(s"Executor ${executor.id} (${executor.host}) does not answer; it is left out.", error)
+          None
+      }
     }
 }
