@@ -23,8 +23,11 @@ if TYPE_CHECKING:
         SessionError,
         UnsupportedError,
     )
+    from laneshift.loop.decision import Decision, LaneChange
+    from laneshift.loop.scheduler import LiveScheduler
     from laneshift.session import Laneshift, attach
     from laneshift.snapshot import (
+        ExecutorSnapshot,
         Handoff,
         OperatorSnapshot,
         PartitionSnapshot,
@@ -35,9 +38,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError",
+    "Decision",
+    "ExecutorSnapshot",
     "Handoff",
+    "LaneChange",
     "Laneshift",
     "LaneshiftError",
+    "LiveScheduler",
     "NotFoundError",
     "OperatorSnapshot",
     "PartitionSnapshot",
@@ -59,6 +66,8 @@ _HOME = {
     **dict.fromkeys((n for n in __all__ if n.endswith("Error")), "errors"),
     **dict.fromkeys((n for n in __all__ if n.endswith("Snapshot")), "snapshot"),
     **dict.fromkeys(("Handoff", "Pauses"), "snapshot"),
+    **dict.fromkeys(("Decision", "LaneChange"), "loop.decision"),
+    "LiveScheduler": "loop.scheduler",
 }
 
 

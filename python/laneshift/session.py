@@ -7,6 +7,7 @@ reaches a running query. The plugin checks again, since a query may end in betwe
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -14,7 +15,11 @@ import numpy as np
 from laneshift.builder import check_versions
 from laneshift.errors import NotFoundError, error, shown
 from laneshift.gateway import Gateway, Py4jGateway
+from laneshift.loop.scheduler import LiveScheduler
 from laneshift.lookup import QueryRef, find_operator, find_partition, find_query, query_key, stopped
+from laneshift.models.checks import InputError, integer, number
+from laneshift.scheduler import registry
+from laneshift.scheduler.policies.base import Policy
 from laneshift.snapshot import Handoff, QuerySnapshot, Snapshot
 
 if TYPE_CHECKING:
@@ -59,6 +64,7 @@ class Laneshift:
         self._version = gateway.version()
         check_versions(self._version)
         gateway.snapshot()  # raises LANESHIFT_NOT_LOADED if the plugin did not start
+        self._scheduler: LiveScheduler | None = None
 
     @property
     def version(self) -> str:
@@ -136,6 +142,60 @@ class Laneshift:
         rows = self._gateway.handoffs(wanted, limit)
         return _read("handoffs", lambda data: tuple(map(Handoff.from_json, data)), rows)
 
+    def start(
+        self,
+        policy: str | Policy[Any] = "laneshift",
+        *,
+        target_latency_ms: float | None = None,
+        interval_s: float = 1.0,
+        query: QueryRef | None = None,
+        cores: int | None = None,
+        dry_run: bool = False,
+        trace: str | Path | None = None,
+        **parameters: Any,
+    ) -> LiveScheduler:
+        """Let a policy set the lanes of running queries, once per interval, until it is stopped.
+
+        Args:
+            policy: a name, as ``laneshift policies`` lists them, or a policy.
+            target_latency_ms: latency that the policy is to keep to (ms, > 0), for those that have
+                a target; None leaves the policy's own.
+            interval_s: time from one turn to the next (s, 0.1 to 3600).
+            query: the only query to drive; None for all, those that start later included.
+            cores: most cores of an executor that lanes may use (count, >= 1); None for all that
+                Spark's other tasks leave.
+            dry_run: decide and report, but change nothing.
+            trace: a new file for what was measured, for ``laneshift replay``.
+            parameters: parameters of the policy by name.
+
+        Errors: :class:`~laneshift.inputcheck.InputError` (a ValueError) for an unknown policy or
+        parameter and values out of range, FileExistsError if ``trace`` exists, the errors of
+        :meth:`set_lanes` for ``query``, :class:`~laneshift.errors.SessionError` if this object has
+        a scheduler that runs.
+        """
+        chosen = _policy(policy, target_latency_ms, parameters)
+        number("interval_s", interval_s, low=0.1, high=3600.0, unit="s")
+        if cores is not None:
+            integer("cores", cores, low=1, unit="cores")
+        only = None if query is None else self._running(query, query_key(query)).run_id
+        if self._scheduler is not None and self._scheduler.is_running:
+            raise error("LANESHIFT_SCHEDULER_RUNS", policy=self._scheduler.policy.name)
+        self._scheduler = LiveScheduler(
+            self._gateway,
+            chosen,
+            interval_s=interval_s,
+            query=only,
+            cores=cores,
+            dry_run=dry_run,
+            trace=trace,
+        ).begin()
+        return self._scheduler
+
+    @property
+    def scheduler(self) -> LiveScheduler | None:
+        """What :meth:`start` has returned last."""
+        return self._scheduler
+
     def _running(self, query: QueryRef, key: str) -> QuerySnapshot:
         snapshot = self.snapshot()
         try:
@@ -147,6 +207,34 @@ class Laneshift:
 
     def __repr__(self) -> str:
         return f"<laneshift {self._version}>"
+
+
+def _policy(
+    policy: str | Policy[Any], target_latency_ms: float | None, parameters: dict[str, Any]
+) -> Policy[Any]:
+    if not isinstance(policy, str):
+        if not isinstance(policy, Policy):
+            raise InputError(
+                "policy", policy, "a name or a Policy", "`laneshift policies` lists the names."
+            )
+        if parameters or target_latency_ms is not None:
+            given = ", ".join(parameters) or "target_latency_ms"
+            raise InputError(
+                "policy", policy, f"a name together with {given}", "Give the policy its parameters."
+            )
+        return policy
+    if target_latency_ms is not None:
+        number("target_latency_ms", target_latency_ms, low=0, low_open=True, unit="ms")
+        if "target_s" not in registry.defaults(policy):
+            having = [n for n in registry.names() if "target_s" in registry.defaults(n)]
+            raise InputError(
+                "target_latency_ms",
+                target_latency_ms,
+                f"None for the policy {policy}, which has no latency target",
+                f"Those that have one: {', '.join(having)}.",
+            )
+        parameters = parameters | {"target_s": target_latency_ms / 1000}
+    return registry.policy(policy, **parameters)
 
 
 def _ints(**arguments: object) -> tuple[int, ...]:

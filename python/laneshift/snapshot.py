@@ -46,6 +46,10 @@ class PartitionSnapshot:
         queue_rows, queue_bytes: what waits in each lane's queue, int64 (lanes,).
         queue_bytes_limit: bound of one lane's queue (bytes).
         held_bytes, hold_bytes_limit: rows held by handoffs in flight and their bound (bytes).
+        rows_taken, busy_s: rows that lanes have taken since the query started, and how long all lanes
+            together have worked on them (s): waits for rows and for room behind them are left out,
+            waits inside the operators' own code are not.
+        blocked_s: how long the input has waited for room in queues and holds (s).
         handoffs, in_flight: handoffs done since the query started, and going on now (count).
         pauses: their pauses.
     """
@@ -71,6 +75,9 @@ class PartitionSnapshot:
     queue_bytes_limit: int
     held_bytes: int
     hold_bytes_limit: int
+    rows_taken: int
+    busy_s: float
+    blocked_s: float
     handoffs: int
     in_flight: int
     pauses: Pauses
@@ -100,12 +107,14 @@ class OperatorSnapshot:
     """An elastic operator of a query.
 
     ``handoff`` says when its shards may move: ``mid-batch``, ``mid-batch-restart`` (any time, too,
-    but the lane starts its operators again) or ``between-batches``.
+    but the lane starts its operators again) or ``between-batches``. ``upstream`` are the ids of the
+    elastic operators of the query that feed it.
     """
 
     operator_id: int
     name: str
     handoff: str
+    upstream: tuple[int, ...]
     partitions: tuple[PartitionSnapshot, ...]
 
     @property
@@ -147,18 +156,37 @@ class QuerySnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutorSnapshot:
+    """An executor that runs the plugin: its ``cores`` and the Spark tasks on it now (counts)."""
+
+    executor: str
+    host: str
+    cores: int
+    active_tasks: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """All elastic queries of a Spark application at ``time_ms`` (milliseconds since 1970, UTC)."""
 
     time_ms: int
     version: str
+    executors: tuple[ExecutorSnapshot, ...]
     queries: tuple[QuerySnapshot, ...]
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Snapshot:
         """Read the plugin's answer. Errors: KeyError, TypeError, ValueError if malformed."""
         return Snapshot(
-            int(data["time_ms"]), str(data["version"]), tuple(map(_query, data["queries"]))
+            int(data["time_ms"]),
+            str(data["version"]),
+            tuple(
+                ExecutorSnapshot(
+                    str(e["executor"]), str(e["host"]), int(e["cores"]), int(e["active_tasks"])
+                )
+                for e in data["executors"]
+            ),
+            tuple(map(_query, data["queries"])),
         )
 
 
@@ -231,6 +259,7 @@ def _query(data: Mapping[str, Any]) -> QuerySnapshot:
                 int(o["operator_id"]),
                 str(o["name"]),
                 str(o["handoff"]),
+                tuple(map(int, o["upstream"])),
                 tuple(map(_partition, o["partitions"])),
             )
             for o in data["operators"]
@@ -246,7 +275,7 @@ def _partition(data: Mapping[str, Any]) -> PartitionSnapshot:
             f"{lane_of_shard.size} entries in lane_of_shard of {data['shards']} shards"
         )
     whole = ("partition", "batch_id", "lanes", "max_lanes", "rows_in", "rows_out", "handoffs")
-    limits = ("in_flight", "queue_bytes_limit", "held_bytes", "hold_bytes_limit")
+    limits = ("rows_taken", "in_flight", "queue_bytes_limit", "held_bytes", "hold_bytes_limit")
     return PartitionSnapshot(
         executor=str(data["executor"]),
         host=str(data["host"]),
@@ -260,6 +289,8 @@ def _partition(data: Mapping[str, Any]) -> PartitionSnapshot:
         lane_busy=_floats(data["lane_busy"]),
         queue_rows=_ints(data["queue_rows"]),
         queue_bytes=_ints(data["queue_bytes"]),
+        busy_s=float(data["busy_s"]),
+        blocked_s=float(data["blocked_s"]),
         pauses=Pauses(
             float(pause["p50"]), float(pause["p99"]), float(pause["max"]), int(pause["count"])
         ),

@@ -36,6 +36,9 @@ def partition(number: int, *, shards: int = 8, lanes: int = 2) -> dict[str, Any]
         "queue_bytes_limit": 1 << 20,
         "held_bytes": 0,
         "hold_bytes_limit": 1 << 20,
+        "rows_taken": 1000,
+        "busy_s": 2.0,
+        "blocked_s": 0.0,
         "handoffs": 5,
         "in_flight": 0,
         "pause_us": {"p50": 800.0, "p99": 2000.0, "max": 2500, "count": 5},
@@ -54,6 +57,7 @@ def query(id: str, name: str | None, *, active: bool) -> dict[str, Any]:
                 "operator_id": 0,
                 "name": "stateStoreSave",
                 "handoff": "mid-batch",
+                "upstream": [],
                 "partitions": [partition(0), partition(1)],
             }
         ],
@@ -93,6 +97,9 @@ class FakeGateway:
         self.data: dict[str, Any] = {
             "time_ms": 1_700_000_000_000,
             "version": self._version,
+            "executors": [
+                {"executor": "driver", "host": "localhost", "cores": 8, "active_tasks": 3}
+            ],
             "queries": [
                 query(RUNNING, "running", active=True),
             ],

@@ -51,7 +51,7 @@ def session(entry: Any, *, plugins: str | None = None, stopped: bool = False) ->
 
 
 def answers(**more: Any) -> dict[str, Any]:
-    snapshot = {"time_ms": 0, "version": laneshift.__version__, "queries": []}
+    snapshot = {"time_ms": 0, "version": laneshift.__version__, "executors": [], "queries": []}
     return {
         "version": laneshift.__version__,
         "snapshot": json.dumps({"ok": snapshot}),

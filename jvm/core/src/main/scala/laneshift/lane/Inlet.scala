@@ -70,6 +70,8 @@ final class Inlet[R](
   private var held = 0L
   private var closing = false
   private var receiverWaits = false
+  private var blockedNs = 0L
+  private var blockedSinceNs = 0L
   private val settled = new ArrayBuffer[Handoff]
   @volatile private var failure: Throwable = _
 
@@ -80,6 +82,7 @@ final class Inlet[R](
     var bytes = 0L
     var rowsQueued = 0L
     var rowsTaken = 0L
+    var startedNs = 0L
     var idleNs = 0L
     var idleSinceNs = 0L
     var waiting = Waiting.No
@@ -112,7 +115,9 @@ final class Inlet[R](
       if (waiting == Waiting.ForSignal || (waiting == Waiting.Looking && rowsQueued >= Inlet.RowsWorthWaking))
         turn.signal()
 
-    def idleUntil(nowNs: Long): Long = idleNs + (if (idleSinceNs == 0L) 0L else nowNs - idleSinceNs)
+    def busyUntil(nowNs: Long): Long =
+      if (startedNs == 0L) 0L
+      else (if (idleSinceNs == 0L) nowNs else idleSinceNs) - startedNs - idleNs
   }
 
   /** Runs `body` under the lock, and afterwards, without it, tells of the handoffs that it settled. */
@@ -139,7 +144,17 @@ final class Inlet[R](
   /** Sends a row to its shard's lane, or holds it if the shard is on its way. Waits while the buffers are full. */
   def offer(row: R, shard: Int): Unit = {
     lock.lock()
-    try while (!tryOffer(row, shard)) receiverTurn.await()
+    try
+      if (!tryOffer(row, shard)) {
+        blockedSinceNs = clock()
+        try
+          do receiverTurn.await()
+          while (!tryOffer(row, shard))
+        finally {
+          blockedNs += clock() - blockedSinceNs
+          blockedSinceNs = 0L
+        }
+      }
     finally lock.unlock()
   }
 
@@ -240,6 +255,7 @@ final class Inlet[R](
     val turn = lanes(lane.value).turn
     var looks = Inlet.LooksBeforeWaiting
     locked {
+      if (lanes(lane.value).startedNs == 0L) lanes(lane.value).startedNs = clock()
       var taken = tryTake(lane, looks > 0)
       while (taken == null) {
         if (looks > 0) {
@@ -265,6 +281,14 @@ final class Inlet[R](
       state.idleSinceNs = 0L
     }
     taken
+  }
+
+  /** The lane has waited outside, to get rid of its outputs: that is not work. */
+  def waited(lane: LaneId, ns: Long): Unit = locked(lanes(lane.value).idleNs += ns)
+
+  /** The lane's thread has ended. */
+  def left(lane: LaneId): Unit = locked {
+    if (lanes(lane.value).idleSinceNs == 0L) lanes(lane.value).idleSinceNs = clock()
   }
 
   /** What `take` gives the lane now, or null. */
@@ -468,7 +492,8 @@ final class Inlet[R](
       lanes.take(startedLanes).map(_.rowsTaken),
       lanes.take(startedLanes).map(_.rowsQueued),
       lanes.take(startedLanes).map(_.bytes),
-      lanes.take(startedLanes).map(_.idleUntil(now)),
+      lanes.take(startedLanes).map(_.busyUntil(now)),
+      blockedNs + (if (blockedSinceNs == 0L) 0L else now - blockedSinceNs),
       held
     )
   }
@@ -490,7 +515,8 @@ object Inlet {
 }
 
 /** A consistent view of an inlet; arrays are by shard (`routing`, `destinations`, `offered`) or by lane. `destinations` is
-  * the routing once everything in flight has settled.
+  * the routing once everything in flight has settled. `busyNs` counts from a lane's first row, without its waits for rows
+  * and for room behind it; `blockedNs` is how long the receiver has waited for room.
   */
 final case class InletStats(
     routing: Array[Int],
@@ -502,6 +528,7 @@ final case class InletStats(
     laneRows: Array[Long],
     queueRows: Array[Long],
     queueBytes: Array[Long],
-    idleNs: Array[Long],
+    busyNs: Array[Long],
+    blockedNs: Long,
     heldBytes: Long
 )

@@ -27,8 +27,15 @@ final class Outlet[B](limitBytes: Long, bytesOf: B => Long, lock: Lock = new Ree
     if (producers == 0) notEmpty.signal()
   }
 
-  def put(block: B): Unit = locked {
-    while (!tryPut(block)) notFull.await()
+  /** Returns how long it had to wait for room, in nanoseconds. */
+  def put(block: B): Long = locked {
+    if (tryPut(block)) 0L
+    else {
+      val since = System.nanoTime()
+      do notFull.await()
+      while (!tryPut(block))
+      System.nanoTime() - since
+    }
   }
 
   /** One attempt, under the lock; false if the lane has to wait for a signal. */

@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
-import org.apache.spark.sql.laneshift.control.{HandoffRecord, PartitionSite}
+import org.apache.spark.sql.laneshift.control.{ExecutorLoad, HandoffRecord, PartitionSite}
 
 /** Wraps what a call gives, or why it failed, in the JSON that Python reads. */
 private[api] object Answer {
@@ -57,11 +57,15 @@ private[api] object SnapshotJson {
           "operator_id" -> spec.key.operatorId,
           "name" -> spec.name,
           "handoff" -> spec.granularity.name,
+          "upstream" -> spec.upstream,
           "partitions" -> partitions.map(partition)
         )
       }
     )
   }
+
+  def executor(e: ExecutorLoad): Map[String, Any] =
+    Map("executor" -> e.id, "host" -> e.host, "cores" -> e.cores, "active_tasks" -> e.activeTasks)
 
   private def partition(p: PartitionSite): Map[String, Any] = {
     val v = p.view
@@ -85,6 +89,9 @@ private[api] object SnapshotJson {
       "rows_in" -> v.rowsIn,
       "rows_out" -> v.rowsOut,
       "lane_rows" -> perLane(v.laneRows, 0L),
+      "rows_taken" -> v.laneRows.sum,
+      "busy_s" -> v.busyNs.sum / 1e9,
+      "blocked_s" -> v.blockedNs / 1e9,
       "lane_busy" -> perLane(v.laneBusy, 0.0),
       "queue_rows" -> perLane(v.queueRows, 0L),
       "queue_bytes" -> perLane(v.queueBytes, 0L),

@@ -25,6 +25,7 @@ object LaneshiftGateway {
     Map[String, Any](
       "time_ms" -> System.currentTimeMillis(),
       "version" -> BuildInfo.version,
+      "executors" -> Executors.inventory().map(SnapshotJson.executor),
       "queries" -> Inventory.queries().map(SnapshotJson.query)
     )
   }

@@ -54,8 +54,11 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   private var task: PartitionTask = _
   private var inlet: Inlet[_] = _
   private var direct: DirectLane = _
+  private var stock: StockBatch = _
   private var rowsBefore = 0L
   private var laneRowsBefore = Array.empty[Long]
+  private var busyBefore = Array.empty[Long]
+  private var blockedBefore = 0L
   private var handoffCount = 0L
   private var lastBalanceNs = 0L
   private var lastMotionNs = 0L
@@ -92,27 +95,21 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   def stockBatch(context: TaskContext, sources: Seq[Iterator[InternalRow]], metrics: Map[String, SQLMetric])(
       body: Seq[Iterator[InternalRow]] => Iterator[InternalRow]
   ): Iterator[InternalRow] = {
-    var rows = 0L
-    val counted = sources.map { source =>
-      new Iterator[InternalRow] {
-        override def hasNext: Boolean = source.hasNext
-        override def next(): InternalRow = {
-          rows += 1
-          source.next()
-        }
-      }
-    }
+    val batch = new StockBatch
     synchronized {
       routing = new Array[Int](shards)
       batchLanes = 1
+      stock = batch
     }
     context.addTaskCompletionListener[Unit] { _ =>
       metrics("lanes").set(1)
-      metrics("rowsIn") += rows
-      metrics("busiestLaneRows") += rows
-      synchronized(rowsBefore += rows)
+      metrics("rowsIn") += batch.rows
+      metrics("busiestLaneRows") += batch.rows
+      synchronized {
+        if (stock eq batch) detach()
+      }
     }
-    body(counted).map { row =>
+    body(sources.map(batch.count)).map { row =>
       outputs.increment()
       row
     }
@@ -152,7 +149,7 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   }
 
   def running(now: Inlet[_]): Unit = synchronized {
-    direct = null
+    if (direct != null) detach()
     inlet = now
     if (!current.options.loadByCpu) tracker.restart()
     if (midBatch && wantedLanes != batchLanes) scale()
@@ -181,15 +178,31 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   }
 
   private def detach(): Unit = {
-    if (inlet != null) {
-      val stats = inlet.stats
-      updateLoads(System.nanoTime())
-      rowsBefore += stats.offered.sum
-      laneRowsBefore = sum(laneRowsBefore, stats.laneRows)
-    }
-    if (direct != null) rowsBefore += direct.rows
+    if (inlet != null) updateLoads(System.nanoTime())
+    val last = counts
+    rowsBefore = last.rowsIn
+    laneRowsBefore = last.laneRows
+    busyBefore = last.busyNs
+    blockedBefore = last.blockedNs
     inlet = null
     direct = null
+    stock = null
+  }
+
+  /** Everything since the query started, the work of this moment included. */
+  private def counts: Counts = {
+    def add(rows: Long, laneRows: Array[Long], busyNs: Array[Long], blockedNs: Long) = Counts(
+      rowsBefore + rows,
+      sum(laneRowsBefore, laneRows),
+      sum(busyBefore, busyNs),
+      blockedBefore + blockedNs
+    )
+    if (inlet != null) {
+      val stats = inlet.stats
+      add(stats.offered.sum, stats.laneRows, stats.busyNs, stats.blockedNs)
+    } else if (direct != null) add(direct.rows, Array(direct.rows), Array(direct.busyNs), 0L)
+    else if (stock != null) add(stock.rows, Array(stock.rows), Array(stock.busyNs), 0L)
+    else add(0L, Array.empty, Array.empty, 0L)
   }
 
   private def sum(a: Array[Long], b: Array[Long]): Array[Long] =
@@ -256,9 +269,8 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   def tick(nowNs: Long): Unit = synchronized {
     val options = current.options
     if (nowNs - sample.atNs >= RateSample.EveryNs) {
-      val stats = if (inlet != null) Some(inlet.stats) else None
-      sample =
-        sample.next(nowNs, rowsIn, outputs.sum(), stats.fold(Array.empty[Long])(_.idleNs))
+      val now = counts
+      sample = sample.next(nowNs, now.rowsIn, outputs.sum(), now.busyNs)
     }
     if (inlet != null) {
       if (nowNs - lastBalanceNs >= options.balanceIntervalMs * 1000000L) {
@@ -308,26 +320,25 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
 
   // ---- view
 
-  private def rowsIn: Long =
-    rowsBefore + (if (inlet != null) inlet.stats.offered.sum else 0L) + (if (direct != null) direct.rows
-                                                                         else 0L)
-
   def view: PartitionView = synchronized {
     val stats = if (inlet != null) Some(inlet.stats) else None
+    val now = counts
     PartitionView(
       current,
       index,
-      running = inlet != null || direct != null,
+      running = inlet != null || direct != null || stock != null,
       lanes = if (inlet != null) stats.get.activeLanes else wantedLanes,
       wantedLanes = wantedLanes,
       routing = stats.fold(routing.clone())(_.routing),
       loads = tracker.loads,
-      rowsIn = rowsIn,
+      rowsIn = now.rowsIn,
       rowsOut = outputs.sum(),
       rowsInPerSecond = sample.inPerSecond,
       rowsOutPerSecond = sample.outPerSecond,
       laneBusy = sample.busy,
-      laneRows = sum(laneRowsBefore, stats.fold(Array.empty[Long])(_.laneRows)),
+      laneRows = now.laneRows,
+      busyNs = now.busyNs,
+      blockedNs = now.blockedNs,
       queueRows = stats.fold(Array.empty[Long])(_.queueRows),
       queueBytes = stats.fold(Array.empty[Long])(_.queueBytes),
       heldBytes = stats.fold(0L)(_.heldBytes),
@@ -341,4 +352,22 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
       )
     )
   }
+}
+
+/** A batch that one lane runs as Spark itself would. Its thread counts, others look on. */
+private final class StockBatch {
+  private val sinceNs = System.nanoTime()
+  private var taken = 0L
+
+  def count(source: Iterator[InternalRow]): Iterator[InternalRow] = new Iterator[InternalRow] {
+    override def hasNext: Boolean = source.hasNext
+    override def next(): InternalRow = {
+      taken += 1
+      source.next()
+    }
+  }
+
+  /** Exact for its thread, roughly so for others. */
+  def rows: Long = taken
+  def busyNs: Long = System.nanoTime() - sinceNs
 }

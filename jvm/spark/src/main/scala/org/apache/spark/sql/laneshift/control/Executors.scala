@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import scala.reflect.ClassTag
 import scala.util.control.NonFatal
 
-import org.apache.spark.SparkException
+import org.apache.spark.{SparkContext, SparkException}
 import org.apache.spark.internal.Logging
 import org.apache.spark.rpc.{RpcEndpointRef, RpcTimeout}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerExecutorRemoved}
@@ -30,6 +30,9 @@ final case class Executor(id: String, host: String, ref: RpcEndpointRef) {
 object Executor {
   private val Timeout = new RpcTimeout(10.seconds, "laneshift's time for an executor's answer")
 }
+
+/** An executor's cores and running tasks (counts). */
+final case class ExecutorLoad(id: String, host: String, cores: Int, activeTasks: Int)
 
 /** An elastic partition where it was last computed. */
 final case class PartitionSite(executor: Executor, view: PartitionView) {
@@ -64,6 +67,15 @@ object Executors extends SparkListener with Logging {
   def clear(): Unit = known.clear()
 
   private def all: Seq[Executor] = known.values().asScala.toSeq.sortBy(_.id)
+
+  /** The cores of each executor and what Spark runs on it now, as Spark's own bookkeeping has it. */
+  def inventory(): Seq[ExecutorLoad] = {
+    val loads = SparkContext.getActive.toSeq
+      .flatMap(_.statusStore.executorList(activeOnly = true))
+      .map(e => e.id -> e)
+      .toMap
+    all.flatMap(e => loads.get(e.id).map(l => ExecutorLoad(e.id, e.host, l.totalCores, l.activeTasks)))
+  }
 
   /** Every elastic partition, once: where it runs now or ran last. */
   def partitions(): Seq[PartitionSite] =

@@ -24,6 +24,8 @@ final case class PartitionView(
     rowsOutPerSecond: Double,
     laneBusy: Array[Double],
     laneRows: Array[Long],
+    busyNs: Array[Long],
+    blockedNs: Long,
     queueRows: Array[Long],
     queueBytes: Array[Long],
     heldBytes: Long,
@@ -32,26 +34,36 @@ final case class PartitionView(
     pauseUs: PauseView
 )
 
-/** Counters at one moment and the rates since the moment before. `busy` is the share of time that each lane had rows. */
+/** What a partition has done since the query started: `laneRows` and `busyNs` by lane; `blockedNs` is how long its input waited
+  * for room.
+  */
+private[control] final case class Counts(
+    rowsIn: Long,
+    laneRows: Array[Long],
+    busyNs: Array[Long],
+    blockedNs: Long
+)
+
+/** Counters at one moment and the rates since the moment before. `busy` is the share of time that each lane worked. */
 private[control] final case class RateSample(
     atNs: Long,
     rowsIn: Long,
     rowsOut: Long,
-    idleNs: Array[Long],
+    busyNs: Array[Long],
     inPerSecond: Double,
     outPerSecond: Double,
     busy: Array[Double]
 ) {
 
-  def next(nowNs: Long, in: Long, out: Long, idle: Array[Long]): RateSample =
-    if (atNs == 0L) RateSample(nowNs, in, out, idle, 0.0, 0.0, Array.empty)
+  def next(nowNs: Long, in: Long, out: Long, worked: Array[Long]): RateSample =
+    if (atNs == 0L) RateSample(nowNs, in, out, worked, 0.0, 0.0, Array.empty)
     else {
       val seconds = (nowNs - atNs) / 1e9
-      val share = Array.tabulate(idle.length) { i =>
-        val before = if (i < idleNs.length && idleNs(i) <= idle(i)) idleNs(i) else 0L
-        math.max(0.0, math.min(1.0, 1.0 - (idle(i) - before) / 1e9 / seconds))
+      val share = Array.tabulate(worked.length) { i =>
+        val before = if (i < busyNs.length) busyNs(i) else 0L
+        math.max(0.0, math.min(1.0, (worked(i) - before) / 1e9 / seconds))
       }
-      RateSample(nowNs, in, out, idle, (in - rowsIn) / seconds, (out - rowsOut) / seconds, share)
+      RateSample(nowNs, in, out, worked, (in - rowsIn) / seconds, (out - rowsOut) / seconds, share)
     }
 }
 

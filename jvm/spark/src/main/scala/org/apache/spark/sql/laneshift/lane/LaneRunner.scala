@@ -23,7 +23,7 @@ private[lane] final class LaneRunner(
 ) extends Runnable {
 
   val laneContext = new LaneTaskContext(task.context)
-  private val out = new LaneOutput(task)
+  private val out = new LaneOutput(task, lane)
   private val context = new QueuedLane(task, lane, out)
 
   override def run(): Unit = {
@@ -56,13 +56,14 @@ private[lane] final class LaneRunner(
       finally {
         TaskContext.unset()
         StateStoreTracking.clear()
+        task.inlet.left(lane)
         if (error.isEmpty) task.outlet.producerDone()
       }
   }
 }
 
 /** Collects a lane's outputs in blocks for the emitter. */
-private[lane] final class LaneOutput(task: PartitionTask) {
+private[lane] final class LaneOutput(task: PartitionTask, lane: LaneId) {
   private var block = new UnsafeRowBlock
   private var oldestNs = 0L
 
@@ -82,7 +83,8 @@ private[lane] final class LaneOutput(task: PartitionTask) {
   def flush(): Unit = if (block.size > 0) {
     val full = block
     block = new UnsafeRowBlock
-    task.outlet.put(full)
+    val waitedNs = task.outlet.put(full)
+    if (waitedNs > 0) task.inlet.waited(lane, waitedNs)
   }
 }
 

@@ -104,6 +104,7 @@ private[sql] final class PartitionTask(
       else if (threaded) end()
       else if (lane.isRestarting) {
         threaded = true
+        metrics("rowsIn") += lane.rows
         StateStoreTracking.clear()
         LaneAccumulators.forgetSeal(context, spec.onceMetrics)
         now = new Emitter

@@ -58,6 +58,13 @@ case class ElasticExec(
     new ElasticRDD(inputs.map(_.child.execute()), body, bytes, spec(inputs), metrics)
   }
 
+  private def writers: Seq[StateStoreWriter] = Elasticity.collectRegion(child).collect {
+    case w: StateStoreWriter if w.stateInfo.isDefined => w
+  }
+
+  /** That of the region's topmost stateful operator. */
+  private def operatorId: Long = writers.head.getStateInfo.operatorId
+
   private def inputSpec(input: LaneInputExec): InputSpec = {
     val hashed = input.outputPartitioning.asInstanceOf[HashPartitioning].expressions
     val hash = BindReferences.bindReference[Expression](new CollationAwareMurmur3Hash(hashed), input.output)
@@ -65,15 +72,12 @@ case class ElasticExec(
   }
 
   private def spec(inputs: Seq[LaneInputExec]): ElasticSpec = {
-    val writers = Elasticity.collectRegion(child).collect {
-      case w: StateStoreWriter if w.stateInfo.isDefined => w
-    }
     val info = writers.head.getStateInfo
     // One stage per batch is one query's: its id is in the local properties that the stream's thread has set.
     val queryId = Option(sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)).getOrElse("")
     val batchId = Option(sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY)).map(_.toLong)
     ElasticSpec(
-      OperatorKey(queryId, info.queryRunId.toString, info.operatorId),
+      OperatorKey(queryId, info.queryRunId.toString, operatorId),
       writers.head.shortName,
       batchId.getOrElse(info.storeVersion),
       realTime,
@@ -82,6 +86,7 @@ case class ElasticExec(
       options,
       inputs.map(inputSpec),
       output.map(_.dataType),
+      inputs.flatMap(i => ElasticExec.nearestBelow(i.child)).map(_.operatorId).distinct,
       stateKeys,
       writers.flatMap(w => ElasticExec.oncePerStore.flatMap(w.metrics.get)).map(_.id).toSet
     )
@@ -100,6 +105,11 @@ object ElasticExec {
     kind <- Seq("Value", "List", "Map")
     ttl <- Seq("", "WithTTL")
   } yield s"num${kind}State${ttl}Vars"
+
+  private def nearestBelow(plan: SparkPlan): Seq[ElasticExec] = plan match {
+    case e: ElasticExec => Seq(e)
+    case other => other.children.flatMap(nearestBelow)
+  }
 
   /** Forces what an RDD works out lazily on the driver: it would be missing after the body is read back. */
   private def resolve(rdd: RDD[_]): Unit = {

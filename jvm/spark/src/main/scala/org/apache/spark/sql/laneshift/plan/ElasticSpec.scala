@@ -71,6 +71,7 @@ final case class InputSpec(fields: Int, hash: Expression)
   *
   * @param inputs what the region reads, by the index of its [[LaneInputExec]]
   * @param outputs the types of what it puts out
+  * @param upstream the elastic operators of the same query that feed it, each by its [[OperatorKey]]'s operator id
   * @param stateKeys for each stateful operator id of the region
   * @param onceMetrics ids of the accumulators that count stores, not lanes
   */
@@ -84,6 +85,7 @@ final case class ElasticSpec(
     options: ElasticOptions,
     inputs: Seq[InputSpec],
     outputs: Seq[DataType],
+    upstream: Seq[Long],
     stateKeys: Map[Long, StateKey],
     onceMetrics: Set[Long]
 )

@@ -1,0 +1,1 @@
+"""The closed loop: policies of :mod:`laneshift.scheduler` drive running queries."""

@@ -1,0 +1,297 @@
+"""Two pictures of running queries become what a policy sees: rates over the window between them.
+
+Lanes run in the process of their partition's own task, so a core of one executor is of no use to a
+partition of another: each executor is a cluster of one node to a policy (an island).
+
+Measured so (ours): a partition's offered rate is what its input took in, and "at least that" while
+the input had to wait for room. The service rate of a core is rows over the time that lanes worked,
+waits for rows and for room left out. It is not CPU time: a lane that waits inside the user's code is
+held by that row all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, PartitionId
+from laneshift.scheduler.snapshot import (
+    Edge,
+    LaneSnapshot,
+    NodeCores,
+    NodeSnapshot,
+    PartitionSnapshot,
+    ShardTable,
+    Snapshot,
+)
+from laneshift.snapshot import ExecutorSnapshot, QuerySnapshot
+from laneshift.snapshot import PartitionSnapshot as LivePartition
+from laneshift.snapshot import Snapshot as LiveSnapshot
+
+BLOCKED_SHARE = 0.05
+"""The input waited for more than this share of the window: the partition is saturated (ours)."""
+
+BUSY_SHARE = {"real-time": 0.95, "micro-batch": 0.7}
+"""Lanes that worked for more than this share are saturated (ours). In micro-batch lanes rest while
+Spark plans, reads and commits, and a batch always fills the queues: waits say nothing there."""
+
+FEW_ROWS = 20
+"""Fewer rows than this in a window leave the service rate as it was (ours)."""
+
+UNKNOWN_RATE = 1e6
+"""Rows per second of a core before the first measurement: no reason for a second one (ours)."""
+
+UNKNOWN_ROW_BYTES = 128.0
+"""Bytes of a queued row as long as none was seen in a queue (ours)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRef:
+    """What a command needs to name a partition; ``lanes`` is how many it has."""
+
+    query_id: str
+    operator_id: int
+    partition: int
+    lanes: int
+
+
+@dataclass(frozen=True)
+class Island:
+    """One executor's elastic partitions as a policy sees them.
+
+    Attributes:
+        executor: its id.
+        budget: cores that lanes may use here: those that Spark runs nothing else on (count).
+        partitions: how to name them in commands.
+        snapshot: the measurement, or None if no partition has been seen twice yet.
+    """
+
+    executor: str
+    budget: int
+    partitions: Mapping[PartitionId, PartitionRef]
+    snapshot: Snapshot | None
+
+    @property
+    def lanes(self) -> dict[PartitionId, int]:
+        """Lanes of each partition."""
+        return {name: ref.lanes for name, ref in self.partitions.items()}
+
+
+_Key = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An elastic partition with the names of what it belongs to."""
+
+    query: QuerySnapshot
+    operator_id: int
+    part: LivePartition
+
+    @property
+    def key(self) -> _Key:
+        return (self.query.run_id, self.operator_id, self.part.partition)
+
+
+class Meter:
+    """Remembers the picture before, and the rates that a quiet window does not show.
+
+    Args:
+        query: run id of the only query to measure, None for all.
+        cores: most cores of an executor that lanes may use, None for all of them.
+    """
+
+    def __init__(self, query: str | None = None, cores: int | None = None) -> None:
+        self._query = query
+        self._cores = cores
+        self._before: LiveSnapshot | None = None
+        self._service: dict[_Key, float] = {}
+        self._row_bytes: dict[_Key, float] = {}
+        self._budgets: dict[str, int] = {}
+
+    def measure(self, live: LiveSnapshot) -> tuple[Island, ...]:
+        """The islands of ``live``, in the order of their executors; windows end at its time."""
+        before, self._before = self._before, live
+        parts = self._partitions(live)
+        ended = {s.key for s in parts}
+        for memory in (self._service, self._row_bytes):
+            for key in [k for k in memory if k not in ended]:
+                del memory[key]
+        earlier = {s.key: s.part for s in self._partitions(before)} if before else {}
+        window = (live.time_ms - before.time_ms) / 1000 if before else 0.0
+        found = []
+        for executor in live.executors:
+            here = [s for s in parts if s.part.executor == executor.executor]
+            if here:
+                found.append(self._island(executor, live, here, parts, earlier, window))
+        return tuple(found)
+
+    def _partitions(self, live: LiveSnapshot) -> list[_Seen]:
+        return [
+            _Seen(query, operator.operator_id, part)
+            for query in live.queries
+            if query.active and self._query in (None, query.run_id, query.id)
+            for operator in query.operators
+            for part in operator.partitions
+        ]
+
+    def _island(
+        self,
+        executor: ExecutorSnapshot,
+        live: LiveSnapshot,
+        here: Sequence[_Seen],
+        everywhere: Sequence[_Seen],
+        earlier: Mapping[_Key, LivePartition],
+        window: float,
+    ) -> Island:
+        names = {s.key: _name(s) for s in here}
+        refs = {
+            names[s.key]: PartitionRef(s.query.id, s.operator_id, s.part.partition, s.part.lanes)
+            for s in here
+        }
+        budget = self._budget(executor, live, len(here))
+        node = NodeId(executor.executor)
+        measured = []
+        for s in here:
+            was = earlier.get(s.key)
+            # A partition that came back to an executor counts from nothing again.
+            if was is not None and window > 0 and was.rows_taken <= s.part.rows_taken:
+                measured.append(self._measured(s, names[s.key], node, was, window))
+        snapshot = None
+        if measured:
+            held = sum(part.cores for part in measured)
+            snapshot = Snapshot(
+                time_s=live.time_ms / 1000,
+                window_s=window,
+                nodes=(NodeSnapshot(node, max(budget, held)),),
+                partitions=tuple(measured),
+                edges=_edges(here, everywhere, names, {p.partition for p in measured}),
+            )
+        return Island(executor.executor, budget, refs, snapshot)
+
+    def _budget(self, executor: ExecutorSnapshot, live: LiveSnapshot, partitions: int) -> int:
+        """Cores without other tasks; each partition's own task is there for its first lane."""
+        running = sum(
+            part.running and part.executor == executor.executor
+            for query in live.queries
+            for operator in query.operators
+            for part in operator.partitions
+        )
+        if running or executor.executor not in self._budgets:
+            # Between batches Spark's tasks are of other stages: no time to judge by.
+            others = max(0, executor.active_tasks - running) if running else 0
+            free = executor.cores - others
+            self._budgets[executor.executor] = free
+        budget = self._budgets[executor.executor]
+        if self._cores is not None:
+            budget = min(budget, self._cores)
+        return max(budget, partitions)
+
+    def _measured(
+        self, seen: _Seen, name: PartitionId, node: NodeId, was: LivePartition, window: float
+    ) -> PartitionSnapshot:
+        part = seen.part
+        rows_in = max(0, part.rows_in - was.rows_in)
+        taken = part.rows_taken - was.rows_taken
+        busy = max(0.0, part.busy_s - was.busy_s)
+        if taken >= FEW_ROWS and busy > 0:
+            self._service[seen.key] = taken / busy
+        rate = self._service.get(seen.key, UNKNOWN_RATE)
+        queued = int(part.queue_rows.sum())
+        if queued:
+            self._row_bytes[seen.key] = float(part.queue_bytes.sum()) / queued
+        row_bytes = self._row_bytes.get(seen.key, UNKNOWN_ROW_BYTES)
+        blocked = seen.query.mode == "real-time" and (
+            part.blocked_s - was.blocked_s > BLOCKED_SHARE * window
+        )
+        rows_out = max(0, part.rows_out - was.rows_out)
+        lanes = tuple(
+            LaneSnapshot(
+                LaneId(lane), node, float(part.lane_busy[lane]), float(part.queue_rows[lane])
+            )
+            for lane in range(part.lanes)
+        )
+        capacity = part.lanes * part.queue_bytes_limit / max(row_bytes, 1.0)
+        return PartitionSnapshot(
+            partition=name,
+            operator=OperatorId(name.rpartition(".")[0]),
+            home=node,
+            placement=(NodeCores(node, part.lanes),),
+            offered_rate=rows_in / window,
+            service_rate_per_core=rate,
+            saturated=blocked or busy > BUSY_SHARE[seen.query.mode] * part.lanes * window,
+            queue_rows=min(float(queued), capacity),
+            queue_capacity_rows=capacity,
+            selectivity=rows_out / rows_in if rows_in else 1.0,
+            output_rate=rows_out / window,
+            max_cores=part.max_lanes,
+            lanes=lanes,
+            shards=_shards(part, rate),
+        )
+
+
+def _name(seen: _Seen) -> PartitionId:
+    query = seen.query.name or seen.query.run_id[:8]
+    return PartitionId(f"{query}:{seen.operator_id}.{seen.part.partition}")
+
+
+def _shards(part: LivePartition, rate: float) -> ShardTable | None:
+    if part.lane_of_shard.max(initial=-1) >= part.lanes:
+        return None  # shards are leaving a lane that goes
+    load = part.shard_load if part.load_metric == "cpu" else part.shard_load / rate
+    return ShardTable(np.arange(part.shards), part.lane_of_shard, load, np.zeros(part.shards))
+
+
+def _edges(
+    here: Sequence[_Seen],
+    everywhere: Sequence[_Seen],
+    names: Mapping[_Key, PartitionId],
+    measured: set[PartitionId],
+) -> tuple[Edge, ...]:
+    """Each upstream partition feeds each of an operator's partitions its share: a hash shuffle."""
+    edges = []
+    for down in here:
+        operator = next(o for o in down.query.operators if o.operator_id == down.operator_id)
+        of_all = [
+            s
+            for s in everywhere
+            if (s.query.run_id, s.operator_id) == (down.query.run_id, down.operator_id)
+        ]
+        for up in here:
+            if up.query.run_id != down.query.run_id or up.operator_id not in operator.upstream:
+                continue
+            ends = (names[up.key], names[down.key])
+            if measured.issuperset(ends):
+                edges.append(Edge(*ends, ratio=1 / len(of_all)))
+    return tuple(edges)
+
+
+def within_budget(lanes: Mapping[PartitionId, int], budget: int) -> dict[PartitionId, int]:
+    """Lanes (each >= 1) cut to ``budget`` cores in all, one by one from who has most.
+
+    ``budget`` is at least the number of partitions. Ties go to the partition named last.
+    """
+    cut = dict(lanes)
+    while sum(cut.values()) > budget:
+        most = max(cut, key=lambda name: (cut[name], name))
+        cut[most] -= 1
+    return cut
+
+
+def held(snapshot: Snapshot, lanes: Mapping[PartitionId, int], budget: int) -> Snapshot:
+    """``snapshot`` as it is once its partitions have ``lanes`` lanes, on a node of ``budget`` cores.
+
+    What is known of single lanes is left out where their number differs.
+    """
+    parts = []
+    for part in snapshot.partitions:
+        count = lanes[part.partition]
+        if count != part.cores:
+            placement = (NodeCores(part.home, count),)
+            part = replace(part, placement=placement, lanes=(), shards=None)
+        parts.append(part)
+    others = sum(n for name, n in lanes.items() if all(p.partition != name for p in parts))
+    node = replace(snapshot.nodes[0], cores=budget - others)
+    return replace(snapshot, nodes=(node,), partitions=tuple(parts))

@@ -1,0 +1,237 @@
+"""The live scheduler: collect, evaluate, decide, realise, once per interval, on a thread of its own.
+
+It only ever sends lane counts and shard moves, which the plugin carries out exactly: if it is slow,
+fails or ends, queries go on with the lanes that they have.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from laneshift.errors import LaneshiftError
+from laneshift.gateway import Gateway
+from laneshift.loop.decision import Decision, LaneChange, because, not_done
+from laneshift.loop.meter import Island, Meter, held, within_budget
+from laneshift.scheduler.plan import Plan
+from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.trace import TraceWriter
+from laneshift.snapshot import Snapshot as LiveSnapshot
+
+KEPT = 10_000
+"""Decisions that are remembered (ours)."""
+
+
+class LiveScheduler:
+    """Drives running queries by a policy. Made by :meth:`laneshift.session.Laneshift.start`.
+
+    Every method may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        policy: Policy[Any],
+        *,
+        interval_s: float = 1.0,
+        query: str | None = None,
+        cores: int | None = None,
+        dry_run: bool = False,
+        trace: str | Path | None = None,
+    ) -> None:
+        self._gateway = gateway
+        self._policy = policy
+        self._interval_s = interval_s
+        self._meter = Meter(query, cores)
+        self._dry_run = dry_run
+        self._trace = TraceWriter(trace) if trace is not None else None
+        self._states: dict[str, Any] = {}
+        self._decisions: deque[Decision] = deque(maxlen=KEPT)
+        self._listeners: list[Callable[[Decision], None]] = []
+        self._turn = threading.Lock()
+        self._over = threading.Event()
+        self._paused = threading.Event()
+        self._turns = 0
+        self._thread = threading.Thread(target=self._run, name="laneshift scheduler", daemon=True)
+
+    # ---- for users
+
+    @property
+    def policy(self) -> Policy[Any]:
+        """The policy that decides."""
+        return self._policy
+
+    @property
+    def is_running(self) -> bool:
+        """True until it is stopped or its Spark session has gone."""
+        return self._thread.is_alive() and not self._over.is_set()
+
+    @property
+    def is_paused(self) -> bool:
+        """True while it decides but sends nothing."""
+        return self._paused.is_set()
+
+    @property
+    def turns(self) -> int:
+        """Turns done, those with nothing to change included."""
+        return self._turns
+
+    def pause(self) -> None:
+        """Go on measuring and deciding, but send nothing until :meth:`resume`."""
+        with self._turn:
+            self._paused.set()
+
+    def resume(self) -> None:
+        """Send decisions again."""
+        self._paused.clear()
+
+    def stop(self) -> None:
+        """End the loop; returns once the last turn is over. Queries keep their lanes."""
+        self._over.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+        if self._trace is not None:
+            self._trace.close()
+
+    def decisions(self, limit: int = 100) -> tuple[Decision, ...]:
+        """The newest ``limit`` decisions that had something to say, oldest first (10,000 kept)."""
+        return tuple(self._decisions)[-limit:] if limit > 0 else ()
+
+    def on_decision(self, listener: Callable[[Decision], None]) -> None:
+        """Call ``listener`` with each such decision from now on, on the scheduler's thread."""
+        self._listeners.append(listener)
+
+    def __enter__(self) -> LiveScheduler:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        state = "stopped" if not self.is_running else "paused" if self.is_paused else "running"
+        return f"<laneshift scheduler {self._policy.name}, {state}, {self._turns} turns>"
+
+    # ---- the loop
+
+    def begin(self) -> LiveScheduler:
+        """Start the thread; called once."""
+        self._thread.start()
+        return self
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._over.is_set():
+            try:
+                self.turn()
+            except LaneshiftError as problem:
+                self._tell(self._failed(problem))
+                if problem.condition == "LANESHIFT_SESSION_STOPPED":
+                    self._over.set()
+            except Exception as problem:
+                # A policy may be the user's own: whatever it throws, the next turn tries again.
+                self._tell(self._failed(problem))
+            due = max(due + self._interval_s, time.monotonic())
+            self._over.wait(due - time.monotonic())
+
+    def _failed(self, problem: Exception) -> Decision:
+        return Decision(
+            time.time(), "", self._policy.name, error=f"{type(problem).__name__}: {problem}"
+        )
+
+    def turn(self) -> tuple[Decision, ...]:
+        """One turn: measure, decide, send. Errors: whatever gateway or policy raise."""
+        live = LiveSnapshot.from_json(self._gateway.snapshot())
+        done = []
+        with self._turn:
+            islands = self._meter.measure(live)
+            for gone in self._states.keys() - {island.executor for island in islands}:
+                del self._states[gone]
+            for island in islands:
+                decision = self._decide(island)
+                if decision is not None:
+                    done.append(decision)
+            self._turns += 1
+        for decision in done:
+            self._tell(decision)
+        return tuple(done)
+
+    def _tell(self, decision: Decision) -> None:
+        if decision.is_empty:
+            return
+        self._decisions.append(decision)
+        for listener in self._listeners:
+            listener(decision)
+
+    def _decide(self, island: Island) -> Decision | None:
+        if island.snapshot is None:
+            return None
+        fitting = within_budget(island.lanes, island.budget)
+        snapshot = held(island.snapshot, fitting, island.budget)
+        if self._trace is not None:
+            self._trace.record(snapshot)
+        state = self._states.get(island.executor)
+        if state is None:
+            state = self._policy.start()
+        plan, self._states[island.executor] = self._policy.decide(snapshot, state)
+        wanted = fitting | {c.partition: max(1, c.after) for c in plan.core_changes}
+        wanted = within_budget(wanted, island.budget)
+        parts = {part.partition: part for part in snapshot.partitions}
+        changes = tuple(
+            LaneChange(
+                name,
+                before,
+                wanted[name],
+                because(
+                    parts.get(name),
+                    wanted[name],
+                    island.budget,
+                    cut=wanted[name] == fitting[name],
+                ),
+            )
+            for name, before in island.lanes.items()
+            if wanted[name] != before
+        )
+        sends = not (self._dry_run or self._paused.is_set())
+        notes = not_done(plan, snapshot)
+        moves = 0
+        if sends:
+            notes += self._send(island, changes)
+            moves, more = self._move(island, plan, wanted)
+            notes += more
+        return Decision(
+            snapshot.time_s, island.executor, self._policy.name, changes, moves, sends, notes
+        )
+
+    def _send(self, island: Island, changes: tuple[LaneChange, ...]) -> tuple[str, ...]:
+        """Sends lane counts, those that shrink first. A partition that has just left is noted."""
+        notes = []
+        for change in sorted(changes, key=lambda c: c.after > c.before):
+            ref = island.partitions[change.partition]
+            try:
+                self._gateway.set_lanes(ref.query_id, ref.operator_id, ref.partition, change.after)
+            except LaneshiftError as problem:
+                notes.append(f"{change.partition} keeps its lanes: {problem}")
+        return tuple(notes)
+
+    def _move(
+        self, island: Island, plan: Plan, lanes: dict[Any, int]
+    ) -> tuple[int, tuple[str, ...]]:
+        moved, notes = 0, []
+        for move in plan.shard_moves:
+            name, lane = move.target.partition, move.target.lane
+            if move.source.partition != name:
+                notes.append(f"shard {move.shard} cannot leave its partition {name}")
+            elif lane < lanes[name]:
+                ref = island.partitions[name]
+                try:
+                    self._gateway.move_shard(
+                        ref.query_id, ref.operator_id, ref.partition, move.shard, lane
+                    )
+                    moved += 1
+                except LaneshiftError as problem:
+                    notes.append(f"shard {move.shard} of {name} stays: {problem}")
+        return moved, tuple(notes)

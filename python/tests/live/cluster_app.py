@@ -1,0 +1,121 @@
+"""An application on two executors, run by test_live_cluster.py; prints what it saw as JSON.
+
+Skewed micro-batches under constant motion, a scheduler that decides, commands to both executors; then
+one executor is killed in the middle and the query goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import laneshift
+
+ROWS, BATCH, PARTITIONS = 240_000, 8_000, 2
+
+
+def rows(reader: Any) -> DataFrame:
+    found: DataFrame = (
+        reader.format("laneshift-workload")
+        .options(keys=300, zipf=0.9, rowBytes=8, totalRows=ROWS)
+        .load()
+    )
+    return found
+
+
+def answer(source: DataFrame) -> DataFrame:
+    return source.groupBy("key").agg(
+        F.count("*").alias("n"), F.sum("value").alias("total"), F.max("seq").alias("last")
+    )
+
+
+def executor_pids(application: str) -> list[int]:
+    """Executors are processes of their own that name the application in their command."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if "CoarseGrainedExecutorBackend" in command and application in command:
+            found.append(int(process.name))
+    return found
+
+
+def main(folder: Path) -> None:
+    builder = (
+        SparkSession.builder.master("local-cluster[2,3,1024]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.executor.memory", "1g")
+        .config("spark.sql.shuffle.partitions", str(PARTITIONS))
+        .config(
+            "spark.sql.streaming.stateStore.providerClass",
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        )
+    )
+    builder = laneshift.configure(
+        builder, lanes=1, max_lanes=3, shards_per_partition=16, motion="always"
+    )
+    spark = builder.getOrCreate()
+    live = laneshift.attach(spark)
+    stream = rows(spark.readStream.options(rowsPerBatch=BATCH, pacing="none"))
+    query = (
+        answer(stream)
+        .writeStream.format("memory")
+        .queryName("answers")
+        .outputMode("update")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .start()
+    )
+    seen: dict[str, Any] = {"executors": [], "cores": []}
+    scheduler = live.start("elasticutor", interval_s=0.5, dry_run=True)
+    killed = False
+    while query.isActive:
+        snapshot = live.snapshot()
+        parts = [p for q in snapshot.queries for o in q.operators for p in o.partitions]
+        seen["executors"] = sorted({*seen["executors"], *(p.executor for p in parts)})
+        seen["cores"] = sorted({*seen["cores"], *(e.cores for e in snapshot.executors)})
+        if not killed and len(parts) == PARTITIONS and max(p.batch_id for p in parts) >= 5:
+            seen["applied"] = live.set_lanes(query, 0, -1, 3)
+            seen["before"] = sorted(e.executor for e in snapshot.executors)
+            os.kill(executor_pids(spark.sparkContext.applicationId)[0], signal.SIGKILL)
+            killed = True
+        done = query.lastProgress and query.lastProgress["sources"][0]["endOffset"]
+        if done and query.lastProgress["batchId"] * BATCH >= ROWS:
+            break
+        time.sleep(0.1)
+    if query.exception() is not None:
+        raise SystemExit(str(query.exception()))
+    query.processAllAvailable()
+    handoffs = live.handoffs(query, limit=100_000)
+    seen["handoffs"] = len(handoffs)
+    seen["after"] = sorted(e.executor for e in live.snapshot().executors)
+    seen["turns"] = scheduler.turns
+    seen["errors"] = [d.error for d in scheduler.decisions() if d.error]
+    scheduler.stop()
+    streamed: dict[str, tuple[int, ...]] = {}
+    for row in spark.table("answers").collect():
+        values = tuple(row)[1:]
+        streamed[row["key"]] = max(streamed.get(row["key"], (0,)), values)
+    query.stop()
+    spark.conf.set("spark.sql.laneshift.enabled", "false")
+    stock = {row["key"]: tuple(row)[1:] for row in answer(rows(spark.read)).collect()}
+    seen["keys"] = len(stock)
+    seen["identical"] = streamed == stock
+    spark.stop()
+    print(json.dumps(seen), flush=True)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
+    main(Path(sys.argv[1]))

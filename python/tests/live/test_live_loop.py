@@ -1,0 +1,75 @@
+"""A policy drives a real query: lanes follow a burst and go again, and no answer is missed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import laneshift
+from laneshift.demo.filesink import FileTail, FileWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.live
+
+QUIET, BURST = 150, 1500
+STAGES = f"{QUIET}:8s,{BURST}:14s,{QUIET}:1h"
+ROWS = 8 * QUIET + 14 * BURST + 8 * QUIET
+
+
+def test_lanes_follow_a_burst(
+    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
+) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = (
+        spark.readStream.format("laneshift-workload")
+        .options(keys=500, rowBytes=0, zipf=0.2, rate="stage", rateStages=STAGES, totalRows=ROWS)
+        .load()
+    )
+    # Each answer costs a millisecond of waiting: one lane takes 1,000 rows a second.
+    line = F.concat_ws(",", F.lit("a"), F.lit("b"), "key", "n", F.lit("-"))
+    answers = rows.groupBy("key").agg(F.count("*").alias("n"))
+    slow = answers.withColumn("n", F.expr("laneshift_cost(n, 1000, 'wait')"))
+    out = tmp_path / "out"
+    out.mkdir()
+    tail = FileTail(out)
+    query = (
+        slow.select(line.alias("line"), F.lit(0).alias("sent_us"))
+        .writeStream.foreach(FileWriter(str(out)))
+        .outputMode("update")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(realTime="5 minutes")  # type: ignore[call-overload]
+        .start()
+    )
+    most, fewest_after = 0, 99
+    trace = tmp_path / "trace"
+    try:
+        with live.start("elasticutor", query=query, trace=trace, release_surplus=True) as scheduler:
+            end = time.monotonic() + 120
+            while len(tail.updates.at_us) < ROWS:
+                assert time.monotonic() < end, f"{len(tail.updates.at_us)} of {ROWS} rows"
+                assert query.exception() is None, query.exception()
+                tail.poll()
+                for found in live.snapshot().queries:
+                    if found.id == str(query.id) and found.operators:
+                        lanes = found.operators[0].lanes
+                        most = max(most, lanes)
+                        fewest_after = lanes if lanes < most else min(fewest_after, lanes)
+                time.sleep(0.2)
+            decisions = scheduler.decisions()
+        assert not scheduler.is_running
+        assert tail.updates.rows == ROWS
+        assert tail.updates.disorder == 0
+        # Six cores, two of them with sources: four lanes at most, and the burst wants them.
+        assert most == 4, decisions
+        assert fewest_after == 2, decisions
+        assert all(d.error is None for d in decisions)
+        assert any("rows/s come in" in c.reason for d in decisions for c in d.changes)
+        assert trace.stat().st_size > 0
+    finally:
+        query.stop()

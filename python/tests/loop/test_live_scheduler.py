@@ -1,0 +1,265 @@
+"""The loop against a gateway without a JVM."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from facade.fake import RUNNING, FakeGateway
+from laneshift.errors import LaneshiftError, SessionError, error
+from laneshift.inputcheck import InputError
+from laneshift.loop.scheduler import LiveScheduler
+from laneshift.scheduler.ids import LaneId, LaneRef, ShardId
+from laneshift.scheduler.plan import CoreChange, Plan, ShardMove, Throttle
+from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.snapshot import Snapshot
+from laneshift.scheduler.trace import read_trace
+from laneshift.session import Laneshift
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scripted(Policy[int]):
+    """Says what the test wants; its state counts the turns."""
+
+    name: ClassVar[str] = "scripted"
+    summary: ClassVar[str] = "for tests"
+    source: ClassVar[str] = "ours"
+    say: Callable[[Snapshot, int], Plan]
+
+    def start(self) -> int:
+        return 0
+
+    def decide(self, snapshot: Snapshot, state: int) -> tuple[Plan, int]:
+        return self.say(snapshot, state), state + 1
+
+
+def lanes(**wanted: int) -> Callable[[Snapshot, int], Plan]:
+    """A plan for ``running:0.N``: pN=lanes."""
+
+    def say(snapshot: Snapshot, _: int) -> Plan:
+        changes = []
+        for name, after in wanted.items():
+            part = snapshot.partitions[int(name[1:])]
+            if part.cores != after:
+                changes.append(CoreChange(part.partition, part.cores, after))
+        return Plan(core_changes=tuple(changes))
+
+    return say
+
+
+class Moving(FakeGateway):
+    """Time and counts go on with every look."""
+
+    def snapshot(self) -> dict[str, Any]:
+        self.data["time_ms"] += 1000
+        for part in self.data["queries"][0]["operators"][0]["partitions"]:
+            for name in ("rows_in", "rows_taken"):
+                part[name] += 500
+            part["busy_s"] += 0.5
+        return super().snapshot()
+
+
+def loop(gateway: FakeGateway, say: Callable[[Snapshot, int], Plan], **more: Any) -> LiveScheduler:
+    made = LiveScheduler(gateway, Scripted(say=say), **more)
+    assert made.turn() == ()  # nothing was measured yet
+    return made
+
+
+def test_who_shrinks_goes_first() -> None:
+    gateway = Moving()
+    (decision,) = loop(gateway, lanes(p0=4, p1=1)).turn()
+    assert gateway.sent == [
+        ("set_lanes", RUNNING, 0, 1, 1),
+        ("set_lanes", RUNNING, 0, 0, 4),
+    ]
+    assert decision.applied
+    assert [str(c).split(":")[1][:4] for c in decision.changes] == ["0.0 ", "0.1 "]
+    assert "500 rows/s come in, a busy core takes 1,000 rows/s: 0.50 cores" in str(
+        decision.changes[0]
+    )
+
+
+def test_never_more_lanes_than_the_budget() -> None:
+    gateway = Moving()
+    gateway.data["executors"][0].update(cores=8, active_tasks=5)  # five cores for lanes
+    (decision,) = loop(gateway, lanes(p0=6, p1=6)).turn()
+    assert sum(c.after for c in decision.changes) <= 5
+
+
+def test_lanes_go_when_spark_needs_their_cores() -> None:
+    gateway = Moving()
+    made = loop(gateway, lambda *_: Plan())
+    gateway.data["executors"][0].update(cores=4, active_tasks=3)
+    (decision,) = made.turn()
+    assert gateway.sent == [("set_lanes", RUNNING, 0, 1, 1)]
+    assert "Spark leaves 3 cores" in decision.changes[0].reason
+
+
+def test_a_policy_cannot_take_the_last_lane() -> None:
+    gateway = Moving()
+    loop(gateway, lanes(p0=0, p1=2)).turn()
+    assert gateway.sent == [("set_lanes", RUNNING, 0, 0, 1)]
+
+
+@pytest.mark.parametrize("how", ["dry run", "paused"])
+def test_decides_but_sends_nothing(how: str) -> None:
+    gateway = Moving()
+    made = loop(gateway, lanes(p0=4), dry_run=how == "dry run")
+    if how == "paused":
+        made.pause()
+    (decision,) = made.turn()
+    assert decision.changes
+    assert not decision.applied
+    assert gateway.sent == []
+    if how == "paused":
+        made.resume()
+        assert made.turn()[0].applied
+
+
+def test_shards_move_inside_their_partition_only() -> None:
+    gateway = Moving()
+
+    def say(snapshot: Snapshot, _: int) -> Plan:
+        one, two = (p.partition for p in snapshot.partitions)
+        return Plan(
+            shard_moves=(
+                ShardMove(ShardId(3), LaneRef(one, LaneId(1)), LaneRef(one, LaneId(0))),
+                ShardMove(ShardId(4), LaneRef(one, LaneId(0)), LaneRef(two, LaneId(0))),
+            )
+        )
+
+    (decision,) = loop(gateway, say).turn()
+    assert gateway.sent == [("move_shard", RUNNING, 0, 0, 3, 0)]
+    assert decision.shard_moves == 1
+    assert "shard 4 cannot leave its partition" in decision.notes[0]
+
+
+def test_what_cannot_be_throttled_says_so() -> None:
+    def say(snapshot: Snapshot, _: int) -> Plan:
+        return Plan(throttles=(Throttle(snapshot.partitions[0].partition, 100.0),))
+
+    (decision,) = loop(Moving(), say).turn()
+    assert "partition running:0.0 cannot be slowed down to 100 rows/s" in decision.notes[0]
+
+
+def test_a_refused_command_is_noted_and_the_others_are_sent() -> None:
+    class Refusing(Moving):
+        def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
+            if partition == 0:
+                raise error("LANESHIFT_PARTITION_MOVED", partition=0)
+            return super().set_lanes(query, operator, partition, lanes)
+
+    gateway = Refusing()
+    (decision,) = loop(gateway, lanes(p0=3, p1=3)).turn()
+    assert gateway.sent == [("set_lanes", RUNNING, 0, 1, 3)]
+    assert "running:0.0 keeps its lanes" in decision.notes[0]
+
+
+def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def test_a_failing_policy_does_not_end_the_loop() -> None:
+    def say(snapshot: Snapshot, state: int) -> Plan:
+        del snapshot, state
+        raise ZeroDivisionError("of the user")
+
+    made = LiveScheduler(Moving(), Scripted(say=say), interval_s=0.01).begin()
+    until(lambda: len(made.decisions()) >= 2)
+    assert made.is_running
+    assert made.decisions()[0].error == "ZeroDivisionError: of the user"
+    made.stop()
+    assert not made.is_running
+
+
+def test_the_loop_ends_with_its_session() -> None:
+    class Gone(Moving):
+        def snapshot(self) -> dict[str, Any]:
+            raise error("LANESHIFT_SESSION_STOPPED", method="snapshot")
+
+    made = LiveScheduler(Gone(), Scripted(say=lambda *_: Plan()), interval_s=0.01).begin()
+    until(lambda: not made.is_running)
+    assert "has stopped" in (made.decisions()[-1].error or "")
+
+
+def test_a_listener_hears_of_what_has_something_to_say() -> None:
+    heard: list[Any] = []
+    made = loop(Moving(), lanes(p0=4))
+    made.on_decision(heard.append)
+    made.turn()
+    assert [len(d.changes) for d in heard] == [1]
+
+
+def test_a_trace_can_be_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "trace"
+    made = loop(Moving(), lanes(p0=4), trace=file)
+    made.turn()
+    made.turn()
+    made.stop()
+    times = [snapshot.time_s for snapshot in read_trace(file)]
+    assert len(times) == 2
+    assert times[1] == times[0] + 1
+
+
+class TestStart:
+    """Arguments of Laneshift.start."""
+
+    def test_by_name_with_parameters(self) -> None:
+        live = Laneshift(Moving())
+        with live.start("elasticutor", target_latency_ms=20, smoothing=0.5, interval_s=30) as made:
+            assert live.scheduler is made
+            assert made.policy.target_s == 0.02  # type: ignore[attr-defined]
+            assert made.policy.smoothing == 0.5  # type: ignore[attr-defined]
+            with pytest.raises(SessionError, match="elasticutor drives the queries"):
+                live.start("static")
+        live.start("static", interval_s=30).stop()
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ({"policy": "elastic"}, ["elastic", "one of", "craa"]),
+            ({"policy": 3}, ["policy", "3", "a name or a Policy"]),
+            (
+                {"policy": "craa", "target_latency_ms": 5},
+                ["craa", "no latency target", "laneshift"],
+            ),
+            ({"target_latency_ms": 0}, ["target_latency_ms", "0", "ms"]),
+            ({"target_latency_ms": float("nan")}, ["target_latency_ms", "nan"]),
+            ({"interval_s": 0.05}, ["interval_s", "0.05", "0.1", "3600"]),
+            ({"interval_s": "1"}, ["interval_s", "'1'"]),
+            ({"cores": 0}, ["cores", "0", "1"]),
+            ({"cores": 1.5}, ["cores", "1.5", "an integer"]),
+            ({"smoothing": 0.5}, ["parameter of laneshift", "smoothing", "one of"]),
+            (
+                {"policy": Scripted(say=lambda *_: Plan()), "target_latency_ms": 5},
+                ["name together"],
+            ),
+        ],
+    )
+    def test_wrong_arguments(self, arguments: dict[str, Any], words: list[str]) -> None:
+        gateway = Moving()
+        live = Laneshift(gateway)
+        with pytest.raises(InputError) as caught:
+            live.start(**arguments)
+        for word in words:
+            assert word in str(caught.value)
+        assert live.scheduler is None
+        assert gateway.sent == []
+
+    def test_unknown_query(self) -> None:
+        with pytest.raises(LaneshiftError, match="there is no elastic query"):
+            Laneshift(Moving()).start(query="nobody")
+
+    def test_trace_is_never_overwritten(self, tmp_path: Path) -> None:
+        file = tmp_path / "trace"
+        file.touch()
+        with pytest.raises(FileExistsError):
+            Laneshift(Moving()).start(trace=file)

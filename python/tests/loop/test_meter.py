@@ -1,0 +1,167 @@
+"""Two pictures become rates, budgets and a policy's snapshot."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from facade.fake import FakeGateway, partition
+from laneshift.loop.meter import Meter, held, within_budget
+from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.snapshot import Snapshot
+from laneshift.snapshot import Snapshot as LiveSnapshot
+
+P0, P1 = PartitionId("running:0.0"), PartitionId("running:0.1")
+
+
+def later(
+    data: dict[str, Any], seconds: float, rows: int, busy: float, **others: float
+) -> dict[str, Any]:
+    """``data`` after some time in which each partition took ``rows`` and worked ``busy`` s."""
+    out = copy.deepcopy(data)
+    out["time_ms"] += int(1000 * seconds)
+    for query in out["queries"]:
+        for operator in query["operators"]:
+            for part in operator["partitions"]:
+                part["rows_in"] += rows
+                part["rows_taken"] += rows
+                part["rows_out"] += rows // 2
+                part["busy_s"] += busy
+                for name, value in others.items():
+                    part[name] = part[name] + value
+    return out
+
+
+def measured(meter: Meter, data: dict[str, Any]) -> Snapshot:
+    (island,) = meter.measure(LiveSnapshot.from_json(data))
+    assert island.snapshot is not None
+    return island.snapshot
+
+
+@pytest.fixture
+def first() -> dict[str, Any]:
+    return FakeGateway().data
+
+
+def test_the_first_picture_has_no_rates(first: dict[str, Any]) -> None:
+    (island,) = Meter().measure(LiveSnapshot.from_json(first))
+    assert island.snapshot is None
+    assert island.lanes == {P0: 2, P1: 2}
+
+
+def test_rates_are_counts_over_the_window(first: dict[str, Any]) -> None:
+    meter = Meter()
+    meter.measure(LiveSnapshot.from_json(first))
+    part = measured(meter, later(first, 2.0, 3000, 1.5)).partition(P0)
+    assert part.offered_rate == 1500
+    assert part.service_rate_per_core == 2000  # 3000 rows in 1.5 busy seconds
+    assert part.offered_load == 0.75
+    assert part.selectivity == 0.5
+    assert part.cores == 2
+    assert part.max_cores == 6
+    assert part.queue_rows == 3
+    assert part.queue_capacity_rows == 2 * (1 << 20) / 100  # rows of 100 bytes are in its queues
+    assert part.shards is not None
+    assert part.shards.load_cores[4] == 4 / 2000
+    assert not part.saturated
+
+
+def test_an_idle_window_keeps_the_service_rate(first: dict[str, Any]) -> None:
+    meter = Meter()
+    meter.measure(LiveSnapshot.from_json(first))
+    second = later(first, 1.0, 1000, 0.5)
+    meter.measure(LiveSnapshot.from_json(second))
+    part = measured(meter, later(second, 1.0, 0, 0.0)).partition(P1)
+    assert part.offered_rate == 0
+    assert part.service_rate_per_core == 2000
+
+
+@pytest.mark.parametrize(
+    ("mode", "blocked", "busy", "saturated"),
+    [
+        ("real-time", 0.04, 1.0, False),
+        ("real-time", 0.2, 1.0, True),
+        ("real-time", 0.0, 1.97, True),
+        ("micro-batch", 0.2, 1.0, False),
+        ("micro-batch", 0.0, 1.5, True),
+    ],
+)
+def test_saturation(
+    first: dict[str, Any], mode: str, blocked: float, busy: float, saturated: bool
+) -> None:
+    first["queries"][0]["mode"] = mode
+    meter = Meter()
+    meter.measure(LiveSnapshot.from_json(first))
+    snapshot = measured(meter, later(first, 1.0, 1000, busy, blocked_s=blocked))
+    assert snapshot.partition(P0).saturated is saturated
+
+
+def test_a_partition_that_counts_again_from_nothing_waits_a_turn(first: dict[str, Any]) -> None:
+    meter = Meter()
+    meter.measure(LiveSnapshot.from_json(first))
+    second = later(first, 1.0, 100, 0.1)
+    second["queries"][0]["operators"][0]["partitions"][0].update(rows_taken=10, rows_in=10)
+    assert [p.partition for p in measured(meter, second).partitions] == [P1]
+
+
+def test_the_budget_is_what_other_tasks_leave(first: dict[str, Any]) -> None:
+    def budget(cores: int, tasks: int, cap: int | None = None) -> int:
+        first["executors"][0].update(cores=cores, active_tasks=tasks)
+        (island,) = Meter(cores=cap).measure(LiveSnapshot.from_json(first))
+        return island.budget
+
+    assert budget(8, 2) == 8  # the partitions' own two tasks are there for their first lanes
+    assert budget(8, 5) == 5
+    assert budget(8, 5, cap=4) == 4
+    assert budget(2, 8) == 2  # never less than a lane each
+
+
+def test_executors_are_apart(first: dict[str, Any]) -> None:
+    first["executors"].append({"executor": "7", "host": "other", "cores": 4, "active_tasks": 1})
+    first["queries"][0]["operators"][0]["partitions"][1]["executor"] = "7"
+    meter = Meter()
+    meter.measure(LiveSnapshot.from_json(first))
+    one, two = meter.measure(LiveSnapshot.from_json(later(first, 1.0, 100, 0.1)))
+    assert (one.executor, list(one.partitions)) == ("driver", [P0])
+    assert (two.executor, list(two.partitions)) == ("7", [P1])
+    assert two.snapshot is not None
+    assert [n.cores for n in two.snapshot.nodes] == [4]
+
+
+def test_edges_follow_the_operators(first: dict[str, Any]) -> None:
+    operators = first["queries"][0]["operators"]
+    operators.append(
+        {**operators[0], "operator_id": 1, "upstream": [0], "partitions": [partition(0)]}
+    )
+    operators[0]["partitions"] = [partition(0), partition(1)]
+    meter = Meter()
+    meter.measure(LiveSnapshot.from_json(first))
+    snapshot = measured(meter, later(first, 1.0, 100, 0.1))
+    below = PartitionId("running:1.0")
+    assert [(e.upstream, e.downstream, e.ratio) for e in snapshot.edges] == [
+        (P0, below, 1.0),
+        (P1, below, 1.0),
+    ]
+
+
+def test_only_one_query(first: dict[str, Any]) -> None:
+    assert Meter(query="another").measure(LiveSnapshot.from_json(first)) == ()
+
+
+def test_within_budget_takes_from_who_has_most() -> None:
+    assert within_budget({P0: 5, P1: 2}, 5) == {P0: 3, P1: 2}
+    assert within_budget({P0: 3, P1: 3}, 5) == {P0: 3, P1: 2}
+    assert within_budget({P0: 3, P1: 1}, 9) == {P0: 3, P1: 1}
+
+
+def test_held_is_the_picture_with_other_lanes(first: dict[str, Any]) -> None:
+    meter = Meter()
+    meter.measure(LiveSnapshot.from_json(first))
+    snapshot = measured(meter, later(first, 1.0, 100, 0.1))
+    after = held(snapshot, {P0: 2, P1: 1}, 3)
+    assert [p.cores for p in after.partitions] == [2, 1]
+    assert after.total_cores == 3
+    assert after.partition(P0).shards is not None
+    assert after.partition(P1).shards is None
