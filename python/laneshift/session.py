@@ -15,8 +15,8 @@ import numpy as np
 from laneshift.builder import check_versions
 from laneshift.errors import NotFoundError, error, shown
 from laneshift.gateway import Gateway, Py4jGateway
-from laneshift.loop.scheduler import LiveScheduler
 from laneshift.lookup import QueryRef, find_operator, find_partition, find_query, query_key, stopped
+from laneshift.loop.scheduler import LiveScheduler
 from laneshift.models.checks import InputError, integer, number
 from laneshift.scheduler import registry
 from laneshift.scheduler.policies.base import Policy

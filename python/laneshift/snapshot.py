@@ -46,9 +46,9 @@ class PartitionSnapshot:
         queue_rows, queue_bytes: what waits in each lane's queue, int64 (lanes,).
         queue_bytes_limit: bound of one lane's queue (bytes).
         held_bytes, hold_bytes_limit: rows held by handoffs in flight and their bound (bytes).
-        rows_taken, busy_s: rows that lanes have taken since the query started, and how long all lanes
-            together have worked on them (s): waits for rows and for room behind them are left out,
-            waits inside the operators' own code are not.
+        rows_taken, busy_s: rows that lanes have taken since the query started, and how long all
+            lanes together have worked on them (s): waits for rows and for room behind them are left
+            out, waits inside the operators' own code are not.
         blocked_s: how long the input has waited for room in queues and holds (s).
         handoffs, in_flight: handoffs done since the query started, and going on now (count).
         pauses: their pauses.

@@ -5,8 +5,8 @@ partition of another: each executor is a cluster of one node to a policy (an isl
 
 Measured so (ours): a partition's offered rate is what its input took in, and "at least that" while
 the input had to wait for room. The service rate of a core is rows over the time that lanes worked,
-waits for rows and for room left out. It is not CPU time: a lane that waits inside the user's code is
-held by that row all the same.
+waits for rows and for room left out. It is not CPU time: a lane that waits inside the user's code
+is held by that row all the same.
 """
 
 from __future__ import annotations
@@ -272,6 +272,11 @@ def within_budget(lanes: Mapping[PartitionId, int], budget: int) -> dict[Partiti
     """Lanes (each >= 1) cut to ``budget`` cores in all, one by one from who has most.
 
     ``budget`` is at least the number of partitions. Ties go to the partition named last.
+
+    >>> within_budget({PartitionId("q:0.0"): 5, PartitionId("q:0.1"): 2}, budget=5)
+    {'q:0.0': 3, 'q:0.1': 2}
+    >>> within_budget({PartitionId("q:0.0"): 2}, budget=5)
+    {'q:0.0': 2}
     """
     cut = dict(lanes)
     while sum(cut.values()) > budget:
@@ -281,7 +286,7 @@ def within_budget(lanes: Mapping[PartitionId, int], budget: int) -> dict[Partiti
 
 
 def held(snapshot: Snapshot, lanes: Mapping[PartitionId, int], budget: int) -> Snapshot:
-    """``snapshot`` as it is once its partitions have ``lanes`` lanes, on a node of ``budget`` cores.
+    """``snapshot`` once its partitions have ``lanes`` lanes, on a node of ``budget`` cores.
 
     What is known of single lanes is left out where their number differs.
     """

@@ -1,4 +1,4 @@
-"""The live scheduler: collect, evaluate, decide, realise, once per interval, on a thread of its own.
+"""The live scheduler: collect, evaluate, decide, realise, once per interval, on its own thread.
 
 It only ever sends lane counts and shard moves, which the plugin carries out exactly: if it is slow,
 fails or ends, queries go on with the lanes that they have.

@@ -1,7 +1,7 @@
 """An application on two executors, run by test_live_cluster.py; prints what it saw as JSON.
 
-Skewed micro-batches under constant motion, a scheduler that decides, commands to both executors; then
-one executor is killed in the middle and the query goes on.
+Skewed micro-batches under constant motion, a scheduler that decides, commands to both executors;
+then one executor is killed in the middle and the query goes on.
 """
 
 from __future__ import annotations
