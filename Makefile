@@ -21,6 +21,11 @@ BUILD_FILES := build.sbt $(wildcard project/*.sbt project/*.scala project/build.
 JAR_SOURCES := $(shell find jvm -name target -prune -o -path '*/src/main*' ! -name '.*' -print)
 SCALA_SOURCES := $(shell find jvm -name target -prune -o -name '*.scala' -print)
 
+# What git knows or would take: a change of any of it may change what tests find.
+INPUTS := $(wildcard $(shell git ls-files --cached --others --exclude-standard 2>/dev/null))
+JVM_PASSED := build/stamps/jvm-tests-passed
+PYTHON_PASSED := build/stamps/python-tests-passed
+
 # The version of both languages: writes python/laneshift/_version.py and prints it, for sbt.
 VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 
@@ -53,9 +58,18 @@ $(JAR): $(JAR_SOURCES) $(BUILD_FILES) $(VENV_STAMP) | check-tools
 	  scripts/quiet.sh build/logs/jar.log "Building the plugin's jar, version $$version" scripts/sbt checkJar
 	@mkdir -p $(@D) && cp jvm/spark/target/laneshift-spark.jar $@.tmp && mv $@.tmp $@
 
-test: setup jar ## Run all tests: the JVM's, then Python's
-	@$(MAKE) test-jvm
-	@$(MAKE) test-python
+test: $(JVM_PASSED) $(PYTHON_PASSED) ## Run all tests whose files have changed since they passed: the JVM's, then Python's
+	@echo "JVM: $$(grep -oE 'Tests: succeeded [0-9]+, failed [0-9]+' build/logs/test-jvm.log)"
+	@echo "Python: $$(tail -n 1 build/logs/test-python.log)"
+	@echo "All passed on the files as they are; make test-jvm and make test-python run them again."
+
+$(JVM_PASSED): $(filter jvm/% docs/%,$(INPUTS)) $(BUILD_FILES) $(VENV_STAMP) | check-tools
+	@$(MAKE) test-jvm ONLY=
+	@mkdir -p $(@D) && touch $@
+
+$(PYTHON_PASSED): $(INPUTS) $(JAR) $(VENV_STAMP) | check-tools
+	@$(MAKE) test-python ARGS=
+	@mkdir -p $(@D) && touch $@
 
 test-jvm: setup ## Run the JVM's tests (ONLY='*Suite' for some)
 	@mkdir -p build/logs

@@ -15,9 +15,9 @@ import numpy as np
 from laneshift.builder import check_versions
 from laneshift.errors import NotFoundError, error, shown
 from laneshift.gateway import Gateway, Py4jGateway
+from laneshift.inputcheck import InputError, number, whole
 from laneshift.lookup import QueryRef, find_operator, find_partition, find_query, query_key, stopped
 from laneshift.loop.scheduler import LiveScheduler
-from laneshift.models.checks import InputError, integer, number
 from laneshift.scheduler import registry
 from laneshift.scheduler.policies.base import Policy
 from laneshift.snapshot import Handoff, QuerySnapshot, Snapshot
@@ -176,7 +176,7 @@ class Laneshift:
         chosen = _policy(policy, target_latency_ms, parameters)
         number("interval_s", interval_s, low=0.1, high=3600.0, unit="s")
         if cores is not None:
-            integer("cores", cores, low=1, unit="cores")
+            whole("cores", cores, low=1, unit="cores")
         only = None if query is None else self._running(query, query_key(query)).run_id
         if self._scheduler is not None and self._scheduler.is_running:
             raise error("LANESHIFT_SCHEDULER_RUNS", policy=self._scheduler.policy.name)

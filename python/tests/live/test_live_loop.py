@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.live
 
-QUIET, BURST = 150, 1500
-STAGES = f"{QUIET}:8s,{BURST}:14s,{QUIET}:1h"
-ROWS = 8 * QUIET + 14 * BURST + 8 * QUIET
+QUIET, BURST = 150, 1300
+STAGES = f"{QUIET}:6s,{BURST}:10s,{QUIET}:1h"
+ROWS = 6 * QUIET + 10 * BURST + 6 * QUIET
 
 
 def test_lanes_follow_a_burst(
@@ -50,7 +50,7 @@ def test_lanes_follow_a_burst(
     trace = tmp_path / "trace"
     try:
         with live.start("elasticutor", query=query, trace=trace, release_surplus=True) as scheduler:
-            end = time.monotonic() + 120
+            end = time.monotonic() + 240
             while len(tail.updates.at_us) < ROWS:
                 assert time.monotonic() < end, f"{len(tail.updates.at_us)} of {ROWS} rows"
                 assert query.exception() is None, query.exception()

@@ -236,7 +236,7 @@ class TestStart:
             ({"interval_s": 0.05}, ["interval_s", "0.05", "0.1", "3600"]),
             ({"interval_s": "1"}, ["interval_s", "'1'"]),
             ({"cores": 0}, ["cores", "0", "1"]),
-            ({"cores": 1.5}, ["cores", "1.5", "an integer"]),
+            ({"cores": 1.5}, ["cores", "1.5", "a whole number"]),
             ({"smoothing": 0.5}, ["parameter of laneshift", "smoothing", "one of"]),
             (
                 {"policy": Scripted(say=lambda *_: Plan()), "target_latency_ms": 5},
