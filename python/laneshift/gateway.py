@@ -58,15 +58,11 @@ class Py4jGateway:
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
         self._require_running("attach")
-        found = spark._jvm
-        for name in ENTRY_CLASS.split("."):
-            found = getattr(found, name)
-        # py4j hands out a JavaPackage for any name that it does not know, and fails when called.
-        if type(found).__name__ != "JavaClass":
+        self._entry = _entry(spark._jvm)
+        if self._entry is None:
             plugins = spark.sparkContext.getConf().get("spark.plugins", "") or ""
             state = f"spark.plugins is '{plugins}'" if plugins else "spark.plugins is not set"
             raise error("LANESHIFT_NOT_LOADED", found=f"no class {ENTRY_CLASS}, {state}")
-        self._entry: Any = found
 
     def version(self) -> str:
         return str(self._text("version"))
@@ -118,6 +114,33 @@ class Py4jGateway:
     def _require_running(self, method: str) -> None:
         if self._context._jsc is None:
             raise error("LANESHIFT_SESSION_STOPPED", method=method)
+
+
+class PortGateway(Py4jGateway):
+    """The gateway of a driver that listens on a port of this machine, for a process beside it.
+
+    Errors: :class:`~laneshift.errors.SessionError` if nobody answers there.
+    """
+
+    def __init__(self, port: int, token: str) -> None:
+        from py4j.java_gateway import GatewayParameters, JavaGateway
+
+        parameters = GatewayParameters(port=port, auth_token=token)
+        self._entry = _entry(JavaGateway(gateway_parameters=parameters).jvm)
+        if self._entry is None:
+            raise error("LANESHIFT_NOT_LOADED", found=f"no class {ENTRY_CLASS}")
+
+    def _require_running(self, method: str) -> None:
+        """The call itself finds out."""
+
+
+def _entry(jvm: Any) -> Any:
+    """The plugin's entry class, None if the JVM does not have it."""
+    found = jvm
+    for name in ENTRY_CLASS.split("."):
+        found = getattr(found, name)
+    # py4j hands out a JavaPackage for any name that it does not know, and fails when called.
+    return found if type(found).__name__ == "JavaClass" else None
 
 
 def decode(method: str, text: str) -> Any:

@@ -79,6 +79,12 @@ def _one_of(*words: str) -> Write:
     return lambda value: value if isinstance(value, str) and value in words else None
 
 
+def _policy(value: object) -> str | None:
+    from laneshift.scheduler.registry import names
+
+    return value if isinstance(value, str) and value in ("none", *names()) else None
+
+
 def _bytes(value: object) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
@@ -162,6 +168,34 @@ OPTIONS: Mapping[str, Option] = {
             _one_of("rows", "cpu"),
             "'rows' or 'cpu'",
             "Take 'cpu' if some keys' rows cost more than others'.",
+        ),
+        Option(
+            "scheduler",
+            "scheduler",
+            _policy,
+            "'none' or the name of a policy, as `laneshift policies` lists them",
+            "Leave it out to set lanes yourself, or start one by laneshift.attach(spark).start().",
+        ),
+        Option(
+            "scheduler_target_latency",
+            "scheduler.targetLatency",
+            _time(0, 3.6e6),
+            f"a time up to 1h, {_SPAN}; 0 for the policy's own",
+            "Not every policy has one.",
+        ),
+        Option(
+            "scheduler_interval",
+            "scheduler.interval",
+            _time(100, 3.6e6),
+            f"a time from 100ms to 1h, {_SPAN}",
+            "1s suits most queries.",
+        ),
+        Option(
+            "scheduler_python",
+            "scheduler.python",
+            lambda value: value if isinstance(value, str) else None,
+            "the path of a Python that has laneshift",
+            "Leave it out for the driver's own Python.",
         ),
         Option(
             "motion",

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +39,30 @@ def answer(source: DataFrame) -> DataFrame:
     )
 
 
-def executor_pids(application: str) -> list[int]:
-    """Executors are processes of their own that name the application in their command."""
+def pids(*words: str) -> list[int]:
+    """Processes with all these words in their command or environment."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            command = (process / "cmdline").read_bytes().decode(errors="replace")
+            said = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
         except OSError:
             continue
-        if "CoarseGrainedExecutorBackend" in command and application in command:
+        if all(word.encode() in said for word in words):
             found.append(int(process.name))
+    return found
+
+
+def scheduler_pids(mark: str) -> list[int]:
+    """The process that the configuration asks for: it has our environment."""
+    return pids("-m\0laneshift.loop.process", mark)
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    end = time.monotonic() + 60
+    while not (found := condition()):
+        if time.monotonic() > end:
+            raise SystemExit("it did not happen in time")
+        time.sleep(0.1)
     return found
 
 
@@ -64,8 +79,16 @@ def main(folder: Path) -> None:
         )
     )
     builder = laneshift.configure(
-        builder, lanes=1, max_lanes=3, shards_per_partition=16, motion="always"
+        builder,
+        lanes=1,
+        max_lanes=3,
+        shards_per_partition=16,
+        motion="always",
+        scheduler="static",
+        scheduler_interval="200ms",
     )
+    mark = f"LANESHIFT_TEST={folder}"
+    os.environ.update([mark.split("=", 1)])
     spark = builder.getOrCreate()
     live = laneshift.attach(spark)
     stream = rows(spark.readStream.options(rowsPerBatch=BATCH, pacing="none"))
@@ -80,6 +103,8 @@ def main(folder: Path) -> None:
     seen: dict[str, Any] = {"executors": [], "cores": []}
     scheduler = live.start("elasticutor", interval_s=0.5, dry_run=True)
     killed = False
+    (seen_process,) = until(lambda: scheduler_pids(mark))
+    os.kill(seen_process, signal.SIGKILL)
     while query.isActive:
         snapshot = live.snapshot()
         parts = [p for q in snapshot.queries for o in q.operators for p in o.partitions]
@@ -88,7 +113,8 @@ def main(folder: Path) -> None:
         if not killed and len(parts) == PARTITIONS and max(p.batch_id for p in parts) >= 5:
             seen["applied"] = live.set_lanes(query, 0, -1, 3)
             seen["before"] = sorted(e.executor for e in snapshot.executors)
-            os.kill(executor_pids(spark.sparkContext.applicationId)[0], signal.SIGKILL)
+            executors = pids("CoarseGrainedExecutorBackend", spark.sparkContext.applicationId)
+            os.kill(executors[0], signal.SIGKILL)
             killed = True
         done = query.lastProgress and query.lastProgress["sources"][0]["endOffset"]
         if done and query.lastProgress["batchId"] * BATCH >= ROWS:
@@ -100,6 +126,8 @@ def main(folder: Path) -> None:
     handoffs = live.handoffs(query, limit=100_000)
     seen["handoffs"] = len(handoffs)
     seen["after"] = sorted(e.executor for e in live.snapshot().executors)
+    (again,) = until(lambda: scheduler_pids(mark))
+    seen["scheduler_again"] = again != seen_process
     seen["turns"] = scheduler.turns
     seen["errors"] = [d.error for d in scheduler.decisions() if d.error]
     scheduler.stop()
@@ -113,6 +141,7 @@ def main(folder: Path) -> None:
     seen["keys"] = len(stock)
     seen["identical"] = streamed == stock
     spark.stop()
+    until(lambda: not scheduler_pids(mark))
     print(json.dumps(seen), flush=True)
 
 

@@ -39,4 +39,5 @@ def test_two_executors_of_which_one_is_killed(tmp_path: Path) -> None:
     assert seen["applied"] == "next-batch"
     assert seen["handoffs"] > 20
     assert seen["turns"] > 5
+    assert seen["scheduler_again"], "the killed scheduler process was not started again"
     assert seen["errors"] == []

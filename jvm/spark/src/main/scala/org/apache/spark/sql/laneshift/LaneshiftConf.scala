@@ -128,6 +128,48 @@ object LaneshiftConf {
     .checkValues(Set("rows", "cpu"))
     .createWithDefault("rows")
 
+  val Scheduler: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "scheduler")
+    .doc(
+      "The policy that sets the lanes of all running queries, such as 'elasticutor', or 'none'. Read when the " +
+        "application starts: the driver runs it in a Python process of its own, which needs the laneshift package."
+    )
+    .version(Since)
+    .stringConf
+    .allowing("allowed are 'none' and a policy's name, as `laneshift policies` lists them")(
+      _.matches("[A-Za-z0-9_.-]+")
+    )
+    .createWithDefault("none")
+
+  val SchedulerTargetLatency: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "scheduler.targetLatency")
+    .doc(
+      "The latency that the policy is to keep to, in milliseconds unless a unit is given; 0 leaves the policy's own. " +
+        "Not every policy has one."
+    )
+    .version(Since)
+    .timeConf(TimeUnit.MILLISECONDS)
+    .allowing("allowed are 0 (the policy's own) to 1h")(n => n >= 0 && n <= 3600000L)
+    .createWithDefault(0L)
+
+  val SchedulerInterval: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "scheduler.interval")
+    .doc("Time between two decisions of the policy, in milliseconds unless a unit is given.")
+    .version(Since)
+    .timeConf(TimeUnit.MILLISECONDS)
+    .allowing("allowed are 100ms to 1h")(n => n >= 100 && n <= 3600000L)
+    .createWithDefault(1000L)
+
+  val SchedulerPython: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "scheduler.python")
+    .doc(
+      "The Python that runs the policy. Empty for the driver's own: spark.pyspark.driver.python, spark.pyspark.python, " +
+        "PYSPARK_DRIVER_PYTHON, PYSPARK_PYTHON or python3, whichever is there first."
+    )
+    .version(Since)
+    .stringConf
+    .createWithDefault("")
+
   val Motion: ConfigEntry[String] = SQLConf
     .buildConf(Prefix + "motion")
     .doc(
@@ -166,6 +208,10 @@ object LaneshiftConf {
     BalanceThreshold,
     BalanceInterval,
     BalanceMetric,
+    Scheduler,
+    SchedulerTargetLatency,
+    SchedulerInterval,
+    SchedulerPython,
     Motion,
     MotionSeed,
     MotionInterval

@@ -40,6 +40,7 @@ object LaneshiftPlugin {
 }
 
 private final class LaneshiftDriver extends DriverPlugin with Logging {
+  private var scheduler: Option[SchedulerProcess] = None
 
   override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
     LaneshiftPlugin.checkVersion(sc.version)
@@ -53,6 +54,8 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     LaneshiftPlugin.loaded = true
     sc.addSparkListener(QueryInventory)
     sc.addSparkListener(Executors)
+    scheduler = SchedulerProcess.wanted(conf)
+    scheduler.foreach(_.start())
     logInfo(s"laneshift ${BuildInfo.version} on Spark ${sc.version}: $set")
     Collections.emptyMap()
   }
@@ -78,6 +81,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
 
   override def shutdown(): Unit = {
     LaneshiftPlugin.loaded = false
+    scheduler.foreach(_.stop())
     Executors.clear()
   }
 }

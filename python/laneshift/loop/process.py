@@ -1,0 +1,71 @@
+"""The process that ``spark.sql.laneshift.scheduler`` asks for: the driver starts it and ends it.
+
+``python -m laneshift.loop.process``, with the settings as JSON in ``LANESHIFT_SCHEDULER``. What it
+prints goes to the driver's log. Exit codes: 0 the driver has ended, 2 wrong settings (to start it
+again would not help), anything else a failure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+
+from laneshift.errors import LaneshiftError
+from laneshift.gateway import PortGateway
+from laneshift.inputcheck import InputError
+from laneshift.loop.decision import Decision
+from laneshift.session import Laneshift
+
+VARIABLE = "LANESHIFT_SCHEDULER"
+
+
+def main() -> int:
+    """Run until the driver closes our standard input or does not answer any more."""
+    settings = json.loads(os.environ[VARIABLE])
+    try:
+        live = Laneshift(PortGateway(int(settings["port"]), str(settings["token"])))
+        scheduler = live.start(
+            settings["policy"],
+            target_latency_ms=settings["target_latency_ms"] or None,
+            interval_s=settings["interval_s"],
+        )
+    except InputError as problem:
+        say(str(problem))
+        return 2
+    except LaneshiftError as problem:
+        say(str(problem))
+        return 1
+    scheduler.on_decision(show)
+    say(f"{scheduler.policy.name} decides every {settings['interval_s']:g} s")
+    over = threading.Event()
+
+    def wait_for_end() -> None:
+        sys.stdin.read()
+        over.set()
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
+    while scheduler.is_running and not over.wait(0.5):
+        pass
+    scheduler.stop()
+    return 0
+
+
+def show(decision: Decision) -> None:
+    """A line for each thing that a decision has to say."""
+    if decision.error:
+        say(f"failed, queries keep their lanes: {decision.error}")
+    for change in decision.changes:
+        say(str(change))
+    for note in decision.notes:
+        say(note)
+
+
+def say(line: str) -> None:
+    """Print at once: the driver reads line by line."""
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
