@@ -43,14 +43,14 @@ def test_lanes_follow_a_burst(
         .writeStream.foreach(FileWriter(str(out)))
         .outputMode("update")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(realTime="5 minutes")  # type: ignore[call-overload]
+        .trigger(realTime="10 seconds")  # type: ignore[call-overload]
         .start()
     )
     most, fewest_after = 0, 99
     trace = tmp_path / "trace"
     try:
         with live.start("elasticutor", query=query, trace=trace, release_surplus=True) as scheduler:
-            end = time.monotonic() + 240
+            end = time.monotonic() + 150
             while len(tail.updates.at_us) < ROWS:
                 assert time.monotonic() < end, f"{len(tail.updates.at_us)} of {ROWS} rows"
                 assert query.exception() is None, query.exception()
