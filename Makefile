@@ -33,7 +33,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test test-jvm test-python test-all prove mutants lint fmt wheel demo demo-kafka bench clean
+.PHONY: help check-tools setup lock jar test test-jvm test-python test-all compatibility prove mutants lint fmt wheel demo demo-kafka bench clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -65,6 +65,7 @@ test: $(JVM_PASSED) $(PYTHON_PASSED) ## Run all tests whose files have changed s
 
 $(JVM_PASSED): $(filter jvm/% docs/%,$(INPUTS)) $(BUILD_FILES) $(VENV_STAMP) | check-tools
 	@$(MAKE) test-jvm ONLY=
+	@$(VENV_PYTHON) scripts/compatibility.py --check
 	@mkdir -p $(@D) && touch $@
 
 $(PYTHON_PASSED): $(INPUTS) $(JAR) $(VENV_STAMP) | check-tools
@@ -85,6 +86,10 @@ test-python: setup jar ## Run Python's tests (ARGS for pytest)
 test-all: export SPARK_LOCAL_IP := 127.0.0.1
 test-all: test ## All tests, and drivers killed under motion (KILLS=20, some minutes more)
 	@LANESHIFT_KILLS=$(or $(KILLS),20) $(VENV_PYTHON) -m pytest -s integration_tests $(ARGS)
+
+compatibility: setup ## Run the JVM's tests and write docs/compatibility.md from what they found
+	@$(MAKE) test-jvm ONLY=
+	@$(VENV_PYTHON) scripts/compatibility.py
 
 prove: setup ## Explore a million schedules of the handoff protocol, and race it on threads (SEED=n SCHEDULES=1 repeats one; FAULT=name plants a bug)
 	@SEED='$(SEED)' SCHEDULES='$(SCHEDULES)' FAULT='$(FAULT)' \

@@ -35,4 +35,11 @@ class RealTimePairSuite extends AnyFunSuite with ElasticSession {
       PairCheck.realTime(spark, this, query, rows, seed = i.toLong)
     }
   }
+  test("with Spark's check of its list of operators on, a query stays stock and runs") {
+    withConf(("spark.sql.streaming.realTimeMode.allowlistCheck" -> "true") +: ElasticSession.moving(1L): _*) {
+      val run = withFolder(RealTimeRun(spark, cases.head, rows, _, Some(rows.size)))
+      assert(run.handoffs == 0)
+      assert(!run.plan.contains("Elastic"), run.plan)
+    }
+  }
 }

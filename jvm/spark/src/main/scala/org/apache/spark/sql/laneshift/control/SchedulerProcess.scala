@@ -90,13 +90,14 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
     // Not on the command line, which other users of the machine can read.
     builder.environment().put(SchedulerProcess.Variable, new ObjectMapper().writeValueAsString(about))
     val started = synchronized {
-      if (stopping) return 0
-      process = Some(builder.start())
-      process.get
+      process = if (stopping) None else Some(builder.start())
+      process
     }
-    val lines = new BufferedReader(new InputStreamReader(started.getInputStream, UTF_8))
-    Iterator.continually(lines.readLine()).takeWhile(_ != null).foreach(line => logInfo(s"scheduler: $line"))
-    started.waitFor()
+    started.fold(0) { p =>
+      val lines = new BufferedReader(new InputStreamReader(p.getInputStream, UTF_8))
+      Iterator.continually(lines.readLine()).takeWhile(_ != null).foreach(l => logInfo(s"scheduler: $l"))
+      p.waitFor()
+    }
   }
 }
 

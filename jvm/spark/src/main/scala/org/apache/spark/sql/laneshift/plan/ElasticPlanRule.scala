@@ -1,5 +1,7 @@
 package org.apache.spark.sql.laneshift.plan
 
+import java.util.concurrent.atomic.AtomicBoolean
+
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.SparkPlan
@@ -18,16 +20,23 @@ import org.apache.spark.sql.laneshift.{LaneshiftConf, LaneshiftPlugin}
   * Regions that stay stock get a [[StockExec]] above their stateful operator that says why.
   */
 object ElasticPlanRule extends Rule[SparkPlan] with Logging {
+  private val AllowlistCheck = SQLConf.STREAMING_REAL_TIME_MODE_ALLOWLIST_CHECK
+  private val toldOfAllowlist = new AtomicBoolean
 
   override def apply(plan: SparkPlan): SparkPlan = {
     val conf = plan.conf
     if (!plan.exists(Elasticity.isStateful) || !conf.getConf(LaneshiftConf.Enabled)) plan
     else {
       LaneshiftConf.checkTogether(conf)
+      val realTime = isRealTime(plan)
       unavailable(conf) match {
+        // Spark refuses any node that is not on its list, ours that would only tell the reason, too.
+        case _ if realTime && conf.getConf(AllowlistCheck) =>
+          tellOfAllowlist()
+          plan
         case Some(why) => explain(plan, why)
         case None =>
-          val elastic = wrap(plan, conf, isRealTime(plan))
+          val elastic = wrap(plan, conf, realTime)
           // After Spark has checked and recorded its own provider's name (design fact 7).
           if (elastic.exists(_.isInstanceOf[ElasticExec])) {
             conf.setConfString(SQLConf.STATE_STORE_PROVIDER_CLASS.key, ElasticStateStoreProvider.className)
@@ -36,6 +45,12 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
       }
     }
   }
+
+  private def tellOfAllowlist(): Unit = if (!toldOfAllowlist.getAndSet(true))
+    logWarning(
+      s"Real-time queries stay stock Spark: ${AllowlistCheck.key} is true, and Spark's list of operators does not have " +
+        "laneshift's. Set it to false before a query starts to make it elastic."
+    )
 
   private def unavailable(conf: SQLConf): Option[String] = {
     val provider = conf.getConf(SQLConf.STATE_STORE_PROVIDER_CLASS)
