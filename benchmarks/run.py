@@ -21,6 +21,7 @@ BENCHMARKS = {
     "pause": "how long a shard of 32 KB stands still while it moves",
     "skew": "skew that moves: hash partitioning against lanes",
     "motion": "latency while 50 shards a second move",
+    "lanes": "what more lanes give one partition: aggregation, join, Python functions",
     "memory": "heap, native memory and threads, at rest and under motion",
 }
 

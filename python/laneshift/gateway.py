@@ -47,6 +47,10 @@ class Gateway(Protocol):
         """The newest ``limit`` handoffs of a query (of all if empty), oldest first."""
         ...
 
+    def decided(self, decision: dict[str, Any]) -> None:
+        """Tell the plugin what a scheduler has decided: Spark's UI shows it."""
+        ...
+
 
 class Py4jGateway:
     """The gateway of a classic PySpark session, in the driver's JVM.
@@ -83,6 +87,9 @@ class Py4jGateway:
 
     def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
         return self._list("handoffs", query, limit)
+
+    def decided(self, decision: dict[str, Any]) -> None:
+        decode("decided", self._text("decided", json.dumps(decision)))
 
     def _object(self, method: str, *arguments: str | int) -> dict[str, Any]:
         value = decode(method, self._text(method, *arguments))

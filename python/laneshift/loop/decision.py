@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
@@ -45,6 +45,12 @@ class Decision:
     applied: bool = False
     notes: tuple[str, ...] = ()
     error: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """What the plugin takes."""
+        out: dict[str, object] = asdict(self)
+        del out["time_s"], out["shard_moves"]
+        return out | {"time_ms": round(1000 * self.time_s)}
 
     @property
     def is_empty(self) -> bool:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,8 @@ class LiveScheduler:
         if decision.is_empty:
             return
         self._decisions.append(decision)
+        with suppress(LaneshiftError):  # only for the UI
+            self._gateway.decided(decision.to_json())
         for listener in self._listeners:
             listener(decision)
 

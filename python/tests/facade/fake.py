@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import laneshift
@@ -93,6 +94,7 @@ class FakeGateway:
     def __init__(self, version: str | None = None) -> None:
         self.sent: list[tuple[Any, ...]] = []
         self.asked: list[tuple[str, int]] = []
+        self.told: list[dict[str, Any]] = []
         self._version = version or laneshift.__version__
         self.data: dict[str, Any] = {
             "time_ms": 1_700_000_000_000,
@@ -130,6 +132,9 @@ class FakeGateway:
             there = f"'running' ({RUNNING})" if self.data["queries"] else "none"
             raise error("LANESHIFT_NO_SUCH_QUERY", value=repr(query), range=there)
         return [HANDOFF]
+
+    def decided(self, decision: dict[str, Any]) -> None:
+        self.told.append(json.loads(json.dumps(decision)))
 
 
 class FakeQuery:

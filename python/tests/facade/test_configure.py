@@ -97,6 +97,10 @@ def test_what_spark_defaults_has_is_kept(jar: Path) -> None:
         ("motion", "random", "random"),
         ("motion_seed", -7, "-7"),
         ("motion_interval", "1s", "1s"),
+        ("scheduler", "none", "none"),
+        ("scheduler", "craa", "craa"),
+        ("scheduler_target_latency", 0, "0ms"),
+        ("scheduler_interval", "250ms", "250ms"),
     ],
 )
 def test_allowed_values(jar: Path, option: str, value: object, text: str) -> None:
@@ -145,6 +149,11 @@ REFUSED: list[tuple[str, object, list[str]]] = [
     ("motion", True, ["True", "'never'"]),
     ("motion_seed", 2**63, ["9223372036854775808", "64 bits"]),
     ("motion_seed", "abc", ["'abc'", "64 bits"]),
+    ("scheduler", "elastik", ["'elastik'", "'none'", "laneshift policies"]),
+    ("scheduler", 7, ["7", "'none'"]),
+    ("scheduler_target_latency", "2h", ["'2h'", "up to 1h"]),
+    ("scheduler_interval", "50ms", ["'50ms'", "100ms to 1h"]),
+    ("scheduler_python", 3, ["3", "path of a Python"]),
     ("motion_interval", "-5ms", ["'-5ms'", "1ms to 1min"]),
 ]
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import time
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
@@ -57,6 +60,14 @@ def scheduler_pids(mark: str) -> list[int]:
     return pids("-m\0laneshift.loop.process", mark)
 
 
+def page(spark: SparkSession) -> str:
+    """The tab of Spark's UI, as text."""
+    with urlopen(f"{spark.sparkContext.uiWebUrl}/laneshift/", timeout=60) as answer:
+        html = answer.read().decode()
+    text = re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ", html, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", unescape(text))
+
+
 def until(condition: Callable[[], Any]) -> Any:
     end = time.monotonic() + 60
     while not (found := condition()):
@@ -69,7 +80,8 @@ def until(condition: Callable[[], Any]) -> Any:
 def main(folder: Path) -> None:
     builder = (
         SparkSession.builder.master("local-cluster[2,3,1024]")
-        .config("spark.ui.enabled", "false")
+        .config("spark.ui.port", "0")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
         .config("spark.executor.memory", "1g")
         .config("spark.sql.shuffle.partitions", str(PARTITIONS))
@@ -113,6 +125,7 @@ def main(folder: Path) -> None:
         if not killed and len(parts) == PARTITIONS and max(p.batch_id for p in parts) >= 5:
             seen["applied"] = live.set_lanes(query, 0, -1, 3)
             seen["before"] = sorted(e.executor for e in snapshot.executors)
+            seen["page"] = page(spark)
             executors = pids("CoarseGrainedExecutorBackend", spark.sparkContext.applicationId)
             os.kill(executors[0], signal.SIGKILL)
             killed = True

@@ -41,3 +41,14 @@ def test_two_executors_of_which_one_is_killed(tmp_path: Path) -> None:
     assert seen["turns"] > 5
     assert seen["scheduler_again"], "the killed scheduler process was not started again"
     assert seen["errors"] == []
+    for words in (
+        "Query answers",
+        "Operator 0, stateStoreSave , in micro-batches: 2 partitions of state",
+        "0 on executor 0",
+        "shards move between two batches",
+        "lane 0",
+        "rows/s in",
+        "Moves of shards",
+        "the fault mode",
+    ):
+        assert words in seen["page"], (words, seen["page"][:6000])

@@ -198,6 +198,17 @@ def test_a_listener_hears_of_what_has_something_to_say() -> None:
     assert [len(d.changes) for d in heard] == [1]
 
 
+def test_the_plugin_is_told_of_it_too() -> None:
+    gateway = Moving()
+    made = loop(gateway, lanes(p0=4))
+    made.turn()
+    (told,) = gateway.told
+    assert told["time_ms"] == gateway.data["time_ms"]
+    assert (told["policy"], told["executor"], told["applied"]) == ("scripted", "driver", True)
+    (change,) = told["changes"]
+    assert (change["partition"], change["before"], change["after"]) == ("running:0.0", 2, 4)
+
+
 def test_a_trace_can_be_read_again(tmp_path: Path) -> None:
     file = tmp_path / "trace"
     made = loop(Moving(), lanes(p0=4), trace=file)

@@ -10,6 +10,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
 import org.apache.spark.sql.laneshift.control._
+import org.apache.spark.sql.laneshift.ui.LaneshiftTab
 import org.apache.spark.util.Utils
 
 /** `spark.plugins=org.apache.spark.sql.laneshift.LaneshiftPlugin` is all that a session needs: everything else is set from
@@ -54,6 +55,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     LaneshiftPlugin.loaded = true
     sc.addSparkListener(QueryInventory)
     sc.addSparkListener(Executors)
+    sc.ui.foreach(new LaneshiftTab(_))
     scheduler = SchedulerProcess.wanted(conf)
     scheduler.foreach(_.start())
     logInfo(s"laneshift ${BuildInfo.version} on Spark ${sc.version}: $set")
@@ -83,6 +85,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     LaneshiftPlugin.loaded = false
     scheduler.foreach(_.stop())
     Executors.clear()
+    Decisions.clear()
   }
 }
 
@@ -90,6 +93,7 @@ private final class LaneshiftExecutor extends ExecutorPlugin {
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = {
     val env = SparkEnv.get.rpcEnv
     val runtime = ElasticRuntime.start(context.conf())
+    RuntimeMetrics.register(context.metricRegistry(), runtime)
     try {
       val ref = env.setupEndpoint(ExecutorEndpoint.Name, new ExecutorEndpoint(env, runtime))
       context.ask(ExecutorHello(context.executorID(), Utils.localHostName(), BuildInfo.version, ref))

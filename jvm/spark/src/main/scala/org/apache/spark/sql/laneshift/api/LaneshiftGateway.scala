@@ -60,14 +60,21 @@ object LaneshiftGateway {
     Executors.handoffs(limit, runs).map(SnapshotJson.handoff)
   }
 
+  /** Keeps what a scheduler has decided, for the UI. */
+  def decided(decision: String): String = Answer {
+    checkLoaded()
+    Decisions.add(decision)
+    true
+  }
+
   private[api] def checkLoaded(): Unit = if (!LaneshiftPlugin.isLoaded) throw ApiError.notLoaded()
 }
 
 /** A query with its elastic operators. */
-private[api] final case class QueryView(run: QueryRun, operators: Seq[Seq[PartitionSite]])
+private[laneshift] final case class QueryView(run: QueryRun, operators: Seq[Seq[PartitionSite]])
 
 /** Finds what a call names, or says what there is. */
-private[api] object Inventory {
+private[laneshift] object Inventory {
 
   def queries(): Seq[QueryView] = {
     LaneshiftGateway.checkLoaded()
