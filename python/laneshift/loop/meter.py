@@ -11,6 +11,7 @@ is held by that row all the same.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -45,6 +46,10 @@ UNKNOWN_RATE = 1e6
 
 UNKNOWN_ROW_BYTES = 128.0
 """Bytes of a queued row as long as none was seen in a queue (ours)."""
+
+
+OTHERS_MS = 10_000
+"""For so long a core that another task was seen on counts as taken (ours)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class Meter:
         self._before: LiveSnapshot | None = None
         self._service: dict[_Key, float] = {}
         self._row_bytes: dict[_Key, float] = {}
-        self._budgets: dict[str, int] = {}
+        self._others: dict[str, deque[tuple[int, int]]] = {}
 
     def measure(self, live: LiveSnapshot) -> tuple[Island, ...]:
         """The islands of ``live``, in the order of their executors; windows end at its time."""
@@ -172,19 +177,24 @@ class Meter:
         return Island(executor.executor, budget, refs, snapshot)
 
     def _budget(self, executor: ExecutorSnapshot, live: LiveSnapshot, partitions: int) -> int:
-        """Cores without other tasks; each partition's own task is there for its first lane."""
+        """Cores without other tasks; each partition's own task is there for its first lane.
+
+        The most of other tasks in a while count: at the end of a batch its source's tasks are gone,
+        and back with the next one.
+        """
         running = sum(
             part.running and part.executor == executor.executor
             for query in live.queries
             for operator in query.operators
             for part in operator.partitions
         )
-        if running or executor.executor not in self._budgets:
+        seen = self._others.setdefault(executor.executor, deque())
+        if running:
             # Between batches Spark's tasks are of other stages: no time to judge by.
-            others = max(0, executor.active_tasks - running) if running else 0
-            free = executor.cores - others
-            self._budgets[executor.executor] = free
-        budget = self._budgets[executor.executor]
+            seen.append((live.time_ms, max(0, executor.active_tasks - running)))
+        while len(seen) > 1 and seen[0][0] < live.time_ms - OTHERS_MS:
+            seen.popleft()
+        budget = executor.cores - max((others for _, others in seen), default=0)
         if self._cores is not None:
             budget = min(budget, self._cores)
         return max(budget, partitions)

@@ -210,12 +210,23 @@ class LiveScheduler:
         )
 
     def _send(self, island: Island, changes: tuple[LaneChange, ...]) -> tuple[str, ...]:
-        """Sends lane counts, those that shrink first. A partition that has just left is noted."""
+        """Sends lane counts, those that shrink first; nobody grows before they have.
+
+        A partition that has just left is noted.
+        """
         notes = []
+        waiting = False
         for change in sorted(changes, key=lambda c: c.after > c.before):
             ref = island.partitions[change.partition]
+            grows = change.after > change.before
+            if grows and waiting:
+                notes.append(f"{change.partition} waits for lanes that go with the next batch")
+                continue
             try:
-                self._gateway.set_lanes(ref.query_id, ref.operator_id, ref.partition, change.after)
+                answer = self._gateway.set_lanes(
+                    ref.query_id, ref.operator_id, ref.partition, change.after
+                )
+                waiting |= not grows and answer["applied"] != "now"
             except LaneshiftError as problem:
                 notes.append(f"{change.partition} keeps its lanes: {problem}")
         return tuple(notes)

@@ -84,6 +84,18 @@ def test_who_shrinks_goes_first() -> None:
     )
 
 
+def test_nobody_grows_before_lanes_have_gone() -> None:
+    class Later(Moving):
+        def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
+            super().set_lanes(query, operator, partition, lanes)
+            return {"lanes": lanes, "applied": "next-batch"}
+
+    gateway = Later()
+    (decision,) = loop(gateway, lanes(p0=4, p1=1)).turn()
+    assert gateway.sent == [("set_lanes", RUNNING, 0, 1, 1)]
+    assert "running:0.0 waits for lanes that go" in decision.notes[0]
+
+
 def test_never_more_lanes_than_the_budget() -> None:
     gateway = Moving()
     gateway.data["executors"][0].update(cores=8, active_tasks=5)  # five cores for lanes

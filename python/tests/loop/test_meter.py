@@ -118,6 +118,22 @@ def test_the_budget_is_what_other_tasks_leave(first: dict[str, Any]) -> None:
     assert budget(2, 8) == 2  # never less than a lane each
 
 
+def test_cores_that_were_taken_a_moment_ago_are_not_free(first: dict[str, Any]) -> None:
+    meter = Meter()
+
+    def budget(tasks: int, seconds: float) -> int:
+        first["executors"][0].update(cores=8, active_tasks=tasks)
+        first["time_ms"] += round(1000 * seconds)
+        (island,) = meter.measure(LiveSnapshot.from_json(first))
+        return island.budget
+
+    assert budget(4, 0) == 6
+    assert budget(2, 1) == 6  # a batch ends: its source's tasks are gone, and come again
+    assert budget(5, 1) == 5
+    assert budget(2, 9) == 5
+    assert budget(2, 2) == 8
+
+
 def test_executors_are_apart(first: dict[str, Any]) -> None:
     first["executors"].append({"executor": "7", "host": "other", "cores": 4, "active_tasks": 1})
     first["queries"][0]["operators"][0]["partitions"][1]["executor"] = "7"
