@@ -122,7 +122,8 @@ def main(folder: Path) -> None:
         parts = [p for q in snapshot.queries for o in q.operators for p in o.partitions]
         seen["executors"] = sorted({*seen["executors"], *(p.executor for p in parts)})
         seen["cores"] = sorted({*seen["cores"], *(e.cores for e in snapshot.executors)})
-        if not killed and len(parts) == PARTITIONS and max(p.batch_id for p in parts) >= 5:
+        ready = len(parts) == PARTITIONS and max(p.batch_id for p in parts) >= 5
+        if not killed and ready and live.handoffs(query, limit=1):
             seen["applied"] = live.set_lanes(query, 0, -1, 3)
             seen["before"] = sorted(e.executor for e in snapshot.executors)
             seen["page"] = page(spark)

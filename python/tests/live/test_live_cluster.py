@@ -49,6 +49,5 @@ def test_two_executors_of_which_one_is_killed(tmp_path: Path) -> None:
         "lane 0",
         "rows/s in",
         "Moves of shards",
-        "the fault mode",
     ):
         assert words in seen["page"], (words, seen["page"][:6000])
