@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
+
+from sbt_reports import cases
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "compatibility.md"
@@ -63,10 +64,9 @@ def page() -> str:
             raise FileNotFoundError(f"{report}: run `make compatibility`")
         out.append(f"\n## {title}\n{COMPARED[kind]}\n\n| case | result |\n|---|---|\n")
         well = "as it should" if kind == "failures" else "equal"
-        for case in ElementTree.parse(report).iter("testcase"):
-            name = case.attrib["name"].replace(" equals stock under motion", "")
-            bad = [tag for tag in ("failure", "error", "skipped") if case.find(tag) is not None]
-            out.append(f"| {name.replace('|', '/')} | {bad[0] if bad else well} |\n")
+        for case in cases(report):
+            name = case.name.replace(" equals stock under motion", "").replace("|", "/")
+            out.append(f"| {name} | {case.problem or well} |\n")
     out.append(DIFFERENCES)
     return "".join(out)
 

@@ -8,7 +8,8 @@ these suites has failed: a check that is never silent notices nothing.
 import re
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
+
+from sbt_reports import cases
 
 FAULTS = Path("jvm/core/src/main/scala/laneshift/testing/Faults.scala")
 REPORTS = "jvm/*/target/test-reports/TEST-*.xml"
@@ -19,14 +20,12 @@ def main() -> int:
     noticed: dict[str, list[tuple[str, float, bool]]] = {fault: [] for fault in faults}
     red = []
     for report in sorted(Path().glob(REPORTS)):
-        for case in ElementTree.parse(report).iter("testcase"):
-            name, seconds = case.attrib["name"], float(case.attrib["time"])
-            passed = all(case.find(tag) is None for tag in ("failure", "error", "skipped"))
-            planted = re.fullmatch(r"(.+): notices ([a-z-]+)", name)
+        for case in cases(report):
+            planted = re.fullmatch(r"(.+): notices ([a-z-]+)", case.name)
             if planted:
-                noticed[planted[2]].append((planted[1], seconds, passed))
-            elif not passed:
-                red.append(name)
+                noticed[planted[2]].append((planted[1], case.seconds, case.problem is None))
+            elif case.problem:
+                red.append(case.name)
     caught = 0
     for fault, checks in noticed.items():
         verdict = "caught" if checks and all(passed for _, _, passed in checks) else "MISSED"
