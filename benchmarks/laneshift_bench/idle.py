@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from laneshift_bench.measure import Measurement
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
-from laneshift_bench.query import ENDLESS, counting, running
+from laneshift_bench.query import ENDLESS, batch_rate, counting, running
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, elastic, stock
@@ -111,13 +111,7 @@ def _batch(spark: SparkSession, work: Path, side: Side, quick: bool) -> float:
     rows, first, batches = (200_000, 3, 6) if quick else (1_000_000, 4, 10)
     source = SOURCE | {"pacing": "none", "rowsPerBatch": rows}
     with running(spark, work, side, source, counting, trigger=None) as run:
-        while len(run.query.recentProgress) < first + batches:
-            run.check()
-            run.query.awaitTermination(1)
-        times = [
-            p.durationMs["triggerExecution"] for p in run.query.recentProgress if p.numInputRows
-        ]
-    return rows * 1000 / median(times[first : first + batches])
+        return batch_rate(run, rows, first, batches)
 
 
 def _rate(spark: SparkSession, work: Path, keys: int, quick: bool, side: Side) -> float:

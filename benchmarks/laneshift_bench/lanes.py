@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
-from laneshift_bench.query import Build, running
+from laneshift_bench.query import Build, batch_rate, running
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, elastic, stock
@@ -97,8 +96,8 @@ def run(quick: bool) -> Report:
     """The whole benchmark."""
     rounds = 1 if quick else 3
     scale = 5 if quick else 1
-    many = {"keys": KEYS, "zipf": 0, "rowBytes": 100}
-    few = {"keys": 2000, "zipf": 0.3, "rowBytes": 8}
+    many: dict[str, object] = {"keys": KEYS, "zipf": 0, "rowBytes": 100}
+    few: dict[str, object] = {"keys": 2000, "zipf": 0.3, "rowBytes": 8}
     cases: tuple[tuple[str, Build, dict[str, object], int], ...] = (
         ("aggregation", heavy, many, 500_000),
         ("join", joined, few, 100_000),
@@ -144,10 +143,4 @@ def _batches(
     first, batches = (1, 2) if quick else (2, 5)
     options = source | {"pacing": "none", "rowsPerBatch": rows}
     with running(spark, work, side, options, build, trigger=None) as started:
-        while len(started.query.recentProgress) < first + batches:
-            started.check()
-            started.query.awaitTermination(1)
-        times = [
-            p.durationMs["triggerExecution"] for p in started.query.recentProgress if p.numInputRows
-        ]
-    return rows * 1000 / median(times[first : first + batches])
+        return batch_rate(started, rows, first, batches)

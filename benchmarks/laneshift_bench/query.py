@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from statistics import median
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -100,6 +101,15 @@ def running(
         found.meter.drop()
         for key in side.settings:
             spark.conf.unset(key)
+
+
+def batch_rate(run: Running, rows: int, first: int, batches: int) -> float:
+    """Rows a second of the median micro-batch of ``rows`` rows, the ``first`` ones left out."""
+    while len(run.query.recentProgress) < first + batches:
+        run.check()
+        run.query.awaitTermination(1)
+    times = [p.durationMs["triggerExecution"] for p in run.query.recentProgress if p.numInputRows]
+    return rows * 1000 / median(times[first : first + batches])
 
 
 def _await_rows(run: Running) -> None:
