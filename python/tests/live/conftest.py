@@ -12,9 +12,11 @@ import pytest
 
 import laneshift
 from laneshift.builder import jar_path
+from laneshift.demo.filesink import FileTail, FileWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 SHARDS = 16
 PARTITIONS = 2
@@ -56,6 +58,25 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+def to_files(answers: DataFrame, folder: Path, batch: str) -> tuple[StreamingQuery, FileTail]:
+    """A Real-time query whose answers (key, n) go to files, started, and what reads the files."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    # In the form of the demo's answers: a key of three parts, the count, the rest.
+    line = F.concat_ws(",", F.lit("a"), F.lit("b"), "key", "n", F.lit("-"))
+    out = folder / "out"
+    out.mkdir()
+    query = (
+        answers.select(line.alias("line"), F.lit(0).alias("sent_us"))
+        .writeStream.foreach(FileWriter(str(out)))
+        .outputMode("update")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(realTime=batch)  # type: ignore[call-overload]
+        .start()
+    )
+    return query, FileTail(out)
 
 
 @pytest.fixture

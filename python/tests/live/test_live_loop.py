@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import laneshift
-from laneshift.demo.filesink import FileTail, FileWriter
+from live.conftest import to_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,20 +32,9 @@ def test_lanes_follow_a_burst(
         .load()
     )
     # Each answer costs a millisecond of waiting: one lane takes 1,000 rows a second.
-    line = F.concat_ws(",", F.lit("a"), F.lit("b"), "key", "n", F.lit("-"))
     answers = rows.groupBy("key").agg(F.count("*").alias("n"))
     slow = answers.withColumn("n", F.expr("laneshift_cost(n, 1000, 'wait')"))
-    out = tmp_path / "out"
-    out.mkdir()
-    tail = FileTail(out)
-    query = (
-        slow.select(line.alias("line"), F.lit(0).alias("sent_us"))
-        .writeStream.foreach(FileWriter(str(out)))
-        .outputMode("update")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(realTime="10 seconds")  # type: ignore[call-overload]
-        .start()
-    )
+    query, tail = to_files(slow, tmp_path, "10 seconds")
     most, fewest_after = 0, 99
     trace = tmp_path / "trace"
     try:

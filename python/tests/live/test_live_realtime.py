@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laneshift
-from laneshift.demo.filesink import FileTail, FileWriter
+from live.conftest import to_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,20 +43,8 @@ def test_lanes_and_shards_change_in_the_middle_of_a_batch(
         .option("numPartitions", 2)
         .load()
     )
-    # In the form of the demo's answers: a key of three parts, the count, the rest.
-    line = F.concat_ws(",", F.lit("a"), F.lit("b"), "key", "n", F.lit("-"))
     answers = rows.groupBy("key").agg(F.count("*").alias("n"))
-    out = tmp_path / "out"
-    out.mkdir()
-    tail = FileTail(out)
-    query = (
-        answers.select(line.alias("line"), F.lit(0).alias("sent_us"))
-        .writeStream.foreach(FileWriter(str(out)))
-        .outputMode("update")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(realTime="5 seconds")  # type: ignore[call-overload]
-        .start()
-    )
+    query, tail = to_files(answers, tmp_path, "5 seconds")
     try:
 
         def operator() -> laneshift.OperatorSnapshot | None:
