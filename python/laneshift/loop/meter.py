@@ -27,7 +27,7 @@ from laneshift.scheduler.snapshot import (
     ShardTable,
     Snapshot,
 )
-from laneshift.snapshot import ExecutorSnapshot, QuerySnapshot
+from laneshift.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot
 from laneshift.snapshot import PartitionSnapshot as LivePartition
 from laneshift.snapshot import Snapshot as LiveSnapshot
 
@@ -92,12 +92,12 @@ class _Seen:
     """An elastic partition with the names of what it belongs to."""
 
     query: QuerySnapshot
-    operator_id: int
+    operator: OperatorSnapshot
     part: LivePartition
 
     @property
     def key(self) -> _Key:
-        return (self.query.run_id, self.operator_id, self.part.partition)
+        return (self.query.run_id, self.operator.operator_id, self.part.partition)
 
 
 class Meter:
@@ -120,9 +120,9 @@ class Meter:
         """The islands of ``live``, in the order of their executors; windows end at its time."""
         before, self._before = self._before, live
         parts = self._partitions(live)
-        ended = {s.key for s in parts}
+        there = {s.key for s in parts}
         for memory in (self._service, self._row_bytes):
-            for key in [k for k in memory if k not in ended]:
+            for key in [k for k in memory if k not in there]:
                 del memory[key]
         earlier = {s.key: s.part for s in self._partitions(before)} if before else {}
         window = (live.time_ms - before.time_ms) / 1000 if before else 0.0
@@ -130,12 +130,12 @@ class Meter:
         for executor in live.executors:
             here = [s for s in parts if s.part.executor == executor.executor]
             if here:
-                found.append(self._island(executor, live, here, parts, earlier, window))
+                found.append(self._island(executor, live, here, earlier, window))
         return tuple(found)
 
     def _partitions(self, live: LiveSnapshot) -> list[_Seen]:
         return [
-            _Seen(query, operator.operator_id, part)
+            _Seen(query, operator, part)
             for query in live.queries
             if query.active and self._query in (None, query.run_id, query.id)
             for operator in query.operators
@@ -147,13 +147,14 @@ class Meter:
         executor: ExecutorSnapshot,
         live: LiveSnapshot,
         here: Sequence[_Seen],
-        everywhere: Sequence[_Seen],
         earlier: Mapping[_Key, LivePartition],
         window: float,
     ) -> Island:
         names = {s.key: _name(s) for s in here}
         refs = {
-            names[s.key]: PartitionRef(s.query.id, s.operator_id, s.part.partition, s.part.lanes)
+            names[s.key]: PartitionRef(
+                s.query.id, s.operator.operator_id, s.part.partition, s.part.lanes
+            )
             for s in here
         }
         budget = self._budget(executor, live, len(here))
@@ -172,7 +173,7 @@ class Meter:
                 window_s=window,
                 nodes=(NodeSnapshot(node, max(budget, held)),),
                 partitions=tuple(measured),
-                edges=_edges(here, everywhere, names, {p.partition for p in measured}),
+                edges=_edges(here, names, {p.partition for p in measured}),
             )
         return Island(executor.executor, budget, refs, snapshot)
 
@@ -244,7 +245,7 @@ class Meter:
 
 def _name(seen: _Seen) -> PartitionId:
     query = seen.query.name or seen.query.run_id[:8]
-    return PartitionId(f"{query}:{seen.operator_id}.{seen.part.partition}")
+    return PartitionId(f"{query}:{seen.operator.operator_id}.{seen.part.partition}")
 
 
 def _shards(part: LivePartition, rate: float) -> ShardTable | None:
@@ -255,26 +256,19 @@ def _shards(part: LivePartition, rate: float) -> ShardTable | None:
 
 
 def _edges(
-    here: Sequence[_Seen],
-    everywhere: Sequence[_Seen],
-    names: Mapping[_Key, PartitionId],
-    measured: set[PartitionId],
+    here: Sequence[_Seen], names: Mapping[_Key, PartitionId], measured: set[PartitionId]
 ) -> tuple[Edge, ...]:
     """Each upstream partition feeds each of an operator's partitions its share: a hash shuffle."""
     edges = []
     for down in here:
-        operator = next(o for o in down.query.operators if o.operator_id == down.operator_id)
-        of_all = [
-            s
-            for s in everywhere
-            if (s.query.run_id, s.operator_id) == (down.query.run_id, down.operator_id)
-        ]
         for up in here:
-            if up.query.run_id != down.query.run_id or up.operator_id not in operator.upstream:
-                continue
             ends = (names[up.key], names[down.key])
-            if measured.issuperset(ends):
-                edges.append(Edge(*ends, ratio=1 / len(of_all)))
+            feeds = (
+                up.query.run_id == down.query.run_id
+                and up.operator.operator_id in down.operator.upstream
+            )
+            if feeds and measured.issuperset(ends):
+                edges.append(Edge(*ends, ratio=1 / len(down.operator.partitions)))
     return tuple(edges)
 
 
