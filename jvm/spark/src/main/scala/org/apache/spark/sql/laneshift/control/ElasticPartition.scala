@@ -13,7 +13,7 @@ import org.apache.spark.sql.laneshift.lane.{DirectLane, PartitionTask}
 import org.apache.spark.sql.laneshift.plan.{ElasticSpec, Granularity}
 
 import laneshift.ids.{LaneId, ShardId}
-import laneshift.lane.Inlet
+import laneshift.lane.{Inlet, InletStats}
 import laneshift.planner._
 import laneshift.routing.{Handoff, MoveReason, RoutingTable}
 
@@ -55,10 +55,7 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   private var inlet: Inlet[_] = _
   private var direct: DirectLane = _
   private var stock: StockBatch = _
-  private var rowsBefore = 0L
-  private var laneRowsBefore = Array.empty[Long]
-  private var busyBefore = Array.empty[Long]
-  private var blockedBefore = 0L
+  private var before = Counts.none
   private var handoffCount = 0L
   private var lastBalanceNs = 0L
   private var lastMotionNs = 0L
@@ -179,36 +176,23 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
 
   private def detach(): Unit = {
     if (inlet != null) updateLoads(System.nanoTime())
-    val last = counts
-    rowsBefore = last.rowsIn
-    laneRowsBefore = last.laneRows
-    busyBefore = last.busyNs
-    blockedBefore = last.blockedNs
+    before = counts(inletStats)
     inlet = null
     direct = null
     stock = null
   }
 
   /** Everything since the query started, the work of this moment included. */
-  private def counts: Counts = {
-    def add(rows: Long, laneRows: Array[Long], busyNs: Array[Long], blockedNs: Long) = Counts(
-      rowsBefore + rows,
-      sum(laneRowsBefore, laneRows),
-      sum(busyBefore, busyNs),
-      blockedBefore + blockedNs
-    )
-    if (inlet != null) {
-      val stats = inlet.stats
-      add(stats.offered.sum, stats.laneRows, stats.busyNs, stats.blockedNs)
-    } else if (direct != null) add(direct.rows, Array(direct.rows), Array(direct.busyNs), 0L)
-    else if (stock != null) add(stock.rows, Array(stock.rows), Array(stock.busyNs), 0L)
-    else add(0L, Array.empty, Array.empty, 0L)
-  }
-
-  private def sum(a: Array[Long], b: Array[Long]): Array[Long] =
-    Array.tabulate(math.max(a.length, b.length)) { i =>
-      (if (i < a.length) a(i) else 0L) + (if (i < b.length) b(i) else 0L)
+  private def counts(stats: Option[InletStats]): Counts = before + (
+    stats match {
+      case Some(s) => Counts(s.offered.sum, s.laneRows, s.busyNs, s.blockedNs)
+      case None if direct != null => Counts.ofOneLane(direct.rows, direct.busyNs)
+      case None if stock != null => Counts.ofOneLane(stock.rows, stock.busyNs)
+      case None => Counts.none
     }
+  )
+
+  private def inletStats: Option[InletStats] = Option(inlet).map(_.stats)
 
   // ---- handoffs
 
@@ -269,7 +253,7 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   def tick(nowNs: Long): Unit = synchronized {
     val options = current.options
     if (nowNs - sample.atNs >= RateSample.EveryNs) {
-      val now = counts
+      val now = counts(inletStats)
       sample = sample.next(nowNs, now.rowsIn, outputs.sum(), now.busyNs)
     }
     if (inlet != null) {
@@ -321,8 +305,8 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   // ---- view
 
   def view: PartitionView = synchronized {
-    val stats = if (inlet != null) Some(inlet.stats) else None
-    val now = counts
+    val stats = inletStats
+    val now = counts(stats)
     PartitionView(
       current,
       index,

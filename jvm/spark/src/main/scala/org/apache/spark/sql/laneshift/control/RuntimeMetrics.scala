@@ -20,8 +20,6 @@ private[laneshift] object RuntimeMetrics {
     "pauseP99Ms" -> (_.map(_.pauseUs.p99).maxOption.getOrElse(0.0) / 1e3)
   )
 
-  val names: Seq[String] = gauges.map(_._1)
-
   def register(registry: MetricRegistry, runtime: ElasticRuntime): Unit = gauges.foreach {
     case (name, read) =>
       registry.register(

@@ -42,7 +42,23 @@ private[control] final case class Counts(
     laneRows: Array[Long],
     busyNs: Array[Long],
     blockedNs: Long
-)
+) {
+  def +(more: Counts): Counts = Counts(
+    rowsIn + more.rowsIn,
+    Counts.sum(laneRows, more.laneRows),
+    Counts.sum(busyNs, more.busyNs),
+    blockedNs + more.blockedNs
+  )
+}
+
+private[control] object Counts {
+  val none: Counts = Counts(0L, Array.empty, Array.empty, 0L)
+
+  def ofOneLane(rows: Long, busyNs: Long): Counts = Counts(rows, Array(rows), Array(busyNs), 0L)
+
+  private def sum(a: Array[Long], b: Array[Long]): Array[Long] =
+    a.zipAll(b, 0L, 0L).map { case (x, y) => x + y }
+}
 
 /** Counters at one moment and the rates since the moment before. `busy` is the share of time that each lane worked. */
 private[control] final case class RateSample(
