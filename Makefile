@@ -72,10 +72,12 @@ $(PYTHON_PASSED): $(INPUTS) $(JAR) $(VENV_STAMP) | check-tools
 	@$(MAKE) test-python ARGS=
 	@mkdir -p $(@D) && touch $@
 
+# What failed is said again at the end, where it is looked for.
 test-jvm: setup ## Run the JVM's tests (ONLY='*Suite' for some)
 	@mkdir -p build/logs
 	@version=$$($(VERSION)) && LANESHIFT_VERSION=$$version \
-	  scripts/sbt $(if $(ONLY),"testOnly $(ONLY)",test) </dev/null 2>&1 | tee build/logs/test-jvm.log
+	  scripts/sbt $(if $(ONLY),"testOnly $(ONLY)",test) </dev/null 2>&1 | tee build/logs/test-jvm.log || \
+	  { grep -A3 -F 'FAILED ***' build/logs/test-jvm.log | tail -n 30; exit 1; }
 
 # Tests need no network but their own machine's.
 test-python: export SPARK_LOCAL_IP := 127.0.0.1
