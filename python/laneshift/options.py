@@ -140,7 +140,6 @@ OPTIONS: Mapping[str, Option] = {
             "Take no more than the cores that one partition may get.",
         ),
         Option("queue_bytes", "queueBytes", _bytes, _SIZE, "It bounds one lane's queue."),
-        Option("hold_bytes", "holdBytes", _bytes, _SIZE, "It bounds one partition's held rows."),
         Option(
             "balance_enabled",
             "balance.enabled",

@@ -45,11 +45,10 @@ class PartitionSnapshot:
         lane_busy: share of the last interval that each lane worked (0 to 1), float64 (lanes,).
         queue_rows, queue_bytes: what waits in each lane's queue, int64 (lanes,).
         queue_bytes_limit: bound of one lane's queue (bytes).
-        held_bytes, hold_bytes_limit: rows held by handoffs in flight and their bound (bytes).
         rows_taken, busy_s: rows that lanes have taken since the query started, and how long all
             lanes together have worked on them (s): waits for rows and for room behind them are left
             out, waits inside the operators' own code are not.
-        blocked_s: how long the input has waited for room in queues and holds (s).
+        blocked_s: how long the input has waited for room in queues (s).
         handoffs, in_flight: handoffs done since the query started, and going on now (count).
         pauses: their pauses.
     """
@@ -73,8 +72,6 @@ class PartitionSnapshot:
     queue_rows: IntArray
     queue_bytes: IntArray
     queue_bytes_limit: int
-    held_bytes: int
-    hold_bytes_limit: int
     rows_taken: int
     busy_s: float
     blocked_s: float
@@ -201,10 +198,11 @@ class Handoff:
         source, target: lane that gave and lane that took it.
         reason: ``balance``, ``motion``, ``user`` or ``scale``.
         batch_id: the batch in which it moved.
-        hold_us, drain_us, flush_us, switch_us: the pause is their sum: queued rows are taken back;
-            the source lane comes to the end of a row; its caches and outputs are written out; the
-            rows go to the new lane.
-        held_rows: rows that waited for it.
+        drain_us: how long the source lane took to come to the end of a row; the shard's rows went on
+            meanwhile.
+        flush_us, switch_us: the pause is their sum: the source lane's outputs are put out; the rows
+            go to the new lane.
+        moved_rows: rows that went along, worked on by neither lane yet.
     """
 
     seq: int
@@ -217,12 +215,11 @@ class Handoff:
     target: int
     reason: str
     batch_id: int
-    hold_us: float
     drain_us: float
     flush_us: float
     switch_us: float
     pause_us: float
-    held_rows: int
+    moved_rows: int
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Handoff:
@@ -238,12 +235,11 @@ class Handoff:
             target=int(data["to"]),
             reason=str(data["reason"]),
             batch_id=int(data["batch_id"]),
-            hold_us=float(data["hold_us"]),
             drain_us=float(data["drain_us"]),
             flush_us=float(data["flush_us"]),
             switch_us=float(data["switch_us"]),
             pause_us=float(data["pause_us"]),
-            held_rows=int(data["held_rows"]),
+            moved_rows=int(data["moved_rows"]),
         )
 
 
@@ -275,7 +271,7 @@ def _partition(data: Mapping[str, Any]) -> PartitionSnapshot:
             f"{lane_of_shard.size} entries in lane_of_shard of {data['shards']} shards"
         )
     whole = ("partition", "batch_id", "lanes", "max_lanes", "rows_in", "rows_out", "handoffs")
-    limits = ("rows_taken", "in_flight", "queue_bytes_limit", "held_bytes", "hold_bytes_limit")
+    limits = ("rows_taken", "in_flight", "queue_bytes_limit")
     return PartitionSnapshot(
         executor=str(data["executor"]),
         host=str(data["host"]),

@@ -35,8 +35,6 @@ def partition(number: int, *, shards: int = 8, lanes: int = 2) -> dict[str, Any]
         "queue_rows": [3, 0][:lanes],
         "queue_bytes": [300, 0][:lanes],
         "queue_bytes_limit": 1 << 20,
-        "held_bytes": 0,
-        "hold_bytes_limit": 1 << 20,
         "rows_taken": 1000,
         "busy_s": 2.0,
         "blocked_s": 0.0,
@@ -76,12 +74,11 @@ HANDOFF: dict[str, Any] = {
     "to": 1,
     "reason": "user",
     "batch_id": 7,
-    "hold_us": 10,
     "drain_us": 700.5,
     "flush_us": 80,
     "switch_us": 9.5,
-    "pause_us": 800,
-    "held_rows": 12,
+    "pause_us": 89.5,
+    "moved_rows": 12,
 }
 
 

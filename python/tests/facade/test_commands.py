@@ -50,7 +50,7 @@ def test_minus_one_means_every_partition(live: Laneshift, gateway: FakeGateway) 
 
 def test_handoffs_of_one_query_and_of_all(live: Laneshift, gateway: FakeGateway) -> None:
     (moved,) = live.handoffs()
-    assert (moved.shard, moved.source, moved.target, moved.pause_us) == (5, 0, 1, 800.0)
+    assert (moved.shard, moved.source, moved.target, moved.pause_us) == (5, 0, 1, 89.5)
     live.handoffs("running", limit=5)
     live.handoffs("stopped", limit=5)
     live.handoffs(ENDED, limit=1)  # type: ignore[arg-type]

@@ -1,6 +1,5 @@
 package laneshift.lane
 
-import java.util.ArrayDeque
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.locks.{Lock, ReentrantLock}
 
@@ -15,12 +14,12 @@ final class PartitionStopped(cause: Throwable)
     extends RuntimeException("the elastic partition has stopped", cause)
 
 /** Bounds of one partition's buffers. */
-final case class InletLimits(maxLanes: Int, queueBytes: Long, holdBytes: Long) {
+final case class InletLimits(maxLanes: Int, queueBytes: Long) {
 
-  /** Bytes of rows that all queues and holds of the partition hold together before the receiver waits. One row more at
-    * most, and what lanes that had taken a block give back of it in a handoff: at most one block per lane.
+  /** Bytes of rows that all queues of the partition hold together before the receiver waits. One row more at most, and what
+    * lanes that had taken a block give back of it in a handoff: at most one block per lane.
     */
-  def totalBytes: Long = maxLanes * queueBytes + holdBytes
+  def totalBytes: Long = maxLanes * queueBytes
 }
 
 /** What `take` gives a lane. */
@@ -29,7 +28,7 @@ sealed trait Taken[+R]
 object Taken {
   final case class Rows[R](block: RowBlock[R]) extends Taken[R]
 
-  /** A shard of this lane is wanted elsewhere: see [[Inlet.recalls]]. */
+  /** A shard of this lane is wanted elsewhere: see [[Inlet.letGo]]. */
   case object Recall extends Taken[Nothing]
 
   /** What follows is of the next input. */
@@ -37,12 +36,15 @@ object Taken {
   case object End extends Taken[Nothing]
 }
 
-/** The way of rows from the receiver to the lanes of one elastic partition, and every handoff on it: routing table,
-  * lanes' queues and held rows under one lock (docs/handoff.md is its contract).
+/** The way of rows from the receiver to the lanes of one elastic partition, and every handoff on it: routing table and
+  * lanes' queues under one lock (docs/handoff.md is its contract).
   *
-  * Who may call what: one receiver thread `offer`, `nextInput` and `finish`; lane i's thread `take(i)`, `recalls(i)`, `acknowledge`;
+  * Who may call what: one receiver thread `offer`, `nextInput` and `finish`; lane i's thread `take(i)` and `letGo(i)`;
   * any thread the rest. Only `offer`, `finish` and `take` wait, never while anybody else needs the lock: each is a loop of
   * attempts, which change everything or nothing, and of waits for a signal.
+  *
+  * @param idleIsDone a lane that waits in `take` has worked on all that it has taken and has put its outputs out: whatever
+  *   it owns may go without it
   */
 final class Inlet[R](
     limits: InletLimits,
@@ -52,6 +54,7 @@ final class Inlet[R](
     handoffIds: () => Long,
     onSettled: Handoff => Unit,
     startLane: LaneId => Unit,
+    idleIsDone: Boolean,
     clock: () => Long = () => System.nanoTime(),
     lock: Lock = new ReentrantLock
 ) {
@@ -61,13 +64,11 @@ final class Inlet[R](
   private val receiverTurn = lock.newCondition()
   private val table = new RoutingTable(initialRouting)
   private val lanes = Array.tabulate(limits.maxLanes)(i => new LaneState(i))
-  private val holds = new Array[Hold[R]](initialRouting.length)
   private val offered = new Array[Long](initialRouting.length)
 
   private var activeLanes = initialLanes
   private var startedLanes = initialLanes
   private var buffered = 0L
-  private var held = 0L
   private var closing = false
   private var receiverWaits = false
   private var blockedNs = 0L
@@ -76,11 +77,9 @@ final class Inlet[R](
   @volatile private var failure: Throwable = _
 
   private final class LaneState(val index: Int) {
-    val queue = new ArrayDeque[RowBlock[R]]
+    val queue = new RowQueue[R](newBlock)
     val turn = lock.newCondition()
     val recalls = new ArrayBuffer[Handoff]
-    var bytes = 0L
-    var rowsQueued = 0L
     var rowsTaken = 0L
     var startedNs = 0L
     var idleNs = 0L
@@ -90,29 +89,16 @@ final class Inlet[R](
     var ended = false
     @volatile var recalled = false
 
-    def append(row: R, shard: Int): Unit = {
-      val tail = queue.peekLast
-      val block = if (tail == null || tail.isFull) { val b = newBlock(); queue.addLast(b); b }
-      else tail
-      val before = block.bytes
-      block.append(row, shard)
-      bytes += block.bytes - before
-      buffered += block.bytes - before
-      rowsQueued += 1
-    }
-
-    def addBlock(block: RowBlock[R]): Unit = {
-      queue.addLast(block)
-      bytes += block.bytes
-      buffered += block.bytes
-      rowsQueued += block.rows
-    }
+    /** Nothing that it has taken is unfinished. */
+    def isDone: Boolean =
+      !hasTaken || (waiting != Waiting.No && (idleIsDone || Faults.isOn(Fault.ReadAheadLeft))) ||
+        Faults.isOn(Fault.SettledUnderTheLane)
 
     def wake(): Unit = if (waiting != Waiting.No) turn.signal()
 
     /** After a row was appended: a lane that looks again by itself is left alone until it is worth its while. */
     def rowCame(): Unit =
-      if (waiting == Waiting.ForSignal || (waiting == Waiting.Looking && rowsQueued >= Inlet.RowsWorthWaking))
+      if (waiting == Waiting.ForSignal || (waiting == Waiting.Looking && queue.rows >= Inlet.RowsWorthWaking))
         turn.signal()
 
     def busyUntil(nowNs: Long): Long =
@@ -141,7 +127,7 @@ final class Inlet[R](
 
   // ---- receiver
 
-  /** Sends a row to its shard's lane, or holds it if the shard is on its way. Waits while the buffers are full. */
+  /** Sends a row to its shard's lane. Waits while the buffers are full. */
   def offer(row: R, shard: Int): Unit = {
     lock.lock()
     try
@@ -161,37 +147,24 @@ final class Inlet[R](
   /** One attempt, under the lock; false if the receiver has to wait for a signal. */
   private[lane] def tryOffer(row: R, shard: Int): Boolean = {
     checkRunning()
-    val room = hasRoom(shard)
+    val lane = lanes(table.owner(shard))
+    val room = (buffered < limits.totalBytes && lane.queue.bytes < limits.queueBytes) ||
+      Faults.isOn(Fault.QueueUnbounded)
     noteReceiver(waits = !room)
     if (room) {
       offered(shard) += 1
-      val handoff = table.handoffOf(shard)
-      if (handoff == null) {
-        val lane = lanes(table.owner(shard))
-        lane.append(row, shard)
-        lane.rowCame()
-      } else {
-        val hold = holds(shard)
-        val before = hold.bytes
-        hold.append(row, shard)
-        held += hold.bytes - before
-        buffered += hold.bytes - before
-        handoff.heldRows += 1
-      }
+      buffered -= lane.queue.bytes
+      lane.queue.append(row, shard)
+      buffered += lane.queue.bytes
+      lane.rowCame()
     }
     room
   }
 
-  private def hasRoom(shard: Int): Boolean =
-    buffered < limits.totalBytes && (
-      if (table.handoffOf(shard) == null) lanes(table.owner(shard)).bytes < limits.queueBytes
-      else held < limits.holdBytes || Faults.isOn(Fault.HoldUnbounded)
-    )
-
   /** A receiver that has to wait wakes the lanes that have rows but would look again by themselves. */
   private def noteReceiver(waits: Boolean): Unit = {
     receiverWaits = waits
-    if (waits) lanes.foreach(l => if (l.rowsQueued > 0) l.wake())
+    if (waits) lanes.foreach(l => if (l.queue.rows > 0) l.wake())
   }
 
   private def wakeReceiver(): Unit = if (receiverWaits) receiverTurn.signal()
@@ -203,7 +176,7 @@ final class Inlet[R](
     checkRunning()
     require(table.inFlight == 0, "a shard moves between two inputs")
     lanes.take(startedLanes).foreach { lane =>
-      if (!(Faults.isOn(Fault.BoundaryBehindRowsOnly) && lane.queue.isEmpty)) lane.addBlock(new Boundary[R])
+      if (!(Faults.isOn(Fault.BoundaryBehindRowsOnly) && lane.queue.isEmpty)) lane.queue.addBoundary()
       lane.wake()
     }
   }
@@ -237,14 +210,6 @@ final class Inlet[R](
 
   /** True if lane `lane` has to give up a shard: cheap enough to ask before every row. */
   def isRecalled(lane: LaneId): Boolean = lanes(lane.value).recalled
-
-  /** The handoffs away from this lane that wait for its acknowledgement. */
-  def recalls(lane: LaneId): Seq[Handoff] = locked {
-    val now = clock()
-    val pending = lanes(lane.value).recalls.toList
-    pending.foreach(h => if (h.noticedNs == 0L) h.noticedNs = now)
-    pending
-  }
 
   /** The next rows of a lane, a recall, or the end; waits for one of them.
     *
@@ -296,10 +261,8 @@ final class Inlet[R](
     checkRunning()
     if (state.recalls.nonEmpty) Taken.Recall
     else if (!state.queue.isEmpty) {
-      val block = state.queue.pollFirst()
-      state.bytes -= block.bytes
+      val block = state.queue.poll()
       buffered -= block.bytes
-      state.rowsQueued -= block.rows
       state.rowsTaken += block.rows
       state.hasTaken = true
       wakeReceiver()
@@ -308,47 +271,47 @@ final class Inlet[R](
     else null
   }
 
-  /** The source lane gives the shard up: everything it has taken of it is processed, flushed, and its outputs are with the
-    * emitter. `remainder` (or null) is what it had taken but not processed. Settles the handoff.
+  /** The lane gives up every shard that is wanted elsewhere: what it has worked on of them is done, and its outputs are on
+    * the outlet. `block` (or null) is what it has taken and worked on up to row `at`; `noticedNs` is when it saw the recall.
     */
-  def acknowledge(handoff: Handoff, remainder: Hold[R]): Unit = locked {
+  def letGo(lane: LaneId, block: RowBlock[R], at: Int, noticedNs: Long): Unit = locked {
     checkRunning()
-    val from = lanes(handoff.from.value)
-    from.recalls -= handoff
-    from.recalled = from.recalls.nonEmpty && !Faults.isOn(Fault.RecallForgotten)
-    if (remainder != null) {
-      from.rowsTaken -= remainder.rows
-      handoff.heldRows += remainder.rows
+    val from = lanes(lane.value)
+    val leaving = if (Faults.isOn(Fault.RecallForgotten)) from.recalls.take(1).toList else from.recalls.toList
+    from.recalls --= leaving
+    from.recalled = false
+    leaving.foreach { handoff =>
+      handoff.noticedNs = math.max(handoff.begunNs, noticedNs)
+      settle(handoff, block, at)
     }
-    settle(handoff, remainder)
-    val toRetired = table.owner(handoff.shard.value) >= activeLanes
-    if (!closing && toRetired && !Faults.isOn(Fault.LeftOnRetired)) retire(handoff.shard.value)
   }
 
-  /** Routes the shard to its new lane, with the rows that have waited: `remainder` (or null), then the hold. */
-  private def settle(handoff: Handoff, remainder: Hold[R]): Unit = {
+  /** Routes the shard to its new lane, with the rows that nobody has worked on: what its lane had taken, then its queue. */
+  private def settle(handoff: Handoff, block: RowBlock[R], at: Int): Unit = {
+    val shard = handoff.shard.value
+    val from = lanes(handoff.from.value)
     val to = lanes(handoff.to.value)
-    val released = new ArrayDeque[RowBlock[R]]
-    if (remainder != null && !Faults.isOn(Fault.RemainderDropped)) remainder.drainTo(released)
-    releaseHold(handoff.shard.value, released)
-    released.forEach(b => to.addBlock(b))
-    if (Faults.isOn(Fault.RoutingNotSwitched)) table.cancel(handoff) else table.settle(handoff)
+    handoff.flushedNs = clock()
+    buffered -= from.queue.bytes + to.queue.bytes
+    if (!Faults.isOn(Fault.RemainderBehindQueue)) moveTaken(handoff, block, at)
+    if (!Faults.isOn(Fault.QueueNotRecalled)) handoff.movedRows += from.queue.extract(shard, to.queue)
+    if (Faults.isOn(Fault.RemainderBehindQueue)) moveTaken(handoff, block, at)
+    buffered += from.queue.bytes + to.queue.bytes
+    table.settle(handoff)
     handoff.settledNs = clock()
     if (!Faults.isOn(Fault.LaneNotWoken)) to.wake()
+    // Its row may have room now, in the queue that the shard has left or come to.
     if (!Faults.isOn(Fault.ReceiverNotWoken)) wakeReceiver()
     settled += handoff
+    if (!closing && handoff.to.value >= activeLanes && !Faults.isOn(Fault.LeftOnRetired)) retire(shard)
   }
 
-  private def releaseHold(shard: Int, released: ArrayDeque[RowBlock[R]]): Unit = {
-    val hold = holds(shard)
-    held -= hold.bytes
-    buffered -= hold.bytes
-    if (Faults.isOn(Fault.HoldReversed)) {
-      val reversed = new ArrayDeque[RowBlock[R]]
-      hold.drainTo(reversed)
-      reversed.descendingIterator().forEachRemaining(b => released.addLast(b))
-    } else hold.drainTo(released)
-    holds(shard) = null
+  private def moveTaken(handoff: Handoff, block: RowBlock[R], at: Int): Unit = if (block != null) {
+    val to =
+      if (Faults.isOn(Fault.RemainderDropped)) new RowQueue[R](newBlock) else lanes(handoff.to.value).queue
+    val rows = block.extract(handoff.shard.value, at, to)
+    lanes(handoff.from.value).rowsTaken -= rows
+    handoff.movedRows += rows
   }
 
   // ---- control
@@ -367,63 +330,15 @@ final class Inlet[R](
   private def begin(shard: Int, to: Int, reason: MoveReason): Handoff = {
     val handoff = table.begin(handoffIds(), ShardId(shard), LaneId(to), reason, clock())
     val from = lanes(handoff.from.value)
-    val hold = new Hold[R](newBlock)
-    // Rows still in the queue wait with the new ones: the pause does not depend on the backlog.
-    if (!Faults.isOn(Fault.QueueNotRecalled)) from.queue.forEach { block =>
-      val before = block.bytes
-      val rows = block.extract(shard, 0, hold)
-      from.bytes -= before - block.bytes
-      buffered -= before - block.bytes
-      from.rowsQueued -= rows
-    }
-    held += hold.bytes
-    buffered += hold.bytes
-    handoff.heldRows = hold.rows
-    holds(shard) = hold
-    handoff.heldNs = clock()
-    if (from.hasTaken && !Faults.isOn(Fault.SettledUnderTheLane)) {
+    if (from.isDone) {
+      handoff.noticedNs = handoff.begunNs
+      settle(handoff, null, 0)
+    } else {
       from.recalls += handoff
       from.recalled = true
       from.wake()
-      // Its row may have room now: in the queue that the shard has left, or in the hold.
-      wakeReceiver()
-      if (Faults.isOn(Fault.HoldReleasedEarly)) releaseEarly(handoff)
-    } else {
-      // The lane has seen no row of this batch yet: it has nothing to finish, nor needs it be up.
-      handoff.noticedNs = handoff.heldNs
-      handoff.flushedNs = handoff.heldNs
-      settle(handoff, null)
     }
     handoff
-  }
-
-  /** Planted bug: the destination gets the rows before the source lane has let the shard go. */
-  private def releaseEarly(handoff: Handoff): Unit = {
-    val released = new ArrayDeque[RowBlock[R]]
-    releaseHold(handoff.shard.value, released)
-    holds(handoff.shard.value) = new Hold[R](newBlock)
-    released.forEach(b => lanes(handoff.to.value).addBlock(b))
-    lanes(handoff.to.value).wake()
-  }
-
-  /** Takes a handoff back that its source lane has not acknowledged; false if it is too late. */
-  def cancel(handoff: Handoff): Boolean = locked {
-    val shard = handoff.shard.value
-    val from = lanes(handoff.from.value)
-    val noticed = handoff.noticedNs != 0L && !Faults.isOn(Fault.CancelledTooLate)
-    if (failure != null || (table.handoffOf(shard) ne handoff) || noticed) false
-    else {
-      val released = new ArrayDeque[RowBlock[R]]
-      releaseHold(shard, released)
-      if (!Faults.isOn(Fault.CancelDropsHold)) released.forEach(b => from.addBlock(b))
-      from.recalls -= handoff
-      from.recalled = from.recalls.nonEmpty
-      table.cancel(handoff)
-      from.wake()
-      wakeReceiver()
-      if (!closing && handoff.from.value >= activeLanes) retire(shard)
-      true
-    }
   }
 
   /** Changes the number of lanes that own shards. New lanes start empty: a planner fills them. Lanes beyond `count` hand
@@ -472,13 +387,12 @@ final class Inlet[R](
   /** The owner of each shard at this moment. */
   def routing: Array[Int] = locked(table.toArray)
 
-  /** Bytes of rows in all queues and holds. */
+  /** Bytes of rows in all queues. */
   def bufferedBytes: Long = locked(buffered)
 
-  /** The table, the blocks of a lane's queue and the hold of a shard (null without a handoff), as they are: for tests. */
+  /** The table and the blocks of a lane's queue, as they are: for tests. */
   private[lane] def routingTable: RoutingTable = table
-  private[lane] def queued(lane: Int): java.lang.Iterable[RowBlock[R]] = lanes(lane).queue
-  private[lane] def heldOf(shard: Int): Hold[R] = holds(shard)
+  private[lane] def queued(lane: Int): java.lang.Iterable[RowBlock[R]] = lanes(lane).queue.contents
 
   def stats: InletStats = locked {
     val now = clock()
@@ -490,11 +404,10 @@ final class Inlet[R](
       table.inFlight,
       offered.clone(),
       lanes.take(startedLanes).map(_.rowsTaken),
-      lanes.take(startedLanes).map(_.rowsQueued),
-      lanes.take(startedLanes).map(_.bytes),
+      lanes.take(startedLanes).map(_.queue.rows),
+      lanes.take(startedLanes).map(_.queue.bytes),
       lanes.take(startedLanes).map(_.busyUntil(now)),
-      blockedNs + (if (blockedSinceNs == 0L) 0L else now - blockedSinceNs),
-      held
+      blockedNs + (if (blockedSinceNs == 0L) 0L else now - blockedSinceNs)
     )
   }
 }
@@ -529,6 +442,5 @@ final case class InletStats(
     queueRows: Array[Long],
     queueBytes: Array[Long],
     busyNs: Array[Long],
-    blockedNs: Long,
-    heldBytes: Long
+    blockedNs: Long
 )

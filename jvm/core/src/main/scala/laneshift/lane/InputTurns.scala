@@ -1,6 +1,6 @@
 package laneshift.lane
 
-/** The order in which the bodies of a partition's lanes read its inputs (docs/handoff.md, section 10). Lanes tell it by
+/** The order in which the bodies of a partition's lanes read its inputs (docs/handoff.md, section 9). Lanes tell it by
   * asking, the receiver reads the inputs in it.
   */
 final class InputTurns(inputs: Int) {

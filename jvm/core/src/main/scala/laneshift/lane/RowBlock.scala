@@ -13,7 +13,7 @@ trait RowBlock[R] {
   /** Rows appended and not extracted. */
   def rows: Int
 
-  /** Bytes of the rows appended and not extracted: what the bounds of queues and holds count. */
+  /** Bytes of the rows appended and not extracted: what the bounds of queues count. */
   def bytes: Long
 
   /** True if the block should not take another row. */
@@ -24,8 +24,8 @@ trait RowBlock[R] {
   /** The shard of row `i`, or [[RowBlock.Extracted]] if it was taken out again. */
   def shardAt(i: Int): Int
 
-  /** Moves the rows of `shard` at or behind `from` into `hold`, in order, and marks them here. Returns how many. */
-  def extract(shard: Int, from: Int, hold: Hold[R]): Int
+  /** Moves the rows of `shard` at or behind `from` to the end of `to`, in order, and marks them here. Returns how many. */
+  def extract(shard: Int, from: Int, to: RowQueue[R]): Int
 }
 
 object RowBlock {
@@ -41,17 +41,20 @@ private[lane] final class Boundary[R] extends RowBlock[R] {
   override def append(row: R, shard: Int): Unit =
     throw new IllegalStateException("a row between two inputs")
   override def shardAt(i: Int): Int = RowBlock.Extracted
-  override def extract(shard: Int, from: Int, hold: Hold[R]): Int = 0
+  override def extract(shard: Int, from: Int, to: RowQueue[R]): Int = 0
 }
 
-/** Rows of one shard that wait for its handoff, in order. */
-final class Hold[R](newBlock: () => RowBlock[R]) {
+/** Rows on their way to one lane, in order, in blocks. Not safe for several threads. */
+final class RowQueue[R](newBlock: () => RowBlock[R]) {
   private val blocks = new java.util.ArrayDeque[RowBlock[R]]
-  private var heldBytes = 0L
-  private var heldRows = 0L
+  private var queuedBytes = 0L
+  private var queuedRows = 0L
 
-  def bytes: Long = heldBytes
-  def rows: Long = heldRows
+  def bytes: Long = queuedBytes
+  def rows: Long = queuedRows
+
+  /** True without any block; blocks from which all rows were extracted count. */
+  def isEmpty: Boolean = blocks.isEmpty
 
   def append(row: R, shard: Int): Unit = {
     val tail = blocks.peekLast
@@ -59,18 +62,34 @@ final class Hold[R](newBlock: () => RowBlock[R]) {
     else tail
     val before = block.bytes
     block.append(row, shard)
-    heldBytes += block.bytes - before
-    heldRows += 1
+    queuedBytes += block.bytes - before
+    queuedRows += 1
   }
 
-  /** The rows, in order; for tests. */
+  def addBoundary(): Unit = blocks.addLast(new Boundary[R])
+
+  /** The first block, or null. */
+  def poll(): RowBlock[R] = {
+    val block = blocks.pollFirst()
+    if (block != null) {
+      queuedBytes -= block.bytes
+      queuedRows -= block.rows
+    }
+    block
+  }
+
+  /** Moves the rows of `shard` to the end of `to`, in order. Returns how many. */
+  def extract(shard: Int, to: RowQueue[R]): Int = {
+    var moved = 0
+    blocks.forEach { block =>
+      val before = block.bytes
+      moved += block.extract(shard, 0, to)
+      queuedBytes -= before - block.bytes
+    }
+    queuedRows -= moved
+    moved
+  }
+
+  /** The blocks, in order; for tests. */
   private[lane] def contents: java.lang.Iterable[RowBlock[R]] = blocks
-
-  /** Puts the blocks behind those of `other`; this hold is empty afterwards. */
-  def drainTo(other: java.util.ArrayDeque[RowBlock[R]]): Unit = {
-    other.addAll(blocks)
-    blocks.clear()
-    heldBytes = 0L
-    heldRows = 0L
-  }
 }

@@ -20,12 +20,11 @@ object MoveReason {
   case object Motion extends MoveReason("motion")
 }
 
-/** One shard on its way from one lane to another while the partition runs (docs/handoff.md).
+/** One shard that is wanted on another lane while the partition runs (docs/handoff.md).
   *
-  * Times, in nanoseconds of one clock, split the pause of the shard's rows: from `begun` until its queued rows are `held`
-  * (hold), `noticed` by the source lane at a row boundary (drain), `flushed` are its caches and outputs (flush), `settled`
-  * is the routing (switch).
-  * Each field is written under the inlet's lock or by the source lane before its acknowledgement takes that lock.
+  * Times, in nanoseconds of one clock: from `begun` until the source lane has `noticed` at a row boundary (drain) the shard's
+  * rows flow on to the source lane; then they wait until its outputs are `flushed` (flush) and the routing is `settled`
+  * (switch). Each field is written under the inlet's lock.
   */
 final class Handoff(
     val id: Long,
@@ -35,19 +34,19 @@ final class Handoff(
     val reason: MoveReason,
     val begunNs: Long
 ) {
-  var heldNs: Long = 0L
   var noticedNs: Long = 0L
   var flushedNs: Long = 0L
   var settledNs: Long = 0L
 
-  /** Rows that waited for this handoff: taken back from the source lane's queue or newly arrived. */
-  var heldRows: Long = 0L
+  /** Rows that went along: those that the source lane had taken and not worked on, and those in its queue. */
+  var movedRows: Long = 0L
 
-  def holdNs: Long = heldNs - begunNs
-  def drainNs: Long = noticedNs - heldNs
+  def drainNs: Long = noticedNs - begunNs
   def flushNs: Long = flushedNs - noticedNs
   def switchNs: Long = settledNs - flushedNs
-  def pauseNs: Long = settledNs - begunNs
+
+  /** How long rows of the shard waited for nothing but the handoff. */
+  def pauseNs: Long = settledNs - noticedNs
 
   override def toString: String =
     s"handoff $id of shard ${shard.value}: lane ${from.value} -> ${to.value} (${reason.name})"

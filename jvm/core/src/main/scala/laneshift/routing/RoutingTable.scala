@@ -1,10 +1,11 @@
 package laneshift.routing
 
 import laneshift.ids.{Epoch, LaneId, ShardId}
+import laneshift.testing.{Fault, Faults}
 
-/** Which lane owns each shard of one elastic partition, and which shards are on their way (docs/handoff.md, states).
+/** Which lane owns each shard of one elastic partition, and which are wanted elsewhere (docs/handoff.md, section 2).
   *
-  * A shard is either routed (it has an owner and no handoff) or held (it has an owner and one handoff away from it).
+  * A shard has an owner, and at most one handoff away from it.
   * Pure data, no locks: whoever owns the table guards it. Every settled handoff makes a new epoch.
   */
 final class RoutingTable(initial: Array[Int]) {
@@ -21,7 +22,7 @@ final class RoutingTable(initial: Array[Int]) {
 
   def owner(shard: Int): Int = owners(shard)
 
-  /** The handoff that holds this shard, or null. */
+  /** The handoff away from this shard's owner, or null. */
   def handoffOf(shard: Int): Handoff = moving(shard)
 
   /** Where the shard will be once everything in flight has settled. */
@@ -38,17 +39,11 @@ final class RoutingTable(initial: Array[Int]) {
   }
 
   def settle(handoff: Handoff): Unit = {
-    forget(handoff)
-    owners(handoff.shard.value) = handoff.to.value
-    current = current.next
-  }
-
-  def cancel(handoff: Handoff): Unit = forget(handoff)
-
-  private def forget(handoff: Handoff): Unit = {
     require(moving(handoff.shard.value) eq handoff, s"$handoff is not in flight")
     moving(handoff.shard.value) = null
     inFlightCount -= 1
+    if (!Faults.isOn(Fault.RoutingNotSwitched)) owners(handoff.shard.value) = handoff.to.value
+    current = current.next
   }
 
   def toArray: Array[Int] = owners.clone()

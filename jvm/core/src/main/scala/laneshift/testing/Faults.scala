@@ -10,18 +10,17 @@ object Fault {
       extends Fault("queue-not-recalled", "rows in the source lane's queue stay there when their shard moves")
   case object RemainderDropped
       extends Fault("remainder-dropped", "rows that the source lane had taken but not processed are lost")
-  case object HoldReleasedEarly
+  case object RemainderBehindQueue
       extends Fault(
-        "hold-released-early",
-        "held rows go to the destination before the source lane has let go"
+        "remainder-behind-queue",
+        "rows that the source lane had taken but not processed come behind those in its queue"
       )
   case object SettledUnderTheLane
       extends Fault("settled-under-the-lane", "a shard goes although its lane is in the middle of its rows")
-  case object HoldReversed extends Fault("hold-reversed", "held rows are released in the wrong order")
+  case object ReadAheadLeft
+      extends Fault("read-ahead-left", "a shard leaves an idle lane that has read rows ahead")
   case object RoutingNotSwitched
       extends Fault("routing-not-switched", "the routing table is not changed at the end of a handoff")
-  case object CancelDropsHold
-      extends Fault("cancel-drops-hold", "held rows are lost when their handoff is cancelled")
   case object EndBeforeHandoffs
       extends Fault("end-before-handoffs", "the input ends while handoffs are in flight")
   case object ReceiverNotWoken
@@ -29,27 +28,22 @@ object Fault {
   case object LaneNotWoken
       extends Fault("lane-not-woken", "a waiting lane is not told of the rows that come with a shard")
   case object RecallForgotten
-      extends Fault("recall-forgotten", "an acknowledgement clears the marks of the lane's other recalls")
-  case object CancelledTooLate
-      extends Fault("cancelled-too-late", "a handoff is cancelled although its source lane is at it")
+      extends Fault("recall-forgotten", "letting one shard go clears the marks of the lane's other recalls")
   case object MovedAtTheEnd extends Fault("moved-at-the-end", "a shard moves although the input is ending")
   case object LeftOnRetired
       extends Fault("left-on-retired", "a shard on its way to a lane that is retired meanwhile stays there")
   case object RetiredNotAwaited
       extends Fault("retired-not-awaited", "the commit does not wait for lanes that were retired")
-  case object HoldUnbounded extends Fault("hold-unbounded", "held rows push back on nobody")
+  case object QueueUnbounded extends Fault("queue-unbounded", "queued rows push back on nobody")
   case object FailureUnheard
       extends Fault("failure-unheard", "a waiting receiver is not told that the partition has failed")
-  case object CacheNotFlushed
+  case object CachePerLane
       extends Fault(
-        "cache-not-flushed",
-        "the source lane acknowledges without writing its dirty groups to the store"
+        "cache-per-lane",
+        "groups that are not written yet stay with the lane that had their shard"
       )
-  case object OutputsAfterAcknowledgement
-      extends Fault(
-        "outputs-after-acknowledgement",
-        "the source lane's last outputs follow its acknowledgement"
-      )
+  case object OutputsAfterSwitch
+      extends Fault("outputs-after-switch", "the source lane's last outputs follow the switch")
   case object RestartScans
       extends Fault("restart-scans", "a lane that restarts evicts as if the batch were over")
   case object RestartSeals extends Fault("restart-seals", "the end of a body that is to restart is a seal")
@@ -104,23 +98,21 @@ object Fault {
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
     RemainderDropped,
-    HoldReleasedEarly,
+    RemainderBehindQueue,
     SettledUnderTheLane,
-    HoldReversed,
+    ReadAheadLeft,
     RoutingNotSwitched,
-    CancelDropsHold,
     EndBeforeHandoffs,
     ReceiverNotWoken,
     LaneNotWoken,
     RecallForgotten,
-    CancelledTooLate,
     MovedAtTheEnd,
     LeftOnRetired,
     RetiredNotAwaited,
-    HoldUnbounded,
+    QueueUnbounded,
     FailureUnheard,
-    CacheNotFlushed,
-    OutputsAfterAcknowledgement,
+    CachePerLane,
+    OutputsAfterSwitch,
     RestartScans,
     RestartSeals,
     RestartReported,

@@ -25,12 +25,12 @@ final class ArrayBlock(capacity: Int) extends RowBlock[Item] {
     left += row.bytes
   }
 
-  override def extract(shard: Int, from: Int, hold: Hold[Item]): Int = {
+  override def extract(shard: Int, from: Int, to: RowQueue[Item]): Int = {
     var moved = 0
     var i = from
     while (i < count) {
       if (shards(i) == shard) {
-        hold.append(items(i), shard)
+        to.append(items(i), shard)
         shards(i) = RowBlock.Extracted
         left -= items(i).bytes
         gone += 1

@@ -27,13 +27,14 @@ final class InletDriver(
   private var finished = false
 
   val inlet = new Inlet[Item](
-    InletLimits(maxLanes, queueBytes = 1L << 20, holdBytes = 1L << 20),
+    InletLimits(maxLanes, queueBytes = 1L << 20),
     RoutingTable.roundRobin(shards, lanes),
     lanes,
     () => new ArrayBlock(blockRows),
     () => { lastId += 1; lastId },
     handoff => settled += handoff,
     lane => started += lane.value,
+    idleIsDone = true,
     () => { now += 1; now }
   )
 
@@ -70,18 +71,10 @@ final class InletDriver(
     }
 
     /** Gives up every shard that is recalled. */
-    def letGo(): Boolean = {
-      val handoffs = if (isRecalled) inlet.recalls(id) else Nil
-      handoffs.foreach(acknowledge)
-      handoffs.nonEmpty
-    }
-
-    def acknowledge(handoff: Handoff): Unit = {
+    def letGo(): Boolean = isRecalled && {
       now += 1
-      handoff.flushedNs = now
-      val remainder = new Hold[Item](() => new ArrayBlock(blockRows))
-      if (block != null) block.extract(handoff.shard.value, at, remainder)
-      inlet.acknowledge(handoff, remainder)
+      inlet.letGo(id, block, at, now)
+      true
     }
 
     /** One step of a lane's own loop: true if there was something to do. */
@@ -131,7 +124,7 @@ final class InletDriver(
     state.check(offered)
     val stats = inlet.stats
     assert(fixed == stats.routing.toSeq, "the routing is final")
-    assert(stats.inFlight == 0 && stats.heldBytes == 0 && inlet.bufferedBytes == 0, "something is left over")
+    assert(stats.inFlight == 0 && inlet.bufferedBytes == 0, "something is left over")
     assert(stats.queueRows.forall(_ == 0) && stats.queueBytes.forall(_ == 0), "queues are empty")
     assert(stats.laneRows.sum == offered.sum, s"lanes took ${stats.laneRows.sum} of ${offered.sum} rows")
     assert(stats.offered.sum == offered.sum, "rows received by shard")
@@ -159,14 +152,15 @@ object HandoffChecks {
     d.finish()
   }
 
-  /** Shard 0 with rows queued at lane 0 moves; what is queued must wait for lane 1. */
+  /** Shard 0 with rows queued at lane 0 moves; what is queued goes along. */
   def queuedRowsAreRecalled(): Unit = {
     val d = new InletDriver()
     d.offer(0, 5)
     d.offer(2, 2) // of lane 0 as well, of a shard that stays
     d.move(0, to = 1)
+    assert(d.lane(0).letGo())
     assert(d.lane(0).queued == 2, s"lane 0 has ${d.lane(0).queued} rows queued, of which 2 are its own")
-    assert(d.lane(0).letGo() && d.lane(1).queued == 5)
+    assert(d.lane(1).queued == 5)
     d.offer(0, 2)
     d.finish()
   }
@@ -185,26 +179,18 @@ object HandoffChecks {
   }
 
   /** Until lane 0 has let go, lane 1 gets nothing of the shard. */
-  def heldRowsWait(): Unit = {
+  def rowsStayUntilTheSwitch(): Unit = {
     val d = new InletDriver()
     d.offer(0, 5)
     d.lane(0).take()
     d.move(0, to = 1)
     d.offer(0, 2)
     while (d.lane(1).step()) ()
-    assert(d.lane(1).queued == 0, "rows are released before the shard is")
+    assert(d.lane(1).queued == 0, "rows go before their shard does")
     d.finish()
   }
 
-  /** A hold of several blocks comes out in the order of arrival. */
-  def heldRowsKeepTheirOrder(): Unit = {
-    val d = new InletDriver()
-    d.move(0, to = 1)
-    d.offer(0, 11)
-    d.finish()
-  }
-
-  /** After the acknowledgement new rows go to the new owner. */
+  /** After the switch new rows go to the new owner. */
   def routingIsSwitched(): Unit = {
     val d = new InletDriver()
     d.move(0, to = 1)
@@ -215,29 +201,18 @@ object HandoffChecks {
     d.finish()
   }
 
-  /** Rows held for a handoff that is cancelled go back to the source. */
-  def cancelledRowsGoBack(): Unit = {
-    val d = new InletDriver()
-    d.offer(0, 4)
-    val handoff = d.move(0, to = 1)
-    d.offer(0, 3)
-    assert(d.inlet.cancel(handoff), "the handoff cannot be cancelled")
-    d.finish()
-  }
-
   /** The input has not ended as long as a shard is on its way. */
   def endWaitsForHandoffs(): Unit = {
     val d = new InletDriver()
     d.offer(0, 4)
-    val handoff = d.move(0, to = 1)
+    d.move(0, to = 1)
     @volatile var ended = false
     val receiver = new Thread(() => d.inlet.finish((_, _) => ended = true))
     receiver.setDaemon(true)
     receiver.start()
     while (receiver.isAlive && receiver.getState != Thread.State.WAITING) Thread.sleep(1L)
     assert(!ended, "the input has ended while a shard is on its way")
-    d.inlet.recalls(handoff.from)
-    d.lane(0).acknowledge(handoff)
+    d.lane(0).letGo()
     receiver.join()
     assert(ended && d.inlet.owner(0) == 1)
     d.lane(0).end()

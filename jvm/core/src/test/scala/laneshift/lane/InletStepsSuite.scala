@@ -13,16 +13,14 @@ import laneshift.routing.MoveReason
 class InletStepsSuite extends AnyFunSuite with Eventually {
   implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds), Span(5, Millis))
 
-  test("handoff: queued rows are recalled")(HandoffChecks.queuedRowsAreRecalled())
+  test("handoff: queued rows go along")(HandoffChecks.queuedRowsAreRecalled())
   test("handoff: rows taken but not processed go along")(HandoffChecks.takenRowsGoAlong())
-  test("handoff: held rows wait until the source has let go")(HandoffChecks.heldRowsWait())
-  test("handoff: held rows keep their order")(HandoffChecks.heldRowsKeepTheirOrder())
+  test("handoff: rows stay until the source has let go")(HandoffChecks.rowsStayUntilTheSwitch())
   test("handoff: the routing is switched")(HandoffChecks.routingIsSwitched())
-  test("handoff: rows of a cancelled one go back")(HandoffChecks.cancelledRowsGoBack())
   test("inputs: idle lanes meet the boundary")(HandoffChecks.idleLanesMeetTheBoundary())
   test("handoff: the end of the input waits for it")(HandoffChecks.endWaitsForHandoffs())
 
-  test("a handoff tells its times and the rows that waited for it") {
+  test("a handoff tells its times and the rows that went along") {
     val d = new InletDriver()
     d.offer(0, 4)
     d.lane(0).take() // 3 of the 4
@@ -31,9 +29,9 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     d.offer(0, 2)
     d.lane(0).letGo()
     assert(d.settled.toSeq == Seq(handoff))
-    assert(handoff.heldRows == 1 + 2 + 2)
-    val times = Seq(handoff.begunNs, handoff.heldNs, handoff.noticedNs, handoff.flushedNs, handoff.settledNs)
-    assert(times == times.sorted && times.distinct.size == 5)
+    assert(handoff.movedRows == 2 + 1 + 2)
+    val times = Seq(handoff.begunNs, handoff.noticedNs, handoff.flushedNs, handoff.settledNs)
+    assert(times == times.sorted && times.distinct.size == 4)
     d.finish()
   }
 
@@ -42,7 +40,7 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     d.offer(0, 5)
     val handoff = d.move(0, to = 1)
     assert(!d.lane(0).isRecalled && d.lane(0).queued == 0 && d.lane(1).queued == 5 && d.inlet.owner(0) == 1)
-    assert(d.settled.toSeq == Seq(handoff) && handoff.heldRows == 5 && handoff.drainNs == 0)
+    assert(d.settled.toSeq == Seq(handoff) && handoff.movedRows == 5 && handoff.drainNs == 0)
     d.offer(0, 2)
     d.lane(1).take()
     d.move(0, to = 0)
@@ -65,7 +63,7 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     d.offer(1, 2)
     d.offer(2, 2)
     assert(d.lane(1).step() && d.lane(1).step())
-    assert(d.lane(0).queued == 2)
+    assert(d.lane(0).queued == 5 && !d.lane(1).isRecalled)
     d.finish()
   }
 
@@ -93,41 +91,6 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     (0 until 16).foreach(d.offer(_, 2))
     d.finish()
     assert(d.inlet.stats.routing.toSeq == Seq(1, 0, 1, 0, 1, 1, 0, 1))
-  }
-
-  test("a cancelled handoff gives its rows back to the source, in order") {
-    val d = new InletDriver()
-    d.offer(0, 5)
-    d.lane(0).take()
-    val handoff = d.move(0, to = 1)
-    d.offer(0, 3)
-    assert(d.inlet.cancel(handoff))
-    assert(!d.lane(0).isRecalled && d.lane(0).queued == 5 && d.inlet.stats.heldBytes == 0)
-    assert(!d.inlet.cancel(handoff))
-    d.offer(0, 2)
-    d.finish()
-    assert(d.settled.isEmpty && d.inlet.owner(0) == 0)
-  }
-
-  test("a handoff that its source has noticed or settled cannot be cancelled, nor that of a later one") {
-    val d = new InletDriver()
-    val handoff = d.move(0, to = 1)
-    d.inlet.recalls(LaneId(0))
-    assert(!d.inlet.cancel(handoff))
-    d.lane(0).letGo()
-    assert(!d.inlet.cancel(handoff))
-    val next = d.move(0, to = 0)
-    assert(!d.inlet.cancel(handoff) && d.inlet.cancel(next))
-    d.finish()
-  }
-
-  test("a lane keeps the recalls that are left after one was cancelled") {
-    val d = new InletDriver()
-    val first = d.move(0, to = 1)
-    d.move(2, to = 1)
-    assert(d.inlet.cancel(first) && d.lane(0).isRecalled)
-    d.finish()
-    assert(d.inlet.stats.routing.toSeq == Seq(0, 1, 1, 1))
   }
 
   test("moves that cannot be say why") {
@@ -183,16 +146,6 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     assert(d.settled.count(_.shard.value == 0) == 2)
   }
 
-  test("a shard whose lane is retired while its handoff is cancelled goes to another") {
-    val d = new InletDriver(lanes = 3, shards = 3)
-    val handoff = d.move(2, to = 0)
-    d.inlet.setLanes(2)
-    assert(d.inlet.cancel(handoff))
-    d.offer(2, 3)
-    d.finish()
-    assert(d.inlet.stats.routing.forall(_ < 2))
-  }
-
   test("a number of lanes out of range is refused") {
     val d = new InletDriver()
     Seq(0, 5, -1).foreach { n =>
@@ -222,15 +175,16 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
   }
 
   /** Two lanes with one shard each, both of which have worked on a row. */
-  private def small(): Inlet[Item] = {
+  private def small(idleIsDone: Boolean = false): Inlet[Item] = {
     val inlet = new Inlet[Item](
-      InletLimits(maxLanes = 2, queueBytes = 30, holdBytes = 20),
+      InletLimits(maxLanes = 2, queueBytes = 30),
       Array(0, 1),
       2,
       () => new ArrayBlock(2),
       () => 0L,
       _ => (),
-      _ => ()
+      _ => (),
+      idleIsDone
     )
     Seq(0, 1).foreach { i =>
       inlet.offer(Item(i, 0L), i)
@@ -251,25 +205,21 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     assert(receiver.end() == null && inlet.bufferedBytes == 20)
   }
 
-  test("a full hold stops the receiver until the handoff settles, or is cancelled") {
-    Seq(true, false).foreach { settles =>
-      val inlet = small()
-      val handoff = inlet.move(ShardId(0), LaneId(1), MoveReason.User).toOption.get
-      val receiver = new Waiting(offer(inlet, 0, 0 until 3))
-      receiver.assertWaiting()
-      assert(inlet.stats.heldBytes == 20)
-      if (settles) {
-        inlet.recalls(LaneId(0))
-        inlet.acknowledge(handoff, null)
-      } else assert(inlet.cancel(handoff))
-      assert(receiver.end() == null)
-      assert(inlet.stats.heldBytes == 0 && inlet.stats.queueRows(if (settles) 1 else 0) == 3)
-    }
+  test("a shard that goes takes its rows from a full queue to one that is full then") {
+    val inlet = small()
+    inlet.move(ShardId(0), LaneId(1), MoveReason.User)
+    val receiver = new Waiting(offer(inlet, 0, 0 until 4))
+    receiver.assertWaiting()
+    inlet.letGo(LaneId(0), null, 0, 0L)
+    receiver.assertWaiting()
+    assert(inlet.stats.queueRows.toSeq == Seq(0, 3))
+    inlet.take(LaneId(1))
+    assert(receiver.end() == null && inlet.stats.queueRows.toSeq == Seq(0, 2))
   }
 
   test("the end of the input waits for handoffs in flight and is told before any lane sees it") {
     val inlet = small()
-    val handoff = inlet.move(ShardId(0), LaneId(1), MoveReason.User).toOption.get
+    inlet.move(ShardId(0), LaneId(1), MoveReason.User)
     val told = new AtomicReference[(Seq[Int], Int)]
     val lane1 = new Waiting({
       assert(inlet.take(LaneId(1)) == Taken.End)
@@ -280,8 +230,7 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     lane1.assertWaiting()
     assert(told.get == null)
     assert(inlet.take(LaneId(0)) == Taken.Recall)
-    inlet.recalls(LaneId(0))
-    inlet.acknowledge(handoff, null)
+    inlet.letGo(LaneId(0), null, 0, 0L)
     assert(receiver.end() == null && lane1.end() == null)
     assert(inlet.take(LaneId(0)) == Taken.End)
   }
@@ -298,9 +247,25 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     assert(lane1.end() == null)
   }
 
+  test("a shard leaves an idle lane without it, if that has nothing unfinished") {
+    val inlet = small(idleIsDone = true)
+    val lane0 = new Waiting(assert(inlet.take(LaneId(0)) == Taken.End))
+    lane0.assertWaiting()
+    val handoff = inlet.move(ShardId(0), LaneId(1), MoveReason.User).toOption.get
+    assert(inlet.owner(0) == 1 && handoff.drainNs == 0 && !inlet.isRecalled(LaneId(0)))
+    inlet.offer(Item(0, 1L), 0)
+    assert(inlet.take(LaneId(1)).isInstanceOf[Taken.Rows[_]])
+    // Lane 1 is at the row: its shard waits for it.
+    inlet.move(ShardId(0), LaneId(0), MoveReason.User)
+    assert(inlet.owner(0) == 1 && inlet.isRecalled(LaneId(1)))
+    inlet.letGo(LaneId(1), null, 0, 0L)
+    inlet.finish((_, _) => ())
+    assert(lane0.end() == null)
+  }
+
   test("a failure wakes everybody with its cause, and nobody can go on") {
     val inlet = small()
-    val handoff = inlet.move(ShardId(0), LaneId(1), MoveReason.User).toOption.get
+    inlet.move(ShardId(0), LaneId(1), MoveReason.User)
     val waiting = Seq(
       new Waiting(offer(inlet, 0, 0 until 9)),
       new Waiting(inlet.take(LaneId(1)))
@@ -317,9 +282,9 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
       () => inlet.take(LaneId(0)),
       () => offer(inlet, 1, 0 until 1),
       () => inlet.finish((_, _) => fail("the end was reached")),
-      () => inlet.acknowledge(handoff, null)
+      () => inlet.letGo(LaneId(0), null, 0, 0L)
     ).foreach(call => assert(intercept[PartitionStopped](call()).getCause == cause))
-    assert(!inlet.cancel(handoff) && inlet.setLanes(1).isLeft)
+    assert(inlet.setLanes(1).isLeft)
     assert(inlet.move(ShardId(1), LaneId(0), MoveReason.User).isLeft)
   }
 

@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.Random
 
 import laneshift.ids.{LaneId, ShardId}
-import laneshift.routing.{Handoff, MoveReason, RoutingTable}
+import laneshift.routing.{MoveReason, RoutingTable}
 
 /** What a stress run does. Sizes in rows or bytes of rows; a row has 10 bytes and more. */
 final case class StressPlan(
@@ -20,7 +20,6 @@ final case class StressPlan(
     maxLanes: Int = 5,
     blockRows: Int = 7,
     queueBytes: Long = 400,
-    holdBytes: Long = 200,
     outletBytes: Long = 300,
     /** The row at which the lane that has it throws, or -1. */
     failAt: Int = -1,
@@ -28,7 +27,7 @@ final case class StressPlan(
     receiverFailsAt: Int = -1
 )
 
-final case class StressResult(settled: Long, cancelled: Long, laneChanges: Long, failure: Option[Throwable])
+final case class StressResult(settled: Long, laneChanges: Long, failure: Option[Throwable])
 
 /** Receiver, lanes, emitter and two troublemakers as threads around one inlet and one outlet, with tiny bounds. Lanes check
   * what they get as they get it, the emitter what comes out. Throws whatever anybody found wrong.
@@ -39,21 +38,20 @@ final class InletStress(plan: StressPlan) {
   private val emitted = new Array[Long](plan.keys)
   private val threads = new ConcurrentLinkedQueue[Thread]
   private val errors = new ConcurrentLinkedQueue[Throwable]
-  private val inFlight = new ConcurrentLinkedQueue[Handoff]
-  private val (settled, cancelled, changes, ids) =
-    (new AtomicLong, new AtomicLong, new AtomicLong, new AtomicLong)
+  private val (settled, changes, ids) = (new AtomicLong, new AtomicLong, new AtomicLong)
   private val stopped = new AtomicReference[Throwable]
   @volatile private var over = false
 
   private val outlet = new Outlet[ArrayBuffer[Item]](plan.outletBytes, _.map(_.bytes).sum)
   private val inlet = new Inlet[Item](
-    InletLimits(plan.maxLanes, plan.queueBytes, plan.holdBytes),
+    InletLimits(plan.maxLanes, plan.queueBytes),
     RoutingTable.roundRobin(plan.shards, plan.lanes),
     plan.lanes,
     () => new ArrayBlock(plan.blockRows),
     () => ids.incrementAndGet(),
     _ => settled.incrementAndGet(),
-    startLane
+    startLane,
+    idleIsDone = plan.seed % 2 == 0
   )
 
   private def start(role: String)(work: => Unit): Unit = {
@@ -114,13 +112,9 @@ final class InletStress(plan: StressPlan) {
     outlet.producerDone()
 
     def letGo(lane: LaneId, block: ArrayBlock, at: Int): Unit = {
+      val noticed = System.nanoTime()
       flush()
-      inlet.recalls(lane).foreach { handoff =>
-        handoff.flushedNs = System.nanoTime()
-        val remainder = new Hold[Item](() => new ArrayBlock(plan.blockRows))
-        if (block != null) block.extract(handoff.shard.value, at, remainder)
-        inlet.acknowledge(handoff, if (remainder.rows == 0) null else remainder)
-      }
+      inlet.letGo(lane, block, at, noticed)
     }
   }
 
@@ -148,17 +142,13 @@ final class InletStress(plan: StressPlan) {
       random.nextInt(12) match {
         case 0 =>
           if (inlet.setLanes(1 + random.nextInt(plan.maxLanes)).isRight) changes.incrementAndGet()
-        case 1 | 2 =>
-          val handoff = inFlight.poll()
-          if (handoff != null && inlet.cancel(handoff)) cancelled.incrementAndGet()
-        case 3 =>
+        case 1 =>
           val stats = inlet.stats
-          assert(stats.queueBytes.sum + stats.heldBytes <= bound, s"more than $bound bytes are buffered")
+          assert(stats.queueBytes.sum <= bound, s"more than $bound bytes are buffered")
           Thread.sleep(0, 20000)
         case _ =>
           val (shard, lane) = (ShardId(random.nextInt(plan.shards)), LaneId(random.nextInt(plan.maxLanes)))
-          inlet.move(shard, lane, MoveReason.Motion).foreach(inFlight.add)
-          if (inFlight.size > 8) inFlight.poll()
+          inlet.move(shard, lane, MoveReason.Motion)
       }
       if (random.nextInt(4) == 0) Thread.`yield`()
     }
@@ -167,11 +157,7 @@ final class InletStress(plan: StressPlan) {
   /** What InletLimits promises, and a block per lane that it had taken and gave back. */
   private def bound: Long = {
     val row = math.max(30L, plan.queueBytes * 2)
-    InletLimits(
-      plan.maxLanes,
-      plan.queueBytes,
-      plan.holdBytes
-    ).totalBytes + row + plan.maxLanes * plan.blockRows * row
+    InletLimits(plan.maxLanes, plan.queueBytes).totalBytes + row + plan.maxLanes * plan.blockRows * row
   }
 
   def run(): StressResult = {
@@ -211,10 +197,10 @@ final class InletStress(plan: StressPlan) {
           throw new AssertionError(s"${emitted(k)} of ${counts(k)} rows of key $k came out")
       )
       val stats = inlet.stats
-      if (inlet.bufferedBytes != 0 || stats.heldBytes != 0 || stats.inFlight != 0)
+      if (inlet.bufferedBytes != 0 || stats.inFlight != 0)
         throw new AssertionError(s"left over: ${inlet.bufferedBytes} bytes, ${stats.inFlight} handoffs")
     }
-    StressResult(settled.get, cancelled.get, changes.get, failure)
+    StressResult(settled.get, changes.get, failure)
   }
 
   private def assert(right: Boolean, what: => String = "wrong"): Unit =

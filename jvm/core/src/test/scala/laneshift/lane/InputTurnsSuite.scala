@@ -9,7 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import laneshift.ids.LaneId
 import laneshift.routing.RoutingTable
 
-/** Several inputs over one inlet (docs/handoff.md, section 10): a receiver and lanes as threads, with room for one row per
+/** Several inputs over one inlet (docs/handoff.md, section 9): a receiver and lanes as threads, with room for one row per
   * lane. Whatever the order in which the lanes read the inputs, and however rows are spread, nobody waits for ever.
   */
 class InputTurnsSuite extends AnyFunSuite {
@@ -24,13 +24,14 @@ class InputTurnsSuite extends AnyFunSuite {
     val errors = new ConcurrentLinkedQueue[Throwable]
     val turns = new InputTurns(inputs.size)
     val inlet = new Inlet[Item](
-      InletLimits(lanes, queueBytes = 1L, holdBytes = 1L),
+      InletLimits(lanes, queueBytes = 1L),
       RoutingTable.roundRobin(shards, lanes),
       lanes,
       () => new ArrayBlock(3),
       () => 0L,
       _ => (),
-      _ => ()
+      _ => (),
+      idleIsDone = false
     )
 
     def receive(): Unit = {

@@ -22,6 +22,9 @@ final class Batch(
 
   var steps = 0
 
+  /** Groups that go along with their shard. */
+  val groups = new Groups(scenario.keys)
+
   /** Why the task fails; then whether the inlet and the outlet have been told. */
   var cause: Throwable = _
   var stopped = false
@@ -48,6 +51,7 @@ final class Batch(
     () => { handoffId += 1; handoffId },
     handoff => unless(!inletLock.isHeld, s"$handoff is told of under the lock"),
     startLane,
+    idleIsDone = scenario.granularity == Granularity.MidBatch,
     () => { now += 1; now },
     inletLock
   )
@@ -174,7 +178,7 @@ final class Batch(
     checkStats()
     ledger.commitBatch()
     val stats = inlet.stats
-    unless(stats.inFlight == 0 && inlet.bufferedBytes == 0 && stats.heldBytes == 0, "something is left over")
+    unless(stats.inFlight == 0 && inlet.bufferedBytes == 0, "something is left over")
     unless(stats.routing.sameElements(owners), "the routing is not final")
   }
 
@@ -229,16 +233,12 @@ final class Batch(
   // ---- checks
 
   private val laneBytes = new Array[Long](scenario.maxLanes)
-  private var heldBytes = 0L
   private var buffered = 0L
 
   /** The bounds as docs/handoff.md, section 7, has them. */
   def hasRoom(shard: Int): Boolean =
-    buffered < scenario.limits.totalBytes && (
-      if (inlet.routingTable.handoffOf(shard) == null)
-        laneBytes(inlet.routingTable.owner(shard)) < scenario.limits.queueBytes
-      else heldBytes < scenario.limits.holdBytes
-    )
+    buffered < scenario.limits.totalBytes &&
+      laneBytes(inlet.routingTable.owner(shard)) < scenario.limits.queueBytes
 
   private val mostBuffered =
     scenario.limits.totalBytes + scenario.rowBytes + scenario.maxLanes * scenario.blockRows * scenario.rowBytes
@@ -257,7 +257,7 @@ final class Batch(
         var row = 0
         while (row < block.size) {
           val shard = block.shardAt(row)
-          if (shard >= 0 && (table.owner(shard) != i || table.handoffOf(shard) != null))
+          if (shard >= 0 && table.owner(shard) != i)
             throw new Violation(s"a row of shard $shard is queued at lane $i, against the routing")
           row += 1
         }
@@ -265,18 +265,7 @@ final class Batch(
       buffered += laneBytes(i)
       i += 1
     }
-    heldBytes = 0L
-    var shard = 0
-    while (shard < scenario.shards) {
-      val hold = inlet.heldOf(shard)
-      unless((hold == null) == (table.handoffOf(shard) == null), s"hold and handoff of shard $shard disagree")
-      if (hold != null) {
-        hold.contents.forEach(block => heldBytes += count(block))
-        unless(hold.contents.iterator().hasNext == (hold.rows > 0), s"rows in the hold of shard $shard")
-      }
-      shard += 1
-    }
-    buffered += heldBytes
+    groups.check(ledger)
     ledger.endCount()
     unless(buffered == inlet.bufferedBytes, s"$buffered bytes wait, not ${inlet.bufferedBytes}")
     unless(buffered <= before + mayGrow, s"${buffered - before} bytes more, not $mayGrow")
@@ -306,15 +295,13 @@ final class Batch(
     val table = inlet.routingTable
     unless(stats.startedLanes == lanes.size && stats.activeLanes <= lanes.size, "lanes")
     unless(stats.queueBytes.sameElements(laneBytes.take(lanes.size)), "bytes queued")
-    unless(stats.heldBytes == heldBytes, "bytes held")
     unless(
       stats.inFlight == (0 until scenario.shards).count(table.handoffOf(_) != null),
       "handoffs in flight"
     )
-    val heldRows = (0 until scenario.shards).map(inlet.heldOf).filter(_ != null).map(_.rows).sum
     val received = ledger.offered.sum - ledger.committed.sum
     unless(stats.offered.sum == received, "rows by shard")
-    unless(stats.laneRows.sum + stats.queueRows.sum + heldRows == received, "rows by lane")
+    unless(stats.laneRows.sum + stats.queueRows.sum == received, "rows by lane")
     if (!closing) (0 until scenario.shards).foreach { s =>
       unless(
         stats.destinations(s) < stats.activeLanes || table.handoffOf(s) != null,

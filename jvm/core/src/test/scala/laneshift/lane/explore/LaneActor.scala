@@ -3,12 +3,12 @@ package laneshift.lane.explore
 import java.util.ArrayDeque
 
 import laneshift.ids.LaneId
-import laneshift.lane.{ArrayBlock, Hold, Item, Taken}
-import laneshift.routing.Handoff
+import laneshift.lane.{ArrayBlock, Item, Taken}
 import laneshift.testing.{Fault, Faults}
 
 /** A lane's thread: what LaneRunner and its operators do, each thing that others could see or come between as a step of its
-  * own. The operator has a cache of groups over the shared store, and may read rows ahead if its plan restarts for a handoff.
+  * own. The operator has a cache of groups over the shared store, which goes along with its shard where the plan lets shards go
+  * between any two rows, and may read rows ahead if its plan restarts for a handoff.
   */
 final class LaneActor(batch: Batch, val lane: LaneId)
     extends Actor(Batch.Lanes + lane.value, s"lane ${lane.value}") {
@@ -25,10 +25,9 @@ final class LaneActor(batch: Batch, val lane: LaneId)
   private var block: ArrayBlock = _
   private var at = 0
   private val ahead = new ArrayDeque[Item]
-  private val cache = Array.fill(scenario.keys)(Absent)
-  private val dirty = new Array[Boolean](scenario.keys)
+  private val sharesGroups = scenario.granularity == Granularity.MidBatch && !Faults.isOn(Fault.CachePerLane)
+  private val groups = if (sharesGroups) batch.groups else new Groups(scenario.keys)
   private var out = new ArrayBlock(scenario.blockRows)
-  private var handoffs: List[Handoff] = Nil
   private var restarting = false
   private var turn = 0
   private var ended = false
@@ -47,16 +46,16 @@ final class LaneActor(batch: Batch, val lane: LaneId)
       if (!ahead.isEmpty && !blocking && (ahead.size >= readsAhead || random.nextBoolean())) work()
       else advance()
     case Take => take()
-    case Notice => notice()
-    case FlushShards =>
-      handoffs.foreach(h => flushShard(h.shard.value))
-      doing = FlushOutputs
-    case FlushOutputs => put(Acknowledge)
-    case Acknowledge => acknowledge()
+    case Notice =>
+      batch.log("notices that it is recalled")
+      restarting = restarts
+      doing = if (restarts) Drain else FlushOutputs
+    case FlushOutputs => put(LetGo)
+    case LetGo => letGo()
     case Drain =>
       if (!ahead.isEmpty) work()
       else if (writeBack()) ()
-      else if (restarting) notice()
+      else if (restarting) doing = FlushOutputs
       else if (ended) doing = Scan
       else {
         turn += 1
@@ -76,10 +75,8 @@ final class LaneActor(batch: Batch, val lane: LaneId)
 
   /** The operator asks for its next row: between two rows. */
   private def advance(): Unit =
-    if (inlet.isRecalled(lane) && !blocking) {
-      batch.log("sees that it is recalled")
-      doing = Notice
-    } else if (block != null && at < block.size) {
+    if (inlet.isRecalled(lane) && !blocking) doing = Notice
+    else if (block != null && at < block.size) {
       if (block.shardAt(at) >= 0) {
         batch.log(s"reads row ${block.itemAt(at).seq} of key ${block.itemAt(at).key}")
         ahead.addLast(block.itemAt(at))
@@ -116,44 +113,28 @@ final class LaneActor(batch: Batch, val lane: LaneId)
     val item = ahead.pollFirst()
     Violation.unless(item.input == turn, s"a row of input ${item.input} while input $turn is read")
     val key = item.key
-    val state = if (cache(key) != Absent) cache(key) else ledger.stored(key)
+    val state = groups.stateOf(key, ledger)
     batch.log(s"works on row ${item.seq} of key $key with state $state")
     Violation.unless(state == item.seq, s"row ${item.seq} of key $key finds the state $state")
-    cache(key) = state + 1
-    dirty(key) = true
+    groups.put(key, state + 1)
     ledger.processed(key) += 1
     out.append(item, scenario.shardOf(key))
-    if (random.nextInt(6) == 0) write(key, keep = random.nextBoolean())
+    if (random.nextInt(6) == 0) groups.write(key, ledger, keep = random.nextBoolean())
     if (out.isFull || random.nextInt(8) == 0) putThen(doing)
   }
 
   // ---- state
 
-  private def write(key: Int, keep: Boolean): Unit = {
-    if (dirty(key)) {
-      ledger.stored(key) = cache(key)
-      dirty(key) = false
-    }
-    if (!keep) cache(key) = Absent
-  }
-
-  /** Writes one group; false if nothing is cached. */
+  /** Writes one group of its shards; false if none is left. */
   private def writeBack(): Boolean = {
-    val key = cache.indexWhere(_ != Absent)
+    val key = (0 until scenario.keys).indexWhere { k =>
+      groups.has(k) && (!sharesGroups || inlet.routingTable.owner(scenario.shardOf(k)) == lane.value)
+    }
     if (key >= 0) {
       batch.log(s"writes key $key")
-      write(key, keep = false)
+      groups.write(key, ledger, keep = false)
     }
     key >= 0
-  }
-
-  private def flushShard(shard: Int): Unit = if (!Faults.isOn(Fault.CacheNotFlushed)) {
-    batch.log(s"flushes shard $shard")
-    var key = 0
-    while (key < cache.length) {
-      if (scenario.shardOf(key) == shard) write(key, keep = false)
-      key += 1
-    }
   }
 
   // ---- outputs
@@ -165,7 +146,7 @@ final class LaneActor(batch: Batch, val lane: LaneId)
 
   private def put(next: Doing): Unit =
     if (out.size == 0) doing = next
-    else if (next == Acknowledge && Faults.isOn(Fault.OutputsAfterAcknowledgement)) doing = next
+    else if (next == LetGo && Faults.isOn(Fault.OutputsAfterSwitch)) doing = next
     else if (batch.put(out)) {
       out = new ArrayBlock(scenario.blockRows)
       doing = next
@@ -173,34 +154,22 @@ final class LaneActor(batch: Batch, val lane: LaneId)
 
   // ---- handoffs
 
-  /** Asks which shards are to go. A plan that restarts first ends its body, and then asks again. */
-  private def notice(): Unit = {
-    handoffs = inlet.recalls(lane).toList
-    batch.log(s"notices ${handoffs.map(_.id)}")
-    if (restarts && !restarting) {
-      restarting = true
-      doing = Drain
-    } else if (handoffs.isEmpty) {
-      restarting = false
-      doing = Body
-    } else doing = if (restarts) FlushOutputs else FlushShards
-  }
-
-  private def acknowledge(): Unit = {
-    val handoff = handoffs.head
-    handoffs = handoffs.tail
-    val remainder = new Hold[Item](batch.newBlock)
-    if (block != null) block.extract(handoff.shard.value, at, remainder)
-    batch.log(
-      s"acknowledges handoff ${handoff.id} of shard ${handoff.shard.value} with ${remainder.rows} rows"
-    )
-    batch.mayGrow = remainder.bytes
-    inlet.acknowledge(handoff, if (remainder.rows == 0 && random.nextBoolean()) null else remainder)
-    batch.requireInlet()
-    if (handoffs.isEmpty) {
-      restarting = false
-      doing = Body
+  private def letGo(): Unit = {
+    val table = inlet.routingTable
+    var (bytes, rows) = (0L, 0)
+    if (block != null) (at until block.size).foreach { i =>
+      val shard = block.shardAt(i)
+      if (shard >= 0 && table.handoffOf(shard) != null) {
+        bytes += block.itemAt(i).bytes
+        rows += 1
+      }
     }
+    batch.log(s"lets its recalled shards go, with $rows rows of the block at hand")
+    batch.mayGrow = bytes
+    inlet.letGo(lane, block, at, noticedNs = 0L)
+    batch.requireInlet()
+    restarting = false
+    doing = Body
   }
 
   // ---- end
@@ -241,16 +210,9 @@ final class LaneActor(batch: Batch, val lane: LaneId)
         i += 1
       }
     }
-    var key = 0
-    while (key < cache.length) {
-      if (cache(key) != Absent) {
-        requireOwn(scenario.shardOf(key), "cached group")
-        if (cache(key) != ledger.processed(key))
-          throw new Violation(
-            s"$name caches state ${cache(key)} of key $key, which has seen ${ledger.processed(key)} rows"
-          )
-      }
-      key += 1
+    if (!sharesGroups) {
+      (0 until scenario.keys).foreach(k => if (groups.has(k)) requireOwn(scenario.shardOf(k), "cached group"))
+      groups.check(ledger)
     }
   }
 
@@ -270,16 +232,13 @@ final class LaneActor(batch: Batch, val lane: LaneId)
 }
 
 object LaneActor {
-  private val Absent = -1L
-
   private sealed trait Doing
   private case object Ask extends Doing
   private case object Body extends Doing
   private case object Take extends Doing
   private case object Notice extends Doing
-  private case object FlushShards extends Doing
   private case object FlushOutputs extends Doing
-  private case object Acknowledge extends Doing
+  private case object LetGo extends Doing
   private case object Drain extends Doing
   private case object Scan extends Doing
   private case object Seal extends Doing

@@ -47,3 +47,38 @@ final class Ledger(keys: Int) {
 
   def endCount(): Unit = requireAll(seen, "somewhere")
 }
+
+/** Groups that an operator keeps in memory over the store: the state by key, and whether it is not written yet. */
+final class Groups(keys: Int) {
+  private val states = Array.fill(keys)(Groups.Absent)
+  private val dirty = new Array[Boolean](keys)
+
+  def has(key: Int): Boolean = states(key) != Groups.Absent
+  def stateOf(key: Int, ledger: Ledger): Long = if (has(key)) states(key) else ledger.stored(key)
+
+  def put(key: Int, state: Long): Unit = {
+    states(key) = state
+    dirty(key) = true
+  }
+
+  def write(key: Int, ledger: Ledger, keep: Boolean): Unit = {
+    if (dirty(key)) {
+      ledger.stored(key) = states(key)
+      dirty(key) = false
+    }
+    if (!keep) states(key) = Groups.Absent
+  }
+
+  def check(ledger: Ledger): Unit = {
+    var key = 0
+    while (key < keys) {
+      if (has(key) && states(key) != ledger.processed(key))
+        throw new Violation(s"state ${states(key)} of key $key is cached after ${ledger.processed(key)} rows")
+      key += 1
+    }
+  }
+}
+
+object Groups {
+  private val Absent = -1L
+}

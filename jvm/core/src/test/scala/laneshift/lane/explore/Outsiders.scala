@@ -1,14 +1,12 @@
 package laneshift.lane.explore
 
 import laneshift.ids.{LaneId, ShardId}
-import laneshift.routing.{Handoff, MoveReason}
+import laneshift.routing.MoveReason
 
-/** Planner, user and fault mode in one: moves, doubled and contradicting ones, cancellations, lane counts. */
+/** Planner, user and fault mode in one: moves, doubled and contradicting ones, lane counts. */
 final class Control(batch: Batch, wishes: Int) extends Actor(Batch.Control, "control") {
   import batch.{inlet, random, scenario}
   private var left = wishes
-  private val recent = new Array[Handoff](4)
-  private var begun = 0
   private var (shard, lane) = (0, 0)
   over = left == 0
 
@@ -16,15 +14,7 @@ final class Control(batch: Batch, wishes: Int) extends Actor(Batch.Control, "con
     left -= 1
     over = left == 0
     random.nextInt(10) match {
-      case 0 | 1 if begun > 0 =>
-        val handoff = recent(random.nextInt(math.min(begun, recent.length)))
-        val cancelled = inlet.cancel(handoff)
-        batch.log(s"cancels $handoff: $cancelled")
-        Violation.unless(
-          !cancelled || !batch.stopped,
-          "a handoff was cancelled after the partition had stopped"
-        )
-      case 2 =>
+      case 0 =>
         val count = 1 + random.nextInt(scenario.maxLanes)
         batch.log(s"wants $count lanes")
         val done = inlet.setLanes(count)
@@ -34,8 +24,8 @@ final class Control(batch: Batch, wishes: Int) extends Actor(Batch.Control, "con
         )
       case kind =>
         // The same wish again, a contradicting one, or a new one.
-        if (kind != 3) lane = random.nextInt(scenario.maxLanes)
-        if (kind > 4) shard = random.nextInt(scenario.shards)
+        if (kind != 1) lane = random.nextInt(scenario.maxLanes)
+        if (kind > 2) shard = random.nextInt(scenario.shards)
         val free = inlet.routingTable.handoffOf(shard) == null && inlet.owner(shard) != lane
         val allowed = free && lane < inlet.stats.activeLanes && !batch.stopped && !batch.closing
         val moved = inlet.move(ShardId(shard), LaneId(lane), MoveReason.Motion)
@@ -44,10 +34,6 @@ final class Control(batch: Batch, wishes: Int) extends Actor(Batch.Control, "con
           moved.isRight == allowed,
           s"a move ${if (allowed) "is refused" else "is begun"}: $moved"
         )
-        moved.foreach { handoff =>
-          recent(begun % recent.length) = handoff
-          begun += 1
-        }
     }
   }
 }

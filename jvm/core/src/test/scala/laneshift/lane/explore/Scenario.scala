@@ -54,7 +54,7 @@ object Scenario {
       maxLanes,
       granularity,
       blockRows = upTo(4),
-      InletLimits(maxLanes, queueBytes = upTo(if (tiny) 2 else 60), holdBytes = upTo(if (tiny) 2 else 60)),
+      InletLimits(maxLanes, queueBytes = upTo(if (tiny) 2 else 60)),
       outletBytes = upTo(40),
       rowBytes = if (random.nextInt(4) == 0) 100 else 10,
       skew = upTo(3),

@@ -23,7 +23,7 @@ class ScheduleExplorerSuite extends AnyFunSuite {
     assert((1L to 50L).map(lines).distinct.size == 50)
   }
 
-  test("schedules come to commits and to failures, to handoffs and to cancellations") {
+  test("schedules come to commits and to failures, and to handoffs") {
     val traces = (1L to 2000L).map { seed =>
       val trace = new Trace
       new Schedule(seed, trace).run()
@@ -36,14 +36,13 @@ class ScheduleExplorerSuite extends AnyFunSuite {
       "lane 3    is stopped",
       "receiver  is stopped",
       "emitter   is stopped",
-      "sees that it is recalled",
+      "notices that it is recalled",
       "with 2 rows",
       "is under way",
       "the batch is ending",
       "offers row"
     )
     happens.foreach(what => assert(traces.exists(_.contains(what)), what))
-    assert(traces.exists(_.linesIterator.exists(l => l.contains("cancels") && l.endsWith("true"))))
     assert(traces.exists(_.linesIterator.exists(l => l.contains("ends the input: false"))))
   }
 
@@ -63,12 +62,10 @@ object ScheduleExplorerSuite {
   val Finds: Seq[Fault] = Seq(
     QueueNotRecalled,
     RemainderDropped,
-    HoldReleasedEarly,
+    RemainderBehindQueue,
     SettledUnderTheLane,
-    HoldReversed,
+    ReadAheadLeft,
     RoutingNotSwitched,
-    CancelDropsHold,
-    CancelledTooLate,
     EndBeforeHandoffs,
     MovedAtTheEnd,
     ReceiverNotWoken,
@@ -76,11 +73,11 @@ object ScheduleExplorerSuite {
     RecallForgotten,
     LeftOnRetired,
     RetiredNotAwaited,
-    HoldUnbounded,
+    QueueUnbounded,
     FailureUnheard,
     BoundaryBehindRowsOnly,
-    CacheNotFlushed,
-    OutputsAfterAcknowledgement,
+    CachePerLane,
+    OutputsAfterSwitch,
     CommitTwice,
     SealAfterFailure
   )

@@ -81,16 +81,6 @@ object LaneshiftConf {
     .allowing("allowed are 1k to 1g; more only delays the push back")(n => n >= 1024 && n <= (1L << 30))
     .createWithDefault(1L << 20)
 
-  val HoldBytes: ConfigEntry[Long] = SQLConf
-    .buildConf(Prefix + "holdBytes")
-    .doc(
-      "Bytes of newly arriving rows that may be held in one state partition for shards on their way to another lane."
-    )
-    .version(Since)
-    .bytesConf(ByteUnit.BYTE)
-    .allowing("allowed are 1k to 1g; more only delays the push back")(n => n >= 1024 && n <= (1L << 30))
-    .createWithDefault(1L << 20)
-
   val BalanceEnabled: ConfigEntry[Boolean] = SQLConf
     .buildConf(Prefix + "balance.enabled")
     .doc("Evens out the loads of a partition's lanes by moving shards between them.")
@@ -203,7 +193,6 @@ object LaneshiftConf {
     Lanes,
     MaxLanes,
     QueueBytes,
-    HoldBytes,
     BalanceEnabled,
     BalanceThreshold,
     BalanceInterval,

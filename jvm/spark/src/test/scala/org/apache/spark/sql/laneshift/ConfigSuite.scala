@@ -31,8 +31,6 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     ("queueBytes", "1023b", "1023", "1k to 1g"),
     ("queueBytes", "2g", "2147483648", "1k to 1g"),
     ("queueBytes", "big", "big", "1k to 1g"),
-    ("holdBytes", "0", "0", "1k to 1g"),
-    ("holdBytes", "1025m", "1074790400", "1k to 1g"),
     ("balance.enabled", "on", "on", "true and false"),
     ("balance.threshold", "1.0", "1.0", "above 1.0 and up to 100"),
     ("balance.threshold", "0.5", "0.5", "above 1.0 and up to 100"),

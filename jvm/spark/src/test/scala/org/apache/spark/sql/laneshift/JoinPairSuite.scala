@@ -3,7 +3,7 @@ package org.apache.spark.sql.laneshift
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Joins, and chains of stateful operators, on stock Spark and elastic under motion: same rows per batch, same state, same
-  * counts (docs/handoff.md, section 10).
+  * counts (docs/handoff.md, section 9).
   */
 class JoinPairSuite extends AnyFunSuite with ElasticSession {
   private val chunks = Seq(0, 500, 1000).map(first => TestInput.rows(seed = 3, first.toLong, 500))
@@ -48,7 +48,7 @@ class JoinPairSuite extends AnyFunSuite with ElasticSession {
   test("queues of one kilobyte, whatever side is read first") {
     Seq("left_semi", "full_outer").zipWithIndex.foreach { case (how, i) =>
       val query = QueryCase(how, "append")(JoinCases.join(how)(_))
-      pair(query, i, "spark.sql.laneshift.queueBytes" -> "1k", "spark.sql.laneshift.holdBytes" -> "1k")
+      pair(query, i, "spark.sql.laneshift.queueBytes" -> "1k")
     }
   }
 }

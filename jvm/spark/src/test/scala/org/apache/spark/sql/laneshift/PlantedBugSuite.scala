@@ -37,13 +37,13 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
   import Fault._
 
   private val plants = Seq(
-    Plant(QueueNotRecalled, "queued rows are recalled")(() => HandoffChecks.queuedRowsAreRecalled()),
-    Plant(SettledUnderTheLane, "held rows wait")(() => HandoffChecks.heldRowsWait()),
+    Plant(QueueNotRecalled, "queued rows go along")(() => HandoffChecks.queuedRowsAreRecalled()),
+    Plant(SettledUnderTheLane, "rows stay until the switch")(() => HandoffChecks.rowsStayUntilTheSwitch()),
     Plant(RemainderDropped, "rows taken but not processed go along")(() => HandoffChecks.takenRowsGoAlong()),
-    Plant(HoldReleasedEarly, "held rows wait")(() => HandoffChecks.heldRowsWait()),
-    Plant(HoldReversed, "held rows keep their order")(() => HandoffChecks.heldRowsKeepTheirOrder()),
+    Plant(RemainderBehindQueue, "rows taken but not processed go along")(() =>
+      HandoffChecks.takenRowsGoAlong()
+    ),
     Plant(RoutingNotSwitched, "the routing is switched")(() => HandoffChecks.routingIsSwitched()),
-    Plant(CancelDropsHold, "rows of a cancelled handoff go back")(() => HandoffChecks.cancelledRowsGoBack()),
     Plant(EndBeforeHandoffs, "the end waits for handoffs")(() => HandoffChecks.endWaitsForHandoffs()),
     Plant(BoundaryBehindRowsOnly, "idle lanes meet the boundary")(() =>
       HandoffChecks.idleLanesMeetTheBoundary()
@@ -76,8 +76,8 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(FieldsOfFirstInput, "a join with a wide right side")(() => joined(JoinCases.wide)),
     Plant(OpenUntilLastInput, "deduplication below a join")(() => joined(JoinCases.deduplicated)),
     Plant(NotDrained, "a sink that takes only some rows")(() => limited()),
-    Plant(CacheNotFlushed, "Real-time Mode, state and order", tries = 3)(() => realTime()),
-    Plant(OutputsAfterAcknowledgement, "Real-time Mode, state and order", tries = 12)(() => realTime())
+    Plant(CachePerLane, "Real-time Mode, state and order", tries = 6)(() => realTime()),
+    Plant(OutputsAfterSwitch, "Real-time Mode, state and order", tries = 12)(() => realTime())
   )
 
   /** Checks that have passed without a bug. */
@@ -105,7 +105,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  Seq(QueueNotRecalled, RemainderDropped, HoldReversed, RoutingNotSwitched).foreach { fault =>
+  Seq(QueueNotRecalled, RemainderDropped, RemainderBehindQueue, RoutingNotSwitched).foreach { fault =>
     test(s"the stress of the inlet: notices ${fault.name}") {
       val red = (0 until 5).exists { seed =>
         Try(Faults.withFault(fault)(new InletStress(StressPlan(seed.toLong, rows = 20000)).run())).isFailure

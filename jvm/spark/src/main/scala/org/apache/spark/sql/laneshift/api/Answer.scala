@@ -96,8 +96,6 @@ private[api] object SnapshotJson {
       "queue_rows" -> perLane(v.queueRows, 0L),
       "queue_bytes" -> perLane(v.queueBytes, 0L),
       "queue_bytes_limit" -> options.queueBytes,
-      "held_bytes" -> v.heldBytes,
-      "hold_bytes_limit" -> options.holdBytes,
       "handoffs" -> v.handoffs,
       "in_flight" -> v.inFlight,
       "pause_us" -> Map[String, Any](
@@ -122,12 +120,11 @@ private[api] object SnapshotJson {
       "to" -> h.to,
       "reason" -> h.reason,
       "batch_id" -> h.batchId,
-      "hold_us" -> h.holdNs / 1e3,
       "drain_us" -> h.drainNs / 1e3,
       "flush_us" -> h.flushNs / 1e3,
       "switch_us" -> h.switchNs / 1e3,
       "pause_us" -> h.pauseNs / 1e3,
-      "held_rows" -> h.heldRows
+      "moved_rows" -> h.movedRows
     )
   }
 }

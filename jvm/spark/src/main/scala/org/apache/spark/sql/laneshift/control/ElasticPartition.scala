@@ -325,7 +325,6 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
       blockedNs = now.blockedNs,
       queueRows = stats.fold(Array.empty[Long])(_.queueRows),
       queueBytes = stats.fold(Array.empty[Long])(_.queueBytes),
-      heldBytes = stats.fold(0L)(_.heldBytes),
       inFlight = stats.fold(0)(_.inFlight),
       handoffs = handoffCount,
       pauseUs = PauseView(

@@ -15,7 +15,6 @@ private[laneshift] object RuntimeMetrics {
     "busySeconds" -> (_.map(_.busyNs.sum).sum / 1e9),
     "blockedSeconds" -> (_.map(_.blockedNs).sum / 1e9),
     "queuedBytes" -> (_.map(_.queueBytes.sum).sum.toDouble),
-    "heldBytes" -> (_.map(_.heldBytes).sum.toDouble),
     "handoffs" -> (_.map(_.handoffs).sum.toDouble),
     "pauseP99Ms" -> (_.map(_.pauseUs.p99).maxOption.getOrElse(0.0) / 1e3)
   )

@@ -28,7 +28,6 @@ final case class PartitionView(
     blockedNs: Long,
     queueRows: Array[Long],
     queueBytes: Array[Long],
-    heldBytes: Long,
     inFlight: Int,
     handoffs: Long,
     pauseUs: PauseView
@@ -99,12 +98,11 @@ final case class HandoffRecord(
     to: Int,
     reason: String,
     timeMs: Long,
-    holdNs: Long,
     drainNs: Long,
     flushNs: Long,
     switchNs: Long,
     pauseNs: Long,
-    heldRows: Long
+    movedRows: Long
 )
 
 object HandoffRecord {
@@ -118,12 +116,11 @@ object HandoffRecord {
     h.to.value,
     h.reason.name,
     System.currentTimeMillis(),
-    h.holdNs,
     h.drainNs,
     h.flushNs,
     h.switchNs,
     h.pauseNs,
-    h.heldRows
+    h.movedRows
   )
 }
 

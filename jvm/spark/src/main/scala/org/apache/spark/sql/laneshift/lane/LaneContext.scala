@@ -20,12 +20,13 @@ private[sql] abstract class LaneContext(val task: PartitionTask, val lane: LaneI
     */
   def isRestarting: Boolean
 
-  private var flush: Int => Unit = _ => ()
+  /** What an operator of this lane keeps of each shard that `currentShard` tells apart: made once, and only ever used by the
+    * lane that owns the shard, which it goes along with (docs/handoff.md, section 4).
+    */
+  def perShard[T](operatorId: Long)(make: => T): IndexedSeq[T] = Vector(make)
 
-  /** Sets what must run before a shard leaves this lane: write what is cached of it to the store. */
-  def onRecall(flushShard: Int => Unit): Unit = flush = flushShard
-
-  protected def flushShard(shard: Int): Unit = flush(shard)
+  /** The shards of this lane; once its input has ended, for good. */
+  def ownShards: Seq[Int] = Seq(0)
 }
 
 private[sql] object LaneContext {

@@ -10,8 +10,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
 import org.apache.spark.sql.laneshift.plan.Granularity
 
 import laneshift.ids.LaneId
-import laneshift.lane.{Hold, Taken}
-import laneshift.routing.Handoff
+import laneshift.lane.Taken
 import laneshift.testing.{Fault, Faults}
 
 /** One lane's thread: runs the body over the lane's rows, under a task context of its own. */
@@ -108,11 +107,21 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
   private var at = 0
   private var ready = false
   private var restarting = false
+  private var noticedNs = 0L
   private var shard = 0
   private val load = if (task.spec.options.loadByCpu) new CpuSampler(task.home.cpuNs) else null
 
   override def currentShard: Int = shard
   override def isRestarting: Boolean = restarting
+
+  override def perShard[T](operatorId: Long)(make: => T): IndexedSeq[T] =
+    if (Faults.isOn(Fault.CachePerLane)) Vector.fill(task.spec.options.shards)(make)
+    else task.perShard(operatorId, make)
+
+  override def ownShards: Seq[Int] = {
+    val owners = task.routing
+    owners.indices.filter(owners(_) == lane.value)
+  }
 
   override def input(index: Int): Iterator[InternalRow] = new Iterator[InternalRow] {
     private val fields = task.spec.inputs(if (Faults.isOn(Fault.FieldsOfFirstInput)) 0 else index).fields
@@ -158,12 +167,11 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
     var over = restarting
     while (!ready && !over)
       if (inlet.isRecalled(lane) && !blocking) {
+        noticedNs = System.nanoTime()
         if (restarts) {
-          // Notes the time; who is recalled in the end is asked again when the body has ended.
-          inlet.recalls(lane)
           restarting = true
           over = true
-        } else letGo(inlet.recalls(lane), flushed = false)
+        } else letGo()
       } else if (block != null && at < block.size) {
         if (block.shardAt(at) < 0) at += 1 else ready = true
       } else {
@@ -184,21 +192,14 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
 
   /** The body has ended and written everything: shards may go, and the next body goes on with the same rows. */
   def restarted(): Unit = {
-    letGo(inlet.recalls(lane), flushed = true)
+    letGo()
     restarting = false
   }
 
-  private def letGo(handoffs: Seq[Handoff], flushed: Boolean): Unit = if (handoffs.nonEmpty) {
-    if (!flushed && !Faults.isOn(Fault.CacheNotFlushed)) handoffs.foreach(h => flushShard(h.shard.value))
-    // On the same queue as all outputs, ahead of whatever the destination will put out.
-    if (!Faults.isOn(Fault.OutputsAfterAcknowledgement)) out.flush()
-    val now = System.nanoTime()
-    handoffs.foreach { handoff =>
-      handoff.flushedNs = now
-      val remainder = new Hold[UnsafeRow](() => new UnsafeRowBlock)
-      if (block != null) block.extract(handoff.shard.value, at, remainder)
-      inlet.acknowledge(handoff, remainder)
-    }
+  private def letGo(): Unit = {
+    // On the same queue as all outputs, ahead of whatever the shards' next lanes will put out.
+    if (!Faults.isOn(Fault.OutputsAfterSwitch)) out.flush()
+    inlet.letGo(lane, block, at, noticedNs)
   }
 }
 

@@ -37,9 +37,10 @@ private[sql] final class PartitionTask(
 ) extends Logging {
 
   private val options = spec.options
-  private val limits = InletLimits(options.maxLanes, options.queueBytes, options.holdBytes)
+  private val limits = InletLimits(options.maxLanes, options.queueBytes)
   private val start = home.startBatch(this)
   private val stores = new ConcurrentHashMap[StateStoreId, SharedStateStore]
+  private val shardLocals = new ConcurrentHashMap[Long, IndexedSeq[_]]
   private val stopped = new AtomicReference[Throwable]
   private val threads = new java.util.concurrent.ConcurrentLinkedQueue[Thread]
   private val runners = new java.util.concurrent.ConcurrentLinkedQueue[LaneRunner]
@@ -66,7 +67,8 @@ private[sql] final class PartitionTask(
     () => new UnsafeRowBlock,
     () => home.nextHandoffId(),
     settled,
-    startLane
+    startLane,
+    idleIsDone = spec.granularity == Granularity.MidBatch
   )
 
   registerStop()
@@ -226,6 +228,13 @@ private[sql] final class PartitionTask(
     val fixed = owners
     if (fixed != null) fixed else inlet.routing
   }
+
+  /** What an operator keeps of each shard, for the lane that owns the shard; see [[LaneContext.perShard]]. */
+  def perShard[T](operatorId: Long, make: => T): IndexedSeq[T] =
+    shardLocals.computeIfAbsent(
+      operatorId,
+      _ => Vector.fill(options.shards)(make)
+    ).asInstanceOf[IndexedSeq[T]]
 
   def commitParticipants: Int = participants
 

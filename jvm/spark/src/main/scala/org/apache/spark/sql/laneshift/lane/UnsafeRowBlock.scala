@@ -5,7 +5,7 @@ import java.util.Arrays
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
-import laneshift.lane.{Hold, RowBlock}
+import laneshift.lane.{RowBlock, RowQueue}
 
 /** Rows side by side in one array: appending copies bytes and allocates nothing. Starts small, ends at about 32 KiB. Whoever
   * reads a row brings one with its number of fields.
@@ -51,7 +51,7 @@ private[laneshift] final class UnsafeRowBlock extends RowBlock[UnsafeRow] {
 
   private def sizeAt(i: Int): Int = (if (i + 1 < count) starts(i + 1) else used) - starts(i)
 
-  override def extract(shard: Int, from: Int, hold: Hold[UnsafeRow]): Int = {
+  override def extract(shard: Int, from: Int, to: RowQueue[UnsafeRow]): Int = {
     var row: UnsafeRow = null
     var moved = 0
     var i = from
@@ -59,7 +59,7 @@ private[laneshift] final class UnsafeRowBlock extends RowBlock[UnsafeRow] {
       if (shards(i) == shard) {
         if (row == null) row = new UnsafeRow(0)
         read(i, row)
-        hold.append(row, shard)
+        to.append(row, shard)
         shards(i) = RowBlock.Extracted
         extractedBytes += sizeAt(i)
         moved += 1

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift.plan
 
-import java.util.{LinkedHashMap, Map => JMap}
+import java.util.LinkedHashMap
 
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
@@ -20,9 +20,9 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.lane.LaneContext
 import org.apache.spark.util.CompletionIterator
 
-/** Spark's row-at-a-time aggregation of Real-time Mode, in update mode, with a cache of dirty groups that can be flushed
-  * shard by shard. Spark's own operator writes its cache to the store only at the end of its input (design fact 5), so a
-  * handoff would have to restart it.
+/** Spark's row-at-a-time aggregation of Real-time Mode, in update mode, with a cache of dirty groups for each shard, which
+  * goes along with its shard. Spark's own operator has one cache, which it writes to the store at the end of its input
+  * (design fact 5), so a handoff would have to restart it.
   *
   * Schema checks, metrics, watermarks and the state's layout are inherited: to everybody else it is Spark's operator.
   */
@@ -68,7 +68,8 @@ class ElasticStreamlineAggregateExec(original: StatefulStreamlineAggregateExec)
         session.sessionState,
         Some(session.streams.stateStoreCoordinator)
       ) { (store, input) =>
-        val groups = new DirtyGroups(stateManager, store, updated)
+        val lane = LaneContext.get
+        val groups = new DirtyGroups(lane, getStateInfo.operatorId, stateManager, store, updated)
         val aggregator = new ShardedAggregator(
           TaskContext.getPartitionId(),
           this,
@@ -76,8 +77,6 @@ class ElasticStreamlineAggregateExec(original: StatefulStreamlineAggregateExec)
           stateManager,
           groups
         )
-        val lane = LaneContext.get
-        lane.foreach(_.onRecall(shard => groups.flush(shard)))
         val onTime =
           watermarkPredicateForDataForLateEvents.fold(input)(applyRemovingRowsOlderThanWatermark(input, _))
         val results = onTime.map { row =>
@@ -86,7 +85,7 @@ class ElasticStreamlineAggregateExec(original: StatefulStreamlineAggregateExec)
         }
         CompletionIterator[InternalRow, Iterator[InternalRow]](
           results, {
-            updateTime += timeTakenMs(groups.flushAll())
+            updateTime += timeTakenMs(groups.flush())
             removalTime += timeTakenMs {
               val evicted = stateManager.evictionIterator(store, eventTimeWatermarkForEviction)
               evicted.foreach(_ => ())
@@ -119,61 +118,58 @@ object ElasticStreamlineAggregateExec {
     new ElasticStreamlineAggregateExec(original.copy(child = child))
 }
 
-/** Groups read from or to be written to the store, by key, least recently used first. Bounded by `capacity` groups. */
+/** Groups read from or to be written to the store, by shard and key. */
 private[plan] final class DirtyGroups(
+    lane: Option[LaneContext],
+    operatorId: Long,
     states: StreamingAggregationStateManager,
     store: StateStore,
     updated: SQLMetric
 ) {
-  private final class Group(val shard: Int, var row: UnsafeRow)
-
-  private val groups = new LinkedHashMap[UnsafeRow, Group](1024, 0.75f, true)
+  private val ofShard = lane.fold(IndexedSeq(new ShardGroups))(_.perShard(operatorId)(new ShardGroups))
+  private val capacity = math.min(DirtyGroups.MostOfShard, math.max(1, DirtyGroups.Most / ofShard.size))
 
   /** The group's aggregation buffer, or null for a new key. */
-  def get(key: UnsafeRow): UnsafeRow = {
-    val group = groups.get(key)
-    if (group != null) group.row else states.get(store, key)
+  def get(key: UnsafeRow, shard: Int): UnsafeRow = {
+    val row = ofShard(shard).get(key)
+    if (row != null) row else states.get(store, key)
   }
 
-  /** Keeps a copy of `row`; may write another group to the store to make room. */
+  /** Keeps a copy of `row`; may write another group of the shard to the store to make room. */
   def put(key: UnsafeRow, row: UnsafeRow, shard: Int): Unit = {
-    val group = groups.get(key)
-    if (group != null) group.row = row.copy()
-    else {
-      groups.put(key.copy(), new Group(shard, row.copy()))
-      if (groups.size > DirtyGroups.Capacity) {
-        val oldest = groups.entrySet().iterator()
+    val groups = ofShard(shard)
+    val copy = row.copy()
+    if (groups.replace(key, copy) == null) {
+      groups.put(key.copy(), copy)
+      if (groups.size > capacity) {
+        val oldest = groups.values.iterator()
         write(oldest.next())
         oldest.remove()
       }
     }
   }
 
-  def flush(shard: Int): Unit = {
-    val all = groups.entrySet().iterator()
-    while (all.hasNext) {
-      val entry = all.next()
-      if (entry.getValue.shard == shard) {
-        write(entry)
-        all.remove()
-      }
-    }
+  /** Writes all groups of this lane's shards. */
+  def flush(): Unit = lane.fold(Seq(0))(_.ownShards).foreach { shard =>
+    ofShard(shard).values.forEach(write(_))
+    ofShard(shard).clear()
   }
 
-  def flushAll(): Unit = {
-    groups.entrySet().forEach(write(_))
-    groups.clear()
-  }
-
-  private def write(entry: JMap.Entry[UnsafeRow, Group]): Unit = {
-    states.put(store, entry.getValue.row)
+  private def write(group: UnsafeRow): Unit = {
+    states.put(store, group)
     updated += 1
   }
 }
 
 private[plan] object DirtyGroups {
-  val Capacity = 1000
+
+  /** Groups of one partition, and of one shard. */
+  private val Most = 8000
+  private val MostOfShard = 1000
 }
+
+/** The groups of one shard, the least recently used first. */
+private[plan] final class ShardGroups extends LinkedHashMap[UnsafeRow, UnsafeRow](16, 0.75f, true)
 
 /** Merges rows into groups, one by one: Spark's aggregation functions over our cache of groups. */
 private[plan] final class ShardedAggregator(
@@ -197,7 +193,7 @@ private[plan] final class ShardedAggregator(
   def process(row: InternalRow, shard: Int): UnsafeRow = {
     val key = groupingProjection(row)
     val buffer = newAggregationBuffer()
-    val before = groups.get(key)
+    val before = groups.get(key, shard)
     if (before != null) processRow(buffer, before)
     processRow(buffer, row)
     val after = generateOutput(key, buffer)

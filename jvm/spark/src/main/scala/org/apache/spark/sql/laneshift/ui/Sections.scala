@@ -203,7 +203,7 @@ private object Sections {
       h.from
     }</td><td>{h.to}</td>
       <td>{why}</td><td>{if (h.pauseNs > 0) ms(h.pauseNs / 1e3) else "not at all (between batches)"}</td><td>{
-      h.heldRows
+      h.movedRows
     }</td></tr>
   }
 
