@@ -33,10 +33,11 @@ Real-time Mode, {PARTITIONS} state partition of {SHARDS} shards and {LANES} lane
 of the rate that the same query takes without pacing. A thread asks for {MOVES_PER_S:.0f} moves
 a second through `laneshift.attach(spark).move_shard(...)`, of random shards to random other
 lanes; the times are those of `handoffs()`. Balancing is off, so that every move is one that was
-asked for. *pause* is how long rows of the shard waited for nothing but the move: *flush* until the
-source lane's outputs are on their way, *switch* until the rows that it has not worked on are in the
-other lane's queue and the routing is changed. Before that, *drain*: until the source lane has
-noticed, between two rows; the shard's rows go on meanwhile. *whole* is from the request to the end."""
+asked for. *pause* is how long rows of the shard waited for nothing but the move: *flush* until
+the source lane's outputs are on their way, *switch* until the rows that it has not worked on are
+in the other lane's queue and the routing is changed. Before that, *drain*: until the source lane
+has noticed, between two rows; the shard's rows go on meanwhile. *whole* is from the request to
+the end."""
 
 
 def newest(rows: DataFrame) -> DataFrame:

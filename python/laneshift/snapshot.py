@@ -198,10 +198,10 @@ class Handoff:
         source, target: lane that gave and lane that took it.
         reason: ``balance``, ``motion``, ``user`` or ``scale``.
         batch_id: the batch in which it moved.
-        drain_us: how long the source lane took to come to the end of a row; the shard's rows went on
-            meanwhile.
-        flush_us, switch_us: the pause is their sum: the source lane's outputs are put out; the rows
-            go to the new lane.
+        drain_us: how long the source lane took to come to the end of a row; the shard's rows went
+            on meanwhile.
+        flush_us, switch_us: the pause is their sum: the source lane's outputs are put out; the
+            rows go to the new lane.
         moved_rows: rows that went along, worked on by neither lane yet.
     """
 
