@@ -283,24 +283,34 @@ private[sql] final class PartitionTask(
     outlet.fail(cause)
     // One of our own threads comes here if the task is over already: the task's thread then waits for it and the others.
     if (!threads.contains(Thread.currentThread())) {
-      threads.forEach(_.interrupt())
-      val interrupted = threads.asScala.map(joinFully).exists(identity)
-      if (interrupted) Thread.currentThread().interrupt()
+      // Whoever can end by itself may: an interrupt in the middle of loading a class can spoil it for all later tasks.
+      val patience = System.nanoTime() + PartitionTask.PatienceNs
+      val all = threads.asScala.toSeq
+      val interrupted = all.map(join(_, patience)) ++ { all.foreach(_.interrupt()); all.map(joinFully) }
+      if (interrupted.contains(true)) Thread.currentThread().interrupt()
     }
+  }
+
+  /** Waits for the thread until `deadline`; true if this thread was interrupted meanwhile. */
+  private def join(thread: Thread, deadline: Long): Boolean = {
+    var interrupted = false
+    while (thread.isAlive && System.nanoTime() < deadline)
+      try thread.join(1L + (deadline - System.nanoTime()) / 1000000L)
+      catch { case _: InterruptedException => interrupted = true }
+    interrupted
   }
 
   /** Waits for the thread whatever it takes; true if this thread was interrupted meanwhile. */
   private def joinFully(thread: Thread): Boolean = {
     var interrupted = false
-    while (thread.isAlive)
-      try {
-        thread.join(PartitionTask.JoinWarningMs)
-        if (thread.isAlive) {
-          val where = thread.getStackTrace.take(8).mkString("\n  at ", "\n  at ", "")
-          logWarning(s"Still waiting for '${thread.getName}' to end; the task cannot end before it.$where")
-          thread.interrupt()
-        }
-      } catch { case _: InterruptedException => interrupted = true }
+    while (thread.isAlive) {
+      interrupted |= join(thread, System.nanoTime() + PartitionTask.WarningNs)
+      if (thread.isAlive) {
+        val where = thread.getStackTrace.take(8).mkString("\n  at ", "\n  at ", "")
+        logWarning(s"Still waiting for '${thread.getName}' to end; the task cannot end before it.$where")
+        thread.interrupt()
+      }
+    }
     interrupted
   }
 }
@@ -309,7 +319,10 @@ private[laneshift] object PartitionTask {
 
   /** How often the emitter looks whether its task was killed, while no output comes. */
   private val PollMs = 100L
-  private val JoinWarningMs = 10000L
+
+  /** How long threads that are to end have before they are interrupted, and before there is a warning. */
+  private val PatienceNs = 100000000L
+  private val WarningNs = 10000000000L
 
   /** Outputs that may wait for the emitter. Little, because a lane that waits to put out cannot let a shard go: where the sink
     * is the bottleneck, this is what a handoff waits for.
