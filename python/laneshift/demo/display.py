@@ -88,4 +88,6 @@ def _ms(value: float) -> str:
         return "     - ms"
     if value >= 10_000:
         return f"{value / 1000:6.1f} s "
+    if value < 1:
+        return f"{value:6.3f} ms"
     return f"{value:6.1f} ms" if value < 1000 else f"{value:6,.0f} ms"
