@@ -69,10 +69,12 @@ def running(
     source: Mapping[str, object],
     build: Build = counting,
     trigger: str | None = "5 seconds",
+    checkpoint: Path | None = None,
 ) -> Iterator[Running]:
     """Start a query with the side's settings; stop it at the end of the block.
 
-    ``trigger`` is the batch duration of Real-time Mode, or None for micro-batches without pause.
+    ``trigger`` is the batch duration of Real-time Mode, or None for micro-batches without pause;
+    ``checkpoint`` may be one that an earlier run has left.
     """
     for key, value in side.settings.items():
         spark.conf.set(key, value)
@@ -85,7 +87,7 @@ def running(
         .writeStream.format("laneshift-measure")
         .option("name", name)
         .option("timeColumn", "event_time")
-        .option("checkpointLocation", str(work / name))
+        .option("checkpointLocation", str(checkpoint or work / name))
         .outputMode("update")
     )
     if trigger is None:
@@ -105,11 +107,18 @@ def running(
 
 def batch_rate(run: Running, rows: int, first: int, batches: int) -> float:
     """Rows a second of the median micro-batch of ``rows`` rows, the ``first`` ones left out."""
-    while len(run.query.recentProgress) < first + batches:
+    return rows * 1000 / median(batch_ms(run, first, batches))
+
+
+def batch_ms(run: Running, first: int, batches: int) -> list[float]:
+    """Times (ms) of so many micro-batches after the ``first`` ones."""
+    times: list[float] = []
+    while len(times) < first + batches:
         run.check()
         run.query.awaitTermination(1)
-    times = [p.durationMs["triggerExecution"] for p in run.query.recentProgress if p.numInputRows]
-    return rows * 1000 / median(times[first : first + batches])
+        progress = run.query.recentProgress
+        times = [p.durationMs["triggerExecution"] for p in progress if p.numInputRows]
+    return times[first : first + batches]
 
 
 def _await_rows(run: Running) -> None:
