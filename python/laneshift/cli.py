@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "policies": ("laneshift.scheduler.commands:policies", "List the policies, or explain one."),
     "replay": ("laneshift.scheduler.commands:replay", "Decide again on a recorded trace."),
     "experiment": ("laneshift.cli_experiments:experiment", "Simulate a paper's experiment."),
+    "top": ("laneshift.top:top", "Watch the elastic queries of a running application."),
     "simulate": ("laneshift.cli_experiments:simulate", "Compare policies on a recorded trace."),
 }
 """Name -> (module:attribute of the click command, one line of help).
@@ -54,7 +55,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup)
 @click.version_option(__version__, prog_name="laneshift")
 def main() -> None:
-    """Elastic stateful operators for Spark Structured Streaming: policies, traces, simulation."""
+    """Elastic stateful operators for Spark Structured Streaming: watch, replay, simulate."""
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -66,6 +67,19 @@ def page(spark: SparkSession) -> str:
         html = answer.read().decode()
     text = re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ", html, flags=re.DOTALL)
     return re.sub(r"\s+", " ", unescape(text))
+
+
+def top(spark: SparkSession) -> str:
+    """What `laneshift top` shows of this application."""
+    command = [sys.executable, "-m", "laneshift.cli", "top", "--once"]
+    done = subprocess.run(
+        [*command, "--url", str(spark.sparkContext.uiWebUrl)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout + done.stderr
 
 
 def until(condition: Callable[[], Any]) -> Any:
@@ -127,6 +141,7 @@ def main(folder: Path) -> None:
             seen["applied"] = live.set_lanes(query, 0, -1, 3)
             seen["before"] = sorted(e.executor for e in snapshot.executors)
             seen["page"] = page(spark)
+            seen["top"] = top(spark)
             executors = pids("CoarseGrainedExecutorBackend", spark.sparkContext.applicationId)
             os.kill(executors[0], signal.SIGKILL)
             killed = True

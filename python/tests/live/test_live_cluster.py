@@ -51,3 +51,9 @@ def test_two_executors_of_which_one_is_killed(tmp_path: Path) -> None:
         "Moves of shards",
     ):
         assert words in seen["page"], (words, seen["page"][:6000])
+    for words in (
+        "answers, micro-batch: operator 0 stateStoreSave, shards move between-batches",
+        "6 cores on 2 executors",
+        "Decisions, newest first",
+    ):
+        assert words in seen["top"], seen["top"]

@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
-import org.apache.spark.sql.laneshift.control.{ExecutorLoad, HandoffRecord, PartitionSite}
+import org.apache.spark.sql.laneshift.control.{Decision, ExecutorLoad, HandoffRecord, PartitionSite}
 
 /** Wraps what a call gives, or why it failed, in the JSON that Python reads. */
 private[api] object Answer {
@@ -106,6 +106,23 @@ private[api] object SnapshotJson {
       )
     )
   }
+
+  def decision(d: Decision): Map[String, Any] = Map(
+    "time_ms" -> d.timeMs,
+    "executor" -> d.executor,
+    "policy" -> d.policy,
+    "changes" -> d.changes.map { c =>
+      Map[String, Any](
+        "partition" -> c.partition,
+        "before" -> c.before,
+        "after" -> c.after,
+        "reason" -> c.reason
+      )
+    },
+    "notes" -> d.notes,
+    "applied" -> d.applied,
+    "error" -> d.error
+  )
 
   def handoff(entry: (Long, HandoffRecord)): Map[String, Any] = {
     val (seq, h) = entry

@@ -21,13 +21,18 @@ object LaneshiftGateway {
     }
   }
 
-  def snapshot(): String = Answer {
-    Map[String, Any](
-      "time_ms" -> System.currentTimeMillis(),
-      "version" -> BuildInfo.version,
-      "executors" -> Executors.inventory().map(SnapshotJson.executor),
-      "queries" -> Inventory.queries().map(SnapshotJson.query)
-    )
+  def snapshot(): String = Answer(now)
+
+  private def now: Map[String, Any] = Map(
+    "time_ms" -> System.currentTimeMillis(),
+    "version" -> BuildInfo.version,
+    "executors" -> Executors.inventory().map(SnapshotJson.executor),
+    "queries" -> Inventory.queries().map(SnapshotJson.query)
+  )
+
+  /** The snapshot and the newest decisions of schedulers, newest first: what the tab gives to programs. */
+  def status(decisions: Int): String = Answer {
+    now + ("decisions" -> Decisions.newest(decisions).map(SnapshotJson.decision))
   }
 
   /** Asks for `lanes` lanes in one partition, or in every one if `partition` is -1. */

@@ -2,7 +2,10 @@ package org.apache.spark.sql.laneshift.ui
 
 import scala.xml.Node
 
-import org.apache.spark.sql.laneshift.api.Inventory
+import org.json4s.JValue
+import org.json4s.jackson.JsonMethods
+
+import org.apache.spark.sql.laneshift.api.{Inventory, LaneshiftGateway}
 import org.apache.spark.sql.laneshift.control.{Decisions, Executors}
 import org.apache.spark.ui.{SparkUI, SparkUITab, UIUtils, WebUIPage}
 
@@ -29,6 +32,10 @@ private final class LaneshiftPage(tab: LaneshiftTab) extends WebUIPage("") {
         Sections.moves(moves, now)
     UIUtils.headerSparkPage(request, "Laneshift", content, tab)
   }
+
+  /** At `/laneshift/json/`, for `laneshift top` and other programs. */
+  override def renderJson(request: HttpServletRequest): JValue =
+    JsonMethods.parse(LaneshiftGateway.status(LaneshiftPage.Decisions))
 }
 
 private object LaneshiftPage {
