@@ -30,6 +30,15 @@ JAVA = f"-Xms{HEAP} -XX:+AlwaysPreTouch"
 MOTION = Side(
     "motion", {"lanes": "3", "maxLanes": "5", "motion": "always", "motion.interval": "5ms"}
 )
+# Spark keeps a history of a thousand SQL executions, jobs and stages for its UI, whether that is
+# on or not, and of batches: with the defaults they alone grow for as long as this takes.
+HISTORIES = {
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+}
 SIDES = {s.name: s for s in (stock(), elastic(1), elastic(4), MOTION)}
 METHOD = f"""\
 At rest: Real-time Mode, counts of 100,000 keys at 1,000 rows/s after {{warm}} s at full speed,
@@ -123,7 +132,7 @@ def child(name: str, batches: int, quick: bool) -> None:
     """The body of such a process: prints its readings as lines of JSON."""
     side = SIDES[name]
     plugin = bool(side.options)
-    with session(8, plugin=plugin, memory=HEAP, java=JAVA) as (spark, work):
+    with session(8, HISTORIES, plugin=plugin, memory=HEAP, java=JAVA) as (spark, work):
         if batches:
             _motion(spark, work, side, batches)
         else:
