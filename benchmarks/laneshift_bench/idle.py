@@ -72,7 +72,7 @@ def run(quick: bool) -> Report:
     ]
     report.notes.append(
         "Spark's operator of Real-time Mode caches 1,000 groups, and so does one lane; a partition "
-        "with more lanes caches 8,000, 125 of each of its 64 shards. 1,000 keys fit either, so the "
+        "with more lanes caches 6,000, 93 of each of its 64 shards. 1,000 keys fit either, so the "
         "cost of a row is least and the tax shows most; of 10,000 keys, 5,000 a partition, the "
         "larger cache holds nearly all, which alone may make four lanes faster."
     )

@@ -164,7 +164,7 @@ private[plan] final class DirtyGroups(
 private[plan] object DirtyGroups {
 
   /** Groups of one partition, and of one shard. */
-  private val Most = 8000
+  private val Most = 6000
   private val MostOfShard = 1000
 }
 
