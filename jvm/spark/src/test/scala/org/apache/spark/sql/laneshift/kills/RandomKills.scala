@@ -168,8 +168,8 @@ object RandomKills {
     private val running = ConcurrentHashMap.newKeySet[Long]
     private val random = new Random(seed)
 
-    /** Tasks that ended by it. */
-    val struck = new AtomicInteger
+    /** Kills of tasks that ran, and tasks that ended by it. */
+    val sent, struck = new AtomicInteger
     spark.sparkContext.addSparkListener(this)
 
     override def onTaskStart(event: SparkListenerTaskStart): Unit = running.add(event.taskInfo.taskId)
@@ -183,8 +183,8 @@ object RandomKills {
 
     def one(): Int = {
       val tasks = running.asScala.toSeq.sorted
-      if (tasks.nonEmpty)
-        spark.sparkContext.killTaskAttempt(tasks(random.nextInt(tasks.size)), random.nextBoolean(), Reason)
+      val (task, interrupt) = (random.nextInt(math.max(1, tasks.size)), random.nextBoolean())
+      if (tasks.nonEmpty && spark.sparkContext.killTaskAttempt(tasks(task), interrupt, Reason)) sent.incrementAndGet()
       random.nextInt(150)
     }
   }
@@ -222,17 +222,20 @@ object RandomKills {
     }
     var life = 0
     while (life < lives) {
-      val before = tasks.struck.get
+      val before = tasks.sent.get
       val query = start(life)
-      try
-        while (query.exception.isEmpty && tasks.struck.get == before) {
+      try {
+        while (query.exception.isEmpty && tasks.sent.get == before) {
           feed(random.nextInt(400))
           Thread.sleep(random.nextInt(400).toLong)
           if (query.recentProgress.nonEmpty || random.nextInt(8) == 0) tasks.one()
         }
-      finally query.stop()
-      spark.sparkContext.listenerBus.waitUntilEmpty()
-      query.exception.foreach(e => if (tasks.struck.get == before || s"$e".contains(Wrong.Mark)) throw e)
+        // Nothing comes of it if the task was at its end.
+        val patience = System.nanoTime() + 3000000000L
+        while (query.exception.isEmpty && System.nanoTime() < patience) Thread.sleep(20L)
+      } finally query.stop()
+      // The batch ends by the killed task or by what those that sent to it met.
+      query.exception.foreach(e => if (tasks.sent.get == before || s"$e".contains(Wrong.Mark)) throw e)
       life += 1
     }
     feed(100)
