@@ -75,29 +75,29 @@ final class RealTimeLife(spark: ClassicSession, query: QueryCase, checkpoint: Pa
   }
   private val list = CollectingWriter.create()
   private var added = 0L
-  private var before = 0L
+  private var runs = List.empty[StreamingQuery]
 
   override def add(rows: Seq[TestInput]): Unit = {
     (0 to 1).foreach(p => input.addData(p, rows.filter(_.number % 2 == p)))
     added += rows.size
   }
 
-  override def start(): StreamingQuery = query
-    .build(input.toDF())
-    .writeStream
-    .outputMode(query.outputMode)
-    .trigger(Trigger.RealTime("1 second"))
-    .option("checkpointLocation", checkpoint.toString)
-    .foreach(new CollectingWriter(list))
-    .start()
+  override def start(): StreamingQuery = {
+    val running = query
+      .build(input.toDF())
+      .writeStream
+      .outputMode(query.outputMode)
+      .trigger(Trigger.RealTime("1 second"))
+      .option("checkpointLocation", checkpoint.toString)
+      .foreach(new CollectingWriter(list))
+      .start()
+    runs ::= running
+    running
+  }
 
-  override def await(running: StreamingQuery): Unit = {
-    Patience.until(running) {
-      before + running.recentProgress.map(
-        _.numInputRows
-      ).sum >= added && running.lastProgress.numInputRows == 0
-    }
-    before = added
+  /** A run that failed may have ended batches before. */
+  override def await(running: StreamingQuery): Unit = Patience.until(running) {
+    runs.flatMap(_.recentProgress).map(_.numInputRows).sum >= added && running.lastProgress.numInputRows == 0
   }
 
   override def rows: Seq[Row] = CollectingWriter.lists(list).asScala.toSeq

@@ -184,7 +184,8 @@ object RandomKills {
     def one(): Int = {
       val tasks = running.asScala.toSeq.sorted
       val (task, interrupt) = (random.nextInt(math.max(1, tasks.size)), random.nextBoolean())
-      if (tasks.nonEmpty && spark.sparkContext.killTaskAttempt(tasks(task), interrupt, Reason)) sent.incrementAndGet()
+      if (tasks.nonEmpty && spark.sparkContext.killTaskAttempt(tasks(task), interrupt, Reason))
+        sent.incrementAndGet()
       random.nextInt(150)
     }
   }
