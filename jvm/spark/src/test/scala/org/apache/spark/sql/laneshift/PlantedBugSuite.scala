@@ -77,7 +77,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(OpenUntilLastInput, "deduplication below a join")(() => joined(JoinCases.deduplicated)),
     Plant(NotDrained, "a sink that takes only some rows")(() => limited()),
     Plant(CachePerLane, "Real-time Mode, state and order", tries = 6)(() => realTime()),
-    Plant(OutputsAfterSwitch, "Real-time Mode, state and order", tries = 12)(() => realTime())
+    Plant(OutputsAfterSwitch, "Real-time Mode, state and order", tries = 40)(() => realTime())
   )
 
   /** Checks that have passed without a bug. */
