@@ -28,12 +28,7 @@ trait ElasticSession extends BeforeAndAfterAll { self: Suite =>
       }
   }
 
-  /** A folder that is gone afterwards; Spark's maintenance may still write to it, so what cannot be deleted stays. */
-  def withFolder[T](body: Path => T): T = {
-    val folder = Files.createTempDirectory("laneshift-test")
-    try body(folder)
-    finally Utils.tryLogNonFatalError(Utils.deleteRecursively(folder.toFile))
-  }
+  def withFolder[T](body: Path => T): T = ElasticSession.withFolder(body)
 }
 
 object ElasticSession {
@@ -52,6 +47,13 @@ object ElasticSession {
     .config("spark.sql.session.timeZone", "UTC")
     .getOrCreate()
     .asInstanceOf[ClassicSession]
+
+  /** A folder that is gone afterwards; Spark's maintenance may still write to it, so what cannot be deleted stays. */
+  def withFolder[T](body: Path => T): T = {
+    val folder = Files.createTempDirectory("laneshift-test")
+    try body(folder)
+    finally Utils.tryLogNonFatalError(Utils.deleteRecursively(folder.toFile))
+  }
 
   /** How the two sides of a pair run. */
   val Stock: Seq[(String, String)] = Seq("spark.sql.laneshift.enabled" -> "false")

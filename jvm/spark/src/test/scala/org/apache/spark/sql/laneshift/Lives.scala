@@ -14,7 +14,7 @@ import org.apache.spark.sql.{Encoder, Row}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
-import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
+import org.apache.spark.sql.streaming.StreamingQuery
 
 /** One checkpoint with its source, over several runs of its query. */
 sealed trait Life {
@@ -83,14 +83,8 @@ final class RealTimeLife(spark: ClassicSession, query: QueryCase, checkpoint: Pa
   }
 
   override def start(): StreamingQuery = {
-    val running = query
-      .build(input.toDF())
-      .writeStream
-      .outputMode(query.outputMode)
-      .trigger(Trigger.RealTime("1 second"))
-      .option("checkpointLocation", checkpoint.toString)
-      .foreach(new CollectingWriter(list))
-      .start()
+    val writer = new CollectingWriter(list)
+    val running = RealTimeRun.start(query.build(input.toDF()), query.outputMode, checkpoint, writer)
     runs ::= running
     running
   }
@@ -102,13 +96,8 @@ final class RealTimeLife(spark: ClassicSession, query: QueryCase, checkpoint: Pa
 
   override def rows: Seq[Row] = CollectingWriter.lists(list).asScala.toSeq
 
-  override def state(query: StreamingQuery): Seq[String] = {
-    // Real-time Mode always writes checkpoints of format 2; a reader has to be told.
-    val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-    spark.conf.set(format, "2")
-    try MicroBatchRun.stateRows(spark, query, checkpoint)
-    finally spark.conf.unset(format)
-  }
+  override def state(query: StreamingQuery): Seq[String] =
+    RealTimeRun.reading(spark)(MicroBatchRun.stateRows(spark, query, checkpoint))
 }
 
 object Patience {

@@ -6,10 +6,10 @@ import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.{ForeachWriter, Row}
+import org.apache.spark.sql.{DataFrame, ForeachWriter, Row}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
-import org.apache.spark.sql.streaming.{StateOperatorProgress, Trigger}
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, Trigger}
 
 /** Collects what a Real-time query puts out, in the order in which its tasks do. One list per test, by number. */
 final class CollectingWriter(list: Long) extends ForeachWriter[Row] {
@@ -42,14 +42,7 @@ object RealTimeRun {
     import session.implicits._
     val input = LowLatencyMemoryStream[TestInput](spark, 2)
     val list = CollectingWriter.create()
-    val running = query
-      .build(input.toDF())
-      .writeStream
-      .outputMode(query.outputMode)
-      .trigger(Trigger.RealTime("1 second"))
-      .option("checkpointLocation", checkpoint.toString)
-      .foreach(new CollectingWriter(list))
-      .start()
+    val running = start(query.build(input.toDF()), query.outputMode, checkpoint, new CollectingWriter(list))
     val out = CollectingWriter.lists(list)
     try {
       // Keys (of either kind) stay in one source partition each, so that their order is defined.
@@ -66,12 +59,7 @@ object RealTimeRun {
       }
       val plan = MicroBatchRun.planOf(running)
       running.stop()
-      // Real-time Mode always writes checkpoints of format 2; a reader has to be told.
-      val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-      spark.conf.set(format, "2")
-      val state =
-        try MicroBatchRun.stateRows(spark, running, checkpoint)
-        finally spark.conf.unset(format)
+      val state = reading(spark)(MicroBatchRun.stateRows(spark, running, checkpoint))
       RunResult(
         Seq(out.asScala.toSeq),
         Seq(Seq(counts(running.recentProgress.toSeq.flatMap(_.stateOperators)))),
@@ -84,6 +72,26 @@ object RealTimeRun {
       running.stop()
       CollectingWriter.lists.remove(list)
     }
+  }
+
+  def start(
+      answers: DataFrame,
+      outputMode: String,
+      checkpoint: Path,
+      writer: ForeachWriter[Row]
+  ): StreamingQuery = answers.writeStream
+    .outputMode(outputMode)
+    .trigger(Trigger.RealTime("1 second"))
+    .option("checkpointLocation", checkpoint.toString)
+    .foreach(writer)
+    .start()
+
+  /** Real-time Mode always writes checkpoints of format 2; a reader has to be told. */
+  def reading[T](spark: ClassicSession)(read: => T): T = {
+    val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+    spark.conf.set(format, "2")
+    try read
+    finally spark.conf.unset(format)
   }
 
   /** Totals over the run: where batches end is up to time. Rows updated are left out: they count writes of cached groups,

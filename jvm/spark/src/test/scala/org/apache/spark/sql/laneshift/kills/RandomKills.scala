@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift.kills
 
-import java.nio.file.{Files, Path}
+import java.nio.file.Path
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicInteger
 
@@ -13,9 +13,8 @@ import org.apache.spark.sql.{DataFrame, ForeachWriter, Row}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
-import org.apache.spark.sql.laneshift.{LaneshiftPlugin, Patience}
-import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
-import org.apache.spark.util.Utils
+import org.apache.spark.sql.laneshift.{ElasticSession, LaneshiftPlugin, Patience, RealTimeRun}
+import org.apache.spark.sql.streaming.StreamingQuery
 
 /** `make kills`: tasks and executors killed at random under queries that check their own rows, with shards and lanes in
   * constant motion. Throws at the first lost, doubled or reordered row, and if the state in the end is not what the input
@@ -24,8 +23,16 @@ import org.apache.spark.util.Utils
 object RandomKills {
   private val Keys = 60
 
+  /** So that each kind has some. */
+  private val Fewest = 12
+
   def main(args: Array[String]): Unit = {
-    val kills = args(0).toInt
+    val kills = args(0).toIntOption.filter(_ >= Fewest).getOrElse {
+      System.err.println(
+        s"KILLS is '${args(0)}'; allowed are whole numbers from $Fewest, as in make kills KILLS=1000"
+      )
+      sys.exit(2)
+    }
     val seed = if (args.length > 1) args(1).toLong else System.nanoTime() % 1000000L
     println(s"$kills kills, seed $seed")
     val executors = math.max(1, kills / 20)
@@ -76,12 +83,6 @@ object RandomKills {
     finally spark.stop()
   }
 
-  private def withFolder[T](body: Path => T): T = {
-    val folder = Files.createTempDirectory("laneshift-kills")
-    try body(folder)
-    finally Utils.tryLogNonFatalError(Utils.deleteRecursively(folder.toFile))
-  }
-
   /** Rows of every key, each key's numbered on. */
   private final class Rows(seed: Long) {
     private val random = new Random(seed)
@@ -94,14 +95,14 @@ object RandomKills {
     }
   }
 
-  private def check(validator: Validator, answer: Row): Unit =
+  private[kills] def check(validator: Validator, answer: Row): Unit =
     validator.wrong(answer).foreach(what => throw new Wrong(what))
 
   // ---- micro-batches: a killed task is run again
 
   /** All validators at once, while `kill` strikes and says after how many milliseconds to strike again. Returns the rows. */
   private def microBatches(spark: ClassicSession, seed: Long, kill: () => Int, over: () => Boolean): Long =
-    withFolder { folder =>
+    ElasticSession.withFolder { folder =>
       val session = spark
       import session.implicits._
       val rows = new Rows(seed)
@@ -200,7 +201,7 @@ object RandomKills {
       seed: Long,
       tasks: KilledTasks,
       lives: Int
-  ): Long = withFolder { folder =>
+  ): Long = ElasticSession.withFolder { folder =>
     val session = spark
     import session.implicits._
     val random = new Random(seed)
@@ -212,14 +213,13 @@ object RandomKills {
       }
     def start(life: Int): StreamingQuery = {
       spark.conf.set("spark.sql.laneshift.motion.seed", (seed + life).toString)
-      validator
-        .build(input.toDF(), realTime = true)
-        .writeStream
-        .outputMode(validator.outputMode)
-        .trigger(Trigger.RealTime("1 second"))
-        .option("checkpointLocation", folder.resolve(validator.name).toString)
-        .foreach(new CheckingWriter(validator))
-        .start()
+      val answers = validator.build(input.toDF(), realTime = true)
+      RealTimeRun.start(
+        answers,
+        validator.outputMode,
+        folder.resolve(validator.name),
+        new CheckingWriter(validator)
+      )
     }
     var life = 0
     while (life < lives) {
@@ -247,10 +247,7 @@ object RandomKills {
         last.lastProgress.numInputRows == 0
       }
     finally last.stop()
-    val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-    spark.conf.set(format, "2")
-    try checkState(spark, validator, last, folder, rows)
-    finally spark.conf.unset(format)
+    RealTimeRun.reading(spark)(checkState(spark, validator, last, folder, rows))
     rows.counts.sum
   }
 
@@ -269,6 +266,6 @@ object RandomKills {
 /** Checks what comes out of Real-time Mode as it comes. */
 private final class CheckingWriter(validator: Validator) extends ForeachWriter[Row] {
   override def open(partitionId: Long, epochId: Long): Boolean = true
-  override def process(row: Row): Unit = validator.wrong(row).foreach(what => throw new Wrong(what))
+  override def process(row: Row): Unit = RandomKills.check(validator, row)
   override def close(errorOrNull: Throwable): Unit = ()
 }
