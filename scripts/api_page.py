@@ -17,7 +17,9 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
-PACKAGES = ("loop", "scheduler", "models", "planner", "keygroups", "simulator", "experiments")
+PACKAGES = (
+    "loop", "report", "scheduler", "models", "planner", "keygroups", "simulator", "experiments",
+)  # fmt: skip
 HEAD = """# Public names
 
 Made by `python scripts/api_page.py` from the docstrings, which say more: `help(name)`.

@@ -12,6 +12,7 @@ from laneshift.inputcheck import InputError
 COMMANDS: dict[str, tuple[str, str]] = {
     "policies": ("laneshift.scheduler.commands:policies", "List the policies, or explain one."),
     "replay": ("laneshift.scheduler.commands:replay", "Decide again on a recorded trace."),
+    "report": ("laneshift.report.command:report", "Show what happened in a recorded run."),
     "experiment": ("laneshift.cli_experiments:experiment", "Simulate a paper's experiment."),
     "top": ("laneshift.top:top", "Watch the elastic queries of a running application."),
     "simulate": ("laneshift.cli_experiments:simulate", "Compare policies on a recorded trace."),
@@ -55,7 +56,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup)
 @click.version_option(__version__, prog_name="laneshift")
 def main() -> None:
-    """Elastic stateful operators for Spark Structured Streaming: watch, replay, simulate."""
+    """Elastic stateful operators for Spark Structured Streaming: watch, report, simulate."""
 
 
 if __name__ == "__main__":

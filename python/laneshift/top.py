@@ -12,6 +12,7 @@ from urllib.request import urlopen
 
 import click
 
+from laneshift.loop.decision import Decision
 from laneshift.snapshot import OperatorSnapshot, PartitionSnapshot, QuerySnapshot, Snapshot
 
 TIMEOUT_S = 10.0
@@ -134,18 +135,10 @@ def _pause(us: float) -> str:
 
 
 def _decisions(newest: list[Mapping[str, Any]]) -> Iterator[str]:
-    for decision in newest:
-        start = f"  {_time(decision['time_ms'])} {decision['policy']}"
-        held = "" if decision["applied"] else " (not carried out)"
-        for change in decision["changes"]:
-            yield (
-                f"{start}: {change['partition']}: {change['before']} to {change['after']} lanes"
-                f"{held}: {change['reason']}"
-            )
-        for note in decision["notes"]:
-            yield f"{start}: {note}"
-        if decision["error"]:
-            yield f"{start} failed, queries keep their lanes: {decision['error']}"
+    for said in newest:
+        decision = Decision.from_json(said)
+        for line in decision.lines():
+            yield f"  {_time(said['time_ms'])} {decision.policy}: {line}"
 
 
 def _time(time_ms: int) -> str:

@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("docs/planners/index.md",)
-PACKAGES = ("loop", "scheduler", "models", "planner", "keygroups", "simulator")
+PACKAGES = ("loop", "report", "scheduler", "models", "planner", "keygroups", "simulator")
 
 
 def modules() -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
@@ -18,8 +20,13 @@ class LaneChange:
     after: int
     reason: str
 
+    @property
+    def what(self) -> str:
+        """The change without its reason."""
+        return f"{self.partition} {self.before} -> {self.after} lanes"
+
     def __str__(self) -> str:
-        return f"{self.partition} {self.before} -> {self.after} lanes: {self.reason}"
+        return f"{self.what}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +53,56 @@ class Decision:
     notes: tuple[str, ...] = ()
     error: str | None = None
 
-    def to_json(self) -> dict[str, object]:
-        """What the plugin takes."""
-        out: dict[str, object] = asdict(self)
-        del out["time_s"], out["shard_moves"]
+    def to_json(self) -> dict[str, Any]:
+        """As the plugin takes it and a trace keeps it; the time is in whole milliseconds."""
+        out: dict[str, Any] = asdict(self)
+        del out["time_s"]
         return out | {"time_ms": round(1000 * self.time_s)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Decision:
+        """Read what :meth:`to_json` wrote, or the plugin's status: that has no ``shard_moves``.
+
+        Errors: KeyError, TypeError, ValueError if malformed.
+        """
+        return cls(
+            time_s=int(data["time_ms"]) / 1000,
+            executor=str(data["executor"]),
+            policy=str(data["policy"]),
+            changes=tuple(
+                LaneChange(
+                    PartitionId(str(c["partition"])),
+                    int(c["before"]),
+                    int(c["after"]),
+                    str(c["reason"]),
+                )
+                for c in data["changes"]
+            ),
+            shard_moves=int(data.get("shard_moves", 0)),
+            applied=bool(data["applied"]),
+            notes=tuple(map(str, data["notes"])),
+            error=None if data["error"] is None else str(data["error"]),
+        )
 
     @property
     def is_empty(self) -> bool:
         """True if the turn left everything as it was and has nothing to say."""
         return not (self.changes or self.shard_moves or self.notes or self.error)
+
+    def said(self) -> Iterator[tuple[str, str]]:
+        """What it says, as pairs of what and why; of a note, what is empty."""
+        held = "" if self.applied else " (not carried out)"
+        for change in self.changes:
+            yield f"{change.what}{held}", change.reason
+        for note in self.notes:
+            yield "", note
+        if self.error:
+            yield "failed, queries keep their lanes", self.error
+
+    def lines(self) -> Iterator[str]:
+        """What it says, line by line."""
+        for what, why in self.said():
+            yield f"{what}: {why}" if what else why
 
 
 def because(part: PartitionSnapshot | None, after: int, budget: int, cut: bool) -> str:

@@ -54,12 +54,8 @@ def main() -> int:
 
 def show(decision: Decision) -> None:
     """A line for each thing that a decision has to say."""
-    if decision.error:
-        say(f"failed, queries keep their lanes: {decision.error}")
-    for change in decision.changes:
-        say(str(change))
-    for note in decision.notes:
-        say(note)
+    for line in decision.lines():
+        say(line)
 
 
 def say(line: str) -> None:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from laneshift.errors import LaneshiftError
 from laneshift.gateway import Gateway
 from laneshift.loop.decision import Decision, LaneChange, because, not_done
 from laneshift.loop.meter import Island, Meter, held, within_budget
+from laneshift.loop.moves import MoveLog
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.trace import TraceWriter
@@ -50,6 +51,7 @@ class LiveScheduler:
         self._meter = Meter(query, cores)
         self._dry_run = dry_run
         self._trace = TraceWriter(trace) if trace is not None else None
+        self._moves = MoveLog(gateway, query)
         self._states: dict[str, Any] = {}
         self._decisions: deque[Decision] = deque(maxlen=KEPT)
         self._listeners: list[Callable[[Decision], None]] = []
@@ -95,7 +97,7 @@ class LiveScheduler:
         self._over.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
-        if self._trace is not None:
+        if self._trace is not None and not self._thread.is_alive():
             self._trace.close()
 
     def decisions(self, limit: int = 100) -> tuple[Decision, ...]:
@@ -124,6 +126,10 @@ class LiveScheduler:
         return self
 
     def _run(self) -> None:
+        with self._trace or nullcontext():
+            self._repeat()
+
+    def _repeat(self) -> None:
         due = time.monotonic()
         while not self._over.is_set():
             try:
@@ -155,6 +161,9 @@ class LiveScheduler:
                 decision = self._decide(island)
                 if decision is not None:
                     done.append(decision)
+            if self._trace is not None:
+                for moves in self._moves.since_last(live):
+                    self._trace.note("moves", moves.to_json())
             self._turns += 1
         for decision in done:
             self._tell(decision)
@@ -164,6 +173,9 @@ class LiveScheduler:
         if decision.is_empty:
             return
         self._decisions.append(decision)
+        if self._trace is not None:
+            with suppress(OSError):  # a full disk was told when the turn recorded its snapshot
+                self._trace.note("decision", decision.to_json())
         with suppress(LaneshiftError):  # only for the UI
             self._gateway.decided(decision.to_json())
         for listener in self._listeners:

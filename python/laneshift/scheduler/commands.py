@@ -38,7 +38,7 @@ def policies(name: str | None) -> None:
 
 
 @click.command()
-@click.argument("trace", type=click.Path(exists=True, dir_okay=False))
+@click.argument("trace")
 @click.option("--policy", "name", required=True, help="Name, as in `laneshift policies`.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the policy."
@@ -51,7 +51,8 @@ def replay(trace: str, name: str, settings: tuple[str, ...], as_json: bool, show
     The snapshots are what was measured: a decision has no effect on later ones.
     """
     policy = registry.policy(name, **registry.parse_parameters(name, _pairs(settings)))
-    decisions = replay_trace(read_trace(trace), policy)
+    snapshots = list(read_trace(trace))  # a bad trace is refused before anything is printed
+    decisions = replay_trace(snapshots, policy)
     if as_json:
         for each in decisions:
             click.echo(json.dumps(plan_json(each)))

@@ -1,22 +1,23 @@
 """Traces: snapshots in a JSON-lines file, so that any decision can be made again offline.
 
-The first line is a header, ``{"laneshift_trace": 1}``; every other line is one snapshot. Fields
-that hold their default are left out. A float is written so that it reads back as the same number.
+The first line is a header, ``{"laneshift_trace": 1}``; every other line is one snapshot, or what a
+live loop did since: ``{"decision": {...}}``, ``{"moves": {...}}``. Fields of a snapshot that hold
+their default are left out. A float is written so that it reads back as the same number.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
-from laneshift.inputcheck import InputError
+from laneshift.inputcheck import InputError, choice
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.snapshot import (
@@ -33,6 +34,9 @@ from laneshift.scheduler.snapshot import (
 
 VERSION = 1
 _HEADER = "laneshift_trace"
+EVENTS = ("decision", "moves")
+"""What a trace may hold beside snapshots; :mod:`laneshift.report.recording` reads it."""
+
 _PARTS: dict[type[Any], dict[str, type[Any]]] = {
     Snapshot: {
         "nodes": NodeSnapshot,
@@ -67,6 +71,10 @@ class TraceWriter:
         """Append one snapshot; it is on its way to the disk when this returns."""
         self._write(to_json(snapshot))
 
+    def note(self, event: str, value: dict[str, Any]) -> None:
+        """Append what happened, one of `EVENTS`, as JSON."""
+        self._write({choice("event", event, EVENTS): value})
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -88,36 +96,71 @@ class TraceWriter:
         self._file.flush()
 
 
-def read_trace(path: str | Path) -> Iterator[Snapshot]:
-    """Snapshots of a trace, one at a time, in order.
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a trace.
+
+    Attributes:
+        line: its number, from 1.
+        snapshot: what was measured, None if the line is an event.
+        event: which of `EVENTS` it is, empty for a snapshot.
+        value: the event's JSON object.
+    """
+
+    line: int
+    snapshot: Snapshot | None = None
+    event: str = ""
+    value: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_entries(path: str | Path) -> Iterator[Entry]:
+    """The lines of a trace, in order.
 
     Raises:
-        InputError: no such file, not a trace, another version, a damaged line (named by number), or
-            time that goes backwards. A last line that a crash cut short is left out.
+        InputError: no such file, not a trace, another version, a damaged line (named by number),
+            time that goes backwards, or no snapshot at all. A last line that a crash cut short is
+            left out.
     """
     if not Path(path).is_file():
-        raise InputError("trace", str(path), "a file", "Record one with TraceWriter.")
-    with Path(path).open(encoding="utf-8") as lines:
+        raise InputError(
+            "trace", str(path), "a file", "A scheduler records one: start(policy, trace=FILE)."
+        )
+    with Path(path).open(encoding="utf-8", errors="replace") as lines:
         _check_header(path, lines.readline())
         last = -math.inf
         for number, line in enumerate(lines, start=2):
             if not line.endswith("\n"):
-                return
+                break
             try:
-                snapshot = from_json(json.loads(line))
+                entry = _entry(number, json.loads(line))
             except (ValueError, TypeError, KeyError) as error:
                 raise InputError(
                     f"{path}, line {number}", str(error), "a snapshot", "Record the trace again."
                 ) from error
-            if snapshot.time_s < last:
-                raise InputError(
-                    f"time_s in {path}, line {number}",
-                    snapshot.time_s,
-                    f"at least {last}, the time of the line before",
-                    "Sort the trace by time.",
-                )
-            last = snapshot.time_s
-            yield snapshot
+            if entry.snapshot is not None:
+                if entry.snapshot.time_s < last:
+                    raise InputError(
+                        f"time_s in {path}, line {number}",
+                        entry.snapshot.time_s,
+                        f"at least {last}, the time of the line before",
+                        "Sort the trace by time.",
+                    )
+                last = entry.snapshot.time_s
+            yield entry
+    if last == -math.inf:
+        raise InputError(
+            f"trace {path}",
+            "no snapshot",
+            "at least one",
+            "Let the scheduler run while a query works: the second turn measures first.",
+        )
+
+
+def read_trace(path: str | Path) -> Iterator[Snapshot]:
+    """Snapshots of a trace, one at a time, in order. Raises: as `read_entries`."""
+    for entry in read_entries(path):
+        if entry.snapshot is not None:
+            yield entry.snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +201,13 @@ def from_json(value: dict[str, Any]) -> Snapshot:
     found = _decode(Snapshot, value)
     assert isinstance(found, Snapshot)
     return found
+
+
+def _entry(line: int, value: dict[str, Any]) -> Entry:
+    for event in EVENTS:
+        if value.keys() == {event}:
+            return Entry(line, event=event, value=dict(value[event]))
+    return Entry(line, from_json(value))
 
 
 def _check_header(path: str | Path, line: str) -> None:

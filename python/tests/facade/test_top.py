@@ -69,7 +69,7 @@ def test_partitions_lanes_and_decisions_are_shown() -> None:
     for part in parts:
         assert f"{part['lanes']} of {part['max_lanes']}" in words
         assert f"{part['rows_in_per_s']:,.0f}" in words
-    assert "running:0.1: 2 to 3 lanes (not carried out): rho is 0.97" in words
+    assert "running:0.1 2 -> 3 lanes (not carried out): rho is 0.97" in words
     assert "no measurement yet of running:0.0" in words
     # Half busy and a quarter busy.
     assert words.count("▅▃") == len(parts)

@@ -6,9 +6,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import laneshift
+from laneshift.report.recording import read_recording
 from live.conftest import to_files
 
 if TYPE_CHECKING:
@@ -59,6 +61,11 @@ def test_lanes_follow_a_burst(
         assert fewest_after < most, decisions
         assert all(d.error is None for d in decisions)
         assert any("rows/s come in" in c.reason for d in decisions for c in d.changes)
-        assert trace.stat().st_size > 0
+        recorded = read_recording(trace)
+        assert recorded.decisions == decisions
+        assert np.nanmax(recorded.lanes) >= 2 and np.nansum(recorded.offered, axis=1).max() > QUIET
+        moved = live.handoffs(query, limit=100_000)
+        assert 0 < sum(m.count for m in recorded.moves) <= len(moved)
+        assert max(m.max_ms for m in recorded.moves) <= max(h.pause_us for h in moved) / 1000
     finally:
         query.stop()

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from facade.fake import RUNNING, FakeGateway
+from facade.fake import HANDOFF, RUNNING, FakeGateway
 from laneshift.errors import LaneshiftError, SessionError, error
 from laneshift.inputcheck import InputError
 from laneshift.loop.scheduler import LiveScheduler
+from laneshift.report.recording import read_recording
 from laneshift.scheduler.ids import LaneId, LaneRef, ShardId
 from laneshift.scheduler.plan import CoreChange, Plan, ShardMove, Throttle
 from laneshift.scheduler.policies.base import Policy
@@ -230,6 +231,49 @@ def test_a_trace_can_be_read_again(tmp_path: Path) -> None:
     times = [snapshot.time_s for snapshot in read_trace(file)]
     assert len(times) == 2
     assert times[1] == times[0] + 1
+    assert list(read_recording(file).decisions) == list(made.decisions())
+    assert made.decisions()
+
+
+def test_a_listener_may_end_the_loop_that_writes_a_trace(tmp_path: Path) -> None:
+    made = LiveScheduler(
+        Moving(), Scripted(say=lanes(p0=4)), interval_s=0.01, trace=tmp_path / "trace"
+    )
+    made.on_decision(lambda _: made.stop())
+    made.begin()
+    until(lambda: not made.is_running)
+    made.stop()
+    assert [d.error for d in read_recording(tmp_path / "trace").decisions] == [None]
+
+
+def test_each_move_is_noted_once(tmp_path: Path) -> None:
+    class Shifting(Moving):
+        """Two handoffs in each turn, one of them without a pause; some were before the start."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            old = [HANDOFF | {"seq": n, "time_ms": self.data["time_ms"] - n} for n in range(5)]
+            self.history: list[dict[str, Any]] = old
+
+        def snapshot(self) -> dict[str, Any]:
+            for n, pause in enumerate((0, 1500)):
+                self.data["queries"][0]["operators"][0]["partitions"][n]["handoffs"] += 1
+                at = {"time_ms": self.data["time_ms"] + 900, "pause_us": pause}
+                self.history.append(HANDOFF | at | {"seq": 9, "partition": n})
+            return super().snapshot()
+
+        def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
+            return self.history[-limit:]
+
+    gateway = Shifting()
+    made = loop(gateway, lanes(), trace=tmp_path / "trace")
+    first = gateway.data["time_ms"]
+    for _ in range(20):
+        made.turn()
+    made.stop()
+    moves = read_recording(tmp_path / "trace").moves
+    assert [m.time_s for m in moves] == [first / 1000 + 1 + n for n in range(20)]
+    assert {(m.count, m.paused, m.max_ms) for m in moves} == {(2, 1, 1.5)}
 
 
 class TestStart:

@@ -15,7 +15,14 @@ from laneshift.scheduler.metrics import METRICS, metric
 from laneshift.scheduler.policies.elasticutor import Elasticutor
 from laneshift.scheduler.policies.static import Static
 from laneshift.scheduler.samples import partition, snapshot, with_shards
-from laneshift.scheduler.trace import TraceWriter, from_json, read_trace, replay, to_json
+from laneshift.scheduler.trace import (
+    TraceWriter,
+    from_json,
+    read_entries,
+    read_trace,
+    replay,
+    to_json,
+)
 from laneshift.scheduler.vocabulary import HotKey, KeyId, Snapshot, SourceId, SourceSnapshot
 
 
@@ -74,6 +81,19 @@ def test_damage_is_named_and_a_cut_last_line_is_left_out(tmp_path: Path) -> None
     path.write_text(lines[0] + lines[1].replace('"edges"', '"edgse"'))
     with pytest.raises(InputError, match="edgse"):
         list(read_trace(path))
+
+
+def test_events_lie_between_snapshots(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    with TraceWriter(path) as trace:
+        trace.record(sample(0))
+        trace.note("decision", {"policy": "x"})
+        trace.record(sample(5))
+        with pytest.raises(InputError, match="decision, moves"):
+            trace.note("decided", {})
+    assert list(read_trace(path)) == [sample(0), sample(5)]
+    events = [(e.line, e.event, dict(e.value)) for e in read_entries(path) if e.event]
+    assert events == [(3, "decision", {"policy": "x"})]
 
 
 def test_registry_knows_the_built_in_policies_by_their_own_names() -> None:
@@ -171,3 +191,27 @@ def test_cli_replays(tmp_path: Path) -> None:
     code, text = run("replay", path, "--policy", "elasticutor", "--set", "target_s=-1")
     assert code == 2 and "target_s" in text
     assert run("replay", path, "--policy", "elasticutor", "--set", "target_s")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, ["trace", "expected a file", "start(policy, trace=FILE)"]),
+        ("hello\n", ["first line", "hello", "laneshift_trace"]),
+        ('{"laneshift_trace":1}\n', ["no snapshot", "at least one"]),
+        ('{"laneshift_trace":1}\n{"time_s":1}\n', ["line 2"]),
+    ],
+)
+@pytest.mark.parametrize("command", [["replay", "--policy", "static"], ["report"]])
+def test_a_bad_trace_is_refused_before_anything_is_shown(
+    tmp_path: Path, command: list[str], text: str | None, words: list[str]
+) -> None:
+    path = tmp_path / "t.jsonl"
+    if text is not None:
+        path.write_text(text)
+    code, said = run(*command, str(path))
+    assert code == 2
+    assert said.startswith("Error:")
+    for word in words:
+        assert word in said
+    assert not list(tmp_path.glob("*.html"))
