@@ -33,7 +33,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test test-jvm test-python test-all kills compatibility prove mutants lint fmt wheel demo demo-kafka bench clean
+.PHONY: help check-tools setup lock jar test test-jvm test-python test-all itest kills compatibility prove mutants lint fmt wheel demo demo-kafka bench clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -87,7 +87,10 @@ test-python: setup jar ## Run Python's tests (ARGS for pytest)
 
 test-all: export SPARK_LOCAL_IP := 127.0.0.1
 test-all: test ## All tests, and drivers killed under motion (KILLS=20, some minutes more)
-	@LANESHIFT_KILLS=$(or $(KILLS),20) $(VENV_PYTHON) -m pytest -s integration_tests $(ARGS)
+	@LANESHIFT_KILLS=$(or $(KILLS),20) $(VENV_PYTHON) -m pytest -s integration_tests/test_driver_kill.py $(ARGS)
+
+itest: setup jar ## Spark clusters in Docker: workers, drivers, network and disks fail, answers stay stock Spark's (ARGS='-m fast' for some)
+	@scripts/itest.sh $(ARGS)
 
 kills: setup ## Kill tasks and executors at random under queries that check their own rows (KILLS=1000, SEED=n)
 	@export SPARK_HOME=$$($(VENV_PYTHON) -c 'import pyspark; print(pyspark.__path__[0])') SPARK_SCALA_VERSION=2.13; \
