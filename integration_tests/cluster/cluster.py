@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 from cluster.engine import Engine
 
-WORKERS = 3
+WORKERS = 2
 CORES = 4
 LIMIT_S = 300.0
 

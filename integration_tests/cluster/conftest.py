@@ -61,6 +61,7 @@ def whole_cluster() -> Iterator[Cluster]:
     if not JAR.is_file():
         pytest.skip("the plugin's jar is not built: make jar")
     remove_leftovers()
+    shutil.rmtree(BUILD / "logs", ignore_errors=True)
     image = subprocess.run([ROOT / "docker" / "build.sh"], stdout=subprocess.PIPE, check=True)
     run = f"laneshift-itest-{os.getpid()}"
     data = BUILD / run

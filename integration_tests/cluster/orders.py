@@ -10,7 +10,7 @@ from pathlib import Path
 from cluster.cluster import Cluster, Driver
 from cluster.compare import Answers
 
-FILES = 24
+FILES = 18
 ROWS_PER_FILE = 8_000
 CUSTOMERS = 3_000
 START = 1_700_000_000

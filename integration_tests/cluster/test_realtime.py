@@ -1,0 +1,65 @@
+"""A skewed Real-time query between two Kafka topics, its lanes set by a scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster.cluster import ELASTIC, JAR, Cluster, Driver
+from cluster.compare import Answers, Same
+from cluster.kafka import Kafka
+
+pytestmark = pytest.mark.timeout(1500)
+
+ROWS = 12_000
+JARS = Path(__file__).parents[2] / "build" / "kafka"
+
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+}
+SCHEDULER = {
+    **ELASTIC,
+    "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
+    "spark.sql.laneshift.lanes": "1",
+    "spark.sql.laneshift.maxLanes": "3",
+    "spark.sql.laneshift.scheduler": "elasticutor",
+}
+
+
+@pytest.fixture
+def kafka(cluster: Cluster) -> Iterator[Kafka]:
+    broker = Kafka(cluster, JARS)
+    yield broker
+    broker.close()
+
+
+def run(cluster: Cluster, kafka: Kafka, name: str, conf: dict[str, str]) -> tuple[Driver, Answers]:
+    """Let the application count all clicks, then end it; what it wrote, by page, and its state."""
+    checkpoint = f"/data/clicks-{name}"
+    kafka.topics({name: 1})
+    jars = [*kafka.connector, *([JAR] if conf else [])]
+    driver = cluster.submit(
+        *("clicks.py", kafka.address, "clicks", name, checkpoint),
+        conf={**SETTINGS, **conf, "spark.jars": ",".join(jars)},
+        env={"PYTHONPATH": "/opt/laneshift/python"} if conf else {},
+        volumes=kafka.connector_volume,
+    )
+    answers = kafka.read(name, ROWS, driver)
+    goal = cluster.committed(checkpoint) + 2
+    driver.until("all are committed", lambda: cluster.committed(checkpoint) >= goal)
+    driver.kill()
+    (state,) = cluster.rows([], [checkpoint], SETTINGS)
+    return driver, {**answers, "state": state}
+
+
+def test_skew_with_scheduler(cluster: Cluster, kafka: Kafka, same: Same) -> None:
+    kafka.topics({"clicks": 2})
+    kafka.write_clicks("clicks", ROWS)
+    _, expected = run(cluster, kafka, "stock", {})
+    driver, found = run(cluster, kafka, "elastic", SCHEDULER)
+    changes = [c for d in driver.decisions if d["applied"] for c in d["changes"]]
+    assert any(c["after"] > c["before"] for c in changes), driver.tail()
+    assert driver.most_lanes > 1
+    same(found, expected, [driver])
