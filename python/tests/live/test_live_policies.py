@@ -1,0 +1,50 @@
+"""The papers' baselines drive a real query by name."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import laneshift
+from live.conftest import Counting
+
+pytestmark = pytest.mark.live
+
+
+def lanes_of(live: laneshift.Laneshift, counting: Counting) -> list[int]:
+    (mine,) = [q for q in live.snapshot().queries if q.id == str(counting.query.id)]
+    return [part.lanes for part in mine.operators[0].partitions]
+
+
+def test_static_leaves_a_query_as_it_is(live: laneshift.Laneshift, counting: Counting) -> None:
+    counting.add(500)
+    live.set_lanes(counting.query, 0, 1, 2)  # within the cores that Spark leaves
+    counting.add(500)
+    with live.start("static", query=counting.query, interval_s=0.1) as scheduler:
+        for _ in range(4):
+            counting.add(5_000)
+        while scheduler.turns < 10:
+            time.sleep(0.1)
+    assert scheduler.decisions() == ()
+    assert lanes_of(live, counting) == [1, 2]
+    assert counting.streamed() == counting.stock()
+
+
+def test_naive_ec_takes_back_lanes_that_have_nothing_to_do(
+    live: laneshift.Laneshift, counting: Counting
+) -> None:
+    counting.add(500)
+    live.set_lanes(counting.query, 0, -1, 3)
+    counting.add(500)
+    with live.start(
+        "naive-ec", query=counting.query, interval_s=0.1, release_surplus=True
+    ) as scheduler:
+        end = time.monotonic() + 60
+        while lanes_of(live, counting) != [1, 1]:
+            assert time.monotonic() < end, scheduler.decisions()
+            counting.add(500)
+    decisions = scheduler.decisions()
+    assert {d.policy for d in decisions} == {"naive-ec"}
+    assert [d.error for d in decisions if d.error] == []
+    assert counting.streamed() == counting.stock()
