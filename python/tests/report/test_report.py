@@ -181,5 +181,5 @@ def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_damaged_event_is_named(tmp_path: Path) -> None:
     trace = write(tmp_path / "t")
     trace.write_text(trace.read_text().replace('"before"', '"befor"'))
-    with pytest.raises(InputError, match="line 14: found .KeyError 'before'.*a decision"):
+    with pytest.raises(InputError, match=r"line 14: found .KeyError 'before'.*a decision"):
         read_recording(trace)
