@@ -48,6 +48,7 @@ if ! answers; then
 fi
 
 docker/build.sh >/dev/null || cannot "the image of docker/Dockerfile could not be built."
+rm -f build/itest/report.md
 status=0
 .venv/bin/python -m pytest integration_tests/cluster "$@" || status=$?
 [ -f build/itest/report.md ] && { echo; cat build/itest/report.md; }
