@@ -27,23 +27,28 @@ if TYPE_CHECKING:
     from laneshift.loop.scheduler import LiveScheduler
     from laneshift.session import Laneshift, attach
     from laneshift.snapshot import (
+        BatchSnapshot,
         ExecutorSnapshot,
         Handoff,
+        Latency,
         OperatorSnapshot,
         PartitionSnapshot,
         Pauses,
         QuerySnapshot,
         Snapshot,
+        SourceSnapshot,
     )
 
 __all__ = [
     "ArgumentError",
+    "BatchSnapshot",
     "Decision",
     "ExecutorSnapshot",
     "Handoff",
     "LaneChange",
     "Laneshift",
     "LaneshiftError",
+    "Latency",
     "LiveScheduler",
     "NotFoundError",
     "OperatorSnapshot",
@@ -52,6 +57,7 @@ __all__ = [
     "QuerySnapshot",
     "SessionError",
     "Snapshot",
+    "SourceSnapshot",
     "UnsupportedError",
     "__version__",
     "attach",
@@ -65,7 +71,7 @@ _HOME = {
     "Laneshift": "session",
     **dict.fromkeys((n for n in __all__ if n.endswith("Error")), "errors"),
     **dict.fromkeys((n for n in __all__ if n.endswith("Snapshot")), "snapshot"),
-    **dict.fromkeys(("Handoff", "Pauses"), "snapshot"),
+    **dict.fromkeys(("Handoff", "Latency", "Pauses"), "snapshot"),
     **dict.fromkeys(("Decision", "LaneChange"), "loop.decision"),
     "LiveScheduler": "loop.scheduler",
 }

@@ -141,6 +141,13 @@ OPTIONS: Mapping[str, Option] = {
         ),
         Option("queue_bytes", "queueBytes", _bytes, _SIZE, "It bounds one lane's queue."),
         Option(
+            "latency_column",
+            "latencyColumn",
+            lambda value: value if isinstance(value, str) and value.strip() else None,
+            "the name of a timestamp column of the answers",
+            "Leave it out where answers do not say when they set out.",
+        ),
+        Option(
             "balance_enabled",
             "balance.enabled",
             _flag,

@@ -26,6 +26,21 @@ class Pauses:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Age of outputs (ms) when they left the operator, over the last full ten seconds.
+
+    ``count`` outputs were measured: 0 if ``spark.sql.laneshift.latencyColumn`` names no column of
+    theirs.
+    """
+
+    mean_ms: float
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    count: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionSnapshot:
     """One elastic partition: one state partition of an elastic operator.
@@ -40,7 +55,8 @@ class PartitionSnapshot:
         shard_load: load of each shard per second, smoothed, float64 (shards,), in ``load_metric``.
         load_metric: ``rows`` (rows/s) or ``cpu`` (CPU seconds per second).
         rows_in_per_s, rows_out_per_s: rates of the last interval (rows/s).
-        rows_in, rows_out: rows since the query started.
+        bytes_in_per_s, bytes_out_per_s: the same in bytes of Spark's binary row format (bytes/s).
+        rows_in, rows_out, bytes_in, bytes_out: rows and bytes since the query started.
         lane_rows: rows that each lane took since the query started, int64 (lanes,).
         lane_busy: share of the last interval that each lane worked (0 to 1), float64 (lanes,).
         queue_rows, queue_bytes: what waits in each lane's queue, int64 (lanes,).
@@ -50,7 +66,13 @@ class PartitionSnapshot:
             out, waits inside the operators' own code are not.
         blocked_s: how long the input has waited for room in queues (s).
         handoffs, in_flight: handoffs done since the query started, and going on now (count).
+        handoffs_per_s: handoffs per second of the last interval.
         pauses: their pauses.
+        state_rows: keys in its state stores at their last commit.
+        state_memory_bytes: what RocksDB holds in memory for it then: new rows, indexes, cached
+            blocks (bytes).
+        state_file_bytes: RocksDB's table files of it then, without rows that are in memory only.
+        latency: how old its outputs are.
     """
 
     partition: int
@@ -65,8 +87,12 @@ class PartitionSnapshot:
     load_metric: str
     rows_in_per_s: float
     rows_out_per_s: float
+    bytes_in_per_s: float
+    bytes_out_per_s: float
     rows_in: int
     rows_out: int
+    bytes_in: int
+    bytes_out: int
     lane_rows: IntArray
     lane_busy: FloatArray
     queue_rows: IntArray
@@ -76,8 +102,13 @@ class PartitionSnapshot:
     busy_s: float
     blocked_s: float
     handoffs: int
+    handoffs_per_s: float
     in_flight: int
     pauses: Pauses
+    state_rows: int
+    state_memory_bytes: int
+    state_file_bytes: int
+    latency: Latency
 
     @property
     def shards(self) -> int:
@@ -136,8 +167,37 @@ class OperatorSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceSnapshot:
+    """A source in its query's newest batch that has ended, as Spark reports it.
+
+    Attributes:
+        name: how Spark describes it.
+        rows, rows_per_s: what the batch read of it (rows, rows/s).
+        backlog_rows: rows that it had beyond those when the batch ended or was planned; None if the
+            source does not tell (Kafka and laneshift's own do).
+    """
+
+    name: str
+    rows: int
+    rows_per_s: float
+    backlog_rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSnapshot:
+    """The newest batch of a query that has ended: its number, duration (s) and sources."""
+
+    batch_id: int
+    duration_s: float
+    sources: tuple[SourceSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class QuerySnapshot:
-    """A streaming query with elastic operators. ``mode`` is ``micro-batch`` or ``real-time``."""
+    """A streaming query with elastic operators. ``mode`` is ``micro-batch`` or ``real-time``.
+
+    ``batch`` is None until the first batch has ended.
+    """
 
     id: str
     run_id: str
@@ -145,6 +205,7 @@ class QuerySnapshot:
     mode: str
     active: bool
     operators: tuple[OperatorSnapshot, ...]
+    batch: BatchSnapshot | None = None
 
     @property
     def label(self) -> str:
@@ -260,18 +321,36 @@ def _query(data: Mapping[str, Any]) -> QuerySnapshot:
             )
             for o in data["operators"]
         ),
+        batch=None if data.get("batch") is None else _batch(data["batch"]),
+    )
+
+
+def _batch(data: Mapping[str, Any]) -> BatchSnapshot:
+    return BatchSnapshot(
+        int(data["batch_id"]),
+        float(data["duration_s"]),
+        tuple(
+            SourceSnapshot(
+                str(s["name"]),
+                int(s["rows"]),
+                float(s["rows_per_s"]),
+                None if s["backlog_rows"] is None else int(s["backlog_rows"]),
+            )
+            for s in data["sources"]
+        ),
     )
 
 
 def _partition(data: Mapping[str, Any]) -> PartitionSnapshot:
-    pause = data["pause_us"]
+    pause, age = data["pause_us"], data["latency_ms"]
     lane_of_shard = _ints(data["lane_of_shard"])
     if int(data["shards"]) != lane_of_shard.size:
         raise ValueError(
             f"{lane_of_shard.size} entries in lane_of_shard of {data['shards']} shards"
         )
     whole = ("partition", "batch_id", "lanes", "max_lanes", "rows_in", "rows_out", "handoffs")
-    limits = ("rows_taken", "in_flight", "queue_bytes_limit")
+    limits = ("rows_taken", "in_flight", "queue_bytes_limit", "bytes_in", "bytes_out")
+    state = ("state_rows", "state_memory_bytes", "state_file_bytes")
     return PartitionSnapshot(
         executor=str(data["executor"]),
         host=str(data["host"]),
@@ -279,8 +358,6 @@ def _partition(data: Mapping[str, Any]) -> PartitionSnapshot:
         lane_of_shard=lane_of_shard,
         shard_load=_floats(data["shard_load"]),
         load_metric=str(data["load_metric"]),
-        rows_in_per_s=float(data["rows_in_per_s"]),
-        rows_out_per_s=float(data["rows_out_per_s"]),
         lane_rows=_ints(data["lane_rows"]),
         lane_busy=_floats(data["lane_busy"]),
         queue_rows=_ints(data["queue_rows"]),
@@ -290,7 +367,19 @@ def _partition(data: Mapping[str, Any]) -> PartitionSnapshot:
         pauses=Pauses(
             float(pause["p50"]), float(pause["p99"]), float(pause["max"]), int(pause["count"])
         ),
-        **{name: int(data[name]) for name in whole + limits},
+        latency=Latency(
+            float(age["mean"]),
+            float(age["p50"]),
+            float(age["p99"]),
+            float(age["max"]),
+            int(age["count"]),
+        ),
+        rows_in_per_s=float(data["rows_in_per_s"]),
+        rows_out_per_s=float(data["rows_out_per_s"]),
+        bytes_in_per_s=float(data["bytes_in_per_s"]),
+        bytes_out_per_s=float(data["bytes_out_per_s"]),
+        handoffs_per_s=float(data["handoffs_per_s"]),
+        **{name: int(data[name]) for name in whole + limits + state},
     )
 
 

@@ -104,6 +104,11 @@ def test_the_page_of_public_names_is_up_to_date(script: ModuleType) -> None:
     assert script.undocumented() == []
 
 
+@pytest.mark.parametrize("script", ["scripts/metrics_page"], indirect=True)
+def test_the_page_of_metrics_is_up_to_date(script: ModuleType) -> None:
+    assert script.PAGE.read_text("utf-8") == script.page(), "run: python scripts/metrics_page.py"
+
+
 @pytest.mark.parametrize("script", ["scripts/api_page"], indirect=True)
 def test_first_sentences(script: ModuleType) -> None:
     assert script.sentence("One. Two.") == "One."

@@ -28,8 +28,12 @@ def partition(number: int, *, shards: int = 8, lanes: int = 2) -> dict[str, Any]
         "load_metric": "rows",
         "rows_in_per_s": 100.0,
         "rows_out_per_s": 50,
+        "bytes_in_per_s": 4800.0,
+        "bytes_out_per_s": 1600.0,
         "rows_in": 1000,
         "rows_out": 500,
+        "bytes_in": 48000,
+        "bytes_out": 16000,
         "lane_rows": [600, 400][:lanes],
         "lane_busy": [0.5, 0.25][:lanes],
         "queue_rows": [3, 0][:lanes],
@@ -39,8 +43,13 @@ def partition(number: int, *, shards: int = 8, lanes: int = 2) -> dict[str, Any]
         "busy_s": 2.0,
         "blocked_s": 0.0,
         "handoffs": 5,
+        "handoffs_per_s": 0.5,
         "in_flight": 0,
         "pause_us": {"p50": 800.0, "p99": 2000.0, "max": 2500, "count": 5},
+        "state_rows": 300,
+        "state_memory_bytes": 70_000,
+        "state_file_bytes": 20_000,
+        "latency_ms": {"mean": 4.5, "p50": 4, "p99": 9, "max": 12, "count": 450},
     }
 
 
@@ -51,6 +60,14 @@ def query(id: str, name: str | None, *, active: bool) -> dict[str, Any]:
         "name": name,
         "mode": "real-time",
         "active": active,
+        "batch": {
+            "batch_id": 6,
+            "duration_s": 5.25,
+            "sources": [
+                {"name": "KafkaV2[...]", "rows": 900, "rows_per_s": 171.4, "backlog_rows": 40},
+                {"name": "RateStreamV2[...]", "rows": 9, "rows_per_s": 1.7, "backlog_rows": None},
+            ],
+        },
         "operators": [
             {
                 "operator_id": 0,

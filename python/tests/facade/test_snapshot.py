@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from facade.fake import FakeGateway, partition
-from laneshift import Snapshot
+from laneshift import PartitionSnapshot, Snapshot
+from laneshift.scheduler.metrics import METRICS
 
 
 def snapshot_of(part: dict[str, object]) -> Snapshot:
@@ -29,6 +30,30 @@ def test_a_snapshot_has_what_the_plugin_sent() -> None:
     assert part.lane_of_shard.dtype == np.int64
     assert part.shard_load.dtype == np.float64
     assert part.pauses.p99_us == 2000.0
+    assert (part.bytes_in, part.bytes_out, part.bytes_in_per_s) == (48000, 16000, 4800.0)
+    assert (part.state_rows, part.state_memory_bytes, part.state_file_bytes) == (
+        300,
+        70_000,
+        20_000,
+    )
+    assert (part.latency.mean_ms, part.latency.p99_ms, part.latency.count) == (4.5, 9.0, 450)
+    assert running.batch is not None and running.batch.duration_s == 5.25
+    assert [s.backlog_rows for s in running.batch.sources] == [40, None]
+
+
+def test_live_metrics_are_what_a_snapshot_measures() -> None:
+    """The shared vocabulary has every measured field, and no other."""
+    named = {
+        *("partition", "executor", "host", "batch_id", "running"),
+        *("shards", "max_lanes", "lane_of_shard", "load_metric", "queue_bytes_limit"),
+    }
+    measured = set(partition(0)) - named
+    sources = FakeGateway().data["queries"][0]["batch"]["sources"]
+    measured |= set(sources[0]) - {"name"}
+    assert measured == {m.name for m in METRICS.values() if m.live}
+    fields = {f.name for f in dataclasses.fields(PartitionSnapshot)} | {"rows", "rows_per_s"}
+    renamed = {"pause_us": "pauses", "latency_ms": "latency"}
+    assert {renamed.get(name, name) for name in measured} <= fields | {"backlog_rows"}
 
 
 def test_lane_load_sums_the_shards_of_each_lane() -> None:

@@ -22,6 +22,10 @@ SHARDS = 16
 PARTITIONS = 2
 CONF = {
     "spark.ui.port": "0",
+    "spark.metrics.conf.driver.sink.prometheusServlet.class": (
+        "org.apache.spark.metrics.sink.PrometheusServlet"
+    ),
+    "spark.metrics.conf.driver.sink.prometheusServlet.path": "/metrics/prometheus",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": str(PARTITIONS),

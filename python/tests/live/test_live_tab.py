@@ -42,7 +42,8 @@ SEEN = """(() => {
         rows: s.getBoundingClientRect().top,
       })),
     })),
-    dots: all(".ls-timeline circle").map((dot) => {
+    courses: all(".ls-course polyline").map((line) => line.points.length),
+    dots: all(".ls-dots circle").map((dot) => {
       const box = dot.closest("svg").getBoundingClientRect(), at = dot.getBoundingClientRect();
       return at.left >= box.left && at.right <= box.right && at.top >= box.top
         && at.bottom <= box.bottom;
@@ -91,7 +92,10 @@ def test_a_person_sees_lanes_shards_decisions_and_moves(
                 tail.poll()
                 time.sleep(0.2)
             browser.open(url)
-            seen = browser.ask(SEEN)
+            while "Over time" not in (seen := browser.ask(SEEN))["headings"]:
+                assert time.monotonic() < end, "no samples over time"
+                time.sleep(1)
+                browser.open(url)
             browser.screenshot(PICTURES / "tab.png")
         _check(seen, str(query.id))
         browser.ask("document.documentElement.setAttribute('data-bs-theme', 'dark')")
@@ -111,6 +115,7 @@ def _check(seen: dict[str, Any], query_id: str) -> None:
     assert "Laneshift" in seen["tab"]
     assert seen["headings"] == [
         f"Query answers ({query_id})",
+        "Over time",
         "What the scheduler decided, newest first",
         "Moves of shards",
     ]
@@ -121,7 +126,8 @@ def _check(seen: dict[str, Any], query_id: str) -> None:
     assert len(parts) == PARTITIONS
     for number, part in enumerate(parts):
         assert part["words"].startswith(f"{number} on executor driver")
-        assert "rows/s in" in part["words"] and "of shards" in part["words"]
+        for words in ("rows/s in (", "B/s)", "of shards"):
+            assert words in part["words"], part["words"]
         for index, lane in enumerate(part["lanes"]):
             name, percent = lane["words"].split("\n")
             assert name == f"lane {index}"
@@ -133,6 +139,7 @@ def _check(seen: dict[str, Any], query_id: str) -> None:
     assert any(lane["share"] > 0.05 for p in parts for lane in p["lanes"]), "no lane has worked"
     shades = {s["colour"] for p in parts for s in p["shards"]}
     assert len(shades) > 3, "the heat map shows no loads"
+    assert len(seen["courses"]) == 3 and min(seen["courses"]) >= 1, "rows, lanes, queues over time"
     assert len(seen["dots"]) >= 20 and all(seen["dots"]), "moves are drawn outside their picture"
     assert any("lanes" in row[2] and row[3] for row in seen["decisions"])
     assert len(seen["moves"]) == 20

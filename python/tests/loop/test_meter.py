@@ -28,6 +28,8 @@ def later(
                 part["rows_in"] += rows
                 part["rows_taken"] += rows
                 part["rows_out"] += rows // 2
+                part["bytes_in"] += 48 * rows
+                part["bytes_out"] += 16 * rows
                 part["busy_s"] += busy
                 for name, value in others.items():
                     part[name] = part[name] + value
@@ -59,6 +61,9 @@ def test_rates_are_counts_over_the_window(first: dict[str, Any]) -> None:
     assert part.service_rate_per_core == 2000  # 3000 rows in 1.5 busy seconds
     assert part.offered_load == 0.75
     assert part.selectivity == 0.5
+    assert part.state_bytes == 70_000 + 20_000
+    assert (part.input_bytes_per_s, part.output_bytes_per_s) == (72_000, 24_000)
+    assert part.latency_p99_s == 0.009
     assert part.cores == 2
     assert part.max_cores == 6
     assert part.queue_rows == 3

@@ -81,6 +81,17 @@ object LaneshiftConf {
     .allowing("allowed are 1k to 1g; more only delays the push back")(n => n >= 1024 && n <= (1L << 30))
     .createWithDefault(1L << 20)
 
+  val LatencyColumn: ConfigEntry[Option[String]] = SQLConf
+    .buildConf(Prefix + "latencyColumn")
+    .doc(
+      "Name of a timestamp column that elastic operators put out: when the newest row that an answer is made of set out, " +
+        "such as max(timestamp) of Kafka's rows. The age of outputs is then measured by it. Without one, or where an " +
+        "operator's outputs have no such column, latency is not measured."
+    )
+    .version(Since)
+    .stringConf
+    .createOptional
+
   val BalanceEnabled: ConfigEntry[Boolean] = SQLConf
     .buildConf(Prefix + "balance.enabled")
     .doc("Evens out the loads of a partition's lanes by moving shards between them.")
@@ -193,6 +204,7 @@ object LaneshiftConf {
     Lanes,
     MaxLanes,
     QueueBytes,
+    LatencyColumn,
     BalanceEnabled,
     BalanceThreshold,
     BalanceInterval,

@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv, SparkException}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.internal.Logging
+import org.apache.spark.internal.config.EVENT_LOG_ENABLED
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
 import org.apache.spark.sql.laneshift.control._
@@ -42,6 +43,7 @@ object LaneshiftPlugin {
 
 private final class LaneshiftDriver extends DriverPlugin with Logging {
   private var scheduler: Option[SchedulerProcess] = None
+  private var journal: Option[Journal] = None
 
   override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
     LaneshiftPlugin.checkVersion(sc.version)
@@ -53,9 +55,15 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     if (!extensions.contains(ours)) conf.set(key, (extensions :+ ours).mkString(","))
     val set = s"set $key=${conf.get(key)}" + chooseProvider(conf).fold("")(p => s" and $p")
     LaneshiftPlugin.loaded = true
+    val logged = conf.get(EVENT_LOG_ENABLED)
+    journal = Some(new Journal(event => if (logged) sc.listenerBus.post(event)))
+    journal.foreach { j =>
+      sc.addSparkListener(j)
+      j.start()
+    }
     sc.addSparkListener(QueryInventory)
     sc.addSparkListener(Executors)
-    sc.ui.foreach(new LaneshiftTab(_))
+    for (ui <- sc.ui; j <- journal) LaneshiftTab.live(ui, j)
     scheduler = SchedulerProcess.wanted(conf)
     scheduler.foreach(_.start())
     logInfo(s"laneshift ${BuildInfo.version} on Spark ${sc.version}: $set")
@@ -74,6 +82,9 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     }
   }
 
+  override def registerMetrics(appId: String, context: PluginContext): Unit =
+    RuntimeMetrics.registerDriver(context.metricRegistry())
+
   override def receive(message: AnyRef): AnyRef = message match {
     case hello: ExecutorHello =>
       Executors.register(hello)
@@ -83,6 +94,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
 
   override def shutdown(): Unit = {
     LaneshiftPlugin.loaded = false
+    journal.foreach(_.stop())
     scheduler.foreach(_.stop())
     Executors.clear()
     Decisions.clear()
@@ -93,7 +105,7 @@ private final class LaneshiftExecutor extends ExecutorPlugin {
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = {
     val env = SparkEnv.get.rpcEnv
     val runtime = ElasticRuntime.start(context.conf())
-    RuntimeMetrics.register(context.metricRegistry(), runtime)
+    RuntimeMetrics.registerExecutor(context.metricRegistry(), runtime)
     try {
       val ref = env.setupEndpoint(ExecutorEndpoint.Name, new ExecutorEndpoint(env, runtime))
       context.ask(ExecutorHello(context.executorID(), Utils.localHostName(), BuildInfo.version, ref))

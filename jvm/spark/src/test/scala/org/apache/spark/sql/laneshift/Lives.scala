@@ -117,10 +117,13 @@ object Patience {
 /** What a partition may not leave behind. */
 object Leftovers {
 
-  /** Threads of lanes and receivers; the controller's lives as long as the plugin. */
+  /** Threads that live as long as the plugin. */
+  private val Plugins = Set("laneshift control", "laneshift journal")
+
+  /** Threads of lanes and receivers. */
   def threads: Seq[String] = Thread.getAllStackTraces.keySet.asScala.toSeq
     .map(_.getName)
-    .filter(n => n.startsWith("laneshift ") && n != "laneshift control")
+    .filter(n => n.startsWith("laneshift ") && !Plugins(n))
 
   /** Bytes that task memory accounts hold, those of lanes included. */
   def memory: Long = SparkEnv.get.memoryManager.executionMemoryUsed

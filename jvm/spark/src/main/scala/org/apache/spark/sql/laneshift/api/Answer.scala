@@ -4,7 +4,13 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
-import org.apache.spark.sql.laneshift.control.{Decision, ExecutorLoad, HandoffRecord, PartitionSite}
+import org.apache.spark.sql.laneshift.control.{
+  BatchView,
+  Decision,
+  ExecutorLoad,
+  HandoffRecord,
+  PartitionSite
+}
 
 /** Wraps what a call gives, or why it failed, in the JSON that Python reads. */
 private[api] object Answer {
@@ -51,6 +57,7 @@ private[api] object SnapshotJson {
       "name" -> q.run.name,
       "mode" -> (if (realTime) "real-time" else "micro-batch"),
       "active" -> q.run.active,
+      "batch" -> q.run.batch.map(batch),
       "operators" -> q.operators.map { partitions =>
         val spec = partitions.head.view.spec
         Map[String, Any](
@@ -63,6 +70,19 @@ private[api] object SnapshotJson {
       }
     )
   }
+
+  private def batch(b: BatchView): Map[String, Any] = Map(
+    "batch_id" -> b.batchId,
+    "duration_s" -> b.durationMs / 1e3,
+    "sources" -> b.sources.map { s =>
+      Map[String, Any](
+        "name" -> s.name,
+        "rows" -> s.rows,
+        "rows_per_s" -> s.rowsPerSecond,
+        "backlog_rows" -> s.backlogRows
+      )
+    }
+  )
 
   def executor(e: ExecutorLoad): Map[String, Any] =
     Map("executor" -> e.id, "host" -> e.host, "cores" -> e.cores, "active_tasks" -> e.activeTasks)
@@ -86,6 +106,10 @@ private[api] object SnapshotJson {
       "load_metric" -> (if (options.loadByCpu) "cpu" else "rows"),
       "rows_in_per_s" -> v.rowsInPerSecond,
       "rows_out_per_s" -> v.rowsOutPerSecond,
+      "bytes_in_per_s" -> v.bytesInPerSecond,
+      "bytes_out_per_s" -> v.bytesOutPerSecond,
+      "bytes_in" -> v.bytesIn,
+      "bytes_out" -> v.bytesOut,
       "rows_in" -> v.rowsIn,
       "rows_out" -> v.rowsOut,
       "lane_rows" -> perLane(v.laneRows, 0L),
@@ -97,12 +121,23 @@ private[api] object SnapshotJson {
       "queue_bytes" -> perLane(v.queueBytes, 0L),
       "queue_bytes_limit" -> options.queueBytes,
       "handoffs" -> v.handoffs,
+      "handoffs_per_s" -> v.handoffsPerSecond,
       "in_flight" -> v.inFlight,
       "pause_us" -> Map[String, Any](
         "p50" -> v.pauseUs.p50,
         "p99" -> v.pauseUs.p99,
         "max" -> v.pauseUs.max,
         "count" -> v.pauseUs.count
+      ),
+      "state_rows" -> v.state.rows,
+      "state_memory_bytes" -> v.state.memoryBytes,
+      "state_file_bytes" -> v.state.fileBytes,
+      "latency_ms" -> Map[String, Any](
+        "mean" -> v.latencyMs.mean,
+        "p50" -> v.latencyMs.p50,
+        "p99" -> v.latencyMs.p99,
+        "max" -> v.latencyMs.max,
+        "count" -> v.latencyMs.count
       )
     )
   }

@@ -25,6 +25,10 @@ object Decisions {
   private val Bound = 1000
   private val mapper = new ObjectMapper
   private val kept = new ArrayDeque[Decision]
+  @volatile private var listener: Decision => Unit = _ => ()
+
+  /** Tells `listener`, instead of the one before, of each decision to come. */
+  def onAdded(listener: Decision => Unit): Unit = this.listener = listener
 
   /** Throws IllegalArgumentException if it is not a decision. */
   def add(json: String): Unit = {
@@ -51,6 +55,7 @@ object Decisions {
       kept.addFirst(decision)
       if (kept.size > Bound) kept.removeLast()
     }
+    listener(decision)
   }
 
   def newest(limit: Int): Seq[Decision] = synchronized(kept.asScala.take(limit).toList)

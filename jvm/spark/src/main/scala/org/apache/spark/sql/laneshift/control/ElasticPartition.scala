@@ -1,10 +1,10 @@
 package org.apache.spark.sql.laneshift.control
 
-import java.util.concurrent.atomic.{AtomicLong, LongAdder}
+import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable
 
-import org.HdrHistogram.Histogram
+import org.HdrHistogram.{Histogram, Recorder}
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -60,8 +60,13 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   private var lastBalanceNs = 0L
   private var lastMotionNs = 0L
 
-  private val outputs = new LongAdder
+  private val latencies = new Recorder(BatchMeter.LongestMs, 2)
+  private var meter = new BatchMeter(initial, latencies)
+  private var metered = Flow(0L, 0L, 0L)
   private var sample = RateSample.none
+  private var state = StateView.none
+  private var latency = latencies.getIntervalHistogram
+  private var latencySinceNs = 0L
 
   @volatile private var touchedNs = System.nanoTime()
 
@@ -72,8 +77,6 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   def lastTouchedNs: Long = touchedNs
   def isRunning: Boolean = synchronized(task != null)
   def nextHandoffId(): Long = handoffIds.getAndIncrement()
-
-  def addOutputs(rows: Long): Unit = outputs.add(rows)
 
   private def midBatch: Boolean = current.granularity != Granularity.BetweenBatches
 
@@ -88,11 +91,25 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   /** Lanes of the batch that is about to start. */
   def nextLanes: Int = synchronized(wantedLanes)
 
-  /** Spark's own path over the whole batch; counts what goes by. */
-  def stockBatch(context: TaskContext, sources: Seq[Iterator[InternalRow]], metrics: Map[String, SQLMetric])(
-      body: Seq[Iterator[InternalRow]] => Iterator[InternalRow]
+  /** What counts the rows of the batch that is about to start. */
+  def newMeter(spec: ElasticSpec): BatchMeter = synchronized {
+    metered = flow
+    meter = new BatchMeter(spec, latencies)
+    meter
+  }
+
+  /** Since the query started, the batch that runs included. */
+  private def flow: Flow = metered + Flow(meter.out.rows, meter.in.bytes, meter.out.bytes)
+
+  /** The task has ended, with its stores. */
+  def noteState(task: TaskContext): Unit =
+    StateView.reported(task, spec.stateMetrics).foreach(now => synchronized { state = now })
+
+  /** Spark's own path over the whole batch. */
+  def stockBatch(context: TaskContext, meter: BatchMeter, metrics: Map[String, SQLMetric])(
+      body: => Iterator[InternalRow]
   ): Iterator[InternalRow] = {
-    val batch = new StockBatch
+    val batch = new StockBatch(meter.in)
     synchronized {
       routing = new Array[Int](shards)
       batchLanes = 1
@@ -106,10 +123,7 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
         if (stock eq batch) detach()
       }
     }
-    body(sources.map(batch.count)).map { row =>
-      outputs.increment()
-      row
-    }
+    body
   }
 
   /** The routing and lanes of a batch; applies what was wanted since the last one. */
@@ -252,9 +266,13 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
 
   def tick(nowNs: Long): Unit = synchronized {
     val options = current.options
-    if (nowNs - sample.atNs >= RateSample.EveryNs) {
+    if (nowNs - sample.last.atNs >= RateSample.EveryNs) {
       val now = counts(inletStats)
-      sample = sample.next(nowNs, now.rowsIn, outputs.sum(), now.busyNs)
+      sample = sample.next(Sampled(nowNs, now.rowsIn, flow, now.busyNs, handoffCount))
+    }
+    if (nowNs - latencySinceNs >= ElasticPartition.LatencyNs) {
+      latency = latencies.getIntervalHistogram(latency)
+      latencySinceNs = nowNs
     }
     if (inlet != null) {
       if (nowNs - lastBalanceNs >= options.balanceIntervalMs * 1000000L) {
@@ -307,6 +325,7 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   def view: PartitionView = synchronized {
     val stats = inletStats
     val now = counts(stats)
+    val passed = flow
     PartitionView(
       current,
       index,
@@ -316,9 +335,13 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
       routing = stats.fold(routing.clone())(_.routing),
       loads = tracker.loads,
       rowsIn = now.rowsIn,
-      rowsOut = outputs.sum(),
-      rowsInPerSecond = sample.inPerSecond,
-      rowsOutPerSecond = sample.outPerSecond,
+      rowsOut = passed.rowsOut,
+      bytesIn = passed.bytesIn,
+      bytesOut = passed.bytesOut,
+      rowsInPerSecond = sample.perSecond(_.rowsIn),
+      rowsOutPerSecond = sample.perSecond(_.flow.rowsOut),
+      bytesInPerSecond = sample.perSecond(_.flow.bytesIn),
+      bytesOutPerSecond = sample.perSecond(_.flow.bytesOut),
       laneBusy = sample.busy,
       laneRows = now.laneRows,
       busyNs = now.busyNs,
@@ -327,30 +350,35 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
       queueBytes = stats.fold(Array.empty[Long])(_.queueBytes),
       inFlight = stats.fold(0)(_.inFlight),
       handoffs = handoffCount,
+      handoffsPerSecond = sample.perSecond(_.handoffs),
       pauseUs = PauseView(
         pauses.getValueAtPercentile(50) / 1e3,
         pauses.getValueAtPercentile(99) / 1e3,
         pauses.getMaxValue / 1e3,
         pauses.getTotalCount
+      ),
+      state = state,
+      latencyMs = LatencyView(
+        latency.getMean,
+        latency.getValueAtPercentile(50).toDouble,
+        latency.getValueAtPercentile(99).toDouble,
+        latency.getMaxValue.toDouble,
+        latency.getTotalCount
       )
     )
   }
 }
 
-/** A batch that one lane runs as Spark itself would. Its thread counts, others look on. */
-private final class StockBatch {
+private object ElasticPartition {
+
+  /** Latencies are those of spans of this length. */
+  private val LatencyNs = 10000000000L
+}
+
+/** A batch that one lane runs as Spark itself would. */
+private final class StockBatch(in: RowCount) {
   private val sinceNs = System.nanoTime()
-  private var taken = 0L
 
-  def count(source: Iterator[InternalRow]): Iterator[InternalRow] = new Iterator[InternalRow] {
-    override def hasNext: Boolean = source.hasNext
-    override def next(): InternalRow = {
-      taken += 1
-      source.next()
-    }
-  }
-
-  /** Exact for its thread, roughly so for others. */
-  def rows: Long = taken
+  def rows: Long = in.rows
   def busyNs: Long = System.nanoTime() - sinceNs
 }

@@ -5,10 +5,20 @@ import java.util.{LinkedHashMap, Map => JMap}
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
-import org.apache.spark.sql.streaming.StreamingQueryListener.{QueryStartedEvent, QueryTerminatedEvent}
+import org.apache.spark.sql.streaming.StreamingQueryListener.{
+  QueryProgressEvent,
+  QueryStartedEvent,
+  QueryTerminatedEvent
+}
 
-/** A run of a streaming query, as the driver knows it. */
-final case class QueryRun(id: String, runId: String, name: Option[String], active: Boolean)
+/** A run of a streaming query, as the driver knows it; `batch` is its newest one that has ended. */
+final case class QueryRun(
+    id: String,
+    runId: String,
+    name: Option[String],
+    active: Boolean,
+    batch: Option[BatchView] = None
+)
 
 /** The queries of all sessions of this driver, from the events that Spark posts; remembers some that have ended. */
 object QueryInventory extends SparkListener {
@@ -22,10 +32,17 @@ object QueryInventory extends SparkListener {
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case e: QueryStartedEvent =>
       put(QueryRun(e.id.toString, e.runId.toString, Option(e.name), active = true))
+    case e: QueryProgressEvent =>
+      synchronized {
+        Option(runs.get(e.progress.runId.toString))
+          .foreach(run => put(run.copy(batch = Some(BatchView.of(e.progress)))))
+      }
     case e: QueryTerminatedEvent =>
       synchronized {
         val known = Option(runs.get(e.runId.toString))
-        put(QueryRun(e.id.toString, e.runId.toString, known.flatMap(_.name), active = false))
+        put(
+          known.fold(QueryRun(e.id.toString, e.runId.toString, None, active = false))(_.copy(active = false))
+        )
       }
       Executors.forget(e.runId.toString)
     case _ => ()

@@ -9,6 +9,9 @@ import laneshift.routing.Handoff
 /** Pauses of handoffs in microseconds. */
 final case class PauseView(p50: Double, p99: Double, max: Double, count: Long)
 
+/** How old outputs were when they left the operator, in milliseconds, over the last full ten seconds. */
+final case class LatencyView(mean: Double, p50: Double, p99: Double, max: Double, count: Long)
+
 /** One partition at one moment. Arrays are by shard (`routing`, `loads`) or by lane; counters grow while the query runs. */
 final case class PartitionView(
     spec: ElasticSpec,
@@ -20,8 +23,12 @@ final case class PartitionView(
     loads: Array[Double],
     rowsIn: Long,
     rowsOut: Long,
+    bytesIn: Long,
+    bytesOut: Long,
     rowsInPerSecond: Double,
     rowsOutPerSecond: Double,
+    bytesInPerSecond: Double,
+    bytesOutPerSecond: Double,
     laneBusy: Array[Double],
     laneRows: Array[Long],
     busyNs: Array[Long],
@@ -30,7 +37,10 @@ final case class PartitionView(
     queueBytes: Array[Long],
     inFlight: Int,
     handoffs: Long,
-    pauseUs: PauseView
+    handoffsPerSecond: Double,
+    pauseUs: PauseView,
+    state: StateView,
+    latencyMs: LatencyView
 )
 
 /** What a partition has done since the query started: `laneRows` and `busyNs` by lane; `blockedNs` is how long its input waited
@@ -59,32 +69,44 @@ private[control] object Counts {
     a.zipAll(b, 0L, 0L).map { case (x, y) => x + y }
 }
 
-/** Counters at one moment and the rates since the moment before. `busy` is the share of time that each lane worked. */
-private[control] final case class RateSample(
+/** What a partition has put out and the bytes that went by, since the query started. */
+private[control] final case class Flow(rowsOut: Long, bytesIn: Long, bytesOut: Long) {
+  def +(more: Flow): Flow = Flow(rowsOut + more.rowsOut, bytesIn + more.bytesIn, bytesOut + more.bytesOut)
+}
+
+/** Counters at one moment. */
+private[control] final case class Sampled(
     atNs: Long,
     rowsIn: Long,
-    rowsOut: Long,
+    flow: Flow,
     busyNs: Array[Long],
-    inPerSecond: Double,
-    outPerSecond: Double,
-    busy: Array[Double]
-) {
+    handoffs: Long
+)
 
-  def next(nowNs: Long, in: Long, out: Long, worked: Array[Long]): RateSample =
-    if (atNs == 0L) RateSample(nowNs, in, out, worked, 0.0, 0.0, Array.empty)
-    else {
-      val seconds = (nowNs - atNs) / 1e9
-      val share = Array.tabulate(worked.length) { i =>
-        val before = if (i < busyNs.length) busyNs(i) else 0L
-        math.max(0.0, math.min(1.0, (worked(i) - before) / 1e9 / seconds))
+/** Counters at two moments, half a second or so from each other. */
+private[control] final case class RateSample(before: Sampled, last: Sampled) {
+  private def seconds: Double = (last.atNs - before.atNs) / 1e9
+  private def known: Boolean = before.atNs != 0L
+
+  def next(now: Sampled): RateSample = RateSample(last, now)
+
+  def perSecond(counter: Sampled => Long): Double =
+    if (known) (counter(last) - counter(before)) / seconds else 0.0
+
+  /** The share of time that each lane worked. */
+  def busy: Array[Double] =
+    if (!known) Array.empty
+    else
+      Array.tabulate(last.busyNs.length) { i =>
+        val worked = last.busyNs(i) - (if (i < before.busyNs.length) before.busyNs(i) else 0L)
+        math.max(0.0, math.min(1.0, worked / 1e9 / seconds))
       }
-      RateSample(nowNs, in, out, worked, (in - rowsIn) / seconds, (out - rowsOut) / seconds, share)
-    }
 }
 
 private[control] object RateSample {
   val EveryNs: Long = 500000000L
-  val none: RateSample = RateSample(0L, 0L, 0L, Array.empty, 0.0, 0.0, Array.empty)
+  private val never = Sampled(0L, 0L, Flow(0L, 0L, 0L), Array.empty, 0L)
+  val none: RateSample = RateSample(never, never)
 }
 
 /** A settled handoff, for the history. Times in nanoseconds, `timeMs` since 1970. */

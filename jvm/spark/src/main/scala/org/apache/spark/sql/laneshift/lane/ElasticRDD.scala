@@ -35,18 +35,21 @@ private[laneshift] final class ElasticRDD(
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val bodySplit = split.asInstanceOf[LaneSplit].bodySplit
+    val partition = ElasticRuntime.get.partition(spec, split.index)
+    val meter = partition.newMeter(spec)
     val sources = dependencies.indices.map { i =>
       val input = parent[InternalRow](i)
-      input.iterator(input.partitions(split.index), context)
+      meter.input(input.iterator(input.partitions(split.index), context))
     }
     def newBody(): RDD[InternalRow] =
       SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
 
-    val partition = ElasticRuntime.get.partition(spec, split.index)
-    if (spec.granularity == Granularity.BetweenBatches && partition.nextLanes == 1) {
+    // Registered first and so run last: everything has been reported by then.
+    context.addTaskCompletionListener[Unit](_ => partition.noteState(context))
+    val rows = if (spec.granularity == Granularity.BetweenBatches && partition.nextLanes == 1) {
       // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
-      partition.stockBatch(context, sources, metrics) { counted =>
-        LaneContext.within(new StockLane(counted))(newBody().iterator(bodySplit, context))
+      partition.stockBatch(context, meter, metrics) {
+        LaneContext.within(new StockLane(sources))(newBody().iterator(bodySplit, context))
       }
     } else
       new PartitionTask(
@@ -58,6 +61,7 @@ private[laneshift] final class ElasticRDD(
         bodySplit,
         metrics
       ).outputs
+    meter.output(rows)
   }
 }
 

@@ -124,10 +124,7 @@ private[sql] final class PartitionTask(
       false
     }
 
-    override def next(): InternalRow = {
-      if (!threaded) home.addOutputs(1L)
-      now.next()
-    }
+    override def next(): InternalRow = now.next()
   }
 
   /** Starts receiver and lanes, and gives what the lanes put out. */
@@ -149,7 +146,6 @@ private[sql] final class PartitionTask(
       while (!done && (block == null || at >= block.size))
         outlet.take(PartitionTask.PollMs, () => context.killTaskIfInterrupted()) match {
           case Some(next) =>
-            home.addOutputs(next.size.toLong)
             block = next
             at = 0
           case None =>

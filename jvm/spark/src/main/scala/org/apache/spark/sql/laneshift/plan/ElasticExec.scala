@@ -11,7 +11,9 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
+import org.apache.spark.sql.laneshift.LaneshiftConf
 import org.apache.spark.sql.laneshift.lane.ElasticRDD
+import org.apache.spark.sql.types.TimestampType
 
 import laneshift.testing.{Fault, Faults}
 
@@ -88,9 +90,19 @@ case class ElasticExec(
       output.map(_.dataType),
       inputs.flatMap(i => ElasticExec.nearestBelow(i.child)).map(_.operatorId).distinct,
       stateKeys,
-      writers.flatMap(w => ElasticExec.oncePerStore.flatMap(w.metrics.get)).map(_.id).toSet
+      idsOf(ElasticExec.oncePerStore: _*),
+      StateMetrics(idsOf("numTotalStateRows"), idsOf("stateMemory"), idsOf("rocksdbSstFileSize")),
+      sentAt
     )
   }
+
+  /** Ids of the metrics that the region's stateful operators have by these names. */
+  private def idsOf(names: String*): Set[Long] =
+    writers.flatMap(w => names.flatMap(w.metrics.get)).map(_.id).toSet
+
+  private def sentAt: Option[Int] = conf.getConf(LaneshiftConf.LatencyColumn).map { name =>
+    output.indexWhere(a => conf.resolver(a.name, name) && a.dataType == TimestampType)
+  }.filter(_ >= 0)
 
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }

@@ -65,6 +65,9 @@ final case class StateKey(ordinals: Seq[Int], grouped: Boolean)
 /** One input of an elastic operator: how many fields its rows have, and what the shuffle hashed of them. */
 final case class InputSpec(fields: Int, hash: Expression)
 
+/** Ids of the accumulators in which a region's stateful operators report on their stores. */
+final case class StateMetrics(rows: Set[Long], memory: Set[Long], files: Set[Long])
+
 /** What an executor must know of an elastic operator besides its plan.
   *
   * @param inputs what the region reads, by the index of its [[LaneInputExec]]
@@ -72,6 +75,7 @@ final case class InputSpec(fields: Int, hash: Expression)
   * @param upstream the elastic operators of the same query that feed it, each by its [[OperatorKey]]'s operator id
   * @param stateKeys for each stateful operator id of the region
   * @param onceMetrics ids of the accumulators that count stores, not lanes
+  * @param sentAt which output has the time at which a row set out
   */
 final case class ElasticSpec(
     key: OperatorKey,
@@ -85,5 +89,7 @@ final case class ElasticSpec(
     outputs: Seq[DataType],
     upstream: Seq[Long],
     stateKeys: Map[Long, StateKey],
-    onceMetrics: Set[Long]
+    onceMetrics: Set[Long],
+    stateMetrics: StateMetrics,
+    sentAt: Option[Int]
 )

@@ -6,41 +6,75 @@ import org.json4s.JValue
 import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.sql.laneshift.api.{Inventory, LaneshiftGateway}
-import org.apache.spark.sql.laneshift.control.{Decisions, Executors, QueryInventory}
+import org.apache.spark.sql.laneshift.control._
 import org.apache.spark.ui.{SparkUI, SparkUITab, UIUtils, WebUIPage}
 
 import jakarta.servlet.http.HttpServletRequest
 
-/** The tab "Laneshift" of Spark's UI: elastic queries as they are now, what has moved lately, what a scheduler decided. */
-private[laneshift] final class LaneshiftTab(ui: SparkUI) extends SparkUITab(ui, "laneshift") {
+/** What the tab shows: of a live application as it is now and was in the last minutes, or of all of a finished one's life
+  * (`fromMs` to `toMs`). Samples and moves are oldest first, decisions newest first.
+  */
+private[laneshift] final case class TabContent(
+    live: Boolean,
+    queries: Seq[QueryRecord],
+    samples: Seq[LaneshiftSample],
+    decisions: Seq[Decision],
+    moves: Seq[HandoffRecord],
+    fromMs: Long,
+    toMs: Long
+)
+
+/** The tab "Laneshift" of Spark's UI. */
+private[laneshift] final class LaneshiftTab(ui: SparkUI, content: () => TabContent)
+    extends SparkUITab(ui, "laneshift") {
   override val name: String = "Laneshift"
-  attachPage(new LaneshiftPage(this))
+  attachPage(new LaneshiftPage(this, content))
   ui.attachTab(this)
 }
 
-private final class LaneshiftPage(tab: LaneshiftTab) extends WebUIPage("") {
+private[laneshift] object LaneshiftTab {
+  private val Moves = 2000
+  private val Shown = 20
+  private val SpanMs = 300000L
+
+  def live(ui: SparkUI, journal: Journal): LaneshiftTab = new LaneshiftTab(ui, () => now(journal))
+
+  private def now(journal: Journal): TabContent = {
+    val now = System.currentTimeMillis()
+    TabContent(
+      live = true,
+      Inventory.queries().filter(_.operators.nonEmpty).map(q => QueryRecord.of(q.run, q.operators)),
+      journal.recent,
+      Decisions.newest(Shown),
+      Executors.handoffs(Moves, None).map(_._2),
+      now - SpanMs,
+      now
+    )
+  }
+}
+
+private final class LaneshiftPage(tab: LaneshiftTab, content: () => TabContent) extends WebUIPage("") {
 
   override def render(request: HttpServletRequest): Seq[Node] = {
-    val now = System.currentTimeMillis()
     val again = Option(request.getParameter("every")).flatMap(_.toIntOption).filter(s => s >= 1 && s <= 3600)
-    val queries = Inventory.queries()
-    val names = QueryInventory.all.flatMap(run => run.name.map(run.id -> _)).toMap
-    val moves = Executors.handoffs(LaneshiftPage.Moves, None).map(_._2)
-    def content: Seq[Node] =
-      Sections.styles ++ Sections.reload(again) ++
-        (if (queries.exists(_.operators.nonEmpty)) queries.flatMap(Sections.query) else Sections.nothing) ++
-        Sections.decisions(Decisions.newest(LaneshiftPage.DecisionsShown)) ++
-        Sections.moves(moves, names, now)
-    UIUtils.headerSparkPage(request, "Laneshift", content, tab)
+    def page: Seq[Node] = {
+      val c = content()
+      val axis = TimeAxis(c.fromMs, c.toMs, c.live)
+      Sections.styles ++ (if (c.live) Sections.reload(again) else Sections.finished(c)) ++
+        (if (c.queries.isEmpty) Sections.nothing else c.queries.flatMap(Sections.query(_, c.live))) ++
+        Sections.course(c.samples, axis) ++ Sections.decisions(c.decisions) ++
+        Sections.moves(c.moves, c.queries.flatMap(q => q.name.map(q.id -> _)).toMap, axis)
+    }
+    UIUtils.headerSparkPage(request, "Laneshift", page, tab)
   }
 
-  /** At `/laneshift/json/`, for `laneshift top` and other programs. */
+  /** At `/laneshift/json/` of a live application, for `laneshift top` and other programs. */
   override def renderJson(request: HttpServletRequest): JValue =
-    JsonMethods.parse(LaneshiftGateway.status(LaneshiftPage.Decisions))
+    JsonMethods.parse(LaneshiftGateway.status(LaneshiftPage.Told))
 }
 
 private object LaneshiftPage {
-  val Moves = 2000
-  val Decisions = 50
-  val DecisionsShown = 20
+
+  /** Decisions in the JSON. */
+  val Told = 50
 }

@@ -6,8 +6,8 @@ import java.util.Locale
 
 import scala.xml.{Node, NodeSeq, Unparsed}
 
-import org.apache.spark.sql.laneshift.api.QueryView
-import org.apache.spark.sql.laneshift.control.{Decision, HandoffRecord, PartitionSite}
+import org.apache.spark.sql.laneshift.control._
+import org.apache.spark.util.Utils
 
 /** The parts of the tab. Each says in words what it shows: there is no legend to look up. */
 private object Sections {
@@ -43,53 +43,65 @@ private object Sections {
     <p>No elastic query runs. Stateful streaming queries appear here with their first batch; EXPLAIN says why one
       stays stock Spark.</p>
 
+  def finished(c: TabContent): Seq[Node] =
+    <p>From {time(c.fromMs)} to {time(c.toMs)}, as the event log has it: {
+      counted(c.queries.size, "run")
+    } of elastic queries, each as it was
+      when it ended or was last seen whole.</p>
+
   // ---- a query
 
-  def query(q: QueryView): Seq[Node] = {
-    val named = q.run.name.fold(q.run.id)(n => s"$n (${q.run.id})")
-    <h4>Query {named}</h4> ++ q.operators.flatMap(operator)
-  }
+  def query(q: QueryRecord, live: Boolean): Seq[Node] =
+    <h4>Query {q.title}</h4> ++ q.operators.flatMap(operator(_, live))
 
-  private def operator(partitions: Seq[PartitionSite]): Seq[Node] = {
-    val spec = partitions.head.view.spec
-    val lanes = partitions.map(_.view.lanes).sum
-    val mode = if (spec.realTime) "Real-time Mode" else "micro-batches"
-    val when = spec.granularity.name match {
+  private def operator(o: OperatorRecord, live: Boolean): Seq[Node] = {
+    val mode = if (o.realTime) "Real-time Mode" else "micro-batches"
+    val when = o.granularity match {
       case "between-batches" => "shards move between two batches"
       case _ => "shards move between two rows"
     }
+    val span = if (live) "the last" else "its last"
     <div>
-      <p class="ls-operator">Operator {spec.key.operatorId}, <code>{spec.name}</code>, in {mode}: {
-      counted(partitions.size, "partition")
+      <p class="ls-operator">Operator {o.operatorId}, <code>{o.name}</code>, in {mode}: {
+      counted(o.partitions.size, "partition")
     } of
-        state on {counted(lanes, "lane")}; {when}.</p>
+        state on {counted(o.lanes, "lane")}; {when}.</p>
       <table class="table table-sm ls-grid">
-        <thead><tr><th>Partition</th><th>Lanes: share of the last half second that each worked</th>
+        <thead><tr><th>Partition</th><th>Lanes: share of {span} half second that each worked</th>
           <th>Shards: the darker, the more load; the number is the lane</th></tr></thead>
-        <tbody>{partitions.map(partition)}</tbody>
+        <tbody>{o.partitions.map(partition(_, live))}</tbody>
       </table>
     </div>
   }
 
-  private def partition(p: PartitionSite): Node = {
-    val v = p.view
-    val busy = v.laneBusy.padTo(v.lanes, 0.0).take(v.lanes)
-    val queued = v.queueRows.padTo(v.lanes, 0L).take(v.lanes)
+  private def partition(p: PartitionRecord, live: Boolean): Node = {
+    val lines = Seq(
+      Some(
+        if (live)
+          s"${rate(p.rowsInPerSecond)} rows/s in (${bytes(p.bytesInPerSecond)}/s), ${rate(p.rowsOutPerSecond)} out (${bytes(p.bytesOutPerSecond)}/s)"
+        else s"${counted(p.rowsIn, "row")} in, ${rate(p.rowsOut.toDouble)} out"
+      ),
+      Option.when(p.stateRows > 0)(s"state: ${counted(p.stateRows, "key")}, ${bytes(p.stateBytes.toDouble)}"),
+      Option.when(p.latencies > 0)(
+        s"age of outputs: ${ms(p.latencyP50Ms * 1e3)}, at the 99th percentile ${ms(p.latencyP99Ms * 1e3)}"
+      ),
+      Some(counted(p.handoffs, "move") + " of shards" + (
+        if (p.pauses == 0) ""
+        else s"; a shard stood still for ${ms(p.pauseP50Us)}, at the 99th percentile ${ms(p.pauseP99Us)}"
+      ))
+    ).flatten
     <tr class="ls-partition">
       <td>
-        <b>{v.index}</b> on executor {p.executor.id} ({p.executor.host})<br/>
-        {rate(v.rowsInPerSecond)} rows/s in, {rate(v.rowsOutPerSecond)} out<br/>
-        {counted(v.handoffs, "move")} of shards{
-      if (v.pauseUs.count > 0)
-        s"; a shard stood still for ${ms(v.pauseUs.p50)}, at the 99th percentile ${ms(v.pauseUs.p99)}"
-      else ""
-    }
-        {if (v.running) NodeSeq.Empty else <br/> ++ <i>between two batches</i>}
+        <b>{p.index}</b> on executor {p.executor} ({p.host})
+        {lines.map(line => <br/> ++ scala.xml.Text(line))}
+        {if (p.running || !live) NodeSeq.Empty else <br/> ++ <i>between two batches</i>}
       </td>
       <td>{
-      busy.zip(queued).zipWithIndex.map { case ((share, rows), lane) => this.lane(lane, share, rows) }
+      p.laneBusy.zip(p.queueRows).zipWithIndex.toSeq.map { case ((share, rows), lane) =>
+        this.lane(lane, share, rows)
+      }
     }</td>
-      <td><div class="ls-shards">{shards(v.loads, v.routing)}</div></td>
+      <td><div class="ls-shards">{shards(p.loads, p.routing)}</div></td>
     </tr>
   }
 
@@ -133,25 +145,65 @@ private object Sections {
       </table>
     }
 
+  // ---- over time
+
+  private val Small = 70
+
+  /** Lanes and rows per second of each operator, one below the other. */
+  def course(samples: Seq[LaneshiftSample], axis: TimeAxis): Seq[Node] = {
+    val points = for {
+      sample <- samples if axis.has(sample.timeMs)
+      query <- sample.queries
+      o <- query.operators
+    } yield (query.runId, query.title, o.operatorId) -> (sample.timeMs -> o)
+    val byOperator = points.groupMap(_._1)(_._2).toSeq.filter(_._2.size > 1).sortBy(_._2.head._1)
+    if (byOperator.isEmpty) NodeSeq.Empty
+    else
+      <h4>Over time</h4> ++ byOperator.flatMap { case ((_, title, operatorId), course) =>
+        <p>Query {title}, operator {operatorId}:</p> ++
+          line("rows/s in", rates(course.map { case (t, o) => t -> o.rowsIn }), axis, "#2b6cb0") ++
+          line("lanes", course.map { case (t, o) => t -> o.lanes.toDouble }, axis, "#dd6b20") ++
+          line("rows wait", course.map { case (t, o) => t -> o.queuedRows.toDouble }, axis, "#718096")
+      }
+  }
+
+  /** Rows per second between a sample and the next; none are counted where a partition went to another executor. */
+  private def rates(counts: Seq[(Long, Long)]): Seq[(Long, Double)] = counts.zip(counts.tail).map {
+    case ((before, less), (now, more)) =>
+      now -> math.max(0.0, (more - less) * 1e3 / math.max(1L, now - before))
+  }
+
+  private def line(what: String, points: Seq[(Long, Double)], axis: TimeAxis, colour: String): Node = {
+    val most = math.max(1.0, points.map(_._2).max)
+    def y(v: Double): Double = 10 + (Small - 12) * (1 - v / most)
+    val drawn = points.map { case (t, v) => s"${number(axis.x(t))},${number(y(v))}" }.mkString(" ")
+    <svg class="ls-timeline ls-course" viewBox={s"0 0 ${TimeAxis.Width} ${Small + 18}"} width={
+      TimeAxis.Width.toString
+    } role="img" aria-label={what}>
+      <text x="0" y="14">{rate(most)}</text><text x="0" y={(Small / 2 + 6).toString}>{what}</text>
+      <text x="0" y={Small.toString}>0</text>
+      {Seq(0.0, most).map(axis.line(_, y))}
+      <polyline points={drawn} fill="none" stroke={colour} stroke-width="1.5"/>
+      {axis.labels(Small + 14)}
+    </svg>
+  }
+
   // ---- moves
 
-  private val Width = 900
   private val Height = 150
-  private val SpanMs = 300000L
-  private val LabelWidth = 60
 
   /** @param queries the names of queries by their ids, where they have one */
-  def moves(recent: Seq[HandoffRecord], queries: Map[String, String], nowMs: Long): Seq[Node] = {
+  def moves(recent: Seq[HandoffRecord], queries: Map[String, String], axis: TimeAxis): Seq[Node] = {
     val newest = recent.takeRight(20).reverse
     if (newest.isEmpty) NodeSeq.Empty
     else
       <h4>Moves of shards</h4> ++
-        <p>Each dot is a shard that moved in the last five minutes: the higher, the longer its rows waited. The colour says why
-          it moved:<br/>{
+        <p>Each dot is a shard that moved{
+          if (axis.live) " in the last five minutes" else " (at most 50 in a sample)"
+        }: the higher, the longer its rows waited. The colour says why it moved:<br/>{
           Why.all.map(w => <span class="ls-why"><i style={s"background: ${w.colour}"}></i>{w.words}</span>)
-        }
-        </p> ++
-        timeline(recent.filter(nowMs - _.timeMs < SpanMs), nowMs) ++
+        }</p> ++
+        timeline(recent.filter(h => axis.has(h.timeMs)), axis) ++
         <table class="table table-sm table-striped" id="ls-moves">
           <thead><tr><th>Time</th><th>Query</th><th>Partition</th><th>Shard</th><th>From lane</th><th>To lane</th><th>Why</th>
             <th>Its rows waited</th><th>Rows that waited</th></tr></thead>
@@ -159,9 +211,7 @@ private object Sections {
         </table>
   }
 
-  private def timeline(shown: Seq[HandoffRecord], nowMs: Long): Node = {
-    def x(timeMs: Long): Double =
-      LabelWidth + (Width - LabelWidth - 4) * (1 - (nowMs - timeMs).toDouble / SpanMs)
+  private def timeline(shown: Seq[HandoffRecord], axis: TimeAxis): Node = {
     // From no wait at the bottom over 10 microseconds to one second at the top.
     def y(ns: Double): Double =
       if (ns <= 0) Height - 4.0
@@ -175,26 +225,18 @@ private object Sections {
       1e8 -> "100 ms",
       1e9 -> "1 s"
     )
-    <svg class="ls-timeline" viewBox={s"0 0 $Width ${Height + 20}"} width={Width.toString} role="img"
-      aria-label="moves over time">
+    <svg class="ls-timeline ls-dots" viewBox={s"0 0 ${TimeAxis.Width} ${Height + 20}"} width={
+      TimeAxis.Width.toString
+    } role="img" aria-label="moves over time">
       {
       lines.map { case (ns, label) =>
-        <g><line x1={LabelWidth.toString} x2={Width.toString} y1={number(y(ns))} y2={number(y(ns))}/>
-        <text x="0" y={number(y(ns) + 4)}>{label}</text></g>
+        <g>{axis.line(ns, y)}<text x="0" y={number(y(ns) + 4)}>{label}</text></g>
       }
     }
-      {
-      (0 to 5).map { minute =>
-        <text x={number(x(nowMs - minute * 60000L) - (if (minute == 0) 22 else 14))} y={
-          (Height + 15).toString
-        }>{
-          if (minute == 0) "now" else s"-$minute min"
-        }</text>
-      }
-    }
+      {axis.labels(Height + 15)}
       {
       shown.map { h =>
-        <circle cx={number(x(h.timeMs))} cy={number(y(h.pauseNs.toDouble))} r="2.5" fill={
+        <circle cx={number(axis.x(h.timeMs))} cy={number(y(h.pauseNs.toDouble))} r="2.5" fill={
           Why.of(h.reason).colour
         } fill-opacity="0.7"/>
       }
@@ -226,12 +268,44 @@ private object Sections {
   // ---- words and numbers
 
   private val Clock = DateTimeFormatter.ofPattern("HH:mm:ss.SSS").withZone(ZoneId.systemDefault())
+  private def bytes(n: Double): String = Utils.bytesToString(n.toLong)
   private def time(ms: Long): String = Clock.format(Instant.ofEpochMilli(ms))
-  private def number(v: Double): String = String.format(Locale.ROOT, "%.1f", v)
+  def number(v: Double): String = String.format(Locale.ROOT, "%.1f", v)
   private def rate(v: Double): String = String.format(Locale.ROOT, if (v < 10) "%,.1f" else "%,.0f", v)
   private def ms(us: Double): String = {
     val format = if (us < 100) "%.0f µs" else if (us < 1e5) "%.1f ms" else "%,.0f ms"
     String.format(Locale.ROOT, format, if (us < 100) us else us / 1e3)
   }
   private def counted(n: Long, what: String): String = f"$n%,d $what${if (n == 1) "" else "s"}"
+}
+
+/** The time axis of the pictures: minutes back from now in a live application, else the clock. */
+private[ui] final case class TimeAxis(fromMs: Long, toMs: Long, live: Boolean) {
+  import TimeAxis._
+
+  def has(timeMs: Long): Boolean = timeMs >= fromMs && timeMs <= toMs
+
+  def x(timeMs: Long): Double =
+    LabelWidth + (Width - LabelWidth - 4) * (timeMs - fromMs).toDouble / math.max(1L, toMs - fromMs)
+
+  def line(value: Double, y: Double => Double): Node = {
+    val at = Sections.number(y(value))
+    <line x1={LabelWidth.toString} x2={Width.toString} y1={at} y2={at}/>
+  }
+
+  def labels(y: Int): Seq[Node] = (0 to Steps).map { i =>
+    val at = fromMs + (toMs - fromMs) * i / Steps
+    val (text, anchor) =
+      if (!live) (Minutes.format(Instant.ofEpochMilli(at)), if (i == Steps) "end" else "middle")
+      else if (i == Steps) ("now", "end")
+      else (s"-${Steps - i} min", "middle")
+    <text x={Sections.number(x(at))} y={y.toString} text-anchor={anchor}>{text}</text>
+  }
+}
+
+private[ui] object TimeAxis {
+  val Width = 900
+  private val LabelWidth = 60
+  private val Steps = 5
+  private val Minutes = DateTimeFormatter.ofPattern("HH:mm:ss").withZone(ZoneId.systemDefault())
 }

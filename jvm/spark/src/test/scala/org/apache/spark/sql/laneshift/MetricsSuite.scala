@@ -1,0 +1,150 @@
+package org.apache.spark.sql.laneshift
+
+import java.nio.file.Paths
+import java.sql.Timestamp
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.laneshift.api.LaneshiftGateway
+import org.apache.spark.sql.laneshift.control.{BatchView, ElasticRuntime, PartitionView, RuntimeMetrics}
+import org.apache.spark.sql.streaming.{SourceProgress, StreamingQuery}
+
+/** What is measured of running queries, and that it goes by the shared vocabulary (python/laneshift/metrics.json). */
+class MetricsSuite extends AnyFunSuite with ElasticSession {
+  private val mapper = new ObjectMapper
+  private val vocabulary = mapper
+    .readTree(Paths.get(System.getProperty("laneshift.repo"), "python", "laneshift", "metrics.json").toFile)
+    .elements
+    .asScala
+    .toSeq
+
+  private val dedup = QueryCase("dedup", "append")(_.dropDuplicates("key", "number"))
+  private val sums = QueryCase("sums", "update")(
+    _.groupBy("key").agg(count("*"), sum("value"), max("id"))
+  )
+  private val chunks = (0 until 3).map(i => TestInput.rows(seed = 5, i * 300L, 300))
+
+  private def views(query: StreamingQuery): Seq[PartitionView] =
+    ElasticRuntime.get.all.map(_.view).filter(_.spec.key.runId == query.runId.toString)
+
+  /** `read` of a query case after its batches, and before it stops. */
+  private def measured[T](query: QueryCase, options: (String, String)*)(read: StreamingQuery => T): T =
+    withConf(options: _*)(withFolder { folder =>
+      val session = spark
+      import session.implicits._
+      val input = MemoryStream[TestInput](implicitly[org.apache.spark.sql.Encoder[TestInput]], spark)
+      val running = MicroBatchRun.start(query, input.toDF(), folder) { (rows, _) => rows.collect(); () }
+      try {
+        chunks.foreach { chunk =>
+          input.addData(chunk)
+          running.processAllAvailable()
+        }
+        read(running)
+      } finally running.stop()
+    })
+
+  private val oneLane = Seq("spark.sql.laneshift.lanes" -> "1")
+
+  private def passed(views: Seq[PartitionView]): Seq[Long] =
+    Seq[PartitionView => Long](_.rowsIn, _.rowsOut, _.bytesIn, _.bytesOut).map(views.map(_).sum)
+
+  for (query <- Seq(dedup, sums))
+    test(s"${query.name}: rows and bytes are the same with one lane and with many that move") {
+      val one = measured(query, oneLane: _*)(q => passed(views(q)))
+      val many = measured(query, ElasticSession.moving(3): _*)(q => passed(views(q)))
+      assert(one == many)
+      assert(one.head == chunks.map(_.size).sum || query == sums)
+      // A row has at least a word of null bits and one for each field.
+      one.take(2).zip(one.drop(2)).foreach { case (rows, bytes) => assert(bytes >= rows * 16 && rows > 0) }
+    }
+
+  for ((lanes, options) <- Seq("one lane" -> oneLane, "lanes that move" -> ElasticSession.moving(4)))
+    test(s"the partitions' state is the operator's, as Spark reports it: $lanes") {
+      measured(sums, options: _*) { query =>
+        val reported = query.lastProgress.stateOperators.head
+        val found = views(query).map(_.state)
+        assert(found.size == 3)
+        assert(found.map(_.rows).sum == reported.numRowsTotal && reported.numRowsTotal > 0)
+        assert(found.map(_.memoryBytes).sum == reported.memoryUsedBytes && reported.memoryUsedBytes > 0)
+        assert(found.map(_.fileBytes).sum == reported.customMetrics.get("rocksdbSstFileSize"))
+      }
+    }
+
+  for (lanes <- Seq("1", "3"))
+    test(s"Real-time Mode: the age of outputs by a timestamp among them, lanes $lanes") {
+      withConf(
+        "spark.sql.laneshift.latencyColumn" -> "Sent",
+        "spark.sql.laneshift.lanes" -> lanes
+      )(withFolder { folder =>
+        val session = spark
+        import session.implicits._
+        val input = LowLatencyMemoryStream[(Long, Timestamp)](spark, 2)
+        val list = CollectingWriter.create()
+        val answers = input.toDF().toDF("key", "at").groupBy("key").agg(max("at").as("sent"))
+        val query = RealTimeRun.start(answers, "update", folder, new CollectingWriter(list))
+        try
+          Patience.until(query) {
+            // Rows that are three seconds old.
+            val sent = new Timestamp(System.currentTimeMillis() - 3000)
+            (0 to 1).foreach(p => input.addData(p, (0L until 5L).map(k => (k * 2 + p, sent))))
+            Thread.sleep(100)
+            views(query).map(_.latencyMs).exists(l =>
+              l.count > 20 && l.p50 >= 2900 && l.p50 < 20000 && l.mean >= 2900 && l.max >= l.p99
+            )
+          }
+        finally query.stop()
+      })
+    }
+
+  test("outputs without the column are not measured") {
+    measured(sums, "spark.sql.laneshift.latencyColumn" -> "value") { query =>
+      assert(views(query).map(_.latencyMs.count) == Seq(0, 0, 0))
+    }
+  }
+
+  private def source(name: String, end: String, latest: String): Row = {
+    val s = new SourceProgress(name, null, end, latest, 5L, 1.0, 1.0, java.util.Map.of())
+    Row(BatchView.source(s).backlogRows)
+  }
+
+  test("what waits at a source is what its newest offset is ahead, where offsets count rows") {
+    val kafka = """{"a":{"0":10,"1":20}}"""
+    assert(source("KafkaV2[Subscribe[a]]", kafka, """{"a":{"0":15,"1":21}}""") == Row(Some(6L)))
+    assert(source("KafkaV2[Subscribe[a]]", kafka, kafka) == Row(Some(0L)))
+    assert(source("KafkaV2[Subscribe[a]]", kafka, null) == Row(None))
+    assert(source("FileStreamSource[x]", """{"logOffset":1}""", """{"logOffset":5}""") == Row(None))
+    val workload = Seq("[3,4]", "[7,4]").map(next => s"""{"version":1,"seed":7,"next":$next}""")
+    assert(source("laneshift-workload[keys=3]", workload.head, workload(1)) == Row(Some(4L)))
+  }
+
+  private def fields(node: JsonNode): Set[String] = node.fieldNames.asScala.toSet
+
+  test("a snapshot measures what the vocabulary has as live") {
+    val named = Set(
+      Seq("partition", "executor", "host", "batch_id", "running"),
+      Seq("shards", "max_lanes", "lane_of_shard", "load_metric", "queue_bytes_limit")
+    ).flatten
+    measured(sums, oneLane: _*) { query =>
+      val queries = mapper.readTree(LaneshiftGateway.snapshot()).get("ok").get("queries")
+      val mine = queries.elements.asScala.find(_.get("run_id").asText == query.runId.toString).get
+      val partition = mine.get("operators").get(0).get("partitions").get(0)
+      Patience.until(query)(!query.status.isTriggerActive)
+      val source = mine.get("batch").get("sources").get(0)
+      val live = vocabulary.filter(_.path("live").asBoolean).map(_.get("name").asText).toSet
+      assert((fields(partition) -- named) ++ (fields(source) - "name") == live)
+    }
+  }
+
+  test("gauges of Spark's metrics system are those of the vocabulary") {
+    val gauges = vocabulary.filter(_.has("gauge")).map(_.get("gauge").asText).toSet
+    val counts = Set("partitions", "queries")
+    assert(RuntimeMetrics.names.map(_.stripPrefix("application.")).toSet == gauges ++ counts)
+  }
+}

@@ -1,0 +1,76 @@
+"""Spark's metrics servlet of a live driver: every gauge, and all that the dashboard asks for."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+import pytest
+
+import laneshift
+from laneshift.scheduler.metrics import METRICS
+from live.conftest import SHARDS, Counting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.live
+
+KEYS = len({v * v % 97 for v in range(97)})  # of `counting`
+DASHBOARD = Path(__file__).parents[3] / "docs" / "grafana" / "laneshift.json"
+PLUGIN = "plugin_org_apache_spark_sql_laneshift_LaneshiftPlugin"
+NAME = re.compile(r'__name__=~"([^"]+)"')
+
+
+def shown(spark: SparkSession) -> dict[str, float]:
+    """Laneshift's metrics as Prometheus would read them, by name."""
+    with urlopen(f"{spark.sparkContext.uiWebUrl}/metrics/prometheus/", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    found = re.compile(rf"(metrics_\S*{PLUGIN}_\S+_Value)\{{[^}}]*\}} (\S+)")
+    return {m[1]: float(m[2]) for m in map(found.fullmatch, lines) if m}
+
+
+def expressions(node: Any) -> list[str]:
+    """Everything in the dashboard that Prometheus is asked."""
+    if isinstance(node, dict):
+        mine = [v for k, v in node.items() if k in ("expr", "definition")]
+        return mine + [e for v in node.values() for e in expressions(v)]
+    return [e for v in node for e in expressions(v)] if isinstance(node, list) else []
+
+
+def test_gauges_and_dashboard(
+    spark: SparkSession, live: laneshift.Laneshift, counting: Counting
+) -> None:
+    counting.add(5_000)
+    live.set_lanes(counting.query, 0, -1, 3)
+    counting.add(5_000)
+    time.sleep(0.6)  # the gauges are of the last half second
+    (query,) = (q for q in live.snapshot().queries if q.id == counting.query.id)
+    parts = query.operators[0].partitions
+    values = shown(spark)
+    of_all = {n.split("_application_")[1]: v for n, v in values.items() if "_application_" in n}
+    gauges = {m.gauge for m in METRICS.values() if m.gauge}
+    assert {name.removesuffix("_Value") for name in of_all} == gauges | {"partitions", "queries"}
+    of_executor = {n.split(f"{PLUGIN}_")[1] for n in values if "_application_" not in n}
+    assert of_executor == {f"{n}_Value" for n in (gauges | {"partitions"}) - {"backlogRows"}}
+    # Other tests' queries have ended by now, and are forgotten.
+    assert of_all["lanes_Value"] == 6 == query.operators[0].lanes
+    assert of_all["stateRows_Value"] == sum(p.state_rows for p in parts) == KEYS
+    assert of_all["handoffs_Value"] == query.operators[0].handoffs >= SHARDS
+    assert of_all["bytesIn_Value"] == sum(p.bytes_in for p in parts) > 0
+
+    asked = expressions(json.loads(DASHBOARD.read_text()))
+    assert len(asked) > 10
+    for expression in asked:
+        (wanted,) = NAME.findall(expression)
+        assert [n for n in values if re.fullmatch(wanted, n)], f"no metric is named {wanted}"
+
+
+def test_panels_say_what_they_show() -> None:
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        assert panel["title"] and panel["description"] and panel["targets"]
+        assert panel["fieldConfig"]["defaults"]["unit"]
