@@ -23,6 +23,7 @@ BENCHMARKS = {
     "motion": "latency while 50 shards a second move",
     "lanes": "what more lanes give one partition: aggregation, join, Python functions",
     "finish": "the end of a batch over a million state rows with 1, 2 and 4 lanes",
+    "metrics": "what it costs to watch a query once a second",
     "memory": "heap, native memory and threads, at rest and under motion",
 }
 
