@@ -39,7 +39,7 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   private val shards = initial.options.shards
   private val planner: Planner = GreedyBalancer.triggered(initial.options.threshold)
   private val tracker = new LoadTracker(shards, 4L * initial.options.balanceIntervalMs * 1000000L)
-  private val motion = new Motion(initial.options, initial.key.hashCode * 31 + index)
+  private val motion = new Motion(initial, index)
   private val pauses = new Histogram(1L, 3600L * 1000 * 1000 * 1000, 3)
   private val handoffIds = new AtomicLong
 

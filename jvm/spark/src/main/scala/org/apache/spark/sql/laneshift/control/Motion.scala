@@ -1,8 +1,9 @@
 package org.apache.spark.sql.laneshift.control
 
 import scala.util.Random
+import scala.util.hashing.MurmurHash3
 
-import org.apache.spark.sql.laneshift.plan.ElasticOptions
+import org.apache.spark.sql.laneshift.plan.ElasticSpec
 
 import laneshift.lane.Inlet
 import laneshift.planner.GreedyBalancer
@@ -10,9 +11,14 @@ import laneshift.planner.GreedyBalancer
 /** The fault mode's choices for one partition, from its seed: which shards move, and when the number of lanes changes. The
   * choices are repeatable; when they are asked for is up to threads.
   */
-private[control] final class Motion(options: ElasticOptions, salt: Int) {
-  private val random = new Random(options.motionSeed * 1000003L + salt)
+private[control] final class Motion(spec: ElasticSpec, partition: Int) {
+  private val options = spec.options
   private val always = options.motion == "always"
+
+  // A hash, because generators with seeds next to each other begin alike: partitions would all do the same.
+  private val random = new Random(
+    MurmurHash3.orderedHash(Seq(options.motionSeed, spec.key.operatorId, spec.batchId, partition))
+  )
 
   def isOn: Boolean = options.motion != "never"
 
