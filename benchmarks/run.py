@@ -18,6 +18,7 @@ from laneshift_bench.report import Report, ran_on
 RESULTS = Path(__file__).parent / "results"
 BENCHMARKS = {
     "idle": "what laneshift costs a query that has nothing to balance",
+    "operators": "the same for each stateful operator, in micro-batches",
     "pause": "how long a shard of 32 KB stands still while it moves",
     "skew": "skew that moves: hash partitioning against lanes",
     "motion": "latency while 50 shards a second move",

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
 from laneshift_bench.measure import Measurement
-from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import ENDLESS, batch_rate, counting, running
-from laneshift_bench.report import Goal, Report
+from laneshift_bench.report import Report
 from laneshift_bench.session import session
-from laneshift_bench.sides import Side, elastic, stock
+from laneshift_bench.sides import Side
+from laneshift_bench.tax import SIDES, add_line, in_turn
 
-T = TypeVar("T")
-
-SIDES = (stock(), elastic(1), elastic(4))
 CACHED, KEYS = 1_000, 10_000
 SOURCE = {"keys": KEYS, "zipf": 0.5, "rowBytes": 0}
 METHOD = """\
@@ -48,17 +44,17 @@ def run(quick: bool) -> Report:
         ("figure", *(s.name for s in SIDES), "1 lane / stock", "4 / stock"),
     )
     with session(slots=8) as (spark, work):
-        batches = _rounds(progress, "micro-batch", rounds, lambda s: _batch(spark, work, s, quick))
-        _add(report, "micro-batch throughput, rows/s", batches, throughput=True)
+        batches = in_turn(progress, "micro-batch", rounds, lambda s: _batch(spark, work, s, quick))
+        add_line(report, "micro-batch throughput, rows/s", batches, throughput=True)
         for keys in (CACHED, KEYS):
             what = f"real-time, {keys:,} keys"
-            rates = _rounds(progress, what, rounds, partial(_rate, spark, work, keys, quick))
-            _add(report, f"{what}, rows/s", rates, throughput=True)
+            rates = in_turn(progress, what, rounds, partial(_rate, spark, work, keys, quick))
+            add_line(report, f"{what}, rows/s", rates, throughput=True)
         # Far enough from the limit for latencies to tell of the way, not of queues.
         stock_rate = median(r[0] for r in rates)
         rate = int(stock_rate * 0.25 / 1000) * 1000 or 1000
         report.data["latency_rows_per_s"] = rate
-        late = _rounds(
+        late = in_turn(
             progress,
             f"real-time at {rate:,} rows/s",
             rounds,
@@ -66,7 +62,7 @@ def run(quick: bool) -> Report:
         )
     for figure, value in FIGURES.items():
         values = [[value(m) for m in each] for each in late]
-        _add(report, f"real-time latency, {figure}, ms", values, throughput=False)
+        add_line(report, f"real-time latency, {figure}, ms", values, throughput=False)
     report.data["latency"] = [
         {s.name: asdict(m) for s, m in zip(SIDES, each, strict=True)} for each in late
     ]
@@ -88,25 +84,6 @@ FIGURES: dict[str, Callable[[Measurement], float]] = {
 }
 
 
-def _rounds(progress: Progress, what: str, rounds: int, one: Callable[[Side], T]) -> list[list[T]]:
-    """One value for each round and side; the first round warms up and is not counted."""
-    found = []
-    for number in range(rounds + 1):
-        values = []
-        for side in SIDES:
-            progress.step(f"{what}, {side.name}, {'warm-up' if number == 0 else f'round {number}'}")
-            values.append(one(side))
-            progress.note(_shown(values[-1]))
-        found.append(values)
-    return found[1:]
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, Measurement):
-        return value.line
-    return f"{value:,.0f} rows/s"
-
-
 def _batch(spark: SparkSession, work: Path, side: Side, quick: bool) -> float:
     """Rows a second of a median micro-batch."""
     rows, first, batches = (200_000, 3, 6) if quick else (1_000_000, 4, 10)
@@ -124,19 +101,3 @@ def _rate(spark: SparkSession, work: Path, keys: int, quick: bool, side: Side) -
 def _latency(spark: SparkSession, work: Path, side: Side, rate: int, quick: bool) -> Measurement:
     with running(spark, work, side, SOURCE | {"rowsPerSecond": rate}) as run:
         return run.measure(*((4, 10) if quick else (8, 30)))
-
-
-def _add(report: Report, name: str, rounds: Sequence[Sequence[float]], throughput: bool) -> None:
-    """A line of the table, its ratios as goals, and its values as data."""
-    by_side = [[values[i] for values in rounds] for i in range(len(SIDES))]
-    ratios = [Ratio.of(values, by_side[0]) for values in by_side[1:]]
-    report.rows.append([name, *map(spread, by_side), *map(str, ratios)])
-    report.data[name] = {
-        **{s.name: [round(v, 3) for v in values] for s, values in zip(SIDES, by_side, strict=True)},
-        **{f"{s.name} / stock": r.data() for s, r in zip(SIDES[1:], ratios, strict=True)},
-    }
-    bounds = (0.95, 0.85) if throughput else (1.15, 1.15)
-    if throughput or "p99" in name:
-        for side, ratio, bound in zip(SIDES[1:], ratios, bounds, strict=True):
-            sign = ">=" if throughput else "<="
-            report.goals.append(Goal(f"{name}: {side.name} / stock", ratio.median, sign, bound))

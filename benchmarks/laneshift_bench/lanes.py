@@ -75,6 +75,10 @@ def python(cost: Callable[[int], None], rows: DataFrame) -> DataFrame:
     )
 
 
+def nothing(_: int) -> None:
+    """No work: what is left is the way of the rows."""
+
+
 def burn(rows: int) -> None:
     """Real work: it needs a core."""
     total = 0

@@ -70,11 +70,12 @@ def running(
     build: Build = counting,
     trigger: str | None = "5 seconds",
     checkpoint: Path | None = None,
+    mode: str = "update",
 ) -> Iterator[Running]:
     """Start a query with the side's settings; stop it at the end of the block.
 
     ``trigger`` is the batch duration of Real-time Mode, or None for micro-batches without pause;
-    ``checkpoint`` may be one that an earlier run has left.
+    ``checkpoint`` may be one that an earlier run has left; ``mode`` is the output mode.
     """
     for key, value in side.settings.items():
         spark.conf.set(key, value)
@@ -88,7 +89,7 @@ def running(
         .option("name", name)
         .option("timeColumn", "event_time")
         .option("checkpointLocation", str(checkpoint or work / name))
-        .outputMode("update")
+        .outputMode(mode)
     )
     if trigger is None:
         writer = writer.trigger(processingTime="0 seconds")
