@@ -94,6 +94,14 @@ object Fault {
       extends Fault("family-encoder-shared", "lanes share the encoder of a column family")
   case object VariablesPerLane
       extends Fault("variables-per-lane", "the state variables of a processor are counted by every lane")
+  case object ScanOpenedEarly
+      extends Fault("scan-opened-early", "a shared scan opens while other lanes still have rows to write")
+  case object LeftLaneAwaited
+      extends Fault("left-lane-awaited", "a shared scan waits for lanes that have ended without it")
+  case object LaterScanAwaited
+      extends Fault("later-scan-awaited", "a shared scan waits for a lane that waits for the next one")
+  case object DealtWithoutBound
+      extends Fault("dealt-without-bound", "rows are dealt to a lane however many wait for it")
 
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
@@ -133,7 +141,11 @@ object Fault {
     TimersUnfiltered,
     GroupedKeyFlat,
     FamilyEncoderShared,
-    VariablesPerLane
+    VariablesPerLane,
+    ScanOpenedEarly,
+    LeftLaneAwaited,
+    LaterScanAwaited,
+    DealtWithoutBound
   )
 }
 

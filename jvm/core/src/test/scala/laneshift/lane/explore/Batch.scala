@@ -38,6 +38,7 @@ final class Batch(
 
   val inletLock = new VirtualLock
   val outletLock = new VirtualLock
+  val scansLock = new VirtualLock
   private var now = 0L
   private var handoffId = 0L
 
@@ -61,6 +62,7 @@ final class Batch(
   def laneTurn(lane: LaneId): VirtualCondition = inletLock.conditions(1 + lane.value)
   val notEmpty: VirtualCondition = outletLock.conditions(0)
   val notFull: VirtualCondition = outletLock.conditions(1)
+  def scansTurn: VirtualCondition = scansLock.conditions(0)
 
   val actors = ArrayBuffer.empty[Actor]
   private val lanes = ArrayBuffer.empty[LaneActor]
@@ -130,8 +132,18 @@ final class Batch(
   private var participants = 0
   private var sealedLanes = 0
   private var commits = 0
-  private val scans = new Array[Int](scenario.keys)
   private val seals = new Seals(() => participants, () => cause)
+
+  /** How many lanes have found each key, by scan. */
+  private val found = Array.fill(scenario.scans, scenario.keys)(0)
+  private val sources = ArrayBuffer.empty[StoreScan]
+  val scans = new EndScans[StateRow](
+    scenario.maxLanes,
+    () => participants,
+    scenario.scanBytes,
+    _ => scenario.rowBytes,
+    scansLock
+  )
 
   val inputEnded: (Array[Int], Int) => Unit = (fixed, count) => {
     owners = fixed
@@ -152,12 +164,25 @@ final class Batch(
   def hasEnded: Boolean = owners != null
   def finalOwner(shard: Int): Int = owners(shard)
 
-  def scanned(key: Int): Unit = {
-    scans(key) += 1
+  def scanned(scan: Int, row: StateRow): Unit = {
+    found(scan)(row.key) += 1
     unless(
-      ledger.stored(key) == ledger.offered(key),
-      s"a scan finds the state ${ledger.stored(key)} of key $key after ${ledger.offered(key)} rows"
+      row.state == ledger.offered(row.key),
+      s"scan $scan finds the state ${row.state} of key ${row.key} after ${ledger.offered(row.key)} rows"
     )
+  }
+
+  /** A lane has come to the end of a scan: it has found each of its keys. */
+  def scanEnded(scan: Int, lane: LaneId): Unit = (0 until scenario.keys).foreach { key =>
+    if (finalOwner(scenario.shardOf(key)) == lane.value)
+      unless(found(scan)(key) == 1, s"scan $scan gives key $key ${found(scan)(key)} times")
+  }
+
+  def openScan(): StoreScan = {
+    log("opens a scan")
+    val source = new StoreScan(ledger, scenario)
+    sources += source
+    source
   }
 
   def seal(lane: LaneId): Unit = {
@@ -174,7 +199,8 @@ final class Batch(
 
   def commit(): Unit = {
     unless(commits == 1, "the batch ends without a commit of its store")
-    unless(scans.forall(_ == 1), s"scans by key: ${scans.mkString(" ")}")
+    unless(found.forall(_.forall(_ <= 1)), s"scans by key: ${found.map(_.mkString(" ")).mkString("; ")}")
+    unless(sources.forall(_.closed), "a scan is left open")
     checkStats()
     ledger.commitBatch()
     val stats = inlet.stats
@@ -218,7 +244,7 @@ final class Batch(
       case e: PartitionStopped if cause != null && (e.getCause eq cause) => isStopped(actor)
       case e: PlannedFailure if (e eq cause) && (actor eq emitter) => isStopped(actor)
     }
-    unless(!inletLock.isHeld && !outletLock.isHeld, "a lock is still held")
+    unless(Seq(inletLock, outletLock, scansLock).forall(!_.isHeld), "a lock is still held")
     if (!stopped && !emitter.committed) check()
   }
 

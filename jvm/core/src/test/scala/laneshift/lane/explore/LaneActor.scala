@@ -62,11 +62,14 @@ final class LaneActor(batch: Batch, val lane: LaneId)
         doing = Ask
       }
     case Scan => scan()
+    case Open => open()
+    case Read => read()
     case Seal => seal()
     case Put => put(afterPut)
     case LastPut => put(Done)
     case Done =>
       batch.log("is done")
+      batch.scans.leave(lane)
       batch.producerDone()
       over = true
   }
@@ -174,15 +177,66 @@ final class LaneActor(batch: Batch, val lane: LaneId)
 
   // ---- end
 
-  /** The rows of its own shards, all of them final. */
-  private def scan(): Unit = {
-    batch.log("scans its shards")
-    var key = 0
-    while (key < scenario.keys) {
-      if (batch.finalOwner(scenario.shardOf(key)) == lane.value) batch.scanned(key)
-      key += 1
+  /** The scans that it still has to begin, and those that it has not read to their end: it may go on to the next before,
+    * come back to one, or leave it unfinished.
+    */
+  private var toBegin = (0 until scenario.scans).toList
+  private var part: batch.scans.Part = _
+  private var unfinished = List.empty[(Int, batch.scans.Part)]
+
+  /** Its part of the scan that it has begun last; null if it made that alone. */
+  private var last: batch.scans.Part = _
+
+  private def ownerOf(row: StateRow): Int = batch.finalOwner(scenario.shardOf(row.key))
+
+  private def scan(): Unit = random.nextInt(10) match {
+    case 0 if unfinished.nonEmpty =>
+      val (number, left) = unfinished.head
+      batch.log(s"closes scan $number")
+      if (random.nextBoolean()) left.close()
+      unfinished = unfinished.tail
+    case 1 if toBegin.nonEmpty =>
+      batch.log(s"does without scan ${toBegin.head}")
+      toBegin = toBegin.tail
+    case n if toBegin.nonEmpty && (n < 4 || unfinished.isEmpty) =>
+      part = batch.scansLock.within(batch.scans.arrive(lane, toBegin.head))
+      batch.log(s"comes to scan ${toBegin.head}${if (part == null) ", alone" else ""}")
+      last = part
+      if (part != null) doing = Open
+      else {
+        (0 until scenario.keys).map(k => StateRow(k, ledger.stored(k))).filter(ownerOf(_) == lane.value)
+          .foreach(batch.scanned(toBegin.head, _))
+        batch.scanEnded(toBegin.head, lane)
+        toBegin = toBegin.tail
+      }
+    case _ if unfinished.nonEmpty => doing = Read
+    case _ if toBegin.isEmpty => doing = Seal
+    case _ => ()
+  }
+
+  private def open(): Unit =
+    if (batch.scansLock.within(part.tryOpen(batch.openScan()))) {
+      batch.log(s"begins scan ${toBegin.head}")
+      unfinished = (toBegin.head, part) :: unfinished
+      toBegin = toBegin.tail
+      doing = Scan
+    } else sleep(batch.scansTurn)
+
+  private def read(): Unit = {
+    val (number, from) = unfinished.head
+    val rows = batch.scansLock.within(from.tryTake(ownerOf))
+    batch.log(s"scan $number gives $rows")
+    if (rows == null) sleep(batch.scansTurn)
+    else {
+      if (rows.isEmpty) {
+        batch.scanEnded(number, lane)
+        unfinished = unfinished.tail
+      } else rows.forEach { row =>
+        Violation.unless(ownerOf(row) == lane.value, s"$name is dealt key ${row.key}")
+        batch.scanned(number, row)
+      }
+      doing = Scan
     }
-    doing = Seal
   }
 
   private def seal(): Unit = {
@@ -210,6 +264,10 @@ final class LaneActor(batch: Batch, val lane: LaneId)
         i += 1
       }
     }
+    Violation.unless(
+      last == null || last.waiting < scenario.scanBytes + StoreScan.Fetched * scenario.rowBytes,
+      s"$name is dealt rows without bound"
+    )
     if (!sharesGroups) {
       (0 until scenario.keys).foreach(k => if (groups.has(k)) requireOwn(scenario.shardOf(k), "cached group"))
       groups.check(ledger)
@@ -226,6 +284,7 @@ final class LaneActor(batch: Batch, val lane: LaneId)
       val told = inlet.isRecalled(lane) || batch.hasEnded
       val rows = looks < 0 && inlet.queued(lane.value).iterator().hasNext
       Violation.unless(!told && !rows, s"$name could go on but is not woken")
+    case Open | Read => ()
     case _ =>
       Violation.unless(!batch.fits(out.bytes), s"$name could put out but is not woken")
   }
@@ -241,6 +300,8 @@ object LaneActor {
   private case object LetGo extends Doing
   private case object Drain extends Doing
   private case object Scan extends Doing
+  private case object Open extends Doing
+  private case object Read extends Doing
   private case object Seal extends Doing
   private case object Put extends Doing
   private case object LastPut extends Doing

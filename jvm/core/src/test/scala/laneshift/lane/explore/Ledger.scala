@@ -1,5 +1,11 @@
 package laneshift.lane.explore
 
+import java.util.ArrayDeque
+
+import scala.jdk.CollectionConverters._
+
+import laneshift.lane.ScanSource
+
 /** Something that must never be. */
 final class Violation(what: String) extends RuntimeException(what)
 
@@ -81,4 +87,30 @@ final class Groups(keys: Int) {
 
 object Groups {
   private val Absent = -1L
+}
+
+/** A row of the store as a scan finds it. */
+final case class StateRow(key: Int, state: Long)
+
+/** A scan of the store as it is when the scan is opened. */
+final class StoreScan(ledger: Ledger, scenario: Scenario) extends ScanSource[StateRow] {
+  private val rows =
+    (0 until scenario.keys).map(k => StateRow(k, ledger.stored(k))).grouped(StoreScan.Fetched)
+  var closed = false
+
+  override def fetch(): ArrayDeque[StateRow] = {
+    Violation.unless(!closed, "a closed scan is read")
+    new ArrayDeque(rows.nextOption().getOrElse(Nil).asJava)
+  }
+
+  override def close(): Unit = {
+    Violation.unless(!closed, "a scan is closed twice")
+    closed = true
+  }
+}
+
+object StoreScan {
+
+  /** Rows at a time. */
+  val Fetched = 2
 }

@@ -60,13 +60,15 @@ final class Failer(batch: Batch, at: Int) extends Actor(Batch.Failer, "failure")
         batch.inlet.fail(batch.cause)
         batch.stopped = true
       case 3 =>
-        batch.log("stops the outlet")
+        batch.log("stops the outlet and scans")
         batch.outlet.fail(batch.cause)
+        batch.scans.fail(batch.cause)
         batch.outletStopped = true
       case _ =>
         batch.log("a second failure")
         batch.inlet.fail(new PlannedFailure("second"))
         batch.outlet.fail(new PlannedFailure("second"))
+        batch.scans.fail(new PlannedFailure("second"))
         over = true
     }
   }

@@ -29,6 +29,9 @@ final case class Scenario(
     batches: Int,
     /** Of each batch, read one after the other. */
     inputs: Int,
+    /** Of the store at the end of each batch, and the bound of rows that wait for one lane in each. */
+    scans: Int,
+    scanBytes: Long,
     /** Most rows and wishes of a batch. */
     rows: Int,
     wishes: Int
@@ -60,6 +63,8 @@ object Scenario {
       skew = upTo(3),
       batches = upTo(3),
       inputs = if (granularity == Granularity.BetweenBatches) upTo(3) else 1,
+      scans = random.nextInt(3),
+      scanBytes = upTo(40),
       rows = random.nextInt(30),
       wishes = random.nextInt(14)
     )

@@ -79,6 +79,10 @@ object ScheduleExplorerSuite {
     CachePerLane,
     OutputsAfterSwitch,
     CommitTwice,
-    SealAfterFailure
+    SealAfterFailure,
+    ScanOpenedEarly,
+    LeftLaneAwaited,
+    LaterScanAwaited,
+    DealtWithoutBound
   )
 }

@@ -55,9 +55,9 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
       withFolder(EncoderCheck.lanesDecodeApart(families = true))
     ),
     Plant(ScanUnfiltered, "a late lane, complete mode")(() => lateLane(late)),
-    Plant(WrongShardHash, "a late lane, complete mode")(() => lateLane(late)),
     Plant(CommitTwice, "a late lane, complete mode")(() => lateLane(late)),
     Plant(MetricsPerLane, "a late lane, complete mode")(() => lateLane(late)),
+    Plant(ScanOpenedEarly, "a late lane, complete mode")(() => lateLane(late)),
     Plant(CheckpointIdPerLane, "a late lane, checkpoint ids")(() =>
       lateLane(late, "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2")
     ),
@@ -65,9 +65,8 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(TimersUnfiltered, "a late lane, timers")(() => lateLane(timers)),
     Plant(GroupedKeyFlat, "a late lane, timers")(() => lateLane(timers)),
     Plant(VariablesPerLane, "a late lane, timers")(() => lateLane(timers)),
-    Plant(ScanTakesNewShards, "Real-time Mode, timers", tries = 8)(() =>
-      PairCheck.realTime(spark, this, RowByRow.query, RowByRow.input, seed = 5L)
-    ),
+    Plant(ScanTakesNewShards, "Real-time Mode, timers", tries = 8)(() => realTimeTimers()),
+    Plant(WrongShardHash, "Real-time Mode, timers", tries = 4)(() => realTimeTimers()),
     Plant(RestartScans, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
     Plant(RestartSeals, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
     Plant(RestartReported, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
@@ -230,6 +229,9 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     }
 
   private lazy val runningStock = runRealTime(ElasticSession.Stock)
+
+  private def realTimeTimers(): Unit =
+    PairCheck.realTime(spark, this, RowByRow.query, RowByRow.input, seed = 5L)
 
   private def realTime(): Unit = {
     val (stockRows, stockState) = runningStock

@@ -20,6 +20,9 @@ private[sql] abstract class LaneContext(val task: PartitionTask, val lane: LaneI
     */
   def isRestarting: Boolean
 
+  /** True if this lane is one of several and every input has come to its end: routing and lanes are final. */
+  def inputsEnded: Boolean = false
+
   /** What an operator of this lane keeps of each shard that `currentShard` tells apart: made once, and only ever used by the
     * lane that owns the shard, which it goes along with (docs/handoff.md, section 4).
     */

@@ -56,6 +56,7 @@ private[lane] final class LaneRunner(
         TaskContext.unset()
         StateStoreTracking.clear()
         task.inlet.left(lane)
+        task.endScans.leave(lane)
         if (error.isEmpty) task.outlet.producerDone()
       }
   }
@@ -113,6 +114,7 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
 
   override def currentShard: Int = shard
   override def isRestarting: Boolean = restarting
+  override def inputsEnded: Boolean = !ended.contains(false)
 
   override def perShard[T](operatorId: Long)(make: => T): IndexedSeq[T] =
     if (Faults.isOn(Fault.CachePerLane)) Vector.fill(task.spec.options.shards)(make)

@@ -11,7 +11,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.streaming.state.{SharedStateStore, StateStoreId, StateStoreTracking}
+import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.laneshift.control.ElasticPartition
 import org.apache.spark.sql.laneshift.plan.{ElasticSpec, Granularity}
 
@@ -69,6 +69,14 @@ private[sql] final class PartitionTask(
     settled,
     startLane,
     idleIsDone = spec.granularity == Granularity.MidBatch
+  )
+
+  /** The scans that lanes make together, when the input has ended. */
+  val endScans = new EndScans[StateBytes](
+    options.maxLanes,
+    () => participants,
+    PartitionTask.ScanBytes,
+    _.size
   )
 
   registerStop()
@@ -245,11 +253,16 @@ private[sql] final class PartitionTask(
       id,
       _ => {
         if (stopped.get != null) throw new PartitionStopped(stopped.get)
-        val store = withTaskContext(open)
-        registerStop()
-        store
+        asTask(open)
       }
     )
+
+  /** Opens what lanes share and the Spark task frees. */
+  def asTask[T](open: => T): T = {
+    val opened = withTaskContext(open)
+    registerStop()
+    opened
+  }
 
   /** Runs `body` as the Spark task itself: what it registers with the task context ends with the task. */
   def withTaskContext[T](body: => T): T = {
@@ -268,6 +281,7 @@ private[sql] final class PartitionTask(
       if (stopped.compareAndSet(null, error)) {
         inlet.fail(error)
         outlet.fail(error)
+        endScans.fail(error)
       }
   }
 
@@ -277,6 +291,7 @@ private[sql] final class PartitionTask(
     stopped.compareAndSet(null, cause)
     inlet.fail(cause)
     outlet.fail(cause)
+    endScans.fail(cause)
     // One of our own threads comes here if the task is over already: the task's thread then waits for it and the others.
     if (!threads.contains(Thread.currentThread())) {
       // Whoever can end by itself may: an interrupt in the middle of loading a class can spoil it for all later tasks.
@@ -324,6 +339,9 @@ private[laneshift] object PartitionTask {
     * is the bottleneck, this is what a handoff waits for.
     */
   private val OutletBytes = 64L * 1024
+
+  /** State rows that may wait for one lane in a scan. */
+  private val ScanBytes = 256L * 1024
 }
 
 /** Reads the partition's inputs, one after the other, and sends each row to its shard's lane. */

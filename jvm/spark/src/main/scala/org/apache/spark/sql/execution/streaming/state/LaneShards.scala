@@ -17,18 +17,33 @@ private[state] final class LaneShards(lane: LaneContext, operatorId: Long, encod
   private val shardOf = new ShardOfHash(spec.partitions, spec.options.shards)
   private val hashes = new HashMap[String, UnsafeProjection]
 
+  /** The lane of a state row's key, once the input has ended. */
+  def owner(family: String): UnsafeRow => Int = {
+    val shard = shardIn(family)
+    val owners = task.routing
+    key => owners(shard(key))
+  }
+
   /** For one scan that is about to be opened: true for the keys of this lane's shards. A shard that comes while the scan
     * goes on is not among them: what the scan sees of it may be of before its last lane's writes.
     */
   def ownership(family: String): UnsafeRow => Boolean =
-    if (Faults.isOn(Fault.ScanUnfiltered)) _ => true
-    else if (Faults.isOn(Fault.TimersUnfiltered) && TimerStateUtils.isTimerCFName(family)) _ => true
+    if (task.commitParticipants == 1 || isUnfiltered(family)) _ => true
     else {
-      val hashOf = hashes.computeIfAbsent(family, hash)
+      val shard = shardIn(family)
       val opened = task.routing
       val live = Faults.isOn(Fault.ScanTakesNewShards)
-      key => (if (live) task.routing else opened) (shardOf(hashOf(key).getInt(0))) == lane.lane.value
+      key => (if (live) task.routing else opened) (shard(key)) == lane.lane.value
     }
+
+  /** With a planted bug. */
+  def isUnfiltered(family: String): Boolean = Faults.isOn(Fault.ScanUnfiltered) ||
+    (Faults.isOn(Fault.TimersUnfiltered) && TimerStateUtils.isTimerCFName(family))
+
+  private def shardIn(family: String): UnsafeRow => Int = {
+    val hashOf = hashes.computeIfAbsent(family, hash)
+    key => shardOf(hashOf(key).getInt(0))
+  }
 
   private def hash(family: String): UnsafeProjection = {
     val key = spec.stateKeys.getOrElse(

@@ -1,5 +1,8 @@
 package org.apache.spark.sql.execution.streaming.state
 
+import java.nio.ByteBuffer
+import java.util.ArrayDeque
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.laneshift.lane.LaneContext
 import org.apache.spark.sql.types.StructType
@@ -104,66 +107,94 @@ private[sql] final class LaneStateStore private[state] (
 
   // ---- scans
 
-  override def iterator(family: String): StateStoreIterator[UnsafeRowPair] = scan(family, all(family), single)
+  override def iterator(family: String): StateStoreIterator[UnsafeRowPair] = scan(family, None, None, single)
 
   override def iteratorWithMultiValues(family: String): StateStoreIterator[UnsafeRowPair] =
-    scan(family, all(family), multiple)
+    scan(family, None, None, multiple)
 
   override def rangeScan(
       start: Option[UnsafeRow],
       end: Option[UnsafeRow],
       family: String
-  ): StateStoreIterator[UnsafeRowPair] = scan(family, range(start, end, family), single)
+  ): StateStoreIterator[UnsafeRowPair] = scan(family, start, end, single)
 
   override def rangeScanWithMultiValues(
       start: Option[UnsafeRow],
       end: Option[UnsafeRow],
       family: String
-  ): StateStoreIterator[UnsafeRowPair] = scan(family, range(start, end, family), multiple)
+  ): StateStoreIterator[UnsafeRowPair] = scan(family, start, end, multiple)
 
-  /** Every prefix that Spark scans has the whole key that was shuffled by: it reads one key of this lane, at any time. */
   override def prefixScan(prefix: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
-    rows(family, prefixed(prefix, family), _ => true, single)
+    ofOneKey(prefix, family, single)
 
   override def prefixScanWithMultiValues(
       prefix: UnsafeRow,
       family: String
-  ): StateStoreIterator[UnsafeRowPair] = rows(family, prefixed(prefix, family), _ => true, multiple)
-
-  private def all(family: String): NativeScan.Source =
-    if (encoders.columnFamilies) db.iterator(family) else db.iterator()
-
-  private def range(start: Option[UnsafeRow], end: Option[UnsafeRow], family: String): NativeScan.Source = {
-    val key = encoders(family).key
-    db.rangeScan(start.map(key.encodeKey), end.map(key.encodeKey), family)
-  }
-
-  private def prefixed(prefix: UnsafeRow, family: String): NativeScan.Source =
-    db.prefixScan(encoders(family).key.encodePrefixKey(prefix), family)
+  ): StateStoreIterator[UnsafeRowPair] = ofOneKey(prefix, family, multiple)
 
   private type Decode = (LaneEncoders.Pair, Array[Byte]) => Iterator[UnsafeRow]
   private val single: Decode = (e, value) => Iterator.single(value).map(e.value.decodeValue)
   private val multiple: Decode = (e, value) => e.value.decodeValues(value)
 
+  /** Every prefix that Spark scans has the whole key that was shuffled by: it reads one key of this lane, at any time. */
+  private def ofOneKey(prefix: UnsafeRow, family: String, decode: Decode) = {
+    val bytes = encoders(family).key.encodePrefixKey(prefix)
+    rows(family, new NativeScan(lock, db.prefixScan(bytes, family)), _ => true, decode)
+  }
+
   /** The rows of this lane's shards; none while the lane restarts, because the batch goes on. */
   private def scan(
       family: String,
-      open: => NativeScan.Source,
+      start: Option[UnsafeRow],
+      end: Option[UnsafeRow],
       decode: Decode
   ): StateStoreIterator[UnsafeRowPair] =
     if (lane.isRestarting && !Faults.isOn(Fault.RestartScans))
       new StateStoreIterator(Iterator.empty[UnsafeRowPair], () => ())
-    else rows(family, open, shards.ownership(family), decode)
+    else {
+      val key = encoders(family).key
+      def bytes(bound: Option[UnsafeRow]) = bound.map(row => ByteBuffer.wrap(key.encodeKey(row)))
+      val what = StoreScan(id, family, bytes(start), bytes(end))
+      together(what, decode).getOrElse(rows(family, open(what), shards.ownership(family), decode))
+    }
 
-  private def rows(
+  /** With the other lanes, once nothing moves any more and there are others. */
+  private def together(what: StoreScan, decode: Decode): Option[StateStoreIterator[UnsafeRowPair]] =
+    if (!lane.inputsEnded || lane.task.commitParticipants == 1 || shards.isUnfiltered(what.family)) None
+    else {
+      val since = System.nanoTime()
+      val part = lane.task.endScans.begin(lane.lane, what)(lane.task.asTask(open(what)))
+      lane.task.inlet.waited(lane.lane, System.nanoTime() - since)
+      Option(part).map { part =>
+        val decodeKey = encoders(what.family).key.decodeKey _
+        val owner = shards.owner(what.family)
+        val fetch = () => part.take(bytes => owner(decodeKey(bytes.key)))
+        decoded(what.family, fetch, () => part.close(), _ => true, decode)
+      }
+    }
+
+  private def open(what: StoreScan): NativeScan = {
+    val (start, end) = (what.start.map(_.array), what.end.map(_.array))
+    new NativeScan(
+      lock,
+      if (start.isDefined || end.isDefined) db.rangeScan(start, end, what.family)
+      else if (encoders.columnFamilies) db.iterator(what.family)
+      else db.iterator()
+    )
+  }
+
+  private def rows(family: String, source: NativeScan, owns: UnsafeRow => Boolean, decode: Decode) =
+    decoded(family, () => source.fetch(), () => source.close(), owns, decode)
+
+  private def decoded(
       family: String,
-      open: => NativeScan.Source,
+      fetch: () => ArrayDeque[StateBytes],
+      close: () => Unit,
       owns: UnsafeRow => Boolean,
       decode: Decode
   ): StateStoreIterator[UnsafeRowPair] = {
     val e = encoders(family)
-    val source = new NativeScan(lock, open)
-    new StateStoreIterator(new DecodedScan(source, e.key.decodeKey, owns, decode(e, _)), () => source.close())
+    new StateStoreIterator(new DecodedScan(fetch, e.key.decodeKey, owns, decode(e, _)), close)
   }
 
   // ---- end
@@ -188,3 +219,11 @@ private[sql] final class LaneStateStore private[state] (
   override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo =
     if (speaks) shared.base.getStateStoreCheckpointInfo() else shared.sealedInfo
 }
+
+/** A scan of a store: of one column family, between two encoded keys. */
+private[state] final case class StoreScan(
+    store: StateStoreId,
+    family: String,
+    start: Option[ByteBuffer],
+    end: Option[ByteBuffer]
+)

@@ -5,41 +5,29 @@ import java.util.ArrayDeque
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.util.NextIterator
 
+import laneshift.lane.ScanSource
 import laneshift.testing.{Fault, Faults}
 
 /** A scan of Spark's RocksDB wrapper that several threads may do at once on one database: its iterators share one pair of
   * references, so rows are fetched a few at a time under the store's lock.
   */
 private[state] final class NativeScan(lock: Object, open: => NativeScan.Source)
-    extends Iterator[(Array[Byte], Array[Byte])] {
+    extends ScanSource[StateBytes] {
   private val source = lock.synchronized(open)
-  private val fetched = new ArrayDeque[(Array[Byte], Array[Byte])](NativeScan.FetchRows)
   private var ended = false
 
-  override def hasNext: Boolean = {
-    if (fetched.isEmpty && !ended) fetch()
-    !fetched.isEmpty
-  }
-
-  override def next(): (Array[Byte], Array[Byte]) = {
-    if (!hasNext) throw new NoSuchElementException("the scan has ended")
-    fetched.pollFirst()
-  }
-
-  private def fetch(): Unit = lock.synchronized {
-    while (fetched.size < NativeScan.FetchRows && source.hasNext) {
+  override def fetch(): ArrayDeque[StateBytes] = lock.synchronized {
+    val rows = new ArrayDeque[StateBytes](NativeScan.FetchRows)
+    while (!ended && rows.size < NativeScan.FetchRows && source.hasNext) {
       val pair = source.next()
-      fetched.addLast((pair.key, pair.value))
+      rows.addLast(StateBytes(pair.key, pair.value))
     }
-    if (fetched.isEmpty) {
-      ended = true
-      source.closeIfNeeded()
-    }
+    if (rows.isEmpty) close()
+    rows
   }
 
-  def close(): Unit = lock.synchronized {
+  override def close(): Unit = lock.synchronized {
     ended = true
-    fetched.clear()
     source.closeIfNeeded()
   }
 }
@@ -49,30 +37,51 @@ private[state] object NativeScan {
   private val FetchRows = 64
 }
 
-/** The rows of a scan whose key is wanted. As with Spark's own, a row lives until the next call of `next`: operators ask
+/** A state row as the store has it. */
+private[sql] final case class StateBytes(key: Array[Byte], value: Array[Byte]) {
+  def size: Long = StateBytes.Overhead + key.length + value.length
+}
+
+private[sql] object StateBytes {
+
+  /** Headers and references, roughly. */
+  private val Overhead = 64
+}
+
+/** The rows of a scan whose key is wanted, from what `fetch` gives until that is empty. As with Spark's own, a row lives until the next call of `next`: operators ask
   * `hasNext` while they still hold one, though a decoder has one row for all.
   */
 private[state] final class DecodedScan(
-    source: NativeScan,
+    fetch: () => ArrayDeque[StateBytes],
     decodeKey: Array[Byte] => UnsafeRow,
     wanted: UnsafeRow => Boolean,
     decodeValues: Array[Byte] => Iterator[UnsafeRow]
 ) extends Iterator[UnsafeRowPair] {
   private val ahead = Faults.isOn(Fault.ScanDecodesAhead)
   private val pair = new UnsafeRowPair
+  private var fetched = new ArrayDeque[StateBytes](0)
+  private var ended = false
   private var key: UnsafeRow = _
   private var values = Iterator.empty[UnsafeRow]
 
   override def hasNext: Boolean = {
-    while (!values.hasNext && source.hasNext) {
-      val (keyBytes, valueBytes) = source.next()
-      val decoded = decodeKey(keyBytes)
+    while (!values.hasNext && hasFetched) {
+      val bytes = fetched.pollFirst()
+      val decoded = decodeKey(bytes.key)
       if (wanted(decoded)) {
         key = decoded.copy()
-        values = if (ahead) decodeValues(valueBytes).toList.iterator else decodeValues(valueBytes)
+        values = if (ahead) decodeValues(bytes.value).toList.iterator else decodeValues(bytes.value)
       }
     }
     values.hasNext
+  }
+
+  private def hasFetched: Boolean = {
+    if (fetched.isEmpty && !ended) {
+      fetched = fetch()
+      ended = fetched.isEmpty
+    }
+    !ended
   }
 
   override def next(): UnsafeRowPair = {
