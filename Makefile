@@ -33,7 +33,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test test-jvm test-python test-all itest kills compatibility prove mutants lint fmt wheel demo demo-kafka bench clean
+.PHONY: help check-tools setup lock jar test test-jvm test-python test-all itest kills leaks compatibility matrix prove mutants lint fmt wheel demo demo-kafka bench clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -96,9 +96,16 @@ kills: setup ## Kill tasks and executors at random under queries that check thei
 	@export SPARK_HOME=$$($(VENV_PYTHON) -c 'import pyspark; print(pyspark.__path__[0])') SPARK_SCALA_VERSION=2.13; \
 	  scripts/sbt "spark/Test/runMain org.apache.spark.sql.laneshift.kills.RandomKills $(or $(KILLS),1000) $(SEED)" </dev/null
 
+leaks: setup ## Run a query under motion for BATCHES=1000 micro-batches, and look for what it leaves behind
+	@LANESHIFT_BATCHES=$(or $(BATCHES),1000) scripts/sbt 'spark/testOnly *FailureSuite -- -z "many batches"' </dev/null
+
 compatibility: setup ## Run the JVM's tests and write docs/compatibility.md from what they found
 	@$(MAKE) test-jvm ONLY=
 	@$(VENV_PYTHON) scripts/compatibility.py
+
+matrix: setup ## Compare every operator, output mode and trigger with stock Spark, and write docs/compatibility-matrix.md (ONLY='part of a name' for some, in build/)
+	@scripts/sbt "spark/Test/runMain org.apache.spark.sql.laneshift.CompatibilityMatrix \
+	  $(CURDIR)/$(if $(ONLY),build/matrix.md,docs/compatibility-matrix.md) '$(ONLY)'" </dev/null
 
 prove: setup ## Explore a million schedules of the handoff protocol, and race it on threads (SEED=n SCHEDULES=1 repeats one; FAULT=name plants a bug)
 	@SEED='$(SEED)' SCHEDULES='$(SCHEDULES)' FAULT='$(FAULT)' \

@@ -13,21 +13,7 @@ import org.apache.spark.util.Utils
 trait ElasticSession extends BeforeAndAfterAll { self: Suite =>
   lazy val spark: ClassicSession = ElasticSession.shared
 
-  /** Runs `body` with these options set in the session and put back afterwards. */
-  def withConf[T](options: (String, String)*)(body: => T): T = {
-    val before = options.map { case (k, _) =>
-      // An option that is not set reads as its default; setting that would not be the same as leaving it alone.
-      k -> Option.when(spark.sessionState.conf.contains(k))(spark.conf.get(k))
-    }
-    options.foreach { case (k, v) => spark.conf.set(k, v) }
-    try body
-    finally
-      before.foreach {
-        case (k, Some(v)) => spark.conf.set(k, v)
-        case (k, None) => spark.conf.unset(k)
-      }
-  }
-
+  def withConf[T](options: (String, String)*)(body: => T): T = ElasticSession.withConf(options: _*)(body)
   def withFolder[T](body: Path => T): T = ElasticSession.withFolder(body)
 }
 
@@ -47,6 +33,21 @@ object ElasticSession {
     .config("spark.sql.session.timeZone", "UTC")
     .getOrCreate()
     .asInstanceOf[ClassicSession]
+
+  /** Runs `body` with these options set in the session and put back afterwards. */
+  def withConf[T](options: (String, String)*)(body: => T): T = {
+    val before = options.map { case (k, _) =>
+      // An option that is not set reads as its default; setting that would not be the same as leaving it alone.
+      k -> Option.when(shared.sessionState.conf.contains(k))(shared.conf.get(k))
+    }
+    options.foreach { case (k, v) => shared.conf.set(k, v) }
+    try body
+    finally
+      before.foreach {
+        case (k, Some(v)) => shared.conf.set(k, v)
+        case (k, None) => shared.conf.unset(k)
+      }
+  }
 
   /** A folder that is gone afterwards; Spark's maintenance may still write to it, so what cannot be deleted stays. */
   def withFolder[T](body: Path => T): T = {

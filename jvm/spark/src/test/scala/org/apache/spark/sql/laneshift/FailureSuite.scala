@@ -13,6 +13,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.execution.streaming.state.{RocksDBMemoryManager, StateStore}
 import org.apache.spark.sql.functions._
+import org.apache.spark.util.AccumulatorContext
 
 /** Lanes that throw, tasks that are killed, queries that are stopped, all under motion: the real cause comes out, nothing is
   * left behind, and the checkpoint goes on as if nothing had happened.
@@ -151,7 +152,7 @@ class FailureSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("after 60 batches under motion no thread, handle or memory has gathered") {
+  test("after many batches under motion no thread, handle, accumulator or memory has gathered") {
     def batches(n: Int): Unit = withFolder { at =>
       withConf(ElasticSession.moving(6L): _*) {
         val l = new MicroBatchLife(spark, dedup, at)
@@ -168,13 +169,14 @@ class FailureSuite extends AnyFunSuite with ElasticSession {
     batches(5)
     Leftovers.check()
     val before = Handles.now
-    batches(60)
+    batches(sys.env.get("LANESHIFT_BATCHES").fold(60)(_.toInt))
     Leftovers.check()
     eventually {
       val after = Handles.now
       assert(after.databases <= before.databases)
       assert(after.threads <= before.threads + 8, s"threads, before $before")
       assert(after.files <= before.files + 20, s"files, before $before")
+      assert(after.accumulators <= before.accumulators + 200, s"accumulators, before $before")
     }(Patience.long, implicitly, implicitly)
   }
 
@@ -205,7 +207,7 @@ object FailureSuite {
   }
 
   /** What the process holds. */
-  final case class Handles(databases: Long, threads: Int, files: Long)
+  final case class Handles(databases: Long, threads: Int, files: Long, accumulators: Int)
 
   object Handles {
     def now: Handles = Handles(
@@ -214,6 +216,10 @@ object FailureSuite {
       ManagementFactory.getOperatingSystemMXBean match {
         case unix: UnixOperatingSystemMXBean => unix.getOpenFileDescriptorCount
         case _ => 0L
+      }, {
+        // Spark forgets those that nobody refers to any more.
+        System.gc()
+        AccumulatorContext.numAccums
       }
     )
   }

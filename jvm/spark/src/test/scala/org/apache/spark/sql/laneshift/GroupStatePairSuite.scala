@@ -71,11 +71,24 @@ object GroupFunctions {
 
 /** flatMapGroupsWithState and mapGroupsWithState: stock and elastic under constant motion. */
 class GroupStatePairSuite extends AnyFunSuite with ElasticSession {
-  import spark.implicits._
+  import GroupStatePairSuite.cases
 
   private val chunks = Seq(0, 700, 1400, 2100).map(first => TestInput.rows(seed = 22, first.toLong, 700))
 
-  private val cases = Seq(
+  cases.zipWithIndex.foreach { case (query, i) =>
+    test(s"${query.name} equals stock under motion") {
+      val elastic = PairCheck.microBatch(spark, this, query, chunks, seed = i.toLong)
+      assert(elastic.batches.map(_.size).sum > 100, "hardly any rows")
+    }
+  }
+}
+
+/** Operators with user functions over groups. */
+object GroupStatePairSuite {
+  private val session = ElasticSession.shared
+  import session.implicits._
+
+  val cases = Seq(
     QueryCase("mapGroupsWithState", "update")(
       _.as[TestInput].groupByKey(_.key).mapGroupsWithState(GroupFunctions.running _).toDF()
     ),
@@ -117,11 +130,4 @@ class GroupStatePairSuite extends AnyFunSuite with ElasticSession {
         .toDF()
     )
   )
-
-  cases.zipWithIndex.foreach { case (query, i) =>
-    test(s"${query.name} equals stock under motion") {
-      val elastic = PairCheck.microBatch(spark, this, query, chunks, seed = i.toLong)
-      assert(elastic.batches.map(_.size).sum > 100, "hardly any rows")
-    }
-  }
 }

@@ -10,11 +10,11 @@ import org.scalatest.concurrent.Eventually._
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import org.apache.spark.SparkEnv
-import org.apache.spark.sql.{Encoder, Row}
+import org.apache.spark.sql.{Dataset, Encoder, Row}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
-import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 
 /** One checkpoint with its source, over several runs of its query. */
 sealed trait Life {
@@ -40,29 +40,35 @@ sealed trait Life {
   }
 }
 
-final class MicroBatchLife(spark: ClassicSession, query: QueryCase, checkpoint: Path) extends Life {
+/** A query case with a stepped clock goes on by two batches for each chunk, whatever the trigger. */
+final class MicroBatchLife(
+    spark: ClassicSession,
+    query: QueryCase,
+    checkpoint: Path,
+    trigger: Trigger = Trigger.ProcessingTime(0L)
+) extends Life {
   private val input = {
     val session = spark
     import session.implicits._
     MemoryStream[TestInput](implicitly[Encoder[TestInput]], spark)
   }
   private val byBatch = new ConcurrentHashMap[Long, Seq[Row]]
+  private val clock = new SteppedClock
 
   override def add(rows: Seq[TestInput]): Unit = { input.addData(rows); () }
 
-  override def start(): StreamingQuery = query
-    .build(input.toDF())
-    .writeStream
-    .outputMode(query.outputMode)
-    .option("checkpointLocation", checkpoint.toString)
-    .foreachBatch { (rows: org.apache.spark.sql.Dataset[Row], id: Long) =>
-      // A batch that is run again replaces what it gave before: an idempotent sink.
-      byBatch.put(id, rows.collect().toSeq)
-      ()
-    }
-    .start()
+  /** A batch that is run again replaces what it gave before: an idempotent sink. */
+  private def sink(rows: Dataset[Row], id: Long): Unit = { byBatch.put(id, rows.collect().toSeq); () }
 
-  override def await(running: StreamingQuery): Unit = running.processAllAvailable()
+  override def start(): StreamingQuery =
+    if (query.stepped) clock.start(spark, query, input.toDF(), checkpoint)(sink)
+    else MicroBatchRun.start(query, input.toDF(), checkpoint, trigger)(sink)
+
+  override def await(running: StreamingQuery): Unit =
+    if (query.stepped) (1 to 2).foreach(_ => clock.step(running))
+    else if (trigger == Trigger.AvailableNow()) { running.awaitTermination(); () }
+    else running.processAllAvailable()
+
   override def rows: Seq[Row] = byBatch.asScala.toSeq.sortBy(_._1).flatMap(_._2)
   override def state(query: StreamingQuery): Seq[String] = MicroBatchRun.stateRows(spark, query, checkpoint)
 }

@@ -6,11 +6,21 @@ import org.apache.spark.sql.functions._
 
 /** Each query runs on stock Spark and elastic under constant motion: same rows per batch, same state, same counts. */
 class MicroBatchPairSuite extends AnyFunSuite with ElasticSession {
+  import MicroBatchPairSuite.cases
   private val chunks = Seq(0, 700, 1400, 2100).map(first => TestInput.rows(seed = 1, first.toLong, 700))
 
+  cases.zipWithIndex.foreach { case (query, i) =>
+    test(s"${query.name} equals stock under motion") {
+      PairCheck.microBatch(spark, this, query, chunks, seed = i.toLong)
+    }
+  }
+}
+
+/** Aggregations and deduplications. */
+object MicroBatchPairSuite {
   private val windowed = window(col("time"), "5 seconds")
 
-  private val cases = Seq(
+  val cases = Seq(
     QueryCase("counts and sums, update", "update")(
       _.groupBy("key").agg(count("*"), sum("value"), min("id"), max("id"))
     ),
@@ -43,10 +53,4 @@ class MicroBatchPairSuite extends AnyFunSuite with ElasticSession {
       _.withWatermark("time", "3 seconds").dropDuplicatesWithinWatermark("key", "number")
     )
   )
-
-  cases.zipWithIndex.foreach { case (query, i) =>
-    test(s"${query.name} equals stock under motion") {
-      PairCheck.microBatch(spark, this, query, chunks, seed = i.toLong)
-    }
-  }
 }

@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join.Streamin
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExecBase
 import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamingQueryWrapper}
 import org.apache.spark.sql.laneshift.control.{ElasticRuntime, HandoffRecord}
-import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, Trigger}
 
 /** A streaming query over [[TestInput]], to be run on both sides of a pair. `stepped`: its processing time is that of a
   * [[SteppedClock]], a second from batch to batch.
@@ -89,9 +89,7 @@ object MicroBatchRun {
         if (query.stepped) clock.step(running) else running.processAllAvailable()
       }
       if (query.stepped) (1 to SteppedClock.IdleSteps).foreach(_ => clock.step(running))
-      running.recentProgress.filter(_.stateOperators.nonEmpty).foreach { p =>
-        counts += p.stateOperators.toSeq.map(OperatorCounts.of)
-      }
+      counts ++= countsOf(running)
       RunResult(
         batches.toSeq,
         counts.toSeq,
@@ -103,16 +101,26 @@ object MicroBatchRun {
     } finally running.stop()
   }
 
-  def start(query: QueryCase, input: DataFrame, checkpoint: Path)(
-      sink: (Dataset[Row], Long) => Unit
-  ): StreamingQuery =
+  def start(
+      query: QueryCase,
+      input: DataFrame,
+      checkpoint: Path,
+      trigger: Trigger = Trigger.ProcessingTime(0L)
+  )(sink: (Dataset[Row], Long) => Unit): StreamingQuery =
     query
       .build(input)
       .writeStream
       .outputMode(query.outputMode)
+      .trigger(trigger)
       .option("checkpointLocation", checkpoint.toString)
       .foreachBatch(sink)
       .start()
+
+  /** By batch. */
+  def countsOf(running: StreamingQuery): Seq[Seq[OperatorCounts]] =
+    running.recentProgress.toSeq.filter(
+      _.stateOperators.nonEmpty
+    ).map(_.stateOperators.toSeq.map(OperatorCounts.of))
 
   /** The rows of every state store of the query, as text. */
   def stateRows(spark: ClassicSession, query: StreamingQuery, checkpoint: Path): Seq[String] =

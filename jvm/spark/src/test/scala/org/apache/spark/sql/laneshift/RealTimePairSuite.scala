@@ -6,11 +6,27 @@ import org.apache.spark.sql.functions._
 
 /** Real-time Mode: stock and elastic under constant motion give the same rows, in the same order per key. */
 class RealTimePairSuite extends AnyFunSuite with ElasticSession {
+  import RealTimePairSuite.cases
 
   private val rows = TestInput.rows(seed = 2, first = 0, count = 4000, keys = 60)
 
-  // Every output begins with the key, as text.
-  private val cases = Seq(
+  cases.zipWithIndex.foreach { case (query, i) =>
+    test(s"${query.name} equals stock under motion") {
+      PairCheck.realTime(spark, this, query, rows, seed = i.toLong)
+    }
+  }
+  test("with Spark's check of its list of operators on, a query stays stock and runs") {
+    withConf(("spark.sql.streaming.realTimeMode.allowlistCheck" -> "true") +: ElasticSession.moving(1L): _*) {
+      val run = withFolder(RealTimeRun(spark, cases.head, rows, _, Some(rows.size)))
+      assert(run.handoffs == 0)
+      assert(!run.plan.contains("Elastic"), run.plan)
+    }
+  }
+}
+
+/** Queries of Real-time Mode. Every output begins with the key, as text. */
+object RealTimePairSuite {
+  val cases = Seq(
     QueryCase("counts and sums", "update")(
       _.groupBy("key").agg(count("*"), sum("value"), max("id")).select("*")
     ),
@@ -29,17 +45,4 @@ class RealTimePairSuite extends AnyFunSuite with ElasticSession {
     ),
     QueryCase("dropDuplicates", "update")(_.dropDuplicates("key", "number").select("key", "id"))
   )
-
-  cases.zipWithIndex.foreach { case (query, i) =>
-    test(s"${query.name} equals stock under motion") {
-      PairCheck.realTime(spark, this, query, rows, seed = i.toLong)
-    }
-  }
-  test("with Spark's check of its list of operators on, a query stays stock and runs") {
-    withConf(("spark.sql.streaming.realTimeMode.allowlistCheck" -> "true") +: ElasticSession.moving(1L): _*) {
-      val run = withFolder(RealTimeRun(spark, cases.head, rows, _, Some(rows.size)))
-      assert(run.handoffs == 0)
-      assert(!run.plan.contains("Elastic"), run.plan)
-    }
-  }
 }

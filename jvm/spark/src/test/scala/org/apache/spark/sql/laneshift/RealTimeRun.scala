@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.{DataFrame, ForeachWriter, Row}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
-import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, Trigger}
+import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 
 /** Collects what a Real-time query puts out, in the order in which its tasks do. One list per test, by number. */
 final class CollectingWriter(list: Long) extends ForeachWriter[Row] {
@@ -62,7 +62,7 @@ object RealTimeRun {
       val state = reading(spark)(MicroBatchRun.stateRows(spark, running, checkpoint))
       RunResult(
         Seq(out.asScala.toSeq),
-        Seq(Seq(counts(running.recentProgress.toSeq.flatMap(_.stateOperators)))),
+        Seq(Seq(counts(running))),
         state,
         MicroBatchRun.handoffs(running),
         MicroBatchRun.midBatchHandoffs(running),
@@ -97,7 +97,8 @@ object RealTimeRun {
   /** Totals over the run: where batches end is up to time. Rows updated are left out: they count writes of cached groups,
     * which depend on the cache, stock's too; of an operator's own counts, those of timers.
     */
-  private def counts(batches: Seq[StateOperatorProgress]): OperatorCounts = {
+  def counts(running: StreamingQuery): OperatorCounts = {
+    val batches = running.recentProgress.toSeq.flatMap(_.stateOperators)
     val each = batches.map(OperatorCounts.of)
     each.last
       .copy(

@@ -6,39 +6,8 @@ import org.apache.spark.sql.functions._
 
 /** Session windows: stock and elastic under constant motion give the same rows per batch, state and counts. */
 class SessionWindowPairSuite extends AnyFunSuite with ElasticSession {
+  import SessionWindowPairSuite.cases
   private val chunks = Seq(0, 700, 1400, 2100).map(first => TestInput.rows(seed = 21, first.toLong, 700))
-
-  private val session = session_window(col("time"), "400 milliseconds")
-  private val gapByNumber =
-    session_window(col("time"), expr("if(number % 2 = 0, '900 milliseconds', '200 milliseconds')"))
-
-  private val cases = Seq(
-    QueryCase("sessions, append", "append")(
-      _.withWatermark(
-        "time",
-        "2 seconds"
-      ).groupBy(session, col("key")).agg(count("*"), sum("value"), max("id"))
-    ),
-    QueryCase("sessions, complete", "complete")(
-      _.withWatermark("time", "2 seconds").groupBy(session, col("key")).agg(count("*"), sum("amount"))
-    ),
-    QueryCase("sessions with a gap of the row's, two keys", "append")(
-      _.withWatermark("time", "2 seconds")
-        .groupBy(col("maybe"), gapByNumber, col("number"))
-        .agg(count("*"), sort_array(collect_set("key")))
-    ),
-    QueryCase("sessions by struct, projection above", "append")(
-      _.withWatermark("time", "2 seconds")
-        .groupBy(col("place"), session.as("s"))
-        .agg(sum("value").as("v"))
-        .select(
-          col("place.city"),
-          col("s.start"),
-          (unix_millis(col("s.end")) - unix_millis(col("s.start"))) * col("v")
-        )
-        .where("city <> 'city-3'")
-    )
-  )
 
   cases.zipWithIndex.foreach { case (query, i) =>
     test(s"${query.name} equals stock under motion") {
@@ -67,4 +36,39 @@ class SessionWindowPairSuite extends AnyFunSuite with ElasticSession {
       "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"
     )
   }
+}
+
+/** Session windows. */
+object SessionWindowPairSuite {
+  private val session = session_window(col("time"), "400 milliseconds")
+  private val gapByNumber =
+    session_window(col("time"), expr("if(number % 2 = 0, '900 milliseconds', '200 milliseconds')"))
+
+  val cases = Seq(
+    QueryCase("sessions, append", "append")(
+      _.withWatermark(
+        "time",
+        "2 seconds"
+      ).groupBy(session, col("key")).agg(count("*"), sum("value"), max("id"))
+    ),
+    QueryCase("sessions, complete", "complete")(
+      _.withWatermark("time", "2 seconds").groupBy(session, col("key")).agg(count("*"), sum("amount"))
+    ),
+    QueryCase("sessions with a gap of the row's, two keys", "append")(
+      _.withWatermark("time", "2 seconds")
+        .groupBy(col("maybe"), gapByNumber, col("number"))
+        .agg(count("*"), sort_array(collect_set("key")))
+    ),
+    QueryCase("sessions by struct, projection above", "append")(
+      _.withWatermark("time", "2 seconds")
+        .groupBy(col("place"), session.as("s"))
+        .agg(sum("value").as("v"))
+        .select(
+          col("place.city"),
+          col("s.start"),
+          (unix_millis(col("s.end")) - unix_millis(col("s.start"))) * col("v")
+        )
+        .where("city <> 'city-3'")
+    )
+  )
 }

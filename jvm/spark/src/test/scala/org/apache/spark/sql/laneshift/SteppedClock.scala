@@ -22,6 +22,7 @@ final class SteppedClock extends ManualClock(SteppedClock.Start) {
   def start(spark: ClassicSession, query: QueryCase, input: DataFrame, checkpoint: Path)(
       sink: (Dataset[Row], Long) => Unit
   ): StreamingQuery = {
+    wanted = 0L
     val built = query.build(input).asInstanceOf[ClassicDataset[Row]]
     val running = spark.streams.startQuery(
       userSpecifiedName = None,

@@ -8,48 +8,12 @@ import org.apache.spark.sql.streaming._
 
 /** transformWithState in Scala: stock and elastic under constant motion give the same rows, bytes of state and counts. */
 class TransformWithStatePairSuite extends AnyFunSuite with ElasticSession {
+  import TransformWithStatePairSuite._
   import spark.implicits._
 
   private val chunks = Seq(0, 700, 1400, 2100).map(first => TestInput.rows(seed = 23, first.toLong, 700))
   private val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val encoding = "spark.sql.streaming.stateStore.encodingFormat"
-
-  private def byKey(processor: => StatefulProcessor[String, TestInput, Told])(rows: Dataset[TestInput]) =
-    rows.groupByKey(_.key).transformWithState(processor, TimeMode.None(), OutputMode.Update()).toDF()
-
-  private val states =
-    QueryCase("value, list and map", "update")(rows => byKey(new AllStates)(rows.as[TestInput]))
-
-  private val cases = Seq(
-    states,
-    QueryCase("value, list and map, append, work above", "append")(
-      _.as[TestInput]
-        .groupByKey(_.key)
-        .transformWithState(new AllStates, TimeMode.None(), OutputMode.Append())
-        .map(t => t.copy(sum = t.sum * 3))
-        .toDF()
-        .where("rows % 2 = 0")
-    ),
-    QueryCase("event-time timers", "append")(
-      _.withWatermark("time", "1 second")
-        .as[TestInput]
-        .groupByKey(r => (r.key, r.number))
-        .transformWithState(new QuietAfter, TimeMode.EventTime(), OutputMode.Append())
-        .toDF()
-    ),
-    QueryCase("processing-time timers", "update", stepped = true)(
-      _.as[TestInput]
-        .groupByKey(r => (r.key, r.number))
-        .transformWithState(new QuietAfterProcessing, TimeMode.ProcessingTime(), OutputMode.Update())
-        .toDF()
-    ),
-    QueryCase("time to live", "update", stepped = true)(
-      _.as[TestInput]
-        .groupByKey(_.place)
-        .transformWithState(new Fading, TimeMode.ProcessingTime(), OutputMode.Update())
-        .toDF()
-    )
-  )
 
   private def pair(query: QueryCase, seed: Long, more: (String, String)*): Unit = {
     val elastic = PairCheck.microBatch(spark, this, query, chunks, seed, more: _*)
@@ -150,4 +114,47 @@ final class ByLong extends StatefulProcessor[Long, TestInput, Told] {
     total.update((if (total.exists()) total.get() else 0L) + rows.size)
     Iterator(Told(key.toString, "rows", total.get(), 0))
   }
+}
+
+/** Processors in Scala. */
+object TransformWithStatePairSuite {
+  private val session = ElasticSession.shared
+  import session.implicits._
+
+  def byKey(processor: => StatefulProcessor[String, TestInput, Told])(rows: Dataset[TestInput]) =
+    rows.groupByKey(_.key).transformWithState(processor, TimeMode.None(), OutputMode.Update()).toDF()
+
+  private val states =
+    QueryCase("value, list and map", "update")(rows => byKey(new AllStates)(rows.as[TestInput]))
+
+  val cases = Seq(
+    states,
+    QueryCase("value, list and map, append, work above", "append")(
+      _.as[TestInput]
+        .groupByKey(_.key)
+        .transformWithState(new AllStates, TimeMode.None(), OutputMode.Append())
+        .map(t => t.copy(sum = t.sum * 3))
+        .toDF()
+        .where("rows % 2 = 0")
+    ),
+    QueryCase("event-time timers", "append")(
+      _.withWatermark("time", "1 second")
+        .as[TestInput]
+        .groupByKey(r => (r.key, r.number))
+        .transformWithState(new QuietAfter, TimeMode.EventTime(), OutputMode.Append())
+        .toDF()
+    ),
+    QueryCase("processing-time timers", "update", stepped = true)(
+      _.as[TestInput]
+        .groupByKey(r => (r.key, r.number))
+        .transformWithState(new QuietAfterProcessing, TimeMode.ProcessingTime(), OutputMode.Update())
+        .toDF()
+    ),
+    QueryCase("time to live", "update", stepped = true)(
+      _.as[TestInput]
+        .groupByKey(_.place)
+        .transformWithState(new Fading, TimeMode.ProcessingTime(), OutputMode.Update())
+        .toDF()
+    )
+  )
 }

@@ -1,0 +1,163 @@
+package org.apache.spark.sql.laneshift
+
+import java.nio.file.{Files, Path, Paths}
+
+import scala.util.Try
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.streaming.Trigger
+
+/** Operator x output mode x trigger x motion x course of life, each compared with stock Spark in the same course: answers,
+  * state rows and operator metrics. `make matrix` runs all of it and writes the page; its arguments are the page and, to run
+  * only some, a part of a query's name.
+  */
+object CompatibilityMatrix {
+  private type Options = Seq[(String, String)]
+
+  /** How the life of a checkpoint goes on over the chunks of its input: each run has one or several chunks. */
+  private sealed abstract class Course(val name: String) {
+    def runs(elastic: Options): Seq[(Options, Seq[Int])]
+  }
+
+  private object Course {
+    case object Fresh extends Course("fresh") {
+      override def runs(elastic: Options): Seq[(Options, Seq[Int])] = Seq(elastic -> Chunks)
+    }
+    case object Restarted extends Course("restarted") {
+      override def runs(elastic: Options): Seq[(Options, Seq[Int])] = Chunks.map(i => elastic -> Seq(i))
+    }
+    case object Switched extends Course("switched on, off, on") {
+      override def runs(elastic: Options): Seq[(Options, Seq[Int])] =
+        Chunks.map(i => (if (i == 1) ElasticSession.Stock else elastic) -> Seq(i))
+    }
+    val all: Seq[Course] = Seq(Fresh, Restarted, Switched)
+  }
+
+  private val Chunks = Seq(0, 1, 2)
+  private val chunks = Chunks.map(i => TestInput.rows(seed = 31, i * 250L, 250, keys = 60))
+
+  /** Lanes without motion: shards stay where they are. */
+  private val still: Options =
+    ElasticSession.moving(0L) :+ ("spark.sql.laneshift.motion" -> "never")
+
+  private final case class Way(name: String, life: (QueryCase, Path) => Life, ordered: Boolean = false)
+
+  private val spark = ElasticSession.shared
+  private val microBatch = Seq(
+    Way("as rows come", (q, at) => new MicroBatchLife(spark, q, at)),
+    Way("available now", (q, at) => new MicroBatchLife(spark, q, at, Trigger.AvailableNow()))
+  )
+  private val realTime = Way("Real-time", (q, at) => new RealTimeLife(spark, q, at), ordered = true)
+
+  private val operators: Seq[(String, Seq[QueryCase])] = Seq(
+    "aggregation, deduplication" -> MicroBatchPairSuite.cases,
+    "session windows" -> SessionWindowPairSuite.cases,
+    "joins" -> (JoinCases.ranges ++ JoinCases.windows),
+    "several operators in a stage" -> JoinCases.chains.map(_._1),
+    "groups with state" -> GroupStatePairSuite.cases,
+    "transformWithState" -> TransformWithStatePairSuite.cases
+  )
+
+  /** What a life leaves: all its rows, and of each run the state and the counts by batch. */
+  private final case class Left(
+      rows: Seq[Row],
+      states: Seq[Seq[String]],
+      counts: Seq[Seq[Seq[OperatorCounts]]]
+  )
+
+  private def live(query: QueryCase, way: Way, runs: Seq[(Options, Seq[Int])]): Left =
+    ElasticSession.withFolder { at =>
+      val life = way.life(query, at)
+      val left = runs.map { case (options, chunkIds) =>
+        ElasticSession.withConf(options: _*)(run(life, query, way, chunkIds.map(chunks(_))))
+      }
+      Left(life.rows, left.map(_._1), left.map(_._2))
+    }
+
+  private def run(life: Life, query: QueryCase, way: Way, input: Seq[Seq[TestInput]]) = {
+    // Rows that an "available now" run is to see, and those of a first batch, come before it starts.
+    val (before, after) = if (way.name == "available now") (input, Nil) else (input.take(1), input.drop(1))
+    before.foreach(life.add)
+    val running = life.start()
+    try {
+      life.await(running)
+      after.foreach { chunk =>
+        life.add(chunk)
+        life.await(running)
+      }
+      running.stop()
+      (
+        life.state(running),
+        if (way.ordered) Seq(Seq(RealTimeRun.counts(running))) else MicroBatchRun.countsOf(running)
+      )
+    } finally running.stop()
+  }
+
+  private def same(what: String, way: Way, stock: Left, elastic: Left): Unit = {
+    PairCheck.sameRows(what, stock.rows, elastic.rows)
+    if (way.ordered) PairCheck.sameOrderPerKey(what, stock.rows, elastic.rows)
+    stock.states.zip(elastic.states).zipWithIndex.foreach { case ((a, b), i) =>
+      assert(a == b, s"state after run $i")
+    }
+    stock.counts.zip(elastic.counts).zipWithIndex.foreach { case ((a, b), i) =>
+      assert(a == b, s"operator metrics of run $i: $a and $b")
+    }
+    assert(stock.rows.nonEmpty, "no rows: nothing is compared")
+  }
+
+  private val header =
+    for (motion <- Seq("never", "always"); course <- Course.all) yield s"$motion, ${course.name}"
+
+  /** A line of the page: the query's cells. */
+  private def line(query: QueryCase, way: Way, seed: Long): Seq[String] = {
+    val stock = scala.collection.mutable.Map.empty[Int, Left]
+    for (elastic <- Seq(still, ElasticSession.moving(seed)); course <- Course.all) yield {
+      val result = Try {
+        val runs = course.runs(elastic)
+        val reference =
+          stock.getOrElseUpdate(
+            runs.size,
+            live(query, way, runs.map { case (_, ids) => ElasticSession.Stock -> ids })
+          )
+        same(query.name, way, reference, live(query, way, runs))
+      }
+      result.failed.foreach(e => println(s"  ${course.name}: $e"))
+      result.fold(
+        e => s"**differs**: ${e.toString.linesIterator.next().take(120).replace("|", "/")}",
+        _ => "equal"
+      )
+    }
+  }
+
+  private def head: String =
+    s"""# Compatibility matrix
+      |
+      |Made by `make matrix`: do not edit. Each cell is a life of one checkpoint over ${chunks.size} chunks of ${chunks.head.size} rows, on stock Spark and
+      |elastic on three lanes; *equal*: the same rows, the same state rows after each run and the same operator metrics in each batch
+      |(in Real-time Mode: the same order per key, too, and metrics over the run). *never* and *always* are values of
+      |`spark.sql.laneshift.motion`. A restarted checkpoint is stopped and started for each chunk; a switched one is on stock Spark
+      |for the second. [compatibility.md](compatibility.md) has more queries, options and failures, and the known differences.
+      |""".stripMargin
+
+  def main(arguments: Array[String]): Unit = {
+    val wanted = arguments.lift(1).getOrElse("")
+    val groups = operators.map { case (name, cases) => (name, cases, microBatch) } :+
+      (("Real-time Mode", RealTimePairSuite.cases, Seq(realTime)))
+    val page = new StringBuilder(head)
+    for ((name, cases, ways) <- groups) {
+      page ++= s"\n## ${name.capitalize}\n\n| query | output mode | trigger | ${header.mkString(" | ")} |\n"
+      page ++= "|---|---|---|" + header.map(_ => "---|").mkString + "\n"
+      for {
+        (query, i) <- cases.zipWithIndex if query.name.contains(wanted)
+        // A clock of the test's own gives the trigger of what depends on processing time.
+        way <- if (query.stepped) ways.take(1) else ways
+      } {
+        println(s"${query.name}, ${way.name}")
+        val cells = line(query, way, i.toLong)
+        page ++= s"| ${query.name} | ${query.outputMode} | ${way.name} | ${cells.mkString(" | ")} |\n"
+      }
+    }
+    Files.writeString(Paths.get(arguments(0)), page.toString)
+    sys.exit(if (page.toString.contains("**differs**")) 1 else 0)
+  }
+}
