@@ -1,0 +1,168 @@
+"""kill -9 of the scheduler while lanes come and go: the query does not notice.
+
+``LANESHIFT_KILLS`` sets the number of kills (default 3; `make test-all` has more). The seed is
+printed and can be set with ``LANESHIFT_SEED``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import laneshift
+from laneshift.demo.filesink import FileTail, FileWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+KILLS = int(os.environ.get("LANESHIFT_KILLS", "3"))
+SEED = int(os.environ.get("LANESHIFT_SEED", str(random.randrange(10**6))))
+STAGES = "200:3s,2500:3s"
+LIMIT_S = 120
+
+
+@pytest.fixture
+def spark() -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder = (
+        SparkSession.builder.master("local[6]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
+        .config("spark.sql.streaming.realTimeMode.minBatchDuration", "1s")
+        .config("spark.sql.streaming.stateStore.checkpointFormatVersion", "2")
+        .config(
+            "spark.sql.streaming.stateStore.providerClass",
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        )
+    )
+    made = laneshift.configure(builder, lanes=1, max_lanes=4).getOrCreate()
+    yield made
+    made.stop()
+
+
+def start(spark: SparkSession, folder: Path) -> StreamingQuery:
+    """Running counts by key whose answers cost a millisecond each, in bursts."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = (
+        spark.readStream.format("laneshift-workload")
+        .options(keys=300, rowBytes=0, zipf=0.3, rate="stage", rateStages=STAGES)
+        .load()
+    )
+    answers = rows.groupBy("key").agg(F.count("*").alias("n"))
+    slow = answers.withColumn("n", F.expr("laneshift_cost(n, 1000, 'wait')"))
+    line = F.concat_ws(",", F.lit("a"), F.lit("b"), "key", "n", F.lit("-"))
+    (folder / "out").mkdir()
+    return (
+        slow.select(line.alias("line"), F.lit(0).alias("sent_us"))
+        .writeStream.foreach(FileWriter(str(folder / "out")))
+        .outputMode("update")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(realTime="5 seconds")  # type: ignore[call-overload]
+        .start()
+    )
+
+
+def until(query: StreamingQuery, reached: Callable[[], bool]) -> None:
+    """Wait for something while the query runs."""
+    end = time.monotonic() + LIMIT_S
+    while not reached():
+        assert query.isActive, query.exception()
+        assert time.monotonic() < end, f"not within {LIMIT_S} s"
+        time.sleep(0.05)
+
+
+def rows_committed(checkpoint: Path) -> int:
+    """Rows that the source had given at the last committed batch."""
+    ended = [int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit()]
+    if not ended:
+        return 0
+    offset = (checkpoint / "offsets" / str(max(ended))).read_text().splitlines()[-1]
+    return sum(json.loads(offset)["next"])
+
+
+class Scheduler:
+    """A scheduler in a process of its own, as ``spark.sql.laneshift.scheduler`` starts it."""
+
+    def __init__(self, spark: SparkSession, log: Path) -> None:
+        reached = spark.sparkContext._gateway.gateway_parameters
+        about = {
+            "policy": "elasticutor",
+            "target_latency_ms": None,
+            "interval_s": 0.5,
+            "port": reached.port,
+            "token": reached.auth_token,
+        }
+        self._log = log
+        with log.open("w") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "laneshift.loop.process"],
+                env={**os.environ, "LANESHIFT_SCHEDULER": json.dumps(about)},
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+
+    def until(self, word: str, query: StreamingQuery) -> None:
+        """Wait until the scheduler has said ``word``."""
+        until(query, lambda: word in self._log.read_text() or self._process.poll() is not None)
+        assert word in self._log.read_text(), self._log.read_text()
+
+    def kill(self) -> str:
+        """kill -9; what it had said."""
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return self._log.read_text()
+
+
+@pytest.mark.timeout(3600)
+def test_killed_schedulers_leave_the_query_exact(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    query = start(spark, tmp_path)
+    said = []
+    try:
+        for number in range(KILLS):
+            scheduler = Scheduler(spark, tmp_path / f"scheduler{number}")
+            scheduler.until("decides every", query)
+            time.sleep(rng.uniform(0.0, 4.0))
+            said.append(scheduler.kill())
+            assert query.isActive, query.exception()
+        last = Scheduler(spark, tmp_path / "last")
+        last.until(" lanes: ", query)
+        said.append(last.kill())
+        moved = len(laneshift.attach(spark).handoffs(query, limit=100_000))
+        before = rows_committed(tmp_path / "checkpoint")
+        until(query, lambda: rows_committed(tmp_path / "checkpoint") > before)
+    finally:
+        query.stop()
+    assert query.exception() is None
+    committed = rows_committed(tmp_path / "checkpoint")
+    tail = FileTail(tmp_path / "out")
+    end = time.monotonic() + LIMIT_S
+    while tail.updates.rows < committed:  # Spark's Python workers may still write
+        tail.poll()
+        assert time.monotonic() < end, f"{tail.updates.rows} of {committed} rows"
+        time.sleep(0.1)
+    state = spark.read.format("statestore").load(str(tmp_path / "checkpoint"))
+    counted = sum(row[0] for row in state.select("value.count").collect())
+    changes = sum(" lanes: " in line for text in said for line in text.splitlines())
+    print(f"seed {SEED}: {KILLS} killed, {changes} changes, {moved} moves, {committed} rows")
+    steps = set(tail.updates.new_rows)
+    assert steps == {1}, f"an answer of a key is not the one before and one: steps {steps}"
+    assert counted == committed > 0
+    assert moved > 0
