@@ -27,6 +27,8 @@ object LaneshiftPlugin {
   /** The versions of Spark whose internals this build knows: major and minor must be equal. */
   val SupportedSpark = "4.3"
 
+  private[laneshift] val ListenerQueue = "laneshift"
+
   @volatile private[laneshift] var loaded = false
 
   /** True if the plugin runs in this process's driver. */
@@ -57,11 +59,12 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     LaneshiftPlugin.loaded = true
     val logged = conf.get(EVENT_LOG_ENABLED)
     journal = Some(new Journal(event => if (logged) sc.listenerBus.post(event)))
+    // The journal asks executors when a query ends: on a queue of its own it keeps nobody else waiting.
     journal.foreach { j =>
-      sc.addSparkListener(j)
+      sc.listenerBus.addToQueue(j, LaneshiftPlugin.ListenerQueue)
       j.start()
     }
-    sc.addSparkListener(QueryInventory)
+    sc.listenerBus.addToQueue(QueryInventory, LaneshiftPlugin.ListenerQueue)
     sc.addSparkListener(Executors)
     for (ui <- sc.ui; j <- journal) LaneshiftTab.live(ui, j)
     scheduler = SchedulerProcess.wanted(conf)

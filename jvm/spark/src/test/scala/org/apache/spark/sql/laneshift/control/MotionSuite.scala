@@ -24,7 +24,9 @@ class MotionSuite extends AnyFunSuite {
         Nil,
         Nil,
         Map.empty,
-        Set.empty
+        Set.empty,
+        StateMetrics(Set.empty, Set.empty, Set.empty),
+        None
       )
     new Motion(spec, partition)
   }
