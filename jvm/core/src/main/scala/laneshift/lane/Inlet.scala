@@ -89,10 +89,12 @@ final class Inlet[R](
     var ended = false
     @volatile var recalled = false
 
-    /** Nothing that it has taken is unfinished. */
+    /** It waits for rows and has none in hand. A lane that does not wait may be at work even before its first row: on
+      * timers that are overdue when the batch begins.
+      */
     def isDone: Boolean =
-      !hasTaken || (waiting != Waiting.No && (idleIsDone || Faults.isOn(Fault.ReadAheadLeft))) ||
-        Faults.isOn(Fault.SettledUnderTheLane)
+      (waiting != Waiting.No && (idleIsDone || !hasTaken || Faults.isOn(Fault.ReadAheadLeft))) ||
+        (!hasTaken && Faults.isOn(Fault.BeforeItsFirstRow)) || Faults.isOn(Fault.SettledUnderTheLane)
 
     def wake(): Unit = if (waiting != Waiting.No) turn.signal()
 

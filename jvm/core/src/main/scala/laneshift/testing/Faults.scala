@@ -19,6 +19,11 @@ object Fault {
       extends Fault("settled-under-the-lane", "a shard goes although its lane is in the middle of its rows")
   case object ReadAheadLeft
       extends Fault("read-ahead-left", "a shard leaves an idle lane that has read rows ahead")
+  case object BeforeItsFirstRow
+      extends Fault(
+        "before-its-first-row",
+        "a shard leaves a lane that is at its timers but has taken no row"
+      )
   case object RoutingNotSwitched
       extends Fault("routing-not-switched", "the routing table is not changed at the end of a handoff")
   case object EndBeforeHandoffs
@@ -109,6 +114,7 @@ object Fault {
     RemainderBehindQueue,
     SettledUnderTheLane,
     ReadAheadLeft,
+    BeforeItsFirstRow,
     RoutingNotSwitched,
     EndBeforeHandoffs,
     ReceiverNotWoken,

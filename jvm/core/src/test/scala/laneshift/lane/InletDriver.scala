@@ -1,5 +1,7 @@
 package laneshift.lane
 
+import java.util.concurrent.locks.ReentrantLock
+
 import scala.collection.mutable.ArrayBuffer
 
 import laneshift.ids.{LaneId, ShardId}
@@ -26,6 +28,8 @@ final class InletDriver(
   private var lastId = 0L
   private var finished = false
 
+  private val lock = new ReentrantLock
+
   val inlet = new Inlet[Item](
     InletLimits(maxLanes, queueBytes = 1L << 20),
     RoutingTable.roundRobin(shards, lanes),
@@ -35,7 +39,8 @@ final class InletDriver(
     handoff => settled += handoff,
     lane => started += lane.value,
     idleIsDone = true,
-    () => { now += 1; now }
+    () => { now += 1; now },
+    lock
   )
 
   val lane: IndexedSeq[DriverLane] = IndexedSeq.tabulate(maxLanes)(new DriverLane(_))
@@ -51,6 +56,13 @@ final class InletDriver(
     def hasTaken: Boolean = {
       while (block != null && at < block.size && block.shardAt(at) < 0) at += 1
       block != null && at < block.size
+    }
+
+    /** Waits for rows, of which there are none. */
+    def waits(): Unit = {
+      lock.lock()
+      try assert(inlet.tryTake(id, looksAgain = false) == null)
+      finally lock.unlock()
     }
 
     /** Takes the next block if there is one. */

@@ -35,8 +35,9 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     d.finish()
   }
 
-  test("a lane that has taken no row yet needs not notice that a shard goes") {
+  test("a lane that waits for its first row needs not notice that a shard goes") {
     val d = new InletDriver(warm = false)
+    d.lane(0).waits()
     d.offer(0, 5)
     val handoff = d.move(0, to = 1)
     assert(!d.lane(0).isRecalled && d.lane(0).queued == 0 && d.lane(1).queued == 5 && d.inlet.owner(0) == 1)
@@ -48,8 +49,18 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     d.finish()
   }
 
-  test("lanes that are retired before they have taken a row go at once") {
+  test("a lane that does not wait yet may be at its timers: it lets shards go itself") {
+    val d = new InletDriver(warm = false)
+    d.offer(0, 5)
+    d.move(0, to = 1)
+    assert(d.lane(0).isRecalled && d.inlet.owner(0) == 0 && d.settled.isEmpty)
+    assert(d.lane(0).letGo() && d.inlet.owner(0) == 1 && d.lane(1).queued == 5)
+    d.finish()
+  }
+
+  test("lanes that are retired while they wait for their first row go at once") {
     val d = new InletDriver(lanes = 3, warm = false)
+    d.lane.take(3).foreach(_.waits())
     (0 until 8).foreach(d.offer(_, 2))
     assert(d.inlet.setLanes(1) == Right(()))
     assert(d.inlet.stats.routing.toSeq == Seq(0, 0, 0, 0) && d.lane(0).queued == 16 && d.settled.size == 2)

@@ -20,7 +20,10 @@ final class LaneActor(batch: Batch, val lane: LaneId)
   private val readsAhead = if (blocking) Int.MaxValue else if (restarts) 3 else 1
   private val rowsCame = batch.laneTurn(lane)
 
-  private var doing: Doing = Ask
+  private var doing: Doing = Begin
+
+  /** Keys whose timers were due when the lane began, and that it has not fired yet. */
+  private var due = List.empty[Int]
   private var afterPut: Doing = Body
   private var block: ArrayBlock = _
   private var at = 0
@@ -38,6 +41,15 @@ final class LaneActor(batch: Batch, val lane: LaneId)
   override def isReady: Boolean = !over && (!isAsleep || (doing == Take && looks >= 0))
 
   override protected def step(): Unit = doing match {
+    case Begin =>
+      due = (0 until scenario.keys).filter(k =>
+        random.nextInt(4) == 0 && inlet.routingTable.owner(scenario.shardOf(k)) == lane.value
+      ).toList
+      batch.log(s"begins with timers of ${due.mkString(" ")}")
+      doing = if (due.isEmpty) Ask else Fire
+    case Fire =>
+      due = due.tail
+      if (due.isEmpty) doing = Ask
     case Ask =>
       batch.log(s"asks for input $turn")
       batch.ask(turn)
@@ -264,6 +276,7 @@ final class LaneActor(batch: Batch, val lane: LaneId)
         i += 1
       }
     }
+    due.foreach(k => requireOwn(scenario.shardOf(k), "timer that is due"))
     Violation.unless(
       last == null || last.waiting < scenario.scanBytes + StoreScan.Fetched * scenario.rowBytes,
       s"$name is dealt rows without bound"
@@ -292,6 +305,8 @@ final class LaneActor(batch: Batch, val lane: LaneId)
 
 object LaneActor {
   private sealed trait Doing
+  private case object Begin extends Doing
+  private case object Fire extends Doing
   private case object Ask extends Doing
   private case object Body extends Doing
   private case object Take extends Doing

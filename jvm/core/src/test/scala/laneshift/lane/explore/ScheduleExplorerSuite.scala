@@ -65,6 +65,7 @@ object ScheduleExplorerSuite {
     RemainderBehindQueue,
     SettledUnderTheLane,
     ReadAheadLeft,
+    BeforeItsFirstRow,
     RoutingNotSwitched,
     EndBeforeHandoffs,
     MovedAtTheEnd,
