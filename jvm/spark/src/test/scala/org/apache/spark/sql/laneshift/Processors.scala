@@ -1,8 +1,10 @@
 package org.apache.spark.sql.laneshift
 
 import java.time.Duration
+import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.sql.{Encoder, Encoders}
+import org.apache.spark.sql.laneshift.lane.LaneContext
 import org.apache.spark.sql.streaming._
 
 /** One entry of a processor's list. */
@@ -242,6 +244,7 @@ final class LateTimers extends StatefulProcessor[String, TestInput, Told] {
       rows: Iterator[TestInput],
       timers: TimerValues
   ): Iterator[Told] = {
+    LateTimers.onItsLane(key)
     val all = rows.toSeq
     if (all.exists(_.value >= LateSum.Late)) Thread.sleep(15L)
     rowCount.update((if (rowCount.exists()) rowCount.get() else 0L) + all.size)
@@ -255,7 +258,19 @@ final class LateTimers extends StatefulProcessor[String, TestInput, Told] {
       timers: TimerValues,
       expired: ExpiredTimerInfo
   ): Iterator[Told] = {
+    LateTimers.onItsLane(key)
     Thread.sleep(3L)
     Iterator(Told(key, s"at ${expired.getExpiryTimeInMs()}", rowCount.get(), 0L))
+  }
+}
+
+object LateTimers {
+  private val lanes = new ConcurrentHashMap[String, Int]
+
+  /** Rows and timers of a key come on one lane, where no shard moves. */
+  private def onItsLane(key: String): Unit = LaneContext.get.foreach { now =>
+    val lane = lanes.computeIfAbsent(key, _ => now.lane.value)
+    if (lane != now.lane.value)
+      throw new IllegalStateException(s"$key is on lane ${now.lane.value}, and was on lane $lane before")
   }
 }

@@ -155,8 +155,14 @@ private[sql] final class LaneStateStore private[state] (
       val key = encoders(family).key
       def bytes(bound: Option[UnsafeRow]) = bound.map(row => ByteBuffer.wrap(key.encodeKey(row)))
       val what = StoreScan(id, family, bytes(start), bytes(end))
-      together(what, decode).getOrElse(rows(family, open(what), shards.ownership(family), decode))
+      together(what, decode).getOrElse(alone(what, decode))
     }
+
+  /** Which shards are this lane's is read before the scan opens: of a shard that comes later it may see what is no more. */
+  private def alone(what: StoreScan, decode: Decode): StateStoreIterator[UnsafeRowPair] = {
+    val owns = shards.ownership(what.family)
+    rows(what.family, open(what), owns, decode)
+  }
 
   /** With the other lanes, once nothing moves any more and there are others. */
   private def together(what: StoreScan, decode: Decode): Option[StateStoreIterator[UnsafeRowPair]] =
