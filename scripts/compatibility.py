@@ -40,8 +40,8 @@ HEAD = """# Compatibility
 
 Made by `make compatibility` from the results of the suites: do not edit. Stateful Python functions
 (`applyInPandasWithState`, `transformWithState` by pandas and by rows) are compared in the same way
-by `python/tests/live/test_live_state.py`. Each operator, output mode and trigger with and without
-motion, restarted and switched on and off: [compatibility-matrix.md](compatibility-matrix.md).
+by `python/tests/live/test_live_state.py`. `make matrix` compares
+each operator, output mode and trigger with and without motion, restarted and switched on and off.
 """
 DIFFERENCES = """
 ## Known differences
