@@ -8,7 +8,6 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
-import org.apache.spark.sql.laneshift.api.Inventory
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 
 /** Samples of all elastic queries over time: the newest in memory for the tab, all of them for `post`, which writes Spark's
@@ -49,8 +48,7 @@ private[laneshift] final class Journal(post: SparkListenerEvent => Unit) extends
     try
       synchronized {
         val now = System.currentTimeMillis()
-        val queries =
-          Inventory.queries().filter(_.operators.nonEmpty).map(q => QueryRecord.of(q.run, q.operators))
+        val queries = QueryRecord.running()
         if (queries.nonEmpty) {
           val moves = Executors.handoffs(Journal.Moves, None).map(_._2).filter(_.timeMs > lastMs)
           val sample = LaneshiftSample(now, queries, moves)

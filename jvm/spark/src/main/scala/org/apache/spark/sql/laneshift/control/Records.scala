@@ -1,6 +1,7 @@
 package org.apache.spark.sql.laneshift.control
 
 import org.apache.spark.scheduler.SparkListenerEvent
+import org.apache.spark.sql.laneshift.api.Inventory
 
 /** What the tab shows of a partition at one moment. As all records here it is also written to Spark's event log as JSON by
   * Jackson, which forgets the type of a number inside a generic class: numbers stand in fields and arrays.
@@ -59,9 +60,11 @@ final case class QueryRecord(
 
 object QueryRecord {
 
-  /** `operators` are an elastic operator's partitions each. */
-  def of(run: QueryRun, operators: Seq[Seq[PartitionSite]]): QueryRecord =
-    QueryRecord(run.id, run.runId, run.name, operators.map(operator))
+  /** Every query that runs and has elastic operators, as it is now. */
+  def running(): Seq[QueryRecord] =
+    Inventory.queries().filter(_.operators.nonEmpty).map { query =>
+      QueryRecord(query.run.id, query.run.runId, query.run.name, query.operators.map(operator))
+    }
 
   private def operator(sites: Seq[PartitionSite]): OperatorRecord = {
     val views = sites.map(_.view)

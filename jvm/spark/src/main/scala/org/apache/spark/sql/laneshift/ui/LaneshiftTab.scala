@@ -5,7 +5,7 @@ import scala.xml.Node
 import org.json4s.JValue
 import org.json4s.jackson.JsonMethods
 
-import org.apache.spark.sql.laneshift.api.{Inventory, LaneshiftGateway}
+import org.apache.spark.sql.laneshift.api.LaneshiftGateway
 import org.apache.spark.sql.laneshift.control._
 import org.apache.spark.ui.{SparkUI, SparkUITab, UIUtils, WebUIPage}
 
@@ -43,7 +43,7 @@ private[laneshift] object LaneshiftTab {
     val now = System.currentTimeMillis()
     TabContent(
       live = true,
-      Inventory.queries().filter(_.operators.nonEmpty).map(q => QueryRecord.of(q.run, q.operators)),
+      QueryRecord.running(),
       journal.recent,
       Decisions.newest(Shown),
       Executors.handoffs(Moves, None).map(_._2),
