@@ -200,7 +200,8 @@ private[sql] final class LaneStateStore private[state] (
       decode: Decode
   ): StateStoreIterator[UnsafeRowPair] = {
     val e = encoders(family)
-    new StateStoreIterator(new DecodedScan(fetch, e.key.decodeKey, owns, decode(e, _)), close)
+    val scan = new DecodedScan(fetch, e.key.decodeKey, owns, decode(e, _), close)
+    new StateStoreIterator(scan, () => scan.close())
   }
 
   // ---- end

@@ -48,14 +48,16 @@ private[sql] object StateBytes {
   private val Overhead = 64
 }
 
-/** The rows of a scan whose key is wanted, from what `fetch` gives until that is empty. As with Spark's own, a row lives until the next call of `next`: operators ask
-  * `hasNext` while they still hold one, though a decoder has one row for all.
+/** The rows of a scan whose key is wanted, from what `fetch` gives until that is empty; none once it is closed. As with
+  * Spark's own, a row lives until the next call of `next`: operators ask `hasNext` while they still hold one, though a decoder
+  * has one row for all.
   */
 private[state] final class DecodedScan(
     fetch: () => ArrayDeque[StateBytes],
     decodeKey: Array[Byte] => UnsafeRow,
     wanted: UnsafeRow => Boolean,
-    decodeValues: Array[Byte] => Iterator[UnsafeRow]
+    decodeValues: Array[Byte] => Iterator[UnsafeRow],
+    onClose: () => Unit
 ) extends Iterator[UnsafeRowPair] {
   private val ahead = Faults.isOn(Fault.ScanDecodesAhead)
   private val pair = new UnsafeRowPair
@@ -87,5 +89,12 @@ private[state] final class DecodedScan(
   override def next(): UnsafeRowPair = {
     if (!hasNext) throw new NoSuchElementException("the scan has ended")
     pair.withRows(key, values.next())
+  }
+
+  def close(): Unit = {
+    ended = true
+    fetched = new ArrayDeque(0)
+    values = Iterator.empty
+    onClose()
   }
 }
