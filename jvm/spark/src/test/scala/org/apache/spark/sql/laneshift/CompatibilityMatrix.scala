@@ -42,15 +42,17 @@ object CompatibilityMatrix {
   private val still: Options =
     ElasticSession.moving(0L) :+ ("spark.sql.laneshift.motion" -> "never")
 
+  /** `endsByItself`: a run is over once it has seen the rows that were there when it started. */
   private final case class Way(
       name: String,
       life: (ClassicSession, QueryCase, Path) => Life,
-      realTime: Boolean = false
+      realTime: Boolean = false,
+      endsByItself: Boolean = false
   )
 
   private val microBatch = Seq(
     Way("as rows come", new MicroBatchLife(_, _, _)),
-    Way("available now", new MicroBatchLife(_, _, _, Trigger.AvailableNow()))
+    Way("available now", new MicroBatchLife(_, _, _, Trigger.AvailableNow()), endsByItself = true)
   )
   private val realTime = Seq(Way("Real-time", new RealTimeLife(_, _, _), realTime = true))
 
@@ -83,8 +85,8 @@ object CompatibilityMatrix {
     }
 
   private def run(life: Life, way: Way, input: Seq[Seq[TestInput]]) = {
-    // Rows that an "available now" run is to see, and those of a first batch, come before it starts.
-    val (before, after) = if (way.name == "available now") (input, Nil) else (input.take(1), input.drop(1))
+    // Rows that a run which ends by itself is to see, and those of a first batch, come before it starts.
+    val (before, after) = if (way.endsByItself) (input, Nil) else (input.take(1), input.drop(1))
     before.foreach(life.add)
     val running = life.start()
     try {

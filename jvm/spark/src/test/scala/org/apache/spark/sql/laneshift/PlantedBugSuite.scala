@@ -66,7 +66,9 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(GroupedKeyFlat, "a late lane, timers")(() => lateLane(timers)),
     Plant(WrongShardHash, "a late lane, timers")(() => lateLane(timers)),
     Plant(VariablesPerLane, "a late lane, timers")(() => lateLane(timers)),
-    Plant(ScanTakesNewShards, "Real-time Mode, timers", tries = 8)(() => realTimeTimers()),
+    Plant(ScanTakesNewShards, "Real-time Mode, timers", tries = 8)(() =>
+      PairCheck.realTime(spark, this, RowByRow.query, RowByRow.input, seed = 5L)
+    ),
     Plant(RestartScans, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
     Plant(RestartSeals, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
     Plant(RestartReported, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
@@ -229,9 +231,6 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     }
 
   private lazy val runningStock = runRealTime(ElasticSession.Stock)
-
-  private def realTimeTimers(): Unit =
-    PairCheck.realTime(spark, this, RowByRow.query, RowByRow.input, seed = 5L)
 
   private def realTime(): Unit = {
     val (stockRows, stockState) = runningStock
