@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from laneshift import Handoff
 from laneshift.demo.failure import DemoError
 from laneshift.demo.run import Run
+from laneshift.plotting import BLUE, GREEN, INK, MUTED, ORANGE, STYLE, pyplot
 
 BIN_S = {"micro-batch": 1.0, "real-time": 0.25}
 SMOOTH_S = {"micro-batch": 1.2, "real-time": 0.25}
 STEP_S = 0.05
-INK, MUTED = "#1f2933", "#7b8794"
-BLUE, ORANGE, GREEN = "#1f6fb4", "#d9730d", "#2a8f5c"
 BANDS = {1: "#f4f5f7", 2: "#e6eef6", 4: "#d3e3f2"}
 REASONS = {
     "user": ("asked for by the demo", GREEN),
@@ -32,25 +31,8 @@ FloatArray = NDArray[np.float64]
 
 def draw(runs: Sequence[Run], title: str, file: Path) -> None:
     """Write the picture of the runs. Errors: DemoError if matplotlib is missing."""
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
-    except ImportError as cause:
-        raise DemoError("matplotlib is missing: pip install 'laneshift[demo]'.") from cause
-    style: Any = {
-        "font.size": 10,
-        "text.color": INK,
-        "axes.edgecolor": MUTED,
-        "axes.labelcolor": INK,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "xtick.color": MUTED,
-        "ytick.color": MUTED,
-        "legend.frameon": False,
-    }
-    with plt.rc_context(style):
+    plt = pyplot(DemoError("matplotlib is missing: pip install 'laneshift[demo]'."))
+    with plt.rc_context(STYLE | {"legend.frameon": False}):
         figure, grid = plt.subplots(
             3,
             len(runs),

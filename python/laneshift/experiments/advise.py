@@ -19,6 +19,7 @@ import numpy as np
 from laneshift.inputcheck import FloatArray, InputError, IntArray
 from laneshift.models.migration import migration_bytes
 from laneshift.models.queueing import sojourn_time
+from laneshift.plotting import pyplot
 from laneshift.scheduler.ids import NodeId
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.registry import policy
@@ -229,16 +230,8 @@ def advice_table(advices: Sequence[Advice]) -> str:
 
 def draw_advice(advices: Sequence[Advice], window_s: float, path: Path) -> None:
     """Load and capacity, and latency, over time. Errors: no matplotlib."""
-    try:
-        import matplotlib
-    except ImportError as cause:
-        raise InputError(
-            "picture", str(path), "matplotlib", "pip install 'laneshift[plot]'."
-        ) from cause
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (upper, lower) = pyplot.subplots(2, 1, figsize=(9, 6), sharex=True)
+    plt = pyplot(InputError("picture", str(path), "matplotlib", "pip install 'laneshift[plot]'."))
+    figure, (upper, lower) = plt.subplots(2, 1, figsize=(9, 6), sharex=True)
     time = np.arange(1, advices[0].series["offered"].size + 1) * window_s
     upper.plot(time, advices[0].series["offered"], color="black", label="offered")
     for a in advices:
@@ -249,7 +242,7 @@ def draw_advice(advices: Sequence[Advice], window_s: float, path: Path) -> None:
     upper.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=110, metadata={"Software": None})
-    pyplot.close(figure)
+    plt.close(figure)
 
 
 def demo_trace() -> list[Snapshot]:

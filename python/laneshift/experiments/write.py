@@ -6,6 +6,7 @@ from pathlib import Path
 
 from laneshift.experiments.base import Chart, Experiment, Options, Report, Table
 from laneshift.inputcheck import InputError
+from laneshift.plotting import pyplot
 
 VERDICTS: dict[bool | None, str] = {
     True: "agrees",
@@ -95,18 +96,10 @@ def page(experiment: Experiment, report: Report, options: Options, *, with_png: 
 
 def draw(table: Table, charts: tuple[Chart, ...], path: Path) -> None:
     """One panel per chart, one line per value of ``by``."""
-    try:
-        import matplotlib
-    except ImportError as cause:
-        raise InputError(
-            "plot", True, "matplotlib", "pip install 'laneshift[plot]', or use --no-plot."
-        ) from cause
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(
-        1, len(charts), figsize=(5.2 * len(charts), 3.8), squeeze=False
+    plt = pyplot(
+        InputError("plot", True, "matplotlib", "pip install 'laneshift[plot]', or use --no-plot.")
     )
+    figure, panels = plt.subplots(1, len(charts), figsize=(5.2 * len(charts), 3.8), squeeze=False)
     for panel, chart in zip(panels[0], charts, strict=True):
         x, y = table.columns.index(chart.x), table.columns.index(chart.y)
         by = table.columns.index(chart.by)
@@ -116,7 +109,7 @@ def draw(table: Table, charts: tuple[Chart, ...], path: Path) -> None:
             rows = [row for row in rows if row[column] == value]
         names = list(dict.fromkeys(row[by] for row in rows))
         if len(names) > 10:
-            panel.set_prop_cycle(color=[pyplot.get_cmap("tab20")(i) for i in range(20)])
+            panel.set_prop_cycle(color=[plt.get_cmap("tab20")(i) for i in range(20)])
         for name in names:
             points = [(row[x], row[y]) for row in rows if row[by] == name]
             if any(isinstance(p[0], str) for p in points):
@@ -133,4 +126,4 @@ def draw(table: Table, charts: tuple[Chart, ...], path: Path) -> None:
         panel.legend(fontsize=7, framealpha=0.5, ncols=1 + len(names) // 6)
     figure.tight_layout()
     figure.savefig(path, dpi=110, metadata={"Software": None})
-    pyplot.close(figure)
+    plt.close(figure)

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from laneshift.inputcheck import FloatArray, InputError
+from laneshift.plotting import BLUE, FAINT, GREEN, INK, MUTED, ORANGE, STYLE, pyplot
 from laneshift.report.recording import Recording
 from laneshift.report.words import Row, headline, summary, table
 
-INK, MUTED, FAINT = "#1f2933", "#7b8794", "#d5dbe1"
-BLUE, ORANGE, GREEN = "#1f6fb4", "#d9730d", "#2a8f5c"
 WIDTH = 11.0
 """Inches."""
 LABELLED = 24
@@ -56,26 +55,10 @@ def _undated(kind: str) -> dict[str, None]:
 
 
 def _drawn(run: Recording, lines: Sequence[str], file: Path, write: Callable[[Any], None]) -> None:
-    try:
-        import matplotlib
-    except ImportError as cause:
-        raise InputError(
-            "report", str(file), "matplotlib", "pip install 'laneshift[plot]'."
-        ) from cause
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    style: Any = {
-        "font.size": 10,
-        "text.color": INK,
-        "axes.edgecolor": MUTED,
-        "axes.labelcolor": INK,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
+    plt = pyplot(InputError("report", str(file), "matplotlib", "pip install 'laneshift[plot]'."))
+    style = STYLE | {
         "axes.titlesize": 10,
         "axes.titlelocation": "left",
-        "xtick.color": MUTED,
-        "ytick.color": MUTED,
         "svg.hashsalt": "laneshift",
     }
     panels = [(2.3, _rates), (min(0.24 * max(len(run.partitions), 2), 4.5), _lanes)]
