@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +47,22 @@ def require_jar() -> None:
         if os.environ.get("LANESHIFT_REQUIRE_JAR"):
             pytest.fail(f"LANESHIFT_REQUIRE_JAR is set, but there is no {jar_path()}")
         pytest.skip(f"needs the plugin's jar at {jar_path()}: run `make jar`")
+
+
+def run_app(name: str, folder: Path, limit_s: int) -> dict[str, Any]:
+    """Run an application beside this file, in a process of its own; what its last line says."""
+    require_jar()
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name(name)), str(folder)],
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return seen
 
 
 @pytest.fixture(scope="session")

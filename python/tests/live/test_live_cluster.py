@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from live.conftest import require_jar
+from live.conftest import run_app
 
 pytestmark = pytest.mark.live
 
 
 def test_two_executors_of_which_one_is_killed(tmp_path: Path) -> None:
-    require_jar()
-    app = Path(__file__).with_name("cluster_app.py")
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        [sys.executable, str(app), str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-    seen = json.loads(done.stdout.splitlines()[-1])
+    seen = run_app("cluster_app.py", tmp_path, limit_s=400)
     assert seen["identical"], seen
     assert seen["keys"] == 300
     assert len(seen["executors"]) >= 2, seen

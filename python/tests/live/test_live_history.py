@@ -7,7 +7,6 @@ import os
 import re
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ import pytest
 
 from laneshift.builder import jar_path
 from live.browser import Browser, require_chromium
-from live.conftest import require_jar
+from live.conftest import run_app
 
 pytestmark = pytest.mark.live
 
@@ -30,19 +29,9 @@ PICTURES = Path(__file__).parents[3] / "build" / "screenshots"
 @pytest.fixture(scope="module")
 def application(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The event logs of an application that has ended, and its id."""
-    require_jar()
     folder = tmp_path_factory.mktemp("history")
     (folder / "events").mkdir()
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("history_app.py")), str(folder)],
-        env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-    seen = json.loads(done.stdout.splitlines()[-1])
+    seen = run_app("history_app.py", folder, limit_s=240)
     assert seen["moved"] >= 10
     return folder / "events", seen["id"]
 
