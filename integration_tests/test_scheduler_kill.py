@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import laneshift
-from laneshift.demo.filesink import FileTail, FileWriter
+from live.conftest import to_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from laneshift.demo.filesink import FileTail
 
 KILLS = int(os.environ.get("LANESHIFT_KILLS", "3"))
 SEED = int(os.environ.get("LANESHIFT_SEED", str(random.randrange(10**6))))
@@ -53,7 +55,7 @@ def spark() -> Iterator[SparkSession]:
     made.stop()
 
 
-def start(spark: SparkSession, folder: Path) -> StreamingQuery:
+def start(spark: SparkSession, folder: Path) -> tuple[StreamingQuery, FileTail]:
     """Running counts by key whose answers cost a millisecond each, in bursts."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -64,16 +66,7 @@ def start(spark: SparkSession, folder: Path) -> StreamingQuery:
     )
     answers = rows.groupBy("key").agg(F.count("*").alias("n"))
     slow = answers.withColumn("n", F.expr("laneshift_cost(n, 1000, 'wait')"))
-    line = F.concat_ws(",", F.lit("a"), F.lit("b"), "key", "n", F.lit("-"))
-    (folder / "out").mkdir()
-    return (
-        slow.select(line.alias("line"), F.lit(0).alias("sent_us"))
-        .writeStream.foreach(FileWriter(str(folder / "out")))
-        .outputMode("update")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(realTime="5 seconds")  # type: ignore[call-overload]
-        .start()
-    )
+    return to_files(slow, folder, "5 seconds")
 
 
 def until(query: StreamingQuery, reached: Callable[[], bool]) -> None:
@@ -133,7 +126,7 @@ class Scheduler:
 @pytest.mark.timeout(3600)
 def test_killed_schedulers_leave_the_query_exact(spark: SparkSession, tmp_path: Path) -> None:
     rng = random.Random(SEED)
-    query = start(spark, tmp_path)
+    query, tail = start(spark, tmp_path)
     said = []
     try:
         for number in range(KILLS):
@@ -152,7 +145,6 @@ def test_killed_schedulers_leave_the_query_exact(spark: SparkSession, tmp_path: 
         query.stop()
     assert query.exception() is None
     committed = rows_committed(tmp_path / "checkpoint")
-    tail = FileTail(tmp_path / "out")
     end = time.monotonic() + LIMIT_S
     while tail.updates.rows < committed:  # Spark's Python workers may still write
         tail.poll()
