@@ -44,11 +44,13 @@ def run(quick: bool) -> Report:
         ("figure", *(s.name for s in SIDES), "1 lane / stock", "4 / stock"),
     )
     with session(slots=8) as (spark, work):
-        batches = in_turn(progress, "micro-batch", rounds, lambda s: _batch(spark, work, s, quick))
+        one = partial(micro_batch_rate, spark, work, quick=quick)
+        batches = in_turn(progress, "micro-batch", rounds, one)
         add_line(report, "micro-batch throughput, rows/s", batches, throughput=True)
         for keys in (CACHED, KEYS):
             what = f"real-time, {keys:,} keys"
-            rates = in_turn(progress, what, rounds, partial(_rate, spark, work, keys, quick))
+            one = partial(real_time_rate, spark, work, quick=quick, keys=keys)
+            rates = in_turn(progress, what, rounds, one)
             add_line(report, f"{what}, rows/s", rates, throughput=True)
         # Far enough from the limit for latencies to tell of the way, not of queues.
         stock_rate = median(r[0] for r in rates)
@@ -84,15 +86,18 @@ FIGURES: dict[str, Callable[[Measurement], float]] = {
 }
 
 
-def _batch(spark: SparkSession, work: Path, side: Side, quick: bool) -> float:
-    """Rows a second of a median micro-batch."""
+def micro_batch_rate(spark: SparkSession, work: Path, side: Side, quick: bool) -> float:
+    """Rows a second of a median micro-batch of the counts."""
     rows, first, batches = (200_000, 3, 6) if quick else (1_000_000, 4, 10)
     source = SOURCE | {"pacing": "none", "rowsPerBatch": rows}
     with running(spark, work, side, source, counting, trigger=None) as run:
         return batch_rate(run, rows, first, batches)
 
 
-def _rate(spark: SparkSession, work: Path, keys: int, quick: bool, side: Side) -> float:
+def real_time_rate(
+    spark: SparkSession, work: Path, side: Side, quick: bool, keys: int = KEYS
+) -> float:
+    """Rows a second that the counts take in Real-time Mode, without the pauses between batches."""
     source = SOURCE | {"keys": keys, "pacing": "none", "totalRows": ENDLESS}
     with running(spark, work, side, source) as run:
         return run.measure(*((4, 10) if quick else (8, 20))).running_rows_per_s

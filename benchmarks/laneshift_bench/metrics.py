@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from threading import Event, Thread
 from urllib.request import urlopen
 
 from pyspark.sql import SparkSession
 
 import laneshift
+from laneshift_bench.idle import micro_batch_rate, real_time_rate
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
-from laneshift_bench.query import ENDLESS, BenchmarkError, batch_rate, counting, running
+from laneshift_bench.query import BenchmarkError
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import elastic
 
 EVERY_S = 1.0
-SOURCE = {"keys": 10_000, "zipf": 0.5, "rowBytes": 0, "pacing": "none"}
 SERVLET = "spark.metrics.conf.driver.sink.prometheusServlet"
 WATCHABLE = {
     "spark.ui.enabled": "true",
@@ -38,7 +37,7 @@ counts for itself it counts on both sides; the idle benchmark has that in it."""
 def run(quick: bool) -> Report:
     """The whole benchmark."""
     rounds = 1 if quick else 5
-    figures = {"micro-batch, rows/s": _batch, "real-time, rows/s": _rate}
+    figures = {"micro-batch, rows/s": micro_batch_rate, "real-time, rows/s": real_time_rate}
     progress = Progress("metrics", (rounds + 1) * 2 * len(figures))
     report = Report(
         "metrics",
@@ -55,7 +54,7 @@ def run(quick: bool) -> Report:
                     what = "watched" if watched else "unwatched"
                     progress.step(f"{name}, {what}, {f'round {number}' if number else 'warm-up'}")
                     with _watching(spark) if watched else nullcontext([]) as counted:
-                        rate = one(spark, work, quick)
+                        rate = one(spark, work, elastic(4), quick)
                     progress.note(f"{rate:,.0f} rows/s")
                     if number:
                         rates[watched].append(rate)
@@ -100,15 +99,3 @@ def _watching(spark: SparkSession) -> Iterator[list[int]]:
         thread.join()
     if failed:
         raise BenchmarkError(f"Nobody watched any more: {failed[0]}")
-
-
-def _batch(spark: SparkSession, work: Path, quick: bool) -> float:
-    rows, first, batches = (200_000, 3, 6) if quick else (1_000_000, 4, 10)
-    source = SOURCE | {"rowsPerBatch": rows}
-    with running(spark, work, elastic(4), source, counting, trigger=None) as run:
-        return batch_rate(run, rows, first, batches)
-
-
-def _rate(spark: SparkSession, work: Path, quick: bool) -> float:
-    with running(spark, work, elastic(4), SOURCE | {"totalRows": ENDLESS}) as run:
-        return run.measure(*((4, 10) if quick else (8, 20))).running_rows_per_s
