@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from laneshift.errors import error, shown
+from laneshift.errors import error
 from laneshift.inputcheck import number
+from laneshift.lookup import whole_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,15 +119,9 @@ class RepartitionedQuery:
         ends in time. What the query fails with comes out as it is.
         """
         before = self.partitions
-        if isinstance(partitions, bool) or not isinstance(partitions, int):
-            raise error(
-                "LANESHIFT_INVALID_TYPE",
-                argument="partitions",
-                value=shown(partitions),
-                type=type(partitions).__name__,
-                expected="a whole number",
-                remedy="Give the number of state partitions to go on with.",
-            )
+        (partitions,) = whole_numbers(
+            "Give the number of state partitions to go on with.", partitions=partitions
+        )
         if partitions < 1 or partitions == before:
             raise error(
                 "LANESHIFT_OUT_OF_RANGE",

@@ -1,8 +1,10 @@
-"""Finds what a command names in a snapshot; every failure says what there is instead."""
+"""Reads what a command names and finds it in a snapshot; every failure says what there is."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from laneshift.errors import LaneshiftError, error, shown
 from laneshift.snapshot import OperatorSnapshot, PartitionSnapshot, QuerySnapshot, Snapshot
@@ -40,6 +42,33 @@ def query_key(query: object) -> str:
         expected="a StreamingQuery, its id or its name",
         remedy="Pass what writeStream.start() returned.",
     )
+
+
+def whole_numbers(
+    remedy: str = "snapshot() shows the ids and counts that exist.", /, **arguments: object
+) -> tuple[int, ...]:
+    """The arguments as ints of 32 bits, numpy's too. Errors: ArgumentError for anything else."""
+    found = []
+    for name, value in arguments.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise error(
+                "LANESHIFT_INVALID_TYPE",
+                argument=name,
+                value=shown(value),
+                type=type(value).__name__,
+                expected="a whole number",
+                remedy=remedy,
+            )
+        if not -(2**31) <= int(value) < 2**31:
+            raise error(
+                "LANESHIFT_OUT_OF_RANGE",
+                argument=name,
+                value=value,
+                range="a whole number of 32 bits",
+                remedy=remedy,
+            )
+        found.append(int(value))
+    return tuple(found)
 
 
 def find_query(snapshot: Snapshot, query: object, key: str) -> QuerySnapshot:

@@ -10,13 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from laneshift.builder import check_versions
 from laneshift.errors import NotFoundError, error, shown
 from laneshift.gateway import Gateway, Py4jGateway
 from laneshift.inputcheck import InputError, number, whole
-from laneshift.lookup import QueryRef, find_operator, find_partition, find_query, query_key, stopped
+from laneshift.lookup import (
+    QueryRef,
+    find_operator,
+    find_partition,
+    find_query,
+    query_key,
+    stopped,
+    whole_numbers,
+)
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.scheduler import registry
 from laneshift.scheduler.policies.base import Policy
@@ -81,7 +87,7 @@ class Laneshift:
         Returns ``now`` or ``next-batch``: when the plugin applies it.
         """
         key = query_key(query)
-        operator, partition, n = _ints(operator=operator, partition=partition, n=n)
+        operator, partition, n = whole_numbers(operator=operator, partition=partition, n=n)
         found = self._running(query, key)
         chosen = find_operator(found, operator)
         if partition == ALL_PARTITIONS:
@@ -106,7 +112,7 @@ class Laneshift:
         Returns ``now`` or ``next-batch``: when the plugin applies it.
         """
         key = query_key(query)
-        operator, partition, shard, lane = _ints(
+        operator, partition, shard, lane = whole_numbers(
             operator=operator, partition=partition, shard=shard, lane=lane
         )
         found = self._running(query, key)
@@ -127,7 +133,7 @@ class Laneshift:
 
         A query that has stopped may be asked for as well.
         """
-        (limit,) = _ints(limit=limit)
+        (limit,) = whole_numbers(limit=limit)
         if not 1 <= limit <= HANDOFF_LIMIT:
             raise error(
                 "LANESHIFT_OUT_OF_RANGE",
@@ -235,31 +241,6 @@ def _policy(
             )
         parameters = parameters | {"target_s": target_latency_ms / 1000}
     return registry.policy(policy, **parameters)
-
-
-def _ints(**arguments: object) -> tuple[int, ...]:
-    """The arguments as ints. Errors: ArgumentError for anything but a whole number."""
-    result = []
-    for name, value in arguments.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise error(
-                "LANESHIFT_INVALID_TYPE",
-                argument=name,
-                value=shown(value),
-                type=type(value).__name__,
-                expected="a whole number",
-                remedy="snapshot() shows the ids and counts that exist.",
-            )
-        if not -(2**31) <= int(value) < 2**31:
-            raise error(
-                "LANESHIFT_OUT_OF_RANGE",
-                argument=name,
-                value=value,
-                range="a whole number of 32 bits",
-                remedy="snapshot() shows the ids and counts that exist.",
-            )
-        result.append(int(value))
-    return tuple(result)
 
 
 def _read(method: str, reader: Callable[[Any], T], data: object) -> T:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import laneshift
@@ -66,11 +67,11 @@ def test_two_rescalings_give_the_answer_of_one_batch(
     query.start()
     took = []
     try:
-        for partitions in (5, 3):
+        for partitions in (5, np.int64(3)):
             time.sleep(1.5)
             took.append(query.rescale(partitions))
             assert query.partitions == partitions
-            for wrong in (partitions, 0, "4", 2.0):
+            for wrong in (partitions, 0, "4", 2.0, True, 2**31):
                 with pytest.raises(laneshift.ArgumentError, match="partitions"):
                     query.rescale(wrong)  # type: ignore[arg-type]
             assert query.query.isActive
