@@ -124,6 +124,7 @@ lint: setup $(SCALAFMT_STAMP) ## Check format, style and types
 	@$(VENV_PYTHON) -m ruff format --check --quiet . || { $(VENV_PYTHON) -m ruff format --check .; exit 1; }
 	@$(VENV_PYTHON) -m mypy --strict --no-error-summary python/laneshift
 	@MYPYPATH=python:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary benchmarks/run.py
+	@MYPYPATH=python:python/tests:integration_tests $(VENV_PYTHON) -m mypy --strict --no-error-summary --explicit-package-bases integration_tests
 
 $(SCALAFMT_STAMP): $(SCALA_SOURCES) $(BUILD_FILES) .scalafmt.conf $(VENV_STAMP)
 	@scripts/quiet.sh build/logs/scalafmt.log "Checking the format of the Scala code" scripts/sbt scalafmtCheckAll scalafmtSbtCheck

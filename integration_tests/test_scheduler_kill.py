@@ -91,7 +91,9 @@ class Scheduler:
     """A scheduler in a process of its own, as ``spark.sql.laneshift.scheduler`` starts it."""
 
     def __init__(self, spark: SparkSession, log: Path) -> None:
-        reached = spark.sparkContext._gateway.gateway_parameters
+        gateway = spark.sparkContext._gateway
+        assert gateway is not None
+        reached = gateway.gateway_parameters
         about = {
             "policy": "elasticutor",
             "target_latency_ms": None,

@@ -21,7 +21,7 @@ import laneshift
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -86,7 +86,8 @@ def start(
     query = firsts(source) if dedup else totals(source)
     writer = query.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
     if real_time:
-        return writer.outputMode("update").trigger(realTime="1 second").format("noop").start()
+        sink = writer.outputMode("update").format("noop")
+        return sink.trigger(realTime="1 second").start()  # type: ignore[call-overload,no-any-return]
     if dedup:
         # The file sink is exactly once: what it holds is what was put out.
         sink = writer.outputMode("append").format("parquet")
@@ -139,8 +140,8 @@ def main() -> None:
 
 def reached(progress: object, total: int) -> bool:
     """True once the source has given its last row."""
-    end = json.loads(progress.sources[0].endOffset)  # type: ignore[attr-defined]
-    return sum(end["next"]) >= total
+    end: list[int] = json.loads(progress.sources[0].endOffset)["next"]  # type: ignore[attr-defined]
+    return sum(end) >= total
 
 
 if __name__ == "__main__":

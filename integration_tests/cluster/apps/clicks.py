@@ -35,7 +35,7 @@ query = (
     .option("topic", args.sink)
     .option("checkpointLocation", args.checkpoint)
     .outputMode("update")
-    .trigger(realTime="5 seconds")
+    .trigger(realTime="5 seconds")  # type: ignore[call-overload]
     .start()
 )
 query.awaitTermination()
