@@ -46,11 +46,11 @@ def heavy(rows: DataFrame) -> DataFrame:
 
 def joined(rows: DataFrame) -> DataFrame:
     """Each row with those of its key in the other half of the stream, within a second."""
-    left = rows.where("value % 2 = 0").select("key", "event_time").withWatermark("event_time", "2s")
+    left = rows.where("value % 2 = 0").select("key", "event_time").withWatermark("event_time", "2 seconds")
     right = (
         rows.where("value % 2 = 1")
         .select(sf.col("key").alias("other"), sf.col("event_time").alias("at"))
-        .withWatermark("at", "2s")
+        .withWatermark("at", "2 seconds")
     )
     near = "key = other AND at BETWEEN event_time - INTERVAL 1 SECOND AND event_time"
     return left.join(right, sf.expr(near)).select("key", "event_time")
@@ -69,7 +69,7 @@ def python(cost: Callable[[int], None], rows: DataFrame) -> DataFrame:
         state.update((n, last))
         yield pd.DataFrame({"key": [key[0]], "n": [n], "event_time": [last]})
 
-    schema = "key STRING, n LONG, event_time TIMESTAMP"
+    schema = "key LONG, n LONG, event_time TIMESTAMP"
     return rows.groupBy("key").applyInPandasWithState(
         function, schema, "n LONG, event_time TIMESTAMP", "update", "NoTimeout"
     )

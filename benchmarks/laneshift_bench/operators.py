@@ -87,7 +87,7 @@ class Count(StatefulProcessor):
 def processor(rows: DataFrame) -> DataFrame:
     """transformWithState by pandas."""
     return rows.groupBy("key").transformWithStateInPandas(
-        Count(), "key STRING, n LONG, event_time TIMESTAMP", "update", "None"
+        Count(), "key LONG, n LONG, event_time TIMESTAMP", "update", "None"
     )
 
 
