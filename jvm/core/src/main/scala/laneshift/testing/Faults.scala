@@ -107,6 +107,10 @@ object Fault {
       extends Fault("later-scan-awaited", "a shared scan waits for a lane that waits for the next one")
   case object DealtWithoutBound
       extends Fault("dealt-without-bound", "rows are dealt to a lane however many wait for it")
+  case object SealBeforeWrites
+      extends Fault("seal-before-writes", "a lane seals the store before it has done its writes")
+  case object ReadsPastWrites
+      extends Fault("reads-past-writes", "a lane does not read what it has written and not yet done")
 
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
@@ -151,7 +155,9 @@ object Fault {
     ScanOpenedEarly,
     LeftLaneAwaited,
     LaterScanAwaited,
-    DealtWithoutBound
+    DealtWithoutBound,
+    SealBeforeWrites,
+    ReadsPastWrites
   )
 }
 

@@ -58,6 +58,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(CommitTwice, "a late lane, complete mode")(() => lateLane(late)),
     Plant(MetricsPerLane, "a late lane, complete mode")(() => lateLane(late)),
     Plant(ScanOpenedEarly, "a late lane, complete mode")(() => lateLane(late)),
+    Plant(SealBeforeWrites, "a late lane, update mode")(() => lateLane(changed)),
     Plant(CheckpointIdPerLane, "a late lane, checkpoint ids")(() =>
       lateLane(late, "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2")
     ),
@@ -66,6 +67,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(GroupedKeyFlat, "a late lane, timers")(() => lateLane(timers)),
     Plant(WrongShardHash, "a late lane, timers")(() => lateLane(timers)),
     Plant(VariablesPerLane, "a late lane, timers")(() => lateLane(timers)),
+    Plant(ReadsPastWrites, "a late lane, timers")(() => lateLane(timers)),
     Plant(ScanTakesNewShards, "Real-time Mode, timers", tries = 8)(() =>
       PairCheck.realTime(spark, this, RowByRow.query, RowByRow.input, seed = 5L)
     ),
@@ -128,6 +130,8 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
   private val late = QueryCase("late lane", "complete") { input =>
     input.groupBy("key").agg(udaf(LateSum).apply(col("value")), count("*"))
   }
+
+  private val changed = QueryCase("late lane, update mode", "update")(late.build)
 
   private val sessions = QueryCase("sessions", "append") { input =>
     input.withWatermark(

@@ -260,6 +260,7 @@ final class LateTimers extends StatefulProcessor[String, TestInput, Told] {
   ): Iterator[Told] = {
     LateTimers.onItsLane(key)
     Thread.sleep(3L)
+    rowCount.update(rowCount.get() + 1L)
     Iterator(Told(key, s"at ${expired.getExpiryTimeInMs()}", rowCount.get(), 0L))
   }
 }

@@ -22,6 +22,7 @@ private[sql] final class LaneStateStore private[state] (
 
   private val db = shared.db
   private val lock = shared.lock
+  private val writes = shared.writes(lane.lane)
   private val shards = new LaneShards(lane, id.operatorId, encoders)
   private var sealedByLane = false
   encoders.add(DEFAULT_COL_FAMILY_NAME, defaultFamily)
@@ -45,7 +46,7 @@ private[sql] final class LaneStateStore private[state] (
 
   override def removeColFamilyIfExists(name: String): Boolean = {
     encoders.remove(name)
-    lock.synchronized(shared.base.removeColFamilyIfExists(name))
+    writes.settled(lock.synchronized(shared.base.removeColFamilyIfExists(name)))
   }
 
   override def allColumnFamilyNames: Set[String] = shared.base.allColumnFamilyNames
@@ -54,56 +55,55 @@ private[sql] final class LaneStateStore private[state] (
 
   override def get(key: UnsafeRow, family: String): UnsafeRow = {
     val e = encoders(family)
-    e.value.decodeValue(db.get(e.key.encodeKey(key), family))
+    e.value.decodeValue(writes.get(e.key.encodeKey(key), family))
   }
 
   override def keyExists(key: UnsafeRow, family: String): Boolean =
-    db.keyExists(encoders(family).key.encodeKey(key), family)
+    writes.keyExists(encoders(family).key.encodeKey(key), family)
 
   override def multiGet(keys: Array[UnsafeRow], family: String): Iterator[UnsafeRow] = {
     val e = encoders(family)
-    db.multiGet(keys.map(e.key.encodeKey), family).map(e.value.decodeValue)
+    writes.settled(db.multiGet(keys.map(e.key.encodeKey), family)).map(e.value.decodeValue)
   }
 
   override def valuesIterator(key: UnsafeRow, family: String): Iterator[UnsafeRow] = {
     val e = encoders(family)
-    e.value.decodeValues(db.get(e.key.encodeKey(key), family))
+    e.value.decodeValues(writes.settled(db.get(e.key.encodeKey(key), family)))
   }
 
   override def put(key: UnsafeRow, value: UnsafeRow, family: String): Unit = {
     val e = encoders(family)
-    val (k, v) = (e.key.encodeKey(key), e.value.encodeValue(value))
-    lock.synchronized(db.put(k, v, family))
+    writes.put(e.key.encodeKey(key), e.value.encodeValue(value), family, keep = lane.inputsEnded)
   }
+
+  override def remove(key: UnsafeRow, family: String): Unit =
+    writes.remove(encoders(family).key.encodeKey(key), family, keep = lane.inputsEnded)
 
   override def putList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = {
     val e = encoders(family)
     val (k, vs) = (e.key.encodeKey(key), values.map(e.value.encodeValue).toList)
-    lock.synchronized(db.putList(k, vs, family))
+    direct(db.putList(k, vs, family))
   }
 
   override def merge(key: UnsafeRow, value: UnsafeRow, family: String): Unit = {
     val e = encoders(family)
     val (k, v) = (e.key.encodeKey(key), e.value.encodeValue(value))
-    lock.synchronized(db.merge(k, v, family))
+    direct(db.merge(k, v, family))
   }
 
   override def mergeList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = {
     val e = encoders(family)
     val (k, vs) = (e.key.encodeKey(key), values.map(e.value.encodeValue).toList)
-    lock.synchronized(db.mergeList(k, vs, family))
-  }
-
-  override def remove(key: UnsafeRow, family: String): Unit = {
-    val k = encoders(family).key.encodeKey(key)
-    lock.synchronized(db.remove(k, family))
+    direct(db.mergeList(k, vs, family))
   }
 
   override def deleteRange(begin: UnsafeRow, end: UnsafeRow, family: String): Unit = {
     val e = encoders(family)
     val (from, to) = (e.key.encodeKey(begin), e.key.encodeKey(end))
-    lock.synchronized(db.deleteRange(from, to, family))
+    direct(db.deleteRange(from, to, family))
   }
+
+  private def direct(write: => Unit): Unit = writes.settled(lock.synchronized(write))
 
   // ---- scans
 
@@ -139,6 +139,7 @@ private[sql] final class LaneStateStore private[state] (
   /** Every prefix that Spark scans has the whole key that was shuffled by: it reads one key of this lane, at any time. */
   private def ofOneKey(prefix: UnsafeRow, family: String, decode: Decode) = {
     val bytes = encoders(family).key.encodePrefixKey(prefix)
+    writes.settle()
     rows(family, new NativeScan(lock, db.prefixScan(bytes, family)), _ => true, decode)
   }
 
@@ -155,6 +156,7 @@ private[sql] final class LaneStateStore private[state] (
       val key = encoders(family).key
       def bytes(bound: Option[UnsafeRow]) = bound.map(row => ByteBuffer.wrap(key.encodeKey(row)))
       val what = StoreScan(id, family, bytes(start), bytes(end))
+      writes.settle()
       together(what, decode).getOrElse(alone(what, decode))
     }
 
@@ -208,6 +210,7 @@ private[sql] final class LaneStateStore private[state] (
 
   override def commit(): Long = {
     sealedByLane = true
+    if (!Faults.isOn(Fault.SealBeforeWrites)) writes.settle()
     if (!lane.isRestarting || Faults.isOn(Fault.RestartSeals)) shared.seal(lane.lane)
     shared.nextVersion
   }

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.execution.streaming.state
 
+import java.util.HashMap
+
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.lane.PartitionTask
 
@@ -20,7 +22,12 @@ private[sql] final class SharedStateStore(
   private[state] val db: RocksDB = base.dbInstance()
   private[state] val lock = new Object
   private val seals = new Seals(() => task.commitParticipants, () => task.failure)
+  private val writers = new HashMap[LaneId, LaneWrites]
   private var committer: Option[LaneId] = None
+
+  /** One for all views that a lane has of this store: each sees what the others have written. */
+  def writes(lane: LaneId): LaneWrites =
+    lock.synchronized(writers.computeIfAbsent(lane, _ => new LaneWrites(db, lock)))
 
   /** Makes the commit upload a snapshot, as Spark's coordinator wants when uploads lag behind. Spark keeps the wish in the
     * store, where only its own provider may set it; without the setter the wish is left to maintenance, as without a lag.
