@@ -163,7 +163,7 @@ private[sql] final class LaneStateStore private[state] (
   /** Which shards are this lane's is read before the scan opens: of a shard that comes later it may see what is no more. */
   private def alone(what: StoreScan, decode: Decode): StateStoreIterator[UnsafeRowPair] = {
     val owns = shards.ownership(what.family)
-    rows(what.family, open(what), owns, decode)
+    rows(what.family, open(what, NativeScan.ForOne), owns, decode)
   }
 
   /** With the other lanes, once nothing moves any more and there are others. */
@@ -171,7 +171,8 @@ private[sql] final class LaneStateStore private[state] (
     if (!lane.inputsEnded || lane.task.commitParticipants == 1 || shards.isUnfiltered(what.family)) None
     else {
       val since = System.nanoTime()
-      val part = lane.task.endScans.begin(lane.lane, what)(lane.task.asTask(open(what)))
+      val part =
+        lane.task.endScans.begin(lane.lane, what)(lane.task.asTask(open(what, NativeScan.ForSeveral)))
       lane.task.inlet.waited(lane.lane, System.nanoTime() - since)
       Option(part).map { part =>
         val decodeKey = encoders(what.family).key.decodeKey _
@@ -181,13 +182,14 @@ private[sql] final class LaneStateStore private[state] (
       }
     }
 
-  private def open(what: StoreScan): NativeScan = {
+  private def open(what: StoreScan, few: Int): NativeScan = {
     val (start, end) = (what.start.map(_.array), what.end.map(_.array))
     new NativeScan(
       lock,
       if (start.isDefined || end.isDefined) db.rangeScan(start, end, what.family)
       else if (encoders.columnFamilies) db.iterator(what.family)
-      else db.iterator()
+      else db.iterator(),
+      few
     )
   }
 

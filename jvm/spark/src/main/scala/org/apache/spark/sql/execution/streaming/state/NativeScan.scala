@@ -11,16 +11,19 @@ import laneshift.testing.{Fault, Faults}
 /** A scan of Spark's RocksDB wrapper that several threads may do at once on one database: its iterators share one pair of
   * references, so rows are fetched a few at a time under the store's lock.
   */
-private[state] final class NativeScan(lock: Object, open: => NativeScan.Source)
+private[state] final class NativeScan(lock: Object, open: => NativeScan.Source, few: Int = NativeScan.ForOne)
     extends ScanSource[StateBytes] {
   private val source = lock.synchronized(open)
   private var ended = false
 
   override def fetch(): ArrayDeque[StateBytes] = lock.synchronized {
-    val rows = new ArrayDeque[StateBytes](NativeScan.FetchRows)
-    while (!ended && rows.size < NativeScan.FetchRows && source.hasNext) {
+    val rows = new ArrayDeque[StateBytes](few)
+    var bytes = 0L
+    while (!ended && rows.size < few && bytes < NativeScan.FetchBytes && source.hasNext) {
       val pair = source.next()
-      rows.addLast(StateBytes(pair.key, pair.value))
+      val row = StateBytes(pair.key, pair.value)
+      rows.addLast(row)
+      bytes += row.size
     }
     if (rows.isEmpty) close()
     rows
@@ -34,7 +37,13 @@ private[state] final class NativeScan(lock: Object, open: => NativeScan.Source)
 
 private[state] object NativeScan {
   type Source = NextIterator[ByteArrayPair]
-  private val FetchRows = 64
+
+  /** Rows at a time for one lane, and for several to share: each then gets some, and they seldom meet at the lock. */
+  val ForOne = 64
+  val ForSeveral = 1024
+
+  /** No more are fetched at a time, but for the last row. */
+  private val FetchBytes = 128L * 1024
 }
 
 /** A state row as the store has it. */
