@@ -40,8 +40,9 @@ HEAD = """# Compatibility
 
 Made by `make compatibility` from the results of the suites: do not edit. Stateful Python functions
 (`applyInPandasWithState`, `transformWithState` by pandas and by rows) are compared in the same way
-by `python/tests/live/test_live_state.py`. `make matrix` compares
-each operator, output mode and trigger with and without motion, restarted and switched on and off.
+by `python/tests/live/test_live_state.py`. [compatibility-matrix.md](compatibility-matrix.md) has
+each operator, output mode and trigger with and without motion, restarted and switched on and off;
+[proofs.md](proofs.md) what was killed, explored and planted.
 """
 DIFFERENCES = """
 ## Known differences
@@ -50,9 +51,9 @@ DIFFERENCES = """
 - Real-time queries stay stock while `spark.sql.streaming.realTimeMode.allowlistCheck` is on
   (Spark's default): its list of operators does not have laneshift's. With the check off, Spark
   warns of them.
-- Stays stock, with the reason in `EXPLAIN`: operators with an initial state, limits, aggregates
-  without keys, transformWithState by a key that is kept in other bytes than it is shuffled by,
-  state of the HDFS-backed provider.
+- Stays stock, with the reason in `EXPLAIN`: the first batch of an operator with an initial state
+  (later ones are elastic), limits, aggregates without keys, transformWithState by a key that is
+  kept in other bytes than it is shuffled by, state of the HDFS-backed provider.
 """
 
 

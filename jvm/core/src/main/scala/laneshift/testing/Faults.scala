@@ -107,6 +107,8 @@ object Fault {
       extends Fault("later-scan-awaited", "a shared scan waits for a lane that waits for the next one")
   case object DealtWithoutBound
       extends Fault("dealt-without-bound", "rows are dealt to a lane however many wait for it")
+  case object ProviderByBatch
+      extends Fault("provider-by-batch", "stores are Spark's own until the first batch that is elastic")
   case object SealBeforeWrites
       extends Fault("seal-before-writes", "a lane seals the store before it has done its writes")
   case object ReadsPastWrites
@@ -156,6 +158,7 @@ object Fault {
     LeftLaneAwaited,
     LaterScanAwaited,
     DealtWithoutBound,
+    ProviderByBatch,
     SealBeforeWrites,
     ReadsPastWrites
   )

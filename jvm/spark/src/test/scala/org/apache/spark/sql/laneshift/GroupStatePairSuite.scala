@@ -81,6 +81,11 @@ class GroupStatePairSuite extends AnyFunSuite with ElasticSession {
       assert(elastic.batches.map(_.size).sum > 100, "hardly any rows")
     }
   }
+
+  test("flatMapGroupsWithState with an initial state, elastic from the second batch on, equals stock") {
+    val elastic = PairCheck.microBatch(spark, this, GroupStatePairSuite.continued, chunks, seed = 6L)
+    assert(elastic.batches.map(_.size).sum > 100, "hardly any rows")
+  }
 }
 
 /** Operators with user functions over groups. */
@@ -130,4 +135,16 @@ object GroupStatePairSuite {
         .toDF()
     )
   )
+
+  /** Spark loads the initial state in the first batch, which stays stock. */
+  val continued = QueryCase("flatMapGroupsWithState, initial state", "update") {
+    val known = session.range(30).map(i => s"key-$i" -> Tally(i, i * 10, 0L)).groupByKey(_._1).mapValues(_._2)
+    _.as[TestInput]
+      .groupByKey(_.key)
+      .flatMapGroupsWithState(OutputMode.Update, GroupStateTimeout.NoTimeout, known)(
+        (key: String, rows: Iterator[TestInput], state: GroupState[Tally]) =>
+          Iterator(GroupFunctions.running(key, rows, state))
+      )
+      .toDF()
+  }
 }

@@ -71,13 +71,14 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(ScanTakesNewShards, "Real-time Mode, timers", tries = 8)(() =>
       PairCheck.realTime(spark, this, RowByRow.query, RowByRow.input, seed = 5L)
     ),
+    Plant(ProviderByBatch, "an initial state")(() => pair(GroupStatePairSuite.continued)),
     Plant(RestartScans, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
     Plant(RestartSeals, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
     Plant(RestartReported, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
-    Plant(RightByLeftHash, "a join that evicts")(() => joined(JoinCases.plain)),
-    Plant(ScanUnfiltered, "a join that evicts")(() => joined(JoinCases.plain)),
-    Plant(FieldsOfFirstInput, "a join with a wide right side")(() => joined(JoinCases.wide)),
-    Plant(OpenUntilLastInput, "deduplication below a join")(() => joined(JoinCases.deduplicated)),
+    Plant(RightByLeftHash, "a join that evicts")(() => pair(JoinCases.plain)),
+    Plant(ScanUnfiltered, "a join that evicts")(() => pair(JoinCases.plain)),
+    Plant(FieldsOfFirstInput, "a join with a wide right side")(() => pair(JoinCases.wide)),
+    Plant(OpenUntilLastInput, "deduplication below a join")(() => pair(JoinCases.deduplicated)),
     Plant(NotDrained, "a sink that takes only some rows")(() => limited()),
     Plant(CachePerLane, "Real-time Mode, state and order", tries = 6)(() => realTime()),
     Plant(OutputsAfterSwitch, "Real-time Mode, state and order", tries = 40)(() => realTime())
@@ -205,10 +206,10 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
   private def limited(): Unit =
     assert(stateOfSome(ElasticSession.Stock) == stateOfSome(twoLanes), "state rows")
 
-  private val joinChunks = Seq(0, 300).map(first => TestInput.rows(seed = 4, first.toLong, 300, keys = 6))
+  private val pairChunks = Seq(0, 300).map(first => TestInput.rows(seed = 4, first.toLong, 300, keys = 6))
 
-  private def joined(query: QueryCase): Unit = {
-    PairCheck.microBatch(spark, this, query, joinChunks, seed = 8L)
+  private def pair(query: QueryCase): Unit = {
+    PairCheck.microBatch(spark, this, query, pairChunks, seed = 8L)
     ()
   }
 

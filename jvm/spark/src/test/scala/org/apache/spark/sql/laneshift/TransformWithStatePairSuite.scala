@@ -26,6 +26,17 @@ class TransformWithStatePairSuite extends AnyFunSuite with ElasticSession {
     test(s"${query.name}, Avro and checkpoint ids")(pair(query, i + 10L, encoding -> "avro", format -> "2"))
   }
 
+  test("an initial state, elastic from the second batch on, equals stock under motion") {
+    val query = QueryCase("initial state", "update") {
+      val known = spark.range(30).map(i => s"key-$i" -> i.longValue).groupByKey(_._1).mapValues(_._2)
+      _.as[TestInput]
+        .groupByKey(_.key)
+        .transformWithState(new Continued, TimeMode.None(), OutputMode.Update(), known)
+        .toDF()
+    }
+    pair(query, 6L)
+  }
+
   test("timers and time to live do what the tests say") {
     val counts = Seq(cases(2), cases(3), cases(4)).map { q =>
       val run = withFolder(at => withConf(ElasticSession.moving(3L): _*)(MicroBatchRun(spark, q, chunks, at)))
@@ -113,6 +124,25 @@ final class ByLong extends StatefulProcessor[Long, TestInput, Told] {
   override def handleInputRows(key: Long, rows: Iterator[TestInput], timers: TimerValues): Iterator[Told] = {
     total.update((if (total.exists()) total.get() else 0L) + rows.size)
     Iterator(Told(key.toString, "rows", total.get(), 0))
+  }
+}
+
+/** Counts the rows of a key from what is known of it when the query begins. */
+final class Continued extends StatefulProcessorWithInitialState[String, TestInput, Told, Long] {
+  @transient private var total: ValueState[Long] = _
+
+  override def init(outputMode: OutputMode, timeMode: TimeMode): Unit =
+    total = getHandle.getValueState("total", Encoders.scalaLong, TTLConfig.NONE)
+
+  override def handleInitialState(key: String, known: Long, timers: TimerValues): Unit = total.update(known)
+
+  override def handleInputRows(
+      key: String,
+      rows: Iterator[TestInput],
+      timers: TimerValues
+  ): Iterator[Told] = {
+    total.update((if (total.exists()) total.get() else 0L) + rows.size)
+    Iterator(Told(key, "rows", total.get(), 0))
   }
 }
 

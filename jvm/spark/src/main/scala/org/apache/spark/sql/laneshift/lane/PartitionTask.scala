@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.laneshift.LaneshiftConf
 import org.apache.spark.sql.laneshift.control.ElasticPartition
 import org.apache.spark.sql.laneshift.plan.{ElasticSpec, Granularity}
 
@@ -175,6 +176,12 @@ private[sql] final class PartitionTask(
 
   private def finish(): Unit = {
     threads.forEach(_.join())
+    if (stores.isEmpty)
+      throw new IllegalStateException(
+        s"The lanes of operator ${spec.key.operatorId} have not shared a state store: it was opened by another provider than " +
+          s"${ElasticStateStoreProvider.className}. The batch is given up; start the query again, or with " +
+          s"${LaneshiftConf.Enabled.key}=false."
+      )
     val stats = inlet.stats
     home.endBatch(this, stats.routing)
     LaneAccumulators.merge(runners.asScala.toSeq.map(_.laneContext), context, spec.onceMetrics)
@@ -332,7 +339,7 @@ private[laneshift] object PartitionTask {
   private val PollMs = 100L
 
   /** How long threads that are to end have before they are interrupted, and before there is a warning. */
-  private val PatienceNs = 100000000L
+  private val PatienceNs = 1000000000L
   private val WarningNs = 10000000000L
 
   /** Outputs that may wait for the emitter. Little, because a lane that waits to put out cannot let a shard go: where the sink

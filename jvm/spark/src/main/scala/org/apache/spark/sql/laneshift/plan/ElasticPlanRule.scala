@@ -14,6 +14,8 @@ import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.{LaneshiftConf, LaneshiftPlugin}
 
+import laneshift.testing.{Fault, Faults}
+
 /** Wraps the elastic regions of each batch's plan. Runs after Spark has filled in state infos and watermarks and before it
   * collapses stages for code generation (design fact 1).
   *
@@ -37,8 +39,9 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
         case Some(why) => explain(plan, why)
         case None =>
           val elastic = wrap(plan, conf, realTime)
-          // After Spark has checked and recorded its own provider's name (design fact 7).
-          if (elastic.exists(_.isInstanceOf[ElasticExec])) {
+          // Also in a batch that is all stock, as the first one of an initial state is: an executor keeps the provider of a
+          // store for the whole run. After Spark has checked and recorded its own provider's name (design fact 7).
+          if (elastic.exists(_.isInstanceOf[ElasticExec]) || !Faults.isOn(Fault.ProviderByBatch)) {
             conf.setConfString(SQLConf.STATE_STORE_PROVIDER_CLASS.key, ElasticStateStoreProvider.className)
             acceptProvider(elastic)
           } else elastic
