@@ -41,7 +41,7 @@ def daily(rows: DataFrame) -> DataFrame:
 
 def run(quick: bool) -> Report:
     """The whole benchmark."""
-    rounds, fill = (1, 1) if quick else (3, 6)
+    rounds, fill = (1, 1) if quick else (2, 6)
     progress = Progress("finish", len(SIDES) * rounds)
     report = Report(
         "finish",

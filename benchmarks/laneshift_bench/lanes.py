@@ -98,14 +98,14 @@ def wait(rows: int) -> None:
 
 def run(quick: bool) -> Report:
     """The whole benchmark."""
-    rounds = 1 if quick else 3
+    rounds = 1 if quick else 2
     scale = 5 if quick else 1
     many: dict[str, object] = {"keys": KEYS, "zipf": 0, "rowBytes": 100}
     few: dict[str, object] = {"keys": 2000, "zipf": 0.3, "rowBytes": 8}
     cases: tuple[tuple[str, Build, dict[str, object], int], ...] = (
-        ("aggregation", heavy, many, 500_000),
-        ("join", joined, few, 100_000),
-        ("Python, CPU", partial(python, burn), few, 100_000),
+        ("aggregation", heavy, many, 200_000),
+        ("join", joined, few, 30_000),
+        ("Python, CPU", partial(python, burn), few, 50_000),
         ("Python, waiting", partial(python, wait), few, 20_000),
     )
     progress = Progress("lanes", len(cases) * len(SIDES) * (rounds + 1))

@@ -92,19 +92,19 @@ def processor(rows: DataFrame) -> DataFrame:
 
 
 CASES = (
-    Case("aggregation", counting, 500_000, 100_000),
-    Case("dropDuplicates", deduplicated, 500_000, 100_000),
-    Case("dropDuplicatesWithinWatermark", within_watermark, 500_000, 100_000),
-    Case("session windows", sessions, 200_000, 20_000, "append"),
-    Case("inner join", joined, 100_000, 20_000),
-    Case("applyInPandasWithState", partial(python, nothing), 100_000, 2_000),
+    Case("aggregation", counting, 250_000, 100_000),
+    Case("dropDuplicates", deduplicated, 250_000, 100_000),
+    Case("dropDuplicatesWithinWatermark", within_watermark, 250_000, 100_000),
+    Case("session windows", sessions, 100_000, 20_000, "append"),
+    Case("inner join", joined, 30_000, 20_000),
+    Case("applyInPandasWithState", partial(python, nothing), 50_000, 2_000),
     Case("transformWithStateInPandas", processor, 20_000, 500),
 )
 
 
 def run(quick: bool) -> Report:
     """The whole benchmark."""
-    rounds = 1 if quick else 3
+    rounds = 1 if quick else 2
     progress = Progress("operators", len(CASES) * len(SIDES) * (rounds + 1))
     report = Report(
         "operators",
@@ -122,7 +122,7 @@ def run(quick: bool) -> Report:
 def _rate(spark: SparkSession, work: Path, case: Case, quick: bool, side: Side) -> float:
     """Rows a second of a median micro-batch."""
     rows = case.rows // (5 if quick else 1)
-    first, batches = (1, 2) if quick else (3, 6)
+    first, batches = (1, 2) if quick else (2, 4)
     source: dict[str, object] = {"keys": case.keys, "zipf": 0.3, "rowBytes": 8}
     source |= {"pacing": "none", "rowsPerBatch": rows}
     with running(spark, work, side, source, case.build, None, mode=case.mode) as started:
