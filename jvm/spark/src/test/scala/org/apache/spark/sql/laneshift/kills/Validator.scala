@@ -29,7 +29,7 @@ final class Sequence(realTime: Boolean) extends StatefulProcessor[String, Number
   @transient private var seen: ValueState[Seen] = _
 
   override def init(outputMode: OutputMode, timeMode: TimeMode): Unit =
-    seen = getHandle.getValueState("seen", Encoders.product[Seen], TTLConfig.NONE)
+    seen = getHandle.getValueState("seen", Validator.seen, TTLConfig.NONE)
 
   override def handleInputRows(
       key: String,
@@ -58,6 +58,11 @@ sealed abstract class Validator(val name: String, val outputMode: String) extend
 object Validator {
   private implicit val rowEncoder: Encoder[Numbered] = Encoders.product
   private implicit val keyEncoder: Encoder[String] = Encoders.STRING
+
+  /** Made with this object, before anything is killed: Scala reflection remembers a class as missing whose loading was
+    * interrupted.
+    */
+  private[kills] val seen: Encoder[Seen] = Encoders.product
 
   private def xorOf(key: Int, rows: Long): Long =
     (rows / 4 * 4 until rows).foldLeft(0L)((x, n) => x ^ Numbered(key, n).v)
