@@ -47,6 +47,12 @@ class Gateway(Protocol):
         """The newest ``limit`` handoffs of a query (of all if empty), oldest first."""
         ...
 
+    def limit_source(
+        self, query: str, rate: float, relative: bool, seconds: float
+    ) -> dict[str, Any]:
+        """Hold a query's source for a while: rows per second, or a share of what it gives now."""
+        ...
+
     def decided(self, decision: dict[str, Any]) -> None:
         """Tell the plugin what a scheduler has decided: Spark's UI shows it."""
         ...
@@ -88,22 +94,27 @@ class Py4jGateway:
     def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
         return self._list("handoffs", query, limit)
 
+    def limit_source(
+        self, query: str, rate: float, relative: bool, seconds: float
+    ) -> dict[str, Any]:
+        return self._object("limitSource", query, float(rate), relative, float(seconds))
+
     def decided(self, decision: dict[str, Any]) -> None:
         decode("decided", self._text("decided", json.dumps(decision)))
 
-    def _object(self, method: str, *arguments: str | int) -> dict[str, Any]:
+    def _object(self, method: str, *arguments: str | float) -> dict[str, Any]:
         value = decode(method, self._text(method, *arguments))
         if not isinstance(value, dict):
             raise error("LANESHIFT_BAD_REPLY", method=method, problem="not a JSON object")
         return value
 
-    def _list(self, method: str, *arguments: str | int) -> list[dict[str, Any]]:
+    def _list(self, method: str, *arguments: str | float) -> list[dict[str, Any]]:
         value = decode(method, self._text(method, *arguments))
         if not isinstance(value, list):
             raise error("LANESHIFT_BAD_REPLY", method=method, problem="not a JSON list")
         return value
 
-    def _text(self, method: str, *arguments: str | int) -> str:
+    def _text(self, method: str, *arguments: str | float) -> str:
         from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
         self._require_running(method)

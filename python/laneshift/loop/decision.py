@@ -8,7 +8,7 @@ from typing import Any
 
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
+from laneshift.scheduler.snapshot import PartitionSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,29 @@ class LaneChange:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceLimit:
+    """For ``seconds`` a query's source gives ``share`` of what it gives now (>= 0), and no more.
+
+    A share above 1 lets a source that is held back give more again.
+    """
+
+    query: str
+    share: float
+    seconds: float
+    reason: str
+
+    @property
+    def what(self) -> str:
+        """The limit without its reason."""
+        return (
+            f"source of {self.query} at {self.share:.1%} of its rate now for {self.seconds:.3g} s"
+        )
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """One turn of the loop on one executor.
 
@@ -38,6 +61,7 @@ class Decision:
         executor: whose partitions it is about; empty for a turn that failed before it had any.
         policy: name of the policy.
         changes: lanes that change.
+        limits: sources that are slowed down for a while.
         shard_moves: shards that the policy moves between lanes (count).
         applied: True if the changes were sent; False in a dry run, while paused, or on an error.
         notes: what the plan does not reach, or cannot do here.
@@ -48,20 +72,27 @@ class Decision:
     executor: str
     policy: str
     changes: tuple[LaneChange, ...] = ()
+    limits: tuple[SourceLimit, ...] = ()
     shard_moves: int = 0
     applied: bool = False
     notes: tuple[str, ...] = ()
     error: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As the plugin takes it and a trace keeps it; the time is in whole milliseconds."""
+        """As a trace keeps it; the time is in whole milliseconds."""
         out: dict[str, Any] = asdict(self)
         del out["time_s"]
         return out | {"time_ms": round(1000 * self.time_s)}
 
+    def to_plugin(self) -> dict[str, Any]:
+        """As the plugin shows it: it takes limits as notes."""
+        held = "" if self.applied else " (not carried out)"
+        limits = [f"{limit.what}{held}: {limit.reason}" for limit in self.limits]
+        return self.to_json() | {"notes": [*limits, *self.notes]}
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Decision:
-        """Read what :meth:`to_json` wrote, or the plugin's status: that has no ``shard_moves``.
+        """Read what :meth:`to_json` wrote, or the plugin's status: it has no limits and moves.
 
         Errors: KeyError, TypeError, ValueError if malformed.
         """
@@ -78,6 +109,12 @@ class Decision:
                 )
                 for c in data["changes"]
             ),
+            limits=tuple(
+                SourceLimit(
+                    str(c["query"]), float(c["share"]), float(c["seconds"]), str(c["reason"])
+                )
+                for c in data.get("limits", ())
+            ),
             shard_moves=int(data.get("shard_moves", 0)),
             applied=bool(data["applied"]),
             notes=tuple(map(str, data["notes"])),
@@ -87,13 +124,15 @@ class Decision:
     @property
     def is_empty(self) -> bool:
         """True if the turn left everything as it was and has nothing to say."""
-        return not (self.changes or self.shard_moves or self.notes or self.error)
+        return not (self.changes or self.limits or self.shard_moves or self.notes or self.error)
 
     def said(self) -> Iterator[tuple[str, str]]:
         """What it says, as pairs of what and why; of a note, what is empty."""
         held = "" if self.applied else " (not carried out)"
         for change in self.changes:
             yield f"{change.what}{held}", change.reason
+        for limit in self.limits:
+            yield f"{limit.what}{held}", limit.reason
         for note in self.notes:
             yield "", note
         if self.error:
@@ -121,16 +160,9 @@ def because(part: PartitionSnapshot | None, after: int, budget: int, cut: bool) 
     return words
 
 
-def not_done(plan: Plan, snapshot: Snapshot) -> tuple[str, ...]:
+def not_done(plan: Plan) -> tuple[str, ...]:
     """What of a plan cannot be done in a running query, and what it does not reach."""
-    known = {part.partition for part in snapshot.partitions}
     notes = [f"{short.reason.value}: {short.message}" for short in plan.shortfalls]
-    for throttle in plan.throttles:
-        what = "partition" if throttle.target in known else "source"
-        notes.append(
-            f"{what} {throttle.target} cannot be slowed down to {throttle.rate:,.0f} rows/s:"
-            " back-pressure does that"
-        )
     for split in plan.key_splits:
         notes.append(f"key {split.key} cannot be split: one key runs on one lane at a time")
     return tuple(notes)

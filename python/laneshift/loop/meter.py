@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, PartitionId
+from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, PartitionId, SourceId
 from laneshift.scheduler.snapshot import (
     Edge,
     LaneSnapshot,
@@ -26,6 +26,7 @@ from laneshift.scheduler.snapshot import (
     PartitionSnapshot,
     ShardTable,
     Snapshot,
+    SourceSnapshot,
 )
 from laneshift.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot
 from laneshift.snapshot import PartitionSnapshot as LivePartition
@@ -48,6 +49,9 @@ UNKNOWN_ROW_BYTES = 128.0
 """Bytes of a queued row as long as none was seen in a queue (ours)."""
 
 
+SOURCE, ELSEWHERE = ":source", ":elsewhere"
+"""What follows a query's name in the id of its source, and of its operators on other executors."""
+
 OTHERS_MS = 10_000
 """For so long a core that another task was seen on counts as taken (ours)."""
 
@@ -62,6 +66,14 @@ class PartitionRef:
     lanes: int
 
 
+@dataclass(frozen=True, slots=True)
+class SourceRef:
+    """What a command needs to name a query's source; ``query`` is how partitions name it."""
+
+    query_id: str
+    query: str
+
+
 @dataclass(frozen=True)
 class Island:
     """One executor's elastic partitions as a policy sees them.
@@ -70,6 +82,7 @@ class Island:
         executor: its id.
         budget: cores that lanes may use here: those that Spark runs nothing else on (count).
         partitions: how to name them in commands.
+        sources: how to name the sources of the snapshot that a command can reach.
         snapshot: the measurement, or None if no partition has been seen twice yet.
     """
 
@@ -77,6 +90,7 @@ class Island:
     budget: int
     partitions: Mapping[PartitionId, PartitionRef]
     snapshot: Snapshot | None
+    sources: Mapping[SourceId, SourceRef] = field(default_factory=dict)
 
     @property
     def lanes(self) -> dict[PartitionId, int]:
@@ -166,16 +180,23 @@ class Meter:
             if was is not None and window > 0 and was.rows_taken <= s.part.rows_taken:
                 measured.append(self._measured(s, names[s.key], node, was, window))
         snapshot = None
+        sources: dict[SourceId, SourceRef] = {}
         if measured:
             held = sum(part.cores for part in measured)
+            edges = _edges(here, names, {p.partition for p in measured})
+            entering = _sources(here, names, measured, edges)
+            for source, query in entering:
+                if source.source.endswith(SOURCE):
+                    sources[source.source] = SourceRef(query.id, _query_name(query))
             snapshot = Snapshot(
                 time_s=live.time_ms / 1000,
                 window_s=window,
                 nodes=(NodeSnapshot(node, max(budget, held)),),
                 partitions=tuple(measured),
-                edges=_edges(here, names, {p.partition for p in measured}),
+                edges=edges,
+                sources=tuple(source for source, _ in entering),
             )
-        return Island(executor.executor, budget, refs, snapshot)
+        return Island(executor.executor, budget, refs, snapshot, sources)
 
     def _budget(self, executor: ExecutorSnapshot, live: LiveSnapshot, partitions: int) -> int:
         """Cores without other tasks; each partition's own task is there for its first lane.
@@ -247,9 +268,37 @@ class Meter:
         )
 
 
+def _query_name(query: QuerySnapshot) -> str:
+    return query.name or query.run_id[:8]
+
+
 def _name(seen: _Seen) -> PartitionId:
-    query = seen.query.name or seen.query.run_id[:8]
+    query = _query_name(seen.query)
     return PartitionId(f"{query}:{seen.operator.operator_id}.{seen.part.partition}")
+
+
+def _sources(
+    here: Sequence[_Seen],
+    names: Mapping[_Key, PartitionId],
+    measured: Sequence[PartitionSnapshot],
+    edges: Sequence[Edge],
+) -> list[tuple[SourceSnapshot, QuerySnapshot]]:
+    """What enters the island: of each query its source and, apart, other executors' operators."""
+    rates = {part.partition: part.offered_rate for part in measured}
+    fed = {edge.downstream for edge in edges}
+    queries: dict[SourceId, QuerySnapshot] = {}
+    feeds: dict[SourceId, list[PartitionId]] = {}
+    for seen in here:
+        name = names[seen.key]
+        if name in rates and name not in fed:
+            kind = ELSEWHERE if seen.operator.upstream else SOURCE
+            source = SourceId(_query_name(seen.query) + kind)
+            queries[source] = seen.query
+            feeds.setdefault(source, []).append(name)
+    return [
+        (SourceSnapshot(source, sum(rates[p] for p in fed), feeds=tuple(fed)), queries[source])
+        for source, fed in feeds.items()
+    ]
 
 
 def _shards(part: LivePartition, rate: float) -> ShardTable | None:

@@ -16,11 +16,13 @@ from typing import Any
 
 from laneshift.errors import LaneshiftError
 from laneshift.gateway import Gateway
-from laneshift.loop.decision import Decision, LaneChange, because, not_done
+from laneshift.loop.decision import Decision, LaneChange, SourceLimit, because, not_done
 from laneshift.loop.meter import Island, Meter, held, within_budget
 from laneshift.loop.moves import MoveLog
+from laneshift.loop.throttles import source_limits
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.trace import TraceWriter
 from laneshift.snapshot import Snapshot as LiveSnapshot
 
@@ -53,6 +55,8 @@ class LiveScheduler:
         self._trace = TraceWriter(trace) if trace is not None else None
         self._moves = MoveLog(gateway, query)
         self._states: dict[str, Any] = {}
+        # By query id: turn and share of the last limit, and until when windows show its effect.
+        self._held: dict[str, tuple[int, float, float]] = {}
         self._decisions: deque[Decision] = deque(maxlen=KEPT)
         self._listeners: list[Callable[[Decision], None]] = []
         self._turn = threading.Lock()
@@ -177,7 +181,7 @@ class LiveScheduler:
             with suppress(OSError):  # a full disk was told when the turn recorded its snapshot
                 self._trace.note("decision", decision.to_json())
         with suppress(LaneshiftError):  # only for the UI
-            self._gateway.decided(decision.to_json())
+            self._gateway.decided(decision.to_plugin())
         for listener in self._listeners:
             listener(decision)
 
@@ -211,15 +215,45 @@ class LiveScheduler:
             if wanted[name] != before
         )
         sends = not (self._dry_run or self._paused.is_set())
-        notes = not_done(plan, snapshot)
+        held_back = {q for q, (_, _, until) in self._held.items() if snapshot.time_s <= until}
+        limits, notes = source_limits(plan, snapshot, island.sources, held_back)
+        notes += not_done(plan)
         moves = 0
         if sends:
             notes += self._send(island, changes)
             moves, more = self._move(island, plan, wanted)
-            notes += more
+            limits, refused = self._hold(limits, snapshot)
+            notes += more + refused
         return Decision(
-            snapshot.time_s, island.executor, self._policy.name, changes, moves, sends, notes
+            snapshot.time_s,
+            island.executor,
+            self._policy.name,
+            tuple(changes),
+            tuple(limits.values()),
+            moves,
+            sends,
+            notes,
         )
+
+    def _hold(
+        self, limits: dict[str, SourceLimit], snapshot: Snapshot
+    ) -> tuple[dict[str, SourceLimit], tuple[str, ...]]:
+        """Sends limits, by query id; those that were taken, and why others were not.
+
+        Where executors ask for several in one turn, the lowest holds.
+        """
+        taken, notes = {}, []
+        for query, limit in limits.items():
+            turn, lowest, _ = self._held.get(query, (-1, 0.0, 0.0))
+            share = min(limit.share, lowest) if turn == self._turns else limit.share
+            try:
+                self._gateway.limit_source(query, share, True, limit.seconds)
+                until = snapshot.time_s + limit.seconds + snapshot.window_s
+                self._held[query] = (self._turns, share, until)
+                taken[query] = limit
+            except LaneshiftError as problem:
+                notes.append(f"the source of {limit.query} is not slowed down: {problem}")
+        return taken, tuple(notes)
 
     def _send(self, island: Island, changes: tuple[LaneChange, ...]) -> tuple[str, ...]:
         """Sends lane counts, those that shrink first; nobody grows before they have.

@@ -140,6 +140,12 @@ class FakeGateway:
         self.sent.append(("move_shard", query, operator, partition, shard, lane))
         return {"shard": shard, "from": 0, "to": lane, "applied": "next-batch"}
 
+    def limit_source(
+        self, query: str, rate: float, relative: bool, seconds: float
+    ) -> dict[str, Any]:
+        self.sent.append(("limit_source", query, rate, relative, seconds))
+        return {"applied": "now"}
+
     def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
         self.asked.append((query, limit))
         if query not in ("", RUNNING, "running", STOPPED, "stopped"):

@@ -48,6 +48,30 @@ def test_minus_one_means_every_partition(live: Laneshift, gateway: FakeGateway) 
     assert gateway.sent == [("set_lanes", RUNNING, 0, -1, 6)]
 
 
+def test_a_source_is_limited(live: Laneshift, gateway: FakeGateway) -> None:
+    assert live.limit_source("running", 0, 0.1) == "now"
+    assert gateway.sent == [("limit_source", RUNNING, 0, False, 0.1)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((-1.0, 1.0), ["rows_per_second", "-1", ">= 0", "rows/s"]),
+        ((float("inf"), 1.0), ["rows_per_second", "inf"]),
+        ((10.0, 0.0), ["seconds", "0.1", "3600"]),
+        (("10", 1.0), ["rows_per_second", "'10'"]),
+    ],
+)
+def test_wrong_limits_are_not_sent(
+    live: Laneshift, gateway: FakeGateway, arguments: tuple[Any, Any], words: list[str]
+) -> None:
+    with pytest.raises(ValueError, match=words[0]) as caught:
+        live.limit_source("running", *arguments)
+    for word in words:
+        assert word in str(caught.value)
+    assert gateway.sent == []
+
+
 def test_handoffs_of_one_query_and_of_all(live: Laneshift, gateway: FakeGateway) -> None:
     (moved,) = live.handoffs()
     assert (moved.shard, moved.source, moved.target, moved.pause_us) == (5, 0, 1, 89.5)

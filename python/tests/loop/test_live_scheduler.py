@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from laneshift.errors import LaneshiftError, SessionError, error
 from laneshift.inputcheck import InputError
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.report.recording import read_recording
-from laneshift.scheduler.ids import LaneId, LaneRef, ShardId
+from laneshift.scheduler import registry
+from laneshift.scheduler.ids import LaneId, LaneRef, PartitionId, ShardId
 from laneshift.scheduler.plan import CoreChange, Plan, ShardMove, Throttle
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.snapshot import Snapshot
@@ -152,12 +154,126 @@ def test_shards_move_inside_their_partition_only() -> None:
     assert "shard 4 cannot leave its partition" in decision.notes[0]
 
 
-def test_what_cannot_be_throttled_says_so() -> None:
-    def say(snapshot: Snapshot, _: int) -> Plan:
-        return Plan(throttles=(Throttle(snapshot.partitions[0].partition, 100.0),))
+def throttling(*targets: tuple[str, float]) -> Callable[[Snapshot, int], Plan]:
+    def say(*_: object) -> Plan:
+        return Plan(
+            throttles=tuple(Throttle(PartitionId(t), rate, windows=2) for t, rate in targets)
+        )
 
-    (decision,) = loop(Moving(), say).turn()
-    assert "partition running:0.0 cannot be slowed down to 100 rows/s" in decision.notes[0]
+    return say
+
+
+def test_a_throttle_becomes_a_limit_of_the_source() -> None:
+    gateway = Moving()  # 500 rows/s come to each of two partitions
+    (decision,) = loop(
+        gateway, throttling(("running:0.0", 100.0), ("running:source", 600.0))
+    ).turn()
+    # The partition is to get a fifth, and so is all: less than 600 of the source's 1000.
+    assert gateway.sent == [("limit_source", RUNNING, 0.2, True, 2.5)]
+    (limit,) = decision.limits
+    assert str(limit) == (
+        "source of running at 20.0% of its rate now for 2.5 s:"
+        " running:0.0 is to get 100 rows/s at most, 500 came"
+    )
+    assert decision.notes == ()
+    assert gateway.told[0]["notes"] == [str(limit)]
+
+
+def test_executors_ask_for_their_share_and_the_lowest_holds() -> None:
+    gateway = Moving()
+    (operator,) = gateway.data["queries"][0]["operators"]
+    operator["partitions"][1]["executor"] = "2"
+    gateway.data["executors"].append(gateway.data["executors"][0] | {"executor": "2"})
+
+    def say(snapshot: Snapshot, _: int) -> Plan:
+        rate = {"driver": 100.0, "2": 300.0}[snapshot.nodes[0].node]
+        return Plan(throttles=(Throttle(snapshot.sources[0].source, rate),))
+
+    loop(gateway, say).turn()
+    assert [command[2] for command in gateway.sent] == [0.2, 0.2]
+
+
+def test_what_cannot_be_throttled_says_so() -> None:
+    class Fixed(Chain):
+        def limit_source(self, query: str, rate: float, relative: bool, seconds: float) -> Any:
+            raise error("LANESHIFT_SOURCE_NOT_LIMITED", query=query, why="rate stands still")
+
+    gateway = Fixed()
+    (decision,) = loop(gateway, throttling(("running:0.0", 10.0), ("running:1.1", 10.0))).turn()
+    assert decision.limits == ()
+    assert (
+        "running:0.0 cannot be slowed down to 10 rows/s: it is fed by another" in decision.notes[0]
+    )
+    assert "the source of running is not slowed down: " in decision.notes[1]
+    assert "rate stands still" in decision.notes[1]
+
+
+def test_what_other_executors_feed_is_no_source() -> None:
+    gateway = Chain()
+    for part in gateway.data["queries"][0]["operators"][0]["partitions"]:
+        part["executor"] = "2"
+    gateway.data["executors"].append(gateway.data["executors"][0] | {"executor": "2"})
+    seen: list[Snapshot] = []
+
+    def say(snapshot: Snapshot, _: int) -> Plan:
+        seen.append(snapshot)
+        fed = snapshot.sources[0].feeds[0]
+        return Plan(throttles=(Throttle(fed, 10.0),))
+
+    first, second = loop(gateway, say).turn()
+    assert [s.sources[0].source for s in seen] == ["running:source", "running:elsewhere"]
+    assert [s.external_rate for s in seen] == [6000, 6000]
+    assert len(first.limits) == 1 and second.limits == ()
+    assert "running:0.0 cannot be slowed down" in second.notes[0]
+
+
+def test_more_than_what_came_is_no_limit() -> None:
+    gateway = Moving()
+    (decision,) = loop(gateway, throttling(("running:0.0", 500.0))).turn()
+    assert decision.is_empty and gateway.sent == []
+
+
+def test_while_a_source_is_held_what_comes_may_be_what_is_let_in() -> None:
+    gateway = Moving()
+    wanted = [100.0, 500.0, 750.0, 500.0, 500.0, 500.0, 500.0]
+    made = loop(gateway, lambda _, n: throttling(("running:0.0", wanted[n]))())
+    for _ in wanted[:3]:
+        made.turn()
+    assert [command[2] for command in gateway.sent] == [0.2, 1.0, 1.5]
+    gateway.data["time_ms"] += 10_000  # the limit has ended, and its last window
+    made.turn()
+    assert len(gateway.sent) == 3
+
+
+def test_a_dry_run_limits_nothing() -> None:
+    gateway = Moving()
+    (decision,) = loop(gateway, throttling(("running:0.0", 10.0)), dry_run=True).turn()
+    assert gateway.sent == []
+    assert [
+        line for line in decision.lines() if "of its rate now for 2.5 s (not carried out)" in line
+    ]
+    assert decision.to_plugin()["notes"] == list(decision.lines())
+
+
+def test_only_sources_enter_the_chain_of_a_query() -> None:
+    seen: list[Snapshot] = []
+
+    def say(snapshot: Snapshot, _: int) -> Plan:
+        seen.append(snapshot)
+        return Plan()
+
+    loop(Chain(), say).turn()
+    (snapshot,) = seen
+    (source,) = snapshot.sources
+    assert (source.source, source.feeds) == ("running:source", ("running:1.0", "running:1.1"))
+    assert snapshot.heads == source.feeds
+    assert source.rate == snapshot.external_rate == 6000
+    assert {(e.upstream, e.downstream, e.ratio) for e in snapshot.edges} == {
+        (f"running:1.{u}", f"running:0.{d}", 0.5) for u in range(2) for d in range(2)
+    }
+    assert [p.queue_rows / p.queue_capacity_rows for p in snapshot.partitions] == pytest.approx(
+        [5000 / (2**20 / 100)] * 4
+    )
 
 
 def test_a_refused_command_is_noted_and_the_others_are_sent() -> None:
@@ -274,6 +390,55 @@ def test_each_move_is_noted_once(tmp_path: Path) -> None:
     moves = read_recording(tmp_path / "trace").moves
     assert [m.time_s for m in moves] == [first / 1000 + 1 + n for n in range(20)]
     assert {(m.count, m.paused, m.max_ms) for m in moves} == {(2, 1, 1.5)}
+
+
+class Chain(Moving):
+    """Operator 1 feeds operator 0; load and queues rise, then fall."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data["executors"][0]["cores"] = 16
+        (down,) = self.data["queries"][0]["operators"]
+        self.data["queries"][0]["operators"] = [
+            down | {"upstream": [1]},
+            copy.deepcopy(down) | {"operator_id": 1},
+        ]
+        self.looks = 0
+
+    def snapshot(self) -> dict[str, Any]:
+        self.looks += 1
+        rising = self.looks <= 6
+        self.data["time_ms"] += 1000
+        for operator in self.data["queries"][0]["operators"]:
+            for part in operator["partitions"]:
+                rows = 3000 if rising else 50
+                part["rows_in"] += rows
+                part["rows_taken"] += min(rows, 1000)
+                part["busy_s"] += 1.9 if rising else 0.1
+                part["blocked_s"] += 0.5 if rising else 0.0
+                part["queue_rows"] = [5000 if rising else 0] * part["lanes"]
+                part["queue_bytes"] = [500_000 if rising else 0] * part["lanes"]
+        return FakeGateway.snapshot(self)
+
+    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
+        part = self.data["queries"][0]["operators"][operator]["partitions"][partition]
+        part["lanes"] = lanes
+        part["lane_of_shard"] = [shard % lanes for shard in range(part["shards"])]
+        for name, value in (("lane_rows", 0), ("lane_busy", 0.5)):
+            part[name] = [value] * lanes
+        return super().set_lanes(query, operator, partition, lanes)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_policy_of_the_library_starts_by_name(name: str) -> None:
+    gateway = Chain()
+    live = Laneshift(gateway)
+    with live.start(name, interval_s=0.1) as made:
+        until(lambda: made.turns >= 12)
+    assert made.policy.name == name
+    assert [d.error for d in made.decisions() if d.error] == []
+    changed = [command for command in gateway.sent if command[0] == "set_lanes"]
+    assert bool(changed) == (name != "static")
 
 
 class TestStart:

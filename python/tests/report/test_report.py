@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from laneshift.cli import main
 from laneshift.inputcheck import InputError
-from laneshift.loop.decision import Decision, LaneChange
+from laneshift.loop.decision import Decision, LaneChange, SourceLimit
 from laneshift.loop.moves import Moves
 from laneshift.report.page import page
 from laneshift.report.picture import ROWS, _runs, save
@@ -44,7 +44,9 @@ def write(path: Path, *, moves: bool = True, decisions: int = 2) -> Path:
             trace.record(window(second, 1 if second < 4 else 3))
             trace.record(window(second, 2, node="2", name="q:0.9"))
         for n in range(decisions):
-            said = Decision(START + 3, "1", "elasticutor", (change(1, 3, f"why {n}"),), 0, True)
+            said = Decision(
+                START + 3, "1", "elasticutor", (change(1, 3, f"why {n}"),), applied=True
+            )
             trace.note("decision", said.to_json())
         if moves:
             trace.note("moves", Moves.of(START + 4, "scale", [500.0, 0.0, 2000.0]).to_json())
@@ -72,7 +74,7 @@ def test_a_partition_that_was_not_there_yet_counts_nothing() -> None:
 
 
 def test_words() -> None:
-    said = Decision(START + 1, "1", "oera", (), 0, True, ("budget: 9 of 8",))
+    said = Decision(START + 1, "1", "oera", applied=True, notes=("budget: 9 of 8",))
     run = columns(
         [window(1, 1), window(2, 1)],
         [
@@ -98,11 +100,14 @@ def test_words() -> None:
 
 
 def test_a_decision_reads_back_as_it_was() -> None:
-    said = Decision(START + 0.125, "1", "oera", (change(1, 2),), 3, True, ("a", "b"), "error")
+    limits = (SourceLimit("q", 0.125, 2.0, "why"),)
+    changes = (change(1, 2),)
+    said = Decision(START + 0.125, "1", "oera", changes, limits, 3, True, ("a", "b"), "error")
     assert Decision.from_json(said.to_json()) == said
-    told = said.to_json()
-    del told["shard_moves"]  # as Spark's UI answers
-    assert Decision.from_json(told) == replace(said, shard_moves=0)
+    told = said.to_plugin()
+    del told["shard_moves"], told["limits"]  # as Spark's UI answers
+    shown = replace(said, shard_moves=0, limits=(), notes=(str(limits[0]), "a", "b"))
+    assert Decision.from_json(told) == shown
 
 
 class TestDrawn:

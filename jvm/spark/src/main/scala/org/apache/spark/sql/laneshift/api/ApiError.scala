@@ -94,4 +94,11 @@ private[api] object ApiError {
     s"Shard $shard cannot be moved now: $why. Look at a new snapshot and ask again.",
     Map("shard" -> shard, "why" -> why)
   )
+
+  def sourceNotLimited(query: String, why: String): ApiError = new ApiError(
+    "LANESHIFT_SOURCE_NOT_LIMITED",
+    WrongState,
+    s"The source of the query '$query' cannot be slowed down: $why.",
+    Map("query" -> query, "why" -> why)
+  )
 }

@@ -65,6 +65,18 @@ object LaneshiftGateway {
     Executors.handoffs(limit, runs).map(SnapshotJson.handoff)
   }
 
+  /** Holds back the source of a query for `seconds`: `rate` rows per second at most or, if `relative`, that share of what it
+    * gives now. In micro-batch the next batch is the first.
+    */
+  def limitSource(query: String, rate: Double, relative: Boolean, seconds: Double): String = Answer {
+    val runs = Inventory.runsOf(query)
+    val run = runs.find(_.active).getOrElse(throw ApiError.queryStopped(query))
+    SourceThrottle.limit(run.id, rate, relative, seconds) match {
+      case Left(why) => throw ApiError.sourceNotLimited(query, why)
+      case Right(applied) => Map[String, Any]("applied" -> applied.name)
+    }
+  }
+
   /** Keeps what a scheduler has decided, for the UI. */
   def decided(decision: String): String = Answer {
     checkLoaded()

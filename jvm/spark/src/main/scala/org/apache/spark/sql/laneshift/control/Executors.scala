@@ -114,6 +114,12 @@ object Executors extends SparkListener with Logging {
       .sortBy { case (seq, h) => (h.timeMs, seq) }
       .takeRight(limit)
 
+  /** Holds the readers of a query's source back for a while, on every executor that answers. */
+  def limitSource(queryId: String, rate: Double, relative: Boolean, seconds: Double): Unit = {
+    answers[Any](ExecutorRequest.LimitSource(queryId, rate, relative, seconds))
+    ()
+  }
+
   /** Waits for nobody. */
   def forget(runId: String): Unit = all.foreach(_.asking(ExecutorRequest.Forget(runId)))
 

@@ -8,7 +8,7 @@ import org.apache.spark.sql.connector.read.streaming._
   * @param paced whether a row waits until it is due
   * @param batchLimit most rows of a micro-batch
   */
-private[workload] abstract class DealtStream(rows: DealtRows, paced: Boolean, batchLimit: Option[Long])
+private[laneshift] abstract class DealtStream(rows: DealtRows, paced: Boolean, batchLimit: Option[Long])
     extends MicroBatchStream
     with SupportsTriggerAvailableNow
     with SupportsRealTimeMode {
@@ -26,7 +26,7 @@ private[workload] abstract class DealtStream(rows: DealtRows, paced: Boolean, ba
       s"${rows.source}: latestOffset(Offset, ReadLimit) is the one to call"
     )
 
-  /** The limit is the source's own, from its options: Trigger.Once does not lift it, for there may be no last
+  /** The source's own limit, from its options, holds whatever is asked: Trigger.Once does not lift it, for there may be no last
     * row.
     */
   override def latestOffset(start: Offset, limit: ReadLimit): Offset =
@@ -34,7 +34,7 @@ private[workload] abstract class DealtStream(rows: DealtRows, paced: Boolean, ba
       start.asInstanceOf[WorkloadOffset],
       rows,
       available(),
-      batchLimit.getOrElse(WorkloadSpec.Endless)
+      Math.min(batchLimit.getOrElse(WorkloadSpec.Endless), DealtStream.most(limit))
     )
 
   /** Rows of the source that a micro-batch may reach now. */
@@ -75,4 +75,11 @@ private[workload] abstract class DealtStream(rows: DealtRows, paced: Boolean, ba
   override def commit(end: Offset): Unit = ()
 
   override def stop(): Unit = ()
+}
+
+private object DealtStream {
+  private def most(limit: ReadLimit): Long = limit match {
+    case rows: ReadMaxRows => rows.maxRows
+    case _ => WorkloadSpec.Endless
+  }
 }

@@ -20,16 +20,17 @@ private[workload] final case class WorkloadReaderFactory(spec: WorkloadSpec, pac
   }
 }
 
-/** Reads a range of rows as fast as they can be made (`next`), or each when it is due (`nextWithTimeout`). */
+/** Reads a range of rows as fast as they can be made (`next`), or each when it is due (`nextWithTimeout`) and `pace` allows it. */
 private[workload] final class WorkloadReader(
     rows: PartitionRows,
     paced: Boolean,
-    range: WorkloadInputPartition
+    range: WorkloadInputPartition,
+    pace: RowPace
 ) extends SupportsRealTimeRead[InternalRow] {
   import WorkloadReader._
 
   def this(spec: WorkloadSpec, paced: Boolean, range: WorkloadInputPartition) =
-    this(new WorkloadRows(spec, range.partition), paced, range)
+    this(new WorkloadRows(spec, range.partition), paced, range, RowPace.ofTask(spec.partitions))
 
   private val clock = new WallClock
   private var clockWas = Long.MinValue // the last time read: while rows are late, one reading serves many
@@ -47,7 +48,9 @@ private[workload] final class WorkloadReader(
       Nothing
     } else {
       val due = rows.dueMicros(seq)
-      if (paced && due > clockWas && !waitFor(due, (startTimeMs + timeoutMs) * 1000)) Nothing
+      val deadline = (startTimeMs + timeoutMs) * 1000
+      if (paced && due > clockWas && !waitFor(due, deadline) || !pace.isFree && !waitForPace(deadline))
+        Nothing
       else {
         take(due)
         Row
@@ -63,9 +66,27 @@ private[workload] final class WorkloadReader(
     due <= clockWas
   }
 
+  /** The limit may end or change meanwhile. */
+  private def waitForPace(deadline: Long): Boolean = {
+    clockWas = clock.now()
+    var allowed = pace.next(clockWas)
+    while (allowed > clockWas && clockWas < deadline) {
+      clock.sleepUntil(Math.min(Math.min(allowed, deadline), clockWas + LongestWait))
+      clockWas = clock.now()
+      allowed = Math.min(allowed, pace.next(clockWas))
+    }
+    val free = allowed <= clockWas
+    if (free) pace.taken(allowed)
+    free
+  }
+
   private def take(due: Long): Unit = {
     row = rows(seq, due)
     seq += 1
+    if (seq % CountedRows == 0) {
+      clockWas = clock.now()
+      pace.came(CountedRows, clockWas)
+    }
   }
 
   override def get(): InternalRow = row
@@ -76,6 +97,13 @@ private[workload] final class WorkloadReader(
 }
 
 private[workload] object WorkloadReader {
+
+  /** Rows after which a reader looks at the clock to know how fast it goes. */
+  private val CountedRows = 32
+
+  /** Microseconds after which a reader that is held back looks at its limit again. */
+  private val LongestWait = 50000L
+
   private val Row = RecordStatus.newStatusWithoutArrivalTime(true)
   private val Nothing = RecordStatus.newStatusWithoutArrivalTime(false)
 }

@@ -54,7 +54,8 @@ private[replay] final case class ReplayReaderFactory(
       new WorkloadReader(
         new ReplayRows(blocks(p.partition).value, columns, schedule, startMicros),
         paced,
-        p
+        p,
+        RowPace.ofTask(blocks.length)
       )
     case other => throw new IllegalArgumentException(s"not a partition of ${ReplayOptions.Source}: $other")
   }
