@@ -47,10 +47,8 @@ class Gateway(Protocol):
         """The newest ``limit`` handoffs of a query (of all if empty), oldest first."""
         ...
 
-    def limit_source(
-        self, query: str, rate: float, relative: bool, seconds: float
-    ) -> dict[str, Any]:
-        """Hold a query's source for a while: rows per second, or a share of what it gives now."""
+    def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
+        """Hold a query's source to ``rate`` rows/s for a while; 0 seconds end a limit in force."""
         ...
 
     def decided(self, decision: dict[str, Any]) -> None:
@@ -94,10 +92,8 @@ class Py4jGateway:
     def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
         return self._list("handoffs", query, limit)
 
-    def limit_source(
-        self, query: str, rate: float, relative: bool, seconds: float
-    ) -> dict[str, Any]:
-        return self._object("limitSource", query, float(rate), relative, float(seconds))
+    def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
+        return self._object("limitSource", query, float(rate), float(seconds))
 
     def decided(self, decision: dict[str, Any]) -> None:
         decode("decided", self._text("decided", json.dumps(decision)))

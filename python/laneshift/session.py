@@ -129,20 +129,23 @@ class Laneshift:
         return str(self._gateway.move_shard(found.id, operator, partition, shard, lane)["applied"])
 
     def limit_source(self, query: QueryRef, rows_per_second: float, seconds: float) -> str:
-        """Hold a query's source to ``rows_per_second`` (>= 0) for ``seconds`` (0.1 to 3600).
+        """Hold a query's source to ``rows_per_second`` (>= 0) at most for ``seconds`` (to 3600).
 
-        In Real-time Mode ``laneshift-workload`` and ``laneshift-replay`` can wait; in micro-batch
-        these and Kafka read fewer rows, from the next batch on. Rows are late, none is lost. A new
-        limit replaces one that is in force.
+        In Real-time Mode ``laneshift-workload`` and ``laneshift-replay`` can wait; each of their
+        partitions gets an equal part of the rate. In micro-batch these and Kafka read fewer rows,
+        at least one, in batches from the next on: as many as the rate gives in the time from one
+        such batch to the next. A limit is for a whole batch at least. Rows are late, none is lost:
+        a source with a schedule gives late ones at full speed afterwards. A new limit replaces one
+        that is in force; 0 seconds end that.
 
         Returns ``now`` or ``next-batch``: when the plugin applies it. Errors:
         :class:`~laneshift.errors.SessionError` for another source, or several.
         """
         key = query_key(query)
         number("rows_per_second", rows_per_second, low=0, unit="rows/s")
-        number("seconds", seconds, low=0.1, high=3600.0, unit="s")
+        number("seconds", seconds, low=0, high=3600.0, unit="s")
         found = self._running(query, key)
-        return str(self._gateway.limit_source(found.id, rows_per_second, False, seconds)["applied"])
+        return str(self._gateway.limit_source(found.id, rows_per_second, seconds)["applied"])
 
     def handoffs(self, query: QueryRef | None = None, limit: int = 1000) -> tuple[Handoff, ...]:
         """The newest ``limit`` handoffs (1 to 100,000), oldest first; of one query or of all.

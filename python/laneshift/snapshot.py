@@ -193,10 +193,23 @@ class BatchSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceCount:
+    """Rows that a query's sources have given since it started.
+
+    In Real-time Mode they are counted as they come and ``batch_id`` is None; in micro-batch they
+    are those of all batches up to ``batch_id``.
+    """
+
+    rows: int
+    batch_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class QuerySnapshot:
     """A streaming query with elastic operators. ``mode`` is ``micro-batch`` or ``real-time``.
 
-    ``batch`` is None until the first batch has ended.
+    ``batch`` is None until the first batch has ended. ``given`` is None as long as nothing was
+    counted: in Real-time Mode only ``laneshift-workload`` and ``laneshift-replay`` count.
     """
 
     id: str
@@ -206,6 +219,7 @@ class QuerySnapshot:
     active: bool
     operators: tuple[OperatorSnapshot, ...]
     batch: BatchSnapshot | None = None
+    given: SourceCount | None = None
 
     @property
     def label(self) -> str:
@@ -322,7 +336,13 @@ def _query(data: Mapping[str, Any]) -> QuerySnapshot:
             for o in data["operators"]
         ),
         batch=None if data.get("batch") is None else _batch(data["batch"]),
+        given=None if data.get("given") is None else _given(data["given"]),
     )
+
+
+def _given(data: Mapping[str, Any]) -> SourceCount:
+    batch = data["batch_id"]
+    return SourceCount(int(data["rows"]), None if batch is None else int(batch))
 
 
 def _batch(data: Mapping[str, Any]) -> BatchSnapshot:

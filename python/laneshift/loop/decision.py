@@ -31,22 +31,18 @@ class LaneChange:
 
 @dataclass(frozen=True, slots=True)
 class SourceLimit:
-    """For ``seconds`` a query's source gives ``share`` of what it gives now (>= 0), and no more.
-
-    A share above 1 lets a source that is held back give more again.
-    """
+    """For so many windows (>= 1) a query's source gives ``rate`` (rows/s, >= 0) at most."""
 
     query: str
-    share: float
-    seconds: float
+    rate: float
+    windows: int
     reason: str
 
     @property
     def what(self) -> str:
         """The limit without its reason."""
-        return (
-            f"source of {self.query} at {self.share:.1%} of its rate now for {self.seconds:.3g} s"
-        )
+        windows = "a window" if self.windows == 1 else f"{self.windows} windows"
+        return f"source of {self.query} at {self.rate:,.0f} rows/s at most for {windows}"
 
     def __str__(self) -> str:
         return f"{self.what}: {self.reason}"
@@ -110,9 +106,7 @@ class Decision:
                 for c in data["changes"]
             ),
             limits=tuple(
-                SourceLimit(
-                    str(c["query"]), float(c["share"]), float(c["seconds"]), str(c["reason"])
-                )
+                SourceLimit(str(c["query"]), float(c["rate"]), int(c["windows"]), str(c["reason"]))
                 for c in data.get("limits", ())
             ),
             shard_moves=int(data.get("shard_moves", 0)),

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,8 @@ UNKNOWN_RATE = 1e6
 UNKNOWN_ROW_BYTES = 128.0
 """Bytes of a queued row as long as none was seen in a queue (ours)."""
 
+FEW_SOURCE_ROWS = 100
+"""With fewer rows counted, it is not known how many of the source's come to a partition (ours)."""
 
 SOURCE, ELSEWHERE = ":source", ":elsewhere"
 """What follows a query's name in the id of its source, and of its operators on other executors."""
@@ -68,10 +71,14 @@ class PartitionRef:
 
 @dataclass(frozen=True, slots=True)
 class SourceRef:
-    """What a command needs to name a query's source; ``query`` is how partitions name it."""
+    """What a command needs to name a query's source; ``query`` is how partitions name it.
+
+    ``counted`` is False if it is not known how many rows the source gives.
+    """
 
     query_id: str
     query: str
+    counted: bool
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,8 @@ class Island:
         budget: cores that lanes may use here: those that Spark runs nothing else on (count).
         partitions: how to name them in commands.
         sources: how to name the sources of the snapshot that a command can reach.
+        shares: rows that came to a partition per row that its query's sources gave, since the query
+            started; only of partitions to which enough came.
         snapshot: the measurement, or None if no partition has been seen twice yet.
     """
 
@@ -91,6 +100,7 @@ class Island:
     partitions: Mapping[PartitionId, PartitionRef]
     snapshot: Snapshot | None
     sources: Mapping[SourceId, SourceRef] = field(default_factory=dict)
+    shares: Mapping[PartitionId, float] = field(default_factory=dict)
 
     @property
     def lanes(self) -> dict[PartitionId, int]:
@@ -128,6 +138,8 @@ class Meter:
         self._before: LiveSnapshot | None = None
         self._service: dict[_Key, float] = {}
         self._row_bytes: dict[_Key, float] = {}
+        self._began: dict[_Key, int] = {}  # what the source had given when the partition moved
+        self._share: dict[_Key, float] = {}
         self._others: dict[str, deque[tuple[int, int]]] = {}
 
     def measure(self, live: LiveSnapshot) -> tuple[Island, ...]:
@@ -135,7 +147,9 @@ class Meter:
         before, self._before = self._before, live
         parts = self._partitions(live)
         there = {s.key for s in parts}
-        for memory in (self._service, self._row_bytes):
+        memories: tuple[dict[_Key, Any], ...]
+        memories = (self._service, self._row_bytes, self._began, self._share)
+        for memory in memories:
             for key in [k for k in memory if k not in there]:
                 del memory[key]
         earlier = {s.key: s.part for s in self._partitions(before)} if before else {}
@@ -176,9 +190,12 @@ class Meter:
         measured = []
         for s in here:
             was = earlier.get(s.key)
-            # A partition that came back to an executor counts from nothing again.
-            if was is not None and window > 0 and was.rows_taken <= s.part.rows_taken:
+            if was is not None and was.rows_taken > s.part.rows_taken:
+                # A partition that has moved to an executor counts from nothing there.
+                self._began[s.key] = s.query.given.rows if s.query.given else 0
+            elif was is not None and window > 0:
                 measured.append(self._measured(s, names[s.key], node, was, window))
+            self._count(s)
         snapshot = None
         sources: dict[SourceId, SourceRef] = {}
         if measured:
@@ -187,7 +204,9 @@ class Meter:
             entering = _sources(here, names, measured, edges)
             for source, query in entering:
                 if source.source.endswith(SOURCE):
-                    sources[source.source] = SourceRef(query.id, _query_name(query))
+                    sources[source.source] = SourceRef(
+                        query.id, _query_name(query), query.given is not None
+                    )
             snapshot = Snapshot(
                 time_s=live.time_ms / 1000,
                 window_s=window,
@@ -196,7 +215,17 @@ class Meter:
                 edges=edges,
                 sources=tuple(source for source, _ in entering),
             )
-        return Island(executor.executor, budget, refs, snapshot, sources)
+        shares = {names[s.key]: self._share[s.key] for s in here if s.key in self._share}
+        return Island(executor.executor, budget, refs, snapshot, sources, shares)
+
+    def _count(self, seen: _Seen) -> None:
+        """What came to a partition of what its query's sources gave since it counts."""
+        given, part = seen.query.given, seen.part
+        if given is None or (given.batch_id is not None and part.batch_id > given.batch_id):
+            return  # the partition has counted rows of a batch that the source has not
+        rows = given.rows - self._began.get(seen.key, 0)
+        if part.rows_in >= FEW_SOURCE_ROWS and rows > 0:
+            self._share[seen.key] = part.rows_in / rows
 
     def _budget(self, executor: ExecutorSnapshot, live: LiveSnapshot, partitions: int) -> int:
         """Cores without other tasks; each partition's own task is there for its first lane.

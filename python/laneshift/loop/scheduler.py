@@ -1,7 +1,7 @@
 """The live scheduler: collect, evaluate, decide, realise, once per interval, on its own thread.
 
-It only ever sends lane counts and shard moves, which the plugin carries out exactly: if it is slow,
-fails or ends, queries go on with the lanes that they have.
+It only ever sends lane counts, shard moves and limits of sources, which the plugin carries out
+exactly: if it is slow, fails or ends, queries go on with the lanes that they have, and limits end.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from typing import Any
 
 from laneshift.errors import LaneshiftError
 from laneshift.gateway import Gateway
-from laneshift.loop.decision import Decision, LaneChange, SourceLimit, because, not_done
+from laneshift.loop.decision import Decision, LaneChange, because, not_done
 from laneshift.loop.meter import Island, Meter, held, within_budget
 from laneshift.loop.moves import MoveLog
-from laneshift.loop.throttles import source_limits
+from laneshift.loop.throttles import Brakes, source_limits
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.trace import TraceWriter
 from laneshift.snapshot import Snapshot as LiveSnapshot
 
@@ -55,8 +54,7 @@ class LiveScheduler:
         self._trace = TraceWriter(trace) if trace is not None else None
         self._moves = MoveLog(gateway, query)
         self._states: dict[str, Any] = {}
-        # By query id: turn and share of the last limit, and until when windows show its effect.
-        self._held: dict[str, tuple[int, float, float]] = {}
+        self._brakes = Brakes(gateway)
         self._decisions: deque[Decision] = deque(maxlen=KEPT)
         self._listeners: list[Callable[[Decision], None]] = []
         self._turn = threading.Lock()
@@ -88,7 +86,10 @@ class LiveScheduler:
         return self._turns
 
     def pause(self) -> None:
-        """Go on measuring and deciding, but send nothing until :meth:`resume`."""
+        """Go on measuring and deciding, but send nothing until :meth:`resume`.
+
+        Limits of sources end when their windows do.
+        """
         with self._turn:
             self._paused.set()
 
@@ -97,7 +98,10 @@ class LiveScheduler:
         self._paused.clear()
 
     def stop(self) -> None:
-        """End the loop; returns once the last turn is over. Queries keep their lanes."""
+        """End the loop; returns once the last turn is over.
+
+        Queries keep their lanes; their sources are held back no longer.
+        """
         self._over.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
@@ -132,6 +136,7 @@ class LiveScheduler:
     def _run(self) -> None:
         with self._trace or nullcontext():
             self._repeat()
+            self._brakes.release()
 
     def _repeat(self) -> None:
         due = time.monotonic()
@@ -168,6 +173,7 @@ class LiveScheduler:
             if self._trace is not None:
                 for moves in self._moves.since_last(live):
                     self._trace.note("moves", moves.to_json())
+            self._brakes.end_turn()
             self._turns += 1
         for decision in done:
             self._tell(decision)
@@ -215,14 +221,13 @@ class LiveScheduler:
             if wanted[name] != before
         )
         sends = not (self._dry_run or self._paused.is_set())
-        held_back = {q for q, (_, _, until) in self._held.items() if snapshot.time_s <= until}
-        limits, notes = source_limits(plan, snapshot, island.sources, held_back)
+        limits, notes = source_limits(plan, snapshot, island)
         notes += not_done(plan)
         moves = 0
         if sends:
             notes += self._send(island, changes)
             moves, more = self._move(island, plan, wanted)
-            limits, refused = self._hold(limits, snapshot)
+            limits, refused = self._brakes.hold(limits, snapshot.window_s)
             notes += more + refused
         return Decision(
             snapshot.time_s,
@@ -234,26 +239,6 @@ class LiveScheduler:
             sends,
             notes,
         )
-
-    def _hold(
-        self, limits: dict[str, SourceLimit], snapshot: Snapshot
-    ) -> tuple[dict[str, SourceLimit], tuple[str, ...]]:
-        """Sends limits, by query id; those that were taken, and why others were not.
-
-        Where executors ask for several in one turn, the lowest holds.
-        """
-        taken, notes = {}, []
-        for query, limit in limits.items():
-            turn, lowest, _ = self._held.get(query, (-1, 0.0, 0.0))
-            share = min(limit.share, lowest) if turn == self._turns else limit.share
-            try:
-                self._gateway.limit_source(query, share, True, limit.seconds)
-                until = snapshot.time_s + limit.seconds + snapshot.window_s
-                self._held[query] = (self._turns, share, until)
-                taken[query] = limit
-            except LaneshiftError as problem:
-                notes.append(f"the source of {limit.query} is not slowed down: {problem}")
-        return taken, tuple(notes)
 
     def _send(self, island: Island, changes: tuple[LaneChange, ...]) -> tuple[str, ...]:
         """Sends lane counts, those that shrink first; nobody grows before they have.

@@ -1,73 +1,119 @@
 """What a policy wants slowed down becomes limits of queries' sources, the only brake there is.
 
 A partition takes rows as its lanes go; it cannot be slower than that by itself. Its input can:
-where the source feeds it, a share of the source's rate is the same share of the partition's and of
-its siblings', since a hash shuffle gives to all. What lies between, such as a filter, does not
-matter to a share.
+where the source feeds it, the same share of the source's rows comes to it at any speed, for hash
+shuffles and filters go by what is in a row. That share is counted over all rows since the query
+started (:mod:`laneshift.loop.meter`): what a limit does to the speed does not change the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 
+from laneshift.errors import LaneshiftError
+from laneshift.gateway import Gateway
 from laneshift.loop.decision import SourceLimit
-from laneshift.loop.meter import SourceRef
+from laneshift.loop.meter import FEW_SOURCE_ROWS, Island
 from laneshift.scheduler.ids import PartitionId, SourceId
 from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.snapshot import Snapshot, SourceSnapshot
+from laneshift.scheduler.snapshot import Snapshot
 
-SHORTEST_S = 0.1
-"""The plugin's shortest limit."""
-
-GRACE_WINDOWS = 0.5
-"""A limit lasts so much longer than asked for (ours): one that goes on must not have gaps, in which
-a source that is late would give all that it has."""
+GRACE_S = 10.0
+"""A limit whose scheduler has gone ends by itself so long after its time (s, ours)."""
 
 
 def source_limits(
-    plan: Plan,
-    snapshot: Snapshot,
-    sources: Mapping[SourceId, SourceRef],
-    held: Collection[str] = (),
+    plan: Plan, snapshot: Snapshot, island: Island
 ) -> tuple[dict[str, SourceLimit], tuple[str, ...]]:
     """Limits by query id, the lowest of each, and notes on throttles that no source can bring.
 
-    Args:
-        plan: what the policy decided.
-        snapshot: what it decided on.
-        sources: the snapshot's sources that a command can reach.
-        held: ids of queries whose source was held back in the snapshot's window: what came then is
-            no more than was let in.
+    ``snapshot`` is what the policy decided on: of ``island``.
     """
     fed = {part: source for source in snapshot.sources for part in source.feeds}
     named = {source.source: source for source in snapshot.sources}
     limits: dict[str, SourceLimit] = {}
     notes = []
     for throttle in plan.throttles:
-        source = named.get(SourceId(throttle.target)) or fed.get(PartitionId(throttle.target))
-        reach = None if source is None else sources.get(source.source)
-        if source is None or reach is None:
-            notes.append(
-                f"{throttle.target} cannot be slowed down to {throttle.rate:,.0f} rows/s:"
-                " it is fed by another operator, and back-pressure holds that"
+        source = named.get(SourceId(throttle.target))
+        parts = (PartitionId(throttle.target),) if source is None else source.feeds
+        source = source or fed.get(parts[0])
+        reach = None if source is None else island.sources.get(source.source)
+        if reach is None:
+            why = "it is fed by another operator, and back-pressure holds that"
+        elif not reach.counted:
+            why = "its source does not count rows (laneshift-workload and laneshift-replay do)"
+        elif not island.shares.keys() >= set(parts):
+            why = f"fewer than {FEW_SOURCE_ROWS} rows that came to it have been counted so far"
+        else:
+            share = sum(island.shares[part] for part in parts)
+            rate = throttle.rate / share
+            reason = (
+                f"{throttle.target} is to get {throttle.rate:,.0f} rows/s at most,"
+                f" {share:.3g} of the source's rows"
             )
+            lowest = limits.get(reach.query_id)
+            if lowest is None or rate < lowest.rate:
+                limits[reach.query_id] = SourceLimit(reach.query, rate, throttle.windows, reason)
             continue
-        coming = _coming(snapshot, source, throttle.target)
-        if coming == 0 or (throttle.rate >= coming and reach.query_id not in held):
-            continue
-        share = throttle.rate / coming
-        seconds = max(SHORTEST_S, (throttle.windows + GRACE_WINDOWS) * snapshot.window_s)
-        reason = (
-            f"{throttle.target} is to get {throttle.rate:,.0f} rows/s at most, {coming:,.0f} came"
+        notes.append(
+            f"{throttle.target} cannot be slowed down to {throttle.rate:,.0f} rows/s: {why}"
         )
-        lowest = limits.get(reach.query_id)
-        if lowest is None or share < lowest.share:
-            limits[reach.query_id] = SourceLimit(reach.query, share, seconds, reason)
     return limits, tuple(notes)
 
 
-def _coming(snapshot: Snapshot, source: SourceSnapshot, target: str) -> float:
-    """Rows per second that came to the target."""
-    if target == source.source:
-        return source.rate
-    return snapshot.partition(PartitionId(target)).offered_rate
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A limit (rows/s) that was sent in one turn and is ended at the end of another."""
+
+    rate: float
+    turn: int
+    last: int
+
+
+class Brakes:
+    """Limits in force. One window is from one turn to the next, however late that is: a limit that
+    goes on has no gap, in which a source that is late would give all that it has.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._held: dict[str, _Held] = {}
+        self._turn = 0
+
+    def hold(
+        self, limits: Mapping[str, SourceLimit], window_s: float
+    ) -> tuple[dict[str, SourceLimit], tuple[str, ...]]:
+        """Send limits, by query id; those that were taken, and why others were not.
+
+        A limit replaces one of an earlier turn. Where executors ask for several in one turn, the
+        lowest holds.
+        """
+        taken, notes = {}, []
+        for query, limit in limits.items():
+            held = self._held.get(query)
+            same_turn = held is not None and held.turn == self._turn
+            rate = min(limit.rate, held.rate) if held and same_turn else limit.rate
+            try:
+                self._gateway.limit_source(query, rate, limit.windows * window_s + GRACE_S)
+                self._held[query] = _Held(rate, self._turn, self._turn + limit.windows)
+                taken[query] = limit
+            except LaneshiftError as problem:
+                notes.append(f"the source of {limit.query} is not slowed down: {problem}")
+        return taken, tuple(notes)
+
+    def end_turn(self) -> None:
+        """End the limits whose last window is over."""
+        self._release([query for query, held in self._held.items() if held.last <= self._turn])
+        self._turn += 1
+
+    def release(self) -> None:
+        """End all limits."""
+        self._release(list(self._held))
+
+    def _release(self, queries: list[str]) -> None:
+        for query in queries:
+            del self._held[query]
+            with suppress(LaneshiftError):  # the query has ended, and its limit with it
+                self._gateway.limit_source(query, 0.0, 0.0)

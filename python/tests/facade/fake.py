@@ -60,6 +60,7 @@ def query(id: str, name: str | None, *, active: bool) -> dict[str, Any]:
         "name": name,
         "mode": "real-time",
         "active": active,
+        "given": {"rows": 2000, "batch_id": None},
         "batch": {
             "batch_id": 6,
             "duration_s": 5.25,
@@ -140,10 +141,8 @@ class FakeGateway:
         self.sent.append(("move_shard", query, operator, partition, shard, lane))
         return {"shard": shard, "from": 0, "to": lane, "applied": "next-batch"}
 
-    def limit_source(
-        self, query: str, rate: float, relative: bool, seconds: float
-    ) -> dict[str, Any]:
-        self.sent.append(("limit_source", query, rate, relative, seconds))
+    def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
+        self.sent.append(("limit_source", query, rate, seconds))
         return {"applied": "now"}
 
     def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:

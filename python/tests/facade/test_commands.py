@@ -50,7 +50,11 @@ def test_minus_one_means_every_partition(live: Laneshift, gateway: FakeGateway) 
 
 def test_a_source_is_limited(live: Laneshift, gateway: FakeGateway) -> None:
     assert live.limit_source("running", 0, 0.1) == "now"
-    assert gateway.sent == [("limit_source", RUNNING, 0, False, 0.1)]
+    assert live.limit_source("running", 5.5, 0) == "now"
+    assert gateway.sent == [
+        ("limit_source", RUNNING, 0, 0.1),
+        ("limit_source", RUNNING, 5.5, 0),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,10 @@ def test_a_source_is_limited(live: Laneshift, gateway: FakeGateway) -> None:
     [
         ((-1.0, 1.0), ["rows_per_second", "-1", ">= 0", "rows/s"]),
         ((float("inf"), 1.0), ["rows_per_second", "inf"]),
-        ((10.0, 0.0), ["seconds", "0.1", "3600"]),
+        ((float("nan"), 1.0), ["rows_per_second", "nan"]),
+        ((10.0, -0.1), ["seconds", "-0.1", "3600"]),
+        ((10.0, 3601), ["seconds", "3601", "3600"]),
+        ((10.0, float("nan")), ["seconds", "nan"]),
         (("10", 1.0), ["rows_per_second", "'10'"]),
     ],
 )
@@ -69,6 +76,23 @@ def test_wrong_limits_are_not_sent(
         live.limit_source("running", *arguments)
     for word in words:
         assert word in str(caught.value)
+    assert gateway.sent == []
+
+
+@pytest.mark.parametrize(
+    ("query", "kind", "condition"),
+    [
+        ("nope", NotFoundError, "NO_SUCH_QUERY"),
+        ("stopped", SessionError, "QUERY_STOPPED"),
+        (7, ArgumentError, "INVALID_TYPE"),
+    ],
+)
+def test_limits_of_what_does_not_run_are_not_sent(
+    live: Laneshift, gateway: FakeGateway, query: Any, kind: type[Exception], condition: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        live.limit_source(query, 10, 1)
+    assert getattr(caught.value, "condition", "") == f"LANESHIFT_{condition}"
     assert gateway.sent == []
 
 

@@ -15,6 +15,7 @@ from facade.fake import HANDOFF, RUNNING, FakeGateway
 from laneshift.errors import LaneshiftError, SessionError, error
 from laneshift.inputcheck import InputError
 from laneshift.loop.scheduler import LiveScheduler
+from laneshift.loop.throttles import GRACE_S
 from laneshift.report.recording import read_recording
 from laneshift.scheduler import registry
 from laneshift.scheduler.ids import LaneId, LaneRef, PartitionId, ShardId
@@ -56,13 +57,19 @@ def lanes(**wanted: int) -> Callable[[Snapshot, int], Plan]:
 
 
 class Moving(FakeGateway):
-    """Time and counts go on with every look."""
+    """Time and counts go on with every look: so many rows come to each of two partitions."""
+
+    rows = 500
+    passed = 1.0
 
     def snapshot(self) -> dict[str, Any]:
         self.data["time_ms"] += 1000
-        for part in self.data["queries"][0]["operators"][0]["partitions"]:
+        (query,) = self.data["queries"]
+        if query["given"]:
+            query["given"]["rows"] += round(2 * self.rows / self.passed)
+        for part in query["operators"][0]["partitions"]:
             for name in ("rows_in", "rows_taken"):
-                part[name] += 500
+                part[name] += self.rows
             part["busy_s"] += 0.5
         return super().snapshot()
 
@@ -163,20 +170,39 @@ def throttling(*targets: tuple[str, float]) -> Callable[[Snapshot, int], Plan]:
     return say
 
 
+def limits(gateway: FakeGateway) -> list[tuple[float, float]]:
+    """What was sent: rows per second and seconds."""
+    return [(rate, seconds) for method, _, rate, seconds in gateway.sent]
+
+
+END = (0.0, 0.0)
+
+
 def test_a_throttle_becomes_a_limit_of_the_source() -> None:
     gateway = Moving()  # 500 rows/s come to each of two partitions
     (decision,) = loop(
         gateway, throttling(("running:0.0", 100.0), ("running:source", 600.0))
     ).turn()
-    # The partition is to get a fifth, and so is all: less than 600 of the source's 1000.
-    assert gateway.sent == [("limit_source", RUNNING, 0.2, True, 2.5)]
+    # The partition gets half of the source's rows, and 200 is less than 600.
+    assert gateway.sent == [("limit_source", RUNNING, 200.0, 2 * 1.0 + GRACE_S)]
     (limit,) = decision.limits
     assert str(limit) == (
-        "source of running at 20.0% of its rate now for 2.5 s:"
-        " running:0.0 is to get 100 rows/s at most, 500 came"
+        "source of running at 200 rows/s at most for 2 windows:"
+        " running:0.0 is to get 100 rows/s at most, 0.5 of the source's rows"
     )
     assert decision.notes == ()
     assert gateway.told[0]["notes"] == [str(limit)]
+
+
+def test_what_a_limit_does_to_the_rate_does_not_change_the_next_one() -> None:
+    gateway = Moving()
+    gateway.passed = 0.25  # a filter leaves so much of what the source gives
+    gateway.data["queries"][0]["given"]["rows"] *= 4
+    made = loop(gateway, throttling(("running:0.0", 100.0)))
+    for rows in (500, 130, 7, 0, 4000):
+        gateway.rows = rows
+        made.turn()
+    assert [rate for rate, _ in limits(gateway)] == pytest.approx([800.0] * 5)
 
 
 def test_executors_ask_for_their_share_and_the_lowest_holds() -> None:
@@ -189,17 +215,20 @@ def test_executors_ask_for_their_share_and_the_lowest_holds() -> None:
         rate = {"driver": 100.0, "2": 300.0}[snapshot.nodes[0].node]
         return Plan(throttles=(Throttle(snapshot.sources[0].source, rate),))
 
-    loop(gateway, say).turn()
-    assert [command[2] for command in gateway.sent] == [0.2, 0.2]
+    made = loop(gateway, say)
+    made.turn()
+    made.turn()
+    assert [rate for rate, _ in limits(gateway)] == [200.0] * 4
 
 
 def test_what_cannot_be_throttled_says_so() -> None:
     class Fixed(Chain):
-        def limit_source(self, query: str, rate: float, relative: bool, seconds: float) -> Any:
+        def limit_source(self, query: str, rate: float, seconds: float) -> Any:
             raise error("LANESHIFT_SOURCE_NOT_LIMITED", query=query, why="rate stands still")
 
     gateway = Fixed()
-    (decision,) = loop(gateway, throttling(("running:0.0", 10.0), ("running:1.1", 10.0))).turn()
+    made = loop(gateway, throttling(("running:0.0", 10.0), ("running:1.1", 10.0)))
+    (decision,) = made.turn()
     assert decision.limits == ()
     assert (
         "running:0.0 cannot be slowed down to 10 rows/s: it is fed by another" in decision.notes[0]
@@ -208,50 +237,74 @@ def test_what_cannot_be_throttled_says_so() -> None:
     assert "rate stands still" in decision.notes[1]
 
 
-def test_what_other_executors_feed_is_no_source() -> None:
-    gateway = Chain()
+def test_a_source_that_does_not_count_says_so() -> None:
+    gateway = Moving()
+    gateway.data["queries"][0]["given"] = None
+    (decision,) = loop(gateway, throttling(("running:source", 10.0))).turn()
+    assert gateway.sent == []
+    (note,) = decision.notes
+    assert "running:source cannot be slowed down to 10 rows/s: its source does not count" in note
+
+
+def test_little_seen_is_no_base_for_a_limit() -> None:
+    gateway = Moving()
+    gateway.rows = 40
+    gateway.data["queries"][0]["given"]["rows"] = 0
     for part in gateway.data["queries"][0]["operators"][0]["partitions"]:
-        part["executor"] = "2"
-    gateway.data["executors"].append(gateway.data["executors"][0] | {"executor": "2"})
-    seen: list[Snapshot] = []
-
-    def say(snapshot: Snapshot, _: int) -> Plan:
-        seen.append(snapshot)
-        fed = snapshot.sources[0].feeds[0]
-        return Plan(throttles=(Throttle(fed, 10.0),))
-
-    first, second = loop(gateway, say).turn()
-    assert [s.sources[0].source for s in seen] == ["running:source", "running:elsewhere"]
-    assert [s.external_rate for s in seen] == [6000, 6000]
-    assert len(first.limits) == 1 and second.limits == ()
-    assert "running:0.0 cannot be slowed down" in second.notes[0]
+        part["rows_in"] = 0
+    made = loop(gateway, throttling(("running:1", 10.0), ("running:0.1", 10.0)))
+    (decision,) = made.turn()
+    assert gateway.sent == []
+    assert decision.notes[1] == (
+        "running:0.1 cannot be slowed down to 10 rows/s:"
+        " fewer than 100 rows that came to it have been counted so far"
+    )
+    assert made.turn()[0].limits
 
 
-def test_more_than_what_came_is_no_limit() -> None:
+def test_a_limit_ends_with_the_turn_that_does_not_ask_again() -> None:
     gateway = Moving()
-    (decision,) = loop(gateway, throttling(("running:0.0", 500.0))).turn()
-    assert decision.is_empty and gateway.sent == []
 
+    def say(_: Snapshot, turn: int) -> Plan:
+        windows = {0: 1, 1: 1, 3: 3, 4: 1}.get(turn)
+        target = PartitionId("running:0.0")
+        return Plan(throttles=(Throttle(target, 100.0, windows),) if windows else ())
 
-def test_while_a_source_is_held_what_comes_may_be_what_is_let_in() -> None:
-    gateway = Moving()
-    wanted = [100.0, 500.0, 750.0, 500.0, 500.0, 500.0, 500.0]
-    made = loop(gateway, lambda _, n: throttling(("running:0.0", wanted[n]))())
-    for _ in wanted[:3]:
+    made = loop(gateway, say)
+    sent = []
+    for _ in range(7):
+        gateway.data["time_ms"] += 700  # however late a turn is
         made.turn()
-    assert [command[2] for command in gateway.sent] == [0.2, 1.0, 1.5]
-    gateway.data["time_ms"] += 10_000  # the limit has ended, and its last window
-    made.turn()
-    assert len(gateway.sent) == 3
+        sent.append(limits(gateway))
+        gateway.sent.clear()
+    held = (200.0, pytest.approx(1.7 + GRACE_S))
+    thrice = (200.0, pytest.approx(3 * 1.7 + GRACE_S))
+    assert sent == [[held], [held], [END], [thrice], [held], [END], []]
+
+
+@pytest.mark.parametrize("how", ["stop", "pause"])
+def test_a_scheduler_that_ends_or_pauses_lets_sources_go(how: str) -> None:
+    gateway = Moving()
+    made = LiveScheduler(
+        gateway, Scripted(say=throttling(("running:0.0", 100.0))), interval_s=0.1
+    ).begin()
+    until(lambda: made.turns >= 4)
+    if how == "pause":
+        made.pause()
+        until(lambda: gateway.sent[-1] == ("limit_source", RUNNING, *END))
+    made.stop()
+    assert limits(gateway)[-1] == END
+    assert limits(gateway).count(END) == 1
 
 
 def test_a_dry_run_limits_nothing() -> None:
     gateway = Moving()
-    (decision,) = loop(gateway, throttling(("running:0.0", 10.0)), dry_run=True).turn()
+    made = loop(gateway, throttling(("running:0.0", 10.0)), dry_run=True)
+    (decision,) = made.turn()
+    for _ in range(4):
+        made.turn()
     assert gateway.sent == []
-    assert [
-        line for line in decision.lines() if "of its rate now for 2.5 s (not carried out)" in line
-    ]
+    assert [line for line in decision.lines() if "at most for 2 windows (not carried out)" in line]
     assert decision.to_plugin()["notes"] == list(decision.lines())
 
 
@@ -409,6 +462,7 @@ class Chain(Moving):
         self.looks += 1
         rising = self.looks <= 6
         self.data["time_ms"] += 1000
+        self.data["queries"][0]["given"]["rows"] += 6000 if rising else 100
         for operator in self.data["queries"][0]["operators"]:
             for part in operator["partitions"]:
                 rows = 3000 if rising else 50

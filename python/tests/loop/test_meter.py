@@ -186,3 +186,46 @@ def test_held_is_the_picture_with_other_lanes(first: dict[str, Any]) -> None:
     assert after.total_cores == 3
     assert after.partition(P0).shards is not None
     assert after.partition(P1).shards is None
+
+
+def shares(meter: Meter, data: dict[str, Any]) -> dict[PartitionId, float]:
+    (island,) = meter.measure(LiveSnapshot.from_json(data))
+    return dict(island.shares)
+
+
+def given(data: dict[str, Any], rows: int, batch_id: int | None = None) -> dict[str, Any]:
+    data["queries"][0]["given"] = {"rows": rows, "batch_id": batch_id}
+    return data
+
+
+def test_shares_are_of_all_rows_since_the_query_started(first: dict[str, Any]) -> None:
+    for part in first["queries"][0]["operators"][0]["partitions"]:
+        part["rows_in"] = part["rows_taken"] = 0
+    meter = Meter()
+    assert shares(meter, given(first, 0)) == {}
+    second = given(later(first, 1.0, 90, 0.1), 300)
+    assert shares(meter, second) == {}  # too few
+    third = given(later(second, 1.0, 30, 0.1), 400)
+    assert shares(meter, third) == {P0: 0.3, P1: 0.3}
+    assert shares(Meter(), third) == {P0: 0.3, P1: 0.3}
+    moved = given(later(third, 1.0, 1000, 0.1), 2000)
+    for name in ("rows_in", "rows_taken"):
+        moved["queries"][0]["operators"][0]["partitions"][1][name] = 0  # on another executor
+    assert shares(meter, moved) == {P0: 1120 / 2000, P1: 0.3}
+    after = given(later(moved, 1.0, 500, 0.1), 3000)
+    assert shares(meter, after) == {P0: 1620 / 3000, P1: 0.5}
+
+
+def test_in_micro_batch_only_whole_batches_are_compared(first: dict[str, Any]) -> None:
+    def at(data: dict[str, Any], batch: int) -> dict[str, Any]:
+        for part in data["queries"][0]["operators"][0]["partitions"]:
+            part["batch_id"] = batch
+        return data
+
+    meter = Meter()
+    assert shares(meter, at(given(first, 2000, 7), 7)) == {P0: 0.5, P1: 0.5}
+    running = at(given(later(first, 1.0, 400, 0.1), 2000, 7), 8)
+    # The source's rows of batch 8 are not known yet.
+    assert shares(meter, running) == {P0: 0.5, P1: 0.5}
+    ended = given(later(running, 1.0, 100, 0.1), 6000, 8)
+    assert shares(meter, ended) == {P0: 0.25, P1: 0.25}

@@ -100,7 +100,7 @@ def test_words() -> None:
 
 
 def test_a_decision_reads_back_as_it_was() -> None:
-    limits = (SourceLimit("q", 0.125, 2.0, "why"),)
+    limits = (SourceLimit("q", 0.125, 2, "why"),)
     changes = (change(1, 2),)
     said = Decision(START + 0.125, "1", "oera", changes, limits, 3, True, ("a", "b"), "error")
     assert Decision.from_json(said.to_json()) == said

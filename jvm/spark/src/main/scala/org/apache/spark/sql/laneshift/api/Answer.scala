@@ -9,7 +9,8 @@ import org.apache.spark.sql.laneshift.control.{
   Decision,
   ExecutorLoad,
   HandoffRecord,
-  PartitionSite
+  PartitionSite,
+  SourceCount
 }
 
 /** Wraps what a call gives, or why it failed, in the JSON that Python reads. */
@@ -49,15 +50,15 @@ private[api] object Answer {
 /** Partitions and handoffs in the words of the Python side. */
 private[api] object SnapshotJson {
 
-  def query(q: QueryView): Map[String, Any] = {
-    val realTime = q.operators.headOption.exists(_.head.view.spec.realTime)
+  def query(q: QueryView, read: Option[SourceCount]): Map[String, Any] =
     Map[String, Any](
       "id" -> q.run.id,
       "run_id" -> q.run.runId,
       "name" -> q.run.name,
-      "mode" -> (if (realTime) "real-time" else "micro-batch"),
+      "mode" -> (if (q.realTime) "real-time" else "micro-batch"),
       "active" -> q.run.active,
       "batch" -> q.run.batch.map(batch),
+      "given" -> read.map(n => Map[String, Any]("rows" -> n.rows, "batch_id" -> n.batchId)),
       "operators" -> q.operators.map { partitions =>
         val spec = partitions.head.view.spec
         Map[String, Any](
@@ -69,7 +70,6 @@ private[api] object SnapshotJson {
         )
       }
     )
-  }
 
   private def batch(b: BatchView): Map[String, Any] = Map(
     "batch_id" -> b.batchId,

@@ -95,6 +95,13 @@ private[api] object ApiError {
     Map("shard" -> shard, "why" -> why)
   )
 
+  def outOfRange(argument: String, value: Double): ApiError = new ApiError(
+    "LANESHIFT_OUT_OF_RANGE",
+    OutOfRange,
+    s"$argument: found $value; allowed is a finite number that is not negative.",
+    Map("argument" -> argument, "value" -> value)
+  )
+
   def sourceNotLimited(query: String, why: String): ApiError = new ApiError(
     "LANESHIFT_SOURCE_NOT_LIMITED",
     WrongState,

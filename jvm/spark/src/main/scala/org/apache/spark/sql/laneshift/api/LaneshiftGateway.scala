@@ -27,8 +27,17 @@ object LaneshiftGateway {
     "time_ms" -> System.currentTimeMillis(),
     "version" -> BuildInfo.version,
     "executors" -> Executors.inventory().map(SnapshotJson.executor),
-    "queries" -> Inventory.queries().map(SnapshotJson.query)
+    "queries" -> queries()
   )
+
+  private def queries(): Seq[Map[String, Any]] = {
+    val found = Inventory.queries()
+    val live = if (found.exists(_.realTime)) Executors.sourceRows() else Map.empty[String, Long]
+    found.map { q =>
+      val read = if (q.realTime) live.get(q.run.runId).map(SourceCount(_, None)) else q.run.read
+      SnapshotJson.query(q, read)
+    }
+  }
 
   /** The snapshot and the newest decisions of schedulers, newest first: what the tab gives to programs. */
   def status(decisions: Int): String = Answer {
@@ -65,13 +74,16 @@ object LaneshiftGateway {
     Executors.handoffs(limit, runs).map(SnapshotJson.handoff)
   }
 
-  /** Holds back the source of a query for `seconds`: `rate` rows per second at most or, if `relative`, that share of what it
-    * gives now. In micro-batch the next batch is the first.
+  /** Holds back the source of a query for `seconds`: `rate` rows per second at most. It replaces a limit in force; 0 seconds end
+    * that. In micro-batch the next batch is the first.
     */
-  def limitSource(query: String, rate: Double, relative: Boolean, seconds: Double): String = Answer {
-    val runs = Inventory.runsOf(query)
-    val run = runs.find(_.active).getOrElse(throw ApiError.queryStopped(query))
-    SourceThrottle.limit(run.id, rate, relative, seconds) match {
+  def limitSource(query: String, rate: Double, seconds: Double): String = Answer {
+    checkLoaded()
+    Seq("rows_per_second" -> rate, "seconds" -> seconds).foreach { case (name, value) =>
+      if (!(value >= 0 && value < Double.PositiveInfinity)) throw ApiError.outOfRange(name, value)
+    }
+    val run = Inventory.runsOf(query).find(_.active).getOrElse(throw ApiError.queryStopped(query))
+    SourceThrottle.limit(run.id, rate, seconds) match {
       case Left(why) => throw ApiError.sourceNotLimited(query, why)
       case Right(applied) => Map[String, Any]("applied" -> applied.name)
     }
@@ -88,7 +100,9 @@ object LaneshiftGateway {
 }
 
 /** A query with its elastic operators. */
-private[laneshift] final case class QueryView(run: QueryRun, operators: Seq[Seq[PartitionSite]])
+private[laneshift] final case class QueryView(run: QueryRun, operators: Seq[Seq[PartitionSite]]) {
+  def realTime: Boolean = operators.headOption.exists(_.head.view.spec.realTime)
+}
 
 /** Finds what a call names, or says what there is. */
 private[laneshift] object Inventory {

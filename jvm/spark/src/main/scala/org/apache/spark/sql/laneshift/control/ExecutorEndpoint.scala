@@ -28,9 +28,11 @@ object ExecutorRequest {
   /** `Seq[(Long, HandoffRecord)]`: the newest of some runs, or of all. */
   final case class Handoffs(limit: Int, runIds: Option[Set[String]]) extends ExecutorRequest
 
-  /** `Unit`: readers of the query's source are held back for a while. */
-  final case class LimitSource(queryId: String, rate: Double, relative: Boolean, seconds: Double)
-      extends ExecutorRequest
+  /** `Map[String, Long]` as [[SourceRuns.rows]]. */
+  case object SourceRows extends ExecutorRequest
+
+  /** `Unit`: readers of the run's source are held back for a while. */
+  final case class LimitSource(runId: String, rate: Double, seconds: Double) extends ExecutorRequest
 
   /** `Unit`: the run has ended. */
   final case class Forget(runId: String) extends ExecutorRequest
@@ -51,8 +53,11 @@ final class ExecutorEndpoint(override val rpcEnv: RpcEnv, runtime: ElasticRuntim
     case SetLanes(key, partition, lanes) => runtime.find(key, partition).map(_.setLanes(lanes))
     case MoveShard(key, partition, shard, lane) => runtime.find(key, partition).map(_.moveShard(shard, lane))
     case Handoffs(limit, runIds) => runtime.history.newest(limit)(h => runIds.forall(_(h.key.runId)))
-    case LimitSource(queryId, rate, relative, seconds) => SourceLimits.set(queryId, rate, relative, seconds)
-    case Forget(runId) => runtime.forget(runId)
+    case SourceRows => SourceRuns.rows
+    case LimitSource(runId, rate, seconds) => SourceRuns.limit(runId, rate, seconds)
+    case Forget(runId) =>
+      runtime.forget(runId)
+      SourceRuns.forget(runId)
   }
 }
 

@@ -114,9 +114,13 @@ object Executors extends SparkListener with Logging {
       .sortBy { case (seq, h) => (h.timeMs, seq) }
       .takeRight(limit)
 
-  /** Holds the readers of a query's source back for a while, on every executor that answers. */
-  def limitSource(queryId: String, rate: Double, relative: Boolean, seconds: Double): Unit = {
-    answers[Any](ExecutorRequest.LimitSource(queryId, rate, relative, seconds))
+  /** Rows that the sources of Real-time queries have given since the run began, by run id, where their readers count them. */
+  def sourceRows(): Map[String, Long] =
+    answers[Map[String, Long]](ExecutorRequest.SourceRows).flatMap(_._2).groupMapReduce(_._1)(_._2)(_ + _)
+
+  /** Holds the readers of a run's source back for a while, on every executor that answers. */
+  def limitSource(runId: String, rate: Double, seconds: Double): Unit = {
+    answers[Any](ExecutorRequest.LimitSource(runId, rate, seconds))
     ()
   }
 

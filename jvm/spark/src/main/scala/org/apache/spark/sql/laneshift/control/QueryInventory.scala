@@ -10,15 +10,22 @@ import org.apache.spark.sql.streaming.StreamingQueryListener.{
   QueryStartedEvent,
   QueryTerminatedEvent
 }
+import org.apache.spark.sql.streaming.StreamingQueryProgress
 
-/** A run of a streaming query, as the driver knows it; `batch` is its newest one that has ended. */
+/** A run of a streaming query, as the driver knows it; `batch` is its newest one that has ended, `read` what it has read of
+  * its sources in all that have.
+  */
 final case class QueryRun(
     id: String,
     runId: String,
     name: Option[String],
     active: Boolean,
-    batch: Option[BatchView] = None
+    batch: Option[BatchView] = None,
+    read: Option[SourceCount] = None
 )
+
+/** Rows that sources have given since the run began; in micro-batch those of the batches up to `batchId`. */
+final case class SourceCount(rows: Long, batchId: Option[Long])
 
 /** The queries of all sessions of this driver, from the events that Spark posts; remembers some that have ended. */
 object QueryInventory extends SparkListener {
@@ -35,7 +42,7 @@ object QueryInventory extends SparkListener {
     case e: QueryProgressEvent =>
       synchronized {
         Option(runs.get(e.progress.runId.toString))
-          .foreach(run => put(run.copy(batch = Some(BatchView.of(e.progress)))))
+          .foreach(run => put(after(e.progress, run)))
       }
     case e: QueryTerminatedEvent =>
       synchronized {
@@ -46,6 +53,13 @@ object QueryInventory extends SparkListener {
       }
       Executors.forget(e.runId.toString)
     case _ => ()
+  }
+
+  private def after(p: StreamingQueryProgress, run: QueryRun): QueryRun = {
+    // Spark also reports while it waits, under the number of a batch to come.
+    val done = p.durationMs.containsKey("addBatch")
+    val read = SourceCount(run.read.fold(0L)(_.rows) + p.numInputRows, Some(p.batchId))
+    run.copy(batch = Some(BatchView.of(p)), read = if (done) Some(read) else run.read)
   }
 
   private def put(run: QueryRun): Unit = synchronized { runs.put(run.runId, run); () }

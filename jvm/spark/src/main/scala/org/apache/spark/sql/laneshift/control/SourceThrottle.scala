@@ -4,7 +4,12 @@ import java.util.UUID
 import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.connector.read.streaming.{ReadLimit, ReadMaxRows, SparkDataStream}
+import org.apache.spark.sql.connector.read.streaming.{
+  CompositeReadLimit,
+  ReadLimit,
+  ReadMaxRows,
+  SparkDataStream
+}
 import org.apache.spark.sql.execution.streaming.{ProcessingTimeTrigger, RealTimeTrigger}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.laneshift.workload.DealtStream
@@ -17,21 +22,34 @@ import org.apache.spark.util.ThreadUtils
   */
 private[laneshift] object SourceThrottle {
 
-  /** What a source had before, and until when it is held back. */
-  private final case class Held(own: ReadLimit, untilNs: Long, untilBatch: Long)
+  /** A micro-batch query that is held back, from batch `first` on and at least for batch `last`; its source had the limit `own`. */
+  private final case class Held(
+      query: StreamExecution,
+      source: SparkDataStream,
+      own: ReadLimit,
+      rate: Double,
+      untilNs: Long,
+      first: Long,
+      last: Long
+  )
 
   private val held = new ConcurrentHashMap[UUID, Held]
-  private lazy val timer = ThreadUtils.newDaemonSingleThreadScheduledExecutor("laneshift source limits")
 
-  /** To `rate` rows per second or, if `relative`, to that share of what the source gives now. Left: why it cannot be held back. */
-  def limit(queryId: String, rate: Double, relative: Boolean, seconds: Double): Either[String, Applied] =
+  private lazy val timer = {
+    val thread = ThreadUtils.newDaemonSingleThreadScheduledExecutor("laneshift source limits")
+    thread.scheduleWithFixedDelay(() => tick(), ShortestBatchMs, ShortestBatchMs, TimeUnit.MILLISECONDS)
+    thread
+  }
+
+  /** To `rate` rows per second at most, for `seconds`; 0 seconds end a limit in force. Left: why it cannot be held back. */
+  def limit(queryId: String, rate: Double, seconds: Double): Either[String, Applied] =
     running(UUID.fromString(queryId)).flatMap { query =>
       limits(query).toSeq match {
-        case Seq((source: DealtStream, _)) if realTime(query) =>
-          Executors.limitSource(queryId, rate, relative, seconds)
+        case Seq((_: DealtStream, _)) if realTime(query) =>
+          Executors.limitSource(query.runId.toString, rate, seconds)
           Right(Applied.Now)
-        case Seq((source, own)) if !realTime(query) && takesRows(source) =>
-          slower(query, source, own, rowsOf(query, rate, relative), seconds)
+        case Seq((source, now)) if !realTime(query) && takesRows(source) =>
+          hold(query, source, now, rate, seconds)
           Right(Applied.NextBatch)
         case Seq((source, _)) if realTime(query) =>
           Left(s"in Real-time Mode only laneshift-workload and laneshift-replay can wait, not $source")
@@ -51,64 +69,66 @@ private[laneshift] object SourceThrottle {
   private def takesRows(source: SparkDataStream) =
     source.isInstanceOf[DealtStream] || source.getClass.getSimpleName == "KafkaMicroBatchStream"
 
-  private def slower(
+  private def hold(
       query: StreamExecution,
       source: SparkDataStream,
       now: ReadLimit,
-      rows: Long,
+      rate: Double,
       seconds: Double
   ): Unit = synchronized {
-    val last = Option(query.lastProgress)
-    val own = Option(held.get(query.id)).fold(now)(_.own)
-    val most = own match {
-      case limited: ReadMaxRows => Math.min(limited.maxRows, rows)
-      case _ => rows
-    }
-    // The batch that runs has read its rows, and the limit is for a whole one.
-    val until = Held(own, System.nanoTime() + (seconds * 1e9).toLong, last.fold(0L)(_.batchId) + 2)
-    held.put(query.id, until)
-    setLimits(query, Map(source -> ReadLimit.maxRows(most)))
-    lift(query, source, (seconds * 1000).toLong)
+    val before = Option(held.get(query.runId))
+    val untilNs = System.nanoTime() + (seconds * 1e9).toLong
+    if (seconds > 0) {
+      // The batch that runs may have read its rows; the limit is for a whole one.
+      val next = lastBatch(query) + 2
+      held.put(
+        query.runId,
+        Held(
+          query,
+          source,
+          before.fold(now)(_.own),
+          rate,
+          untilNs,
+          before.fold(next)(_.first),
+          next
+        )
+      )
+      timer
+    } else before.foreach(h => held.put(query.runId, h.copy(untilNs = untilNs)))
+    Option(held.get(query.runId)).foreach(update)
   }
 
-  /** Rows of a batch, at least one. */
-  private def rowsOf(query: StreamExecution, rate: Double, relative: Boolean): Long = {
-    val rows =
-      if (relative) rate * Option(query.lastProgress).fold(0L)(_.numInputRows)
-      else rate * secondsPerBatch(query)
-    Math.max(1L, rows.toLong)
+  private def lastBatch(query: StreamExecution) = Option(query.lastProgress).fold(-1L)(_.batchId)
+
+  private def tick(): Unit = synchronized(held.values().forEach(update(_)))
+
+  private def update(h: Held): Unit = {
+    val over = System.nanoTime() - h.untilNs >= 0 && lastBatch(h.query) >= h.last
+    if (over || !h.query.isActive) held.remove(h.query.runId)
+    val rows = Math.max(1L, (h.rate * secondsPerBatch(h)).toLong)
+    setLimits(h.query, Map(h.source -> (if (over) h.own else ReadLimit.maxRows(least(h.own, rows)))))
   }
 
-  /** The time in which a batch's rows come: from one batch's beginning to the next one's. */
-  private def secondsPerBatch(query: StreamExecution): Double = {
-    val interval = query.trigger match {
+  /** The time in which the rows of a batch come: from one batch's beginning to the next one's. Batches with fewer rows are
+    * shorter, so only those that were held back tell how long the next one takes.
+    */
+  private def secondsPerBatch(h: Held): Double = {
+    val interval = h.query.trigger match {
       case ProcessingTimeTrigger(ms) => ms
       case _ => 0L
     }
-    val took = Option(query.lastProgress).flatMap(p => Option(p.durationMs.get("triggerExecution")))
+    val took = Option(h.query.lastProgress)
+      .filter(_.batchId >= h.first)
+      .flatMap(p => Option(p.durationMs.get("triggerExecution")))
     Seq(interval, took.fold(0L)(_.longValue), ShortestBatchMs).max / 1000.0
   }
 
   private val ShortestBatchMs = 100L
 
-  private def lift(query: StreamExecution, source: SparkDataStream, afterMs: Long): Unit = {
-    timer.schedule(
-      new Runnable {
-        override def run(): Unit = SourceThrottle.synchronized {
-          Option(held.get(query.id)).foreach { h =>
-            val over = System.nanoTime() >= h.untilNs &&
-              Option(query.lastProgress).forall(_.batchId >= h.untilBatch)
-            if (over || !query.isActive) {
-              held.remove(query.id)
-              setLimits(query, Map(source -> h.own))
-            } else lift(query, source, ShortestBatchMs)
-          }
-        }
-      },
-      Math.max(afterMs, 1L),
-      TimeUnit.MILLISECONDS
-    )
-    ()
+  private def least(own: ReadLimit, rows: Long): Long = own match {
+    case most: ReadMaxRows => Math.min(most.maxRows, rows)
+    case several: CompositeReadLimit => several.getReadLimits.foldLeft(rows)((n, one) => least(one, n))
+    case _ => rows
   }
 
   // Spark keeps them in a volatile field that only its own subclasses see, and reads it for each batch.

@@ -2,10 +2,13 @@ package org.apache.spark.sql.laneshift.workload
 
 import java.lang.{Long => JLong}
 
+import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
 import org.apache.spark.sql.connector.read.streaming.{PartitionOffset, SupportsRealTimeRead}
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead.RecordStatus
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.laneshift.control.RowPace
 
 /** Rows `from` (inclusively) to `until` (exclusively) of one partition, by sequence number. */
 private[workload] final case class WorkloadInputPartition(partition: Int, from: Long, until: Long)
@@ -30,7 +33,7 @@ private[workload] final class WorkloadReader(
   import WorkloadReader._
 
   def this(spec: WorkloadSpec, paced: Boolean, range: WorkloadInputPartition) =
-    this(new WorkloadRows(spec, range.partition), paced, range, RowPace.ofTask(spec.partitions))
+    this(new WorkloadRows(spec, range.partition), paced, range, WorkloadReader.paceOfTask(spec.partitions))
 
   private val clock = new WallClock
   private var clockWas = Long.MinValue // the last time read: while rows are late, one reading serves many
@@ -53,6 +56,7 @@ private[workload] final class WorkloadReader(
         Nothing
       else {
         take(due)
+        pace.came()
         Row
       }
     }
@@ -69,24 +73,18 @@ private[workload] final class WorkloadReader(
   /** The limit may end or change meanwhile. */
   private def waitForPace(deadline: Long): Boolean = {
     clockWas = clock.now()
-    var allowed = pace.next(clockWas)
-    while (allowed > clockWas && clockWas < deadline) {
-      clock.sleepUntil(Math.min(Math.min(allowed, deadline), clockWas + LongestWait))
+    var wait = pace.ask(clockWas)
+    while (wait > 0 && clockWas < deadline) {
+      clock.sleepUntil(Math.min(deadline, clockWas + Math.min(wait, LongestWait)))
       clockWas = clock.now()
-      allowed = Math.min(allowed, pace.next(clockWas))
+      wait = pace.ask(clockWas)
     }
-    val free = allowed <= clockWas
-    if (free) pace.taken(allowed)
-    free
+    wait == 0
   }
 
   private def take(due: Long): Unit = {
     row = rows(seq, due)
     seq += 1
-    if (seq % CountedRows == 0) {
-      clockWas = clock.now()
-      pace.came(CountedRows, clockWas)
-    }
   }
 
   override def get(): InternalRow = row
@@ -98,11 +96,18 @@ private[workload] final class WorkloadReader(
 
 private[workload] object WorkloadReader {
 
-  /** Rows after which a reader looks at the clock to know how fast it goes. */
-  private val CountedRows = 32
-
   /** Microseconds after which a reader that is held back looks at its limit again. */
   private val LongestWait = 50000L
+
+  /** The pace of the task that calls this, one of `readers`. A query's run is the job group of its tasks. */
+  def paceOfTask(readers: Int): RowPace = {
+    val task = Option(TaskContext.get()).filter(_.getLocalProperty(StreamExecution.QUERY_ID_KEY) != null)
+    RowPace.of(
+      task.flatMap(t => Option(t.getLocalProperty(SparkContext.SPARK_JOB_GROUP_ID))),
+      task.fold(0)(_.partitionId()),
+      readers
+    )
+  }
 
   private val Row = RecordStatus.newStatusWithoutArrivalTime(true)
   private val Nothing = RecordStatus.newStatusWithoutArrivalTime(false)

@@ -55,7 +55,7 @@ private[replay] final case class ReplayReaderFactory(
         new ReplayRows(blocks(p.partition).value, columns, schedule, startMicros),
         paced,
         p,
-        RowPace.ofTask(blocks.length)
+        WorkloadReader.paceOfTask(blocks.length)
       )
     case other => throw new IllegalArgumentException(s"not a partition of ${ReplayOptions.Source}: $other")
   }
