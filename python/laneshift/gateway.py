@@ -51,6 +51,14 @@ class Gateway(Protocol):
         """Hold a query's source to ``rate`` rows/s for a while; 0 seconds end a limit in force."""
         ...
 
+    def claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
+        """Let a scheduler drive a query's run, all queries if empty, for so long: none has two."""
+        ...
+
+    def release(self, scheduler: str) -> None:
+        """Give a scheduler's claim up."""
+        ...
+
     def decided(self, decision: dict[str, Any]) -> None:
         """Tell the plugin what a scheduler has decided: Spark's UI shows it."""
         ...
@@ -94,6 +102,12 @@ class Py4jGateway:
 
     def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
         return self._object("limitSource", query, float(rate), float(seconds))
+
+    def claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
+        decode("claim", self._text("claim", scheduler, policy, run, seconds))
+
+    def release(self, scheduler: str) -> None:
+        decode("release", self._text("release", scheduler))
 
     def decided(self, decision: dict[str, Any]) -> None:
         decode("decided", self._text("decided", json.dumps(decision)))

@@ -196,7 +196,8 @@ class Laneshift:
         Errors: :class:`~laneshift.inputcheck.InputError` (a ValueError) for an unknown policy or
         parameter and values out of range, FileExistsError if ``trace`` exists, the errors of
         :meth:`set_lanes` for ``query``, :class:`~laneshift.errors.SessionError` if this object has
-        a scheduler that runs.
+        a scheduler that runs, or another one drives one of the queries. A scheduler that has died
+        is waited for, 5 s at most.
         """
         chosen = _policy(policy, target_latency_ms, parameters)
         number("interval_s", interval_s, low=0.1, high=3600.0, unit="s")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from laneshift.errors import LaneshiftError
+from laneshift.errors import LaneshiftError, SessionError
 from laneshift.gateway import Gateway
 from laneshift.loop.decision import Decision, LaneChange, because, not_done
 from laneshift.loop.meter import Island, Meter, held, within_budget
@@ -27,6 +28,9 @@ from laneshift.snapshot import Snapshot as LiveSnapshot
 
 KEPT = 10_000
 """Decisions that are remembered (ours)."""
+
+CLAIM_S, RENEW_S = 5.0, 1.0
+"""For so long a query is a scheduler's that is not heard of, and so often it says so (ours)."""
 
 
 class LiveScheduler:
@@ -51,6 +55,8 @@ class LiveScheduler:
         self._interval_s = interval_s
         self._meter = Meter(query, cores)
         self._dry_run = dry_run
+        self._id = uuid.uuid4().hex
+        self._query = query or ""
         self._trace = TraceWriter(trace) if trace is not None else None
         self._moves = MoveLog(gateway, query)
         self._states: dict[str, Any] = {}
@@ -105,6 +111,8 @@ class LiveScheduler:
         self._over.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
+        with suppress(LaneshiftError):  # the session may have gone
+            self._gateway.release(self._id)
         if self._trace is not None and not self._thread.is_alive():
             self._trace.close()
 
@@ -129,9 +137,25 @@ class LiveScheduler:
     # ---- the loop
 
     def begin(self) -> LiveScheduler:
-        """Start the thread; called once."""
+        """Start the thread; called once.
+
+        A scheduler that has died is waited for until its claim lapses (5 s at most). Errors:
+        :class:`~laneshift.errors.SessionError` if another one drives the queries.
+        """
+        try:
+            self._claim()
+        except SessionError as held:
+            if held.condition != "LANESHIFT_OTHER_SCHEDULER":
+                raise
+            time.sleep(float(str(held.parameters["seconds"])) + 0.05)
+            self._claim()
         self._thread.start()
         return self
+
+    def _claim(self) -> None:
+        """Takes or renews the right to drive the queries; a dry run needs none."""
+        if not self._dry_run:
+            self._gateway.claim(self._id, self._policy.name, self._query, CLAIM_S)
 
     def _run(self) -> None:
         with self._trace or nullcontext():
@@ -142,6 +166,7 @@ class LiveScheduler:
         due = time.monotonic()
         while not self._over.is_set():
             try:
+                self._claim()
                 self.turn()
             except LaneshiftError as problem:
                 self._tell(self._failed(problem))
@@ -151,7 +176,9 @@ class LiveScheduler:
                 # A policy may be the user's own: whatever it throws, the next turn tries again.
                 self._tell(self._failed(problem))
             due = max(due + self._interval_s, time.monotonic())
-            self._over.wait(due - time.monotonic())
+            while (left := due - time.monotonic()) > 0 and not self._over.wait(min(left, RENEW_S)):
+                with suppress(LaneshiftError):  # the next turn says so
+                    self._claim()
 
     def _failed(self, problem: Exception) -> Decision:
         return Decision(

@@ -110,6 +110,11 @@ class FakeGateway:
         self.sent: list[tuple[Any, ...]] = []
         self.asked: list[tuple[str, int]] = []
         self.told: list[dict[str, Any]] = []
+        self.claims: list[tuple[str, str]] = []
+        self.released = 0
+        # The policy of another scheduler, and who drives when it was asked once.
+        self.driven_by: str | None = None
+        self.renewed_by: str | None = None
         self._version = version or laneshift.__version__
         self.data: dict[str, Any] = {
             "time_ms": 1_700_000_000_000,
@@ -151,6 +156,15 @@ class FakeGateway:
             there = f"'running' ({RUNNING})" if self.data["queries"] else "none"
             raise error("LANESHIFT_NO_SUCH_QUERY", value=repr(query), range=there)
         return [HANDOFF]
+
+    def claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
+        if self.driven_by is not None:
+            held, self.driven_by = self.driven_by, self.renewed_by
+            raise error("LANESHIFT_OTHER_SCHEDULER", policy=held, range="all queries", seconds=0.1)
+        self.claims.append((policy, run))
+
+    def release(self, scheduler: str) -> None:
+        self.released += 1
 
     def decided(self, decision: dict[str, Any]) -> None:
         self.told.append(json.loads(json.dumps(decision)))

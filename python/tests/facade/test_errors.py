@@ -49,7 +49,7 @@ def test_every_condition_is_raised_somewhere_and_every_raised_one_is_known() -> 
     code = "".join(path.read_text("utf-8") for path in SOURCES.glob("*.py"))
     raised = set(re.findall(r'"(LANESHIFT(?:_[A-Z]+)+)"', code))
     raised |= {"LANESHIFT_NO_SUCH_SHARD", "LANESHIFT_NO_SUCH_LANE"}  # made of the argument's name
-    by_the_plugin = ("NOT_MOVABLE", "PARTITION_MOVED", "SOURCE_NOT_LIMITED")
+    by_the_plugin = ("NOT_MOVABLE", "OTHER_SCHEDULER", "PARTITION_MOVED", "SOURCE_NOT_LIMITED")
     raised |= {f"LANESHIFT_{name}" for name in by_the_plugin}
     assert raised == set(conditions())
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
 import laneshift
 from live.conftest import Counting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.live
 
@@ -47,4 +51,22 @@ def test_naive_ec_takes_back_lanes_that_have_nothing_to_do(
     decisions = scheduler.decisions()
     assert {d.policy for d in decisions} == {"naive-ec"}
     assert [d.error for d in decisions if d.error] == []
+    assert counting.streamed() == counting.stock()
+
+
+def test_a_second_scheduler_is_refused_and_the_first_one_goes_on(
+    spark: SparkSession, live: laneshift.Laneshift, counting: Counting
+) -> None:
+    counting.add(300)
+    other = laneshift.attach(spark)
+    with live.start("static", interval_s=0.1) as first:
+        with pytest.raises(laneshift.SessionError, match="policy static, drives all") as caught:
+            other.start("craa", query=counting.query)
+        assert caught.value.condition == "LANESHIFT_OTHER_SCHEDULER"
+        with other.start("craa", dry_run=True, interval_s=0.1) as dry:
+            turns = first.turns, dry.turns
+            counting.add(300)
+            assert first.turns > turns[0] and dry.turns > turns[1]
+        assert not [d.error for d in first.decisions() if d.error]
+    other.start("craa", query=counting.query).stop()
     assert counting.streamed() == counting.stock()

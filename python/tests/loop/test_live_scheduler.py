@@ -549,3 +549,45 @@ class TestStart:
         file.touch()
         with pytest.raises(FileExistsError):
             Laneshift(Moving()).start(trace=file)
+
+
+def test_a_query_has_one_scheduler() -> None:
+    gateway = Moving()
+    gateway.driven_by = gateway.renewed_by = "craa"
+    made = LiveScheduler(gateway, Scripted(say=lanes(p0=4)))
+    with pytest.raises(SessionError, match="Another scheduler, with the policy craa, drives all"):
+        made.begin()
+    assert not made.is_running
+    assert gateway.claims == [] and gateway.sent == []
+
+
+def test_a_scheduler_takes_over_from_one_that_has_died() -> None:
+    gateway = Moving()
+    gateway.driven_by = "craa"
+    with LiveScheduler(gateway, Scripted(say=lanes(p0=4)), interval_s=0.1, query="run").begin():
+        assert gateway.claims[0] == ("scripted", "run")
+    assert gateway.released == 1
+
+
+def test_a_scheduler_whose_queries_another_one_has_taken_sends_nothing() -> None:
+    gateway = Moving()
+    made = LiveScheduler(gateway, Scripted(say=lanes(p0=4)), interval_s=0.1)
+    gateway.set_lanes = lambda *_: {"lanes": 4, "applied": "now"}  # type: ignore[method-assign]
+    with made.begin():
+        until(lambda: made.turns > 2)
+        gateway.driven_by = gateway.renewed_by = "craa"
+        until(lambda: any("OTHER_SCHEDULER" in (d.error or "") for d in made.decisions()))
+        turns = made.turns
+        time.sleep(0.3)
+        assert made.turns == turns
+        gateway.driven_by = None
+        until(lambda: made.turns > turns)
+
+
+def test_a_dry_run_claims_nothing() -> None:
+    gateway = Moving()
+    gateway.driven_by = gateway.renewed_by = "craa"
+    made = LiveScheduler(gateway, Scripted(say=lanes(p0=4)), interval_s=0.1, dry_run=True)
+    with made.begin():
+        until(lambda: made.turns > 2)
+    assert gateway.claims == []

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.laneshift.api
 
 import org.apache.spark.sql.laneshift.LaneshiftPlugin
-import org.apache.spark.sql.laneshift.control.QueryRun
+import org.apache.spark.sql.laneshift.control.{QueryRun, SchedulerClaim}
 
 /** A call that cannot be carried out: a condition that programs can tell apart, and a message with value, range, way out. */
 private[api] final class ApiError(
@@ -108,4 +108,16 @@ private[api] object ApiError {
     s"The source of the query '$query' cannot be slowed down: $why.",
     Map("query" -> query, "why" -> why)
   )
+
+  def otherScheduler(other: SchedulerClaim, seconds: Double): ApiError = {
+    val what =
+      if (other.runId.isEmpty) "all queries of this application" else s"the query with the run ${other.runId}"
+    new ApiError(
+      "LANESHIFT_OTHER_SCHEDULER",
+      "55006",
+      f"Another scheduler, with the policy ${other.policy}, drives $what. Stop it first, or, if it has died, wait $seconds%.1f s. " +
+        "A dry run is possible at any time.",
+      Map("policy" -> other.policy, "range" -> what, "seconds" -> seconds)
+    )
+  }
 }

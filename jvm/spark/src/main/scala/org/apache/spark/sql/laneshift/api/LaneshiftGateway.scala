@@ -89,6 +89,20 @@ object LaneshiftGateway {
     }
   }
 
+  /** Lets a scheduler drive a run of a query, or all queries if `runId` is empty, for so many seconds: no query has two. */
+  def claim(scheduler: String, policy: String, runId: String, seconds: Double): String = Answer {
+    checkLoaded()
+    SchedulerClaims.claim(scheduler, policy, runId, seconds).left.foreach { case (other, left) =>
+      throw ApiError.otherScheduler(other, left)
+    }
+    true
+  }
+
+  def release(scheduler: String): String = Answer {
+    SchedulerClaims.release(scheduler)
+    true
+  }
+
   /** Keeps what a scheduler has decided, for the UI. */
   def decided(decision: String): String = Answer {
     checkLoaded()
