@@ -86,8 +86,8 @@ test-python: setup jar ## Run Python's tests (ARGS for pytest)
 	@$(VENV_PYTHON) -m pytest python/tests $(ARGS) 2>&1 | tee build/logs/test-python.log
 
 test-all: export SPARK_LOCAL_IP := 127.0.0.1
-test-all: test ## All tests, and drivers and schedulers killed while lanes move (KILLS=20, some minutes more)
-	@LANESHIFT_KILLS=$(or $(KILLS),20) $(VENV_PYTHON) -m pytest -s integration_tests/test_driver_kill.py integration_tests/test_scheduler_kill.py $(ARGS)
+test-all: test ## All tests, and drivers, executors and schedulers killed while lanes move (KILLS=20, some minutes more)
+	@LANESHIFT_KILLS=$(or $(KILLS),20) $(VENV_PYTHON) -m pytest -s integration_tests/test_driver_kill.py integration_tests/test_executor_kill.py integration_tests/test_scheduler_kill.py $(ARGS)
 
 itest: setup jar ## Spark clusters in Docker: workers, drivers, network and disks fail, answers stay stock Spark's (ARGS='-m fast' for some)
 	@scripts/itest.sh $(ARGS)

@@ -114,7 +114,7 @@ def main(folder: Path) -> None:
         scheduler_interval="200ms",
     )
     mark = f"LANESHIFT_TEST={folder}"
-    os.environ.update([mark.split("=", 1)])
+    os.environ["LANESHIFT_TEST"] = str(folder)
     spark = builder.getOrCreate()
     live = laneshift.attach(spark)
     stream = rows(spark.readStream.options(rowsPerBatch=BATCH, pacing="none"))
@@ -145,8 +145,8 @@ def main(folder: Path) -> None:
             executors = pids("CoarseGrainedExecutorBackend", spark.sparkContext.applicationId)
             os.kill(executors[0], signal.SIGKILL)
             killed = True
-        done = query.lastProgress and query.lastProgress["sources"][0]["endOffset"]
-        if done and query.lastProgress["batchId"] * BATCH >= ROWS:
+        progress = query.lastProgress
+        if progress and progress["batchId"] * BATCH >= ROWS:
             break
         time.sleep(0.1)
     if query.exception() is not None:
