@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from laneshift.inputcheck import InputError
 from laneshift_bench import memory
 from laneshift_bench.query import BenchmarkError
 from laneshift_bench.report import Report, ran_on
@@ -24,6 +25,10 @@ BENCHMARKS = {
     "motion": "latency while 50 shards a second move",
     "lanes": "what more lanes give one partition: aggregation, join, Python functions",
     "finish": "the end of a batch over a million state rows with 1, 2 and 4 lanes",
+    "live": "policies that drive a running query under skew that moves",
+    "sweep": "the same over shuffles a minute, skew and size of state",
+    "burst": "how soon policies answer eight times the load",
+    "steady": "how still policies are under a constant load, and what they cost",
     "metrics": "what it costs to watch a query once a second",
     "memory": "heap, native memory and threads, at rest and under motion",
 }
@@ -57,7 +62,7 @@ def _command(name: str) -> click.Command:
         begun = time.monotonic()
         try:
             report: Report = import_module(f"laneshift_bench.{name}").run(quick)
-        except BenchmarkError as error:
+        except (BenchmarkError, InputError) as error:
             raise click.ClickException(str(error)) from error
         about["took_s"] = round(time.monotonic() - begun)
         about["load_at_end"] = round(os.getloadavg()[0], 2)

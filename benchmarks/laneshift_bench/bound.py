@@ -43,3 +43,22 @@ def partitioned(
         parts = np.bincount(owner, weights=shuffled, minlength=partitions) / lanes
         rates.append(1.0 / max(float(parts.max()), float(shares.max())))
     return float(np.mean(rates))
+
+
+def divided(
+    cores: int, partitions: int, shares: FloatArray, owner: IntArray, shuffles: int, seed: int
+) -> float:
+    """As :func:`partitioned`, where cores move between partitions: the best whole numbers each.
+
+    Mean over random shuffles; each partition has one core at least.
+    """
+    rng = np.random.default_rng(seed)
+    rates = []
+    for _ in range(shuffles):
+        shuffled = rng.permutation(shares)
+        load = np.bincount(owner, weights=shuffled, minlength=partitions)
+        held = np.ones(partitions)
+        for _ in range(cores - partitions):
+            held[np.argmax(load / held)] += 1
+        rates.append(1.0 / max(float((load / held).max()), float(shares.max())))
+    return float(np.mean(rates))

@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,6 +48,7 @@ class Report:
         goals: figures to reach.
         data: everything measured, for JSON.
         notes: what a reader must know besides.
+        files: pictures and others that belong to it, by name; each writes itself to a path.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Report:
     goals: list[Goal] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    files: dict[str, Callable[[Path], object]] = field(default_factory=dict)
 
     def markdown(self, ran_on: dict[str, Any]) -> str:
         """The Markdown file's text."""
@@ -65,14 +67,21 @@ class Report:
         if self.goals:
             goals = [goal.row() for goal in self.goals]
             parts += ["## Goals", _table(("figure", "measured", "goal", "met"), goals)]
+        parts += [f"![{name.removesuffix('.png')}]({name})" for name in self._pictures]
         if self.notes:
             parts.append("\n".join(f"- {note}" for note in self.notes))
         parts += ["## Ran on", _table(("what", ""), [(k, str(v)) for k, v in ran_on.items()])]
         return "\n\n".join(parts) + "\n"
 
+    @property
+    def _pictures(self) -> list[str]:
+        return [name for name in self.files if name.endswith(".png")]
+
     def write(self, folder: Path, ran_on: dict[str, Any]) -> Path:
-        """Write both files; returns the Markdown file."""
+        """Write all files; returns the Markdown file."""
         folder.mkdir(parents=True, exist_ok=True)
+        for name, write in self.files.items():
+            write(folder / name)
         goals = [
             {"what": g.what, "value": g.value, "goal": f"{g.sign} {g.bound:g}", "met": g.met}
             for g in self.goals

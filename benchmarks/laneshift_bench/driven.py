@@ -1,0 +1,249 @@
+"""Runs a query that a scheduler drives, and watches it: rows, latency and lanes over time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from laneshift import attach
+from laneshift.loop.decision import Decision
+from laneshift.loop.scheduler import LiveScheduler
+from laneshift.session import Laneshift
+from laneshift_bench.measure import SLOT_MS, Latency
+from laneshift_bench.query import BenchmarkError, Running, running
+from laneshift_bench.setting import INTERVAL_S, STOCK, Setting
+
+FloatArray = NDArray[np.float64]
+LAP_S = 0.5
+LEAD_S = 4.0
+"""The first row is due so long after a query is asked to start."""
+SETTLE_S = 6.0
+"""Not measured at the start: late rows of a slow start are caught up with, lanes are balanced. A
+query that has not put out a row by then has started too late."""
+WARM_S = 12.0
+TRIGGER = "5 minutes"
+"""Spark's default in Real-time Mode: no run has a pause between two batches in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """What came to the sink in half a second that ended ``end_s`` after the first row was due."""
+
+    end_s: float
+    latency: Latency
+    lanes: int
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of one side; times are seconds after the first row was due.
+
+    Attributes:
+        side: stock, or the policy.
+        counts: rows of each slot of 100 ms that came to the sink, by the slot's start.
+        laps: latency and lanes over time.
+        decisions: what the scheduler did.
+        turns: of the scheduler.
+        thread_s: CPU time of the scheduler's thread since it began, at each lap.
+    """
+
+    side: str
+    counts: dict[float, int] = field(default_factory=dict)
+    laps: list[Lap] = field(default_factory=list)
+    decisions: tuple[Decision, ...] = ()
+    turns: int = 0
+    thread_s: list[float] = field(default_factory=list)
+
+    def rate(self, begin_s: float, end_s: float) -> float:
+        """Rows a second that came from ``begin_s`` to ``end_s``."""
+        inside = [n for at, n in self.counts.items() if begin_s <= at < end_s]
+        return sum(inside) / (end_s - begin_s)
+
+    def p99_ms(self, begin_s: float, end_s: float) -> float:
+        """The median of the half seconds' 99th percentiles."""
+        inside = [
+            lap.latency.p99_ms
+            for lap in self.laps
+            if begin_s + LAP_S <= lap.end_s <= end_s and lap.latency.count
+        ]
+        return float(np.median(inside)) if inside else float("nan")
+
+    def series(self, step_s: float) -> tuple[FloatArray, FloatArray]:
+        """(times, rows/s): ends of steps of ``step_s`` from 0 on, and the rate in each."""
+        end = self.laps[-1].end_s if self.laps else 0.0
+        edges = np.arange(0.0, end + 1e-9, step_s)
+        starts = np.array(list(self.counts), dtype=np.float64) + SLOT_MS / 2000
+        weights = np.array(list(self.counts.values()), dtype=np.float64)
+        rows, _ = np.histogram(starts, bins=edges, weights=weights)
+        return edges[1:], rows / step_s
+
+    def backlog(self, setting: Setting, step_s: float) -> tuple[FloatArray, FloatArray]:
+        """(times, rows): what was due and had not come at the end of each step."""
+        times, rates = self.series(step_s)
+        before = sum(n for at, n in self.counts.items() if at + SLOT_MS / 2000 < 0)
+        due = np.array([setting.due(float(t)) for t in times])
+        return times, np.maximum(due - before - np.cumsum(rates) * step_s, 0.0)
+
+    def lanes(self, begin_s: float, end_s: float) -> float:
+        """Mean of the lanes that all partitions had together."""
+        inside = [lap.lanes for lap in self.laps if begin_s <= lap.end_s <= end_s]
+        return float(np.mean(inside)) if inside else float("nan")
+
+    def p99s(self) -> tuple[FloatArray, FloatArray]:
+        """(times, ms): the 99th percentile of each half second that had rows."""
+        found = [lap for lap in self.laps if lap.latency.count]
+        times = np.array([lap.end_s for lap in found], dtype=np.float64)
+        return times, np.array([lap.latency.p99_ms for lap in found], dtype=np.float64)
+
+    def held(self) -> tuple[FloatArray, FloatArray]:
+        """(times, lanes of all partitions together)."""
+        times = np.array([lap.end_s for lap in self.laps], dtype=np.float64)
+        return times, np.array([lap.lanes for lap in self.laps], dtype=np.float64)
+
+    def data(self) -> dict[str, object]:
+        """For JSON: rates of half seconds, latencies, lanes, and decisions in words."""
+        times, rates = self.series(LAP_S)
+        return {
+            "time_s": times.round(3).tolist(),
+            "rows_per_s": rates.round(1).tolist(),
+            "p99_s": self.p99s()[0].round(2).tolist(),
+            "p99_ms": self.p99s()[1].round(2).tolist(),
+            "lanes": [lap.lanes for lap in self.laps],
+            "turns": self.turns,
+            "changes": [str(change) for d in self.decisions for change in d.changes],
+        }
+
+    @property
+    def most_lanes(self) -> int:
+        """The most lanes that were seen at once."""
+        return max((lap.lanes for lap in self.laps), default=0)
+
+    def changes(self, after_s: float, start_s: float) -> int:
+        """Lane counts that were changed later than ``after_s``; the run began at ``start_s``."""
+        late = [d for d in self.decisions if d.applied and d.time_s - start_s > after_s]
+        return sum(len(d.changes) for d in late)
+
+
+@dataclass(slots=True)
+class Driven:
+    """A query that runs, with its scheduler."""
+
+    setting: Setting
+    start_s: float
+    running: Running
+    live: Laneshift | None
+    scheduler: LiveScheduler | None
+    run: Run
+    _clock: int | None = None
+
+    def lap(self) -> None:
+        """Note what has come since the last call."""
+        rows, latency = self.running.meter.lap()
+        for at_ms, count in rows:
+            at = round(at_ms / 1000 - self.start_s, 3)
+            self.run.counts[at] = self.run.counts.get(at, 0) + count
+        lanes = self.setting.stock_partitions
+        if self.live is not None:
+            mine = [q for q in self.live.snapshot().queries if q.run_id == self.running.query.runId]
+            lanes = sum(operator.lanes for query in mine for operator in query.operators)
+        self.run.laps.append(Lap(time.time() - self.start_s, latency, lanes))
+        if self._clock is not None:
+            self.run.thread_s.append(time.clock_gettime(self._clock))
+
+    def watch_thread(self, before: set[int | None]) -> None:
+        """Measure the CPU time of the one thread that was not there ``before``."""
+        new = [t.ident for t in threading.enumerate() if t.name == "laneshift scheduler"]
+        (ident,) = [i for i in new if i is not None and i not in before]
+        self._clock = time.pthread_getcpuclockid(ident)
+
+    def finish(self) -> None:
+        """Check the query, stop the scheduler, keep what it did."""
+        self.running.check()
+        if self.scheduler is not None:
+            if not self.scheduler.is_running:
+                raise BenchmarkError(f"The scheduler {self.run.side} has ended by itself.")
+            self.scheduler.stop()
+            self.run.decisions = self.scheduler.decisions(10_000)
+            self.run.turns = self.scheduler.turns
+            failed = [d.error for d in self.run.decisions if d.error]
+            if failed:
+                raise BenchmarkError(
+                    f"{len(failed)} turns of {self.run.side} failed, the first by: {failed[0]}"
+                )
+
+
+@contextmanager
+def driving(
+    spark: SparkSession,
+    work: Path,
+    setting: Setting,
+    side: str,
+    trace: Path | None = None,
+    most_late_s: float = SETTLE_S,
+) -> Iterator[Driven]:
+    """Start a query of the side and its scheduler; both end with the block."""
+    start_s = round(time.time() + LEAD_S, 3)
+    with running(
+        spark, work, setting.side(side), setting.source(start_s), setting.build, TRIGGER
+    ) as query:
+        late_s = time.time() - start_s
+        if late_s > most_late_s:
+            raise BenchmarkError(
+                f"{setting.name}, {side}: the first row came {late_s:.1f} s after it was due, "
+                f"expected at most {most_late_s:g} s: the machine does something else, too."
+            )
+        live = scheduler = None
+        before = {thread.ident for thread in threading.enumerate()}
+        if side != STOCK:
+            live = attach(spark)
+            scheduler = live.start(
+                side,
+                interval_s=INTERVAL_S,
+                query=query.query,
+                cores=setting.cores,
+                trace=trace,
+            )
+        driven = Driven(setting, start_s, query, live, scheduler, Run(side))
+        if scheduler is not None:
+            driven.watch_thread(before)
+        try:
+            yield driven
+        finally:
+            if scheduler is not None:
+                scheduler.stop()
+
+
+def drive(
+    spark: SparkSession, work: Path, setting: Setting, side: str, trace: Path | None = None
+) -> Run:
+    """Run all stages of one side."""
+    with driving(spark, work, setting, side, trace) as driven:
+        watch([driven], setting.seconds)
+    return driven.run
+
+
+def warm_up(spark: SparkSession, work: Path, setting: Setting) -> None:
+    """A few seconds of stock and of a driven query, so that a JVM that begins is on no side."""
+    for side in (STOCK, "static"):
+        with driving(spark, work, setting, side, most_late_s=WARM_S) as driven:
+            watch([driven], WARM_S)
+
+
+def watch(driven: list[Driven], until_s: float) -> None:
+    """Note laps of all until ``until_s`` after their first rows were due, and finish them."""
+    due = time.time()
+    while min(time.time() - d.start_s for d in driven) < until_s:
+        due = max(due + LAP_S, time.time())
+        time.sleep(max(due - time.time(), 0.0))
+        for each in driven:
+            each.lap()
+    for each in driven:
+        each.finish()

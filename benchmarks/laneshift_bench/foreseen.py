@@ -1,0 +1,96 @@
+"""What the library's simulator says of the same load, cores and policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laneshift.scheduler.registry import policy
+from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
+from laneshift.simulator.rates import Levels
+from laneshift.simulator.workload import ZipfKeys
+from laneshift_bench.session import SEED
+from laneshift_bench.setting import INTERVAL_S, KEYS, SHARDS, STOCK, TAIL_S, Setting
+
+FloatArray = NDArray[np.float64]
+STEP_S = 0.01
+BALANCE_S = 0.2
+"""The plugin's default time between two looks at the lanes' loads."""
+WINDOW_S = 0.5
+METHOD = f"""\
+*Simulated* is the library's fluid simulator with the same policy, stages, skew, shuffles, row cost,
+lanes at the start and seed (other permutations of the keys, though): one node with the same cores,
+a turn of the policy every {INTERVAL_S:g} s, lanes balanced every {BALANCE_S:g} s, queues as
+long. It knows no Spark, no source task, no network buffers, and its shuffles
+keep to the clock where the source's keep to the schedule."""
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """A simulated run: its windows, and lane adjustments in all."""
+
+    result: Result
+    adjustments: int
+
+    def rate(self, begin_s: float, end_s: float) -> float:
+        """Rows a second served from ``begin_s`` to ``end_s``."""
+        return float(self._inside("throughput", begin_s, end_s).mean())
+
+    def p99_ms(self, begin_s: float, end_s: float) -> float:
+        """The median of the windows' 99th percentiles, waiting at the source left out."""
+        return 1e3 * float(np.median(self._inside("latency_p99_s", begin_s, end_s)))
+
+    def series(self) -> tuple[FloatArray, FloatArray]:
+        """(times, rows/s) of the windows."""
+        return self.result.column("time_s"), self.result.column("throughput")
+
+    def backlog(self, setting: Setting) -> tuple[FloatArray, FloatArray]:
+        """(times, rows): what was due and had not been served."""
+        times, rates = self.series()
+        due = np.array([setting.due(float(t)) for t in times])
+        return times, np.maximum(due - np.cumsum(rates) * WINDOW_S, 0.0)
+
+    def _inside(self, column: str, begin_s: float, end_s: float) -> FloatArray:
+        times = self.result.column("time_s")
+        found: FloatArray = self.result.column(column)[(times > begin_s) & (times <= end_s)]
+        return found
+
+
+def foresee(setting: Setting, side: str, seconds: float | None = None) -> Foreseen:
+    """Simulate a side of ``setting``, its first ``seconds`` only if given."""
+    stock = side == STOCK
+    operator = Operator(
+        "counts",
+        partitions=setting.stock_partitions if stock else setting.partitions,
+        shards=1 if stock else SHARDS,
+        cost_s=setting.cost_us / 1e6,
+        cost_cv2=0.0,
+        row_bytes=float(setting.row_bytes),
+        state_bytes=float(setting.row_bytes) * KEYS / (setting.partitions * SHARDS),
+        lane_queue_rows=setting.queued_rows,
+    )
+    engine = Engine(
+        step_s=STEP_S,
+        paradigm="static" if stock else "executor-centric",
+        policy_s=INTERVAL_S,
+        balance_s=BALANCE_S,
+        actuation_s=STEP_S,
+        window_s=WINDOW_S,
+    )
+    *first, (rate, last_s) = setting.stages
+    scenario = Scenario(
+        Cluster(1, max(setting.cores, operator.partitions)),
+        (operator,),
+        ZipfKeys(KEYS, setting.zipf, setting.omega, SEED),
+        Levels((*first, (rate, last_s + TAIL_S))),
+        setting.seconds if seconds is None else seconds,
+        engine,
+        cores=(1,) * operator.partitions if stock else (setting.first_lanes,) * setting.partitions,
+        seed=SEED,
+    )
+    chosen: Any = None if stock else policy(side)
+    result = Simulation(scenario, chosen).run()
+    return Foreseen(result, round(result.notes["adjustments"]))

@@ -1,0 +1,264 @@
+"""Policies that drive a running query, under skew that moves: throughput and latency over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from laneshift_bench.bound import divided, elastic_bound, partitioned, zipf_shares
+from laneshift_bench.driven import SETTLE_S, Run, drive, warm_up
+from laneshift_bench.foreseen import METHOD as SIMULATED
+from laneshift_bench.foreseen import Foreseen, foresee
+from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.pictures import Kept, Panel, over_time
+from laneshift_bench.progress import Progress
+from laneshift_bench.report import Goal, Report
+from laneshift_bench.session import SEED, session
+from laneshift_bench.setting import INTERVAL_S, KEYS, SHARDS, SIDES, STOCK, Setting
+from laneshift_bench.skew import FLIGHT, SHUFFLES, owners
+
+HALF = 0.5
+OVER = 1.05
+QUEUED_S = 0.5
+"""Of a lane. The default's many seconds of such rows would be hot and cold again while waiting."""
+FULL_S = 4.0
+"""Not measured after the load has risen: queues fill."""
+GOAL = 0.90
+EMULATED = f"""\
+Real-time Mode in one JVM, {KEYS:,} keys, counts per key and above them a projection in which each
+row waits (`laneshift_cost` in mode `wait`, to a deadline, so that emulated cores need no real
+ones); its own work comes on top. *Stock* has a state partition for each of C emulated cores, so
+hash partitioning. The policies drive P state partitions of {SHARDS} shards with C lanes in all:
+one lane is one core, a turn every {INTERVAL_S:g} s, never more than C, balancing inside each
+partition on. *static* is the library's: the lanes of the start, C / P a partition, for the whole
+run (not one core a partition: that is stock's side here). A lane's queue holds about
+{QUEUED_S:g} s of work, rows on their way are bounded as in `skew`. Batches last 5 minutes, Spark's
+default, so that no run has the pause between two batches in it."""
+METHOD = f"""\
+{EMULATED}
+
+Key frequencies change at random every 4 s of the source's schedule. One run has {HALF:.0%} of the
+bound as its load first (latency), then {OVER:.0%} (throughput: the source is late then, and
+gives what is taken). The bound is `min(C, 1/p_max)` rows per row cost: one key runs on one lane
+at a time. *p99* is the median over half seconds of the 99th percentile of the rows that came in
+it, from the time a row is due to its arrival in the sink. *Lanes* are those held on average, at
+half load and at full. Sides take turns, after a warm-up.
+
+{SIMULATED}"""
+HEADER = (
+    "case", "side", "rows/s", "/ stock", "of bound", "simulated, rows/s", "p99 at half load, ms",
+    "simulated", "lanes: half", "full",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """A setting whose load rises from half of the bound to above it, after ``calm_s``."""
+
+    setting: Setting
+    calm_s: float
+
+    @classmethod
+    def of(
+        cls, cores: int, partitions: int, cost_us: int, zipf: float, omega: float,
+        calm_s: float, full_s: float, row_bytes: int = 0, name: str = "",
+    ) -> Case:  # fmt: skip
+        """Stages of ``calm_s`` and ``full_s`` seconds, each with its first seconds unmeasured."""
+        rate = elastic_bound(cores, zipf_shares(KEYS, zipf)) * 1e6 / cost_us
+        stages = ((HALF * rate, calm_s), (OVER * rate, full_s))
+        setting = Setting(
+            name=name or f"C={cores}, P={partitions}, zipf {zipf:g}", cores=cores,
+            partitions=partitions, cost_us=cost_us, stages=stages, zipf=zipf, omega=omega,
+            row_bytes=row_bytes, queued_s=QUEUED_S,
+        )  # fmt: skip
+        return cls(setting, calm_s)
+
+    @property
+    def bound(self) -> float:
+        """Rows a second."""
+        shares = zipf_shares(KEYS, self.setting.zipf)
+        return elastic_bound(self.setting.cores, shares) * 1e6 / self.setting.cost_us
+
+    @property
+    def calm(self) -> tuple[float, float]:
+        """What is measured at half load (s)."""
+        return min(SETTLE_S, 0.5 * self.calm_s), self.calm_s
+
+    @property
+    def full(self) -> tuple[float, float]:
+        """What is measured above the bound (s)."""
+        return self.calm_s + FULL_S, self.setting.seconds
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All runs of a case: by side, one a round; and what was simulated."""
+
+    case: Case
+    runs: Mapping[str, Sequence[Run]]
+    foreseen: Mapping[str, Foreseen]
+
+    def rates(self, side: str) -> list[float]:
+        """Rows a second above the bound, one a round."""
+        return [run.rate(*self.case.full) for run in self.runs[side]]
+
+    def row(self, side: str) -> list[str]:
+        """The side's line of the table."""
+        case, simulated, runs = self.case, self.foreseen[side], self.runs[side]
+        rates = self.rates(side)
+        against = Ratio.of(rates, self.rates(STOCK)) if STOCK in self.runs else None
+        half, full = ([run.lanes(*when) for run in runs] for when in (case.calm, case.full))
+        return [
+            case.setting.name,
+            side,
+            spread(rates),
+            "" if against is None or side == STOCK else f"{against.median:.2f}",
+            f"{np.median(rates) / case.bound:.1%}",
+            f"{simulated.rate(*case.full):,.0f}",
+            spread([run.p99_ms(*case.calm) for run in runs]),
+            f"{simulated.p99_ms(*case.calm):.1f}",
+            f"{np.median(half):.1f}",
+            f"{np.median(full):.1f}",
+        ]
+
+    def differences(self) -> str:
+        """Where live and simulated throughput are more than a tenth apart."""
+        found = []
+        for side in self.runs:
+            ratio = float(np.median(self.rates(side))) / self.foreseen[side].rate(*self.case.full)
+            if abs(ratio - 1) > 0.1:
+                found.append(f"{side} {ratio:.2f}")
+        return ", ".join(found) or "none"
+
+    def data(self) -> dict[str, object]:
+        """For JSON."""
+        case = self.case
+        return {
+            "bound_rows_per_s": case.bound,
+            "rows_per_s": {side: self.rates(side) for side in self.runs},
+            "p99_ms": {s: [r.p99_ms(*case.calm) for r in runs] for s, runs in self.runs.items()},
+            "most_lanes": {s: [r.most_lanes for r in runs] for s, runs in self.runs.items()},
+            "simulated_rows_per_s": {s: f.rate(*case.full) for s, f in self.foreseen.items()},
+            "simulated_p99_ms": {s: f.p99_ms(*case.calm) for s, f in self.foreseen.items()},
+            "runs": {side: [run.data() for run in runs] for side, runs in self.runs.items()},
+        }
+
+    def draw(self, file: Path) -> None:
+        """Throughput, latency and lanes of the last round."""
+        case, last = self.case, {side: runs[-1] for side, runs in self.runs.items()}
+        ends = np.array([0.0, case.setting.seconds])
+        changed = np.repeat(np.cumsum([0.0] + [s for _, s in case.setting.stages]), 2)[1:-1]
+        offered = np.repeat([rate for rate, _ in case.setting.stages], 2)
+        rates = Panel(
+            "Rows per second",
+            {side: run.series(1.0) for side, run in last.items()},
+            {"offered": (changed, offered)},
+        )
+        late = Panel(
+            "99th percentile of latency, ms", {s: r.p99s() for s, r in last.items()}, {}, log=True
+        )
+        lanes = Panel(
+            "Lanes of all partitions",
+            {side: run.held() for side, run in last.items() if side != STOCK},
+            {"C": (ends, np.array([case.setting.cores] * 2))},
+        )
+        shuffled = f", shuffles every {60 / case.setting.omega:g} s" if case.setting.omega else ""
+        over_time(file, case.setting.name + shuffled, (rates, late, lanes))
+
+
+def cases(quick: bool) -> tuple[tuple[Case, tuple[str, ...]], ...]:
+    """The cases with their sides: naive-ec differs from elasticutor in placing on nodes alone."""
+    times = (10.0, 12.0) if quick else (18.0, 20.0)
+    few = tuple(side for side in SIDES if side != "naive-ec")
+    return (
+        (Case.of(8, 2, 2000, 1.0, 15, *times), SIDES),
+        (Case.of(32, 8, 4000, 0.8, 15, *times), few),
+        (Case.of(64, 16, 6000, 0.7, 15, *times), few),
+    )
+
+
+def run(quick: bool) -> Report:
+    """The whole benchmark."""
+    rounds = 1 if quick else 2
+    every = cases(quick)
+    progress = Progress("live", rounds * sum(len(sides) for _, sides in every))
+    report = Report("live", "Policies under dynamic skew", METHOD, HEADER)
+    slots = max(case.setting.slots for case, _ in every)
+    with session(slots, FLIGHT) as (spark, work):
+        warm_up(spark, work, every[0][0].setting)
+        for case, sides in every:
+            kept: dict[str, Kept] = {}
+            runs = driven(spark, work, case, sides, rounds, progress, kept)
+            found = Outcome(case, runs, {side: foresee(case.setting, side) for side in sides})
+            _add(report, spark, found)
+            name = f"live-c{case.setting.cores}"
+            report.files[f"{name}.png"] = found.draw
+            if case is every[0][0]:
+                report.files[f"{name}-laneshift.png"] = kept["laneshift"].draw
+                report.files[f"{name}-laneshift.trace"] = kept["laneshift"].write
+    return report
+
+
+def driven(
+    spark: SparkSession, work: Path, case: Case, sides: Sequence[str], rounds: int,
+    progress: Progress, kept: dict[str, Kept],
+) -> dict[str, list[Run]]:  # fmt: skip
+    """Runs by side, one a round, sides in turn; ``kept`` gets the last round's traces."""
+    runs: dict[str, list[Run]] = {side: [] for side in sides}
+    for number in range(1, rounds + 1):
+        for side in sides:
+            progress.step(f"{case.setting.name}, omega {case.setting.omega:g}, {side}, {number}")
+            trace = None if side == STOCK else work / f"trace{progress.done}"
+            one = drive(spark, work, case.setting, side, trace)
+            runs[side].append(one)
+            if trace is not None:
+                kept[side] = Kept.of(trace)
+                trace.unlink()
+            progress.note(
+                f"{one.rate(*case.full):,.0f} rows/s, {one.rate(*case.full) / case.bound:.1%} of "
+                f"the bound; p99 {one.p99_ms(*case.calm):.1f} ms; at most {one.most_lanes} lanes"
+            )
+    return runs
+
+
+def _add(report: Report, spark: SparkSession, found: Outcome) -> None:
+    case, setting = found.case, found.case.setting
+    report.rows += [found.row(side) for side in found.runs]
+    report.data[setting.name] = found.data()
+    share = float(np.median(found.rates("laneshift"))) / case.bound
+    most = max(run.most_lanes for runs in found.runs.values() for run in runs)
+    report.goals += [
+        Goal(f"{setting.name}: laneshift / bound", share, ">=", GOAL),
+        Goal(f"{setting.name}: most lanes at once, all policies", most, "<=", setting.cores),
+    ]
+    report.notes += [arithmetic(spark, case), f"{setting.name}: live / simulated throughput "
+                     f"where more than a tenth apart: {found.differences()}."]  # fmt: skip
+
+
+def arithmetic(spark: SparkSession, case: Case) -> str:
+    """What hash partitioning and the best division of cores give, in words."""
+    setting = case.setting
+    shares, unit = zipf_shares(KEYS, setting.zipf), 1e6 / setting.cost_us
+    mine = owners(spark, setting.partitions)
+    cores, parts = setting.cores, setting.partitions
+    per_core = partitioned(1, cores, shares, owners(spark, cores), SHUFFLES, SEED) * unit
+    static = partitioned(cores // parts, parts, shares, mine, SHUFFLES, SEED) * unit
+    best = divided(cores, parts, shares, mine, SHUFFLES, SEED) * unit
+    return (
+        f"{setting.name}: the bound is {case.bound:,.0f} rows/s, "
+        f"{case.bound / setting.full_rate:.0%} of {setting.full_rate:,.0f}. Arithmetic, mean over "
+        f"{SHUFFLES:,} shuffles, without what queues even out: {cores} hash partitions "
+        f"{per_core / case.bound:.0%} of the bound; "
+        f"{parts} partitions of {cores // parts} cores {static / case.bound:.0%}; "
+        f"{parts} partitions with the best whole numbers of cores {best / case.bound:.0%}."
+    )
+
+
+def pictured(report: Report, name: str, found: Outcome) -> None:
+    """Add a case's picture to a report."""
+    report.files[name] = partial(found.draw)

@@ -1,0 +1,167 @@
+"""What the live benchmarks of the scheduler run: a load, emulated cores, and who divides them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from laneshift import inputcheck
+from laneshift.inputcheck import InputError
+from laneshift.options import MAX_LANES
+from laneshift_bench.sides import Side, elastic, stock
+
+KEYS = 10_000
+SHARDS = 64
+SOURCES = 2
+INTERVAL_S = 0.5
+"""Time from one turn of the scheduler to the next."""
+QUEUE_BYTES = 1 << 20
+"""The plugin's default for a lane."""
+ROW_BYTES = 48
+"""Of a row in a lane's queue without payload, about: key, count, time."""
+STOCK = "stock"
+POLICIES = ("static", "naive-ec", "elasticutor", "laneshift")
+SIDES = (STOCK, *POLICIES)
+TAIL_S = 120.0
+"""The last stage goes on for so long: a source begins with the first again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One load on one number of emulated cores.
+
+    Attributes:
+        name: in tables and pictures.
+        cores: what all partitions' lanes may have together.
+        partitions: state partitions of laneshift.
+        cost_us: what a row costs its lane (us), beside its own work.
+        stages: (rows/s, s) of the source, one after the other.
+        zipf: skew of the keys.
+        omega: key shuffles a minute of event time.
+        row_bytes: payload of a row; each key's state keeps its greatest.
+        lanes: of each partition at the start; None: all cores, divided evenly.
+        stock: state partitions of stock Spark, a core each; None: one for each core.
+        queued_s: work that a lane's queue holds (s), about; None: the plugin's default, 1 MB.
+    """
+
+    name: str
+    cores: int
+    partitions: int
+    cost_us: int
+    stages: tuple[tuple[float, float], ...]
+    zipf: float
+    omega: float = 0.0
+    row_bytes: int = 0
+    lanes: int | None = None
+    stock: int | None = None
+    queued_s: float | None = None
+
+    def __post_init__(self) -> None:
+        of = f"of {self.name}"
+        inputcheck.whole(f"cores {of}", self.cores, "At least one.", low=1, high=1024)
+        inputcheck.whole(
+            f"partitions {of}", self.partitions, "A core each.", low=1, high=self.cores
+        )
+        inputcheck.whole(f"cost_us {of}", self.cost_us, "In microseconds.", low=1, high=10**6)
+        inputcheck.number(f"zipf {of}", self.zipf, "0 is uniform.", low=0.0, high=10.0)
+        inputcheck.number(f"omega {of}", self.omega, "Shuffles a minute.", low=0.0, high=60_000.0)
+        inputcheck.whole(f"row_bytes {of}", self.row_bytes, "Bytes.", low=0, high=1 << 20)
+        if self.cores % self.partitions:
+            raise InputError(
+                f"partitions {of}", self.partitions, f"a divisor of {self.cores} cores",
+                "Static lanes are divided evenly.",
+            )  # fmt: skip
+        if not 1 <= self.first_lanes <= self.cores // self.partitions:
+            raise InputError(
+                f"lanes {of}", self.lanes, f"1 to {self.cores // self.partitions}",
+                "All partitions have them at the start, within the cores.",
+            )  # fmt: skip
+        if self.queued_s is not None:
+            inputcheck.number(
+                f"queued_s {of}", self.queued_s, "Seconds.", low=self.cost_us / 1e6, high=3600.0
+            )
+        if not self.stages:
+            raise InputError(f"stages {of}", 0, "at least one (rows/s, s)", "Add one.")
+        for rate, seconds in self.stages:
+            inputcheck.number(f"rate {of}", rate, "Rows/s.", low=0.0)
+            inputcheck.number(f"seconds {of}", seconds, "Of a stage.", low=0.0, low_open=True)
+
+    @property
+    def first_lanes(self) -> int:
+        """Lanes of each partition at the start."""
+        return self.cores // self.partitions if self.lanes is None else self.lanes
+
+    @property
+    def stock_partitions(self) -> int:
+        """State partitions of stock Spark."""
+        return self.cores if self.stock is None else self.stock
+
+    @property
+    def seconds(self) -> float:
+        """Length of all stages."""
+        return sum(seconds for _, seconds in self.stages)
+
+    @property
+    def slots(self) -> int:
+        """Spark's task slots that the larger side needs."""
+        return max(self.cores, self.stock_partitions) + SOURCES
+
+    @property
+    def full_rate(self) -> float:
+        """Rows/s of all cores, were they always busy."""
+        return self.cores * 1e6 / self.cost_us
+
+    @property
+    def queued_rows(self) -> float:
+        """Rows that a lane's queue holds, about."""
+        if self.queued_s is None:
+            return QUEUE_BYTES / (ROW_BYTES + self.row_bytes)
+        return self.queued_s * 1e6 / self.cost_us
+
+    def side(self, name: str) -> Side:
+        """How a query of that side is started: stock, or the policy that drives its lanes."""
+        inputcheck.choice("side", name, SIDES, "Stock or a policy.")
+        if name == STOCK:
+            return stock(self.stock_partitions)
+        lanes = elastic(self.first_lanes, self.partitions)
+        most = min(MAX_LANES, self.cores - self.partitions + 1)
+        options = lanes.options | {"maxLanes": str(most), "shardsPerPartition": str(SHARDS)}
+        if self.queued_s is not None:
+            queue = round(self.queued_rows * (ROW_BYTES + self.row_bytes))
+            options["queueBytes"] = str(max(1024, queue))
+        return Side(name, options, self.partitions)
+
+    def source(self, start_s: float) -> dict[str, object]:
+        """Options of the workload source whose first row is due at ``start_s`` (s since 1970)."""
+        *first, (rate, seconds) = self.stages
+        stages = (*first, (rate, seconds + TAIL_S))
+        return {
+            "keys": KEYS,
+            "zipf": self.zipf,
+            "omega": self.omega,
+            "rowBytes": self.row_bytes,
+            "numPartitions": SOURCES,
+            "rate": "stage",
+            "rateStages": ",".join(f"{r:.3f}:{round(1000 * s)}ms" for r, s in stages),
+            "startTime": datetime.fromtimestamp(start_s, UTC).isoformat(timespec="milliseconds"),
+        }
+
+    def build(self, rows: DataFrame) -> DataFrame:
+        """Counts per key, each answer paid for by waiting."""
+        found = [sf.count("*").alias("n"), sf.max("event_time").alias("event_time")]
+        if self.row_bytes:
+            found.append(sf.max("payload").alias("payload"))
+        cost = sf.expr(f"laneshift_cost(n, {self.cost_us}, 'wait')").alias("n")
+        kept = ["payload"] if self.row_bytes else []
+        return rows.groupBy("key").agg(*found).select("key", cost, "event_time", *kept)
+
+    def due(self, at_s: float) -> float:
+        """Rows due until ``at_s`` seconds after the start."""
+        rows, left = 0.0, at_s
+        for rate, seconds in self.stages:
+            rows += rate * min(max(left, 0.0), seconds)
+            left -= seconds
+        return rows + self.stages[-1][0] * max(left, 0.0)

@@ -1,0 +1,80 @@
+"""Policies that drive a running query, over shuffles a minute, skew, and size of state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from laneshift_bench.driven import warm_up
+from laneshift_bench.foreseen import METHOD as SIMULATED
+from laneshift_bench.foreseen import foresee
+from laneshift_bench.live import EMULATED, HALF, HEADER, OVER, Case, Outcome, driven, pictured
+from laneshift_bench.progress import Progress
+from laneshift_bench.report import Report
+from laneshift_bench.session import session
+from laneshift_bench.setting import KEYS, SHARDS, SIDES, STOCK
+from laneshift_bench.skew import FLIGHT
+
+CORES, PARTITIONS, COST_US = 32, 8, 4000
+ZIPF, OMEGA = 0.8, 8.0
+OMEGAS = (0.0, 2.0, OMEGA, 16.0)
+SKEWS = (0.0, 0.5)
+ROW_BYTES = round(32 * 1024 * PARTITIONS * SHARDS / KEYS)
+"""Makes a shard's state 32 KB."""
+METHOD = f"""\
+{EMULATED}
+
+C = {CORES}, P = {PARTITIONS}, a row costs {COST_US / 1000:g} ms. One thing changes at a time: key
+shuffles a minute of the source's schedule (*omega*), the keys' skew, and the size of state (each
+key keeps its greatest payload). The first seconds are at {HALF:.0%} of the bound (latency), then
+{OVER:.0%} (throughput). One run each: whether small differences mean anything this cannot tell.
+Bound, *p99* and *lanes* as in `live`.
+
+{SIMULATED}"""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One case of a sweep and its sides."""
+
+    case: Case
+    sides: tuple[str, ...]
+
+
+def points(quick: bool) -> tuple[Point, ...]:
+    """All cases: at omega = 2 a shuffle is every 30 s, so full load is longer than that."""
+    times = (8.0, 10.0) if quick else (10.0, 30.0)
+    some = (STOCK, "static", "laneshift")
+
+    def case(name: str, zipf: float = ZIPF, omega: float = OMEGA, row_bytes: int = 0) -> Case:
+        return Case.of(CORES, PARTITIONS, COST_US, zipf, omega, *times, row_bytes, name)
+
+    found = [Point(case(f"omega {omega:g}", omega=omega), SIDES) for omega in OMEGAS]
+    found += [Point(case(f"zipf {zipf:g}", zipf=zipf), some) for zipf in SKEWS]
+    found.append(Point(case("32 KB a shard", row_bytes=ROW_BYTES), some))
+    return tuple(found)
+
+
+def run(quick: bool) -> Report:
+    """The whole benchmark; quick: the ends of the sweep over omega, and the rest."""
+    every = [p for p in points(quick) if not quick or p.case.setting.name not in LEFT_OUT]
+    progress = Progress("sweep", sum(len(point.sides) for point in every))
+    report = Report("sweep", "Policies over shuffles, skew and state", METHOD, HEADER)
+    slots = max(point.case.setting.slots for point in every)
+    with session(slots, FLIGHT) as (spark, work):
+        warm_up(spark, work, every[0].case.setting)
+        for point in every:
+            case = point.case
+            runs = driven(spark, work, case, point.sides, 1, progress, {})
+            simulated = {side: foresee(case.setting, side) for side in point.sides}
+            found = Outcome(case, runs, simulated)
+            report.rows += [found.row(side) for side in found.runs]
+            report.data[case.setting.name] = found.data()
+            report.notes.append(
+                f"{case.setting.name}: the bound is {case.bound:,.0f} rows/s; live / simulated "
+                f"throughput where more than a tenth apart: {found.differences()}."
+            )
+    pictured(report, "sweep-last.png", found)
+    return report
+
+
+LEFT_OUT = ("omega 2", f"omega {OMEGA:g}")
