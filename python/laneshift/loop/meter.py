@@ -40,8 +40,14 @@ BUSY_SHARE = {"real-time": 0.95, "micro-batch": 0.7}
 """Lanes that worked for more than this share are saturated (ours). In micro-batch lanes rest while
 Spark plans, reads and commits, and a batch always fills the queues: waits say nothing there."""
 
+SERVICE_HALF_LIFE_S = 3.0
+"""For the service rate, rows and the time that lanes worked on them count half after so long
+(ours): rows count when a lane takes a block of them, its time as it works on them, so that a short
+window in which a block begins shows a rate far too high, and those after it one far too low."""
+
 FEW_ROWS = 20
-"""Fewer rows than this in a window leave the service rate as it was (ours)."""
+SHORT_S = 1.0
+"""Fewer rows than this in less work than that leave the service rate as it was (ours)."""
 
 UNKNOWN_RATE = 1e6
 """Rows per second of a core before the first measurement: no reason for a second one (ours)."""
@@ -136,6 +142,7 @@ class Meter:
         self._query = query
         self._cores = cores
         self._before: LiveSnapshot | None = None
+        self._worked: dict[_Key, tuple[float, float]] = {}  # rows and seconds, the newest most
         self._service: dict[_Key, float] = {}
         self._row_bytes: dict[_Key, float] = {}
         self._began: dict[_Key, int] = {}  # what the source had given when the partition moved
@@ -148,9 +155,9 @@ class Meter:
         parts = self._partitions(live)
         there = {s.key for s in parts}
         memories: tuple[dict[_Key, Any], ...]
-        memories = (self._service, self._row_bytes, self._began, self._share)
+        memories = (self._worked, self._service, self._row_bytes, self._began, self._share)
         for memory in memories:
-            for key in [k for k in memory if k not in there]:
+            for key in memory.keys() - there:
                 del memory[key]
         earlier = {s.key: s.part for s in self._partitions(before)} if before else {}
         window = (live.time_ms - before.time_ms) / 1000 if before else 0.0
@@ -257,8 +264,12 @@ class Meter:
         rows_in = max(0, part.rows_in - was.rows_in)
         taken = part.rows_taken - was.rows_taken
         busy = max(0.0, part.busy_s - was.busy_s)
-        if taken >= FEW_ROWS and busy > 0:
-            self._service[seen.key] = taken / busy
+        rows, worked = self._worked.get(seen.key, (0.0, 0.0))
+        keep = 0.5 ** (window / SERVICE_HALF_LIFE_S)
+        rows, worked = keep * rows + taken, keep * worked + busy
+        self._worked[seen.key] = rows, worked
+        if rows > 0 and worked > 0 and (rows >= FEW_ROWS or worked >= SHORT_S):
+            self._service[seen.key] = rows / worked
         rate = self._service.get(seen.key, UNKNOWN_RATE)
         queued = int(part.queue_rows.sum())
         if queued:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from facade.fake import FakeGateway, partition
-from laneshift.loop.meter import Meter, held, within_budget
+from laneshift.loop.meter import UNKNOWN_RATE, Meter, held, within_budget
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.snapshot import Snapshot
 from laneshift.snapshot import Snapshot as LiveSnapshot
@@ -80,7 +80,31 @@ def test_an_idle_window_keeps_the_service_rate(first: dict[str, Any]) -> None:
     meter.measure(LiveSnapshot.from_json(second))
     part = measured(meter, later(second, 1.0, 0, 0.0)).partition(P1)
     assert part.offered_rate == 0
-    assert part.service_rate_per_core == 2000
+    assert part.service_rate_per_core == pytest.approx(2000)
+
+
+def test_a_block_taken_ahead_is_no_faster_core(first: dict[str, Any]) -> None:
+    meter = Meter()
+    meter.measure(LiveSnapshot.from_json(first))
+    data = first
+    for _ in range(10):
+        data = later(data, 0.5, 100, 0.2)
+        assert measured(meter, data).partition(P0).service_rate_per_core == pytest.approx(500)
+    taken = later(data, 0.5, 600, 0.5)  # a block of 500 rows is in the lane's hands
+    assert 500 < measured(meter, taken).partition(P0).service_rate_per_core < 750
+    worked = later(taken, 0.5, 0, 0.5)
+    assert 480 < measured(meter, worked).partition(P0).service_rate_per_core < 550
+
+
+def test_a_core_that_takes_seconds_for_few_rows_has_a_rate(first: dict[str, Any]) -> None:
+    meter = Meter()
+    meter.measure(LiveSnapshot.from_json(first))
+    data = later(first, 0.5, 1, 0.5)
+    assert measured(meter, data).partition(P0).service_rate_per_core == UNKNOWN_RATE
+    for _ in range(4):
+        data = later(data, 0.5, 1, 0.5)
+        found = measured(meter, data).partition(P0).service_rate_per_core
+    assert found == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(
