@@ -18,7 +18,7 @@ from laneshift.loop.decision import Decision
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.session import Laneshift
 from laneshift_bench.measure import SLOT_MS, Latency
-from laneshift_bench.query import BenchmarkError, Running, running
+from laneshift_bench.query import START_TIMEOUT_S, BenchmarkError, Running, running
 from laneshift_bench.setting import INTERVAL_S, STOCK, Setting
 
 FloatArray = NDArray[np.float64]
@@ -28,7 +28,7 @@ LEAD_S = 4.0
 SETTLE_S = 6.0
 """Not measured at the start: late rows of a slow start are caught up with, lanes are balanced. A
 query that has not put out a row by then has started too late."""
-WARM_S = 12.0
+WARM_S = 8.0
 TRIGGER = "5 minutes"
 """Spark's default in Real-time Mode: no run has a pause between two batches in it."""
 
@@ -159,6 +159,85 @@ class Driven:
             self.run.thread_s.append(time.clock_gettime(self._clock))
 
     def watch_thread(self, before: set[int | None]) -> None:
+        """Measure the CPU time of the one thread that was not there ``before``."""
+        new = [t.ident for t in threading.enumerate() if t.name == "laneshift scheduler"]
+        (ident,) = [i for i in new if i is not None and i not in before]
+        self._clock = time.pthread_getcpuclockid(ident)
+
+    def finish(self) -> None:
+        """Check the query, stop the scheduler, keep what it did."""
+        self.running.check()
+        if self.scheduler is not None:
+            if not self.scheduler.is_running:
+                raise BenchmarkError(f"The scheduler {self.run.side} has ended by itself.")
+            self.scheduler.stop()
+            self.run.decisions = self.scheduler.decisions(10_000)
+            self.run.turns = self.scheduler.turns
+            failed = [d.error for d in self.run.decisions if d.error]
+            if failed:
+                raise BenchmarkError(
+                    f"{len(failed)} turns of {self.run.side} failed, the first by: {failed[0]}"
+                )
+
+
+@contextmanager
+def driving(
+    spark: SparkSession,
+    work: Path,
+    setting: Setting,
+    side: str,
+    trace: Path | None = None,
+    most_late_s: float = SETTLE_S,
+) -> Iterator[Driven]:
+    """Start a query of the side and its scheduler; both end with the block."""
+    start_s = round(time.time() + LEAD_S, 3)
+    with running(
+        spark, work, setting.side(side), setting.source(start_s), setting.build, TRIGGER
+    ) as query:
+        late_s = time.time() - start_s
+        if late_s > most_late_s:
+            raise BenchmarkError(
+                f"{setting.name}, {side}: the first row came {late_s:.1f} s after it was due, "
+                f"expected at most {most_late_s:g} s: the machine does something else, too."
+            )
+        live = scheduler = None
+        before = {thread.ident for thread in threading.enumerate()}
+        if side != STOCK:
+            live = attach(spark)
+            scheduler = live.start(
+                side,
+                interval_s=INTERVAL_S,
+                query=query.query,
+                cores=setting.cores,
+                trace=trace,
+            )
+        driven = Driven(setting, start_s, query, live, scheduler, Run(side))
+        if scheduler is not None:
+            driven.watch_thread(before)
+        try:
+            yield driven
+        finally:
+            if scheduler is not None:
+                scheduler.stop()
+
+
+def drive(
+    spark: SparkSession, work: Path, setting: Setting, side: str, trace: Path | None = None
+) -> Run:
+    """Run all stages of one side."""
+    with driving(spark, work, setting, side, trace) as driven:
+        watch([driven], setting.seconds)
+    return driven.run
+
+
+def warm_up(spark: SparkSession, work: Path, setting: Setting) -> None:
+    """A few seconds of stock and of a driven query, so that a JVM that begins is on no side."""
+    for side in (STOCK, "static"):
+        with driving(spark, work, setting, side, most_late_s=START_TIMEOUT_S) as driven:
+            watch([driven], max(0.0, time.time() - driven.start_s) + WARM_S)
+
+
+def watch_thread(self, before: set[int | None]) -> None:
         """Measure the CPU time of the one thread that was not there ``before``."""
         new = [t.ident for t in threading.enumerate() if t.name == "laneshift scheduler"]
         (ident,) = [i for i in new if i is not None and i not in before]

@@ -86,12 +86,8 @@ class Meter:
         )
 
     def lap(self) -> tuple[list[tuple[int, int]], Latency]:
-        """Slots (ms since 1970, rows) and latency of all rows since the last call, or the start.
-
-        What comes in the instant between the two calls of the JVM is in neither lap.
-        """
-        data = json.loads(self._jvm.read(self._name))
-        self._jvm.begin(self._name)
+        """Slots (ms since 1970, rows) and latency of all rows since the last call, or the start."""
+        data = json.loads(self._jvm.take(self._name))
         slots = [(int(at), int(rows)) for at, rows in data["slots"]]
         return slots, Latency.from_json(data["latency_us"]["all"])
 

@@ -23,6 +23,9 @@ object MeasureRegistry {
     */
   def read(name: String): String = of(name).read()
 
+  /** As `read`, and then `begin`, with no row in between: each row is in one answer. */
+  def take(name: String): String = of(name).take()
+
   def drop(name: String): Unit = meters.remove(name)
 }
 
@@ -99,6 +102,10 @@ private[workload] final class Meter {
 
   def begin(): Unit = synchronized {
     drain()
+    forget()
+  }
+
+  private def forget(): Unit = {
     all.reset()
     steady.reset()
     slots.clear()
@@ -118,6 +125,12 @@ private[workload] final class Meter {
         ("opened_ms" -> opened.toSeq) ~
         ("latency_us" -> ("all" -> summary(all)) ~ ("steady" -> summary(steady)))
     )
+  }
+
+  def take(): String = synchronized {
+    val found = read()
+    forget()
+    found
   }
 
   private def summary(of: Histogram) =

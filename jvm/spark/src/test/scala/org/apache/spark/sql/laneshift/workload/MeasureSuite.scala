@@ -63,6 +63,30 @@ class MeasureSuite extends WorkloadSession {
     assert(rows(empty) == 0 && latency(empty, "all", "count") == 0)
   }
 
+  test("every row is in one of the answers that are taken while rows come") {
+    val meter = new Meter
+    val tape = meter.newTape(0)
+    val all = 2000000
+    val writer = new Thread(() => {
+      for (i <- 0 until all) {
+        tape.row(i.toLong * 1000)
+        tape.latency(i % 100, isSteady = false)
+      }
+      tape.close()
+    })
+    writer.start()
+    var (counted, timed, takes) = (0L, 0L, 0)
+    def take(): Unit = {
+      val found = JsonMethods.parse(meter.take())
+      counted += rows(found)
+      timed += latency(found, "all", "count")
+      takes += 1
+    }
+    while (writer.isAlive) take()
+    take()
+    assert(takes > 2 && counted == all && timed == all)
+  }
+
   test("Real-time Mode: updates of an aggregation, late by what they waited for") {
     val df = stream("rowsPerSecond" -> "100", "totalRows" -> "800", "rowBytes" -> "0")
       .groupBy("key")
