@@ -1,0 +1,113 @@
+"""The live benchmarks' arithmetic, on runs that are made up: no Spark."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from laneshift.inputcheck import InputError
+from laneshift_bench.bound import divided, partitioned
+from laneshift_bench.burst import BASE, TIMES, Burst, live
+from laneshift_bench.driven import Lap, Run
+from laneshift_bench.measure import Latency
+from laneshift_bench.setting import STOCK, Setting
+
+GIVEN: dict[str, Any] = {
+    "name": "made up",
+    "cores": 8,
+    "partitions": 2,
+    "cost_us": 1000,
+    "stages": ((100.0, 2.0), (300.0, 2.0)),
+    "zipf": 0.5,
+}
+
+
+def run_of(rates: list[float], p99_ms: float = 5.0, lanes: int = 8) -> Run:
+    """A run whose n-th half second had ``rates[n]`` rows/s."""
+    made = Run("laneshift")
+    for at, rate in enumerate(rates):
+        for slot in range(5):
+            made.counts[round(0.5 * at + 0.1 * slot, 3)] = round(rate * 0.1)
+        latency = Latency(round(rate / 2), 1.0, p99_ms, p99_ms, p99_ms)
+        made.laps.append(Lap(0.5 * (at + 1), latency, lanes))
+    return made
+
+
+def test_rates_and_backlog_are_counted_from_the_first_row_due() -> None:
+    setting = Setting(**GIVEN)
+    assert [setting.due(t) for t in (0.0, 1.0, 3.0, 5.0)] == [0.0, 100.0, 500.0, 1100.0]
+    run = run_of([100.0] * 4 + [200.0] * 4)
+    assert run.rate(0.0, 2.0) == 100.0
+    assert run.rate(2.0, 4.0) == 200.0
+    times, backlog = run.backlog(setting, 0.5)
+    assert times.tolist() == [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0]
+    assert backlog.round(6).tolist() == [0, 0, 0, 0, 50, 100, 150, 200]
+
+
+def test_latency_is_that_of_the_median_half_second() -> None:
+    run = run_of([100.0] * 8)
+    run.laps[5] = Lap(3.0, Latency(50, 1.0, 900.0, 900.0, 900.0), 4)
+    assert run.p99_ms(0.0, 4.0) == 5.0
+    assert run.p99_ms(2.5, 3.0) == 900.0
+    assert math.isnan(run.p99_ms(10.0, 12.0))
+    assert run.most_lanes == 8
+    assert run.lanes(2.9, 3.6) == 6.0
+
+
+def test_a_burst_is_answered_when_its_rate_comes_out_and_over_when_nothing_waits() -> None:
+    burst = Burst(2.0, 4.0, 4.0)
+    high = TIMES * BASE
+    # One second late, caught up with afterwards: 1 s of the burst waits at 7,200 rows/s.
+    rates = [BASE] * 4 + [0.0] * 2 + [high] * 6 + [BASE + high] * 2 + [BASE] * 6
+    found = live(burst, run_of(rates))
+    assert found.full_s == pytest.approx(1.5)
+    assert found.most_rows == pytest.approx(high)
+    assert found.drained_s == pytest.approx(1.0, abs=0.11)
+
+
+def test_a_burst_that_nobody_answers_is_never_over() -> None:
+    burst = Burst(2.0, 4.0, 4.0)
+    found = live(burst, run_of([BASE] * 20))
+    assert math.isinf(found.full_s)
+    assert math.isinf(found.drained_s)
+
+
+def test_cores_that_move_follow_the_load() -> None:
+    shares, owner = np.full(10, 0.1), np.array([0] * 7 + [1] * 3)
+    assert partitioned(4, 2, shares, owner, 1, 1) == pytest.approx(4 / 0.7)
+    assert divided(8, 2, shares, owner, 1, 1) == pytest.approx(5 / 0.7)  # 5 and 3
+
+
+def test_a_partition_that_has_all_the_load_gets_all_cores_but_one() -> None:
+    shares = np.full(100, 0.01)
+    assert divided(5, 2, shares, np.zeros(100, dtype=np.int64), 1, 1) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("cores", 0, "cores of made up: found 0"),
+        ("partitions", 3, "a divisor of 8 cores"),
+        ("lanes", 5, "1 to 4"),
+        ("stages", (), "at least one"),
+        ("stages", ((-1.0, 1.0),), "rate of made up: found -1.0"),
+        ("queued_s", 0.0, "queued_s of made up: found 0.0"),
+    ],
+)
+def test_a_wrong_setting_is_refused(name: str, value: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Setting(**(GIVEN | {name: value}))
+
+
+def test_sides_are_stock_and_policies_with_the_same_cores() -> None:
+    setting = Setting(**GIVEN)
+    assert setting.side(STOCK).partitions == 8
+    assert setting.side(STOCK).options == {}
+    driven = setting.side("elasticutor")
+    assert driven.partitions == 2
+    assert (driven.options["lanes"], driven.options["maxLanes"]) == ("4", "7")
+    with pytest.raises(InputError, match="found 'fastest'"):
+        setting.side("fastest")
