@@ -143,14 +143,22 @@ class LiveScheduler:
         :class:`~laneshift.errors.SessionError` if another one drives the queries.
         """
         try:
+            self._claim_at_last()
+        except BaseException:
+            if self._trace is not None:
+                self._trace.discard()
+            raise
+        self._thread.start()
+        return self
+
+    def _claim_at_last(self) -> None:
+        try:
             self._claim()
         except SessionError as held:
             if held.condition != "LANESHIFT_OTHER_SCHEDULER":
                 raise
             time.sleep(float(str(held.parameters["seconds"])) + 0.05)
             self._claim()
-        self._thread.start()
-        return self
 
     def _claim(self) -> None:
         """Takes or renews the right to drive the queries; a dry run needs none."""

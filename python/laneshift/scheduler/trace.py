@@ -64,7 +64,8 @@ class TraceWriter:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._file = Path(path).open("x", encoding="utf-8")  # noqa: SIM115
+        self._path = Path(path)
+        self._file = self._path.open("x", encoding="utf-8")
         self._write({_HEADER: VERSION})
 
     def record(self, snapshot: Snapshot) -> None:
@@ -78,6 +79,11 @@ class TraceWriter:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    def discard(self) -> None:
+        """Close the file and remove it: nothing came of the recording."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self

@@ -551,14 +551,15 @@ class TestStart:
             Laneshift(Moving()).start(trace=file)
 
 
-def test_a_query_has_one_scheduler() -> None:
+def test_a_query_has_one_scheduler(tmp_path: Path) -> None:
     gateway = Moving()
     gateway.driven_by = gateway.renewed_by = "craa"
-    made = LiveScheduler(gateway, Scripted(say=lanes(p0=4)))
+    made = LiveScheduler(gateway, Scripted(say=lanes(p0=4)), trace=tmp_path / "trace")
     with pytest.raises(SessionError, match="Another scheduler, with the policy craa, drives all"):
         made.begin()
     assert not made.is_running
     assert gateway.claims == [] and gateway.sent == []
+    assert not (tmp_path / "trace").exists()
 
 
 def test_a_scheduler_takes_over_from_one_that_has_died() -> None:
