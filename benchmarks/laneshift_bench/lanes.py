@@ -46,7 +46,11 @@ def heavy(rows: DataFrame) -> DataFrame:
 
 def joined(rows: DataFrame) -> DataFrame:
     """Each row with those of its key in the other half of the stream, within a second."""
-    left = rows.where("value % 2 = 0").select("key", "event_time").withWatermark("event_time", "2 seconds")
+    left = (
+        rows.where("value % 2 = 0")
+        .select("key", "event_time")
+        .withWatermark("event_time", "2 seconds")
+    )
     right = (
         rows.where("value % 2 = 1")
         .select(sf.col("key").alias("other"), sf.col("event_time").alias("at"))
