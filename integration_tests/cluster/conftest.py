@@ -12,11 +12,13 @@ import pytest
 from cluster.cluster import SMALL_DISK, SMALL_DISK_MB, Cluster, Driver
 from cluster.compare import Answers, Same, count, difference
 from cluster.engine import Engine, docker, missing, remove_leftovers
+from cluster.kafka import Kafka
 from cluster.orders import Orders, write_input
 from cluster.report import Report
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "itest"
+KAFKA_JARS = ROOT / "build" / "kafka"
 JAR = ROOT / "python" / "laneshift" / "jars" / "laneshift-spark.jar"
 
 REPORT = pytest.StashKey[Report]()
@@ -89,6 +91,14 @@ def cluster(whole_cluster: Cluster) -> Cluster:
     """The cluster, with all its workers and nothing running."""
     whole_cluster.heal()
     return whole_cluster
+
+
+@pytest.fixture
+def kafka(cluster: Cluster) -> Iterator[Kafka]:
+    """A broker without topics."""
+    broker = Kafka(cluster, KAFKA_JARS)
+    yield broker
+    broker.close()
 
 
 @pytest.fixture(scope="session")

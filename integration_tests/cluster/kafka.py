@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import socket
 from base64 import urlsafe_b64encode
+from collections import Counter
 from pathlib import Path
 from uuid import uuid4
 
@@ -53,15 +54,21 @@ class Kafka:
         """Make topics with that many partitions each."""
         create_topics(self.address, partitions)
 
-    def write_clicks(self, topic: str, rows: int) -> None:
-        """Write clicks at once, most of them on few pages; a page's clicks keep their order."""
+    def write_clicks(self, topic: str, rows: int) -> Counter[str]:
+        """Write clicks at once, most of them on few pages; how many of each page.
+
+        A page's clicks keep their order.
+        """
+        written: Counter[str] = Counter()
         rng = random.Random(2013)
         producer = client().Producer({"bootstrap.servers": self.address, **QUIET})
         for _ in range(rows):
             page = f"page-{int(300 * rng.random() ** 3)}"
             producer.produce(topic, key=page, value=str(rng.randrange(1000)))
             producer.poll(0)
+            written[page] += 1
         assert producer.flush(60) == 0
+        return written
 
     def read(self, topic: str, rows: int, writer: Driver) -> Answers:
         """The first ``rows`` messages of a topic with one partition, by key, in order."""

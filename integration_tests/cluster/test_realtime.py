@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from cluster.cluster import ELASTIC, JAR, Cluster, Driver
 from cluster.compare import Answers, Same
@@ -13,7 +10,6 @@ from cluster.kafka import Kafka
 pytestmark = pytest.mark.timeout(1500)
 
 ROWS = 12_000
-JARS = Path(__file__).parents[2] / "build" / "kafka"
 
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
@@ -26,13 +22,6 @@ SCHEDULER = {
     "spark.sql.laneshift.maxLanes": "3",
     "spark.sql.laneshift.scheduler": "elasticutor",
 }
-
-
-@pytest.fixture
-def kafka(cluster: Cluster) -> Iterator[Kafka]:
-    broker = Kafka(cluster, JARS)
-    yield broker
-    broker.close()
 
 
 def run(cluster: Cluster, kafka: Kafka, name: str, conf: dict[str, str]) -> tuple[Driver, Answers]:
