@@ -1,7 +1,7 @@
 package org.apache.spark.sql.laneshift.control
 
 import java.util.UUID
-import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, ScheduledExecutorService, TimeUnit}
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.read.streaming.{
@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.read.streaming.{
 import org.apache.spark.sql.execution.streaming.{ProcessingTimeTrigger, RealTimeTrigger}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.laneshift.workload.DealtStream
-import org.apache.spark.util.ThreadUtils
+import org.apache.spark.util.{ThreadUtils, Utils}
 
 /** Holds back the source of a running query. In Real-time Mode its readers wait, which only the sources of laneshift can do. In
   * micro-batch the next batches read fewer rows, as by `maxOffsetsPerTrigger`: Spark asks a source with the limit that it keeps
@@ -35,11 +35,8 @@ private[laneshift] object SourceThrottle {
 
   private val held = new ConcurrentHashMap[UUID, Held]
 
-  private lazy val timer = {
-    val thread = ThreadUtils.newDaemonSingleThreadScheduledExecutor("laneshift source limits")
-    thread.scheduleWithFixedDelay(() => tick(), ShortestBatchMs, ShortestBatchMs, TimeUnit.MILLISECONDS)
-    thread
-  }
+  // There is a thread only while a query is held back.
+  private var timer = Option.empty[ScheduledExecutorService]
 
   /** To `rate` rows per second at most, for `seconds`; 0 seconds end a limit in force. Left: why it cannot be held back. */
   def limit(queryId: String, rate: Double, seconds: Double): Either[String, Applied] =
@@ -93,14 +90,27 @@ private[laneshift] object SourceThrottle {
           next
         )
       )
-      timer
+      if (timer.isEmpty) timer = Some(startTimer())
     } else before.foreach(h => held.put(query.runId, h.copy(untilNs = untilNs)))
     Option(held.get(query.runId)).foreach(update)
   }
 
   private def lastBatch(query: StreamExecution) = Option(query.lastProgress).fold(-1L)(_.batchId)
 
-  private def tick(): Unit = synchronized(held.values().forEach(update(_)))
+  private def startTimer() = {
+    val thread = ThreadUtils.newDaemonSingleThreadScheduledExecutor("laneshift source limits")
+    val tick: Runnable = () => Utils.tryLogNonFatalError(updateAll())
+    thread.scheduleWithFixedDelay(tick, ShortestBatchMs, ShortestBatchMs, TimeUnit.MILLISECONDS)
+    thread
+  }
+
+  private def updateAll(): Unit = synchronized {
+    held.values().forEach(update(_))
+    if (held.isEmpty) {
+      timer.foreach(_.shutdown())
+      timer = None
+    }
+  }
 
   private def update(h: Held): Unit = {
     val over = System.nanoTime() - h.untilNs >= 0 && lastBatch(h.query) >= h.last

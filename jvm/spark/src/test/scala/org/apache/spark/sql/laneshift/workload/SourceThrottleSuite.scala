@@ -3,6 +3,7 @@ package org.apache.spark.sql.laneshift.workload
 import java.util.concurrent.atomic.AtomicReference
 
 import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.laneshift.Leftovers
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
 import org.apache.spark.sql.laneshift.control._
 import org.apache.spark.sql.streaming.Trigger
@@ -88,6 +89,7 @@ class SourceThrottleSuite extends WorkloadSession {
     assert(SourceThrottle.limit(id, 0.0, 0.0) == Right(Applied.NextBatch))
     assert(ids(run.stopAfter(20000)) == ids(batch(options: _*).collect().toSeq))
     assert(run.taken.drop(held).dropWhile(_ < 1000).exists(n => n > 0 && n < 1000), run.taken)
+    noThreadStays()
   }
 
   test(
@@ -105,7 +107,11 @@ class SourceThrottleSuite extends WorkloadSession {
     val rows = run.taken.drop(before).sum
     run.query.stop()
     assert(rows <= 1.1 * 1000 * seconds && rows >= 200 * seconds, s"in $seconds s: ${run.taken}")
+    noThreadStays()
   }
+
+  private def noThreadStays() =
+    until("the thread has ended")(!Leftovers.threads.contains("laneshift source limits"))
 
   test("Real-time Mode: readers wait while the limit holds, and no row is lost") {
     val options = Seq(
