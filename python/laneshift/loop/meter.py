@@ -336,8 +336,8 @@ def _sources(
             queries[source] = seen.query
             feeds.setdefault(source, []).append(name)
     return [
-        (SourceSnapshot(source, sum(rates[p] for p in fed), feeds=tuple(fed)), queries[source])
-        for source, fed in feeds.items()
+        (SourceSnapshot(source, sum(rates[p] for p in parts), feeds=tuple(parts)), queries[source])
+        for source, parts in feeds.items()
     ]
 
 
