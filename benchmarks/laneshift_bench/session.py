@@ -53,6 +53,8 @@ def session(
             "spark.driver.memory": memory,
             "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} {java}",
             "spark.local.dir": str(work / "local"),
+            # Spark's Python workers take the benchmarks' functions by their names.
+            "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[1]),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.warehouse.dir": str(work / "warehouse"),
