@@ -29,7 +29,8 @@ stop() {
 install() {
   [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || cannot "$1. Install and start Docker, or run this as root on Debian, where it does so itself."
   scripts/quiet.sh build/logs/docker-install.log "Installing Docker with apt-get" \
-    sh -c 'apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends docker.io iptables debootstrap iproute2'
+    sh -c 'apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends docker.io iptables debootstrap iproute2' ||
+    cannot "$1, and apt-get could not install it"
 }
 
 trap stop EXIT
