@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from laneshift_bench.driven import Run, drive, warm_up
+from laneshift_bench.driven import Run, take_turns, warm_up
 from laneshift_bench.foreseen import METHOD as SIMULATED
 from laneshift_bench.foreseen import foresee
 from laneshift_bench.pairs import spread
-from laneshift_bench.pictures import Kept, Panel, over_time
+from laneshift_bench.pictures import Kept, Panel, lanes, latency, over_time
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
-from laneshift_bench.setting import INTERVAL_S, POLICIES, SHARDS, SIDES, STOCK, Setting
+from laneshift_bench.setting import INTERVAL_S, POLICIES, SHARDS, SIDES, Setting
 
 FloatArray = NDArray[np.float64]
 CORES, PARTITIONS, COST_US = 16, 4, 2000
@@ -103,20 +103,11 @@ def run(quick: bool) -> Report:
     burst = Burst(12.0, 8.0, 15.0) if quick else Burst(20.0, 15.0, 25.0)
     setting = burst.setting
     progress = Progress("burst", rounds * len(SIDES))
-    runs: dict[str, list[Run]] = {side: [] for side in SIDES}
-    kept: dict[str, Kept] = {}
     with session(setting.slots) as (spark, work):
         warm_up(spark, work, setting)
-        for number in range(1, rounds + 1):
-            for side in SIDES:
-                progress.step(f"{side}, round {number}")
-                trace = None if side == STOCK else work / f"trace{progress.done}"
-                one = drive(spark, work, setting, side, trace)
-                runs[side].append(one)
-                if trace is not None:
-                    kept[side] = Kept.of(trace)
-                    trace.unlink()
-                progress.note(str(live(burst, one)))
+        runs, kept = take_turns(
+            spark, work, setting, SIDES, rounds, progress, lambda one: str(live(burst, one))
+        )
     return _report(burst, runs, kept)
 
 
@@ -202,26 +193,14 @@ def _data(figures: Figures) -> dict[str, float | None]:
 
 def _draw(burst: Burst, runs: Mapping[str, Run], file: Path) -> None:
     setting = burst.setting
-    edges = np.repeat(np.cumsum([0.0] + [s for _, s in setting.stages]), 2)[1:-1]
-    offered = np.repeat([rate for rate, _ in setting.stages], 2)
-    ends = np.array([0.0, setting.seconds])
     panels = (
         Panel(
             "Rows per second that came out",
             {side: run.series(0.5) for side, run in runs.items()},
-            {"offered": (edges, offered)},
+            {"offered": setting.offered},
         ),
         Panel("Backlog, rows", {side: run.backlog(setting, 0.5) for side, run in runs.items()}, {}),
-        Panel(
-            "99th percentile of latency, ms",
-            {side: run.p99s() for side, run in runs.items()},
-            {},
-            log=True,
-        ),
-        Panel(
-            "Lanes of all partitions",
-            {side: run.held() for side, run in runs.items()},
-            {"cores": (ends, np.array([CORES, CORES]))},
-        ),
+        latency({side: run.p99s() for side, run in runs.items()}),
+        lanes({side: run.held() for side, run in runs.items()}, CORES, setting.seconds),
     )
     over_time(file, f"{TIMES} times the load for {burst.burst_s:g} s", panels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,8 @@ from laneshift.loop.decision import Decision
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.session import Laneshift
 from laneshift_bench.measure import SLOT_MS, Latency
+from laneshift_bench.pictures import Kept
+from laneshift_bench.progress import Progress
 from laneshift_bench.query import START_TIMEOUT_S, BenchmarkError, Running, running
 from laneshift_bench.setting import INTERVAL_S, STOCK, Setting
 
@@ -228,6 +230,30 @@ def drive(
     with driving(spark, work, setting, side, trace) as driven:
         watch([driven], setting.seconds)
     return driven.run
+
+
+def take_turns(
+    spark: SparkSession, work: Path, setting: Setting, sides: Sequence[str], rounds: int,
+    progress: Progress, words: Callable[[Run], str],
+) -> tuple[dict[str, list[Run]], dict[str, Kept]]:  # fmt: skip
+    """Runs by side, one a round, and the policies' traces of the last round.
+
+    Args:
+        words: says what a run gave, for progress.
+    """
+    runs: dict[str, list[Run]] = {side: [] for side in sides}
+    kept: dict[str, Kept] = {}
+    for number in range(1, rounds + 1):
+        for side in sides:
+            progress.step(f"{setting.name}, {side}, round {number}")
+            trace = None if side == STOCK else work / f"trace{progress.done}"
+            one = drive(spark, work, setting, side, trace)
+            runs[side].append(one)
+            if trace is not None:
+                kept[side] = Kept.of(trace)
+                trace.unlink()
+            progress.note(words(one))
+    return runs, kept
 
 
 def warm_up(spark: SparkSession, work: Path, setting: Setting) -> None:

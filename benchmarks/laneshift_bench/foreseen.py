@@ -13,7 +13,7 @@ from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Sim
 from laneshift.simulator.rates import Levels
 from laneshift.simulator.workload import ZipfKeys
 from laneshift_bench.session import SEED
-from laneshift_bench.setting import INTERVAL_S, KEYS, SHARDS, STOCK, TAIL_S, Setting
+from laneshift_bench.setting import INTERVAL_S, KEYS, SHARDS, STOCK, Setting
 
 FloatArray = NDArray[np.float64]
 STEP_S = 0.01
@@ -80,12 +80,11 @@ def foresee(setting: Setting, side: str, seconds: float | None = None) -> Forese
         actuation_s=STEP_S,
         window_s=WINDOW_S,
     )
-    *first, (rate, last_s) = setting.stages
     scenario = Scenario(
         Cluster(1, max(setting.cores, operator.partitions)),
         (operator,),
         ZipfKeys(KEYS, setting.zipf, setting.omega, SEED),
-        Levels((*first, (rate, last_s + TAIL_S))),
+        Levels(setting.endless),
         setting.seconds if seconds is None else seconds,
         engine,
         cores=(1,) * operator.partitions if stock else (setting.first_lanes,) * setting.partitions,

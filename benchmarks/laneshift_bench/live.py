@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from pyspark.sql import SparkSession
 
 from laneshift_bench.bound import divided, elastic_bound, partitioned, zipf_shares
-from laneshift_bench.driven import SETTLE_S, Run, drive, warm_up
+from laneshift_bench.driven import SETTLE_S, Run, take_turns, warm_up
 from laneshift_bench.foreseen import METHOD as SIMULATED
 from laneshift_bench.foreseen import Foreseen, foresee
 from laneshift_bench.pairs import Ratio, spread
-from laneshift_bench.pictures import Kept, Panel, over_time
+from laneshift_bench.pictures import Kept, Panel, lanes, latency, over_time
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Goal, Report
-from laneshift_bench.session import SEED, session
+from laneshift_bench.session import SEED, in_flight, session
 from laneshift_bench.setting import INTERVAL_S, KEYS, SHARDS, SIDES, STOCK, Setting
 from laneshift_bench.skew import SHUFFLES, owners
 
@@ -26,11 +25,7 @@ HALF = 0.5
 OVER = 1.05
 QUEUED_S = 0.5
 """Of a lane. The default's many seconds of such rows would be hot and cold again while waiting."""
-FLIGHT = {
-    "spark.shuffle.streaming.networkBufferSize": str(1 << 10),
-    "spark.shuffle.streaming.writerMaxMemory": str(32 << 10),
-    "spark.shuffle.streaming.readerMaxMemory": str(4 << 10),
-}
+FLIGHT = in_flight(buffer_kb=1, writer_kb=32, reader_kb=4)
 """What may be on its way to the state tasks, a quarter of what `skew` has: rows cost more here."""
 FULL_S = 4.0
 """Not measured after the load has risen: queues fill."""
@@ -45,7 +40,9 @@ partition on. *static* is the library's: the lanes of the start, C / P a partiti
 run (not one core a partition: that is stock's side here). A lane's queue holds about
 {QUEUED_S:g} s of work, and rows on their way are bounded for all sides (shuffle writers 32 KB,
 readers 4 KB, buffers of 1 KB). Batches last 5 minutes, Spark's default, so that no run has the
-pause between two batches in it."""
+pause between two batches in it. A *resource-centric* engine, which stops, repartitions its state
+and starts again, is not among the sides: stock has all C partitions from the start, and Spark's
+repartition cannot choose which keys share one. What such a step takes has `rescale`."""
 METHOD = f"""\
 {EMULATED}
 
@@ -107,6 +104,14 @@ class Case:
         """What is measured above the bound (s)."""
         return self.calm_s + FULL_S, self.setting.seconds
 
+    def words(self, run: Run) -> str:
+        """What a run gave."""
+        rate = run.rate(*self.full)
+        return (
+            f"{rate:,.0f} rows/s, {rate / self.bound:.1%} of the bound; "
+            f"p99 {run.p99_ms(*self.calm):.1f} ms; at most {run.most_lanes} lanes"
+        )
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -140,13 +145,19 @@ class Outcome:
         ]
 
     def differences(self) -> str:
-        """Where live and simulated throughput are more than a tenth apart."""
+        """Where live and simulated throughput are more than a tenth apart, in words."""
         found = []
         for side in self.runs:
             ratio = float(np.median(self.rates(side))) / self.foreseen[side].rate(*self.case.full)
             if abs(ratio - 1) > 0.1:
                 found.append(f"{side} {ratio:.2f}")
-        return ", ".join(found) or "none"
+        apart = ", ".join(found) or "none"
+        return f"live / simulated throughput where more than a tenth apart: {apart}"
+
+    def add_to(self, report: Report) -> None:
+        """Its lines of the table, and all that was measured."""
+        report.rows += [self.row(side) for side in self.runs]
+        report.data[self.case.setting.name] = self.data()
 
     def data(self) -> dict[str, object]:
         """For JSON."""
@@ -163,25 +174,19 @@ class Outcome:
 
     def draw(self, file: Path) -> None:
         """Throughput, latency and lanes of the last round."""
-        case, last = self.case, {side: runs[-1] for side, runs in self.runs.items()}
-        ends = np.array([0.0, case.setting.seconds])
-        changed = np.repeat(np.cumsum([0.0] + [s for _, s in case.setting.stages]), 2)[1:-1]
-        offered = np.repeat([rate for rate, _ in case.setting.stages], 2)
-        rates = Panel(
-            "Rows per second",
-            {side: run.series(1.0) for side, run in last.items()},
-            {"offered": (changed, offered)},
+        setting, last = self.case.setting, {side: runs[-1] for side, runs in self.runs.items()}
+        held = {side: run.held() for side, run in last.items() if side != STOCK}
+        panels = (
+            Panel(
+                "Rows per second",
+                {side: run.series(1.0) for side, run in last.items()},
+                {"offered": setting.offered},
+            ),
+            latency({side: run.p99s() for side, run in last.items()}),
+            lanes(held, setting.cores, setting.seconds),
         )
-        late = Panel(
-            "99th percentile of latency, ms", {s: r.p99s() for s, r in last.items()}, {}, log=True
-        )
-        lanes = Panel(
-            "Lanes of all partitions",
-            {side: run.held() for side, run in last.items() if side != STOCK},
-            {"C": (ends, np.array([case.setting.cores] * 2))},
-        )
-        shuffled = f", shuffles every {60 / case.setting.omega:g} s" if case.setting.omega else ""
-        over_time(file, case.setting.name + shuffled, (rates, late, lanes))
+        shuffled = f", shuffles every {60 / setting.omega:g} s" if setting.omega else ""
+        over_time(file, setting.name + shuffled, panels)
 
 
 def cases(quick: bool) -> tuple[tuple[Case, tuple[str, ...]], ...]:
@@ -205,10 +210,8 @@ def run(quick: bool) -> Report:
     with session(slots, FLIGHT) as (spark, work):
         warm_up(spark, work, every[0][0].setting)
         for case, sides in every:
-            kept: dict[str, Kept] = {}
-            runs = driven(spark, work, case, sides, rounds, progress, kept)
-            found = Outcome(case, runs, {side: foresee(case.setting, side) for side in sides})
-            _add(report, spark, found)
+            found, kept = compare(spark, work, case, sides, rounds, progress)
+            _judge(report, spark, found)
             name = f"live-c{case.setting.cores}"
             report.files[f"{name}.png"] = found.draw
             if case is every[0][0]:
@@ -218,40 +221,26 @@ def run(quick: bool) -> Report:
     return report
 
 
-def driven(
+def compare(
     spark: SparkSession, work: Path, case: Case, sides: Sequence[str], rounds: int,
-    progress: Progress, kept: dict[str, Kept],
-) -> dict[str, list[Run]]:  # fmt: skip
-    """Runs by side, one a round, sides in turn; ``kept`` gets the last round's traces."""
-    runs: dict[str, list[Run]] = {side: [] for side in sides}
-    for number in range(1, rounds + 1):
-        for side in sides:
-            progress.step(f"{case.setting.name}, omega {case.setting.omega:g}, {side}, {number}")
-            trace = None if side == STOCK else work / f"trace{progress.done}"
-            one = drive(spark, work, case.setting, side, trace)
-            runs[side].append(one)
-            if trace is not None:
-                kept[side] = Kept.of(trace)
-                trace.unlink()
-            progress.note(
-                f"{one.rate(*case.full):,.0f} rows/s, {one.rate(*case.full) / case.bound:.1%} of "
-                f"the bound; p99 {one.p99_ms(*case.calm):.1f} ms; at most {one.most_lanes} lanes"
-            )
-    return runs
+    progress: Progress,
+) -> tuple[Outcome, dict[str, Kept]]:  # fmt: skip
+    """Run and simulate all sides of a case; the policies' last traces come with the outcome."""
+    runs, kept = take_turns(spark, work, case.setting, sides, rounds, progress, case.words)
+    return Outcome(case, runs, {side: foresee(case.setting, side) for side in sides}), kept
 
 
-def _add(report: Report, spark: SparkSession, found: Outcome) -> None:
+def _judge(report: Report, spark: SparkSession, found: Outcome) -> None:
+    """Add an outcome with its goals."""
+    found.add_to(report)
     case, setting = found.case, found.case.setting
-    report.rows += [found.row(side) for side in found.runs]
-    report.data[setting.name] = found.data()
     share = float(np.median(found.rates("laneshift"))) / case.bound
     most = max(run.most_lanes for runs in found.runs.values() for run in runs)
     report.goals += [
         Goal(f"{setting.name}: laneshift / bound", share, ">=", GOAL),
         Goal(f"{setting.name}: most lanes at once, all policies", most, "<=", setting.cores),
     ]
-    report.notes += [arithmetic(spark, case), f"{setting.name}: live / simulated throughput "
-                     f"where more than a tenth apart: {found.differences()}."]  # fmt: skip
+    report.notes += [arithmetic(spark, case), f"{setting.name}: {found.differences()}."]
 
 
 def arithmetic(spark: SparkSession, case: Case) -> str:
@@ -271,8 +260,3 @@ def arithmetic(spark: SparkSession, case: Case) -> str:
         f"{parts} partitions of {cores // parts} cores {static / case.bound:.0%}; "
         f"{parts} partitions with the best whole numbers of cores {best / case.bound:.0%}."
     )
-
-
-def pictured(report: Report, name: str, found: Outcome) -> None:
-    """Add a case's picture to a report."""
-    report.files[name] = partial(found.draw)

@@ -45,6 +45,17 @@ class Panel:
     log: bool = False
 
 
+def latency(lines: Mapping[str, Line]) -> Panel:
+    """Latency over time."""
+    return Panel("99th percentile of latency, ms", lines, {}, log=True)
+
+
+def lanes(lines: Mapping[str, Line], cores: int, seconds: float) -> Panel:
+    """Lanes over time, below the line of all cores."""
+    most = np.array([0.0, seconds]), np.array([cores, cores], dtype=np.float64)
+    return Panel("Lanes of all partitions", lines, {"cores": most})
+
+
 def over_time(file: Path, title: str, panels: Sequence[Panel]) -> None:
     """The picture as a PNG ``file``. Errors: InputError if matplotlib is missing."""
     plt = pyplot(InputError("picture", str(file), "matplotlib", "pip install 'laneshift[plot]'."))

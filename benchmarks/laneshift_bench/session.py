@@ -29,6 +29,13 @@ appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 """
 
 
+def in_flight(buffer_kb: int, writer_kb: int, reader_kb: int) -> dict[str, str]:
+    """Settings of how much may be on its way to a state task (KB), in a Real-time shuffle."""
+    bounds = {"networkBufferSize": buffer_kb, "writerMaxMemory": writer_kb,
+              "readerMaxMemory": reader_kb}  # fmt: skip
+    return {f"spark.shuffle.streaming.{name}": str(kb << 10) for name, kb in bounds.items()}
+
+
 @contextmanager
 def session(
     slots: int,

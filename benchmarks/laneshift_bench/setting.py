@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -13,6 +15,7 @@ from laneshift.inputcheck import InputError
 from laneshift.options import MAX_LANES
 from laneshift_bench.sides import Side, elastic, stock
 
+FloatArray = NDArray[np.float64]
 KEYS = 10_000
 SHARDS = 64
 SOURCES = 2
@@ -105,6 +108,19 @@ class Setting:
         return sum(seconds for _, seconds in self.stages)
 
     @property
+    def endless(self) -> tuple[tuple[float, float], ...]:
+        """The stages, the last one much longer."""
+        *first, (rate, seconds) = self.stages
+        return (*first, (rate, seconds + TAIL_S))
+
+    @property
+    def offered(self) -> tuple[FloatArray, FloatArray]:
+        """(times, rows/s): a line that steps from stage to stage."""
+        edges = np.cumsum([0.0] + [seconds for _, seconds in self.stages])
+        rates = np.array([rate for rate, _ in self.stages], dtype=np.float64)
+        return np.repeat(edges, 2)[1:-1], np.repeat(rates, 2)
+
+    @property
     def slots(self) -> int:
         """Spark's task slots that the larger side needs."""
         return max(self.cores, self.stock_partitions) + SOURCES
@@ -136,8 +152,6 @@ class Setting:
 
     def source(self, start_s: float) -> dict[str, object]:
         """Options of the workload source whose first row is due at ``start_s`` (s since 1970)."""
-        *first, (rate, seconds) = self.stages
-        stages = (*first, (rate, seconds + TAIL_S))
         return {
             "keys": KEYS,
             "zipf": self.zipf,
@@ -145,7 +159,7 @@ class Setting:
             "rowBytes": self.row_bytes,
             "numPartitions": SOURCES,
             "rate": "stage",
-            "rateStages": ",".join(f"{r:.3f}:{round(1000 * s)}ms" for r, s in stages),
+            "rateStages": ",".join(f"{r:.3f}:{round(1000 * s)}ms" for r, s in self.endless),
             "startTime": datetime.fromtimestamp(start_s, UTC).isoformat(timespec="milliseconds"),
         }
 

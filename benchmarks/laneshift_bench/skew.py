@@ -15,7 +15,7 @@ from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import ENDLESS, counting, running
 from laneshift_bench.report import Goal, Report
-from laneshift_bench.session import SEED, session
+from laneshift_bench.session import SEED, in_flight, session
 from laneshift_bench.sides import Side, elastic, stock
 
 KEYS = 10_000
@@ -26,11 +26,7 @@ SOURCES = 2
 SHUFFLES = 1000
 # What may be on its way to the state tasks. Spark's own bounds hold many seconds of rows that cost
 # 1 ms each, and lanes 1 MB: keys would be hot and cold again while their rows still wait.
-FLIGHT = {
-    "spark.shuffle.streaming.networkBufferSize": str(4 << 10),
-    "spark.shuffle.streaming.writerMaxMemory": str(128 << 10),
-    "spark.shuffle.streaming.readerMaxMemory": str(16 << 10),
-}
+FLIGHT = in_flight(buffer_kb=4, writer_kb=128, reader_kb=16)
 LANE_QUEUE = "16k"
 METHOD = f"""\
 Real-time Mode, {KEYS:,} keys, counts per key and above them a projection that takes

@@ -15,7 +15,7 @@ from laneshift.gateway import Py4jGateway
 from laneshift_bench.driven import LAP_S, Driven, Run, driving, warm_up, watch
 from laneshift_bench.foreseen import METHOD as SIMULATED
 from laneshift_bench.foreseen import foresee
-from laneshift_bench.pictures import Kept, Panel, over_time
+from laneshift_bench.pictures import Kept, Panel, lanes, latency, over_time
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
@@ -153,24 +153,14 @@ def _report(
 
 def _draw(setting: Setting, driven: Mapping[str, Driven], file: Path) -> None:
     runs = {policy: one.run for policy, one in driven.items()}
-    ends = np.array([0.0, setting.seconds])
     step_s = 1.0 if setting.seconds < 120 else 5.0
     panels = (
         Panel(
             "Rows per second that came out",
             {policy: run.series(step_s) for policy, run in runs.items()},
-            {"offered": (ends, np.array([RATE, RATE]))},
+            {"offered": setting.offered},
         ),
-        Panel(
-            "99th percentile of latency, ms",
-            {policy: run.p99s() for policy, run in runs.items()},
-            {},
-            log=True,
-        ),
-        Panel(
-            "Lanes of all partitions",
-            {policy: run.held() for policy, run in runs.items()},
-            {"cores": (ends, np.array([CORES, CORES]))},
-        ),
+        latency({policy: run.p99s() for policy, run in runs.items()}),
+        lanes({policy: run.held() for policy, run in runs.items()}, CORES, setting.seconds),
     )
     over_time(file, "Constant load", panels)

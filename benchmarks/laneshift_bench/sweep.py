@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from laneshift_bench.driven import warm_up
 from laneshift_bench.foreseen import METHOD as SIMULATED
-from laneshift_bench.foreseen import foresee
-from laneshift_bench.live import (
-    EMULATED,
-    FLIGHT,
-    HALF,
-    HEADER,
-    KNOWN,
-    OVER,
-    Case,
-    Outcome,
-    driven,
-    pictured,
-)
+from laneshift_bench.live import EMULATED, FLIGHT, HALF, HEADER, KNOWN, OVER, Case, compare
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Report
 from laneshift_bench.session import session
@@ -28,6 +14,8 @@ CORES, PARTITIONS, COST_US = 32, 8, 2000
 ZIPF, OMEGA = 0.8, 8.0
 OMEGAS = (0.0, 2.0, OMEGA, 16.0)
 SKEWS = (0.0, 0.5)
+LEFT_OUT = ("omega 2", f"omega {OMEGA:g}")
+"""Of a quick run."""
 ROW_BYTES = round(32 * 1024 * PARTITIONS * SHARDS / KEYS)
 """Makes a shard's state 32 KB."""
 METHOD = f"""\
@@ -42,50 +30,35 @@ Bound, *p99* and *lanes* as in `live`.
 {SIMULATED}"""
 
 
-@dataclass(frozen=True)
-class Point:
-    """One case of a sweep and its sides."""
-
-    case: Case
-    sides: tuple[str, ...]
-
-
-def points(quick: bool) -> tuple[Point, ...]:
-    """All cases: at omega = 2 a shuffle is every 30 s, so full load is longer than that."""
+def cases(quick: bool) -> tuple[tuple[Case, tuple[str, ...]], ...]:
+    """The cases with their sides: at omega = 2 a shuffle is every 30 s, full load is longer."""
     times = (8.0, 10.0) if quick else (10.0, 30.0)
     some = (STOCK, "static", "laneshift")
 
     def case(name: str, zipf: float = ZIPF, omega: float = OMEGA, row_bytes: int = 0) -> Case:
         return Case.of(CORES, PARTITIONS, COST_US, zipf, omega, *times, row_bytes, name)
 
-    found = [Point(case(f"omega {omega:g}", omega=omega), SIDES) for omega in OMEGAS]
-    found += [Point(case(f"zipf {zipf:g}", zipf=zipf), some) for zipf in SKEWS]
-    found.append(Point(case("32 KB a shard", row_bytes=ROW_BYTES), some))
-    return tuple(found)
+    found = [(case(f"omega {omega:g}", omega=omega), SIDES) for omega in OMEGAS]
+    found += [(case(f"zipf {zipf:g}", zipf=zipf), some) for zipf in SKEWS]
+    found.append((case("32 KB a shard", row_bytes=ROW_BYTES), some))
+    return tuple(one for one in found if not quick or one[0].setting.name not in LEFT_OUT)
 
 
 def run(quick: bool) -> Report:
     """The whole benchmark; quick: the ends of the sweep over omega, and the rest."""
-    every = [p for p in points(quick) if not quick or p.case.setting.name not in LEFT_OUT]
-    progress = Progress("sweep", sum(len(point.sides) for point in every))
+    every = cases(quick)
+    progress = Progress("sweep", sum(len(sides) for _, sides in every))
     report = Report("sweep", "Policies over shuffles, skew and state", METHOD, HEADER)
-    slots = max(point.case.setting.slots for point in every)
+    slots = max(case.setting.slots for case, _ in every)
     with session(slots, FLIGHT) as (spark, work):
-        warm_up(spark, work, every[0].case.setting)
-        for point in every:
-            case = point.case
-            runs = driven(spark, work, case, point.sides, 1, progress, {})
-            simulated = {side: foresee(case.setting, side) for side in point.sides}
-            found = Outcome(case, runs, simulated)
-            report.rows += [found.row(side) for side in found.runs]
-            report.data[case.setting.name] = found.data()
+        warm_up(spark, work, every[0][0].setting)
+        for case, sides in every:
+            found, _ = compare(spark, work, case, sides, 1, progress)
+            found.add_to(report)
             report.notes.append(
-                f"{case.setting.name}: the bound is {case.bound:,.0f} rows/s; live / simulated "
-                f"throughput where more than a tenth apart: {found.differences()}."
+                f"{case.setting.name}: the bound is {case.bound:,.0f} rows/s; "
+                f"{found.differences()}."
             )
     report.notes.append(KNOWN.replace("\n", " "))
-    pictured(report, "sweep-last.png", found)
+    report.files["sweep-last.png"] = found.draw
     return report
-
-
-LEFT_OUT = ("omega 2", f"omega {OMEGA:g}")
