@@ -13,25 +13,15 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pyspark
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 import laneshift
-from live.cluster_app import answer, pids
+from live.cluster_app import answer, builder, pids, rows
 
-BATCH, PARTITIONS, EXECUTORS = 3_000, 2, 2
+BATCH, EXECUTORS = 3_000, 2
 LIMIT_S = 120
-
-
-def rows(reader: Any, total: int) -> DataFrame:
-    found: DataFrame = (
-        reader.format("laneshift-workload")
-        .options(keys=300, zipf=0.9, rowBytes=8, totalRows=total)
-        .load()
-    )
-    return found
 
 
 class Newest:
@@ -53,23 +43,12 @@ class Newest:
 def main(folder: Path, kills: int, seed: int) -> None:
     rng = random.Random(seed)
     total = BATCH * (40 + 12 * kills)
-    builder = (
-        SparkSession.builder.master(f"local-cluster[{EXECUTORS},3,1024]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
+    spark = (
+        builder()
         .config("spark.log.level", "OFF")
-        .config("spark.executor.memory", "1g")
         .config("spark.deploy.maxExecutorRetries", "-1")
-        .config("spark.sql.shuffle.partitions", str(PARTITIONS))
-        .config(
-            "spark.sql.streaming.stateStore.providerClass",
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        )
+        .getOrCreate()
     )
-    builder = laneshift.configure(
-        builder, lanes=1, max_lanes=3, shards_per_partition=16, motion="always"
-    )
-    spark = builder.getOrCreate()
     live = laneshift.attach(spark)
     newest = Newest()
     source = spark.readStream.options(rowsPerBatch=BATCH, pacing="none")

@@ -28,10 +28,28 @@ import laneshift
 ROWS, BATCH, PARTITIONS = 240_000, 8_000, 2
 
 
-def rows(reader: Any) -> DataFrame:
+def builder(**options: Any) -> SparkSession.Builder:
+    """A session with two executors of three cores, and the plugin with these options."""
+    made = (
+        SparkSession.builder.master("local-cluster[2,3,1024]")
+        .config("spark.ui.port", "0")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.executor.memory", "1g")
+        .config("spark.sql.shuffle.partitions", str(PARTITIONS))
+        .config(
+            "spark.sql.streaming.stateStore.providerClass",
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        )
+    )
+    return laneshift.configure(
+        made, lanes=1, max_lanes=3, shards_per_partition=16, motion="always", **options
+    )
+
+
+def rows(reader: Any, total: int) -> DataFrame:
     found: DataFrame = (
         reader.format("laneshift-workload")
-        .options(keys=300, zipf=0.9, rowBytes=8, totalRows=ROWS)
+        .options(keys=300, zipf=0.9, rowBytes=8, totalRows=total)
         .load()
     )
     return found
@@ -92,32 +110,15 @@ def until(condition: Callable[[], Any]) -> Any:
 
 
 def main(folder: Path) -> None:
-    builder = (
-        SparkSession.builder.master("local-cluster[2,3,1024]")
-        .config("spark.ui.port", "0")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.executor.memory", "1g")
-        .config("spark.sql.shuffle.partitions", str(PARTITIONS))
-        .config(
-            "spark.sql.streaming.stateStore.providerClass",
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        )
-    )
-    builder = laneshift.configure(
-        builder,
-        lanes=1,
-        max_lanes=3,
-        shards_per_partition=16,
-        motion="always",
-        scheduler="static",
-        scheduler_interval="200ms",
-    )
     mark = f"LANESHIFT_TEST={folder}"
     os.environ["LANESHIFT_TEST"] = str(folder)
-    spark = builder.getOrCreate()
+    spark = (
+        builder(scheduler="static", scheduler_interval="200ms")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
     live = laneshift.attach(spark)
-    stream = rows(spark.readStream.options(rowsPerBatch=BATCH, pacing="none"))
+    stream = rows(spark.readStream.options(rowsPerBatch=BATCH, pacing="none"), ROWS)
     query = (
         answer(stream)
         .writeStream.format("memory")
@@ -166,7 +167,7 @@ def main(folder: Path) -> None:
         streamed[row["key"]] = max(streamed.get(row["key"], (0,)), values)
     query.stop()
     spark.conf.set("spark.sql.laneshift.enabled", "false")
-    stock = {row["key"]: tuple(row)[1:] for row in answer(rows(spark.read)).collect()}
+    stock = {row["key"]: tuple(row)[1:] for row in answer(rows(spark.read, ROWS)).collect()}
     seen["keys"] = len(stock)
     seen["identical"] = streamed == stock
     spark.stop()

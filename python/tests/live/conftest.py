@@ -49,12 +49,15 @@ def require_jar() -> None:
         pytest.skip(f"needs the plugin's jar at {jar_path()}: run `make jar`")
 
 
-def run_app(name: str, folder: Path, limit_s: int) -> dict[str, Any]:
-    """Run an application beside this file, in a process of its own; what its last line says."""
+def run_app(app: Path, *arguments: object, limit_s: int) -> dict[str, Any]:
+    """Run an application in a process of its own; what its last line says."""
     require_jar()
+    tests = str(Path(__file__).parents[1])
+    path = os.pathsep.join(p for p in (tests, os.environ.get("PYTHONPATH")) if p)
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name(name)), str(folder)],
-        env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        [sys.executable, str(app), *map(str, arguments)],
+        env=os.environ
+        | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": path},
         capture_output=True,
         text=True,
         timeout=limit_s,

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.live
 
 
 def test_two_executors_of_which_one_is_killed(tmp_path: Path) -> None:
-    seen = run_app("cluster_app.py", tmp_path, limit_s=400)
+    seen = run_app(Path(__file__).with_name("cluster_app.py"), tmp_path, limit_s=400)
     assert seen["identical"], seen
     assert seen["keys"] == 300
     assert len(seen["executors"]) >= 2, seen

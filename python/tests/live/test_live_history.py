@@ -31,7 +31,7 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The event logs of an application that has ended, and its id."""
     folder = tmp_path_factory.mktemp("history")
     (folder / "events").mkdir()
-    seen = run_app("history_app.py", folder, limit_s=240)
+    seen = run_app(Path(__file__).with_name("history_app.py"), folder, limit_s=240)
     assert seen["moved"] >= 10
     return folder / "events", seen["id"]
 
