@@ -82,8 +82,7 @@ class Decision:
 
     def to_plugin(self) -> dict[str, Any]:
         """As the plugin shows it: it takes limits as notes."""
-        held = "" if self.applied else " (not carried out)"
-        limits = [f"{limit.what}{held}: {limit.reason}" for limit in self.limits]
+        limits = [f"{what}: {why}" for what, why in self._limited()]
         return self.to_json() | {"notes": [*limits, *self.notes]}
 
     @classmethod
@@ -122,15 +121,21 @@ class Decision:
 
     def said(self) -> Iterator[tuple[str, str]]:
         """What it says, as pairs of what and why; of a note, what is empty."""
-        held = "" if self.applied else " (not carried out)"
         for change in self.changes:
-            yield f"{change.what}{held}", change.reason
-        for limit in self.limits:
-            yield f"{limit.what}{held}", limit.reason
+            yield f"{change.what}{self._held}", change.reason
+        yield from self._limited()
         for note in self.notes:
             yield "", note
         if self.error:
             yield "failed, queries keep their lanes", self.error
+
+    def _limited(self) -> Iterator[tuple[str, str]]:
+        for limit in self.limits:
+            yield f"{limit.what}{self._held}", limit.reason
+
+    @property
+    def _held(self) -> str:
+        return "" if self.applied else " (not carried out)"
 
     def lines(self) -> Iterator[str]:
         """What it says, line by line."""

@@ -268,7 +268,7 @@ class LiveScheduler:
             snapshot.time_s,
             island.executor,
             self._policy.name,
-            tuple(changes),
+            changes,
             tuple(limits.values()),
             moves,
             sends,
