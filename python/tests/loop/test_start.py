@@ -1,0 +1,115 @@
+"""How a scheduler starts: its arguments, and that a query has one."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laneshift.errors import LaneshiftError, SessionError
+from laneshift.inputcheck import InputError
+from laneshift.loop.scheduler import LiveScheduler
+from laneshift.scheduler.plan import Plan
+from laneshift.session import Laneshift
+from loop.scripted import Moving, Scripted, lanes, until
+
+
+class TestStart:
+    """Arguments of Laneshift.start."""
+
+    def test_by_name_with_parameters(self) -> None:
+        live = Laneshift(Moving())
+        with live.start("elasticutor", target_latency_ms=20, smoothing=0.5, interval_s=30) as made:
+            assert live.scheduler is made
+            assert made.policy.target_s == 0.02  # type: ignore[attr-defined]
+            assert made.policy.smoothing == 0.5  # type: ignore[attr-defined]
+            with pytest.raises(SessionError, match="elasticutor drives the queries"):
+                live.start("static")
+        live.start("static", interval_s=30).stop()
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ({"policy": "elastic"}, ["elastic", "one of", "craa"]),
+            ({"policy": 3}, ["policy", "3", "a name or a Policy"]),
+            (
+                {"policy": "craa", "target_latency_ms": 5},
+                ["craa", "no latency target", "laneshift"],
+            ),
+            ({"target_latency_ms": 0}, ["target_latency_ms", "0", "ms"]),
+            ({"target_latency_ms": float("nan")}, ["target_latency_ms", "nan"]),
+            ({"interval_s": 0.05}, ["interval_s", "0.05", "0.1", "3600"]),
+            ({"interval_s": "1"}, ["interval_s", "'1'"]),
+            ({"cores": 0}, ["cores", "0", "1"]),
+            ({"cores": 1.5}, ["cores", "1.5", "a whole number"]),
+            ({"smoothing": 0.5}, ["parameter of laneshift", "smoothing", "one of"]),
+            (
+                {"policy": Scripted(say=lambda *_: Plan()), "target_latency_ms": 5},
+                ["name together"],
+            ),
+        ],
+    )
+    def test_wrong_arguments(self, arguments: dict[str, Any], words: list[str]) -> None:
+        gateway = Moving()
+        live = Laneshift(gateway)
+        with pytest.raises(InputError) as caught:
+            live.start(**arguments)
+        for word in words:
+            assert word in str(caught.value)
+        assert live.scheduler is None
+        assert gateway.sent == []
+
+    def test_unknown_query(self) -> None:
+        with pytest.raises(LaneshiftError, match="there is no elastic query"):
+            Laneshift(Moving()).start(query="nobody")
+
+    def test_trace_is_never_overwritten(self, tmp_path: Path) -> None:
+        file = tmp_path / "trace"
+        file.touch()
+        with pytest.raises(FileExistsError):
+            Laneshift(Moving()).start(trace=file)
+
+
+def test_a_query_has_one_scheduler(tmp_path: Path) -> None:
+    gateway = Moving()
+    gateway.driven_by = gateway.renewed_by = "craa"
+    made = LiveScheduler(gateway, Scripted(say=lanes(p0=4)), trace=tmp_path / "trace")
+    with pytest.raises(SessionError, match="Another scheduler, with the policy craa, drives all"):
+        made.begin()
+    assert not made.is_running
+    assert gateway.claims == [] and gateway.sent == []
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_scheduler_takes_over_from_one_that_has_died() -> None:
+    gateway = Moving()
+    gateway.driven_by = "craa"
+    with LiveScheduler(gateway, Scripted(say=lanes(p0=4)), interval_s=0.1, query="run").begin():
+        assert gateway.claims[0] == ("scripted", "run")
+    assert gateway.released == 1
+
+
+def test_a_scheduler_whose_queries_another_one_has_taken_sends_nothing() -> None:
+    gateway = Moving()
+    made = LiveScheduler(gateway, Scripted(say=lanes(p0=4)), interval_s=0.1)
+    gateway.set_lanes = lambda *_: {"lanes": 4, "applied": "now"}  # type: ignore[method-assign]
+    with made.begin():
+        until(lambda: made.turns > 2)
+        gateway.driven_by = gateway.renewed_by = "craa"
+        until(lambda: any("OTHER_SCHEDULER" in (d.error or "") for d in made.decisions()))
+        turns = made.turns
+        time.sleep(0.3)
+        assert made.turns == turns
+        gateway.driven_by = None
+        until(lambda: made.turns > turns)
+
+
+def test_a_dry_run_claims_nothing() -> None:
+    gateway = Moving()
+    gateway.driven_by = gateway.renewed_by = "craa"
+    made = LiveScheduler(gateway, Scripted(say=lanes(p0=4)), interval_s=0.1, dry_run=True)
+    with made.begin():
+        until(lambda: made.turns > 2)
+    assert gateway.claims == []
