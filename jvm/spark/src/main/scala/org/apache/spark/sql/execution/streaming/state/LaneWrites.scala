@@ -15,10 +15,11 @@ import laneshift.testing.{Fault, Faults}
   * Only the lane's thread and those that work for it (a Python function's state server) use it, one at a time.
   */
 private[state] final class LaneWrites(db: RocksDB, lock: Object) {
-  import LaneWrites.{Key, Most, Write}
+  import LaneWrites.{FromMemoryNanos, Key, Most, SeldomFetched, Write}
 
   private val kept = new ArrayBuffer[Write]
   private val newest = new HashMap[Key, Write]
+  private var unfetched = 0
 
   def put(key: Array[Byte], value: Array[Byte], family: String, keep: Boolean): Unit =
     add(Write(Key(family, ByteBuffer.wrap(key)), value), keep)
@@ -57,13 +58,10 @@ private[state] final class LaneWrites(db: RocksDB, lock: Object) {
     body
   }
 
-  /** Does all that is kept. Spark reads each key before it writes it, to count rows: what that needs from disk is fetched
-    * into the database's cache before the lock is taken.
-    */
+  /** Does all that is kept. */
   def settle(): Unit = synchronized {
     if (kept.nonEmpty) {
-      if (kept.size > 1 && db.conf.trackTotalNumberOfRows)
-        kept.foreach(write => db.keyExists(write.key.bytes.array, write.key.family))
+      if (kept.size > 1 && db.conf.trackTotalNumberOfRows) fetch()
       lock.synchronized(kept.foreach { write =>
         val (key, family) = (write.key.bytes.array, write.key.family)
         if (write.value == null) db.remove(key, family) else db.put(key, write.value, family)
@@ -72,12 +70,29 @@ private[state] final class LaneWrites(db: RocksDB, lock: Object) {
       newest.clear()
     }
   }
+
+  /** Spark reads each key before it writes it, to count rows: what that needs from disk comes into the database's cache
+    * before the lock is taken. Where all is in memory anyway, because it fits or has just been read, this is seldom tried.
+    */
+  private def fetch(): Unit =
+    if (unfetched > 0) unfetched -= 1
+    else {
+      val began = System.nanoTime()
+      kept.foreach(write => db.keyExists(write.key.bytes.array, write.key.family))
+      if (System.nanoTime() - began < kept.size * FromMemoryNanos) unfetched = SeldomFetched
+    }
 }
 
 private object LaneWrites {
 
   /** So many that the lock is taken rarely, and so few that nobody waits long for it. */
   private val Most = 128
+
+  /** A key that takes longer came from disk, or the thread had to wait for a core. */
+  private val FromMemoryNanos = 8000L
+
+  /** So many groups of writes go without once nothing came from disk. */
+  private val SeldomFetched = 31
 
   private final case class Key(family: String, bytes: ByteBuffer)
 
