@@ -28,6 +28,7 @@ BENCHMARKS = {
     "live": "policies that drive a running query under skew that moves",
     "sweep": "the same over shuffles a minute, skew and size of state",
     "burst": "how soon policies answer eight times the load",
+    "rescale": "more parallelism while the query runs: Spark's own way against lanes",
     "steady": "how still policies are under a constant load, and what they cost",
     "metrics": "what it costs to watch a query once a second",
     "memory": "heap, native memory and threads, at rest and under motion",

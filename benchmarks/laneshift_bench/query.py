@@ -13,6 +13,7 @@ from statistics import median
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from laneshift_bench.measure import Measurement, Meter
 from laneshift_bench.session import SEED
@@ -62,6 +63,33 @@ class Running:
 
 
 @contextmanager
+def as_side(spark: SparkSession, side: Side) -> Iterator[None]:
+    """Queries that start in the block, or start again, are of this side."""
+    for key, value in side.settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in side.settings:
+            spark.conf.unset(key)
+
+
+def writer(
+    spark: SparkSession, name: str, source: Mapping[str, object], build: Build
+) -> DataStreamWriter:
+    """A query from the workload source with these options to the measuring sink ``name``."""
+    reader = spark.readStream.format("laneshift-workload").option("seed", SEED)
+    for option, setting in source.items():
+        reader = reader.option(option, str(setting))
+    return (
+        build(reader.load())
+        .writeStream.format("laneshift-measure")
+        .option("name", name)
+        .option("timeColumn", "event_time")
+    )
+
+
+@contextmanager
 def running(
     spark: SparkSession,
     work: Path,
@@ -77,33 +105,21 @@ def running(
     ``trigger`` is the batch duration of Real-time Mode, or None for micro-batches without pause;
     ``checkpoint`` may be one that an earlier run has left; ``mode`` is the output mode.
     """
-    for key, value in side.settings.items():
-        spark.conf.set(key, value)
     name = f"bench{next(_numbers)}"
-    reader = spark.readStream.format("laneshift-workload").option("seed", SEED)
-    for option, setting in source.items():
-        reader = reader.option(option, str(setting))
-    writer = (
-        build(reader.load())
-        .writeStream.format("laneshift-measure")
-        .option("name", name)
-        .option("timeColumn", "event_time")
-        .option("checkpointLocation", str(checkpoint or work / name))
-        .outputMode(mode)
-    )
-    if trigger is None:
-        writer = writer.trigger(processingTime="0 seconds")
-    else:
-        writer = writer.trigger(realTime=trigger)  # type: ignore[call-overload]
-    found = Running(writer.start(), Meter(spark, name))
-    try:
-        _await_rows(found)
-        yield found
-    finally:
-        found.query.stop()
-        found.meter.drop()
-        for key in side.settings:
-            spark.conf.unset(key)
+    with as_side(spark, side):
+        written = writer(spark, name, source, build).outputMode(mode)
+        written = written.option("checkpointLocation", str(checkpoint or work / name))
+        if trigger is None:
+            written = written.trigger(processingTime="0 seconds")
+        else:
+            written = written.trigger(realTime=trigger)  # type: ignore[call-overload]
+        found = Running(written.start(), Meter(spark, name))
+        try:
+            _await_rows(found)
+            yield found
+        finally:
+            found.query.stop()
+            found.meter.drop()
 
 
 def batch_rate(run: Running, rows: int, first: int, batches: int) -> float:
