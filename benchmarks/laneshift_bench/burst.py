@@ -99,7 +99,7 @@ class Figures:
 
 def run(quick: bool) -> Report:
     """The whole benchmark."""
-    rounds = 1 if quick else 3
+    rounds = 1 if quick else 2
     burst = Burst(12.0, 8.0, 15.0) if quick else Burst(20.0, 15.0, 25.0)
     setting = burst.setting
     progress = Progress("burst", rounds * len(SIDES))

@@ -188,7 +188,7 @@ class Laneshift:
             interval_s: time from one turn to the next (s, 0.1 to 3600).
             query: the only query to drive; None for all, those that start later included.
             cores: most cores of an executor that lanes may use (count, >= 1); None for all that
-                Spark's other tasks leave.
+                Spark's other tasks leave. A partition always keeps one.
             dry_run: decide and report, but change nothing.
             trace: a new file for what was measured, for ``laneshift replay``.
             parameters: parameters of the policy by name.
