@@ -140,7 +140,7 @@ wheel: setup ## Build the Python wheel, with the jar inside, into dist/
 	@rm -f $(JAR) && $(MAKE) jar
 	@rm -rf build/lib build/bdist.* dist
 	@scripts/quiet.sh build/logs/wheel.log "Building the wheel" $(VENV_PYTHON) -m build --wheel --no-isolation
-	@$(VENV_PYTHON) -m zipfile -l dist/laneshift-*.whl | grep -q laneshift/jars/laneshift-spark.jar || { echo "The wheel has no jar inside." >&2; exit 1; }
+	@$(VENV_PYTHON) -m zipfile -l dist/laneshift-*.whl | grep -F laneshift/jars/laneshift-spark.jar >/dev/null || { echo "The wheel has no jar inside." >&2; exit 1; }
 	@ls dist/laneshift-*.whl
 
 demo: setup jar ## Show an elastic query beside a stock one (ARGS for the demo)
