@@ -5,6 +5,7 @@ import java.net.InetAddress
 import java.nio.charset.StandardCharsets.UTF_8
 import java.security.SecureRandom
 import java.util.concurrent.TimeUnit
+import javax.net.SocketFactory
 
 import scala.util.control.NonFatal
 
@@ -14,7 +15,7 @@ import org.apache.spark.SparkConf
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.LaneshiftConf
 
-import py4j.GatewayServer
+import py4j.{CallbackClient, GatewayServer}
 
 /** The policy of `spark.sql.laneshift.scheduler`, in a Python process beside the driver that calls the gateway by py4j, as a
   * session's own Python does.
@@ -33,24 +34,33 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
     .javaAddress(InetAddress.getLoopbackAddress)
     .javaPort(0)
     .authToken(token)
+    .callbackClient(SchedulerProcess.noCallbacks(token))
     .build()
   private var process: Option[Process] = None
   @volatile private var stopping = false
 
   def start(): Unit = {
-    server.start()
-    val thread = new Thread(() => supervise(), "laneshift scheduler process")
+    // Whose server's threads are daemons, too: an application that never stops its session would not end otherwise.
+    val thread = new Thread(() => serve(), "laneshift scheduler process")
     thread.setDaemon(true)
     thread.start()
   }
 
   def stop(): Unit = {
-    stopping = true
-    synchronized(process).foreach { p =>
+    val running = synchronized {
+      stopping = true
+      process
+    }
+    running.foreach { p =>
       p.getOutputStream.close()
       if (!p.waitFor(2, TimeUnit.SECONDS)) p.destroyForcibly()
     }
     server.shutdown()
+  }
+
+  private def serve(): Unit = {
+    synchronized(if (!stopping) server.start())
+    supervise()
   }
 
   private def supervise(): Unit = {
@@ -104,6 +114,18 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
 private[laneshift] object SchedulerProcess {
   private val Variable = "LANESHIFT_SCHEDULER"
   private val WrongSettings = 2
+
+  /** For a server that never calls Python: the usual client has a thread, no daemon, that looks for idle connections. */
+  private def noCallbacks(token: String): CallbackClient = new CallbackClient(
+    GatewayServer.DEFAULT_PYTHON_PORT,
+    InetAddress.getLoopbackAddress,
+    token,
+    0L,
+    TimeUnit.SECONDS,
+    SocketFactory.getDefault,
+    false,
+    0
+  )
 
   /** The process that the configuration asks for, not started yet. */
   def wanted(conf: SparkConf): Option[SchedulerProcess] = {
