@@ -145,7 +145,7 @@ class _Search:
         self._heap = [self._entry(j) for j in range(lam.size) if self._can_grow(j)]
         heapq.heapify(self._heap)
         self.used: int = sum(self._k)
-        self._total = self._exact()
+        self._total = self._summed = self._exact()
 
     def sojourn(self) -> float:
         return self._total
@@ -167,13 +167,10 @@ class _Search:
         self.used += 1
         before = self._time[j]
         self._blocked[j], self._time[j] = blocked, after
-        if math.isinf(before):
-            self._total = self._exact()
-        else:
-            # The exact sum costs O(m): only where rounding could decide.
-            self._total -= self._lam[j] * (before - after) / self._entering
-            if self.used % 64 == 0:
-                self._total = self._exact()
+        self._total -= self._lam[j] * (before - after) / self._entering
+        # The exact sum costs O(m): only where rounding could decide.
+        if math.isinf(before) or self.used % 64 == 0 or self._total < 1e-3 * self._summed:
+            self._total = self._summed = self._exact()
         if self._can_grow(j):
             heapq.heappush(self._heap, self._entry(j))
         return True

@@ -65,6 +65,13 @@ def test_a_limit_of_one_partition_is_kept_and_reported() -> None:
     assert low.outcome is Outcome.CORE_LIMIT and low.cores.tolist() == [2, 4, 2]
 
 
+def test_a_core_that_ends_a_huge_wait_leaves_an_exact_time() -> None:
+    lam, mu = [1.999999999999993, 1.0], [2.0, 2.0]
+    found = allocate_cores(2, lam, mu, 2.0, 9)
+    assert found.cores.tolist() == [2, 1]
+    assert found.sojourn_s == pytest.approx(network_sojourn_time(2, lam, mu, found.cores), rel=1e-9)
+
+
 rates = st.lists(st.tuples(st.floats(0.5, 40), st.floats(2, 20)), min_size=1, max_size=3)
 
 
