@@ -18,9 +18,9 @@ import pyspark
 from pyspark.sql import DataFrame
 
 import laneshift
-from live.cluster_app import answer, builder, pids, rows
+from live.cluster_app import EXECUTORS, answer, builder, pids, rows
 
-BATCH, EXECUTORS = 3_000, 2
+BATCH = 3_000
 LIMIT_S = 120
 
 

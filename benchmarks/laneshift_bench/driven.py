@@ -154,8 +154,7 @@ class Driven:
             self.run.counts[at] = self.run.counts.get(at, 0) + count
         lanes = self.setting.stock_partitions
         if self.live is not None:
-            mine = [q for q in self.live.snapshot().queries if q.run_id == self.running.query.runId]
-            lanes = sum(operator.lanes for query in mine for operator in query.operators)
+            lanes = self.running.lanes(self.live)
         self.run.laps.append(Lap(time.time() - self.start_s, latency, lanes))
         if self._clock is not None:
             self.run.thread_s.append(time.clock_gettime(self._clock))

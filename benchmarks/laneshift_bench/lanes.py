@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
-from laneshift_bench.query import Build, batch_rate, running
+from laneshift_bench.query import Build, batch_rate, counting_payloads, running
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, elastic, stock
@@ -33,15 +33,6 @@ read and a write of state for nearly every row. *join*: an inner join in a time 
 streams. *Python, CPU*: `applyInPandasWithState` with {LOOPS} turns of a Python loop for each row.
 *Python, waiting*: the same with {WAIT_US:.0f} microseconds of waiting for each row instead, to an
 absolute deadline: a cost that is emulated, and so does not need a core for each lane."""
-
-
-def heavy(rows: DataFrame) -> DataFrame:
-    """State that costs: many keys, and a payload each."""
-    return rows.groupBy("key").agg(
-        sf.count("*").alias("n"),
-        sf.max("event_time").alias("event_time"),
-        sf.max("payload").alias("payload"),
-    )
 
 
 def joined(rows: DataFrame) -> DataFrame:
@@ -107,7 +98,7 @@ def run(quick: bool) -> Report:
     many: dict[str, object] = {"keys": KEYS, "zipf": 0, "rowBytes": 100}
     few: dict[str, object] = {"keys": 2000, "zipf": 0.3, "rowBytes": 8}
     cases: tuple[tuple[str, Build, dict[str, object], int], ...] = (
-        ("aggregation", heavy, many, 200_000),
+        ("aggregation", counting_payloads, many, 200_000),
         ("join", joined, few, 30_000),
         ("Python, CPU", partial(python, burn), few, 50_000),
         ("Python, waiting", partial(python, wait), few, 20_000),

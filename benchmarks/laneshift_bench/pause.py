@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
 
 from laneshift import attach
 from laneshift.snapshot import Handoff
 from laneshift_bench.mover import Mover
 from laneshift_bench.progress import Progress
-from laneshift_bench.query import ENDLESS, running
+from laneshift_bench.query import ENDLESS, counting_payloads, running
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import SEED, session
 from laneshift_bench.sides import elastic
@@ -40,15 +38,6 @@ has noticed, between two rows; the shard's rows go on meanwhile. *whole* is from
 the end."""
 
 
-def newest(rows: DataFrame) -> DataFrame:
-    """Count and newest payload of each key."""
-    return rows.groupBy("key").agg(
-        sf.count("*").alias("n"),
-        sf.max("event_time").alias("event_time"),
-        sf.max("payload").alias("payload"),
-    )
-
-
 def run(quick: bool) -> Report:
     """The whole benchmark."""
     wanted = 500 if quick else 10_000
@@ -60,13 +49,13 @@ def run(quick: bool) -> Report:
         live = attach(spark)
         progress.step("the rate that the query takes at most")
         full = source | {"pacing": "none", "totalRows": ENDLESS}
-        with running(spark, work, side, full, newest) as run:
+        with running(spark, work, side, full, counting_payloads) as run:
             limit = run.measure(*((5, 10) if quick else (20, 20))).running_rows_per_s
         rate = round(limit * 0.6)
         progress.note(f"{limit:,.0f} rows/s, so {rate:,} rows/s")
         progress.step(f"{wanted:,} moves, about {wanted / MOVES_PER_S:.0f} s")
         with (
-            running(spark, work, side, source | {"rowsPerSecond": rate}, newest) as run,
+            running(spark, work, side, source | {"rowsPerSecond": rate}, counting_payloads) as run,
             Mover(live, run.query, MOVES_PER_S, SEED) as mover,
         ):
             time.sleep(5 if quick else 40)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from laneshift.session import Laneshift
 from laneshift_bench.measure import Measurement, Meter
 from laneshift_bench.session import SEED
 from laneshift_bench.sides import Side
@@ -38,6 +39,15 @@ def counting(rows: DataFrame) -> DataFrame:
     )
 
 
+def counting_payloads(rows: DataFrame) -> DataFrame:
+    """The same with state that costs: each key keeps its greatest payload."""
+    return rows.groupBy("key").agg(
+        sf.count("*").alias("n"),
+        sf.max("event_time").alias("event_time"),
+        sf.max("payload").alias("payload"),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """A query that has put out its first rows, and its meter."""
@@ -49,6 +59,11 @@ class Running:
         """Errors: BenchmarkError if the query has failed or stopped."""
         if not self.query.isActive:
             raise BenchmarkError(f"The query has ended: {self.query.exception()}")
+
+    def lanes(self, live: Laneshift) -> int:
+        """Lanes that its partitions have together."""
+        mine = [query for query in live.snapshot().queries if query.run_id == self.query.runId]
+        return sum(operator.lanes for query in mine for operator in query.operators)
 
     def measure(self, warm_s: float, seconds: float) -> Measurement:
         """Let it warm up, then measure."""

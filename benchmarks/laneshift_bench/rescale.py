@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from laneshift import attach
 from laneshift.baselines import RepartitionedQuery
 from laneshift_bench.measure import Latency, Meter
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
-from laneshift_bench.query import BenchmarkError, as_side, running, writer
+from laneshift_bench.query import BenchmarkError, as_side, counting_payloads, running, writer
 from laneshift_bench.report import Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, stock
@@ -87,15 +87,6 @@ class Change:
     steps: Mapping[str, float]
 
 
-def largest(rows: DataFrame) -> DataFrame:
-    """The query."""
-    return rows.groupBy("key").agg(
-        sf.count("*").alias("n"),
-        sf.max("payload").alias("payload"),
-        sf.max("event_time").alias("event_time"),
-    )
-
-
 def run(quick: bool) -> Report:
     """The whole benchmark."""
     rounds = 1 if quick else 3
@@ -123,12 +114,13 @@ def run(quick: bool) -> Report:
 def resource_centric(spark: SparkSession, folder: Path, state: State, after_s: float) -> Change:
     """Spark's own way."""
     meter = Meter(spark, folder.name)
-    query = RepartitionedQuery(
-        spark,
-        lambda session: writer(session, folder.name, state.source(), largest).outputMode("update"),
-        str(folder),
-        {"processingTime": "0 seconds"},
-    )
+
+    def written(session: SparkSession) -> DataStreamWriter:
+        made = writer(session, folder.name, state.source(), counting_payloads)
+        return made.outputMode("update")
+
+    trigger = {"processingTime": "0 seconds"}
+    query = RepartitionedQuery(spark, written, str(folder), trigger)
 
     def change() -> dict[str, float]:
         done = asdict(query.rescale(TIMES * PARTITIONS))
@@ -150,17 +142,16 @@ def more_lanes(spark: SparkSession, folder: Path, state: State, after_s: float) 
     """laneshift."""
     options = {"lanes": "1", "maxLanes": str(TIMES)}
     side = Side("laneshift", options, PARTITIONS)
-    with running(spark, folder, side, state.source(), largest, trigger=None) as query:
+    live = attach(spark)
+    with running(spark, folder, side, state.source(), counting_payloads, trigger=None) as query:
 
         def change() -> dict[str, float]:
-            attach(spark).set_lanes(query.query, 0, -1, TIMES)
+            live.set_lanes(query.query, 0, -1, TIMES)
             return {}
 
         found = _watched(query.meter, change, after_s)
         query.check()
-        mine = [q for q in attach(spark).snapshot().queries if q.run_id == query.query.runId]
-        lanes = sum(operator.lanes for one in mine for operator in one.operators)
-        if lanes != TIMES * PARTITIONS:
+        if (lanes := query.lanes(live)) != TIMES * PARTITIONS:
             raise BenchmarkError(f"There are {lanes} lanes, expected {TIMES * PARTITIONS}.")
         return found
 

@@ -25,13 +25,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import laneshift
 
-ROWS, BATCH, PARTITIONS = 240_000, 8_000, 2
+ROWS, BATCH, PARTITIONS, EXECUTORS = 240_000, 8_000, 2, 2
 
 
 def builder(**options: Any) -> SparkSession.Builder:
     """A session with two executors of three cores, and the plugin with these options."""
     made = (
-        SparkSession.builder.master("local-cluster[2,3,1024]")
+        SparkSession.builder.master(f"local-cluster[{EXECUTORS},3,1024]")
         .config("spark.ui.port", "0")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.executor.memory", "1g")

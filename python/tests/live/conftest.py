@@ -49,15 +49,22 @@ def require_jar() -> None:
         pytest.skip(f"needs the plugin's jar at {jar_path()}: run `make jar`")
 
 
+def environment(*folders: Path) -> dict[str, str]:
+    """Of a process with Spark that finds modules in these folders, too."""
+    paths = [*map(str, folders), os.environ.get("PYTHONPATH")]
+    return os.environ | {
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+
+
 def run_app(app: Path, *arguments: object, limit_s: int) -> dict[str, Any]:
     """Run an application in a process of its own; what its last line says."""
     require_jar()
-    tests = str(Path(__file__).parents[1])
-    path = os.pathsep.join(p for p in (tests, os.environ.get("PYTHONPATH")) if p)
     done = subprocess.run(
         [sys.executable, str(app), *map(str, arguments)],
-        env=os.environ
-        | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": path},
+        env=environment(Path(__file__).parents[1]),
         capture_output=True,
         text=True,
         timeout=limit_s,

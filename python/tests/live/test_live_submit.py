@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from laneshift.builder import jar_path
-from live.conftest import require_jar
+from live.conftest import environment, require_jar
 
 pytestmark = pytest.mark.live
 
@@ -41,8 +39,6 @@ def test_an_unmodified_application_is_elastic_and_ends(tmp_path: Path) -> None:
         "spark.log.level": "INFO",
         "spark.ui.port": "0",
     }
-    package = str(jar_path().parents[2])
-    path = os.pathsep.join(p for p in (package, os.environ.get("PYTHONPATH")) if p)
     done = subprocess.run(
         [
             str(home / "bin" / "spark-submit"),
@@ -50,13 +46,7 @@ def test_an_unmodified_application_is_elastic_and_ends(tmp_path: Path) -> None:
             *(word for key, value in options.items() for word in ("--conf", f"{key}={value}")),
             str(app),
         ],
-        env=os.environ
-        | {
-            "SPARK_HOME": str(home),
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": path,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-        },
+        env=environment(jar_path().parents[2]) | {"SPARK_HOME": str(home)},
         capture_output=True,
         text=True,
         timeout=240,
