@@ -21,7 +21,7 @@ from laneshift_bench.measure import SLOT_MS, Latency
 from laneshift_bench.pictures import Kept
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import START_TIMEOUT_S, BenchmarkError, Running, running
-from laneshift_bench.setting import INTERVAL_S, STOCK, Setting
+from laneshift_bench.setting import STOCK, Setting
 
 FloatArray = NDArray[np.float64]
 LAP_S = 0.5
@@ -207,7 +207,7 @@ def driving(
             live = attach(spark)
             scheduler = live.start(
                 side,
-                interval_s=INTERVAL_S,
+                interval_s=setting.interval_s,
                 query=query.query,
                 cores=setting.cores,
                 trace=trace,

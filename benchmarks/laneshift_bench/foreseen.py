@@ -13,7 +13,7 @@ from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Sim
 from laneshift.simulator.rates import Levels
 from laneshift.simulator.workload import ZipfKeys
 from laneshift_bench.session import SEED
-from laneshift_bench.setting import INTERVAL_S, KEYS, SHARDS, STOCK, Setting
+from laneshift_bench.setting import KEYS, SHARDS, STOCK, Setting
 
 FloatArray = NDArray[np.float64]
 STEP_S = 0.01
@@ -23,9 +23,9 @@ WINDOW_S = 0.5
 METHOD = f"""\
 *Simulated* is the library's fluid simulator with the same policy, stages, skew, shuffles, row cost,
 lanes at the start and seed (other permutations of the keys, though): one node with the same cores,
-a turn of the policy every {INTERVAL_S:g} s, lanes balanced every {BALANCE_S:g} s, queues as
-long. It knows no Spark, no source task, no network buffers, and its shuffles
-keep to the clock where the source's keep to the schedule."""
+turns of the policy as often, lanes balanced every {BALANCE_S:g} s, queues as long. It knows no
+Spark, no source task, no network buffers, and its shuffles keep to the clock where the source's
+keep to the schedule."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def foresee(setting: Setting, side: str, seconds: float | None = None) -> Forese
     engine = Engine(
         step_s=STEP_S,
         paradigm="static" if stock else "executor-centric",
-        policy_s=INTERVAL_S,
+        policy_s=setting.interval_s,
         balance_s=BALANCE_S,
         actuation_s=STEP_S,
         window_s=WINDOW_S,

@@ -20,7 +20,7 @@ KEYS = 10_000
 SHARDS = 64
 SOURCES = 2
 INTERVAL_S = 0.5
-"""Time from one turn of the scheduler to the next."""
+"""Time from one turn of the scheduler to the next where load changes fast: half the default."""
 QUEUE_BYTES = 1 << 20
 """The plugin's default for a lane."""
 ROW_BYTES = 48
@@ -48,6 +48,7 @@ class Setting:
         lanes: of each partition at the start; None: all cores, divided evenly.
         stock: state partitions of stock Spark, a core each; None: one for each core.
         queued_s: work that a lane's queue holds (s), about; None: the plugin's default, 1 MB.
+        interval_s: time from one turn of the scheduler to the next (s).
     """
 
     name: str
@@ -61,6 +62,7 @@ class Setting:
     lanes: int | None = None
     stock: int | None = None
     queued_s: float | None = None
+    interval_s: float = INTERVAL_S
 
     def __post_init__(self) -> None:
         of = f"of {self.name}"

@@ -19,23 +19,25 @@ from laneshift_bench.pictures import Kept, Panel, lanes, latency, over_time
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
-from laneshift_bench.setting import INTERVAL_S, POLICIES, SOURCES, Setting
+from laneshift_bench.setting import POLICIES, SOURCES, Setting
 
 CORES, PARTITIONS, COST_US = 16, 4, 5000
 RATE = 1900.0
 """Rows/s: 9.5 cores' worth, 2.4 a partition. At 2.0 a policy that gives as few cores as it can
 goes to and fro between two and three, which the simulator shows as well."""
+INTERVAL_S = 1.0
+"""Time from one turn of a scheduler to the next: the default."""
 LOOKS = 40
 METHOD = f"""\
 Real-time Mode in one JVM. {len(POLICIES)} queries at once, each with {PARTITIONS} state
 partitions, {CORES} emulated cores of its own and a policy of its own, with a turn every
-{INTERVAL_S:g} s: counts per key (10,000 keys, Zipf 0.5, no shuffles), and each row waits
-{COST_US / 1000:g} ms, at {RATE:,.0f} rows/s, {RATE * COST_US / 1e6:g} cores' worth.
-They begin with all cores. *Adjustments* are partitions whose lanes are changed. *Scheduler* is
-the CPU time of its Python thread by the thread's own clock, as a share of one core, from settling
-to the end. *JVM, a look* is the CPU time that the driver's thread takes for the picture of all
+{INTERVAL_S:g} s, the default: counts per key (10,000 keys, Zipf 0.5, no shuffles), and each row
+waits {COST_US / 1000:g} ms, at {RATE:,.0f} rows/s, {RATE * COST_US / 1e6:g} cores' worth. They
+begin with all cores. *Adjustments* are partitions whose lanes are changed. *Scheduler* is the CPU
+time of its Python thread by the thread's own clock, as a share of one core, from settling to the
+end. *JVM, a look* is the CPU time that the driver's thread takes for the picture of all
 {len(POLICIES)} queries which a turn asks for ({LOOKS} looks from this thread; threads that answer
-it in executors are not in it). Batches last 5 minutes.
+it in executors are not in it). Batches last 5 minutes: there is a pause between two in the middle.
 
 {SIMULATED}"""
 HEADER = (
@@ -56,7 +58,7 @@ class Span:
         """As a setting."""
         return Setting(
             name="steady", cores=CORES, partitions=PARTITIONS, cost_us=COST_US,
-            stages=((RATE, self.seconds),), zipf=0.5,
+            stages=((RATE, self.seconds),), zipf=0.5, interval_s=INTERVAL_S,
         )  # fmt: skip
 
 

@@ -3,8 +3,9 @@
 Lanes run in the process of their partition's own task, so a core of one executor is of no use to a
 partition of another: each executor is a cluster of one node to a policy (an island).
 
-Measured so (ours): a partition's offered rate is what its input took in, and "at least that" while
-the input had to wait for room. The service rate of a core is rows over the time that lanes worked,
+Measured so (ours): a partition's offered rate is what its input took in, told from chance
+(`arrivals`) and from pauses between batches (`rests`), and "at least that" while the input had to
+wait for room. The service rate of a core is rows over the time that lanes worked,
 waits for rows and for room left out. It is not CPU time: a lane that waits inside the user's code
 is held by that row all the same.
 """
@@ -18,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from laneshift.loop.arrivals import Arrivals
+from laneshift.loop.rests import Rest
 from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, PartitionId, SourceId
 from laneshift.scheduler.snapshot import (
     Edge,
@@ -147,6 +150,9 @@ class Meter:
         self._row_bytes: dict[_Key, float] = {}
         self._began: dict[_Key, int] = {}  # what the source had given when the partition moved
         self._share: dict[_Key, float] = {}
+        self._arrivals: dict[_Key, Arrivals] = {}
+        self._last: dict[_Key, PartitionSnapshot] = {}
+        self._rests: dict[_Key, Rest] = {}
         self._others: dict[str, deque[tuple[int, int]]] = {}
 
     def measure(self, live: LiveSnapshot) -> tuple[Island, ...]:
@@ -155,17 +161,20 @@ class Meter:
         parts = self._partitions(live)
         there = {s.key for s in parts}
         memories: tuple[dict[_Key, Any], ...]
-        memories = (self._worked, self._service, self._row_bytes, self._began, self._share)
+        memories = (
+            self._worked, self._service, self._row_bytes, self._began, self._share,
+            self._arrivals, self._last, self._rests,
+        )  # fmt: skip
         for memory in memories:
             for key in memory.keys() - there:
                 del memory[key]
         earlier = {s.key: s.part for s in self._partitions(before)} if before else {}
-        window = (live.time_ms - before.time_ms) / 1000 if before else 0.0
+        since_ms = before.time_ms if before else live.time_ms
         found = []
         for executor in live.executors:
             here = [s for s in parts if s.part.executor == executor.executor]
             if here:
-                found.append(self._island(executor, live, here, earlier, window))
+                found.append(self._island(executor, live, here, earlier, since_ms))
         return tuple(found)
 
     def _partitions(self, live: LiveSnapshot) -> list[_Seen]:
@@ -183,7 +192,7 @@ class Meter:
         live: LiveSnapshot,
         here: Sequence[_Seen],
         earlier: Mapping[_Key, LivePartition],
-        window: float,
+        since_ms: int,
     ) -> Island:
         names = {s.key: _name(s) for s in here}
         refs = {
@@ -197,11 +206,13 @@ class Meter:
         measured = []
         for s in here:
             was = earlier.get(s.key)
-            if was is not None and was.rows_taken > s.part.rows_taken:
+            if was is not None and was.rows_in > s.part.rows_in:
                 # A partition that has moved to an executor counts from nothing there.
                 self._began[s.key] = s.query.given.rows if s.query.given else 0
-            elif was is not None and window > 0:
-                measured.append(self._measured(s, names[s.key], node, was, window))
+                self._rests.pop(s.key, None)
+            elif was is not None and live.time_ms > since_ms:
+                seen = self._seen(s, names[s.key], node, was, since_ms, live.time_ms)
+                measured += [] if seen is None else [seen]
             self._count(s)
         snapshot = None
         sources: dict[SourceId, SourceRef] = {}
@@ -216,7 +227,7 @@ class Meter:
                     )
             snapshot = Snapshot(
                 time_s=live.time_ms / 1000,
-                window_s=window,
+                window_s=(live.time_ms - since_ms) / 1000,
                 nodes=(NodeSnapshot(node, max(budget, held)),),
                 partitions=tuple(measured),
                 edges=edges,
@@ -240,15 +251,20 @@ class Meter:
         The most of other tasks in a while count: at the end of a batch its source's tasks are gone,
         and back with the next one.
         """
-        running = sum(
-            part.running and part.executor == executor.executor
+        here = [
+            (query.mode == "real-time", part.running)
             for query in live.queries
+            if query.active
             for operator in query.operators
             for part in operator.partitions
-        )
+            if part.executor == executor.executor
+        ]
+        running = sum(runs for _, runs in here)
         seen = self._others.setdefault(executor.executor, deque())
-        if running:
-            # Between batches Spark's tasks are of other stages: no time to judge by.
+        whole = all(runs for real_time, runs in here if real_time)
+        if running and (whole or not seen or seen[-1][0] < live.time_ms - OTHERS_MS):
+            # Between batches Spark's tasks are of other stages, and those of partitions that begin
+            # are not known as theirs yet: no time to judge by.
             seen.append((live.time_ms, max(0, executor.active_tasks - running)))
         while len(seen) > 1 and seen[0][0] < live.time_ms - OTHERS_MS:
             seen.popleft()
@@ -257,10 +273,46 @@ class Meter:
             budget = min(budget, self._cores)
         return max(budget, partitions)
 
-    def _measured(
-        self, seen: _Seen, name: PartitionId, node: NodeId, was: LivePartition, window: float
+    def _seen(
+        self,
+        seen: _Seen,
+        name: PartitionId,
+        node: NodeId,
+        was: LivePartition,
+        since_ms: int,
+        now_ms: int,
+    ) -> PartitionSnapshot | None:
+        """What a policy sees of a partition; None if there was nothing to measure yet."""
+        part, saturated = seen.part, _saturated(seen, was, (now_ms - since_ms) / 1000)
+        ran = seen.query.mode != "real-time" or (
+            was.running and part.running and was.batch_id == part.batch_id
+        )
+        rest = self._rests.get(seen.key)
+        if not ran and (rest is None or rest.over_ms is not None):
+            if rest is not None:  # the next pause, before it has caught up with the last one
+                earlier = replace(seen, part=was)
+                self._measure(earlier, name, node, rest.was, rest.began_ms, since_ms, saturated)
+            if seen.key not in self._last:
+                return None
+            rest = self._rests[seen.key] = Rest(was, since_ms, self._last[seen.key])
+        if rest is not None:
+            if not rest.is_over(part, ran, now_ms, saturated):
+                return rest.shown(part, saturated)
+            del self._rests[seen.key]
+            was, since_ms = rest.was, rest.began_ms
+        return self._measure(seen, name, node, was, since_ms, now_ms, saturated)
+
+    def _measure(
+        self,
+        seen: _Seen,
+        name: PartitionId,
+        node: NodeId,
+        was: LivePartition,
+        since_ms: int,
+        now_ms: int,
+        saturated: bool,
     ) -> PartitionSnapshot:
-        part = seen.part
+        part, window = seen.part, (now_ms - since_ms) / 1000
         rows_in = max(0, part.rows_in - was.rows_in)
         taken = part.rows_taken - was.rows_taken
         busy = max(0.0, part.busy_s - was.busy_s)
@@ -275,9 +327,9 @@ class Meter:
         if queued:
             self._row_bytes[seen.key] = float(part.queue_bytes.sum()) / queued
         row_bytes = self._row_bytes.get(seen.key, UNKNOWN_ROW_BYTES)
-        blocked = seen.query.mode == "real-time" and (
-            part.blocked_s - was.blocked_s > BLOCKED_SHARE * window
-        )
+        offered_rate = rows_in / window
+        if seen.query.mode == "real-time":  # a micro-batch comes at once, which is no chance
+            offered_rate = self._arrivals.setdefault(seen.key, Arrivals()).add(rows_in, window)
         rows_out = max(0, part.rows_out - was.rows_out)
         lanes = tuple(
             LaneSnapshot(
@@ -286,14 +338,14 @@ class Meter:
             for lane in range(part.lanes)
         )
         capacity = part.lanes * part.queue_bytes_limit / max(row_bytes, 1.0)
-        return PartitionSnapshot(
+        self._last[seen.key] = PartitionSnapshot(
             partition=name,
             operator=OperatorId(name.rpartition(".")[0]),
             home=node,
             placement=(NodeCores(node, part.lanes),),
-            offered_rate=rows_in / window,
+            offered_rate=offered_rate,
             service_rate_per_core=rate,
-            saturated=blocked or busy > BUSY_SHARE[seen.query.mode] * part.lanes * window,
+            saturated=saturated,
             queue_rows=min(float(queued), capacity),
             queue_capacity_rows=capacity,
             selectivity=rows_out / rows_in if rows_in else 1.0,
@@ -306,6 +358,14 @@ class Meter:
             lanes=lanes,
             shards=_shards(part, rate),
         )
+        return self._last[seen.key]
+
+
+def _saturated(seen: _Seen, was: LivePartition, window: float) -> bool:
+    part, mode = seen.part, seen.query.mode
+    blocked = part.blocked_s - was.blocked_s > BLOCKED_SHARE * window
+    busy = part.busy_s - was.busy_s > BUSY_SHARE[mode] * part.lanes * window
+    return (blocked and mode == "real-time") or busy
 
 
 def _query_name(query: QuerySnapshot) -> str:
