@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from laneshift_bench.driven import warm_up
 from laneshift_bench.foreseen import METHOD as SIMULATED
-from laneshift_bench.live import EMULATED, FLIGHT, HALF, HEADER, KNOWN, OVER, Case, compare
+from laneshift_bench.live import (
+    EMULATED,
+    FLIGHT,
+    HALF,
+    HEADER,
+    KNOWN,
+    OVER,
+    ROW_BYTES,
+    Case,
+    compare,
+)
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Report
 from laneshift_bench.session import session
@@ -16,16 +26,18 @@ OMEGAS = (0.0, 2.0, OMEGA, 16.0)
 SKEWS = (0.0, 0.5)
 LEFT_OUT = ("omega 2", f"omega {OMEGA:g}")
 """Of a quick run."""
-ROW_BYTES = round(32 * 1024 * PARTITIONS * SHARDS / KEYS)
-"""Makes a shard's state 32 KB."""
+LARGER = round(32 * 1024 * PARTITIONS * SHARDS / KEYS)
+"""Bytes of a row that make a shard's state 32 KB."""
+SHARD_KB = ROW_BYTES * KEYS / (PARTITIONS * SHARDS * 1024)
+"""State of a shard elsewhere."""
 METHOD = f"""\
 {EMULATED}
 
 C = {CORES}, P = {PARTITIONS}, a row costs {COST_US / 1000:g} ms. One thing changes at a time: key
-shuffles a minute of the source's schedule (*omega*), the keys' skew, and the size of state (each
-key keeps its greatest payload). The first seconds are at {HALF:.0%} of the bound (latency), then
-{OVER:.0%} (throughput). One run each: whether small differences mean anything this cannot tell.
-Bound, *p99* and *lanes* as in `live`.
+shuffles a minute of the source's schedule (*omega*), the keys' skew, and the size of state (32 KB a
+shard with rows of {LARGER:,} bytes, {SHARD_KB:.0f} KB elsewhere). The first seconds are at
+{HALF:.0%} of the bound (latency), then {OVER:.0%} (throughput). One run each: whether small
+differences mean anything this cannot tell. Bound, *p99* and *lanes* as in `live`.
 
 {SIMULATED}"""
 
@@ -35,12 +47,14 @@ def cases(quick: bool) -> tuple[tuple[Case, tuple[str, ...]], ...]:
     times = (8.0, 10.0) if quick else (10.0, 30.0)
     some = (STOCK, "static", "laneshift")
 
-    def case(name: str, zipf: float = ZIPF, omega: float = OMEGA, row_bytes: int = 0) -> Case:
+    def case(
+        name: str, zipf: float = ZIPF, omega: float = OMEGA, row_bytes: int = ROW_BYTES
+    ) -> Case:
         return Case.of(CORES, PARTITIONS, COST_US, zipf, omega, *times, row_bytes, name)
 
     found = [(case(f"omega {omega:g}", omega=omega), SIDES) for omega in OMEGAS]
     found += [(case(f"zipf {zipf:g}", zipf=zipf), some) for zipf in SKEWS]
-    found.append((case("32 KB a shard", row_bytes=ROW_BYTES), some))
+    found.append((case("32 KB a shard", row_bytes=LARGER), some))
     return tuple(one for one in found if not quick or one[0].setting.name not in LEFT_OUT)
 
 
