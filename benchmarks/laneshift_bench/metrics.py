@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 from urllib.request import urlopen
 
+import numpy as np
 from pyspark.sql import SparkSession
 
 import laneshift
-from laneshift_bench.idle import micro_batch_rate, real_time_rate
+from laneshift_bench.idle import SOURCE, micro_batch_rate, real_time_rate
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
-from laneshift_bench.query import BenchmarkError
+from laneshift_bench.query import BenchmarkError, counting, running
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import elastic
 
 EVERY_S = 1.0
+OFTEN_S = 0.1
+QUIET_ROWS_PER_S = 100
 SERVLET = "spark.metrics.conf.driver.sink.prometheusServlet"
 WATCHABLE = {
     "spark.ui.enabled": "true",
@@ -26,19 +33,23 @@ WATCHABLE = {
     f"{SERVLET}.class": "org.apache.spark.metrics.sink.PrometheusServlet",
     f"{SERVLET}.path": "/metrics/prometheus",
 }
-METHOD = """\
+METHOD = f"""\
 Counts per key, 2 source and 2 state partitions with 4 lanes each, 64 shards a partition, in one
 JVM. By turns nobody looks, and a thread reads all there is once a second: the snapshot as a
 scheduler does, the metrics servlet as Prometheus does, the tab as a person does who lets it load
 again. A ratio compares a watched run with the unwatched one of the same round. What the executor
-counts for itself it counts on both sides; the idle benchmark has that in it."""
+counts for itself it counts on both sides; the idle benchmark has that in it.
+
+Throughput of this machine varies by more than a look costs. *CPU of a look* is the CPU time of the
+JVM and of Python for one (all three readings), with the query at {QUIET_ROWS_PER_S} rows/s: in a
+span with a look every {OFTEN_S:g} s, less that of a span as long without, by turns."""
 
 
 def run(quick: bool) -> Report:
     """The whole benchmark."""
-    rounds = 1 if quick else 5
+    rounds, span_s = (1, 5.0) if quick else (5, 15.0)
     figures = {"micro-batch, rows/s": micro_batch_rate, "real-time, rows/s": real_time_rate}
-    progress = Progress("metrics", (rounds + 1) * 2 * len(figures))
+    progress = Progress("metrics", (rounds + 1) * 2 * len(figures) + 1)
     report = Report(
         "metrics",
         "Cost of metrics",
@@ -63,14 +74,45 @@ def run(quick: bool) -> Report:
             report.rows.append([name, spread(rates[False]), spread(rates[True]), str(ratio)])
             report.goals.append(Goal(f"{name}: watched / unwatched", ratio.median, ">=", 0.98))
             report.data[name] = {"unwatched": rates[False], "watched": rates[True]} | ratio.data()
+        progress.step("CPU of a look")
+        costs = _costs_ms(spark, work, rounds, span_s)
+    share = float(np.median(costs)) / 1000 / EVERY_S / (os.cpu_count() or 1)
+    report.rows.append(["CPU of a look, ms", "", spread(costs), ""])
+    report.goals.append(Goal("a look a second, share of the machine's cores", share, "<=", 0.01))
+    report.data["cpu_ms_of_a_look"] = costs
     report.data["looks"] = sum(looks)
     report.notes.append(f"{sum(looks)} looks in all watched runs.")
     return report
 
 
+def _costs_ms(spark: SparkSession, work: Path, rounds: int, span_s: float) -> list[float]:
+    """CPU time (ms) of a look, one figure a round; a round before them warms up."""
+    source = SOURCE | {"rowsPerSecond": QUIET_ROWS_PER_S}
+    costs = []
+    with running(spark, work, elastic(4), source, counting, trigger="30 minutes") as run:
+        used = _cpu_clock(spark)
+        for _ in range(rounds + 1):
+            spent = []
+            for watched in (False, True):
+                with _watching(spark, OFTEN_S) if watched else nullcontext([]) as looks:
+                    before = used()
+                    time.sleep(span_s)
+                    spent.append(used() - before)
+            costs.append(1000 * (spent[1] - spent[0]) / sum(looks))
+        run.check()
+    return costs[1:]
+
+
+def _cpu_clock(spark: SparkSession) -> Callable[[], float]:
+    """CPU time (s) that the JVM and this process have used; Linux only."""
+    gateway: Any = spark.sparkContext._gateway
+    jvm = (~gateway.proc.pid << 3) | 2  # what clock_getcpuclockid(3) gives for a process
+    return lambda: time.clock_gettime(jvm) + time.process_time()
+
+
 @contextmanager
-def _watching(spark: SparkSession) -> Iterator[list[int]]:
-    """Looks once a second in a thread; the list has the number of looks at the end."""
+def _watching(spark: SparkSession, every_s: float = EVERY_S) -> Iterator[list[int]]:
+    """Looks every so often in a thread; the list has the number of looks at the end."""
     live = laneshift.attach(spark)
     over = Event()
     looks: list[int] = []
@@ -80,7 +122,7 @@ def _watching(spark: SparkSession) -> Iterator[list[int]]:
     def watch() -> None:
         number = 0
         try:
-            while not over.wait(EVERY_S):
+            while not over.wait(every_s):
                 live.snapshot()
                 for page in ("metrics/prometheus/", "laneshift/"):
                     with urlopen(f"{ui}/{page}", timeout=30) as answer:

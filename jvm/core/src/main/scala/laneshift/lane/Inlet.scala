@@ -421,8 +421,10 @@ object Inlet {
     val No, Looking, ForSignal = Value
   }
 
-  /** How often an idle lane looks again by itself before it waits for a signal, and how long it waits in between. */
-  private val LooksBeforeWaiting = 40
+  /** How often an idle lane looks again by itself before it waits for a signal, and how long it waits in between. Where rows
+    * are farther apart than that, one signal for each is cheaper than more looks: a look costs about as much.
+    */
+  private val LooksBeforeWaiting = 4
   private val LookNs = TimeUnit.MICROSECONDS.toNanos(500)
 
   /** So many queued rows wake a lane that would look again by itself. */
