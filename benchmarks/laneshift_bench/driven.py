@@ -31,8 +31,6 @@ SETTLE_S = 6.0
 """Not measured at the start: late rows of a slow start are caught up with, lanes are balanced. A
 query that has not put out a row by then has started too late."""
 WARM_S = 8.0
-TRIGGER = "5 minutes"
-"""Spark's default in Real-time Mode: no run has a pause between two batches in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +191,7 @@ def driving(
     """Start a query of the side and its scheduler; both end with the block."""
     start_s = round(time.time() + LEAD_S, 3)
     with running(
-        spark, work, setting.side(side), setting.source(start_s), setting.build, TRIGGER
+        spark, work, setting.side(side), setting.source(start_s), setting.build, setting.batch
     ) as query:
         late_s = time.time() - start_s
         if late_s > most_late_s:

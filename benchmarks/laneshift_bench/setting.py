@@ -49,6 +49,8 @@ class Setting:
         stock: state partitions of stock Spark, a core each; None: one for each core.
         queued_s: work that a lane's queue holds (s), about; None: the plugin's default, 1 MB.
         interval_s: time from one turn of the scheduler to the next (s).
+        batch: of Real-time Mode, a duration in Spark's words. By default Spark's own: no run of a
+            minute or two has a pause between two batches in it.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Setting:
     stock: int | None = None
     queued_s: float | None = None
     interval_s: float = INTERVAL_S
+    batch: str = "5 minutes"
 
     def __post_init__(self) -> None:
         of = f"of {self.name}"

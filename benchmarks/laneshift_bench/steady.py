@@ -38,7 +38,7 @@ begin with all cores. *Adjustments* are partitions whose lanes are changed. *Sch
 time of its Python thread by the thread's own clock, as a share of one core, from settling to the
 end. *JVM, a look* is the CPU time that the driver's thread takes for the picture of all
 {len(POLICIES)} queries which a turn asks for ({LOOKS} looks from this thread; threads that answer
-it in executors are not in it). Batches last 5 minutes: there is a pause between two in the middle.
+it in executors are not in it). Batches last 15 minutes, so that there is no pause between two.
 
 {SIMULATED}"""
 HEADER = (
@@ -60,6 +60,7 @@ class Span:
         return Setting(
             name="steady", cores=CORES, partitions=PARTITIONS, cost_us=COST_US,
             stages=((RATE, self.seconds),), zipf=0.5, interval_s=INTERVAL_S,
+            batch="15 minutes",
         )  # fmt: skip
 
 

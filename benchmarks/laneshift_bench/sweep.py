@@ -11,7 +11,6 @@ from laneshift_bench.live import (
     HEADER,
     KNOWN,
     OVER,
-    ROW_BYTES,
     Case,
     compare,
 )
@@ -20,22 +19,22 @@ from laneshift_bench.report import Report
 from laneshift_bench.session import session
 from laneshift_bench.setting import KEYS, SHARDS, SIDES, STOCK
 
-CORES, PARTITIONS, COST_US = 32, 8, 2000
+CORES, PARTITIONS, COST_US, ROW_BYTES = 32, 8, 4000, 2000
 ZIPF, OMEGA = 0.8, 8.0
 OMEGAS = (0.0, 2.0, OMEGA, 16.0)
 SKEWS = (0.0, 0.5)
 LEFT_OUT = ("omega 2", f"omega {OMEGA:g}")
 """Of a quick run."""
-LARGER = round(32 * 1024 * PARTITIONS * SHARDS / KEYS)
-"""Bytes of a row that make a shard's state 32 KB."""
-SHARD_KB = ROW_BYTES * KEYS / (PARTITIONS * SHARDS * 1024)
-"""State of a shard elsewhere."""
+LARGER = 8000
+SHARD_KB = KEYS / (PARTITIONS * SHARDS * 1024)
+"""State of a shard for each byte of a row (KB)."""
 METHOD = f"""\
 {EMULATED}
 
 C = {CORES}, P = {PARTITIONS}, a row costs {COST_US / 1000:g} ms. One thing changes at a time: key
-shuffles a minute of the source's schedule (*omega*), the keys' skew, and the size of state (32 KB a
-shard with rows of {LARGER:,} bytes, {SHARD_KB:.0f} KB elsewhere). The first seconds are at
+shuffles a minute of the source's schedule (*omega*), the keys' skew, and the size of state
+({LARGER * SHARD_KB:.0f} KB a shard with rows of {LARGER:,} bytes; {ROW_BYTES * SHARD_KB:.0f} KB
+with {ROW_BYTES:,} elsewhere). The first seconds are at
 {HALF:.0%} of the bound (latency), then {OVER:.0%} (throughput). One run each: whether small
 differences mean anything this cannot tell. Bound, *p99* and *lanes* as in `live`.
 
@@ -54,7 +53,7 @@ def cases(quick: bool) -> tuple[tuple[Case, tuple[str, ...]], ...]:
 
     found = [(case(f"omega {omega:g}", omega=omega), SIDES) for omega in OMEGAS]
     found += [(case(f"zipf {zipf:g}", zipf=zipf), some) for zipf in SKEWS]
-    found.append((case("32 KB a shard", row_bytes=LARGER), some))
+    found.append((case(f"{LARGER * SHARD_KB:.0f} KB a shard", row_bytes=LARGER), some))
     return tuple(one for one in found if not quick or one[0].setting.name not in LEFT_OUT)
 
 

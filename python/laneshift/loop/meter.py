@@ -39,7 +39,11 @@ from laneshift.snapshot import Snapshot as LiveSnapshot
 BLOCKED_SHARE = 0.05
 """The input waited for more than this share of the window: the partition is saturated (ours)."""
 
-BUSY_SHARE = {"real-time": 0.95, "micro-batch": 0.7}
+ONE_LANE_BUSY = 0.95
+"""In Real-time Mode a single lane may have no queue: it is the input itself that works on rows, and
+is saturated if it does so for more than this share of the window (ours)."""
+
+MICRO_BATCH_BUSY = 0.7
 """Lanes that worked for more than this share are saturated (ours). In micro-batch lanes rest while
 Spark plans, reads and commits, and a batch always fills the queues: waits say nothing there."""
 
@@ -170,11 +174,17 @@ class Meter:
                 del memory[key]
         earlier = {s.key: s.part for s in self._partitions(before)} if before else {}
         since_ms = before.time_ms if before else live.time_ms
+        # A query's sources and partitions do not all end at the same moment: one is enough to tell.
+        rest = {
+            s.query.run_id
+            for s in parts
+            if s.query.mode == "real-time" and s.key in earlier and not _ran(s, earlier[s.key])
+        }
         found = []
         for executor in live.executors:
             here = [s for s in parts if s.part.executor == executor.executor]
             if here:
-                found.append(self._island(executor, live, here, earlier, since_ms))
+                found.append(self._island(executor, live, here, earlier, since_ms, rest))
         return tuple(found)
 
     def _partitions(self, live: LiveSnapshot) -> list[_Seen]:
@@ -193,6 +203,7 @@ class Meter:
         here: Sequence[_Seen],
         earlier: Mapping[_Key, LivePartition],
         since_ms: int,
+        resting: set[str],
     ) -> Island:
         names = {s.key: _name(s) for s in here}
         refs = {
@@ -211,7 +222,8 @@ class Meter:
                 self._began[s.key] = s.query.given.rows if s.query.given else 0
                 self._rests.pop(s.key, None)
             elif was is not None and live.time_ms > since_ms:
-                seen = self._seen(s, names[s.key], node, was, since_ms, live.time_ms)
+                ran = s.query.run_id not in resting
+                seen = self._seen(s, names[s.key], node, was, since_ms, live.time_ms, ran)
                 measured += [] if seen is None else [seen]
             self._count(s)
         snapshot = None
@@ -281,12 +293,10 @@ class Meter:
         was: LivePartition,
         since_ms: int,
         now_ms: int,
+        ran: bool,
     ) -> PartitionSnapshot | None:
         """What a policy sees of a partition; None if there was nothing to measure yet."""
         part, saturated = seen.part, _saturated(seen, was, (now_ms - since_ms) / 1000)
-        ran = seen.query.mode != "real-time" or (
-            was.running and part.running and was.batch_id == part.batch_id
-        )
         rest = self._rests.get(seen.key)
         if not ran and (rest is None or rest.over_ms is not None):
             if rest is not None:  # the next pause, before it has caught up with the last one
@@ -297,7 +307,7 @@ class Meter:
             rest = self._rests[seen.key] = Rest(was, since_ms, self._last[seen.key])
         if rest is not None:
             if not rest.is_over(part, ran, now_ms, saturated):
-                return rest.shown(part, saturated)
+                return rest.shown(part)
             del self._rests[seen.key]
             was, since_ms = rest.was, rest.began_ms
         return self._measure(seen, name, node, was, since_ms, now_ms, saturated)
@@ -361,11 +371,18 @@ class Meter:
         return self._last[seen.key]
 
 
+def _ran(seen: _Seen, was: LivePartition) -> bool:
+    """Whether its task has run since then without the end of a batch."""
+    return was.running and seen.part.running and was.batch_id == seen.part.batch_id
+
+
 def _saturated(seen: _Seen, was: LivePartition, window: float) -> bool:
-    part, mode = seen.part, seen.query.mode
+    part = seen.part
     blocked = part.blocked_s - was.blocked_s > BLOCKED_SHARE * window
-    busy = part.busy_s - was.busy_s > BUSY_SHARE[mode] * part.lanes * window
-    return (blocked and mode == "real-time") or busy
+    share = (part.busy_s - was.busy_s) / (part.lanes * window)
+    if seen.query.mode == "micro-batch":
+        return share > MICRO_BATCH_BUSY
+    return blocked or (part.lanes == 1 and share > ONE_LANE_BUSY)
 
 
 def _query_name(query: QuerySnapshot) -> str:

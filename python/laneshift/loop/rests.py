@@ -5,8 +5,8 @@ says anything of the load (ours): the partition is shown as it was measured befo
 since then is what should have come. Then it is measured again, over the whole time: pause and
 catching up together have the rate at which rows arrive.
 
-A pause that the lanes would need long to make up for is not hidden: from its end on, what waits and
-that it does are shown, and the policy may give it lanes.
+A pause that the lanes would need long to make up for is not hidden: from its end on the partition
+is shown as saturated, with what waits in its queues, and the policy may give it lanes.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ class Rest:
         was, began_ms: the partition at that look, and when that was (ms since 1970).
         before: how it was measured then.
         over_ms: the first look at which its lanes had run for a whole window, None before.
+        hidden: whether catching up should then be short, with the lanes that it has.
     """
 
     was: LivePartition
     began_ms: int
     before: PartitionSnapshot
     over_ms: int | None = None
+    hidden: bool = True
 
     def is_over(self, part: LivePartition, ran: bool, now_ms: int, saturated: bool) -> bool:
         """Whether to measure again. ``ran``: lanes have run since the last look without a pause."""
@@ -51,6 +53,7 @@ class Rest:
             return False
         if self.over_ms is None:
             self.over_ms = now_ms
+            self.hidden = self._catching_up_s(part, now_ms) <= HIDDEN_S
         expected = self.before.offered_rate * (now_ms - self.began_ms) / 1000
         caught_up = (
             not saturated
@@ -59,21 +62,20 @@ class Rest:
         )
         return caught_up or now_ms - self.over_ms > 1000 * LONGEST_S
 
-    def shown(self, part: LivePartition, saturated: bool) -> PartitionSnapshot:
+    def shown(self, part: LivePartition) -> PartitionSnapshot:
         """What a policy sees meanwhile."""
         seen = self.before
         if part.lanes != seen.cores:
             placement = (NodeCores(seen.home, part.lanes),)
             seen = replace(seen, placement=placement, lanes=(), shards=None)
-        if self.over_ms is None or self._catching_up_s(part) <= HIDDEN_S:
+        if self.hidden:
             return seen
         waiting = float(part.queue_rows.sum())
         most = math.inf if seen.queue_capacity_rows is None else seen.queue_capacity_rows
-        return replace(seen, queue_rows=min(waiting, most), saturated=saturated)
+        return replace(seen, queue_rows=min(waiting, most), saturated=True)
 
-    def _catching_up_s(self, part: LivePartition) -> float:
+    def _catching_up_s(self, part: LivePartition, now_ms: int) -> float:
         """How long the lanes should need to work off what has waited, if the load is the same."""
-        assert self.over_ms is not None
         spare = part.lanes * self.before.service_rate_per_core - self.before.offered_rate
-        waited = self.before.offered_rate * (self.over_ms - self.began_ms) / 1000
+        waited = self.before.offered_rate * (now_ms - self.began_ms) / 1000
         return waited / spare if spare > 0 else math.inf

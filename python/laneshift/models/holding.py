@@ -87,8 +87,7 @@ def choose(load: Load, held: int, least: int, most: int, prices: Prices) -> Stre
     rates = np.stack([load.rates[0], _rounded(load)])
     counts = _candidates(load, rates[1], held, least, most)
     work = unit * dt * counts
-    room = load.room[0] + load.room[1] * counts
-    room = room * (1.0 + _NEAR) + _NEAR
+    room = (load.room[0] + load.room[1] * counts) * (1.0 + _NEAR) + _NEAR
     level = np.full((2, counts.size), load.queue_rows)
     path, column = np.where(counts == held, 0, 1), np.arange(counts.size)
     spans = rates.shape[1]
@@ -100,7 +99,7 @@ def choose(load: Load, held: int, least: int, most: int, prices: Prices) -> Stre
         level = rows - done
         queue[t], idle[t] = level[path, column], (work - done[0]) / (unit * dt)
         served[:, t] = done / dt
-    good = queue <= (load.room[0] + load.room[1] * counts) * (1.0 + _NEAR) + _NEAR
+    good = queue <= room
     # What is held rides out a burst that fits the buffer and is over a window later.
     heals = np.append(good[1:], np.zeros((1, counts.size), dtype=bool), axis=0)
     fits = np.logical_and.accumulate(

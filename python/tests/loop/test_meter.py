@@ -108,19 +108,22 @@ def test_a_core_that_takes_seconds_for_few_rows_has_a_rate(first: dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("mode", "blocked", "busy", "saturated"),
+    ("mode", "lanes", "blocked", "busy", "saturated"),
     [
-        ("real-time", 0.04, 1.0, False),
-        ("real-time", 0.2, 1.0, True),
-        ("real-time", 0.0, 1.97, True),
-        ("micro-batch", 0.2, 1.0, False),
-        ("micro-batch", 0.0, 1.5, True),
+        ("real-time", 2, 0.04, 1.0, False),
+        ("real-time", 2, 0.2, 1.0, True),
+        ("real-time", 2, 0.0, 1.99, False),  # what arrives is counted before the queues
+        ("real-time", 1, 0.0, 0.97, True),
+        ("real-time", 1, 0.0, 0.93, False),
+        ("micro-batch", 2, 0.2, 1.0, False),
+        ("micro-batch", 2, 0.0, 1.5, True),
     ],
 )
 def test_saturation(
-    first: dict[str, Any], mode: str, blocked: float, busy: float, saturated: bool
+    first: dict[str, Any], mode: str, lanes: int, blocked: float, busy: float, saturated: bool
 ) -> None:
     first["queries"][0]["mode"] = mode
+    first["queries"][0]["operators"][0]["partitions"] = [partition(0, lanes=lanes)]
     meter = Meter()
     meter.measure(LiveSnapshot.from_json(first))
     snapshot = measured(meter, later(first, 1.0, 1000, busy, blocked_s=blocked))

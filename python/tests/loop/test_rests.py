@@ -108,10 +108,13 @@ def test_a_backlog_that_stays_long_is_shown() -> None:
         part["queue_rows"] = [150, 80]
     stream.step()  # the batch began in it
     after = [first(stream.step()) for _ in range(4)]
+    for part in stream.parts:  # empty queues: what waits is before them
+        part["queue_rows"] = [0, 0]
+    after.append(first(stream.step()))
     assert not any(part.saturated for part in during)
     assert all(part.saturated for part in after)
-    assert [part.queue_rows for part in after] == [230] * 4
-    assert [part.offered_rate for part in after] == pytest.approx([900] * 4)
+    assert [part.queue_rows for part in after] == [230] * 4 + [0]
+    assert [part.offered_rate for part in after] == pytest.approx([900] * 5)
 
 
 def test_more_lanes_work_off_the_backlog_and_are_counted() -> None:
@@ -129,6 +132,35 @@ def test_more_lanes_work_off_the_backlog_and_are_counted() -> None:
     found = [first(stream.step()) for _ in range(8)]
     assert [part.cores for part in found] == [4] * 8
     assert found[-1].offered_rate == pytest.approx(900, rel=0.05)
+    assert not found[-1].saturated
+
+
+def test_more_lanes_do_not_hide_a_backlog_that_is_still_there() -> None:
+    stream = Stream(rate=900)
+    stream.look()
+    for _ in range(6):
+        stream.step()
+    stream.pause(8)
+    assert not first(stream.step()).saturated  # the batch began in it
+    assert first(stream.step()).saturated
+    for part in stream.parts:
+        part["lanes"] = 3
+        part["lane_of_shard"] = [0, 1, 2] * 2 + [0, 1]
+        part["queue_rows"], part["lane_busy"] = [0] * 3, [1.0] * 3
+    seen = []
+    while stream.waiting:
+        seen.append(first(stream.step()).saturated)
+    assert len(seen) > 5
+    assert all(seen[:-1])
+    assert not first(stream.step()).saturated
+
+
+def test_partitions_of_a_query_pause_together(steady: Stream) -> None:
+    for part in steady.parts:
+        part["rows_in"] += 5  # the source has ended, this one waits for its end
+    steady.parts[1]["running"] = False
+    steady.data["time_ms"] += 500
+    assert first(steady.look()).offered_rate == pytest.approx(600)
 
 
 @pytest.mark.parametrize("rate", [100.0, 2000.0])

@@ -35,10 +35,12 @@ class LaneshiftState:
         demand: forecasts and what they rest on.
         strain: how much more than the model says a partition needs to meet the target, per
             partition: lanes with queues of their own and uneven shards wait longer than M/M/k.
+        wait_s: how long its rows wait (s), a mean in which new windows count most, per partition.
     """
 
     demand: DemandState = field(default_factory=DemandState)
     strain: Mapping[PartitionId, float] = field(default_factory=dict)
+    wait_s: Mapping[PartitionId, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +125,7 @@ class Laneshift(Policy[LaneshiftState]):
         flow, memory = Flow.begin(
             snapshot, state.demand, self.quantile, self.saturated_growth, self.horizon
         )
-        strain = self._strain(snapshot, state.strain)
+        strain, wait_s = self._strain(snapshot, state)
         flow.strain[:] = [strain.get(part.partition, 0.0) for part in snapshot.partitions]
         targets = np.ones(len(snapshot.partitions), dtype=np.int64)
         most = np.array(
@@ -137,7 +139,7 @@ class Laneshift(Policy[LaneshiftState]):
         if model is not None:
             targets = model.raise_counts(targets)
         plan = self._place(view, flow, targets, model)
-        return plan, LaneshiftState(memory, strain)
+        return plan, LaneshiftState(memory, strain, wait_s)
 
     def _stretch(self, flow: Flow, i: int, most: int) -> Stretch:
         """The count that is cheapest while it can be held."""
@@ -167,27 +169,32 @@ class Laneshift(Policy[LaneshiftState]):
         )
 
     def _strain(
-        self, snapshot: Snapshot, before: Mapping[PartitionId, float]
-    ) -> dict[PartitionId, float]:
-        """Up where rows wait longer than the target leaves room for, slowly down where far less.
+        self, snapshot: Snapshot, state: LaneshiftState
+    ) -> tuple[dict[PartitionId, float], dict[PartitionId, float]]:
+        """(strain, waits): strain goes up where rows wait longer than the target leaves room for,
+        slowly down where far less.
 
-        By Little's law a queue of q rows means a wait of q / offered rate.
+        By Little's law a queue of q rows means a wait of q / offered rate. A queue that is seen
+        once may be chance, so that the mean of several windows must be long as well.
         """
         entering = snapshot.external_rate
         if self.target_s is None or entering <= 0:
-            return {}
+            return {}, {}
         service = sum(part.offered_load for part in snapshot.partitions) / entering
         room = max(0.1 * self.target_s, self.target_s - service)
         after: dict[PartitionId, float] = {}
+        waits: dict[PartitionId, float] = {}
         for part in snapshot.partitions:
-            known = before.get(part.partition, 0.0)
+            known = state.strain.get(part.partition, 0.0)
             wait = part.queue_rows / part.offered_rate if part.offered_rate > 0 else 0.0
-            if wait > room and not part.saturated:
+            mean = state.wait_s.get(part.partition, 0.0)
+            waits[part.partition] = mean = mean + NEWEST_WAIT * (wait - mean)
+            if min(wait, mean) > room and not part.saturated:
                 known = min(MOST_STRAIN, known + STRAIN_STEP)
             elif wait < 0.25 * room:
                 known *= STRAIN_DECAY
             after[part.partition] = known if known > 1e-3 else 0.0
-        return after
+        return after, waits
 
     def _place(self, view: View, flow: Flow, targets: IntArray, model: LatencyModel | None) -> Plan:
         available = int(view.node_cores.sum())
@@ -219,6 +226,9 @@ class Laneshift(Policy[LaneshiftState]):
         cores = [after.get(part.partition, part.cores) for part in parts]
         return replace(plan, key_splits=splits(parts, cores, self.split_above))
 
+
+NEWEST_WAIT = 0.1
+"""Weight of the newest window in the mean of waits."""
 
 STRAIN_STEP = 0.1
 STRAIN_DECAY = 0.98
