@@ -82,12 +82,19 @@ def _draw(ax: Any, panel: Panel) -> None:
         ax.plot(x, y, color=COLOURS[side], lw=2.0 if side == "laneshift" else 1.3, label=side)
     if panel.log:
         ax.set_yscale("log")
+        ax.yaxis.set_minor_formatter(lambda value, _: f"{value:,.10g}" if _is_round(value) else "")
     else:
-        ax.set_ylim(bottom=0)
+        most = ax.dataLim.y1  # -inf without points
+        ax.set_ylim(0, 1.05 * most if most > 0 else None)
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     ax.set_title(panel.title)
     ax.grid(axis="y", color=FAINT, lw=0.6)
     ax.margins(x=0.01)
+
+
+def _is_round(value: float) -> bool:
+    """Whether it is 2 or 5 times a power of ten: labels enough for a part of a decade."""
+    return f"{value:.0e}"[0] in "25"
 
 
 @dataclass(frozen=True)
