@@ -17,16 +17,14 @@ from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.pictures import Kept, Panel, lanes, latency, over_time
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Goal, Report
-from laneshift_bench.session import SEED, in_flight, session
+from laneshift_bench.session import SEED, session
 from laneshift_bench.setting import INTERVAL_S, KEYS, SHARDS, SIDES, STOCK, Setting
-from laneshift_bench.skew import SHUFFLES, owners
+from laneshift_bench.skew import FLIGHT, SHUFFLES, owners
 
 HALF = 0.5
 OVER = 1.05
 QUEUED_S = 0.5
 """Of a lane. The default's many seconds of such rows would be hot and cold again while waiting."""
-FLIGHT = in_flight(buffer_kb=4, writer_kb=128, reader_kb=16)
-"""What Spark may hold on its way to the state tasks, as `skew` has it."""
 FULL_S = 4.0
 """Not measured after the load has risen: queues fill."""
 GOAL = 0.90

@@ -22,7 +22,7 @@ from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError, running
 from laneshift_bench.report import Goal, Report
-from laneshift_bench.session import session
+from laneshift_bench.session import jvm_pid, session
 from laneshift_bench.sides import Side, elastic, stock
 
 HEAP = "1g"
@@ -174,7 +174,7 @@ def _read(spark: SparkSession, batches: int) -> Memory:
         jvm.java.lang.System.gc()
     runtime = jvm.java.lang.Runtime.getRuntime()
     total = int(runtime.totalMemory())
-    status = _status(int(spark.sparkContext._gateway.proc.pid))  # type: ignore[union-attr]
+    status = _status(jvm_pid(spark))
     rss = status["VmRSS"] * 1024
     return Memory(
         batches,

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
@@ -20,7 +19,7 @@ from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError, counting, running
 from laneshift_bench.report import Goal, Report
-from laneshift_bench.session import session
+from laneshift_bench.session import jvm_pid, session
 from laneshift_bench.sides import elastic
 
 EVERY_S = 1.0
@@ -105,8 +104,7 @@ def _costs_ms(spark: SparkSession, work: Path, rounds: int, span_s: float) -> li
 
 def _cpu_clock(spark: SparkSession) -> Callable[[], float]:
     """CPU time (s) that the JVM and this process have used; Linux only."""
-    gateway: Any = spark.sparkContext._gateway
-    jvm = (~gateway.proc.pid << 3) | 2  # what clock_getcpuclockid(3) gives for a process
+    jvm = (~jvm_pid(spark) << 3) | 2  # what clock_getcpuclockid(3) gives for a process
     return lambda: time.clock_gettime(jvm) + time.process_time()
 
 

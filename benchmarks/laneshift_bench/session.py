@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -34,6 +35,12 @@ def in_flight(buffer_kb: int, writer_kb: int, reader_kb: int) -> dict[str, str]:
     bounds = {"networkBufferSize": buffer_kb, "writerMaxMemory": writer_kb,
               "readerMaxMemory": reader_kb}  # fmt: skip
     return {f"spark.shuffle.streaming.{name}": str(kb << 10) for name, kb in bounds.items()}
+
+
+def jvm_pid(spark: SparkSession) -> int:
+    """The process id of the session's JVM."""
+    gateway: Any = spark.sparkContext._gateway
+    return int(gateway.proc.pid)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from laneshift.loop.arrivals import Arrivals
-from laneshift.loop.rests import Rest
+from laneshift.loop.rests import Rest, with_cores
 from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, PartitionId, SourceId
 from laneshift.scheduler.snapshot import (
     Edge,
@@ -137,6 +137,19 @@ class _Seen:
         return (self.query.run_id, self.operator.operator_id, self.part.partition)
 
 
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """From one look at a partition, ``was`` at ``since_ms``, to another."""
+
+    was: LivePartition
+    since_ms: int
+    now_ms: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.now_ms - self.since_ms) / 1000
+
+
 class Meter:
     """Remembers the picture before, and the rates that a quiet window does not show.
 
@@ -162,7 +175,8 @@ class Meter:
     def measure(self, live: LiveSnapshot) -> tuple[Island, ...]:
         """The islands of ``live``, in the order of their executors; windows end at its time."""
         before, self._before = self._before, live
-        parts = self._partitions(live)
+        everything = _partitions(live)
+        parts = self._mine(everything)
         there = {s.key for s in parts}
         memories: tuple[dict[_Key, Any], ...]
         memories = (
@@ -172,10 +186,10 @@ class Meter:
         for memory in memories:
             for key in memory.keys() - there:
                 del memory[key]
-        earlier = {s.key: s.part for s in self._partitions(before)} if before else {}
+        earlier = {s.key: s.part for s in self._mine(_partitions(before))} if before else {}
         since_ms = before.time_ms if before else live.time_ms
         # A query's sources and partitions do not all end at the same moment: one is enough to tell.
-        rest = {
+        resting = {
             s.query.run_id
             for s in parts
             if s.query.mode == "real-time" and s.key in earlier and not _ran(s, earlier[s.key])
@@ -184,25 +198,24 @@ class Meter:
         for executor in live.executors:
             here = [s for s in parts if s.part.executor == executor.executor]
             if here:
-                found.append(self._island(executor, live, here, earlier, since_ms, rest))
+                budget = max(self._budget(executor, live.time_ms, everything), len(here))
+                windows = {
+                    s.key: _Window(earlier[s.key], since_ms, live.time_ms)
+                    for s in here
+                    if s.key in earlier and live.time_ms > since_ms
+                }
+                found.append(self._island(executor.executor, budget, here, windows, resting))
         return tuple(found)
 
-    def _partitions(self, live: LiveSnapshot) -> list[_Seen]:
-        return [
-            _Seen(query, operator, part)
-            for query in live.queries
-            if query.active and self._query in (None, query.run_id, query.id)
-            for operator in query.operators
-            for part in operator.partitions
-        ]
+    def _mine(self, parts: Sequence[_Seen]) -> list[_Seen]:
+        return [s for s in parts if self._query in (None, s.query.run_id, s.query.id)]
 
     def _island(
         self,
-        executor: ExecutorSnapshot,
-        live: LiveSnapshot,
+        executor: str,
+        budget: int,
         here: Sequence[_Seen],
-        earlier: Mapping[_Key, LivePartition],
-        since_ms: int,
+        windows: Mapping[_Key, _Window],
         resting: set[str],
     ) -> Island:
         names = {s.key: _name(s) for s in here}
@@ -212,19 +225,17 @@ class Meter:
             )
             for s in here
         }
-        budget = self._budget(executor, live, len(here))
-        node = NodeId(executor.executor)
         measured = []
         for s in here:
-            was = earlier.get(s.key)
-            if was is not None and was.rows_in > s.part.rows_in:
-                # A partition that has moved to an executor counts from nothing there.
+            window = windows.get(s.key)
+            if window is not None and _moved(s, window.was):
+                # It counts from nothing there; what was measured says the old executor is its home.
                 self._began[s.key] = s.query.given.rows if s.query.given else 0
-                self._rests.pop(s.key, None)
-            elif was is not None and live.time_ms > since_ms:
-                ran = s.query.run_id not in resting
-                seen = self._seen(s, names[s.key], node, was, since_ms, live.time_ms, ran)
-                measured += [] if seen is None else [seen]
+                for memory in (self._arrivals, self._last, self._rests):
+                    memory.pop(s.key, None)
+            elif window is not None:
+                shown = self._shown(s, window, ran=s.query.run_id not in resting)
+                measured += [] if shown is None else [shown]
             self._count(s)
         snapshot = None
         sources: dict[SourceId, SourceRef] = {}
@@ -237,16 +248,17 @@ class Meter:
                     sources[source.source] = SourceRef(
                         query.id, _query_name(query), query.given is not None
                     )
+            window = next(iter(windows.values()))
             snapshot = Snapshot(
-                time_s=live.time_ms / 1000,
-                window_s=(live.time_ms - since_ms) / 1000,
-                nodes=(NodeSnapshot(node, max(budget, held)),),
+                time_s=window.now_ms / 1000,
+                window_s=window.seconds,
+                nodes=(NodeSnapshot(NodeId(executor), max(budget, held)),),
                 partitions=tuple(measured),
                 edges=edges,
                 sources=tuple(source for source, _ in entering),
             )
         shares = {names[s.key]: self._share[s.key] for s in here if s.key in self._share}
-        return Island(executor.executor, budget, refs, snapshot, sources, shares)
+        return Island(executor, budget, refs, snapshot, sources, shares)
 
     def _count(self, seen: _Seen) -> None:
         """What came to a partition of what its query's sources gave since it counts."""
@@ -257,77 +269,52 @@ class Meter:
         if part.rows_in >= FEW_SOURCE_ROWS and rows > 0:
             self._share[seen.key] = part.rows_in / rows
 
-    def _budget(self, executor: ExecutorSnapshot, live: LiveSnapshot, partitions: int) -> int:
+    def _budget(self, executor: ExecutorSnapshot, now_ms: int, everything: Sequence[_Seen]) -> int:
         """Cores without other tasks; each partition's own task is there for its first lane.
 
         The most of other tasks in a while count: at the end of a batch its source's tasks are gone,
         and back with the next one.
         """
-        here = [
-            (query.mode == "real-time", part.running)
-            for query in live.queries
-            if query.active
-            for operator in query.operators
-            for part in operator.partitions
-            if part.executor == executor.executor
-        ]
-        running = sum(runs for _, runs in here)
-        seen = self._others.setdefault(executor.executor, deque())
-        whole = all(runs for real_time, runs in here if real_time)
-        if running and (whole or not seen or seen[-1][0] < live.time_ms - OTHERS_MS):
+        here = [s for s in everything if s.part.executor == executor.executor]
+        running = sum(s.part.running for s in here)
+        others = self._others.setdefault(executor.executor, deque())
+        whole = all(s.part.running for s in here if s.query.mode == "real-time")
+        if running and (whole or not others or others[-1][0] < now_ms - OTHERS_MS):
             # Between batches Spark's tasks are of other stages, and those of partitions that begin
             # are not known as theirs yet: no time to judge by.
-            seen.append((live.time_ms, max(0, executor.active_tasks - running)))
-        while len(seen) > 1 and seen[0][0] < live.time_ms - OTHERS_MS:
-            seen.popleft()
-        budget = executor.cores - max((others for _, others in seen), default=0)
-        if self._cores is not None:
-            budget = min(budget, self._cores)
-        return max(budget, partitions)
+            others.append((now_ms, max(0, executor.active_tasks - running)))
+        while len(others) > 1 and others[0][0] < now_ms - OTHERS_MS:
+            others.popleft()
+        budget = executor.cores - max((count for _, count in others), default=0)
+        return budget if self._cores is None else min(budget, self._cores)
 
-    def _seen(
-        self,
-        seen: _Seen,
-        name: PartitionId,
-        node: NodeId,
-        was: LivePartition,
-        since_ms: int,
-        now_ms: int,
-        ran: bool,
-    ) -> PartitionSnapshot | None:
+    def _shown(self, seen: _Seen, window: _Window, ran: bool) -> PartitionSnapshot | None:
         """What a policy sees of a partition; None if there was nothing to measure yet."""
-        part, saturated = seen.part, _saturated(seen, was, (now_ms - since_ms) / 1000)
+        part, saturated = seen.part, _saturated(seen, window)
         rest = self._rests.get(seen.key)
         if not ran and (rest is None or rest.over_ms is not None):
             if rest is not None:  # the next pause, before it has caught up with the last one
-                earlier = replace(seen, part=was)
-                self._measure(earlier, name, node, rest.was, rest.began_ms, since_ms, saturated)
+                whole = _Window(rest.was, rest.began_ms, window.since_ms)
+                self._measure(replace(seen, part=window.was), whole, saturated)
             if seen.key not in self._last:
                 return None
-            rest = self._rests[seen.key] = Rest(was, since_ms, self._last[seen.key])
+            rest = Rest(window.was, window.since_ms, self._last[seen.key])
+            self._rests[seen.key] = rest
         if rest is not None:
-            if not rest.is_over(part, ran, now_ms, saturated):
+            if not rest.is_over(part, ran, window.now_ms, saturated):
                 return rest.shown(part)
             del self._rests[seen.key]
-            was, since_ms = rest.was, rest.began_ms
-        return self._measure(seen, name, node, was, since_ms, now_ms, saturated)
+            window = _Window(rest.was, rest.began_ms, window.now_ms)
+        return self._measure(seen, window, saturated)
 
-    def _measure(
-        self,
-        seen: _Seen,
-        name: PartitionId,
-        node: NodeId,
-        was: LivePartition,
-        since_ms: int,
-        now_ms: int,
-        saturated: bool,
-    ) -> PartitionSnapshot:
-        part, window = seen.part, (now_ms - since_ms) / 1000
+    def _measure(self, seen: _Seen, window: _Window, saturated: bool) -> PartitionSnapshot:
+        part, was, seconds = seen.part, window.was, window.seconds
+        name, node = _name(seen), NodeId(part.executor)
         rows_in = max(0, part.rows_in - was.rows_in)
         taken = part.rows_taken - was.rows_taken
         busy = max(0.0, part.busy_s - was.busy_s)
         rows, worked = self._worked.get(seen.key, (0.0, 0.0))
-        keep = 0.5 ** (window / SERVICE_HALF_LIFE_S)
+        keep = 0.5 ** (seconds / SERVICE_HALF_LIFE_S)
         rows, worked = keep * rows + taken, keep * worked + busy
         self._worked[seen.key] = rows, worked
         if rows > 0 and worked > 0 and (rows >= FEW_ROWS or worked >= SHORT_S):
@@ -337,9 +324,9 @@ class Meter:
         if queued:
             self._row_bytes[seen.key] = float(part.queue_bytes.sum()) / queued
         row_bytes = self._row_bytes.get(seen.key, UNKNOWN_ROW_BYTES)
-        offered_rate = rows_in / window
+        offered_rate = rows_in / seconds
         if seen.query.mode == "real-time":  # a micro-batch comes at once, which is no chance
-            offered_rate = self._arrivals.setdefault(seen.key, Arrivals()).add(rows_in, window)
+            offered_rate = self._arrivals.setdefault(seen.key, Arrivals()).add(rows_in, seconds)
         rows_out = max(0, part.rows_out - was.rows_out)
         lanes = tuple(
             LaneSnapshot(
@@ -359,10 +346,10 @@ class Meter:
             queue_rows=min(float(queued), capacity),
             queue_capacity_rows=capacity,
             selectivity=rows_out / rows_in if rows_in else 1.0,
-            output_rate=rows_out / window,
+            output_rate=rows_out / seconds,
             state_bytes=float(part.state_memory_bytes + part.state_file_bytes),
-            input_bytes_per_s=max(0, part.bytes_in - was.bytes_in) / window,
-            output_bytes_per_s=max(0, part.bytes_out - was.bytes_out) / window,
+            input_bytes_per_s=max(0, part.bytes_in - was.bytes_in) / seconds,
+            output_bytes_per_s=max(0, part.bytes_out - was.bytes_out) / seconds,
             latency_p99_s=part.latency.p99_ms / 1000 if part.latency.count else None,
             max_cores=part.max_lanes,
             lanes=lanes,
@@ -371,15 +358,30 @@ class Meter:
         return self._last[seen.key]
 
 
+def _partitions(live: LiveSnapshot) -> list[_Seen]:
+    """Those of all active queries."""
+    return [
+        _Seen(query, operator, part)
+        for query in live.queries
+        if query.active
+        for operator in query.operators
+        for part in operator.partitions
+    ]
+
+
 def _ran(seen: _Seen, was: LivePartition) -> bool:
     """Whether its task has run since then without the end of a batch."""
     return was.running and seen.part.running and was.batch_id == seen.part.batch_id
 
 
-def _saturated(seen: _Seen, was: LivePartition, window: float) -> bool:
-    part = seen.part
-    blocked = part.blocked_s - was.blocked_s > BLOCKED_SHARE * window
-    share = (part.busy_s - was.busy_s) / (part.lanes * window)
+def _moved(seen: _Seen, was: LivePartition) -> bool:
+    return was.executor != seen.part.executor or was.rows_in > seen.part.rows_in
+
+
+def _saturated(seen: _Seen, window: _Window) -> bool:
+    part, was = seen.part, window.was
+    blocked = part.blocked_s - was.blocked_s > BLOCKED_SHARE * window.seconds
+    share = (part.busy_s - was.busy_s) / (part.lanes * window.seconds)
     if seen.query.mode == "micro-batch":
         return share > MICRO_BATCH_BUSY
     return blocked or (part.lanes == 1 and share > ONE_LANE_BUSY)
@@ -464,13 +466,7 @@ def held(snapshot: Snapshot, lanes: Mapping[PartitionId, int], budget: int) -> S
 
     What is known of single lanes is left out where their number differs.
     """
-    parts = []
-    for part in snapshot.partitions:
-        count = lanes[part.partition]
-        if count != part.cores:
-            placement = (NodeCores(part.home, count),)
-            part = replace(part, placement=placement, lanes=(), shards=None)
-        parts.append(part)
+    parts = tuple(with_cores(part, lanes[part.partition]) for part in snapshot.partitions)
     others = sum(n for name, n in lanes.items() if all(p.partition != name for p in parts))
     node = replace(snapshot.nodes[0], cores=budget - others)
-    return replace(snapshot, nodes=(node,), partitions=tuple(parts))
+    return replace(snapshot, nodes=(node,), partitions=parts)

@@ -30,6 +30,13 @@ WAITING_S = 0.1
 """Rows that arrive in so long may wait when a partition has caught up (ours)."""
 
 
+def with_cores(part: PartitionSnapshot, count: int) -> PartitionSnapshot:
+    """``part`` with ``count`` lanes at home; of single ones nothing is known if it had others."""
+    if part.cores == count:
+        return part
+    return replace(part, placement=(NodeCores(part.home, count),), lanes=(), shards=None)
+
+
 @dataclass(slots=True)
 class Rest:
     """Of one partition, from the last look before the pause on.
@@ -64,10 +71,7 @@ class Rest:
 
     def shown(self, part: LivePartition) -> PartitionSnapshot:
         """What a policy sees meanwhile."""
-        seen = self.before
-        if part.lanes != seen.cores:
-            placement = (NodeCores(seen.home, part.lanes),)
-            seen = replace(seen, placement=placement, lanes=(), shards=None)
+        seen = with_cores(self.before, part.lanes)
         if self.hidden:
             return seen
         waiting = float(part.queue_rows.sum())

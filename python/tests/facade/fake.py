@@ -53,6 +53,14 @@ def partition(number: int, *, shards: int = 8, lanes: int = 2) -> dict[str, Any]
     }
 
 
+def set_lanes(part: dict[str, Any], lanes: int) -> None:
+    """``part`` with other lanes, whose queues are empty."""
+    part["lanes"] = lanes
+    part["lane_of_shard"] = [shard % lanes for shard in range(part["shards"])]
+    part["lane_busy"] = [0.5] * lanes
+    part["queue_rows"] = part["queue_bytes"] = [0] * lanes
+
+
 def query(id: str, name: str | None, *, active: bool) -> dict[str, Any]:
     return {
         "id": id,

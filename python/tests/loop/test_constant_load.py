@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from facade.fake import FakeGateway, partition
+from facade.fake import FakeGateway, partition, set_lanes
 from laneshift.loop.meter import Meter
 from laneshift.scheduler.registry import policy as named
 from laneshift.snapshot import Snapshot as LiveSnapshot
@@ -26,10 +26,7 @@ class Lanes:
 
     def resize(self, lanes: int) -> None:
         self.work = np.zeros(lanes)  # what is left to do on each lane (s); moving takes it away
-        self.data["lanes"] = lanes
-        self.data["lane_of_shard"] = [shard % lanes for shard in range(self.data["shards"])]
-        self.data["lane_busy"] = [0.5] * lanes
-        self.data["queue_rows"] = self.data["queue_bytes"] = [0] * lanes
+        set_lanes(self.data, lanes)
 
     def second(self) -> None:
         rows = int(self.rng.poisson(RATE))

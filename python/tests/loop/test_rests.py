@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from facade.fake import FakeGateway
+from facade.fake import FakeGateway, set_lanes
 from laneshift.loop.meter import Island, Meter
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.snapshot import PartitionSnapshot
@@ -69,14 +69,19 @@ def first(island: Island) -> PartitionSnapshot:
     return island.snapshot.partition(P0)
 
 
-@pytest.fixture
-def steady() -> Stream:
-    stream = Stream(rate=600)
+def running(rate: float) -> Stream:
+    """A stream that has run for a while."""
+    stream = Stream(rate)
     stream.look()
     for _ in range(6):
         island = stream.step()
-    assert first(island).offered_rate == pytest.approx(600)
+    assert first(island).offered_rate == pytest.approx(rate)
     return stream
+
+
+@pytest.fixture
+def steady() -> Stream:
+    return running(rate=600)
 
 
 def test_a_pause_and_catching_up_are_no_change_of_load(steady: Stream) -> None:
@@ -99,10 +104,7 @@ def test_it_is_measured_again_once_it_has_caught_up(steady: Stream) -> None:
 
 
 def test_a_backlog_that_stays_long_is_shown() -> None:
-    stream = Stream(rate=900)
-    stream.look()
-    for _ in range(6):
-        stream.step()
+    stream = running(rate=900)
     during = [first(island) for island in stream.pause(3)]
     for part in stream.parts:
         part["queue_rows"] = [150, 80]
@@ -118,15 +120,10 @@ def test_a_backlog_that_stays_long_is_shown() -> None:
 
 
 def test_more_lanes_work_off_the_backlog_and_are_counted() -> None:
-    stream = Stream(rate=900)
-    stream.look()
-    for _ in range(6):
-        stream.step()
+    stream = running(rate=900)
     stream.pause(3)
     for part in stream.parts:
-        part["lanes"] = 4
-        part["lane_of_shard"] = [0, 1, 2, 3] * 2
-        part["queue_rows"], part["lane_busy"] = [3, 0, 0, 0], [1.0] * 4
+        set_lanes(part, 4)
     island = stream.step()
     assert (first(island).cores, first(island).lanes, first(island).shards) == (4, (), None)
     found = [first(stream.step()) for _ in range(8)]
@@ -136,17 +133,12 @@ def test_more_lanes_work_off_the_backlog_and_are_counted() -> None:
 
 
 def test_more_lanes_do_not_hide_a_backlog_that_is_still_there() -> None:
-    stream = Stream(rate=900)
-    stream.look()
-    for _ in range(6):
-        stream.step()
+    stream = running(rate=900)
     stream.pause(8)
     assert not first(stream.step()).saturated  # the batch began in it
     assert first(stream.step()).saturated
     for part in stream.parts:
-        part["lanes"] = 3
-        part["lane_of_shard"] = [0, 1, 2] * 2 + [0, 1]
-        part["queue_rows"], part["lane_busy"] = [0] * 3, [1.0] * 3
+        set_lanes(part, 3)
     seen = []
     while stream.waiting:
         seen.append(first(stream.step()).saturated)
@@ -225,3 +217,16 @@ def test_rows_that_a_lane_gives_back_are_no_new_executor(steady: Stream) -> None
     for part in steady.parts:
         part["rows_taken"] -= 2000
     assert first(steady.step()).offered_rate == pytest.approx(600)
+
+
+@pytest.mark.parametrize("counted", [0, 10**6])
+def test_a_partition_that_moves_in_a_pause_is_measured_anew(counted: int) -> None:
+    stream = running(600)
+    stream.step(runs=False)
+    stream.data["executors"][0]["executor"] = "7"
+    for part in stream.parts:
+        part.update(executor="7", rows_in=counted, rows_taken=counted)
+    assert [island.snapshot for island in stream.pause(2)] == [None, None]
+    shown = first([stream.step() for _ in range(8)][-1])
+    assert shown.home == "7"
+    assert shown.offered_rate == pytest.approx(600, rel=0.01)
