@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pyspark.sql import SparkSession
 
-from laneshift_bench.bound import divided, elastic_bound, partitioned, zipf_shares
+from laneshift_bench.bound import (
+    FloatArray,
+    divided,
+    elastic_bound,
+    partitioned,
+    taken,
+    zipf_shares,
+)
 from laneshift_bench.driven import SETTLE_S, Run, take_turns, warm_up
 from laneshift_bench.foreseen import METHOD as SIMULATED
 from laneshift_bench.foreseen import Foreseen, foresee
@@ -19,7 +28,7 @@ from laneshift_bench.progress import Progress
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import SEED, session
 from laneshift_bench.setting import INTERVAL_S, KEYS, SHARDS, SIDES, STOCK, Setting
-from laneshift_bench.skew import FLIGHT, SHUFFLES, owners
+from laneshift_bench.skew import FLIGHT, owners
 
 HALF = 0.5
 OVER = 1.05
@@ -36,14 +45,15 @@ hash partitioning. The policies drive P state partitions of {SHARDS} shards with
 one lane is one core, a turn every {INTERVAL_S:g} s, never more than C, balancing inside each
 partition on. *static* is the library's: the lanes of the start, C / P a partition, for the whole
 run (not one core a partition: that is stock's side here). Rows carry kilobytes, of which each
-key's state keeps the greatest. A lane's queue holds about {QUEUED_S:g} s of work, and
-rows on their way are bounded for all sides (shuffle writers 128 KB, readers 16 KB, buffers of
-4 KB). In runs of 2026-11-22 with rows of 48 bytes stock took 88% to 103% of the bound, seconds
-late: so many were on their way, in sockets probably, that keys were hot and cold again. Batches
-last 5 minutes, Spark's default, so that no run has the pause between two batches in it. A
-*resource-centric* engine, which stops, repartitions its state and starts again, is not among the
-sides: stock has all C partitions from the start, and Spark's repartition cannot choose which keys
-share one. What such a step takes has `rescale`."""
+key's state keeps the greatest. A lane's queue holds about {QUEUED_S:g} s of work, and rows on
+their way are bounded for all sides: one source task, shuffle readers of 16 KB, buffers of 4 KB, of
+which Spark gives a writer at least two a partition. The hottest one may hold them all, which evens
+out some of a period's skew: with rows of 4 KB, 2 C rows, and what sockets hold. With rows of
+48 bytes stock took 88% to 103% of the bound, seconds late: keys were hot and cold again on the
+way. Batches last 5 minutes, Spark's default, so that no run has the pause between two batches in
+it. A *resource-centric* engine, which stops, repartitions its state and starts again, is not among
+the sides: stock has all C partitions from the start, and Spark's repartition cannot choose which
+keys share one. What such a step takes has `rescale`."""
 METHOD = f"""\
 {EMULATED}
 
@@ -85,7 +95,7 @@ class Case:
         setting = Setting(
             name=name or f"C={cores}, P={partitions}, zipf {zipf:g}", cores=cores,
             partitions=partitions, cost_us=cost_us, stages=stages, zipf=zipf, omega=omega,
-            row_bytes=row_bytes, queued_s=QUEUED_S,
+            row_bytes=row_bytes, sources=1, queued_s=QUEUED_S,
         )  # fmt: skip
         return cls(setting, calm_s)
 
@@ -193,15 +203,15 @@ class Outcome:
 def cases(quick: bool) -> tuple[tuple[Case, tuple[str, ...]], ...]:
     """The cases with their sides: naive-ec differs from elasticutor in placing on nodes alone.
 
-    All have 8,000 rows/s at full use, which two real cores can bring. The longer a row takes, the
-    more bytes it has, so that what is on its way to a core is about as much work in each.
+    Two real cores can bring their 4,000 to 8,000 rows/s at full use. A row fills a network buffer;
+    the largest, two, so that sockets hold little work, too.
     """
     times = (10.0, 12.0) if quick else (18.0, 20.0)
     few = tuple(side for side in SIDES if side != "naive-ec")
     return (
-        (Case.of(8, 2, 1000, 1.0, 15, *times, 1000), SIDES),
-        (Case.of(32, 8, 4000, 0.8, 15, *times, 2000), few),
-        (Case.of(64, 16, 8000, 0.7, 15, *times, 4000), few),
+        (Case.of(8, 2, 2000, 1.0, 15, *times, 4000), SIDES),
+        (Case.of(32, 8, 4000, 0.8, 15, *times, 4000), few),
+        (Case.of(64, 16, 8000, 0.7, 15, *times, 8000), few),
     )
 
 
@@ -254,17 +264,36 @@ def _judge(report: Report, spark: SparkSession, found: Outcome) -> None:
 def arithmetic(spark: SparkSession, case: Case) -> tuple[float, str]:
     """What the best division of cores gives over hash partitioning; all of it in words."""
     setting = case.setting
-    shares, unit = zipf_shares(KEYS, setting.zipf), 1e6 / setting.cost_us
-    mine = owners(spark, setting.partitions)
+    shuffled = shares_by_key(spark, setting)
     cores, parts = setting.cores, setting.partitions
-    per_core = partitioned(1, cores, shares, owners(spark, cores), SHUFFLES, SEED) * unit
-    static = partitioned(cores // parts, parts, shares, mine, SHUFFLES, SEED) * unit
-    best = divided(cores, parts, shares, mine, SHUFFLES, SEED) * unit
+    by_hash, mine = owners(spark, cores), owners(spark, parts)
+    per_core, static, best = (
+        taken(setting.due, rates * 1e6 / setting.cost_us, 60 / setting.omega, *case.full)
+        for rates in (
+            partitioned(1, cores, shuffled, by_hash),
+            partitioned(cores // parts, parts, shuffled, mine),
+            divided(cores, parts, shuffled, mine),
+        )
+    )
     return best / per_core, (
         f"{setting.name}: the bound is {case.bound:,.0f} rows/s, "
-        f"{case.bound / setting.full_rate:.0%} of {setting.full_rate:,.0f}. Arithmetic, mean over "
-        f"{SHUFFLES:,} shuffles, without what queues even out: {cores} hash partitions "
+        f"{case.bound / setting.full_rate:.0%} of {setting.full_rate:,.0f}. Arithmetic for the "
+        f"run's own shuffles, without what queues even out: {cores} hash partitions "
         f"{per_core / case.bound:.0%} of the bound; "
         f"{parts} partitions of {cores // parts} cores {static / case.bound:.0%}; "
         f"{parts} partitions with the best whole numbers of cores {best / case.bound:.0%}."
     )
+
+
+def shares_by_key(spark: SparkSession, setting: Setting) -> list[FloatArray]:
+    """Each key's share in each period between two shuffles of the workload source."""
+    shares = zipf_shares(KEYS, setting.zipf)
+    workload: Any = spark.sparkContext._jvm
+    workload = workload.org.apache.spark.sql.laneshift.workload
+    found = [shares]  # at first a key's rank is its number
+    for index in range(1, math.ceil(setting.seconds * setting.omega / 60)):
+        shuffle = workload.KeyShuffle(KEYS, SEED, index)
+        by_key = np.empty(KEYS)
+        by_key[[shuffle.key(rank) for rank in range(KEYS)]] = shares
+        found.append(by_key)
+    return found

@@ -18,7 +18,6 @@ from laneshift_bench.sides import Side, elastic, stock
 FloatArray = NDArray[np.float64]
 KEYS = 10_000
 SHARDS = 64
-SOURCES = 2
 INTERVAL_S = 0.5
 """Time from one turn of the scheduler to the next where load changes fast: half the default."""
 QUEUE_BYTES = 1 << 20
@@ -47,6 +46,7 @@ class Setting:
         row_bytes: payload of a row; each key's state keeps its greatest.
         lanes: of each partition at the start; None: all cores, divided evenly.
         stock: state partitions of stock Spark, a core each; None: one for each core.
+        sources: tasks that make the rows, one a task slot.
         queued_s: work that a lane's queue holds (s), about; None: the plugin's default, 1 MB.
         interval_s: time from one turn of the scheduler to the next (s).
         batch: of Real-time Mode, a duration in Spark's words. By default Spark's own: no run of a
@@ -63,6 +63,7 @@ class Setting:
     row_bytes: int = 0
     lanes: int | None = None
     stock: int | None = None
+    sources: int = 2
     queued_s: float | None = None
     interval_s: float = INTERVAL_S
     batch: str = "5 minutes"
@@ -77,6 +78,7 @@ class Setting:
         inputcheck.number(f"zipf {of}", self.zipf, "0 is uniform.", low=0.0, high=10.0)
         inputcheck.number(f"omega {of}", self.omega, "Shuffles a minute.", low=0.0, high=60_000.0)
         inputcheck.whole(f"row_bytes {of}", self.row_bytes, "Bytes.", low=0, high=1 << 20)
+        inputcheck.whole(f"sources {of}", self.sources, "Tasks.", low=1, high=1024)
         if self.cores % self.partitions:
             raise InputError(
                 f"partitions {of}", self.partitions, f"a divisor of {self.cores} cores",
@@ -128,7 +130,7 @@ class Setting:
     @property
     def slots(self) -> int:
         """Spark's task slots that the larger side needs."""
-        return max(self.cores, self.stock_partitions) + SOURCES
+        return max(self.cores, self.stock_partitions) + self.sources
 
     @property
     def full_rate(self) -> float:
@@ -162,7 +164,7 @@ class Setting:
             "zipf": self.zipf,
             "omega": self.omega,
             "rowBytes": self.row_bytes,
-            "numPartitions": SOURCES,
+            "numPartitions": self.sources,
             "rate": "stage",
             "rateStages": ",".join(f"{r:.3f}:{round(1000 * s)}ms" for r, s in self.endless),
             "startTime": datetime.fromtimestamp(start_s, UTC).isoformat(timespec="milliseconds"),

@@ -9,7 +9,13 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from laneshift_bench.bound import IntArray, elastic_bound, partitioned, zipf_shares
+from laneshift_bench.bound import (
+    IntArray,
+    elastic_bound,
+    partitioned,
+    random_shuffles,
+    zipf_shares,
+)
 from laneshift_bench.measure import Measurement
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
@@ -108,10 +114,7 @@ def _case(
 ) -> None:
     shares = zipf_shares(KEYS, case.zipf)
     bound = elastic_bound(case.cores, shares) * 1e6 / COST_US
-    by_hash, static = (
-        partitioned(case.cores // n, n, shares, owners(spark, n), SHUFFLES, SEED) * 1e6 / COST_US
-        for n in (case.cores, PARTITIONS)
-    )
+    by_hash, static = (_expected(spark, case, n) for n in (case.cores, PARTITIONS))
     expected = (by_hash, static)
     rates: list[list[float]] = [[], []]
     late: list[list[Measurement]] = [[], []]
@@ -169,6 +172,13 @@ def _case(
         "latency_rows_per_s": case.cores * 500,
         "latency": {s.name: [asdict(m) for m in late[i]] for i, s in enumerate(case.sides)},
     }
+
+
+def _expected(spark: SparkSession, case: Case, partitions: int) -> float:
+    """Rows/s by arithmetic, mean over random shuffles, if all cores are divided evenly."""
+    shuffled = random_shuffles(zipf_shares(KEYS, case.zipf), SHUFFLES, SEED)
+    rates = partitioned(case.cores // partitions, partitions, shuffled, owners(spark, partitions))
+    return float(rates.mean()) * 1e6 / COST_US
 
 
 def _source(case: Case, rows_per_s: float) -> dict[str, object]:

@@ -19,7 +19,7 @@ from laneshift_bench.pictures import Kept, Panel, lanes, latency, over_time
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
-from laneshift_bench.setting import POLICIES, SOURCES, Setting
+from laneshift_bench.setting import POLICIES, Setting
 
 CORES, PARTITIONS, COST_US = 16, 4, 20_000
 """Rows that cost much: four queries at once leave two real cores time for them."""
@@ -69,7 +69,7 @@ def run(quick: bool) -> Report:
     span = Span(20.0, 60.0) if quick else Span(60.0, 600.0)
     setting = span.setting
     progress = Progress("steady", 1)
-    slots = len(POLICIES) * (PARTITIONS + SOURCES) + 2
+    slots = len(POLICIES) * (setting.partitions + setting.sources) + 2
     with session(slots) as (spark, work), ExitStack() as stack:
         warm_up(spark, work, setting)
         progress.step(f"{', '.join(POLICIES)} for {span.seconds:g} s")
