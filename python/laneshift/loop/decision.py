@@ -119,6 +119,19 @@ class Decision:
         """True if the turn left everything as it was and has nothing to say."""
         return not (self.changes or self.limits or self.shard_moves or self.notes or self.error)
 
+    def repeats(self, other: Decision | None) -> bool:
+        """True if ``other``, of the turn before, said the same: what it asks for is still to come.
+
+        Reasons may differ: they have rates in them.
+        """
+        if other is None or self.shard_moves or self.limits or self.error:
+            return False
+        return (self._asked, self.applied, self.notes) == (other._asked, other.applied, other.notes)
+
+    @property
+    def _asked(self) -> list[str]:
+        return [change.what for change in self.changes]
+
     def said(self) -> Iterator[tuple[str, str]]:
         """What it says, as pairs of what and why; of a note, what is empty."""
         for change in self.changes:

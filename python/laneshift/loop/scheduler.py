@@ -60,6 +60,7 @@ class LiveScheduler:
         self._trace = TraceWriter(trace) if trace is not None else None
         self._moves = MoveLog(gateway, query)
         self._states: dict[str, Any] = {}
+        self._told: dict[str, Decision] = {}  # by executor, of the turn before
         self._brakes = Brakes(gateway)
         self._decisions: deque[Decision] = deque(maxlen=KEPT)
         self._listeners: list[Callable[[Decision], None]] = []
@@ -117,7 +118,10 @@ class LiveScheduler:
             self._trace.close()
 
     def decisions(self, limit: int = 100) -> tuple[Decision, ...]:
-        """The newest ``limit`` decisions that had something to say, oldest first (10,000 kept)."""
+        """The newest ``limit`` decisions that had something to say, oldest first (10,000 kept).
+
+        What a turn asks for again, because it comes with the next batch, is said once.
+        """
         return tuple(self._decisions)[-limit:] if limit > 0 else ()
 
     def on_decision(self, listener: Callable[[Decision], None]) -> None:
@@ -201,6 +205,7 @@ class LiveScheduler:
             islands = self._meter.measure(live)
             for gone in self._states.keys() - {island.executor for island in islands}:
                 del self._states[gone]
+                self._told.pop(gone, None)
             for island in islands:
                 decision = self._decide(island)
                 if decision is not None:
@@ -215,7 +220,9 @@ class LiveScheduler:
         return tuple(done)
 
     def _tell(self, decision: Decision) -> None:
-        if decision.is_empty:
+        before = self._told.get(decision.executor)
+        self._told[decision.executor] = decision
+        if decision.is_empty or decision.repeats(before):
             return
         self._decisions.append(decision)
         if self._trace is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from facade.fake import HANDOFF, RUNNING
+from facade.fake import HANDOFF, RUNNING, set_lanes
 from laneshift.errors import error
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.report.recording import read_recording
@@ -44,6 +44,22 @@ def test_nobody_grows_before_lanes_have_gone() -> None:
     (decision,) = loop(gateway, lanes(p0=4, p1=1)).turn()
     assert gateway.sent == [("set_lanes", RUNNING, 0, 1, 1)]
     assert "running:0.0 waits for lanes that go" in decision.notes[0]
+
+
+def test_what_comes_with_the_next_batch_is_said_once() -> None:
+    gateway = Moving()
+    parts = gateway.data["queries"][0]["operators"][0]["partitions"]
+    made = loop(gateway, lanes(p0=2, p1=1))
+    for _ in range(3):
+        made.turn()
+    assert [[c.what for c in d.changes] for d in made.decisions()] == [["running:0.1 2 -> 1 lanes"]]
+    assert len(gateway.told) == 1
+    assert len(gateway.sent) == 3  # a task that begins anew meanwhile is told, too
+    set_lanes(parts[1], 1)
+    made.turn()
+    set_lanes(parts[1], 2)
+    made.turn()
+    assert len(made.decisions()) == 2
 
 
 def test_never_more_lanes_than_the_budget() -> None:
