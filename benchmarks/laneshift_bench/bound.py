@@ -39,17 +39,20 @@ def random_shuffles(shares: FloatArray, count: int, seed: int) -> Iterator[Float
 def partitioned(
     lanes: int, partitions: int, shuffled: Iterable[FloatArray], owner: IntArray
 ) -> FloatArray:
-    """Rows a unit of time when keys may move between a partition's lanes, but not out of it.
+    """Work per row when keys may move between a partition's lanes, but not out of it.
 
-    float64 (shuffles,). ``lanes`` is each partition's number of cores (1: hash partitioning),
-    perfectly even inside but for the hottest key; ``owner`` is the partition of each key, int64
-    (keys,).
+    float64 (shuffles, cores that differ): a core of each partition, and with several lanes the
+    hottest key. All of them work at once, so that the most of a line limits the rate: 1 / it.
+
+    Args:
+        lanes: cores of each partition, perfectly even inside (1: hash partitioning).
+        owner: the partition of each key, int64 (keys,).
     """
-    rates = []
+    found = []
     for shares in shuffled:
         parts = np.bincount(owner, weights=shares, minlength=partitions) / lanes
-        rates.append(1.0 / max(float(parts.max()), float(shares.max())))
-    return np.array(rates)
+        found.append(np.append(parts, shares.max()) if lanes > 1 else parts)
+    return np.array(found)
 
 
 def divided(
@@ -59,33 +62,60 @@ def divided(
 
     Each partition has one core at least.
     """
-    rates = []
+    found = []
     for shares in shuffled:
         load = np.bincount(owner, weights=shares, minlength=partitions)
         held = np.ones(partitions)
         for _ in range(cores - partitions):
             held[np.argmax(load / held)] += 1
-        rates.append(1.0 / max(float((load / held).max()), float(shares.max())))
-    return np.array(rates)
+        found.append(np.append(load / held, shares.max()))
+    return np.array(found)
+
+
+def rates(work: FloatArray) -> FloatArray:
+    """Rows a unit of time in each shuffle, float64 (shuffles,): the busiest core limits them."""
+    found: FloatArray = 1.0 / work.max(axis=1)
+    return found
 
 
 def taken(
-    due: Callable[[float], float], most: FloatArray, period_s: float, begin_s: float, end_s: float
+    due: Callable[[float], float],
+    work: FloatArray,
+    cost_s: float,
+    period_s: float,
+    begin_s: float,
+    end_s: float,
+    room: float = 0.0,
 ) -> float:
     """Rows a second from ``begin_s`` to ``end_s`` of who takes rows in their order, late or not.
 
     Args:
         due: rows due until a time (s), from 0 on.
-        most: rows/s that it takes of each period's rows, float64 (periods,).
+        work: as :func:`partitioned` gives it, a line for each period of the schedule.
+        cost_s: of a row (s).
         period_s: length of a period of the schedule (s).
+        room: rows that may wait before all cores together; which of them is no matter.
     """
     times = np.arange(round(end_s / STEP_S) + 1) * STEP_S
     rows = np.array([due(float(t)) for t in times])
     gone = np.zeros(len(times))
+    waiting, done = np.zeros(work.shape[1]), STEP_S / cost_s
+    given = 0.0
     for step in range(1, len(times)):
-        schedule_s = np.interp(gone[step - 1], rows, times)
-        rate = most[min(int(schedule_s / period_s), len(most) - 1)]
-        gone[step] = min(gone[step - 1] + rate * STEP_S, rows[step])
+        period = int(np.interp(given, rows, times) / period_s)
+        each = work[min(period, len(work) - 1)]
+        low, high = 0.0, float(rows[step] - given)
+        if np.maximum(waiting + high * each - done, 0.0).sum() <= room:
+            low = high
+        while high - low > 1e-6 * high:
+            middle = 0.5 * (low + high)
+            if np.maximum(waiting + middle * each - done, 0.0).sum() <= room:
+                low = middle
+            else:
+                high = middle
+        given += low
+        waiting = np.maximum(waiting + low * each - done, 0.0)
+        gone[step] = given - waiting.sum()
     return float(np.interp(end_s, times, gone) - np.interp(begin_s, times, gone)) / (
         end_s - begin_s
     )

@@ -14,6 +14,7 @@ from laneshift_bench.bound import (
     elastic_bound,
     partitioned,
     random_shuffles,
+    rates,
     zipf_shares,
 )
 from laneshift_bench.measure import Measurement
@@ -177,8 +178,8 @@ def _case(
 def _expected(spark: SparkSession, case: Case, partitions: int) -> float:
     """Rows/s by arithmetic, mean over random shuffles, if all cores are divided evenly."""
     shuffled = random_shuffles(zipf_shares(KEYS, case.zipf), SHUFFLES, SEED)
-    rates = partitioned(case.cores // partitions, partitions, shuffled, owners(spark, partitions))
-    return float(rates.mean()) * 1e6 / COST_US
+    work = partitioned(case.cores // partitions, partitions, shuffled, owners(spark, partitions))
+    return float(rates(work).mean()) * 1e6 / COST_US
 
 
 def _source(case: Case, rows_per_s: float) -> dict[str, object]:

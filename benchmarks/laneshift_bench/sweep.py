@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from laneshift_bench.driven import warm_up
 from laneshift_bench.foreseen import METHOD as SIMULATED
-from laneshift_bench.live import EMULATED, HALF, HEADER, KNOWN, OVER, Case, compare
+from laneshift_bench.live import EMULATED, HALF, HEADER, KNOWN, OVER, Case, arithmetic, compare
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Report
 from laneshift_bench.session import session
 from laneshift_bench.setting import KEYS, SHARDS, SIDES, STOCK
 from laneshift_bench.skew import FLIGHT
 
-CORES, PARTITIONS, COST_US, ROW_BYTES = 32, 8, 4000, 2000
+CORES, PARTITIONS, COST_US, ROW_BYTES = 32, 8, 4000, 4000
 ZIPF, OMEGA = 0.8, 8.0
 OMEGAS = (0.0, 2.0, OMEGA, 16.0)
 SKEWS = (0.0, 0.5)
 LEFT_OUT = ("omega 2", f"omega {OMEGA:g}")
 """Of a quick run."""
-LARGER = 8000
+LARGER = 12_000
 SHARD_KB = KEYS / (PARTITIONS * SHARDS * 1024)
 """State of a shard for each byte of a row (KB)."""
 METHOD = f"""\
@@ -60,10 +60,8 @@ def run(quick: bool) -> Report:
         for case, sides in every:
             found, _ = compare(spark, work, case, sides, 1, progress)
             found.add_to(report)
-            report.notes.append(
-                f"{case.setting.name}: the bound is {case.bound:,.0f} rows/s; "
-                f"{found.differences()}."
-            )
+            foretold = arithmetic(spark, case).words(case)
+            report.notes += [foretold, f"{case.setting.name}: {found.differences()}."]
     report.notes.append(KNOWN.replace("\n", " "))
     report.files["sweep-last.png"] = found.draw
     return report

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from laneshift.inputcheck import InputError
-from laneshift_bench.bound import divided, partitioned, taken
+from laneshift_bench.bound import divided, partitioned, rates, taken
 from laneshift_bench.burst import BASE, TIMES, Burst, live
 from laneshift_bench.driven import Lap, Run
 from laneshift_bench.measure import Latency
@@ -77,27 +77,48 @@ def test_a_burst_that_nobody_answers_is_never_over() -> None:
 
 def test_cores_that_move_follow_the_load() -> None:
     shares, owner = np.full(10, 0.1), np.array([0] * 7 + [1] * 3)
-    assert partitioned(4, 2, [shares], owner) == pytest.approx([4 / 0.7])
-    assert divided(8, 2, [shares], owner) == pytest.approx([5 / 0.7])  # 5 and 3
+    assert rates(partitioned(4, 2, [shares], owner)) == pytest.approx([4 / 0.7])
+    assert rates(divided(8, 2, [shares], owner)) == pytest.approx([5 / 0.7])  # 5 and 3
 
 
 def test_a_partition_that_has_all_the_load_gets_all_cores_but_one() -> None:
     shares = np.full(100, 0.01)
-    assert divided(5, 2, [shares], np.zeros(100, dtype=np.int64)) == pytest.approx([4.0])
+    assert rates(divided(5, 2, [shares], np.zeros(100, dtype=np.int64))) == pytest.approx([4.0])
+
+
+def test_one_key_runs_on_one_lane_at_a_time() -> None:
+    shares, owner = np.array([0.5, 0.1, 0.1, 0.1, 0.1, 0.1]), np.zeros(6, dtype=np.int64)
+    assert rates(partitioned(4, 1, [shares], owner)) == pytest.approx([2.0])
+    assert rates(divided(4, 1, [shares], owner)) == pytest.approx([2.0])
 
 
 def test_who_is_late_takes_the_rows_of_earlier_periods() -> None:
-    most = np.array([50.0, 200.0, 100.0])
-
     def due(at_s: float) -> float:
         return 100 * at_s
 
-    # Periods of 2 s have 200 rows each: the first takes 4 s, the second 1 s, the third is in time
-    # from 6 s on, and lasts.
-    assert taken(due, most, 2.0, 0.0, 4.0) == pytest.approx(50, rel=0.01)
-    assert taken(due, most, 2.0, 4.0, 5.0) == pytest.approx(200, rel=0.03)
-    assert taken(due, most, 2.0, 5.0, 9.0) == pytest.approx(100, rel=0.01)
-    assert taken(due, np.array([400.0]), 2.0, 0.0, 9.0) == pytest.approx(100)
+    # Of 200 rows/s a core; periods of 2 s have 200 rows each: the first takes 4 s, the second 1 s,
+    # the third is in time from 6 s on, and lasts.
+    work = np.array([[4.0, 1.0], [0.5, 1.0], [2.0, 2.0]])
+    assert taken(due, work, 0.005, 2.0, 0.0, 4.0) == pytest.approx(50, rel=0.01)
+    assert taken(due, work, 0.005, 2.0, 4.0, 5.0) == pytest.approx(200, rel=0.03)
+    assert taken(due, work, 0.005, 2.0, 5.0, 9.0) == pytest.approx(100, rel=0.01)
+    assert taken(due, np.array([[0.5]]), 0.005, 2.0, 0.0, 9.0) == pytest.approx(100)
+
+
+def test_rows_that_may_wait_keep_other_cores_busy() -> None:
+    def due(at_s: float) -> float:
+        return 400 * at_s
+
+    # Two cores of 100 rows/s; 400 rows are all the one's, then 400 the other's. With room for 100
+    # both work for a second of each three: 300 rows in the first 3 s, then 400 in every 3 s.
+    work = np.array([[1.0, 0.0], [0.0, 1.0]] * 20)
+
+    def rate(room: float) -> float:
+        return taken(due, work, 0.01, 1.0, 0.0, 10.0, room)
+
+    assert rate(0) == pytest.approx(100, rel=0.01)
+    assert rate(100) == pytest.approx(130, rel=0.01)
+    assert rate(10_000) == pytest.approx(200, rel=0.06)
 
 
 @pytest.mark.parametrize(
