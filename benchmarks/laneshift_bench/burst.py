@@ -80,12 +80,12 @@ class Burst:
         mean = np.convolve(rates, np.ones(steps) / steps)[: len(rates)]
         inside = (times > self.before_s + 1e-9) & (times <= self.end_s + 1e-9)
         reached = times[inside & (mean >= FULL * TIMES * BASE)]
-        return float(reached[0] - self.before_s) if reached.size else math.inf
+        return round(float(reached[0]) - self.before_s, 6) if reached.size else math.inf
 
     def drained_s(self, times: FloatArray, backlog: FloatArray) -> float:
         """Seconds from the burst's end until the backlog is gone; inf: not in this run."""
         gone = times[(times >= self.end_s - 1e-9) & (backlog <= CALM * BASE)]
-        return max(0.0, float(gone[0] - self.end_s)) if gone.size else math.inf
+        return round(max(0.0, float(gone[0]) - self.end_s), 6) if gone.size else math.inf
 
 
 @dataclass(frozen=True)

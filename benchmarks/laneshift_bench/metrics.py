@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import Event, Thread
@@ -40,8 +40,12 @@ again. A ratio compares a watched run with the unwatched one of the same round. 
 counts for itself it counts on both sides; the idle benchmark has that in it.
 
 Throughput of this machine varies by more than a look costs. *CPU of a look* is the CPU time of the
-JVM and of Python for one (all three readings), with the query at {QUIET_ROWS_PER_S} rows/s: in a
-span with a look every {OFTEN_S:g} s, less that of a span as long without, by turns."""
+JVM and of Python for one, with the query at {QUIET_ROWS_PER_S} rows/s, for each of the three
+readings: in a span with a look every {OFTEN_S:g} s, less that of a span as long without, by turns.
+The whole look is the sum of the three."""
+SNAPSHOT, SERVLET_PAGE, TAB = "snapshot", "metrics servlet", "tab"
+READINGS = (SNAPSHOT, SERVLET_PAGE, TAB)
+PAGES = {SERVLET_PAGE: "metrics/prometheus/", TAB: "laneshift/"}
 
 
 def run(quick: bool) -> Report:
@@ -75,8 +79,10 @@ def run(quick: bool) -> Report:
             report.data[name] = {"unwatched": rates[False], "watched": rates[True]} | ratio.data()
         progress.step("CPU of a look")
         costs = _costs_ms(spark, work, rounds, span_s)
-    share = float(np.median(costs)) / 1000 / EVERY_S / (os.cpu_count() or 1)
-    report.rows.append(["CPU of a look, ms", "", spread(costs), ""])
+    whole = [sum(each) for each in zip(*costs.values(), strict=True)]
+    for reading, each in (costs | {"whole look": whole}).items():
+        report.rows.append([f"CPU of a look, ms: {reading}", "", spread(each), ""])
+    share = float(np.median(whole)) / 1000 / EVERY_S / (os.cpu_count() or 1)
     report.goals.append(Goal("a look a second, share of the machine's cores", share, "<=", 0.01))
     report.data["cpu_ms_of_a_look"] = costs
     report.data["looks"] = sum(looks)
@@ -84,22 +90,27 @@ def run(quick: bool) -> Report:
     return report
 
 
-def _costs_ms(spark: SparkSession, work: Path, rounds: int, span_s: float) -> list[float]:
-    """CPU time (ms) of a look, one figure a round; a round before them warms up."""
+def _costs_ms(
+    spark: SparkSession, work: Path, rounds: int, span_s: float
+) -> dict[str, list[float]]:
+    """CPU time (ms) of each reading, one figure a round; a round before them warms up."""
     source = SOURCE | {"rowsPerSecond": QUIET_ROWS_PER_S}
-    costs = []
+    costs: dict[str, list[float]] = {reading: [] for reading in READINGS}
     with running(spark, work, elastic(4), source, counting, trigger="30 minutes") as run:
         used = _cpu_clock(spark)
-        for _ in range(rounds + 1):
-            spent = []
-            for watched in (False, True):
-                with _watching(spark, OFTEN_S) if watched else nullcontext([]) as looks:
+        for number in range(rounds + 1):
+            before = used()
+            time.sleep(span_s)
+            unwatched = used() - before
+            for reading, each in costs.items():
+                with _watching(spark, OFTEN_S, (reading,)) as looks:
                     before = used()
                     time.sleep(span_s)
-                    spent.append(used() - before)
-            costs.append(1000 * (spent[1] - spent[0]) / sum(looks))
+                    spent = used() - before
+                if number:
+                    each.append(1000 * (spent - unwatched) / sum(looks))
         run.check()
-    return costs[1:]
+    return costs
 
 
 def _cpu_clock(spark: SparkSession) -> Callable[[], float]:
@@ -109,7 +120,9 @@ def _cpu_clock(spark: SparkSession) -> Callable[[], float]:
 
 
 @contextmanager
-def _watching(spark: SparkSession, every_s: float = EVERY_S) -> Iterator[list[int]]:
+def _watching(
+    spark: SparkSession, every_s: float = EVERY_S, readings: Sequence[str] = READINGS
+) -> Iterator[list[int]]:
     """Looks every so often in a thread; the list has the number of looks at the end."""
     live = laneshift.attach(spark)
     over = Event()
@@ -121,10 +134,12 @@ def _watching(spark: SparkSession, every_s: float = EVERY_S) -> Iterator[list[in
         number = 0
         try:
             while not over.wait(every_s):
-                live.snapshot()
-                for page in ("metrics/prometheus/", "laneshift/"):
-                    with urlopen(f"{ui}/{page}", timeout=30) as answer:
-                        answer.read()
+                for reading in readings:
+                    if reading == SNAPSHOT:
+                        live.snapshot()
+                    else:
+                        with urlopen(f"{ui}/{PAGES[reading]}", timeout=30) as answer:
+                            answer.read()
                 number += 1
         except Exception as error:
             failed.append(error)
