@@ -97,7 +97,7 @@ class Scheduler:
         assert gateway is not None
         reached = gateway.gateway_parameters
         about = {
-            "policy": "elasticutor",
+            "policy": "laneshift",  # it gives lanes back, too
             "target_latency_ms": None,
             "interval_s": 0.5,
             "port": reached.port,
@@ -133,21 +133,24 @@ def test_killed_schedulers_leave_the_query_exact(spark: SparkSession, tmp_path: 
     rng = random.Random(SEED)
     query, tail = start(spark, tmp_path)
     said = []
+    live = laneshift.attach(spark)
     try:
+        until(query, lambda: any(q.operators for q in live.snapshot().queries))
         for number in range(KILLS):
+            # Too few for the higher stage, or too many: there is something to change.
+            live.set_lanes(query, 0, -1, rng.choice((1, 4)))
             scheduler = Scheduler(spark, tmp_path / f"scheduler{number}")
             scheduler.until("decides every", query)
             time.sleep(rng.uniform(0.0, 4.0))
             said.append(scheduler.kill())
             assert query.isActive, query.exception()
-        # Too few for the higher stage: a scheduler that drives has something to change.
-        laneshift.attach(spark).set_lanes(query, 0, -1, 1)
+        live.set_lanes(query, 0, -1, 1)
         last = Scheduler(spark, tmp_path / "last")
         last.until(" lanes: ", query)
         said.append(last.kill())
-        moved = len(laneshift.attach(spark).handoffs(query, limit=100_000))
         before = rows_committed(tmp_path / "checkpoint")
         until(query, lambda: rows_committed(tmp_path / "checkpoint") > before)
+        moved = len(live.handoffs(query, limit=100_000))
     finally:
         query.stop()
     assert query.exception() is None
