@@ -52,8 +52,8 @@ def test_lanes_follow_a_burst(
                         most = max(most, lanes)
                         fewest_after = lanes if lanes < most else min(fewest_after, lanes)
                 time.sleep(0.2)
-            decisions = scheduler.decisions()
         assert not scheduler.is_running
+        decisions = scheduler.decisions()
         assert tail.updates.rows == ROWS
         assert tail.updates.disorder == 0
         # Six cores, two of them with sources: four lanes at most, and the burst wants them.
