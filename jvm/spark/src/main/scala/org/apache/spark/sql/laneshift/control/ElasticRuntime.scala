@@ -68,12 +68,17 @@ object ElasticRuntime {
 
   @volatile private var current: ElasticRuntime = _
 
+  /** Whether one ran here before; tasks may outlive their executor's plugins for a moment. */
+  @volatile private var stopped = false
+
   def get: ElasticRuntime = {
-    if (current == null)
+    val found = current
+    if (found == null)
       throw new IllegalStateException(
-        "laneshift does not run in this process: its plugin must be in spark.plugins of every executor"
+        if (stopped) "laneshift has stopped in this process, as its executor does: this task ends, too"
+        else "laneshift does not run in this process: its plugin must be in spark.plugins of every executor"
       )
-    current
+    found
   }
 
   def start(conf: SparkConf): ElasticRuntime = synchronized {
@@ -83,8 +88,11 @@ object ElasticRuntime {
   }
 
   def stop(): Unit = synchronized {
-    if (current != null) current.close()
-    current = null
+    if (current != null) {
+      current.close()
+      stopped = true
+      current = null
+    }
   }
 
   private def coresOf(conf: SparkConf): Int = {
