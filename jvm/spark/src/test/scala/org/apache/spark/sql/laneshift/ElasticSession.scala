@@ -6,6 +6,7 @@ import org.scalatest.{BeforeAndAfterAll, Suite}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.util.Utils
 
@@ -31,6 +32,12 @@ object ElasticSession {
     .config("spark.sql.streaming.realTimeMode.minBatchDuration", "1s")
     .config("spark.shuffle.streaming.networkBufferMaxWaitTimeMs", "1")
     .config("spark.sql.session.timeZone", "UTC")
+    .config("spark.hadoop.fs.file.impl", classOf[NoForkFileSystem].getName)
+    // The default one runs readlink, too, for every file.
+    .config(
+      "spark.sql.streaming.checkpointFileManagerClass",
+      classOf[FileSystemBasedCheckpointFileManager].getName
+    )
     .getOrCreate()
     .asInstanceOf[ClassicSession]
 

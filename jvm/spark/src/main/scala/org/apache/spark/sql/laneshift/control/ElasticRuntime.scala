@@ -66,32 +66,43 @@ object ElasticRuntime {
   /** A partition that nobody computed for this long is forgotten: its query has ended, or it lives elsewhere. */
   private val ForgetNs = TimeUnit.MINUTES.toNanos(30)
 
-  @volatile private var current: ElasticRuntime = _
+  private val here = new Holder
 
-  /** Whether one ran here before; tasks may outlive their executor's plugins for a moment. */
-  @volatile private var stopped = false
+  def get: ElasticRuntime = here.get
 
-  def get: ElasticRuntime = {
-    val found = current
-    if (found == null)
-      throw new IllegalStateException(
-        if (stopped) "laneshift has stopped in this process, as its executor does: this task ends, too"
-        else "laneshift does not run in this process: its plugin must be in spark.plugins of every executor"
-      )
-    found
-  }
+  def start(conf: SparkConf): ElasticRuntime = here.start(coresOf(conf))
 
-  def start(conf: SparkConf): ElasticRuntime = synchronized {
-    require(current == null, "laneshift runs in this process already")
-    current = new ElasticRuntime(coresOf(conf))
-    current
-  }
+  def stop(): Unit = here.stop()
 
-  def stop(): Unit = synchronized {
-    if (current != null) {
-      current.close()
-      stopped = true
-      current = null
+  /** A process's runtime. */
+  private[control] final class Holder {
+    @volatile private var current: ElasticRuntime = _
+
+    /** Whether there was one: tasks may outlive their executor's plugins for a moment. */
+    @volatile private var stopped = false
+
+    def get: ElasticRuntime = {
+      val found = current
+      if (found == null)
+        throw new IllegalStateException(
+          if (stopped) "laneshift has stopped in this process, as its executor does: this task ends, too"
+          else "laneshift does not run in this process: its plugin must be in spark.plugins of every executor"
+        )
+      found
+    }
+
+    def start(cores: Int): ElasticRuntime = synchronized {
+      require(current == null, "laneshift runs in this process already")
+      current = new ElasticRuntime(cores)
+      current
+    }
+
+    def stop(): Unit = synchronized {
+      if (current != null) {
+        current.close()
+        stopped = true
+        current = null
+      }
     }
   }
 

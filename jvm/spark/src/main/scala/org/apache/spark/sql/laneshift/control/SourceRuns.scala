@@ -3,6 +3,7 @@ package org.apache.spark.sql.laneshift.control
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicReference
 
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 /** All readers of a source together give `rate` rows per second at most, until `System.nanoTime` has come to `untilNs`. */
@@ -23,7 +24,13 @@ object SourceRuns {
 
   private val runs = new ConcurrentHashMap[String, SourceRun]
 
-  private def run(id: String) = runs.computeIfAbsent(id, _ => new SourceRun)
+  /** The newest runs that have ended: a query may be stopped while a batch begins, and its last tasks come late. */
+  private val ended = mutable.LinkedHashSet.empty[String]
+  private val EndedKept = 1000
+
+  private def run(id: String): SourceRun = synchronized {
+    if (ended(id)) new SourceRun else runs.computeIfAbsent(id, _ => new SourceRun)
+  }
 
   private[laneshift] def pace(runId: String, partition: Int, readers: Int): RowPace = {
     val of = run(runId)
@@ -40,7 +47,9 @@ object SourceRuns {
   }
 
   /** The run has ended. */
-  def forget(runId: String): Unit = {
+  def forget(runId: String): Unit = synchronized {
+    ended += runId
+    if (ended.size > EndedKept) ended -= ended.head
     runs.remove(runId)
     ()
   }

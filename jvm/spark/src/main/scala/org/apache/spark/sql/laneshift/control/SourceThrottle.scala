@@ -100,7 +100,7 @@ private[laneshift] object SourceThrottle {
   private def startTimer() = {
     val thread = ThreadUtils.newDaemonSingleThreadScheduledExecutor("laneshift source limits")
     val tick: Runnable = () => Utils.tryLogNonFatalError(updateAll())
-    thread.scheduleWithFixedDelay(tick, ShortestBatchMs, ShortestBatchMs, TimeUnit.MILLISECONDS)
+    thread.scheduleWithFixedDelay(tick, TickMs, TickMs, TimeUnit.MILLISECONDS)
     thread
   }
 
@@ -120,20 +120,25 @@ private[laneshift] object SourceThrottle {
   }
 
   /** The time in which the rows of a batch come: from one batch's beginning to the next one's. Batches with fewer rows are
-    * shorter, so only those that were held back tell how long the next one takes.
+    * shorter, so only those that were held back tell how long the next one takes; before one has, it counts as short. The
+    * middle one of some counts: after a single long one, several short ones would take rows for its time.
     */
   private def secondsPerBatch(h: Held): Double = {
     val interval = h.query.trigger match {
       case ProcessingTimeTrigger(ms) => ms
       case _ => 0L
     }
-    val took = Option(h.query.lastProgress)
-      .filter(_.batchId >= h.first)
-      .flatMap(p => Option(p.durationMs.get("triggerExecution")))
-    Seq(interval, took.fold(0L)(_.longValue), ShortestBatchMs).max / 1000.0
+    val took = h.query.recentProgress.toSeq
+      .filter(p => p.batchId >= h.first && p.numInputRows > 0)
+      .flatMap(p => Option(p.durationMs.get("triggerExecution")).map(_.longValue))
+      .takeRight(BatchesCounted)
+      .sorted
+    Math.max(interval, took.lift((took.length - 1) / 2).getOrElse(UnknownBatchMs)) / 1000.0
   }
 
-  private val ShortestBatchMs = 100L
+  private val TickMs = 100L
+  private val UnknownBatchMs = 100L
+  private val BatchesCounted = 5
 
   private def least(own: ReadLimit, rows: Long): Long = own match {
     case most: ReadMaxRows => Math.min(most.maxRows, rows)

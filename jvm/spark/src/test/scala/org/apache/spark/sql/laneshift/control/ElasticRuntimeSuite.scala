@@ -2,22 +2,19 @@ package org.apache.spark.sql.laneshift.control
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.SparkConf
-
 class ElasticRuntimeSuite extends AnyFunSuite {
-  private val conf = new SparkConf(false).set("spark.master", "local[2]")
 
-  test(
-    "a task that outlives its executor's plugins is told that they have stopped, not that they are missing"
-  ) {
-    val first = ElasticRuntime.start(conf)
-    assert(ElasticRuntime.get eq first)
-    ElasticRuntime.stop()
-    val error = intercept[IllegalStateException](ElasticRuntime.get)
-    assert(error.getMessage.contains("has stopped in this process"), error.getMessage)
-    assert(!error.getMessage.contains("spark.plugins"), error.getMessage)
-    val second = ElasticRuntime.start(conf)
-    try assert((ElasticRuntime.get eq second) && (second ne first))
-    finally ElasticRuntime.stop()
+  test("a task without the plugin is told so; one that outlives it, that it has stopped") {
+    val process = new ElasticRuntime.Holder
+    def error() = intercept[IllegalStateException](process.get).getMessage
+    assert(error().contains("must be in spark.plugins"))
+    val first = process.start(cores = 2)
+    assert(process.get eq first)
+    assert(intercept[IllegalArgumentException](process.start(2)).getMessage.contains("already"))
+    process.stop()
+    assert(error().contains("has stopped in this process") && !error().contains("spark.plugins"))
+    val second = process.start(cores = 2)
+    try assert((process.get eq second) && (second ne first))
+    finally process.stop()
   }
 }

@@ -68,7 +68,10 @@ class SourceThrottleSuite extends WorkloadSession {
     paces.head.came()
     assert(SourceRuns.rows("q") == 3 && SourceRuns.rows("other") == 0)
     Seq("q", "other").foreach(SourceRuns.forget)
-    assert(!SourceRuns.rows.contains("q"))
+    // A task that begins as its query ends.
+    SourceRuns.pace("q", 0, 2).came()
+    SourceRuns.limit("q", 5.0, 3600.0)
+    assert(!SourceRuns.rows.contains("q") && SourceRuns.pace("q", 0, 2).isFree)
   }
 
   test("micro-batch: batches read fewer rows for a while, then as before, and none is lost") {
