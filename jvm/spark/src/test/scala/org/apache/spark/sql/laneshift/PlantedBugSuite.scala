@@ -8,7 +8,7 @@ import org.apache.spark.sql.{Encoder, Encoders}
 import org.apache.spark.sql.execution.streaming.state.EncoderCheck
 import org.apache.spark.sql.expressions.Aggregator
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.laneshift.lane.ShardOfHash
+import org.apache.spark.sql.laneshift.body.ShardOfHash
 import org.apache.spark.sql.streaming.{OutputMode, TimeMode}
 
 import laneshift.lane.{HandoffChecks, InletStress, StressPlan}

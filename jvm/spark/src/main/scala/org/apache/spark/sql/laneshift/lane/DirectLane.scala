@@ -1,6 +1,7 @@
 package org.apache.spark.sql.laneshift.lane
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.laneshift.body.LaneContext
 
 import laneshift.ids.LaneId
 

@@ -7,7 +7,8 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
-import org.apache.spark.sql.laneshift.plan.Granularity
+import org.apache.spark.sql.laneshift.body.LaneContext
+import org.apache.spark.sql.laneshift.spec.HandoffMode
 
 import laneshift.ids.LaneId
 import laneshift.lane.Taken
@@ -99,8 +100,8 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
     extends LaneContext(task, lane) {
 
   private val inlet = task.inlet
-  private val restarts = task.spec.granularity == Granularity.MidBatchRestart
-  private val blocking = task.spec.granularity == Granularity.BetweenBatches
+  private val restarts = task.spec.handoff == HandoffMode.MidBatchRestart
+  private val blocking = task.spec.handoff == HandoffMode.BetweenBatches
   private val ended = new Array[Boolean](task.spec.inputs.size)
   private var turn = 0
   private var reading = QueuedLane.Nothing

@@ -12,9 +12,10 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.laneshift.LaneshiftConf
-import org.apache.spark.sql.laneshift.control.ElasticPartition
-import org.apache.spark.sql.laneshift.plan.{ElasticSpec, Granularity}
+import org.apache.spark.sql.laneshift.body.{LaneContext, ShardOfHash}
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.sql.laneshift.runtime.ElasticPartition
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
 
 import laneshift.ids.LaneId
 import laneshift.lane._
@@ -49,7 +50,7 @@ private[sql] final class PartitionTask(
   private var settledPauseNs = 0L
   private var queuePeak = 0L
 
-  private val fixed = spec.granularity == Granularity.BetweenBatches
+  private val fixed = spec.handoff == HandoffMode.BetweenBatches
 
   /** Lanes whose commits make one commit of a store; final once the input has ended. */
   @volatile private var participants = 0
@@ -69,7 +70,7 @@ private[sql] final class PartitionTask(
     () => home.nextHandoffId(),
     settled,
     startLane,
-    idleIsDone = spec.granularity == Granularity.MidBatch
+    idleIsDone = spec.handoff == HandoffMode.MidBatch
   )
 
   /** The scans that lanes make together, when the input has ended. */

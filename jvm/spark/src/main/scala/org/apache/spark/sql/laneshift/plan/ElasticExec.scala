@@ -11,8 +11,17 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
-import org.apache.spark.sql.laneshift.LaneshiftConf
-import org.apache.spark.sql.laneshift.lane.ElasticRDD
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.sql.laneshift.runtime.ElasticRDD
+import org.apache.spark.sql.laneshift.spec.{
+  ElasticOptions,
+  ElasticSpec,
+  HandoffMode,
+  InputSpec,
+  OperatorKey,
+  StateKey,
+  StateMetrics
+}
 import org.apache.spark.sql.types.TimestampType
 
 import laneshift.testing.{Fault, Faults}
@@ -24,7 +33,7 @@ import laneshift.testing.{Fault, Faults}
   */
 case class ElasticExec(
     child: SparkPlan,
-    granularity: Granularity,
+    handoff: HandoffMode,
     realTime: Boolean,
     stateKeys: Map[Long, StateKey],
     options: ElasticOptions
@@ -38,7 +47,7 @@ case class ElasticExec(
 
   override def simpleString(maxFields: Int): String = {
     val lanes = options.lanes.fold("auto")(_.toString)
-    s"$nodeName [shards ${options.shards}, lanes $lanes of at most ${options.maxLanes}, handoff ${granularity.name}]"
+    s"$nodeName [shards ${options.shards}, lanes $lanes of at most ${options.maxLanes}, handoff ${handoff.name}]"
   }
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
@@ -83,7 +92,7 @@ case class ElasticExec(
       writers.head.shortName,
       batchId.getOrElse(info.storeVersion),
       realTime,
-      granularity,
+      handoff,
       inputs.head.outputPartitioning.numPartitions,
       options,
       inputs.map(inputSpec),

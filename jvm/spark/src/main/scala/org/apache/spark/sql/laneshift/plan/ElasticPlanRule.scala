@@ -12,7 +12,10 @@ import org.apache.spark.sql.execution.streaming.StatefulStreamlineAggregateExec
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExec
 import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider, RocksDBStateStoreProvider}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.laneshift.{LaneshiftConf, LaneshiftPlugin}
+import org.apache.spark.sql.laneshift.LaneshiftPlugin
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.sql.laneshift.driver.DriverState
+import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode}
 
 import laneshift.testing.{Fault, Faults}
 
@@ -58,7 +61,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private def unavailable(conf: SQLConf): Option[String] = {
     val provider = conf.getConf(SQLConf.STATE_STORE_PROVIDER_CLASS)
     val ours = Set(classOf[RocksDBStateStoreProvider].getName, ElasticStateStoreProvider.className)
-    if (!LaneshiftPlugin.isLoaded)
+    if (!DriverState.isLoaded)
       Some(
         s"the plugin is not loaded: set spark.plugins=${classOf[LaneshiftPlugin].getName} before the session starts"
       )
@@ -84,8 +87,8 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     else
       Elasticity.region(plan, conf) match {
         case Right(region) =>
-          val body = replaceInside(plan, conf, region.granularity, realTime, Iterator.from(0))
-          ElasticExec(body, region.granularity, realTime, region.stateKeys, ElasticOptions.from(conf))
+          val body = replaceInside(plan, conf, region.handoff, realTime, Iterator.from(0))
+          ElasticExec(body, region.handoff, realTime, region.stateKeys, ElasticOptions.from(conf))
         case Left(why) =>
           logInfo(s"${plan.nodeName} stays stock Spark: $why")
           stockAbove(plan, why, conf, realTime)
@@ -107,17 +110,17 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private def replaceInside(
       plan: SparkPlan,
       conf: SQLConf,
-      granularity: Granularity,
+      handoff: HandoffMode,
       realTime: Boolean,
       index: Iterator[Int]
   ): SparkPlan = plan match {
     case e: ShuffleExchangeLike => LaneInputExec(e.mapChildren(wrap(_, conf, realTime)), index.next())
-    case s: StatefulStreamlineAggregateExec if granularity == Granularity.MidBatch =>
-      ElasticStreamlineAggregateExec.from(s, replaceInside(s.child, conf, granularity, realTime, index))
+    case s: StatefulStreamlineAggregateExec if handoff == HandoffMode.MidBatch =>
+      ElasticStreamlineAggregateExec.from(s, replaceInside(s.child, conf, handoff, realTime, index))
     case other =>
       val inputs = Elasticity.inputsOf(other)
       other.mapChildren { c =>
-        if (inputs.exists(_ eq c)) replaceInside(c, conf, granularity, realTime, index) else c
+        if (inputs.exists(_ eq c)) replaceInside(c, conf, handoff, realTime, index) else c
       }
   }
 }

@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.streaming.{
 import org.apache.spark.sql.execution.streaming.operators.stateful.StreamingAggregationStateManager
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.laneshift.lane.LaneContext
+import org.apache.spark.sql.laneshift.body.LaneContext
 import org.apache.spark.util.CompletionIterator
 
 /** Spark's row-at-a-time aggregation of Real-time Mode, in update mode, with a cache of dirty groups for each shard, which

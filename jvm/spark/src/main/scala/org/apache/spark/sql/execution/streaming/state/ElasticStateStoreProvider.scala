@@ -2,7 +2,7 @@ package org.apache.spark.sql.execution.streaming.state
 
 import org.apache.hadoop.conf.Configuration
 
-import org.apache.spark.sql.laneshift.lane.LaneContext
+import org.apache.spark.sql.laneshift.body.LaneContext
 import org.apache.spark.sql.types.StructType
 
 /** What is needed to make the encoders of one column family. */

@@ -4,7 +4,7 @@ import java.util.HashMap
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.timers.TimerStateUtils
-import org.apache.spark.sql.laneshift.lane.{LaneContext, ShardOfHash}
+import org.apache.spark.sql.laneshift.body.{LaneContext, ShardOfHash}
 
 import laneshift.testing.{Fault, Faults}
 

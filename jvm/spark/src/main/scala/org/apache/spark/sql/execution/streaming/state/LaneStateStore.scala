@@ -4,7 +4,7 @@ import java.nio.ByteBuffer
 import java.util.ArrayDeque
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.laneshift.lane.LaneContext
+import org.apache.spark.sql.laneshift.body.LaneContext
 import org.apache.spark.sql.types.StructType
 
 import laneshift.testing.{Fault, Faults}

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.driver
 
 import java.util.{LinkedHashMap, Map => JMap}
 
@@ -51,7 +51,7 @@ object QueryInventory extends SparkListener {
           known.fold(QueryRun(e.id.toString, e.runId.toString, None, active = false))(_.copy(active = false))
         )
       }
-      Executors.forget(e.runId.toString)
+      ExecutorDirectory.forget(e.runId.toString)
     case _ => ()
   }
 

@@ -1,9 +1,9 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.runtime
 
 import scala.util.Random
 import scala.util.hashing.MurmurHash3
 
-import org.apache.spark.sql.laneshift.plan.ElasticSpec
+import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
 import laneshift.lane.Inlet
 import laneshift.planner.GreedyBalancer
@@ -11,7 +11,7 @@ import laneshift.planner.GreedyBalancer
 /** The fault mode's choices for one partition, from its seed: which shards move, and when the number of lanes changes. The
   * choices are repeatable; when they are asked for is up to threads.
   */
-private[control] final class Motion(spec: ElasticSpec, partition: Int) {
+private[laneshift] final class Motion(spec: ElasticSpec, partition: Int) {
   private val options = spec.options
   private val always = options.motion == "always"
 
@@ -42,7 +42,7 @@ private[laneshift] final class ReceiverMotion(every: Int, step: Inlet[_] => Unit
 }
 
 /** Fits a routing table to another number of lanes between two batches. */
-private[control] object Rerouting {
+private[laneshift] object Rerouting {
 
   /** Shards of lanes that are no more go, heaviest first, to the lane with the least load, then the fewest shards. */
   def fit(routing: Array[Int], loads: Array[Double], lanes: Int): Array[Int] = {

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.laneshift.lane
+package org.apache.spark.sql.laneshift.runtime
 
 import java.nio.ByteBuffer
 
@@ -6,8 +6,9 @@ import org.apache.spark.{OneToOneDependency, Partition, SparkEnv, TaskContext}
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.laneshift.control.ElasticRuntime
-import org.apache.spark.sql.laneshift.plan.{ElasticSpec, Granularity}
+import org.apache.spark.sql.laneshift.body.LaneContext
+import org.apache.spark.sql.laneshift.lane.{PartitionTask, StockLane}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
 
 /** One elastic operator of one batch: its partitions are Spark's state partitions, each computed by a [[PartitionTask]].
   *
@@ -46,7 +47,7 @@ private[laneshift] final class ElasticRDD(
 
     // Registered first and so run last: everything has been reported by then.
     context.addTaskCompletionListener[Unit](_ => partition.noteState(context))
-    val rows = if (spec.granularity == Granularity.BetweenBatches && partition.nextLanes == 1) {
+    val rows = if (spec.handoff == HandoffMode.BetweenBatches && partition.nextLanes == 1) {
       // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
       partition.stockBatch(context, meter, metrics) {
         LaneContext.within(new StockLane(sources))(newBody().iterator(bodySplit, context))

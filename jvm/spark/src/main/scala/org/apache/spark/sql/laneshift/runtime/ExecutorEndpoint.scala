@@ -1,4 +1,4 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.runtime
 
 import java.nio.ByteBuffer
 
@@ -6,7 +6,8 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{IsolatedThreadSafeRpcEndpoint, RpcCallContext, RpcEndpointRef, RpcEnv}
-import org.apache.spark.sql.laneshift.plan.OperatorKey
+import org.apache.spark.sql.laneshift.source.SourceRuns
+import org.apache.spark.sql.laneshift.spec.OperatorKey
 
 /** An executor's plugin tells the driver's that it is there, and where it can be asked. */
 final case class ExecutorHello(id: String, host: String, version: String, ref: RpcEndpointRef)
@@ -68,7 +69,7 @@ object ExecutorEndpoint {
 /** Objects of our classes as bytes: an executor's RPC layer knows Spark's classes, but not those of a jar that came with the
   * application.
   */
-private[control] object RpcBytes {
+private[laneshift] object RpcBytes {
   private def serializer = SparkEnv.get.closureSerializer.newInstance()
 
   def of(value: Any): Array[Byte] = {

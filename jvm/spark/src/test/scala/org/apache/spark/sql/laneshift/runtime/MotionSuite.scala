@@ -1,10 +1,16 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.runtime
 
 import java.util.UUID
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.laneshift.plan._
+import org.apache.spark.sql.laneshift.spec.{
+  ElasticOptions,
+  ElasticSpec,
+  HandoffMode,
+  OperatorKey,
+  StateMetrics
+}
 
 class MotionSuite extends AnyFunSuite {
 
@@ -17,7 +23,7 @@ class MotionSuite extends AnyFunSuite {
         "",
         batch,
         realTime = false,
-        Granularity.MidBatch,
+        HandoffMode.MidBatch,
         2,
         options,
         Nil,

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.source
 
 import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
 

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.driver
 
 import java.io.{BufferedReader, InputStreamReader}
 import java.net.InetAddress
@@ -13,7 +13,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.laneshift.LaneshiftConf
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 
 import py4j.{CallbackClient, GatewayServer}
 

@@ -1,7 +1,7 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.driver
 
 import org.apache.spark.scheduler.SparkListenerEvent
-import org.apache.spark.sql.laneshift.api.Inventory
+import org.apache.spark.sql.laneshift.runtime.HandoffRecord
 
 /** What the tab shows of a partition at one moment. As all records here it is also written to Spark's event log as JSON by
   * Jackson, which forgets the type of a number inside a generic class: numbers stand in fields and arrays.
@@ -39,7 +39,7 @@ final case class OperatorRecord(
     operatorId: Long,
     name: String,
     realTime: Boolean,
-    granularity: String,
+    handoff: String,
     lanes: Int,
     rowsIn: Long,
     queuedRows: Long,
@@ -62,7 +62,7 @@ object QueryRecord {
 
   /** Every query that runs and has elastic operators, as it is now. */
   def running(): Seq[QueryRecord] =
-    Inventory.queries().filter(_.operators.nonEmpty).map { query =>
+    QueryView.all().filter(_.operators.nonEmpty).map { query =>
       QueryRecord(query.run.id, query.run.runId, query.run.name, query.operators.map(operator))
     }
 
@@ -73,7 +73,7 @@ object QueryRecord {
       spec.key.operatorId,
       spec.name,
       spec.realTime,
-      spec.granularity.name,
+      spec.handoff.name,
       views.map(_.lanes).sum,
       views.map(_.rowsIn).sum,
       views.map(_.queueRows.sum).sum,

@@ -1,23 +1,23 @@
-package org.apache.spark.sql.laneshift.plan
+package org.apache.spark.sql.laneshift.spec
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.laneshift.LaneshiftConf
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.types.DataType
 
 /** When a shard of an elastic operator may change its lane. */
-sealed abstract class Granularity(val name: String) extends Serializable
+sealed abstract class HandoffMode(val name: String) extends Serializable
 
-object Granularity {
+object HandoffMode {
 
   /** Between any two rows; the operator goes on with its other shards. */
-  case object MidBatch extends Granularity("mid-batch")
+  case object MidBatch extends HandoffMode("mid-batch")
 
   /** Between any two rows, but the lane's operators end their input, flush and start again (a lane restart). */
-  case object MidBatchRestart extends Granularity("mid-batch-restart")
+  case object MidBatchRestart extends HandoffMode("mid-batch-restart")
 
   /** Between two batches: the operator blocks, it holds rows of every key until its input ends. */
-  case object BetweenBatches extends Granularity("between-batches")
+  case object BetweenBatches extends HandoffMode("between-batches")
 }
 
 /** The options of one elastic operator, read once per batch on the driver. Times in milliseconds. */
@@ -82,7 +82,7 @@ final case class ElasticSpec(
     name: String,
     batchId: Long,
     realTime: Boolean,
-    granularity: Granularity,
+    handoff: HandoffMode,
     partitions: Int,
     options: ElasticOptions,
     inputs: Seq[InputSpec],

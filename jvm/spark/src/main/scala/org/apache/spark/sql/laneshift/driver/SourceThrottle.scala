@@ -1,4 +1,4 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.driver
 
 import java.util.UUID
 import java.util.concurrent.{ConcurrentHashMap, ScheduledExecutorService, TimeUnit}
@@ -12,6 +12,7 @@ import org.apache.spark.sql.connector.read.streaming.{
 }
 import org.apache.spark.sql.execution.streaming.{ProcessingTimeTrigger, RealTimeTrigger}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.laneshift.runtime.Applied
 import org.apache.spark.sql.laneshift.workload.DealtStream
 import org.apache.spark.util.{ThreadUtils, Utils}
 
@@ -43,7 +44,7 @@ private[laneshift] object SourceThrottle {
     running(UUID.fromString(queryId)).flatMap { query =>
       limits(query).toSeq match {
         case Seq((_: DealtStream, _)) if realTime(query) =>
-          Executors.limitSource(query.runId.toString, rate, seconds)
+          ExecutorDirectory.limitSource(query.runId.toString, rate, seconds)
           Right(Applied.Now)
         case Seq((source, now)) if !realTime(query) && takesRows(source) =>
           hold(query, source, now, rate, seconds)

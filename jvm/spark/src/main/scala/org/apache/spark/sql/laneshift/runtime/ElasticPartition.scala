@@ -1,4 +1,4 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.runtime
 
 import java.util.concurrent.atomic.AtomicLong
 
@@ -10,7 +10,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.lane.{DirectLane, PartitionTask}
-import org.apache.spark.sql.laneshift.plan.{ElasticSpec, Granularity}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
 
 import laneshift.ids.{LaneId, ShardId}
 import laneshift.lane.{Inlet, InletStats}
@@ -78,7 +78,7 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
   def isRunning: Boolean = synchronized(task != null)
   def nextHandoffId(): Long = handoffIds.getAndIncrement()
 
-  private def midBatch: Boolean = current.granularity != Granularity.BetweenBatches
+  private def midBatch: Boolean = current.handoff != HandoffMode.BetweenBatches
 
   // ---- batches
 
@@ -310,7 +310,7 @@ final class ElasticPartition(initial: ElasticSpec, val index: Int, history: Hand
 
   /** For the receiver: moves driven by rows, so that short batches move too. Null if the fault mode is off. */
   def receiverMotion(spec: ElasticSpec): ReceiverMotion =
-    if (motion.isOn && spec.granularity != Granularity.BetweenBatches)
+    if (motion.isOn && spec.handoff != HandoffMode.BetweenBatches)
       new ReceiverMotion(
         motion.everyRows,
         inlet =>

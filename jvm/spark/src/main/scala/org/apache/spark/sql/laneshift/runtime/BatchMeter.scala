@@ -1,11 +1,11 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.runtime
 
 import org.HdrHistogram.Recorder
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.laneshift.plan.{ElasticSpec, StateMetrics}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, StateMetrics}
 
 /** Rows that went by, and their bytes in Spark's binary format. Exact for the thread that counts, roughly so for others. */
 private[laneshift] final class RowCount {

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.driver
 
 import java.util.concurrent.ConcurrentHashMap
 
@@ -17,22 +17,30 @@ import org.apache.spark.scheduler.{
   SparkListenerTaskEnd,
   SparkListenerTaskStart
 }
-import org.apache.spark.sql.laneshift.BuildInfo
+import org.apache.spark.sql.laneshift.conf.BuildInfo
+import org.apache.spark.sql.laneshift.runtime.{
+  Applied,
+  ExecutorHello,
+  ExecutorRequest,
+  HandoffRecord,
+  PartitionView,
+  RpcBytes
+}
 
 /** One executor that runs the plugin, as its driver reaches it. */
-final case class Executor(id: String, host: String, ref: RpcEndpointRef) {
+final case class ExecutorRef(id: String, host: String, ref: RpcEndpointRef) {
 
   /** Throws if the executor does not answer in time. */
   def ask[T: ClassTag](request: ExecutorRequest): T = awaited(asking(request))
 
   def asking(request: ExecutorRequest): Future[Array[Byte]] =
-    ref.ask[Array[Byte]](RpcBytes.of(request), Executor.Timeout)
+    ref.ask[Array[Byte]](RpcBytes.of(request), ExecutorRef.Timeout)
 
   def awaited[T: ClassTag](answer: Future[Array[Byte]]): T =
-    RpcBytes.read[T](Executor.Timeout.awaitResult(answer))
+    RpcBytes.read[T](ExecutorRef.Timeout.awaitResult(answer))
 }
 
-object Executor {
+object ExecutorRef {
   private val Timeout = new RpcTimeout(10.seconds, "laneshift's time for an executor's answer")
 }
 
@@ -40,7 +48,7 @@ object Executor {
 final case class ExecutorLoad(id: String, host: String, cores: Int, activeTasks: Int)
 
 /** An elastic partition where it was last computed. */
-final case class PartitionSite(executor: Executor, view: PartitionView) {
+final case class PartitionSite(executor: ExecutorRef, view: PartitionView) {
   private def key = view.spec.key
 
   /** None if the executor does not have the partition any more. */
@@ -54,8 +62,8 @@ final case class PartitionSite(executor: Executor, view: PartitionView) {
 }
 
 /** The executors of this driver's application that run the plugin; in local mode the driver's own process is the only one. */
-object Executors extends SparkListener with Logging {
-  private val known = new ConcurrentHashMap[String, Executor]
+object ExecutorDirectory extends SparkListener with Logging {
+  private val known = new ConcurrentHashMap[String, ExecutorRef]
 
   /** Running tasks by executor. Spark's own count for its UI leaves out tasks that start within 100 ms of each other. */
   private val tasks = new ConcurrentHashMap[String, Int]
@@ -66,7 +74,7 @@ object Executors extends SparkListener with Logging {
       s"Executor ${hello.id} on ${hello.host} has laneshift ${hello.version}, but the driver ${BuildInfo.version}: " +
         "both must be of one version. Give executors the driver's jar (spark.jars), and remove others from their class path."
     )
-    known.put(hello.id, Executor(hello.id, hello.host, hello.ref))
+    known.put(hello.id, ExecutorRef(hello.id, hello.host, hello.ref))
     logInfo(s"laneshift runs on executor ${hello.id} (${hello.host})")
   }
 
@@ -87,7 +95,7 @@ object Executors extends SparkListener with Logging {
     tasks.clear()
   }
 
-  private def all: Seq[Executor] = known.values().asScala.toSeq.sortBy(_.id)
+  private def all: Seq[ExecutorRef] = known.values().asScala.toSeq.sortBy(_.id)
 
   /** The cores of each executor and how many tasks Spark runs on it now. */
   def inventory(): Seq[ExecutorLoad] = {
@@ -128,7 +136,7 @@ object Executors extends SparkListener with Logging {
   def forget(runId: String): Unit = all.foreach(_.asking(ExecutorRequest.Forget(runId)))
 
   /** Asks all at once. Who does not answer is left out: on its way out, or Spark will find that it is. */
-  private def answers[T: ClassTag](request: ExecutorRequest): Seq[(Executor, T)] =
+  private def answers[T: ClassTag](request: ExecutorRequest): Seq[(ExecutorRef, T)] =
     all.map(e => e -> e.asking(request)).flatMap { case (executor, asked) =>
       try Some(executor -> executor.awaited[T](asked))
       catch {

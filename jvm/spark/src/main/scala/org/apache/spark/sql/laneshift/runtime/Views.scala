@@ -1,8 +1,8 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.runtime
 
 import java.util.ArrayDeque
 
-import org.apache.spark.sql.laneshift.plan.{ElasticSpec, OperatorKey}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, OperatorKey}
 
 import laneshift.routing.Handoff
 
@@ -46,7 +46,7 @@ final case class PartitionView(
 /** What a partition has done since the query started: `laneRows` and `busyNs` by lane; `blockedNs` is how long its input waited
   * for room.
   */
-private[control] final case class Counts(
+private[laneshift] final case class Counts(
     rowsIn: Long,
     laneRows: Array[Long],
     busyNs: Array[Long],
@@ -60,7 +60,7 @@ private[control] final case class Counts(
   )
 }
 
-private[control] object Counts {
+private[laneshift] object Counts {
   val none: Counts = Counts(0L, Array.empty, Array.empty, 0L)
 
   def ofOneLane(rows: Long, busyNs: Long): Counts = Counts(rows, Array(rows), Array(busyNs), 0L)
@@ -70,12 +70,12 @@ private[control] object Counts {
 }
 
 /** What a partition has put out and the bytes that went by, since the query started. */
-private[control] final case class Flow(rowsOut: Long, bytesIn: Long, bytesOut: Long) {
+private[laneshift] final case class Flow(rowsOut: Long, bytesIn: Long, bytesOut: Long) {
   def +(more: Flow): Flow = Flow(rowsOut + more.rowsOut, bytesIn + more.bytesIn, bytesOut + more.bytesOut)
 }
 
 /** Counters at one moment. */
-private[control] final case class Sampled(
+private[laneshift] final case class Sampled(
     atNs: Long,
     rowsIn: Long,
     flow: Flow,
@@ -84,7 +84,7 @@ private[control] final case class Sampled(
 )
 
 /** Counters at two moments, half a second or so from each other. */
-private[control] final case class RateSample(before: Sampled, last: Sampled) {
+private[laneshift] final case class RateSample(before: Sampled, last: Sampled) {
   private def seconds: Double = (last.atNs - before.atNs) / 1e9
   private def known: Boolean = before.atNs != 0L
 
@@ -103,7 +103,7 @@ private[control] final case class RateSample(before: Sampled, last: Sampled) {
       }
 }
 
-private[control] object RateSample {
+private[laneshift] object RateSample {
   val EveryNs: Long = 500000000L
   private val never = Sampled(0L, 0L, Flow(0L, 0L, 0L), Array.empty, 0L)
   val none: RateSample = RateSample(never, never)

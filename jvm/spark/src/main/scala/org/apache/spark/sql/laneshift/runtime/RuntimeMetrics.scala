@@ -1,14 +1,13 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.runtime
 
 import com.codahale.metrics.{Gauge, MetricRegistry}
 
 /** What elastic partitions do, for Spark's metrics system: sums over partitions, and the longest pause and latency. Each
-  * executor gives those of its own partitions, the driver, under `application`, those of all. docs/metrics.md says what
-  * they are.
+  * executor gives those of its own partitions. docs/metrics.md says what they are.
   */
 private[laneshift] object RuntimeMetrics {
 
-  private val ofPartitions: Seq[(String, Seq[PartitionView] => Double)] = Seq(
+  val ofPartitions: Seq[(String, Seq[PartitionView] => Double)] = Seq(
     "partitions" -> (_.size.toDouble),
     "lanes" -> (_.map(_.lanes).sum.toDouble),
     "busyLanes" -> (_.map(_.laneBusy.sum).sum),
@@ -33,26 +32,10 @@ private[laneshift] object RuntimeMetrics {
     "latencyP99Ms" -> (_.map(_.latencyMs.p99).maxOption.getOrElse(0.0))
   )
 
-  private val ofQueries: Seq[(String, Seq[QueryRun] => Double)] = Seq(
-    "queries" -> (_.size.toDouble),
-    "backlogRows" -> (_.flatMap(_.batch).flatMap(_.sources).flatMap(_.backlogRows).sum.toDouble)
-  )
-
-  private val Application = "application."
-
-  /** The gauges' names, an executor's and then the driver's. */
-  val names: Seq[String] =
-    ofPartitions.map(_._1) ++ (ofPartitions.map(_._1) ++ ofQueries.map(_._1)).map(Application + _)
-
   def registerExecutor(registry: MetricRegistry, runtime: ElasticRuntime): Unit =
     register(registry, "", ofPartitions, new Recent(() => runtime.all.map(_.view)))
 
-  def registerDriver(registry: MetricRegistry): Unit = {
-    register(registry, Application, ofPartitions, new Recent(() => Executors.partitions().map(_.view)))
-    register(registry, Application, ofQueries, new Recent(() => QueryInventory.all.filter(_.active)))
-  }
-
-  private def register[T](
+  def register[T](
       registry: MetricRegistry,
       prefix: String,
       gauges: Seq[(String, T => Double)],
@@ -63,7 +46,7 @@ private[laneshift] object RuntimeMetrics {
   }
 
   /** The gauges of one scrape are of one moment, and ask executors once. */
-  private final class Recent[T](read: () => T) {
+  final class Recent[T](read: () => T) {
     private var value: Option[T] = None
     private var readNs = 0L
 

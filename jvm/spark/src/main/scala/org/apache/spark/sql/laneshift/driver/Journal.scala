@@ -1,4 +1,4 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.driver
 
 import java.util.ArrayDeque
 import java.util.concurrent.{Executors => Threads, TimeUnit}
@@ -50,7 +50,7 @@ private[laneshift] final class Journal(post: SparkListenerEvent => Unit) extends
         val now = System.currentTimeMillis()
         val queries = QueryRecord.running()
         if (queries.nonEmpty) {
-          val moves = Executors.handoffs(Journal.Moves, None).map(_._2).filter(_.timeMs > lastMs)
+          val moves = ExecutorDirectory.handoffs(Journal.Moves, None).map(_._2).filter(_.timeMs > lastMs)
           val sample = LaneshiftSample(now, queries, moves)
           val brief = sample.copy(queries = queries.map(_.brief))
           kept.addLast(brief)

@@ -1,6 +1,7 @@
-package org.apache.spark.sql.laneshift.lane
+package org.apache.spark.sql.laneshift.body
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.laneshift.lane.PartitionTask
 
 import laneshift.ids.LaneId
 

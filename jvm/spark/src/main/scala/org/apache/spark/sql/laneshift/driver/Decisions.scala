@@ -1,4 +1,4 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.driver
 
 import java.util.ArrayDeque
 

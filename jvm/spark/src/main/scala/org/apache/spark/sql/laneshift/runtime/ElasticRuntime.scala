@@ -1,4 +1,4 @@
-package org.apache.spark.sql.laneshift.control
+package org.apache.spark.sql.laneshift.runtime
 
 import java.util.concurrent.{ConcurrentHashMap, Executors, ScheduledExecutorService, TimeUnit}
 
@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.internal.Logging
 import org.apache.spark.internal.config.EXECUTOR_CORES
-import org.apache.spark.sql.laneshift.plan.{ElasticSpec, OperatorKey}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, OperatorKey}
 
 /** The elastic partitions that one process computes, and the thread that looks after them: it balances loads and, in the
   * fault mode, moves shards. One per executor process.
@@ -75,7 +75,7 @@ object ElasticRuntime {
   def stop(): Unit = here.stop()
 
   /** A process's runtime. */
-  private[control] final class Holder {
+  private[laneshift] final class Holder {
     @volatile private var current: ElasticRuntime = _
 
     /** Whether there was one: tasks may outlive their executor's plugins for a moment. */

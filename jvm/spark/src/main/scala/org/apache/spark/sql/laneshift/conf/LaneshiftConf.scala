@@ -1,4 +1,4 @@
-package org.apache.spark.sql.laneshift
+package org.apache.spark.sql.laneshift.conf
 
 import java.util.concurrent.TimeUnit
 
