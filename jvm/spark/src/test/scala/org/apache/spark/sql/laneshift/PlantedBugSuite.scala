@@ -48,6 +48,9 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(BoundaryBehindRowsOnly, "idle lanes meet the boundary")(() =>
       HandoffChecks.idleLanesMeetTheBoundary()
     ),
+    Plant(CountedUnstarted, "a lane that cannot start is not waited for")(() =>
+      HandoffChecks.unstartedLaneIsNotAwaited()
+    ),
     Plant(EncoderShared, "lanes decode apart")(() =>
       withFolder(EncoderCheck.lanesDecodeApart(families = false))
     ),

@@ -1,14 +1,15 @@
 package org.apache.spark.sql.laneshift.body
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.laneshift.lane.PartitionTask
 
 import laneshift.ids.LaneId
 
-/** What the code of a lane's body may know of the lane it runs on. One per lane and partition task, used by the lane's
-  * thread only, except `task`.
+/** What the code of a lane's body may know of the lane it runs on: Spark's operators and ours, and their state stores. One per
+  * lane. Only the lane's thread uses it, and threads that work for it one at a time (Python's writer and state server).
   */
-private[sql] abstract class LaneContext(val task: PartitionTask, val lane: LaneId) {
+private[sql] trait LaneContext {
+
+  def lane: LaneId
 
   /** This lane's rows of one of the region's inputs; each call goes on where the last one stopped. */
   def input(index: Int): Iterator[InternalRow]
@@ -22,15 +23,18 @@ private[sql] abstract class LaneContext(val task: PartitionTask, val lane: LaneI
   def isRestarting: Boolean
 
   /** True if this lane is one of several and every input has come to its end: routing and lanes are final. */
-  def inputsEnded: Boolean = false
+  def inputsEnded: Boolean
 
-  /** What an operator of this lane keeps of each shard that `currentShard` tells apart: made once, and only ever used by the
-    * lane that owns the shard, which it goes along with (docs/handoff.md, section 4).
+  /** What an operator keeps of each shard that `currentShard` tells apart: made once, and only ever used by the lane that owns
+    * the shard, which it goes along with (docs/handoff.md, section 4).
     */
-  def perShard[T](operatorId: Long)(make: => T): IndexedSeq[T] = Vector(make)
+  def perShard[T](operatorId: Long)(make: => T): IndexedSeq[T]
 
   /** The shards of this lane; once its input has ended, for good. */
-  def ownShards: Seq[Int] = Seq(0)
+  def ownShards: Seq[Int]
+
+  /** What the lanes of the partition share; none where Spark's own path runs, whose stores are Spark's. */
+  def partition: Option[SharedPartition]
 }
 
 private[sql] object LaneContext {

@@ -73,6 +73,17 @@ object LaneshiftConf {
     }
     .createWithDefault("auto")
 
+  val LanesPerExecutor: ConfigEntry[Int] = SQLConf
+    .buildConf(Prefix + "lanesPerExecutor")
+    .doc(
+      "The most lanes, beyond the first of each state partition, that run at a time in one executor's process. A partition " +
+        "that wants more gets what is free, and the rest as others end. Read when an executor starts."
+    )
+    .version(Since)
+    .intConf
+    .allowing("allowed are 0 to 4096 lanes; each is a thread")(n => n >= 0 && n <= 4096)
+    .createWithDefault(256)
+
   val QueueBytes: ConfigEntry[Long] = SQLConf
     .buildConf(Prefix + "queueBytes")
     .doc("Bytes of rows that may wait for one lane before the lane pushes back on its partition's input.")
@@ -203,6 +214,7 @@ object LaneshiftConf {
     ShardsPerPartition,
     Lanes,
     MaxLanes,
+    LanesPerExecutor,
     QueueBytes,
     LatencyColumn,
     BalanceEnabled,

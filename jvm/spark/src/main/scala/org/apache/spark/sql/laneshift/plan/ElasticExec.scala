@@ -18,7 +18,7 @@ import org.apache.spark.sql.laneshift.spec.{
   ElasticSpec,
   HandoffMode,
   InputSpec,
-  OperatorKey,
+  OperatorKey, OperatorSpec,
   StateKey,
   StateMetrics
 }
@@ -59,14 +59,19 @@ case class ElasticExec(
     "queuePeak" -> SQLMetrics.createSizeMetric(sparkContext, "most bytes queued for lanes")
   )
 
-  override protected def doExecute(): RDD[InternalRow] = {
-    val inputs = Elasticity.collectRegion(child).collect { case l: LaneInputExec => l }.sortBy(_.index)
+  /** Throws if this could not be executed, as far as a plan can tell. */
+  def check(): Unit = { spec; () }
+
+  private def inputs: Seq[LaneInputExec] =
+    Elasticity.collectRegion(child).collect { case l: LaneInputExec => l }.sortBy(_.index)
+
+  override protected def doExecute(): RDD[InternalRow] = QueryStores.within(conf) {
     val body = child.execute()
     ElasticExec.resolve(body)
     val buffer = SparkEnv.get.closureSerializer.newInstance().serialize(body)
     val bytes = new Array[Byte](buffer.remaining())
     buffer.get(bytes)
-    new ElasticRDD(inputs.map(_.child.execute()), body, bytes, spec(inputs), metrics)
+    new ElasticRDD(inputs.map(_.child.execute()), body, bytes, spec, metrics)
   }
 
   private def writers: Seq[StateStoreWriter] = Elasticity.collectRegion(child).collect {
@@ -82,22 +87,25 @@ case class ElasticExec(
     InputSpec(input.output.size, hash)
   }
 
-  private def spec(inputs: Seq[LaneInputExec]): ElasticSpec = {
+  private def spec: ElasticSpec = {
+    val inputs = this.inputs
     val info = writers.head.getStateInfo
     // One stage per batch is one query's: its id is in the local properties that the stream's thread has set.
     val queryId = Option(sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)).getOrElse("")
     val batchId = Option(sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY)).map(_.toLong)
     ElasticSpec(
-      OperatorKey(queryId, info.queryRunId.toString, operatorId),
-      writers.head.shortName,
-      batchId.getOrElse(info.storeVersion),
-      realTime,
-      handoff,
-      inputs.head.outputPartitioning.numPartitions,
-      options,
+      OperatorSpec(
+        OperatorKey(queryId, info.queryRunId.toString, operatorId),
+        writers.head.shortName,
+        batchId.getOrElse(info.storeVersion),
+        realTime,
+        handoff,
+        inputs.head.outputPartitioning.numPartitions,
+        options,
+        inputs.flatMap(i => ElasticExec.nearestBelow(i.child)).map(_.operatorId).distinct
+      ),
       inputs.map(inputSpec),
       output.map(_.dataType),
-      inputs.flatMap(i => ElasticExec.nearestBelow(i.child)).map(_.operatorId).distinct,
       stateKeys,
       idsOf(ElasticExec.oncePerStore: _*),
       StateMetrics(idsOf("numTotalStateRows"), idsOf("stateMemory"), idsOf("rocksdbSstFileSize")),

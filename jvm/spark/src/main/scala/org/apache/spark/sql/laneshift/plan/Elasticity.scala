@@ -66,7 +66,7 @@ object Elasticity {
 
   /** The keys of the topmost stateful operator if a region may start at `plan`: that operator or what may join above it. */
   def startKeys(plan: SparkPlan): Option[Seq[Attribute]] = plan match {
-    case w: StateStoreWriter if w.stateInfo.isDefined => Some(keysOf(w).getOrElse(Nil))
+    case w: StateStoreWriter if isStateful(w) => Some(keysOf(w).getOrElse(Nil))
     case other if other.children.size == 1 =>
       startKeys(other.children.head).filter(mayJoinAbove(other, _))
     case _ => None
@@ -112,8 +112,12 @@ object Elasticity {
     case other => other.children
   }
 
-  /** True for a stateful operator that a region may start with: `StateStoreWriter` also marks exchanges and readers. */
+  /** True for a stateful operator of a stream that a region may start with: `StateStoreWriter` also marks exchanges and
+    * readers, and transformWithState has state in a batch query, too.
+    */
   def isStateful(plan: SparkPlan): Boolean = plan match {
+    case t: TransformWithStateExec if !t.isStreaming => false
+    case t: TransformWithStateInPySparkExec if !t.isStreaming => false
     case w: StateStoreWriter => w.stateInfo.isDefined
     case _ => false
   }
@@ -213,6 +217,8 @@ object Elasticity {
       // Aggregates of Real-time Mode go row by row.
       case _: StatefulStreamlineAggregateExec | _: ProjectAggregationBufferExec => false
       case _: BaseAggregateExec | _: SortExec | _: StateStoreSaveExec => true
+      // It evicts all along its input, by a scan: shards must not come or go meanwhile.
+      case _: BaseStreamingDeduplicateExec => conf.getConf(SQLConf.STREAMING_STATE_INCREMENTAL_CLEANUP_FACTOR) > 0
       // Lanes at different inputs cannot take over each other's rows.
       case _: StreamingSymmetricHashJoinExec => true
       case _ => false

@@ -37,7 +37,8 @@ private[laneshift] final class ElasticRDD(
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val bodySplit = split.asInstanceOf[LaneSplit].bodySplit
     val partition = ElasticRuntime.get.partition(spec, split.index)
-    val meter = partition.newMeter(spec)
+    val start = partition.startBatch(spec, context)
+    val meter = partition.newMeter()
     val sources = dependencies.indices.map { i =>
       val input = parent[InternalRow](i)
       meter.input(input.iterator(input.partitions(split.index), context))
@@ -47,15 +48,16 @@ private[laneshift] final class ElasticRDD(
 
     // Registered first and so run last: everything has been reported by then.
     context.addTaskCompletionListener[Unit](_ => partition.noteState(context))
-    val rows = if (spec.handoff == HandoffMode.BetweenBatches && partition.nextLanes == 1) {
+    val rows = if (spec.handoff == HandoffMode.BetweenBatches && start.lanes == 1) {
       // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
-      partition.stockBatch(context, meter, metrics) {
+      partition.stockBatch(context, meter.in, metrics) {
         LaneContext.within(new StockLane(sources))(newBody().iterator(bodySplit, context))
       }
     } else
       new PartitionTask(
         spec,
         partition,
+        start,
         context,
         sources,
         newBody _,

@@ -7,13 +7,17 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.internal.Logging
 import org.apache.spark.internal.config.EXECUTOR_CORES
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.laneshift.spec.{ElasticSpec, OperatorKey}
+
+import laneshift.lane.LaneBudget
 
 /** The elastic partitions that one process computes, and the thread that looks after them: it balances loads and, in the
   * fault mode, moves shards. One per executor process.
   */
-final class ElasticRuntime private (cores: Int) extends Logging {
+final class ElasticRuntime private (cores: Int, lanes: Int) extends Logging {
   private val partitions = new ConcurrentHashMap[(OperatorKey, Int), ElasticPartition]
+  private val budget = new LaneBudget(lanes)
   val history = new HandoffHistory(100000)
 
   private val timer: ScheduledExecutorService = Executors.newSingleThreadScheduledExecutor { work =>
@@ -29,14 +33,10 @@ final class ElasticRuntime private (cores: Int) extends Logging {
   )
 
   /** The partition that a task is about to compute. */
-  def partition(spec: ElasticSpec, index: Int): ElasticPartition = {
-    val found = partitions.computeIfAbsent(
-      (spec.key, index),
-      _ => new ElasticPartition(spec, index, history, cores)
-    )
-    found.newBatch(spec)
-    found
-  }
+  def partition(spec: ElasticSpec, index: Int): ElasticPartition = partitions.computeIfAbsent(
+    (spec.key, index),
+    _ => new ElasticPartition(spec, index, history, budget, cores)
+  )
 
   /** The run has ended: nothing of it will be computed again. Its handoffs stay on record. */
   def forget(runId: String): Unit = partitions.keySet().removeIf(_._1.runId == runId)
@@ -50,7 +50,8 @@ final class ElasticRuntime private (cores: Int) extends Logging {
     partitions.values().forEach { p =>
       try p.tick(now)
       catch {
-        case error: Exception =>
+        // Also an Error: a turn that throws would be the timer's last.
+        case error: Throwable =>
           logError(s"The controller's turn on partition ${p.index} failed; the partition goes on.", error)
       }
     }
@@ -70,7 +71,8 @@ object ElasticRuntime {
 
   def get: ElasticRuntime = here.get
 
-  def start(conf: SparkConf): ElasticRuntime = here.start(coresOf(conf))
+  def start(conf: SparkConf): ElasticRuntime =
+    here.start(coresOf(conf), conf.get(LaneshiftConf.LanesPerExecutor))
 
   def stop(): Unit = here.stop()
 
@@ -91,9 +93,9 @@ object ElasticRuntime {
       found
     }
 
-    def start(cores: Int): ElasticRuntime = synchronized {
+    def start(cores: Int, lanes: Int): ElasticRuntime = synchronized {
       require(current == null, "laneshift runs in this process already")
-      current = new ElasticRuntime(cores)
+      current = new ElasticRuntime(cores, lanes)
       current
     }
 

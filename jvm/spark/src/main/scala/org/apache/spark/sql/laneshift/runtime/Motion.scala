@@ -3,15 +3,14 @@ package org.apache.spark.sql.laneshift.runtime
 import scala.util.Random
 import scala.util.hashing.MurmurHash3
 
-import org.apache.spark.sql.laneshift.spec.ElasticSpec
+import org.apache.spark.sql.laneshift.spec.OperatorSpec
 
-import laneshift.lane.Inlet
 import laneshift.planner.GreedyBalancer
 
 /** The fault mode's choices for one partition, from its seed: which shards move, and when the number of lanes changes. The
   * choices are repeatable; when they are asked for is up to threads.
   */
-private[laneshift] final class Motion(spec: ElasticSpec, partition: Int) {
+private[laneshift] final class Motion(spec: OperatorSpec, partition: Int) {
   private val options = spec.options
   private val always = options.motion == "always"
 
@@ -34,11 +33,6 @@ private[laneshift] final class Motion(spec: ElasticSpec, partition: Int) {
   def moves(shards: Int, lanes: Int): Seq[(Int, Int)] =
     if (lanes < 2 || random.nextDouble() >= (if (always) 1.0 else 0.3)) Nil
     else Seq.fill(if (always) 1 + random.nextInt(3) else 1)((random.nextInt(shards), random.nextInt(lanes)))
-}
-
-/** Moves shards every few rows, on the receiver's thread. */
-private[laneshift] final class ReceiverMotion(every: Int, step: Inlet[_] => Unit) {
-  def afterRow(rows: Long, inlet: Inlet[_]): Unit = if (rows % every == 0) step(inlet)
 }
 
 /** Fits a routing table to another number of lanes between two batches. */

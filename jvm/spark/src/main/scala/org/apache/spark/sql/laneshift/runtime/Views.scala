@@ -2,7 +2,7 @@ package org.apache.spark.sql.laneshift.runtime
 
 import java.util.ArrayDeque
 
-import org.apache.spark.sql.laneshift.spec.{ElasticSpec, OperatorKey}
+import org.apache.spark.sql.laneshift.spec.{OperatorKey, OperatorSpec}
 
 import laneshift.routing.Handoff
 
@@ -14,7 +14,7 @@ final case class LatencyView(mean: Double, p50: Double, p99: Double, max: Double
 
 /** One partition at one moment. Arrays are by shard (`routing`, `loads`) or by lane; counters grow while the query runs. */
 final case class PartitionView(
-    spec: ElasticSpec,
+    spec: OperatorSpec,
     index: Int,
     running: Boolean,
     lanes: Int,

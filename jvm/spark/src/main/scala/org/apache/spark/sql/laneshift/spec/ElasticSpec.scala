@@ -68,16 +68,11 @@ final case class InputSpec(fields: Int, hash: Expression)
 /** Ids of the accumulators in which a region's stateful operators report on their stores. */
 final case class StateMetrics(rows: Set[Long], memory: Set[Long], files: Set[Long])
 
-/** What an executor must know of an elastic operator besides its plan.
+/** An elastic operator in one batch, in plain values: what anybody may know of it.
   *
-  * @param inputs what the region reads, by the index of its [[LaneInputExec]]
-  * @param outputs the types of what it puts out
   * @param upstream the elastic operators of the same query that feed it, each by its [[OperatorKey]]'s operator id
-  * @param stateKeys for each stateful operator id of the region
-  * @param onceMetrics ids of the accumulators that count stores, not lanes
-  * @param sentAt which output has the time at which a row set out
   */
-final case class ElasticSpec(
+final case class OperatorSpec(
     key: OperatorKey,
     name: String,
     batchId: Long,
@@ -85,11 +80,30 @@ final case class ElasticSpec(
     handoff: HandoffMode,
     partitions: Int,
     options: ElasticOptions,
+    upstream: Seq[Long]
+)
+
+/** What an executor must know of an elastic operator besides its plan.
+  *
+  * @param inputs what the region reads, by the index of its `LaneInputExec`
+  * @param outputs the types of what it puts out
+  * @param stateKeys for each stateful operator id of the region
+  * @param onceMetrics ids of the accumulators that count stores, not lanes
+  * @param sentAt which output has the time at which a row set out
+  */
+final case class ElasticSpec(
+    operator: OperatorSpec,
     inputs: Seq[InputSpec],
     outputs: Seq[DataType],
-    upstream: Seq[Long],
     stateKeys: Map[Long, StateKey],
     onceMetrics: Set[Long],
     stateMetrics: StateMetrics,
     sentAt: Option[Int]
-)
+) {
+  def key: OperatorKey = operator.key
+  def batchId: Long = operator.batchId
+  def realTime: Boolean = operator.realTime
+  def handoff: HandoffMode = operator.handoff
+  def partitions: Int = operator.partitions
+  def options: ElasticOptions = operator.options
+}

@@ -4,13 +4,7 @@ import java.util.UUID
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.laneshift.spec.{
-  ElasticOptions,
-  ElasticSpec,
-  HandoffMode,
-  OperatorKey,
-  StateMetrics
-}
+import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, OperatorKey, OperatorSpec}
 
 class MotionSuite extends AnyFunSuite {
 
@@ -18,22 +12,7 @@ class MotionSuite extends AnyFunSuite {
     val options = ElasticOptions(16, Some(3), 5, 1L << 20, false, 1.2, 200L, false, "always", seed, 2L)
     val key = OperatorKey("query", UUID.randomUUID.toString, 0L)
     val spec =
-      ElasticSpec(
-        key,
-        "",
-        batch,
-        realTime = false,
-        HandoffMode.MidBatch,
-        2,
-        options,
-        Nil,
-        Nil,
-        Nil,
-        Map.empty,
-        Set.empty,
-        StateMetrics(Set.empty, Set.empty, Set.empty),
-        None
-      )
+      OperatorSpec(key, "", batch, realTime = false, HandoffMode.MidBatch, 2, options, Nil)
     new Motion(spec, partition)
   }
 

@@ -2,102 +2,20 @@ package org.apache.spark.sql.laneshift.lane
 
 import java.lang.management.ManagementFactory
 
-import org.apache.spark.{Partition, TaskContext}
-import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
-import org.apache.spark.sql.laneshift.body.LaneContext
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.laneshift.body.{LaneContext, SharedPartition}
 import org.apache.spark.sql.laneshift.spec.HandoffMode
 
 import laneshift.ids.LaneId
 import laneshift.lane.Taken
 import laneshift.testing.{Fault, Faults}
 
-/** One lane's thread: runs the body over the lane's rows, under a task context of its own. */
-private[lane] final class LaneRunner(
-    task: PartitionTask,
-    lane: LaneId,
-    newBody: () => RDD[InternalRow],
-    split: Partition
-) extends Runnable {
-
-  val laneContext = new LaneTaskContext(task.context)
-  private val out = new LaneOutput(task, lane)
-  private val context = new QueuedLane(task, lane, out)
-
-  override def run(): Unit = {
-    var error: Option[Throwable] = None
-    TaskContext.setTaskContext(laneContext.context)
-    try
-      LaneContext.within(context) {
-        val body = newBody()
-        var outputs = body.iterator(split, laneContext.context)
-        var running = true
-        while (running) {
-          while (outputs.hasNext) out.add(outputs.next())
-          if (context.isRestarting) {
-            StateStoreTracking.clear()
-            LaneAccumulators.forgetSeal(laneContext.context, task.spec.onceMetrics)
-            context.restarted()
-            outputs = body.iterator(split, laneContext.context)
-          } else running = false
-        }
-        context.checkAllRead()
-        out.flush()
-      }
-    catch {
-      case e: Throwable =>
-        error = Some(e)
-        throw e
-    } finally
-      // Listeners close iterators and report leaks: before the task may think that this lane is done.
-      try laneContext.complete(error)
-      finally {
-        TaskContext.unset()
-        StateStoreTracking.clear()
-        task.inlet.left(lane)
-        task.endScans.leave(lane)
-        if (error.isEmpty) task.outlet.producerDone()
-      }
-  }
-}
-
-/** Collects a lane's outputs in blocks for the emitter. */
-private[lane] final class LaneOutput(task: PartitionTask, lane: LaneId) {
-  private var block = new UnsafeRowBlock
-  private var oldestNs = 0L
-
-  /** What Python workers send back are rows of another kind. */
-  private lazy val toUnsafe = UnsafeProjection.create(task.spec.outputs.toArray)
-
-  def add(row: InternalRow): Unit = {
-    val unsafe = row match {
-      case u: UnsafeRow => u
-      case other => toUnsafe(other)
-    }
-    if (task.spec.realTime && block.size == 0) oldestNs = System.nanoTime()
-    block.append(unsafe, 0)
-    if (block.isFull || (task.spec.realTime && System.nanoTime() - oldestNs > LaneOutput.LingerNs)) flush()
-  }
-
-  def flush(): Unit = if (block.size > 0) {
-    val full = block
-    block = new UnsafeRowBlock
-    val waitedNs = task.outlet.put(full)
-    if (waitedNs > 0) task.inlet.waited(lane, waitedNs)
-  }
-}
-
-private[lane] object LaneOutput {
-
-  /** In Real-time Mode no output waits longer than this for the rows behind it, while its lane is busy. */
-  private val LingerNs = 500000L
-}
-
-/** A lane fed by the inlet's queue. */
-private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: LaneOutput)
-    extends LaneContext(task, lane) {
+/** A lane fed by the inlet's queue. Its rows are asked for by the lane's thread, or by Python's writer where that reads ahead
+  * (`spark.python.udf.pipelined.enabled`); the lane's own thread looks at what is volatile here.
+  */
+private[lane] final class QueuedLane(task: PartitionTask, override val lane: LaneId, out: LaneOutput)
+    extends LaneContext {
 
   private val inlet = task.inlet
   private val restarts = task.spec.handoff == HandoffMode.MidBatchRestart
@@ -108,14 +26,16 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
   private var block: UnsafeRowBlock = _
   private var at = 0
   private var ready = false
-  private var restarting = false
   private var noticedNs = 0L
   private var shard = 0
+  @volatile private var restarting = false
+  @volatile private var inputsLeft = ended.length
   private val load = if (task.spec.options.loadByCpu) new CpuSampler(task.home.cpuNs) else null
 
   override def currentShard: Int = shard
   override def isRestarting: Boolean = restarting
-  override def inputsEnded: Boolean = !ended.contains(false)
+  override def inputsEnded: Boolean = inputsLeft == 0
+  override val partition: Option[SharedPartition] = Some(task)
 
   override def perShard[T](operatorId: Long)(make: => T): IndexedSeq[T] =
     if (Faults.isOn(Fault.CachePerLane)) Vector.fill(task.spec.options.shards)(make)
@@ -157,6 +77,7 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
     ended(reading) = true
     reading = QueuedLane.Nothing
     turn += 1
+    inputsLeft -= 1
   }
 
   /** Rows that nobody asked for would be lost. */
@@ -179,8 +100,10 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
         if (block.shardAt(at) < 0) at += 1 else ready = true
       } else {
         block = null
-        out.flush()
-        inlet.take(lane) match {
+        out.inputWaits()
+        val taken = inlet.take(lane)
+        out.inputCame()
+        taken match {
           case Taken.Rows(rows) =>
             block = rows.asInstanceOf[UnsafeRowBlock]
             at = 0
@@ -206,7 +129,7 @@ private[lane] final class QueuedLane(task: PartitionTask, lane: LaneId, out: Lan
   }
 }
 
-private[lane] object QueuedLane {
+private object QueuedLane {
 
   /** The input that a lane reads before it asks for one and between two. */
   private val Nothing = -1
@@ -233,6 +156,6 @@ private[lane] final class CpuSampler(cpuNs: Array[Long]) {
   }
 }
 
-private[lane] object CpuSampler {
+private object CpuSampler {
   private val Every = 16
 }
