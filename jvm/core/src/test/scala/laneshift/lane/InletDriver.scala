@@ -41,7 +41,8 @@ final class InletDriver(
     () => { lastId += 1; lastId },
     handoff => settled += handoff,
     lane =>
-      if (startsNot(lane.value)) throw new LaneNotStarted(s"no thread for lane ${lane.value}", new OutOfMemoryError)
+      if (startsNot(lane.value))
+        throw new LaneNotStarted(s"no thread for lane ${lane.value}", new OutOfMemoryError)
       else started += lane.value,
     idleIsDone = true,
     () => { now += 1; now },

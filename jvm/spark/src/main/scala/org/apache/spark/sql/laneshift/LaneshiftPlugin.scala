@@ -15,6 +15,7 @@ import org.apache.spark.sql.laneshift.driver.{
   DriverState,
   ExecutorDirectory,
   Journal,
+  PartitionMemories,
   QueryInventory,
   SchedulerProcess
 }
@@ -22,6 +23,10 @@ import org.apache.spark.sql.laneshift.runtime.{
   ElasticRuntime,
   ExecutorEndpoint,
   ExecutorHello,
+  PluginMemory,
+  RecallPartition,
+  RememberPartition,
+  RpcBytes,
   RuntimeMetrics
 }
 import org.apache.spark.sql.laneshift.ui.LaneshiftTab
@@ -100,6 +105,10 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     case hello: ExecutorHello =>
       ExecutorDirectory.register(hello)
       java.lang.Boolean.TRUE
+    case RememberPartition(key, index, memory) =>
+      PartitionMemories.remember(key, index, memory)
+      null
+    case RecallPartition(key, index) => RpcBytes.of(PartitionMemories.recall(key, index))
     case other => throw new IllegalArgumentException(s"a message that is none of laneshift's: $other")
   }
 
@@ -115,7 +124,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
 private final class LaneshiftExecutor extends ExecutorPlugin {
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = {
     val env = SparkEnv.get.rpcEnv
-    val runtime = ElasticRuntime.start(context.conf())
+    val runtime = ElasticRuntime.start(context.conf(), new PluginMemory(context))
     RuntimeMetrics.registerExecutor(context.metricRegistry(), runtime)
     try {
       val ref = env.setupEndpoint(ExecutorEndpoint.Name, new ExecutorEndpoint(env, runtime))

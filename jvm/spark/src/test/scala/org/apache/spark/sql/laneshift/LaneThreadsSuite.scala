@@ -133,6 +133,113 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
+  test("the balancer's turns go on after one has ended in an Error") {
+    withFolder { at =>
+      withConf(still: _*) {
+        val life = new MicroBatchLife(spark, query, at)
+        @volatile var broken = true
+        val tried = new java.util.concurrent.atomic.AtomicInteger
+        withThreads((work, name) =>
+          if (!broken || !name.contains("lane 2")) new Thread(work, name)
+          else if (tried.incrementAndGet() == 1) noThread(name)
+          else throw new NoSuchMethodError("planted")
+        ) {
+          slow = true
+          life.add(chunk(0))
+          val running = life.start()
+          try {
+            Patience.until(running)(partitions(running).exists(_.view.running))
+            partitions(running).take(1).foreach(_.setLanes(4))
+            Patience.until(running)(tried.get > 1)
+            broken = false
+            Patience.until(running)(partitions(running).exists(_.view.lanes == 4))
+            slow = false
+            life.await(running)
+          } finally {
+            slow = false
+            running.stop()
+          }
+        }
+        assert(life.rows.map(_.getLong(1)).sorted == (0L until 400L))
+      }
+    }
+  }
+
+  test("a lane whose completion listener throws, after all its rows, fails its task") {
+    withFolder { at =>
+      withConf(still: _*) {
+        val life = new MicroBatchLife(spark, query, at)
+        atEnd = true
+        life.add(chunk(0))
+        val running = life.start()
+        try {
+          def causes(e: Throwable): Seq[String] = if (e == null) Nil else e.toString +: causes(e.getCause)
+          val error = intercept[Exception](life.await(running))
+          assert(causes(error).exists(_.contains("planted at a lane's end")), error)
+        } finally {
+          atEnd = false
+          running.stop()
+        }
+        Leftovers.check()
+        life.run(chunk(1))
+        assert(life.rows.map(_.getLong(1)).sorted == (0L until 800L))
+      }
+    }
+  }
+
+  test("a lane that restarts ends what its body had from the task: listeners do not gather") {
+    withFolder { at =>
+      val restarts = ElasticSession.moving(42L) :+
+        ("spark.sql.streaming.statefulOperator.incrementalCleanupFactor" -> "2")
+      withConf(restarts: _*) {
+        val life = new RealTimeLife(
+          spark,
+          QueryCase("counts", "update")(
+            _.groupBy("key").agg(count("*")).select(udf(watch _).apply(col("key")))
+          ),
+          at
+        )
+        contexts.clear()
+        left.set(0)
+        life.run(chunk(0))
+        val ofThread = contexts.asScala.toSeq.distinct.groupBy(_._1).values.map(_.size)
+        assert(ofThread.exists(_ > 1), "no lane has restarted")
+        assert(left.get == 0, "contexts of bodies that had ended were still open")
+      }
+    }
+  }
+
+  test(
+    "what the driver remembers: lanes, routing and loads of a partition that another process computes next"
+  ) {
+    withFolder { at =>
+      withConf(still: _*) {
+        val life = new MicroBatchLife(spark, query, at)
+        life.add(chunk(0))
+        val running = life.start()
+        try {
+          life.await(running)
+          partitions(running).foreach(_.setLanes(3))
+          (1 to 2).foreach { i =>
+            life.add(chunk(i))
+            life.await(running)
+          }
+          val before = partitions(running).map(p => p.index -> p.view).toMap
+          assert(before.values.forall(_.lanes == 3) && before.values.exists(_.loads.sum > 0))
+          // As in a process that has never seen them.
+          ElasticRuntime.get.forget(running.runId.toString)
+          assert(partitions(running).isEmpty)
+          life.add(chunk(3))
+          life.await(running)
+          val after = partitions(running)
+          assert(after.nonEmpty && after.forall(_.view.wantedLanes == 3))
+          assert(after.forall(_.view.laneRows.length == 3), "lanes that ran")
+        } finally running.stop()
+        assert(life.rows.map(_.getLong(1)).sorted == (0L until 1600L))
+      }
+    }
+  }
+
   private def lanesSeen: Int = loaders.asScala.map(l => (l._1, l._2)).toSet.size
 }
 
@@ -143,7 +250,33 @@ object LaneThreadsSuite {
   /** Task, thread and class loader of each row. */
   val loaders = new ConcurrentLinkedQueue[(Long, String, ClassLoader)]
 
+  /** Lanes end with a listener that throws. */
+  @volatile var atEnd = false
+  private val armed = java.util.concurrent.ConcurrentHashMap.newKeySet[TaskContext]()
+
+  /** Threads of lanes and the task contexts that they had, each as text. */
+  val contexts = new ConcurrentLinkedQueue[(String, Int)]
+
+  /** Contexts that a thread left without their listeners having run. */
+  val left = new java.util.concurrent.atomic.AtomicInteger
+  private val latest = new ThreadLocal[TaskContext]
+
+  def watch(key: String): String = {
+    val (before, now) = (latest.get, TaskContext.get())
+    if (before ne now) {
+      if (before != null && Thread.currentThread().getName.contains("lane") && !before.isCompleted())
+        left.incrementAndGet()
+      latest.set(now)
+      contexts.add(Thread.currentThread().getName -> System.identityHashCode(now))
+    }
+    key
+  }
+
   def pass(key: String): String = {
+    if (atEnd && armed.add(TaskContext.get()))
+      TaskContext.get().addTaskCompletionListener[Unit](_ =>
+        throw new IllegalStateException("planted at a lane's end")
+      )
     val thread = Thread.currentThread()
     loaders.add((TaskContext.get().taskAttemptId(), thread.getName, thread.getContextClassLoader))
     passed.incrementAndGet()

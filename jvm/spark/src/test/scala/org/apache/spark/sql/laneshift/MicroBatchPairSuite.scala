@@ -14,6 +14,16 @@ class MicroBatchPairSuite extends AnyFunSuite with ElasticSession {
       PairCheck.microBatch(spark, this, query, chunks, seed = i.toLong)
     }
   }
+
+  // Spark then evicts all along the input: shards wait for the batch's end.
+  cases.filter(_.name.contains("atermark")).foreach { query =>
+    test(s"${query.name} equals stock under motion where it evicts as rows come") {
+      val evicting = "spark.sql.streaming.statefulOperator.incrementalCleanupFactor" -> "2"
+      val run = PairCheck.microBatch(spark, this, query, chunks, seed = 20L, evicting)
+      assert(run.plan.contains("handoff between-batches"), run.plan)
+      assert(run.midBatchHandoffs == 0)
+    }
+  }
 }
 
 /** Aggregations and deduplications. */

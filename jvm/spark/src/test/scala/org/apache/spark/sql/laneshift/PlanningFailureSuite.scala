@@ -39,7 +39,9 @@ class PlanningFailureSuite extends AnyFunSuite with ElasticSession {
     )
   ) test(s"planning $when throws $name: the query goes on as stock Spark") {
     val elastic = failing(error, from, until)(run(ElasticSession.moving(31L)))
-    assert(elastic.plan.contains("not elastic: planning it failed") && elastic.plan.contains(error.getMessage))
+    assert(
+      elastic.plan.contains("not elastic: planning it failed") && elastic.plan.contains(error.getMessage)
+    )
     assert(!elastic.plan.contains("Elastic ["))
     assert(elastic.batches.size == stock.batches.size)
     stock.batches.zip(elastic.batches).foreach { case (a, b) => PairCheck.sameRows(query.name, a, b) }

@@ -15,6 +15,14 @@ class RealTimePairSuite extends AnyFunSuite with ElasticSession {
       PairCheck.realTime(spark, this, query, rows, seed = i.toLong)
     }
   }
+
+  test("groups that are too large to be kept in memory equal stock under motion") {
+    val wide = QueryCase("wide groups", "update")(
+      _.groupBy("key").agg(sort_array(collect_set(rpad(col("maybe"), 9000, "x"))), count("*"))
+    )
+    PairCheck.realTime(spark, this, wide, rows.take(1000), seed = 11L)
+  }
+
   test("with Spark's check of its list of operators on, a query stays stock and runs") {
     withConf(("spark.sql.streaming.realTimeMode.allowlistCheck" -> "true") +: ElasticSession.moving(1L): _*) {
       val run = withFolder(RealTimeRun(spark, cases.head, rows, _, Some(rows.size)))

@@ -52,6 +52,7 @@ object QueryInventory extends SparkListener {
         )
       }
       ExecutorDirectory.forget(e.runId.toString)
+      PartitionMemories.forget(e.runId.toString)
     case _ => ()
   }
 

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.laneshift.lane
 
-import org.apache.spark.rdd.RDD
 import org.apache.spark.{Partition, TaskContext}
+import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.StateStoreTracking

@@ -31,9 +31,7 @@ private[lane] final class LaneOutput(task: PartitionTask, lane: LaneId) {
   private def append(row: UnsafeRow): Unit = {
     if (task.spec.realTime && block.size == 0) oldestNs = System.nanoTime()
     block.append(row, 0)
-    if (
-      block.isFull || (task.spec.realTime && (idle || System.nanoTime() - oldestNs > LaneOutput.LingerNs))
-    )
+    if (block.isFull || (task.spec.realTime && (idle || System.nanoTime() - oldestNs > LaneOutput.LingerNs)))
       flush()
   }
 

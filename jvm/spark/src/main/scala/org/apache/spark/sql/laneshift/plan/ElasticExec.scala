@@ -12,13 +12,15 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.sql.laneshift.driver.PartitionMemories
 import org.apache.spark.sql.laneshift.runtime.ElasticRDD
 import org.apache.spark.sql.laneshift.spec.{
   ElasticOptions,
   ElasticSpec,
   HandoffMode,
   InputSpec,
-  OperatorKey, OperatorSpec,
+  OperatorKey,
+  OperatorSpec,
   StateKey,
   StateMetrics
 }
@@ -93,16 +95,18 @@ case class ElasticExec(
     // One stage per batch is one query's: its id is in the local properties that the stream's thread has set.
     val queryId = Option(sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)).getOrElse("")
     val batchId = Option(sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY)).map(_.toLong)
+    val key = OperatorKey(queryId, info.queryRunId.toString, operatorId)
     ElasticSpec(
       OperatorSpec(
-        OperatorKey(queryId, info.queryRunId.toString, operatorId),
+        key,
         writers.head.shortName,
         batchId.getOrElse(info.storeVersion),
         realTime,
         handoff,
         inputs.head.outputPartitioning.numPartitions,
         options,
-        inputs.flatMap(i => ElasticExec.nearestBelow(i.child)).map(_.operatorId).distinct
+        inputs.flatMap(i => ElasticExec.nearestBelow(i.child)).map(_.operatorId).distinct,
+        PartitionMemories.knows(key)
       ),
       inputs.map(inputSpec),
       output.map(_.dataType),

@@ -218,7 +218,8 @@ object Elasticity {
       case _: StatefulStreamlineAggregateExec | _: ProjectAggregationBufferExec => false
       case _: BaseAggregateExec | _: SortExec | _: StateStoreSaveExec => true
       // It evicts all along its input, by a scan: shards must not come or go meanwhile.
-      case _: BaseStreamingDeduplicateExec => conf.getConf(SQLConf.STREAMING_STATE_INCREMENTAL_CLEANUP_FACTOR) > 0
+      case _: BaseStreamingDeduplicateExec =>
+        conf.getConf(SQLConf.STREAMING_STATE_INCREMENTAL_CLEANUP_FACTOR) > 0
       // Lanes at different inputs cannot take over each other's rows.
       case _: StreamingSymmetricHashJoinExec => true
       case _ => false

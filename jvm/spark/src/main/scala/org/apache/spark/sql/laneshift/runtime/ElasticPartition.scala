@@ -8,7 +8,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.lane._
-import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode, OperatorKey}
 
 import laneshift.ids.{LaneId, ShardId}
 import laneshift.lane.{Inlet, LaneBudget}
@@ -36,6 +36,7 @@ final class ElasticPartition(
     cores: Int
 ) extends PartitionHome {
   private var current = initial
+  private var isNew = true
   private val shards = initial.options.shards
   private val balancer = new PartitionBalancer(initial.options)
   private val meter = new PartitionMeter(initial)
@@ -55,8 +56,12 @@ final class ElasticPartition(
   private var lastScaleNs = 0L
   private var lastMotionNs = 0L
 
+  /** The driver knows something of the partition that was not planned. */
+  private var remembered = false
+
   @volatile private var touchedNs = System.nanoTime()
 
+  def key: OperatorKey = initial.key
   override def cpuNs: Array[Long] = balancer.cpuNs
   override def nextHandoffId(): Long = handoffIds.getAndIncrement()
   def lastTouchedNs: Long = touchedNs
@@ -66,24 +71,29 @@ final class ElasticPartition(
 
   // ---- memory
 
-  /** What another process, which does not compute the partition now, would have to know to go on. */
-  def memory: PartitionMemory =
-    synchronized(PartitionMemory(current.batchId, wantedLanes, routing.clone(), balancer.loads))
-
-  /** True if nothing has come of the partition that would have to be remembered. */
-  def isAsPlanned: Boolean = synchronized(wantedLanes == initialLanes && batchLanes == 1)
+  /** What the driver should know for another process that may have the partition next; none if that is nothing new. */
+  def toRemember: Option[PartitionMemory] = synchronized {
+    val asPlanned = wantedLanes == initialLanes && batchLanes == 1
+    val known = remembered
+    remembered = !asPlanned
+    Option.when(known || !asPlanned)(
+      PartitionMemory(current.batchId, wantedLanes, routing.clone(), balancer.loads)
+    )
+  }
 
   /** Goes on from what the partition was elsewhere, if that is newer. */
   def recall(memory: PartitionMemory): Unit = synchronized {
-    if (memory.batchId > current.batchId && session == Session.Resting && memory.routing.length == shards) {
+    val newer = isNew || memory.batchId > current.batchId
+    if (newer && session == Session.Resting && memory.routing.length == shards) {
+      remembered = true
       wantedLanes = math.min(memory.lanes, current.options.maxLanes)
       routing = memory.routing.clone()
       balancer.remember(memory.loads)
     }
   }
 
-  /** The newest batch that was computed here. */
-  def lastBatch: Long = synchronized(current.batchId)
+  /** True if another process may have computed the partition since this one did. */
+  def mayHaveMoved(batchId: Long): Boolean = synchronized(isNew || batchId > current.batchId + 1)
 
   // ---- batches
 
@@ -92,6 +102,7 @@ final class ElasticPartition(
     */
   def startBatch(spec: ElasticSpec, context: TaskContext): BatchStart = synchronized {
     current = spec
+    isNew = false
     touchedNs = System.nanoTime()
     if (motion.isOn && !session.isWorking) motion.lanes().foreach(wantedLanes = _)
     val grant = new LaneGrant(budget)
@@ -252,9 +263,7 @@ final class ElasticPartition(
       lastScaleNs = nowNs
       scale()
     }
-    if (
-      motion.isOn && midBatch && nowNs - lastMotionNs >= current.options.motionIntervalMs * 1000000L
-    ) {
+    if (motion.isOn && midBatch && nowNs - lastMotionNs >= current.options.motionIntervalMs * 1000000L) {
       lastMotionNs = nowNs
       session match {
         case Session.Threaded(_, inlet) => motionStep(inlet)
@@ -355,6 +364,3 @@ private[runtime] final class LaneGrant(budget: LaneBudget) {
     over = true
   }
 }
-
-/** What is remembered of a partition where it is not computed: by the driver, for the executor that has it next. */
-final case class PartitionMemory(batchId: Long, lanes: Int, routing: Array[Int], loads: Array[Double])

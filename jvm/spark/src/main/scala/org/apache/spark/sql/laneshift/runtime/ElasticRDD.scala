@@ -36,7 +36,8 @@ private[laneshift] final class ElasticRDD(
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val bodySplit = split.asInstanceOf[LaneSplit].bodySplit
-    val partition = ElasticRuntime.get.partition(spec, split.index)
+    val runtime = ElasticRuntime.get
+    val partition = runtime.partition(spec, split.index)
     val start = partition.startBatch(spec, context)
     val meter = partition.newMeter()
     val sources = dependencies.indices.map { i =>
@@ -47,7 +48,10 @@ private[laneshift] final class ElasticRDD(
       SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
 
     // Registered first and so run last: everything has been reported by then.
-    context.addTaskCompletionListener[Unit](_ => partition.noteState(context))
+    context.addTaskCompletionListener[Unit] { _ =>
+      partition.noteState(context)
+      runtime.computed(partition)
+    }
     val rows = if (spec.handoff == HandoffMode.BetweenBatches && start.lanes == 1) {
       // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
       partition.stockBatch(context, meter.in, metrics) {

@@ -15,7 +15,7 @@ import laneshift.lane.LaneBudget
 /** The elastic partitions that one process computes, and the thread that looks after them: it balances loads and, in the
   * fault mode, moves shards. One per executor process.
   */
-final class ElasticRuntime private (cores: Int, lanes: Int) extends Logging {
+final class ElasticRuntime private (cores: Int, lanes: Int, driver: DriverMemory) extends Logging {
   private val partitions = new ConcurrentHashMap[(OperatorKey, Int), ElasticPartition]
   private val budget = new LaneBudget(lanes)
   val history = new HandoffHistory(100000)
@@ -33,10 +33,19 @@ final class ElasticRuntime private (cores: Int, lanes: Int) extends Logging {
   )
 
   /** The partition that a task is about to compute. */
-  def partition(spec: ElasticSpec, index: Int): ElasticPartition = partitions.computeIfAbsent(
-    (spec.key, index),
-    _ => new ElasticPartition(spec, index, history, budget, cores)
-  )
+  def partition(spec: ElasticSpec, index: Int): ElasticPartition = {
+    val found = partitions.computeIfAbsent(
+      (spec.key, index),
+      _ => new ElasticPartition(spec, index, history, budget, cores)
+    )
+    if (spec.operator.remembered && found.mayHaveMoved(spec.batchId))
+      driver.recall(spec.key, index).foreach(found.recall)
+    found
+  }
+
+  /** The task that computed the partition is over. */
+  def computed(partition: ElasticPartition): Unit =
+    partition.toRemember.foreach(driver.remember(partition.key, partition.index, _))
 
   /** The run has ended: nothing of it will be computed again. Its handoffs stay on record. */
   def forget(runId: String): Unit = partitions.keySet().removeIf(_._1.runId == runId)
@@ -71,8 +80,8 @@ object ElasticRuntime {
 
   def get: ElasticRuntime = here.get
 
-  def start(conf: SparkConf): ElasticRuntime =
-    here.start(coresOf(conf), conf.get(LaneshiftConf.LanesPerExecutor))
+  def start(conf: SparkConf, driver: DriverMemory): ElasticRuntime =
+    here.start(coresOf(conf), conf.get(LaneshiftConf.LanesPerExecutor), driver)
 
   def stop(): Unit = here.stop()
 
@@ -93,9 +102,9 @@ object ElasticRuntime {
       found
     }
 
-    def start(cores: Int, lanes: Int): ElasticRuntime = synchronized {
+    def start(cores: Int, lanes: Int, driver: DriverMemory): ElasticRuntime = synchronized {
       require(current == null, "laneshift runs in this process already")
-      current = new ElasticRuntime(cores, lanes)
+      current = new ElasticRuntime(cores, lanes, driver)
       current
     }
 

@@ -71,6 +71,7 @@ final case class StateMetrics(rows: Set[Long], memory: Set[Long], files: Set[Lon
 /** An elastic operator in one batch, in plain values: what anybody may know of it.
   *
   * @param upstream the elastic operators of the same query that feed it, each by its [[OperatorKey]]'s operator id
+  * @param remembered the driver remembers some of its partitions: executors that have not seen them ask
   */
 final case class OperatorSpec(
     key: OperatorKey,
@@ -80,7 +81,8 @@ final case class OperatorSpec(
     handoff: HandoffMode,
     partitions: Int,
     options: ElasticOptions,
-    upstream: Seq[Long]
+    upstream: Seq[Long],
+    remembered: Boolean = false
 )
 
 /** What an executor must know of an elastic operator besides its plan.

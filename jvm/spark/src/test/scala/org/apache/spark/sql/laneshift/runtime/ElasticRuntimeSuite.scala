@@ -2,19 +2,71 @@ package org.apache.spark.sql.laneshift.runtime
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.TaskContextImpl
+import org.apache.spark.executor.TaskMetrics
+import org.apache.spark.sql.laneshift.lane.BatchStart
+import org.apache.spark.sql.laneshift.spec._
+
 class ElasticRuntimeSuite extends AnyFunSuite {
 
   test("a task without the plugin is told so; one that outlives it, that it has stopped") {
     val process = new ElasticRuntime.Holder
     def error() = intercept[IllegalStateException](process.get).getMessage
     assert(error().contains("must be in spark.plugins"))
-    val first = process.start(cores = 2, lanes = 8)
+    val first = process.start(cores = 2, lanes = 8, Nobody)
     assert(process.get eq first)
-    assert(intercept[IllegalArgumentException](process.start(2, 8)).getMessage.contains("already"))
+    assert(intercept[IllegalArgumentException](process.start(2, 8, Nobody)).getMessage.contains("already"))
     process.stop()
     assert(error().contains("has stopped in this process") && !error().contains("spark.plugins"))
-    val second = process.start(cores = 2, lanes = 8)
+    val second = process.start(cores = 2, lanes = 8, Nobody)
     try assert((process.get eq second) && (second ne first))
     finally process.stop()
+  }
+
+  private def spec(lanes: Int): ElasticSpec = {
+    val options =
+      ElasticOptions(16, Some(lanes), 8, 1L << 20, true, 1.2, 200L, false, "never", 0L, 20L)
+    val key = OperatorKey("query", "run", 0L)
+    ElasticSpec(
+      OperatorSpec(key, "", 0L, realTime = false, HandoffMode.BetweenBatches, 4, options, Nil),
+      Nil,
+      Nil,
+      Map.empty,
+      Set.empty,
+      StateMetrics(Set.empty, Set.empty, Set.empty),
+      None
+    )
+  }
+
+  test("lanes of all partitions together keep to the process's bound, and none is left out") {
+    val process = new ElasticRuntime.Holder
+    val runtime = process.start(cores = 2, lanes = 3, Nobody)
+    try {
+      val tasks = IndexedSeq.fill(3)(new TaskContextImpl(
+        0,
+        0,
+        0,
+        0L,
+        0,
+        1,
+        null,
+        new java.util.Properties,
+        null,
+        TaskMetrics.empty,
+        1.0,
+        Map.empty
+      ))
+      def begin(partition: Int, task: Int): BatchStart =
+        runtime.partition(spec(lanes = 3), partition).startBatch(spec(lanes = 3), tasks(task))
+      assert((0 to 2).map(i => begin(i, i).lanes) == Seq(3, 2, 1))
+      tasks(0).markTaskCompleted(None)
+      val next = begin(2, 2)
+      assert(next.lanes == 3 && next.routing.toSet == Set(0, 1, 2))
+    } finally process.stop()
+  }
+
+  private object Nobody extends DriverMemory {
+    override def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit = ()
+    override def recall(key: OperatorKey, index: Int): Option[PartitionMemory] = None
   }
 }
