@@ -9,16 +9,7 @@ import org.apache.spark.internal.config.EVENT_LOG_ENABLED
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
-import org.apache.spark.sql.laneshift.driver.{
-  ApplicationMetrics,
-  Decisions,
-  DriverState,
-  ExecutorDirectory,
-  Journal,
-  PartitionMemories,
-  QueryInventory,
-  SchedulerProcess
-}
+import org.apache.spark.sql.laneshift.driver.{ApplicationMetrics, DriverState, SchedulerProcess}
 import org.apache.spark.sql.laneshift.runtime.{
   ElasticRuntime,
   ExecutorEndpoint,
@@ -29,6 +20,7 @@ import org.apache.spark.sql.laneshift.runtime.{
   RpcBytes,
   RuntimeMetrics
 }
+import org.apache.spark.sql.laneshift.source.SourceRuns
 import org.apache.spark.sql.laneshift.ui.LaneshiftTab
 import org.apache.spark.util.Utils
 
@@ -58,7 +50,7 @@ object LaneshiftPlugin {
 
 private final class LaneshiftDriver extends DriverPlugin with Logging {
   private var scheduler: Option[SchedulerProcess] = None
-  private var journal: Option[Journal] = None
+  private var state: Option[DriverState] = None
 
   override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
     LaneshiftPlugin.checkVersion(sc.version)
@@ -69,17 +61,16 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     val extensions = conf.getOption(key).toSeq.flatMap(_.split(",")).map(_.trim).filter(_.nonEmpty)
     if (!extensions.contains(ours)) conf.set(key, (extensions :+ ours).mkString(","))
     val set = s"set $key=${conf.get(key)}" + chooseProvider(conf).fold("")(p => s" and $p")
-    DriverState.started()
     val logged = conf.get(EVENT_LOG_ENABLED)
-    journal = Some(new Journal(event => if (logged) sc.listenerBus.post(event)))
-    // The journal asks executors when a query ends: on a queue of its own it keeps nobody else waiting.
-    journal.foreach { j =>
-      sc.listenerBus.addToQueue(j, LaneshiftPlugin.ListenerQueue)
-      j.start()
-    }
-    sc.listenerBus.addToQueue(QueryInventory, LaneshiftPlugin.ListenerQueue)
-    sc.addSparkListener(ExecutorDirectory)
-    for (ui <- sc.ui; j <- journal) LaneshiftTab.live(ui, j)
+    val driver = DriverState.start(event => if (logged) sc.listenerBus.post(event))
+    state = Some(driver)
+    // One queue: the journal has to hear of a query's end before the inventory does.
+    sc.listenerBus.addToQueue(driver.journal, LaneshiftPlugin.ListenerQueue)
+    sc.listenerBus.addToQueue(driver.queries, LaneshiftPlugin.ListenerQueue)
+    sc.listenerBus.addToQueue(driver.memories, LaneshiftPlugin.ListenerQueue)
+    sc.addSparkListener(driver.executors)
+    driver.journal.start()
+    sc.ui.foreach(LaneshiftTab.live(_, driver))
     scheduler = SchedulerProcess.wanted(conf)
     scheduler.foreach(_.start())
     logInfo(s"laneshift ${BuildInfo.version} on Spark ${sc.version}: $set")
@@ -99,25 +90,22 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
   }
 
   override def registerMetrics(appId: String, context: PluginContext): Unit =
-    ApplicationMetrics.register(context.metricRegistry())
+    state.foreach(ApplicationMetrics.register(context.metricRegistry(), _))
 
   override def receive(message: AnyRef): AnyRef = message match {
     case hello: ExecutorHello =>
-      ExecutorDirectory.register(hello)
+      state.foreach(_.executors.register(hello))
       java.lang.Boolean.TRUE
     case RememberPartition(key, index, memory) =>
-      PartitionMemories.remember(key, index, memory)
+      state.foreach(_.memories.remember(key, index, memory))
       null
-    case RecallPartition(key, index) => RpcBytes.of(PartitionMemories.recall(key, index))
+    case RecallPartition(key, index) => RpcBytes.of(state.flatMap(_.memories.recall(key, index)))
     case other => throw new IllegalArgumentException(s"a message that is none of laneshift's: $other")
   }
 
   override def shutdown(): Unit = {
-    DriverState.stopped()
-    journal.foreach(_.stop())
+    state.foreach(DriverState.stop)
     scheduler.foreach(_.stop())
-    ExecutorDirectory.clear()
-    Decisions.clear()
   }
 }
 
@@ -136,5 +124,8 @@ private final class LaneshiftExecutor extends ExecutorPlugin {
     }
   }
 
-  override def shutdown(): Unit = ElasticRuntime.stop()
+  override def shutdown(): Unit = {
+    ElasticRuntime.stop()
+    SourceRuns.forgetAll()
+  }
 }

@@ -6,27 +6,27 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.laneshift.driver.SchedulerClaims
 
 class SchedulerClaimsSuite extends AnyFunSuite with BeforeAndAfterEach {
-  private val schedulers = Seq("a", "b", "c")
+  private var all = new SchedulerClaims
 
-  override def afterEach(): Unit = schedulers.foreach(SchedulerClaims.release)
+  override def beforeEach(): Unit = all = new SchedulerClaims
 
   private def claims(scheduler: String, runId: String, seconds: Double = 60.0): Boolean =
-    SchedulerClaims.claim(scheduler, "static", runId, seconds).isRight
+    all.claim(scheduler, "static", runId, seconds).isRight
 
   test("a query has one scheduler, whether it was claimed alone or with all") {
     assert(claims("a", "one") && claims("b", "two"))
     assert(!claims("c", "one") && !claims("c", ""))
-    SchedulerClaims.release("a")
+    all.release("a")
     assert(claims("c", "one"))
     assert(!claims("b", ""), "c drives one of them")
-    SchedulerClaims.release("c")
+    all.release("c")
     assert(claims("b", ""), "its own claim is in nobody's way")
     assert(!claims("a", "three"))
   }
 
   test("a claim that is not renewed lapses, and one that is does not") {
     assert(claims("a", "", 0.2))
-    val (held, left) = SchedulerClaims.claim("b", "craa", "", 60.0).swap.getOrElse(fail("two schedulers"))
+    val (held, left) = all.claim("b", "craa", "", 60.0).swap.getOrElse(fail("two schedulers"))
     assert(held.scheduler == "a" && held.policy == "static" && left > 0.0 && left <= 0.2)
     Thread.sleep(100L)
     assert(claims("a", "", 60.0))

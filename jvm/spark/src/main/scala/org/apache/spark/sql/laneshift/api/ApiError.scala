@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift.api
 
-import org.apache.spark.sql.laneshift.LaneshiftPlugin
+import org.apache.spark.sql.laneshift.conf.BuildInfo
 import org.apache.spark.sql.laneshift.driver.{QueryRun, SchedulerClaim}
 
 /** A call that cannot be carried out: a condition that programs can tell apart, and a message with value, range, way out. */
@@ -19,7 +19,7 @@ private[api] object ApiError {
   def notLoaded(): ApiError = new ApiError(
     "LANESHIFT_NOT_LOADED",
     WrongState,
-    s"laneshift does not run in this Spark application: set spark.plugins=${classOf[LaneshiftPlugin].getName} " +
+    s"laneshift does not run in this Spark application: set spark.plugins=${BuildInfo.Plugin} " +
       "before the session is created, for instance by laneshift.configure(builder).",
     Map.empty
   )

@@ -1,23 +1,23 @@
 package org.apache.spark.sql.laneshift.api
 
-import org.apache.spark.sql.laneshift.driver.{DriverState, PartitionSite, QueryInventory, QueryRun, QueryView}
+import org.apache.spark.sql.laneshift.driver.{DriverState, PartitionSite, QueryRun}
 
 /** Finds what a call names, or says what there is. */
 private[api] object Inventory {
 
-  def checkLoaded(): Unit = if (!DriverState.isLoaded) throw ApiError.notLoaded()
+  def driver: DriverState = DriverState.get.getOrElse(throw ApiError.notLoaded())
 
   /** Every known run of the query, ended ones too. */
-  def runsOf(query: String): Seq[QueryRun] = {
-    val runs = QueryInventory.all.filter(q => q.id == query || q.runId == query || q.name.contains(query))
-    if (runs.isEmpty) throw ApiError.noSuchQuery(query, QueryInventory.all.filter(_.active))
+  def runsOf(driver: DriverState, query: String): Seq[QueryRun] = {
+    val runs = driver.queries.all.filter(q => q.id == query || q.runId == query || q.name.contains(query))
+    if (runs.isEmpty) throw ApiError.noSuchQuery(query, driver.queries.active)
     runs
   }
 
   def partitions(query: String, operatorId: Long, partition: Int): Seq[PartitionSite] = {
-    checkLoaded()
-    val views = QueryView.all()
-    val runs = runsOf(query)
+    val driver = this.driver
+    val views = driver.views()
+    val runs = runsOf(driver, query)
     val run = runs.find(_.active).getOrElse(throw ApiError.queryStopped(query))
     val operators = views.find(_.run.runId == run.runId).fold(Seq.empty[Seq[PartitionSite]])(_.operators)
     val operator = operators

@@ -1,14 +1,7 @@
 package org.apache.spark.sql.laneshift.api
 
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
-import org.apache.spark.sql.laneshift.driver.{
-  Decisions,
-  ExecutorDirectory,
-  QueryView,
-  SchedulerClaims,
-  SourceCount,
-  SourceThrottle
-}
+import org.apache.spark.sql.laneshift.driver.{DriverState, SourceCount}
 import org.apache.spark.sql.laneshift.runtime.Applied
 
 /** The one class that Python calls. Each method is one call and answers with JSON: `{"ok": value}` or
@@ -29,19 +22,18 @@ object LaneshiftGateway {
     }
   }
 
-  def snapshot(): String = Answer(now)
+  def snapshot(): String = Answer(now(Inventory.driver))
 
-  private def now: Map[String, Any] = Map(
+  private def now(driver: DriverState): Map[String, Any] = Map(
     "time_ms" -> System.currentTimeMillis(),
     "version" -> BuildInfo.version,
-    "executors" -> ExecutorDirectory.inventory().map(SnapshotJson.executor),
-    "queries" -> queries()
+    "executors" -> driver.executors.inventory().map(SnapshotJson.executor),
+    "queries" -> queries(driver)
   )
 
-  private def queries(): Seq[Map[String, Any]] = {
-    Inventory.checkLoaded()
-    val found = QueryView.all()
-    val live = if (found.exists(_.realTime)) ExecutorDirectory.sourceRows() else Map.empty[String, Long]
+  private def queries(driver: DriverState): Seq[Map[String, Any]] = {
+    val found = driver.views()
+    val live = if (found.exists(_.realTime)) driver.executors.sourceRows() else Map.empty[String, Long]
     found.map { q =>
       val read = if (q.realTime) live.get(q.run.runId).map(SourceCount(_, None)) else q.run.read
       SnapshotJson.query(q, read)
@@ -50,7 +42,8 @@ object LaneshiftGateway {
 
   /** The snapshot and the newest decisions of schedulers, newest first: what the tab gives to programs. */
   def status(decisions: Int): String = Answer {
-    now + ("decisions" -> Decisions.newest(decisions).map(SnapshotJson.decision))
+    val driver = Inventory.driver
+    now(driver) + ("decisions" -> driver.decisions.newest(decisions).map(SnapshotJson.decision))
   }
 
   /** Asks for `lanes` lanes in one partition, or in every one if `partition` is -1. */
@@ -78,21 +71,21 @@ object LaneshiftGateway {
 
   /** The newest `limit` handoffs of a query, oldest first; of every query if `query` is empty. */
   def handoffs(query: String, limit: Int): String = Answer {
-    Inventory.checkLoaded()
-    val runs = if (query.isEmpty) None else Some(Inventory.runsOf(query).map(_.runId).toSet)
-    ExecutorDirectory.handoffs(limit, runs).map(SnapshotJson.handoff)
+    val driver = Inventory.driver
+    val runs = if (query.isEmpty) None else Some(Inventory.runsOf(driver, query).map(_.runId).toSet)
+    driver.executors.handoffs(limit, runs).map(SnapshotJson.handoff)
   }
 
   /** Holds back the source of a query for `seconds`: `rate` rows per second at most. It replaces a limit in force; 0 seconds end
     * that. In micro-batch the next batch is the first.
     */
   def limitSource(query: String, rate: Double, seconds: Double): String = Answer {
-    Inventory.checkLoaded()
+    val driver = Inventory.driver
     Seq("rows_per_second" -> rate, "seconds" -> seconds).foreach { case (name, value) =>
       if (!(value >= 0 && value < Double.PositiveInfinity)) throw ApiError.outOfRange(name, value)
     }
-    val run = Inventory.runsOf(query).find(_.active).getOrElse(throw ApiError.queryStopped(query))
-    SourceThrottle.limit(run.id, rate, seconds) match {
+    val run = Inventory.runsOf(driver, query).find(_.active).getOrElse(throw ApiError.queryStopped(query))
+    driver.throttle.limit(run.id, rate, seconds) match {
       case Left(why) => throw ApiError.sourceNotLimited(query, why)
       case Right(applied) => Map[String, Any]("applied" -> applied.name)
     }
@@ -100,22 +93,20 @@ object LaneshiftGateway {
 
   /** Lets a scheduler drive a run of a query, or all queries if `runId` is empty, for so many seconds: no query has two. */
   def claim(scheduler: String, policy: String, runId: String, seconds: Double): String = Answer {
-    Inventory.checkLoaded()
-    SchedulerClaims.claim(scheduler, policy, runId, seconds).left.foreach { case (other, left) =>
+    Inventory.driver.claims.claim(scheduler, policy, runId, seconds).left.foreach { case (other, left) =>
       throw ApiError.otherScheduler(other, left)
     }
     true
   }
 
   def release(scheduler: String): String = Answer {
-    SchedulerClaims.release(scheduler)
+    DriverState.get.foreach(_.claims.release(scheduler))
     true
   }
 
   /** Keeps what a scheduler has decided, for the UI. */
   def decided(decision: String): String = Answer {
-    Inventory.checkLoaded()
-    Decisions.add(decision)
+    Inventory.driver.decisions.add(decision)
     true
   }
 }

@@ -17,5 +17,8 @@ object BuildInfo {
     loaded.asScala.toMap
   }
 
+  /** What `spark.plugins` has to name, for those who may not know the class. */
+  val Plugin = "org.apache.spark.sql.laneshift.LaneshiftPlugin"
+
   val version: String = properties.getOrElse("version", "unknown")
 }

@@ -22,18 +22,18 @@ private[laneshift] object ApplicationMetrics {
       _._1
     ) ++ (RuntimeMetrics.ofPartitions.map(_._1) ++ ofQueries.map(_._1)).map(Application + _)
 
-  def register(registry: MetricRegistry): Unit = {
+  def register(registry: MetricRegistry, state: DriverState): Unit = {
     RuntimeMetrics.register(
       registry,
       Application,
       RuntimeMetrics.ofPartitions,
-      new RuntimeMetrics.Recent(() => ExecutorDirectory.partitions().map(_.view))
+      new RuntimeMetrics.Recent(() => state.executors.partitions().map(_.view))
     )
     RuntimeMetrics.register(
       registry,
       Application,
       ofQueries,
-      new RuntimeMetrics.Recent(() => QueryInventory.all.filter(_.active))
+      new RuntimeMetrics.Recent(() => state.queries.active)
     )
   }
 }

@@ -20,15 +20,10 @@ final case class Decision(
     error: Option[String]
 )
 
-/** What schedulers of this application have told of their decisions, newest first, up to a bound. */
-object Decisions {
-  private val Bound = 1000
+/** What schedulers of this application have told of their decisions, newest first, up to a bound. Tells `listener` of each. */
+private[laneshift] final class Decisions(listener: Decision => Unit) {
   private val mapper = new ObjectMapper
   private val kept = new ArrayDeque[Decision]
-  @volatile private var listener: Decision => Unit = _ => ()
-
-  /** Tells `listener`, instead of the one before, of each decision to come. */
-  def onAdded(listener: Decision => Unit): Unit = this.listener = listener
 
   /** Throws IllegalArgumentException if it is not a decision. */
   def add(json: String): Unit = {
@@ -53,12 +48,14 @@ object Decisions {
     )
     synchronized {
       kept.addFirst(decision)
-      if (kept.size > Bound) kept.removeLast()
+      if (kept.size > Decisions.Bound) kept.removeLast()
     }
     listener(decision)
   }
 
   def newest(limit: Int): Seq[Decision] = synchronized(kept.asScala.take(limit).toList)
+}
 
-  def clear(): Unit = synchronized(kept.clear())
+private object Decisions {
+  val Bound = 1000
 }

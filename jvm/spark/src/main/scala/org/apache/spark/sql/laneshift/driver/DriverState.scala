@@ -1,10 +1,49 @@
 package org.apache.spark.sql.laneshift.driver
 
-/** Whether the plugin runs in this process's driver. */
-private[laneshift] object DriverState {
-  @volatile private var loaded = false
+import org.apache.spark.scheduler.SparkListenerEvent
 
-  def isLoaded: Boolean = loaded
-  def started(): Unit = loaded = true
-  def stopped(): Unit = loaded = false
+/** What the plugin knows in the driver of one application. The plugin's init makes it and its shutdown drops it, whole: the next
+  * application of the process starts with nothing.
+  *
+  * @param post writes Spark's event log
+  */
+private[laneshift] final class DriverState(
+    post: SparkListenerEvent => Unit,
+    val executors: ExecutorDirectory = new ExecutorDirectory
+) {
+  val queries = new QueryInventory(executors)
+  val memories = new PartitionMemories
+  val claims = new SchedulerClaims
+  val throttle = new SourceThrottle(executors)
+  val decisions = new Decisions(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
+  val journal = new Journal(queries, executors, post)
+
+  /** Every query that runs. Asks executors: what a command has done shows at once. */
+  def views(): Seq[QueryView] = QueryView.of(queries.active, executors.partitions())
+
+  private def stop(): Unit = {
+    journal.stop()
+    throttle.stop()
+  }
+}
+
+private[laneshift] object DriverState {
+  @volatile private var current = Option.empty[DriverState]
+
+  /** That of the application that runs in this process, if the plugin is loaded there. */
+  def get: Option[DriverState] = current
+
+  def isLoaded: Boolean = current.nonEmpty
+
+  def start(post: SparkListenerEvent => Unit): DriverState = synchronized {
+    current.foreach(_.stop())
+    val made = new DriverState(post)
+    current = Some(made)
+    made
+  }
+
+  def stop(state: DriverState): Unit = synchronized {
+    state.stop()
+    if (current.contains(state)) current = None
+  }
 }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift.driver
 
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, TimeoutException}
 
 import scala.concurrent.Future
 import scala.concurrent.duration._
@@ -26,22 +26,22 @@ import org.apache.spark.sql.laneshift.runtime.{
   PartitionView,
   RpcBytes
 }
+import org.apache.spark.util.ThreadUtils
 
 /** One executor that runs the plugin, as its driver reaches it. */
 final case class ExecutorRef(id: String, host: String, ref: RpcEndpointRef) {
 
   /** Throws if the executor does not answer in time. */
-  def ask[T: ClassTag](request: ExecutorRequest): T = awaited(asking(request))
+  def ask[T: ClassTag](request: ExecutorRequest): T =
+    RpcBytes.read[T](ExecutorRef.Timeout.awaitResult(asking(request)))
 
   def asking(request: ExecutorRequest): Future[Array[Byte]] =
     ref.ask[Array[Byte]](RpcBytes.of(request), ExecutorRef.Timeout)
-
-  def awaited[T: ClassTag](answer: Future[Array[Byte]]): T =
-    RpcBytes.read[T](ExecutorRef.Timeout.awaitResult(answer))
 }
 
 object ExecutorRef {
-  private val Timeout = new RpcTimeout(10.seconds, "laneshift's time for an executor's answer")
+  private[driver] val Patience = 10.seconds
+  private val Timeout = new RpcTimeout(Patience, "laneshift's time for an executor's answer")
 }
 
 /** An executor's cores and running tasks (counts). */
@@ -61,9 +61,15 @@ final case class PartitionSite(executor: ExecutorRef, view: PartitionView) {
     )
 }
 
-/** The executors of this driver's application that run the plugin; in local mode the driver's own process is the only one. */
-object ExecutorDirectory extends SparkListener with Logging {
+/** The executors of this driver's application that run the plugin; in local mode the driver's own process is the only one.
+  *
+  * An executor that does not answer costs its `patience` once: from then on it is asked, but not waited for, until it answers.
+  */
+private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = ExecutorRef.Patience)
+    extends SparkListener
+    with Logging {
   private val known = new ConcurrentHashMap[String, ExecutorRef]
+  private val silent = ConcurrentHashMap.newKeySet[String]()
 
   /** Running tasks by executor. Spark's own count for its UI leaves out tasks that start within 100 ms of each other. */
   private val tasks = new ConcurrentHashMap[String, Int]
@@ -87,12 +93,8 @@ object ExecutorDirectory extends SparkListener with Logging {
 
   override def onExecutorRemoved(event: SparkListenerExecutorRemoved): Unit = {
     known.remove(event.executorId)
+    silent.remove(event.executorId)
     tasks.remove(event.executorId)
-  }
-
-  def clear(): Unit = {
-    known.clear()
-    tasks.clear()
   }
 
   private def all: Seq[ExecutorRef] = known.values().asScala.toSeq.sortBy(_.id)
@@ -107,42 +109,84 @@ object ExecutorDirectory extends SparkListener with Logging {
   }
 
   /** Every elastic partition, once: where it runs now or ran last. */
-  def partitions(): Seq[PartitionSite] =
-    answers[Seq[PartitionView]](ExecutorRequest.Partitions)
-      .flatMap { case (executor, views) => views.map(PartitionSite(executor, _)) }
-      .groupBy(s => (s.view.spec.key, s.view.index))
-      .values
-      .map(_.maxBy(s => (s.view.spec.batchId, s.view.running)))
-      .toSeq
+  def partitions(): Seq[PartitionSite] = askPartitions()()
+
+  /** Asks at once; what this gives waits for the answers. */
+  def askPartitions(): () => Seq[PartitionSite] = {
+    val answers = ask[Seq[PartitionView]](ExecutorRequest.Partitions)
+    () =>
+      answers()
+        .flatMap { case (executor, views) => views.map(PartitionSite(executor, _)) }
+        .groupBy(s => (s.view.spec.key, s.view.index))
+        .values
+        .map(_.maxBy(s => (s.view.spec.batchId, s.view.running)))
+        .toSeq
+  }
 
   /** The newest `limit` handoffs of some runs, or of all, oldest first, each with its executor's running number. */
   def handoffs(limit: Int, runIds: Option[Set[String]]): Seq[(Long, HandoffRecord)] =
-    answers[Seq[(Long, HandoffRecord)]](ExecutorRequest.Handoffs(limit, runIds))
-      .flatMap(_._2)
-      .sortBy { case (seq, h) => (h.timeMs, seq) }
-      .takeRight(limit)
+    askHandoffs(limit, runIds)()
+
+  /** Asks at once; what this gives waits for the answers. */
+  def askHandoffs(limit: Int, runIds: Option[Set[String]]): () => Seq[(Long, HandoffRecord)] = {
+    val answers = ask[Seq[(Long, HandoffRecord)]](ExecutorRequest.Handoffs(limit, runIds))
+    () => answers().flatMap(_._2).sortBy { case (seq, h) => (h.timeMs, seq) }.takeRight(limit)
+  }
 
   /** Rows that the sources of Real-time queries have given since the run began, by run id, where their readers count them. */
   def sourceRows(): Map[String, Long] =
-    answers[Map[String, Long]](ExecutorRequest.SourceRows).flatMap(_._2).groupMapReduce(_._1)(_._2)(_ + _)
+    ask[Map[String, Long]](ExecutorRequest.SourceRows).apply().flatMap(_._2).groupMapReduce(_._1)(_._2)(_ + _)
 
   /** Holds the readers of a run's source back for a while, on every executor that answers. */
   def limitSource(runId: String, rate: Double, seconds: Double): Unit = {
-    answers[Any](ExecutorRequest.LimitSource(runId, rate, seconds))
+    ask[Any](ExecutorRequest.LimitSource(runId, rate, seconds)).apply()
     ()
   }
 
   /** Waits for nobody. */
   def forget(runId: String): Unit = all.foreach(_.asking(ExecutorRequest.Forget(runId)))
 
-  /** Asks all at once. Who does not answer is left out: on its way out, or Spark will find that it is. */
-  private def answers[T: ClassTag](request: ExecutorRequest): Seq[(ExecutorRef, T)] =
-    all.map(e => e -> e.asking(request)).flatMap { case (executor, asked) =>
-      try Some(executor -> executor.awaited[T](asked))
-      catch {
-        case NonFatal(error) =>
-          logWarning(s"Executor ${executor.id} (${executor.host}) does not answer; it is left out.", error)
-          None
-      }
+  /** Asks all at once; what this gives waits for them together. Who does not answer is left out: on its way out, or Spark will find
+    * that it is.
+    */
+  private def ask[T: ClassTag](request: ExecutorRequest): () => Seq[(ExecutorRef, T)] = {
+    val deadline = patience.fromNow
+    val asked = all.map { executor =>
+      val answer = executor.asking(request)
+      answer.foreach(_ => answers(executor))(ThreadUtils.sameThread)
+      executor -> answer
     }
+    () =>
+      for {
+        (executor, answer) <- asked
+        said <- await[T](executor, answer, deadline)
+      } yield executor -> said
+  }
+
+  private def await[T: ClassTag](
+      executor: ExecutorRef,
+      answer: Future[Array[Byte]],
+      deadline: Deadline
+  ): Option[T] =
+    try {
+      val wait = if (silent.contains(executor.id)) Duration.Zero else deadline.timeLeft.max(Duration.Zero)
+      ThreadUtils.awaitReady(answer, wait)
+      answer.value.map(said => RpcBytes.read[T](said.get))
+    } catch {
+      case _: TimeoutException =>
+        if (known.containsKey(executor.id) && silent.add(executor.id))
+          logWarning(
+            s"Executor ${executor.id} (${executor.host}) does not answer; it is left out, and not waited for until it does."
+          )
+        // It may have answered before it was on the list.
+        if (answer.value.exists(_.isSuccess)) answers(executor)
+        None
+      case NonFatal(error) =>
+        logWarning(s"Executor ${executor.id} (${executor.host}) does not answer; it is left out.", error)
+        None
+    }
+
+  private def answers(executor: ExecutorRef): Unit =
+    if (silent.remove(executor.id))
+      logInfo(s"Executor ${executor.id} (${executor.host}) answers again.")
 }

@@ -1,68 +1,64 @@
 package org.apache.spark.sql.laneshift.driver
 
-import java.util.ArrayDeque
-import java.util.concurrent.{Executors => Threads, TimeUnit}
-
-import scala.jdk.CollectionConverters._
-import scala.util.control.NonFatal
-
-import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
+import org.apache.spark.sql.laneshift.runtime.HandoffRecord
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 
 /** Samples of all elastic queries over time: the newest in memory for the tab, all of them for `post`, which writes Spark's
   * event log for the History Server. Whole ones are rare, because they grow with partitions and shards.
+  *
+  * Only the journal's own thread waits for executors: neither who reads it nor Spark's listener queue does.
   */
-private[laneshift] final class Journal(post: SparkListenerEvent => Unit) extends SparkListener with Logging {
-  private val kept = new ArrayDeque[LaneshiftSample]
+private[laneshift] final class Journal(
+    queries: QueryInventory,
+    executors: ExecutorDirectory,
+    post: SparkListenerEvent => Unit,
+    everyMs: Long = Journal.EveryMs
+) extends SparkListener {
+  @volatile private var kept = Vector.empty[LaneshiftSample]
+
+  // Only the thread uses these.
   private var samples = 0L
   private var lastMs = System.currentTimeMillis()
 
-  private val timer = Threads.newSingleThreadScheduledExecutor { work =>
-    val thread = new Thread(work, "laneshift journal")
-    thread.setDaemon(true)
-    thread
-  }
+  private val thread = new Repeating("laneshift journal", everyMs)(turn())
 
-  def start(): Unit = {
-    val turn: Runnable = () => take(whole = samples % Journal.WholeEvery == 0)
-    timer.scheduleWithFixedDelay(turn, Journal.EveryMs, Journal.EveryMs, TimeUnit.MILLISECONDS)
-    Decisions.onAdded(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
-  }
-
-  def stop(): Unit = {
-    timer.shutdownNow()
-    Decisions.onAdded(_ => ())
-  }
+  def start(): Unit = thread.start()
+  def stop(): Unit = thread.stop()
 
   /** The newest samples, without partitions, oldest first. */
-  def recent: Seq[LaneshiftSample] = synchronized(kept.asScala.toList)
+  def recent: Seq[LaneshiftSample] = kept
 
-  /** Registered ahead of the inventory: executors still know the query, which is seen whole once more. */
+  /** Registered ahead of the inventory: executors get these requests before they are told to forget the query, which is seen whole
+    * once more.
+    */
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
-    case _: QueryTerminatedEvent => take(whole = true)
+    case _: QueryTerminatedEvent =>
+      val (now, runs) = (System.currentTimeMillis(), queries.active)
+      val (sites, moves) = (executors.askPartitions(), executors.askHandoffs(Journal.Moves, None))
+      thread.once(add(now, QueryRecord.of(QueryView.of(runs, sites())), moves(), whole = true))
     case _ => ()
   }
 
-  private def take(whole: Boolean): Unit =
-    try
-      synchronized {
-        val now = System.currentTimeMillis()
-        val queries = QueryRecord.running()
-        if (queries.nonEmpty) {
-          val moves = ExecutorDirectory.handoffs(Journal.Moves, None).map(_._2).filter(_.timeMs > lastMs)
-          val sample = LaneshiftSample(now, queries, moves)
-          val brief = sample.copy(queries = queries.map(_.brief))
-          kept.addLast(brief)
-          if (kept.size > Journal.Kept) kept.removeFirst()
-          lastMs = now
-          samples += 1
-          post(if (whole) sample else brief)
-        }
-      }
-    catch {
-      case NonFatal(error) => logWarning("A sample for the tab and the event log is missing.", error)
-    }
+  private def turn(): Unit = {
+    val now = System.currentTimeMillis()
+    val found = QueryRecord.of(QueryView.of(queries.active, executors.partitions()))
+    add(now, found, executors.handoffs(Journal.Moves, None), whole = samples % Journal.WholeEvery == 0)
+  }
+
+  private def add(
+      now: Long,
+      queries: Seq[QueryRecord],
+      moves: => Seq[(Long, HandoffRecord)],
+      whole: Boolean
+  ): Unit = if (queries.nonEmpty) {
+    val sample = LaneshiftSample(now, queries, moves.map(_._2).filter(_.timeMs > lastMs))
+    val brief = sample.copy(queries = queries.map(_.brief))
+    kept = (kept :+ brief).takeRight(Journal.Kept)
+    lastMs = now
+    samples += 1
+    post(if (whole) sample else brief)
+  }
 }
 
 private[laneshift] object Journal {

@@ -2,18 +2,27 @@ package org.apache.spark.sql.laneshift.driver
 
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.collection.mutable
+
+import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
 import org.apache.spark.sql.laneshift.runtime.PartitionMemory
 import org.apache.spark.sql.laneshift.spec.OperatorKey
+import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 
-/** What executors have told of their partitions, by operator: for whichever executor computes one next. */
-private[laneshift] object PartitionMemories {
+/** What executors have told of their partitions, by operator: for whichever executor computes one next. Ends with the run. */
+private[laneshift] final class PartitionMemories extends SparkListener {
   private val byOperator = new ConcurrentHashMap[OperatorKey, ConcurrentHashMap[Int, PartitionMemory]]
 
+  /** The newest runs that have ended: what their last tasks tell comes late. */
+  private val ended = mutable.LinkedHashSet.empty[String]
+
   /** Of two, that of the later batch stays. */
-  def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit = {
-    byOperator
-      .computeIfAbsent(key, _ => new ConcurrentHashMap[Int, PartitionMemory])
-      .merge(index, memory, (old, now) => if (now.batchId >= old.batchId) now else old)
+  def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit = synchronized {
+    if (!ended(key.runId)) {
+      byOperator
+        .computeIfAbsent(key, _ => new ConcurrentHashMap[Int, PartitionMemory])
+        .merge(index, memory, (old, now) => if (now.batchId >= old.batchId) now else old)
+    }
     ()
   }
 
@@ -22,6 +31,18 @@ private[laneshift] object PartitionMemories {
 
   def knows(key: OperatorKey): Boolean = byOperator.containsKey(key)
 
-  /** The run has ended. */
-  def forget(runId: String): Unit = { byOperator.keySet().removeIf(_.runId == runId); () }
+  override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
+    case over: QueryTerminatedEvent =>
+      synchronized {
+        ended += over.runId.toString
+        if (ended.size > PartitionMemories.Ended) ended -= ended.head
+        byOperator.keySet().removeIf(_.runId == over.runId.toString)
+        ()
+      }
+    case _ => ()
+  }
+}
+
+private object PartitionMemories {
+  val Ended = 1000
 }

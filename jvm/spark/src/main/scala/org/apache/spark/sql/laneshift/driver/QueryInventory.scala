@@ -28,12 +28,10 @@ final case class QueryRun(
 final case class SourceCount(rows: Long, batchId: Option[Long])
 
 /** The queries of all sessions of this driver, from the events that Spark posts; remembers some that have ended. */
-object QueryInventory extends SparkListener {
-  private val Remembered = 1000
-
+private[laneshift] final class QueryInventory(executors: ExecutorDirectory) extends SparkListener {
   private val runs = new LinkedHashMap[String, QueryRun] {
     override protected def removeEldestEntry(eldest: JMap.Entry[String, QueryRun]): Boolean =
-      size > Remembered
+      size > QueryInventory.Remembered
   }
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
@@ -51,8 +49,7 @@ object QueryInventory extends SparkListener {
           known.fold(QueryRun(e.id.toString, e.runId.toString, None, active = false))(_.copy(active = false))
         )
       }
-      ExecutorDirectory.forget(e.runId.toString)
-      PartitionMemories.forget(e.runId.toString)
+      executors.forget(e.runId.toString)
     case _ => ()
   }
 
@@ -67,5 +64,9 @@ object QueryInventory extends SparkListener {
 
   def all: Seq[QueryRun] = synchronized(runs.values().asScala.toList)
 
-  def clear(): Unit = synchronized(runs.clear())
+  def active: Seq[QueryRun] = all.filter(_.active)
+}
+
+private object QueryInventory {
+  val Remembered = 1000
 }

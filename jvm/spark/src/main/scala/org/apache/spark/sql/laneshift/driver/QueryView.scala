@@ -7,10 +7,10 @@ private[laneshift] final case class QueryView(run: QueryRun, operators: Seq[Seq[
 
 private[laneshift] object QueryView {
 
-  /** Every query that runs. */
-  def all(): Seq[QueryView] = {
-    val byRun = ExecutorDirectory.partitions().groupBy(_.view.spec.key.runId)
-    QueryInventory.all.filter(_.active).map { run =>
+  /** These runs, with what there is of them among `sites`. */
+  def of(runs: Seq[QueryRun], sites: Seq[PartitionSite]): Seq[QueryView] = {
+    val byRun = sites.groupBy(_.view.spec.key.runId)
+    runs.map { run =>
       val operators = byRun.getOrElse(run.runId, Nil).groupBy(_.view.spec.key.operatorId).toSeq.sortBy(_._1)
       QueryView(run, operators.map(_._2.sortBy(_.view.index)))
     }

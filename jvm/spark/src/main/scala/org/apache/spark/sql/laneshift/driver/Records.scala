@@ -58,11 +58,11 @@ final case class QueryRecord(
   def title: String = name.fold(id)(n => s"$n ($id)")
 }
 
-object QueryRecord {
+private[laneshift] object QueryRecord {
 
-  /** Every query that runs and has elastic operators, as it is now. */
-  def running(): Seq[QueryRecord] =
-    QueryView.all().filter(_.operators.nonEmpty).map { query =>
+  /** Those that have elastic operators. */
+  def of(queries: Seq[QueryView]): Seq[QueryRecord] =
+    queries.filter(_.operators.nonEmpty).map { query =>
       QueryRecord(query.run.id, query.run.runId, query.run.name, query.operators.map(operator))
     }
 

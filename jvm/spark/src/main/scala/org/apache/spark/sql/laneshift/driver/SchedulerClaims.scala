@@ -11,7 +11,7 @@ final case class SchedulerClaim(scheduler: String, policy: String, runId: String
 /** Which schedulers drive this application's queries, so that no query has two. A claim lapses unless its scheduler renews
   * it: a new scheduler takes over from one that has died.
   */
-object SchedulerClaims {
+private[laneshift] final class SchedulerClaims {
   private val claims = mutable.Map.empty[String, SchedulerClaim]
 
   /** Takes or renews a claim for `seconds`; Left: the claim that is in its way, and for how many more seconds. */

@@ -1,13 +1,11 @@
 package org.apache.spark.sql.laneshift.driver
 
-import java.io.{BufferedReader, InputStreamReader}
+import java.io.{BufferedReader, InputStreamReader, IOException}
 import java.net.InetAddress
 import java.nio.charset.StandardCharsets.UTF_8
 import java.security.SecureRandom
 import java.util.concurrent.TimeUnit
 import javax.net.SocketFactory
-
-import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
@@ -70,11 +68,11 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
       val ended =
         try run()
         catch {
-          case NonFatal(error) =>
-            logError(
-              s"laneshift's scheduler cannot be started by ${command.mkString(" ")}: ${error.getMessage}"
-            )
-            SchedulerProcess.WrongSettings
+          // What a while later may not happen again: only who cannot be started at all is given up.
+          case error: Throwable =>
+            logError("laneshift cannot follow its scheduler.", error)
+            synchronized(process).foreach(_.destroyForcibly())
+            SchedulerProcess.Lost
         }
       if (ended == SchedulerProcess.WrongSettings && !stopping) {
         logError("laneshift goes on without a scheduler: queries keep their lanes.")
@@ -100,20 +98,30 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
     // Not on the command line, which other users of the machine can read.
     builder.environment().put(SchedulerProcess.Variable, new ObjectMapper().writeValueAsString(about))
     val started = synchronized {
-      process = if (stopping) None else Some(builder.start())
+      process = None
+      if (!stopping) process = start(builder)
       process
     }
-    started.fold(0) { p =>
+    started.fold(SchedulerProcess.WrongSettings) { p =>
       val lines = new BufferedReader(new InputStreamReader(p.getInputStream, UTF_8))
       Iterator.continually(lines.readLine()).takeWhile(_ != null).foreach(l => logInfo(s"scheduler: $l"))
       p.waitFor()
     }
   }
+
+  private def start(builder: ProcessBuilder): Option[Process] =
+    try Some(builder.start())
+    catch {
+      case error: IOException =>
+        logError(s"laneshift's scheduler cannot be started by ${command.mkString(" ")}: ${error.getMessage}")
+        None
+    }
 }
 
 private[laneshift] object SchedulerProcess {
   private val Variable = "LANESHIFT_SCHEDULER"
   private val WrongSettings = 2
+  private val Lost = -1
 
   /** For a server that never calls Python: the usual client has a thread, no daemon, that looks for idle connections. */
   private def noCallbacks(token: String): CallbackClient = new CallbackClient(

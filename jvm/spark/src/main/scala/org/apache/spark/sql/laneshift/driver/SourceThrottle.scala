@@ -1,8 +1,9 @@
 package org.apache.spark.sql.laneshift.driver
 
 import java.util.UUID
-import java.util.concurrent.{ConcurrentHashMap, ScheduledExecutorService, TimeUnit}
+import java.util.concurrent.ConcurrentHashMap
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.read.streaming.{
   CompositeReadLimit,
@@ -14,37 +15,26 @@ import org.apache.spark.sql.execution.streaming.{ProcessingTimeTrigger, RealTime
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.laneshift.runtime.Applied
 import org.apache.spark.sql.laneshift.workload.DealtStream
-import org.apache.spark.util.{ThreadUtils, Utils}
 
 /** Holds back the source of a running query. In Real-time Mode its readers wait, which only the sources of laneshift can do. In
   * micro-batch the next batches read fewer rows, as by `maxOffsetsPerTrigger`: Spark asks a source with the limit that it keeps
   * for it, and the sources of laneshift and Kafka take one of rows. In Spark's package because the list of running queries is
   * private to it.
   */
-private[laneshift] object SourceThrottle {
-
-  /** A micro-batch query that is held back, from batch `first` on and at least for batch `last`; its source had the limit `own`. */
-  private final case class Held(
-      query: StreamExecution,
-      source: SparkDataStream,
-      own: ReadLimit,
-      rate: Double,
-      untilNs: Long,
-      first: Long,
-      last: Long
-  )
+private[laneshift] final class SourceThrottle(executors: ExecutorDirectory) extends Logging {
+  import SourceThrottle._
 
   private val held = new ConcurrentHashMap[UUID, Held]
 
   // There is a thread only while a query is held back.
-  private var timer = Option.empty[ScheduledExecutorService]
+  private var timer = Option.empty[Repeating]
 
   /** To `rate` rows per second at most, for `seconds`; 0 seconds end a limit in force. Left: why it cannot be held back. */
   def limit(queryId: String, rate: Double, seconds: Double): Either[String, Applied] =
     running(UUID.fromString(queryId)).flatMap { query =>
       limits(query).toSeq match {
         case Seq((_: DealtStream, _)) if realTime(query) =>
-          ExecutorDirectory.limitSource(query.runId.toString, rate, seconds)
+          executors.limitSource(query.runId.toString, rate, seconds)
           Right(Applied.Now)
         case Seq((source, now)) if !realTime(query) && takesRows(source) =>
           hold(query, source, now, rate, seconds)
@@ -99,18 +89,26 @@ private[laneshift] object SourceThrottle {
   private def lastBatch(query: StreamExecution) = Option(query.lastProgress).fold(-1L)(_.batchId)
 
   private def startTimer() = {
-    val thread = ThreadUtils.newDaemonSingleThreadScheduledExecutor("laneshift source limits")
-    val tick: Runnable = () => Utils.tryLogNonFatalError(updateAll())
-    thread.scheduleWithFixedDelay(tick, TickMs, TickMs, TimeUnit.MILLISECONDS)
+    val thread = new Repeating("laneshift source limits", TickMs)(updateAll())
+    thread.start()
     thread
   }
 
   private def updateAll(): Unit = synchronized {
-    held.values().forEach(update(_))
-    if (held.isEmpty) {
-      timer.foreach(_.shutdown())
-      timer = None
+    held.values().forEach { h =>
+      try update(h)
+      catch {
+        case error: Throwable => logError(s"The limit of query ${h.query.id} is not up to date.", error)
+      }
     }
+    if (held.isEmpty) stop()
+  }
+
+  /** Limits in force stay with their queries, which end with the application. */
+  def stop(): Unit = synchronized {
+    held.clear()
+    timer.foreach(_.stop())
+    timer = None
   }
 
   private def update(h: Held): Unit = {
@@ -137,10 +135,6 @@ private[laneshift] object SourceThrottle {
     Math.max(interval, took.lift((took.length - 1) / 2).getOrElse(UnknownBatchMs)) / 1000.0
   }
 
-  private val TickMs = 100L
-  private val UnknownBatchMs = 100L
-  private val BatchesCounted = 5
-
   private def least(own: ReadLimit, rows: Long): Long = own match {
     case most: ReadMaxRows => Math.min(most.maxRows, rows)
     case several: CompositeReadLimit => several.getReadLimits.foldLeft(rows)((n, one) => least(one, n))
@@ -159,4 +153,21 @@ private[laneshift] object SourceThrottle {
     classOf[StreamExecution].getMethod("uniqueSources_$eq", classOf[Map[_, _]]).invoke(query, limits)
     ()
   }
+}
+
+private object SourceThrottle {
+  private val TickMs = 100L
+  private val UnknownBatchMs = 100L
+  private val BatchesCounted = 5
+
+  /** A micro-batch query that is held back, from batch `first` on and at least for batch `last`; its source had the limit `own`. */
+  private final case class Held(
+      query: StreamExecution,
+      source: SparkDataStream,
+      own: ReadLimit,
+      rate: Double,
+      untilNs: Long,
+      first: Long,
+      last: Long
+  )
 }

@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
-import org.apache.spark.sql.laneshift.driver.PartitionMemories
+import org.apache.spark.sql.laneshift.driver.DriverState
 import org.apache.spark.sql.laneshift.runtime.ElasticRDD
 import org.apache.spark.sql.laneshift.spec.{
   ElasticOptions,
@@ -106,7 +106,7 @@ case class ElasticExec(
         inputs.head.outputPartitioning.numPartitions,
         options,
         inputs.flatMap(i => ElasticExec.nearestBelow(i.child)).map(_.operatorId).distinct,
-        PartitionMemories.knows(key)
+        DriverState.get.exists(_.memories.knows(key))
       ),
       inputs.map(inputSpec),
       output.map(_.dataType),

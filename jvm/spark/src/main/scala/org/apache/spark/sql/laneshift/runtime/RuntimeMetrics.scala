@@ -45,16 +45,15 @@ private[laneshift] object RuntimeMetrics {
     registry.register(prefix + name, gauge)
   }
 
-  /** The gauges of one scrape are of one moment, and ask executors once. */
-  final class Recent[T](read: () => T) {
+  /** The gauges of one scrape are of one moment, and read once, however long that takes; so do several scrapes at a time. */
+  final class Recent[T](read: () => T, nowNs: () => Long = () => System.nanoTime()) {
     private var value: Option[T] = None
     private var readNs = 0L
 
     def get: T = synchronized {
-      val now = System.nanoTime()
-      if (value.isEmpty || now - readNs > Recent.ForNs) {
+      if (value.isEmpty || nowNs() - readNs > Recent.ForNs) {
         value = Some(read())
-        readNs = now
+        readNs = nowNs()
       }
       value.get
     }

@@ -53,4 +53,7 @@ object SourceRuns {
     runs.remove(runId)
     ()
   }
+
+  /** The plugin stops in this process: all runs have ended. */
+  def forgetAll(): Unit = runs.keySet().asScala.toSeq.foreach(forget)
 }

@@ -6,14 +6,7 @@ import org.json4s.JValue
 import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
-import org.apache.spark.sql.laneshift.driver.{
-  Decision,
-  Decisions,
-  ExecutorDirectory,
-  Journal,
-  LaneshiftSample,
-  QueryRecord
-}
+import org.apache.spark.sql.laneshift.driver.{Decision, DriverState, LaneshiftSample, QueryRecord}
 import org.apache.spark.sql.laneshift.runtime.HandoffRecord
 import org.apache.spark.ui.{SparkUI, SparkUITab, UIUtils, WebUIPage}
 
@@ -45,16 +38,16 @@ private[laneshift] object LaneshiftTab {
   private val Shown = 20
   private val SpanMs = 300000L
 
-  def live(ui: SparkUI, journal: Journal): LaneshiftTab = new LaneshiftTab(ui, () => now(journal))
+  def live(ui: SparkUI, driver: DriverState): LaneshiftTab = new LaneshiftTab(ui, () => now(driver))
 
-  private def now(journal: Journal): TabContent = {
+  private def now(driver: DriverState): TabContent = {
     val now = System.currentTimeMillis()
     TabContent(
       live = true,
-      QueryRecord.running(),
-      journal.recent,
-      Decisions.newest(Shown),
-      ExecutorDirectory.handoffs(Moves, None).map(_._2),
+      QueryRecord.of(driver.views()),
+      driver.journal.recent,
+      driver.decisions.newest(Shown),
+      driver.executors.handoffs(Moves, None).map(_._2),
       now - SpanMs,
       now
     )

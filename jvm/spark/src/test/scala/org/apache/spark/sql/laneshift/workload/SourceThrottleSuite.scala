@@ -5,12 +5,14 @@ import java.util.concurrent.atomic.AtomicReference
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.laneshift.Leftovers
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
-import org.apache.spark.sql.laneshift.driver.SourceThrottle
+import org.apache.spark.sql.laneshift.driver.DriverState
 import org.apache.spark.sql.laneshift.runtime.Applied
 import org.apache.spark.sql.laneshift.source.{RowPace, SourceLimit, SourceRuns}
 import org.apache.spark.sql.streaming.Trigger
 
 class SourceThrottleSuite extends WorkloadSession {
+
+  private def throttle = DriverState.get.get.throttle
 
   private def ids(rows: Seq[Row]) = rows.map(r => (r.getInt(2), r.getLong(1))).sorted
 
@@ -82,16 +84,16 @@ class SourceThrottleSuite extends WorkloadSession {
     val run = start(stream(options: _*), Trigger.ProcessingTime("200 milliseconds"))
     until(run.taken)(run.taken.length >= 2)
     val id = run.query.id.toString
-    assert(SourceThrottle.limit(id, 5.0, 0.5) == Right(Applied.NextBatch))
+    assert(throttle.limit(id, 5.0, 0.5) == Right(Applied.NextBatch))
     // Replaces it, and is lifted all the same.
-    assert(SourceThrottle.limit(id, 500.0, 0.5) == Right(Applied.NextBatch))
+    assert(throttle.limit(id, 500.0, 0.5) == Right(Applied.NextBatch))
     until(run.taken)(run.taken.exists(n => n > 0 && n < 1000))
     val held = run.taken.indexWhere(n => n > 0 && n < 1000)
     until(run.taken)(run.taken.drop(held).contains(1000L))
     assert(run.taken.forall(_ <= 1000))
     // Ended by hand, a limit is still for a whole batch.
-    assert(SourceThrottle.limit(id, 500.0, 3600) == Right(Applied.NextBatch))
-    assert(SourceThrottle.limit(id, 0.0, 0.0) == Right(Applied.NextBatch))
+    assert(throttle.limit(id, 500.0, 3600) == Right(Applied.NextBatch))
+    assert(throttle.limit(id, 0.0, 0.0) == Right(Applied.NextBatch))
     assert(ids(run.stopAfter(20000)) == ids(batch(options: _*).collect().toSeq))
     assert(run.taken.drop(held).dropWhile(_ < 1000).exists(n => n > 0 && n < 1000), run.taken)
     noThreadStays()
@@ -103,7 +105,7 @@ class SourceThrottleSuite extends WorkloadSession {
     val options = Seq("pacing" -> "none", "maxRowsPerTrigger" -> "200000", "keys" -> "50", "seed" -> "3")
     val run = start(stream(options: _*), Trigger.ProcessingTime(0))
     until(run.taken)(run.taken.length >= 2)
-    assert(SourceThrottle.limit(run.query.id.toString, 1000.0, 60.0) == Right(Applied.NextBatch))
+    assert(throttle.limit(run.query.id.toString, 1000.0, 60.0) == Right(Applied.NextBatch))
     until(run.taken)(run.taken.last < 200000)
     val before = run.taken.length
     val from = System.nanoTime()
@@ -130,7 +132,7 @@ class SourceThrottleSuite extends WorkloadSession {
     val run = start(stream(options: _*), Trigger.RealTime("1 second"), mode = "update")
     until(run.taken)(run.taken.nonEmpty)
     def rowsNow = SourceRuns.rows(run.query.runId.toString)
-    assert(SourceThrottle.limit(run.query.id.toString, 100.0, 4.0) == Right(Applied.Now))
+    assert(throttle.limit(run.query.id.toString, 100.0, 4.0) == Right(Applied.Now))
     val from = (System.nanoTime(), rowsNow)
     Thread.sleep(3000)
     val seconds = (System.nanoTime() - from._1) / 1e9
@@ -147,7 +149,7 @@ class SourceThrottleSuite extends WorkloadSession {
     def refused(df: DataFrame): String = {
       val run = start(df, Trigger.ProcessingTime(0))
       until(run.taken)(run.taken.nonEmpty)
-      try SourceThrottle.limit(run.query.id.toString, 10.0, 1.0).swap.getOrElse(fail("it was limited"))
+      try throttle.limit(run.query.id.toString, 10.0, 1.0).swap.getOrElse(fail("it was limited"))
       finally run.query.stop()
     }
     val rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", "5")
@@ -155,7 +157,7 @@ class SourceThrottleSuite extends WorkloadSession {
     val few = Seq("pacing" -> "none", "totalRows" -> "10")
     assert(refused(stream(few: _*).union(stream(few: _*))).startsWith("it has 2 sources"))
     val gone = "00000000-0000-0000-0000-000000000000"
-    assert(SourceThrottle.limit(gone, 10.0, 1.0) == Left("it has just stopped"))
+    assert(throttle.limit(gone, 10.0, 1.0) == Left("it has just stopped"))
   }
 
   test("wrong calls are refused by name") {

@@ -1,0 +1,57 @@
+package org.apache.spark.sql.laneshift.driver
+
+import scala.concurrent.duration._
+import scala.jdk.CollectionConverters._
+
+import com.codahale.metrics.MetricRegistry
+import org.scalatest.concurrent.{Signaler, ThreadSignaler, TimeLimitedTests}
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Minutes, Span}
+
+import org.apache.spark.sql.laneshift.ElasticSession
+
+/** A driver whose executors do not all answer. */
+class ExecutorDirectorySuite extends AnyFunSuite with ElasticSession with TimeLimitedTests {
+  // A test that waits for a silent executor waits for an hour.
+  override val timeLimit: Span = Span(2, Minutes)
+  override val defaultTestSignaler: Signaler = ThreadSignaler
+
+  private def views = FakeQuery.views
+  private def executorsIn(sites: Seq[PartitionSite]) = sites.map(_.executor.id).distinct.sorted
+
+  test("who does not answer is left out, once waited for, and asked until it answers") {
+    val directory = new ExecutorDirectory(1.hour)
+    val well = new FakeExecutor("1", views.take(1)).register(directory)
+    val ill = new FakeExecutor("2", views.drop(1)).register(directory)
+    assert(executorsIn(directory.partitions()) == Seq("1", "2"))
+    ill.mood = FakeExecutor.TimesOut
+    assert(executorsIn(directory.partitions()) == Seq("1"))
+    ill.mood = FakeExecutor.Silent
+    assert(executorsIn(directory.partitions()) == Seq("1"))
+    assert(directory.handoffs(10, None).isEmpty && directory.sourceRows().isEmpty)
+    directory.limitSource("run", 1.0, 1.0)
+    assert(ill.asked == well.asked && ill.asked.size == 6, "a silent one is asked, too")
+    ill.answerAll()
+    assert(executorsIn(directory.partitions()) == Seq("1", "2"))
+  }
+
+  test("its time is up for all requests together") {
+    val directory = new ExecutorDirectory(1.milli)
+    (1 to 3).foreach(i => new FakeExecutor(s"$i").register(directory).mood = FakeExecutor.Silent)
+    assert(directory.partitions().isEmpty)
+  }
+
+  test("one asking serves all gauges of a scrape, also when an executor is silent") {
+    // Longer than an answer stays recent.
+    val state = new DriverState(_ => (), new ExecutorDirectory(700.millis))
+    val well = new FakeExecutor("1", views).register(state.executors)
+    val silent = new FakeExecutor("2").register(state.executors)
+    silent.mood = FakeExecutor.Silent
+    val registry = new MetricRegistry
+    ApplicationMetrics.register(registry, state)
+    val values = registry.getGauges.asScala.map { case (name, gauge) => name -> gauge.getValue }
+    assert(values("application.partitions") == views.size.toDouble && values.size > 20)
+    // One, but for a machine that stops in the middle of it.
+    assert(well.asked.size <= 3 && silent.asked == well.asked)
+  }
+}

@@ -1,0 +1,77 @@
+package org.apache.spark.sql.laneshift.driver
+
+import java.util.concurrent.LinkedBlockingQueue
+
+import scala.concurrent.duration._
+
+import org.scalatest.concurrent.{Signaler, ThreadSignaler, TimeLimitedTests}
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Minutes, Span}
+
+import org.apache.spark.scheduler.SparkListenerEvent
+import org.apache.spark.sql.laneshift.ElasticSession
+import org.apache.spark.sql.laneshift.runtime.ExecutorRequest
+
+/** The journal of a driver whose executor is silent, or whose turns fail. */
+class JournalSuite extends AnyFunSuite with ElasticSession with TimeLimitedTests {
+  // A test that waits for a silent executor waits for an hour.
+  override val timeLimit: Span = Span(2, Minutes)
+  override val defaultTestSignaler: Signaler = ThreadSignaler
+
+  private def withJournal(everyMs: Long)(
+      body: (Journal, QueryInventory, FakeExecutor, LinkedBlockingQueue[SparkListenerEvent]) => Unit
+  ): Unit = {
+    val posted = new LinkedBlockingQueue[SparkListenerEvent]
+    val executors = new ExecutorDirectory(1.hour)
+    val executor = new FakeExecutor("1", FakeQuery.views).register(executors)
+    val queries = new QueryInventory(executors)
+    queries.onOtherEvent(FakeQuery.started)
+    val journal = new Journal(queries, executors, e => { posted.put(e); () }, everyMs)
+    journal.start()
+    try body(journal, queries, executor, posted)
+    finally journal.stop()
+  }
+
+  private def partitionsOf(event: SparkListenerEvent): Seq[Int] = event match {
+    case sample: LaneshiftSample => sample.queries.flatMap(_.operators).map(_.partitions.size)
+    case other => fail(s"not a sample: $other")
+  }
+
+  test("nobody but the journal waits for a silent executor: not its readers, not the listener queue") {
+    withJournal(everyMs = 3600000L) { (journal, queries, executor, posted) =>
+      executor.mood = FakeExecutor.Silent
+      // In the plugin's order.
+      journal.onOtherEvent(FakeQuery.terminated)
+      queries.onOtherEvent(FakeQuery.terminated)
+      assert(journal.recent.isEmpty && posted.isEmpty)
+      assert(queries.active.isEmpty)
+      assert(executor.asked.head == ExecutorRequest.Partitions, "asked before it is told to forget")
+      assert(executor.asked.last == ExecutorRequest.Forget(FakeQuery.views.head.spec.key.runId))
+      executor.answerAll()
+      assert(partitionsOf(posted.take()) == Seq(FakeQuery.views.size), "the query is seen whole once more")
+    }
+  }
+
+  test("the newest samples can be read while a turn waits") {
+    withJournal(everyMs = 1L) { (journal, _, executor, posted) =>
+      posted.take()
+      executor.mood = FakeExecutor.Silent
+      val before = executor.asked.size
+      while (executor.asked.size == before) Thread.sleep(1)
+      assert(journal.recent.nonEmpty)
+    }
+  }
+
+  test("turns go on after Errors and Exceptions") {
+    for (error <- Seq(new NoClassDefFoundError("a"), new StackOverflowError, new IllegalStateException("b")))
+      withJournal(everyMs = 1L) { (_, _, executor, posted) =>
+        posted.take()
+        executor.mood = FakeExecutor.Throws(error)
+        val before = executor.asked.size
+        while (executor.asked.size < before + 3) Thread.sleep(1)
+        executor.mood = FakeExecutor.Answers
+        posted.clear()
+        posted.take()
+      }
+  }
+}

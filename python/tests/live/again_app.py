@@ -1,0 +1,117 @@
+"""Two sessions, one after the other, in one process, run by test_live_again.py.
+
+The first one is stopped as it is: with a query that runs, a claim that nobody releases, a limit in
+force. Prints what the second one finds of it as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import laneshift
+
+NAME = "of the first session"
+
+
+def session() -> SparkSession:
+    builder = (
+        SparkSession.builder.master("local[4]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "OFF")
+        .config("spark.sql.shuffle.partitions", "2")
+    )
+    return laneshift.configure(
+        builder, lanes=2, max_lanes=3, shards_per_partition=16, motion="always"
+    ).getOrCreate()
+
+
+def start(spark: SparkSession, folder: Path, name: str) -> Any:
+    rows = (
+        spark.readStream.format("laneshift-workload")
+        .options(keys=100, zipf=0.9, rowBytes=0, rowsPerBatch=500, pacing="none")
+        .load()
+    )
+    return (
+        rows.groupBy("key")
+        .agg(F.count("*").alias("n"))
+        .writeStream.format("noop")
+        .queryName(name)
+        .outputMode("update")
+        .option("checkpointLocation", str(folder / name))
+        .start()
+    )
+
+
+def await_handoffs(live: laneshift.Laneshift, query: Any) -> None:
+    end = time.monotonic() + 60
+    while not live.handoffs(query):
+        if time.monotonic() > end:
+            raise SystemExit("nothing moved")
+        time.sleep(0.1)
+
+
+DECIDED = {
+    "time_ms": 1,
+    "executor": "driver",
+    "policy": "static",
+    "changes": [],
+    "notes": ["a note"],
+    "applied": True,
+    "error": None,
+}
+
+
+def status(gateway: Any) -> Any:
+    """What the tab tells programs: queries and decisions."""
+    return json.loads(gateway._text("status", 10))["ok"]
+
+
+def main(folder: Path) -> None:
+    spark = session()
+    live = laneshift.attach(spark)
+    first = start(spark, folder, NAME)
+    await_handoffs(live, first)
+    gateway = live._gateway
+    gateway.claim("scheduler of the first", "static", "", 3600.0)
+    gateway.decided(DECIDED)
+    gateway.limit_source(str(first.id), 1000.0, 3600.0)
+    before = status(gateway)
+    spark.stop()
+
+    spark = session()
+    live = laneshift.attach(spark)
+    gateway = live._gateway
+    seen: dict[str, Any] = {
+        "before": [len(before["queries"]), len(before["decisions"])],
+        "executors": [e.executor for e in live.snapshot().executors],
+        "queries": [q.name for q in live.snapshot().queries],
+        "decisions": status(gateway)["decisions"],
+        "handoffs": len(live.handoffs()),
+    }
+    for what, call in {
+        "old query": lambda: live.handoffs(NAME),
+        "claim": lambda: gateway.claim("scheduler of the second", "static", "", 1.0),
+    }.items():
+        try:
+            call()
+            seen[what] = "ok"
+        except laneshift.LaneshiftError as error:
+            seen[what] = error.condition
+    second = start(spark, folder, "of the second session")
+    await_handoffs(live, second)
+    seen["now"] = [q.name for q in live.snapshot().queries]
+    second.stop()
+    spark.stop()
+    print(json.dumps(seen), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
