@@ -13,7 +13,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "policies": ("laneshift.scheduler.commands:policies", "List the policies, or explain one."),
     "replay": ("laneshift.scheduler.commands:replay", "Decide again on a recorded trace."),
     "report": ("laneshift.report.command:report", "Show what happened in a recorded run."),
-    "experiment": ("laneshift.cli_experiments:experiment", "Simulate a paper's experiment."),
     "top": ("laneshift.top:top", "Watch the elastic queries of a running application."),
     "simulate": ("laneshift.cli_experiments:simulate", "Compare policies on a recorded trace."),
 }

@@ -17,12 +17,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("docs/planners/index.md",)
-PACKAGES = ("loop", "report", "scheduler", "models", "planner", "keygroups", "simulator")
+ROOMS = ("loop", "report", "scheduler", "models", "planner", "simulator")
+PACKAGES = (*(f"laneshift.{room}" for room in ROOMS), "keygroups")
 
 
 def modules() -> Iterator[str]:
     for package in PACKAGES:
-        top = import_module(f"laneshift.{package}")
+        top = import_module(package)
         yield top.__name__
         yield from (found.name for found in walk_packages(top.__path__, top.__name__ + "."))
 
@@ -46,7 +47,7 @@ def test_every_package_has_doctests() -> None:
         package: sum(
             len(test.examples)
             for name in modules()
-            if name.startswith(f"laneshift.{package}")
+            if name.startswith(package)
             for test in doctest.DocTestFinder().find(import_module(name))
         )
         for package in PACKAGES

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.experiments.models import cost_ratios
-from laneshift.experiments.optimum import optimum, random_demand
 from laneshift.inputcheck import InputError
 from laneshift.models.assignment import Assignment, Demand, moved_bytes, schedule
 from laneshift.models.improve import improve
+from laneshift_experiments.models import cost_ratios
+from laneshift_experiments.optimum import optimum, random_demand
 
 KB = 1.0  # the sheet's vectors give d and phi in KB/s
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.experiments.models import simulated_sojourn
 from laneshift.inputcheck import InputError
 from laneshift.models.queueing import (
     erlang_b,
@@ -16,6 +15,7 @@ from laneshift.models.queueing import (
     sojourn_time,
     wait_quantile,
 )
+from laneshift_experiments.models import simulated_sojourn
 
 VECTORS = [  # Elasticutor sheet 4.1: k, lambda, mu, C, E[T_j]
     (1, 5, 10, 0.500000000, 0.200000000),
@@ -86,7 +86,7 @@ def test_network_sums_by_visits() -> None:
 def test_the_model_is_within_15_percent_of_a_simulation(
     cores: tuple[int, ...], utilisation: float
 ) -> None:
-    """The whole sweep: ``laneshift experiment model-sojourn``."""
+    """The whole sweep: ``make experiments ARGS=model-sojourn``."""
     rate = utilisation * min(cores)
     m = len(cores)
     model = network_sojourn_time(rate, [rate] * m, [1.0] * m, list(cores))

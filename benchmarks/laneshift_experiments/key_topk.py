@@ -9,7 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from laneshift.experiments.base import (
+from laneshift.planner import Loads, Routing, planner
+from laneshift.planner.costs import costs
+from laneshift.simulator import Cluster, Engine, Simulation
+from laneshift.simulator.rates import Constant
+from laneshift.simulator.topologies import partial_counts, topk
+from laneshift.simulator.workload import FixedKeys
+from laneshift_experiments.base import (
     Cell,
     Chart,
     Experiment,
@@ -19,13 +25,7 @@ from laneshift.experiments.base import (
     Statement,
     Table,
 )
-from laneshift.experiments.key_distribution import drifting
-from laneshift.planner import Loads, Routing, planner
-from laneshift.planner.costs import costs
-from laneshift.simulator import Cluster, Engine, Simulation
-from laneshift.simulator.rates import Constant
-from laneshift.simulator.topologies import partial_counts, topk
-from laneshift.simulator.workload import FixedKeys
+from laneshift_experiments.key_distribution import drifting
 
 SYSTEMS = ("mnrt", "qmmp", "readj", "pkg")
 TOPICS, NODES, ROUNDS, SKEW = 20_000, 10, 4, 1.0

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from laneshift.inputcheck import InputError
-from laneshift.keygroups.ranges import (
+from keygroups.ranges import (
     KeyGroupRange,
     check_max_parallelism,
     key_group_ranges,
     owner,
 )
+from laneshift.inputcheck import InputError
 
 V = TypeVar("V")
 

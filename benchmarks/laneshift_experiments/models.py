@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from laneshift.experiments.base import (
+from laneshift.models.assignment import Demand, moved_bytes, schedule
+from laneshift.models.improve import improve
+from laneshift.models.queueing import network_sojourn_time
+from laneshift.planner.model import Loads, Routing
+from laneshift.planner.registry import PLANNERS, planner
+from laneshift.scheduler.registry import BUILT_IN, policy
+from laneshift.scheduler.samples import partition, snapshot, with_shards
+from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
+from laneshift.simulator.workload import zipf
+from laneshift_experiments.base import (
     Cell,
     Chart,
     Experiment,
@@ -21,16 +30,7 @@ from laneshift.experiments.base import (
     Statement,
     Table,
 )
-from laneshift.experiments.optimum import optimum, random_demand
-from laneshift.models.assignment import Demand, moved_bytes, schedule
-from laneshift.models.improve import improve
-from laneshift.models.queueing import network_sojourn_time
-from laneshift.planner.model import Loads, Routing
-from laneshift.planner.registry import PLANNERS, planner
-from laneshift.scheduler.registry import BUILT_IN, policy
-from laneshift.scheduler.samples import partition, snapshot, with_shards
-from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
-from laneshift.simulator.workload import zipf
+from laneshift_experiments.optimum import optimum, random_demand
 
 #: Cores per queue: one queue each, then three in a row (a network).
 SHAPES = ((1,), (2,), (4,), (8,), (32,), (3, 4, 2))

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from laneshift.experiments.base import Options, Samples
 from laneshift.scheduler.registry import policy
 from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
 from laneshift.simulator.rates import Constant
 from laneshift.simulator.workload import ZipfKeys
+from laneshift_experiments.base import Options, Samples
 
 SYSTEMS = ("static", "resource-centric", "elasticutor")
 #: Shards moved by one global synchronisation of RC [A]: chosen so that its dips after a shuffle

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from laneshift.experiments import (
+from laneshift.inputcheck import choice
+from laneshift_experiments import (
     buffers,
     compare,
     elasticutor_data,
@@ -15,8 +16,7 @@ from laneshift.experiments import (
     key_topk,
     models,
 )
-from laneshift.experiments.base import Experiment
-from laneshift.inputcheck import choice
+from laneshift_experiments.base import Experiment
 
 _ALL: tuple[Experiment, ...] = (
     *elasticutor_load.EXPERIMENTS,

@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from laneshift.experiments.base import (
+from laneshift.scheduler.registry import policy
+from laneshift.simulator import Cluster, Engine, Operator, Scenario, Simulation
+from laneshift.simulator.rates import Constant
+from laneshift.simulator.workload import ZipfKeys
+from laneshift_experiments.base import (
     Chart,
     Experiment,
     Options,
@@ -15,11 +19,7 @@ from laneshift.experiments.base import (
     Statement,
     Table,
 )
-from laneshift.experiments.micro import Micro, throughput
-from laneshift.scheduler.registry import policy
-from laneshift.simulator import Cluster, Engine, Operator, Scenario, Simulation
-from laneshift.simulator.rates import Constant
-from laneshift.simulator.workload import ZipfKeys
+from laneshift_experiments.micro import Micro, throughput
 
 
 def fig12a(options: Options, progress: Progress) -> Report:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from laneshift.experiments.base import (
+from laneshift_experiments.base import (
     Chart,
     Experiment,
     Options,
@@ -18,7 +18,7 @@ from laneshift.experiments.base import (
     Table,
     mean,
 )
-from laneshift.experiments.micro import RC_BATCH, SYSTEMS, WARM_UP_S, Micro, run
+from laneshift_experiments.micro import RC_BATCH, SYSTEMS, WARM_UP_S, Micro, run
 
 LABELS = {"static": "static", "resource-centric": "RC", "elasticutor": "Elasticutor"}
 #: Latency is measured at this share of all cores' rate, which static can just carry.

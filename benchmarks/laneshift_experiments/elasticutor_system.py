@@ -9,7 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from laneshift.experiments.base import (
+from laneshift.scheduler.registry import policy
+from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
+from laneshift.simulator.rates import Constant, Rate
+from laneshift.simulator.workload import StockKeys
+from laneshift_experiments.base import (
     Chart,
     Experiment,
     Options,
@@ -19,12 +23,8 @@ from laneshift.experiments.base import (
     Statement,
     Table,
 )
-from laneshift.experiments.elasticutor_load import LABELS
-from laneshift.experiments.micro import RC_BATCH, WARM_UP_S, Micro, throughput
-from laneshift.scheduler.registry import policy
-from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
-from laneshift.simulator.rates import Constant, Rate
-from laneshift.simulator.workload import StockKeys
+from laneshift_experiments.elasticutor_load import LABELS
+from laneshift_experiments.micro import RC_BATCH, WARM_UP_S, Micro, throughput
 
 LABEL = {**LABELS, "naive-ec": "naive-EC"}
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from laneshift.experiments.base import (
+from laneshift_experiments.base import (
     Chart,
     Experiment,
     Options,
@@ -15,7 +15,7 @@ from laneshift.experiments.base import (
     Statement,
     Table,
 )
-from laneshift.experiments.key_history import SYSTEMS, History, load_all
+from laneshift_experiments.key_history import SYSTEMS, History, load_all
 
 QUERIES = ("EQ5", "B_NCI")
 SKEWS = (0.0, 0.5, 0.8, 1.0, 1.5)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from laneshift.experiments.base import Chart, Experiment, Options, Report, Table
 from laneshift.inputcheck import InputError
 from laneshift.plotting import pyplot
+from laneshift_experiments.base import Chart, Experiment, Options, Report, Table
 
 VERDICTS: dict[bool | None, str] = {
     True: "agrees",
@@ -46,7 +46,7 @@ def write_index(folder: Path) -> Path:
     lines = [
         "# The papers' experiments, simulated",
         "",
-        "Written by `laneshift experiment`. Each page puts what the paper's text states beside",
+        "Written by `make experiments`. Each page puts what the paper's text states beside",
         "what our simulation gives; statements that do not reproduce are listed with the others.",
         "",
         "| experiment | agree | disagree | cannot be judged |",
@@ -69,7 +69,7 @@ def page(experiment: Experiment, report: Report, options: Options, *, with_png: 
     lines = [
         f"# {experiment.title}",
         "",
-        f"Made by `laneshift experiment {experiment.name}` (simulated; {options.nodes} nodes x "
+        f"Made by `make experiments ARGS={experiment.name}` (simulated; {options.nodes} nodes x "
         f"{options.cores} cores, {options.seeds} seeds, duration {seconds}). The paper's plotted "
         "values are not known to us; the left column is what its text states, in our words.",
         "",

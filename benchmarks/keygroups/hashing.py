@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from keygroups.ranges import check_max_parallelism
 from laneshift import inputcheck
 from laneshift.inputcheck import InputError, IntArray
-from laneshift.keygroups.ranges import check_max_parallelism
 
 JavaKey = bool | int | float | str | Sequence["JavaKey"]
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1

@@ -14,21 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from laneshift.experiments.base import (
-    Cell,
-    Experiment,
-    Options,
-    Progress,
-    Report,
-    Samples,
-    Statement,
-    Table,
-)
-from laneshift.experiments.buffers import CYCLES, LOADS, WORDCOUNT, craa_load, starting_later
-from laneshift.experiments.elasticutor_load import LATENCY_LOAD
-from laneshift.experiments.elasticutor_system import SSE_LOAD, decision_s, exchange
-from laneshift.experiments.micro import WARM_UP_S, Micro, run
-from laneshift.experiments.write import UNKNOWN
 from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.registry import policy
@@ -38,6 +23,21 @@ from laneshift.simulator.rates import Constant, Rate
 from laneshift.simulator.window import CRAA_CHAIN, BufferedOperator
 from laneshift.simulator.window_run import WindowRun, run_windows
 from laneshift.simulator.workload import zipf
+from laneshift_experiments.base import (
+    Cell,
+    Experiment,
+    Options,
+    Progress,
+    Report,
+    Samples,
+    Statement,
+    Table,
+)
+from laneshift_experiments.buffers import CYCLES, LOADS, WORDCOUNT, craa_load, starting_later
+from laneshift_experiments.elasticutor_load import LATENCY_LOAD
+from laneshift_experiments.elasticutor_system import SSE_LOAD, decision_s, exchange
+from laneshift_experiments.micro import WARM_UP_S, Micro, run
+from laneshift_experiments.write import UNKNOWN
 
 OURS, ORACLE = "laneshift", "oracle"
 #: The goal of CRAA and OERA: no latency target; use weighs as much as loss.

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laneshift.experiments.base import (
+from laneshift.scheduler.registry import policy
+from laneshift.simulator import rates
+from laneshift.simulator.rates import Rate
+from laneshift.simulator.window import CRAA_CHAIN, BufferedOperator
+from laneshift.simulator.window_run import WindowRun, run_windows
+from laneshift_experiments.base import (
     Cell,
     Chart,
     Experiment,
@@ -17,11 +22,6 @@ from laneshift.experiments.base import (
     Table,
     mean,
 )
-from laneshift.scheduler.registry import policy
-from laneshift.simulator import rates
-from laneshift.simulator.rates import Rate
-from laneshift.simulator.window import CRAA_CHAIN, BufferedOperator
-from laneshift.simulator.window_run import WindowRun, run_windows
 
 #: Load -> (rate for a seed, seconds), craa.md section 10.
 LOADS = ("step", "jitter", "sine", "stage", "random")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from laneshift.experiments.base import Experiment, Options, Progress, Report, Statement, Table
 from laneshift.planner import Loads, Routing
 from laneshift.planner.costs import routing_costs
+from laneshift_experiments.base import Experiment, Options, Progress, Report, Statement, Table
 
 STATES = ("merge", "unchanged", "split")
 DIRECTIONS = ("back", "across", "out")

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
-from laneshift.keygroups import (
+from keygroups import (
     KeyGroupRange,
     default_max_parallelism,
     java_hash_code,
@@ -23,6 +22,7 @@ from laneshift.keygroups import (
     restore,
     shards_of_executor,
 )
+from laneshift.inputcheck import InputError
 
 #: h, murmur, groups for m = 10, 128, 1024, 32768, subtask for m = 128 with p = 3 and 4.
 INTS = [

@@ -1,16 +1,16 @@
 """Key groups: the fixed slices of the key space by which state is stored and rescaled.
 
-Equal to Flink's, vector by vector (``python/tests/keygroups``):
+Equal to Flink's, vector by vector (``python/tests/benchmarks/keygroups``):
 
->>> from laneshift.keygroups import key_group, rescale_plan
+>>> from keygroups import key_group, rescale_plan
 >>> key_group("hello", 128)
 35
 >>> [(r.new, r.old, r.groups.start, r.groups.end) for r in rescale_plan(10, 3, 4).reads]
 [(0, 0, 0, 2), (1, 0, 3, 3), (1, 1, 4, 4), (2, 1, 5, 6), (2, 2, 7, 7), (3, 2, 8, 9)]
 """
 
-from laneshift.keygroups.hashing import java_hash_code, key_group, key_groups, murmur
-from laneshift.keygroups.ranges import (
+from keygroups.hashing import java_hash_code, key_group, key_groups, murmur
+from keygroups.ranges import (
     KeyGroupRange,
     default_max_parallelism,
     key_group_range,
@@ -18,7 +18,7 @@ from laneshift.keygroups.ranges import (
     owner,
     prefix_bytes,
 )
-from laneshift.keygroups.rescale import Read, RescalePlan, rescale_plan, restore, shards_of_executor
+from keygroups.rescale import Read, RescalePlan, rescale_plan, restore, shards_of_executor
 
 __all__ = [
     "KeyGroupRange",

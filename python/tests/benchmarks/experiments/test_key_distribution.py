@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from laneshift.experiments import key_history, key_signs, key_topk
-from laneshift.experiments.base import Options, silent
-from laneshift.experiments.key_distribution import received
-from laneshift.experiments.key_history import SYSTEMS, History, load_all, query
-from laneshift.experiments.key_joins import execution_time, nodes_used, scale_out
 from laneshift.inputcheck import InputError
 from laneshift.simulator.workload import FixedKeys
+from laneshift_experiments import key_history, key_signs, key_topk
+from laneshift_experiments.base import Options, silent
+from laneshift_experiments.key_distribution import received
+from laneshift_experiments.key_history import SYSTEMS, History, load_all, query
+from laneshift_experiments.key_joins import execution_time, nodes_used, scale_out
 
 SEEDS = range(1, 6)
 FIVE = Options(seeds=5, values=(0.0, 1.5))

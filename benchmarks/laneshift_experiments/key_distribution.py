@@ -6,7 +6,11 @@ import time
 
 import numpy as np
 
-from laneshift.experiments.base import (
+from laneshift.inputcheck import FloatArray
+from laneshift.planner import Loads, MovePlan, Routing, planner
+from laneshift.planner.costs import costs, receive_volume
+from laneshift.simulator.workload import zipf
+from laneshift_experiments.base import (
     Chart,
     Experiment,
     Options,
@@ -16,10 +20,6 @@ from laneshift.experiments.base import (
     Table,
     mean,
 )
-from laneshift.inputcheck import FloatArray
-from laneshift.planner import Loads, MovePlan, Routing, planner
-from laneshift.planner.costs import costs, receive_volume
-from laneshift.simulator.workload import zipf
 
 
 def drifting(z: float, seed: int, keys: int, rounds: int = 10) -> list[FloatArray]:

@@ -1,14 +1,14 @@
 """laneshift against the papers' policies on their own metrics: few seeds here, ten by command.
 
-The whole table: ``laneshift experiment compare-buffers compare-cluster --seeds 10``.
+The whole table: ``make experiments ARGS='compare-buffers compare-cluster --seeds 10'``.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from laneshift.experiments.base import Options, Samples
-from laneshift.experiments.compare import (
+from laneshift_experiments.base import Options, Samples
+from laneshift_experiments.compare import (
     BUFFERS,
     OURS,
     Contest,

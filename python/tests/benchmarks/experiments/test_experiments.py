@@ -12,18 +12,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from laneshift.cli_experiments import experiment as experiment_command
-from laneshift.cli_experiments import simulate as simulate_command
-from laneshift.experiments.advise import advise, demo_trace, text_picture, with_cores
-from laneshift.experiments.base import Options, Report, Statement, Table, silent
-from laneshift.experiments.buffers import craa_run
-from laneshift.experiments.micro import Micro, run
-from laneshift.experiments.registry import EXPERIMENTS, experiment
-from laneshift.experiments.write import UNKNOWN, page
+from experiments import main
 from laneshift.inputcheck import InputError
-from laneshift.scheduler.registry import policy
-from laneshift.scheduler.snapshot import Snapshot
-from laneshift.scheduler.trace import TraceWriter
+from laneshift_experiments.base import Options, Report, Statement, Table, silent
+from laneshift_experiments.buffers import craa_run
+from laneshift_experiments.micro import Micro, run
+from laneshift_experiments.registry import EXPERIMENTS, experiment
+from laneshift_experiments.write import UNKNOWN, page
 
 SMALL = Options(seeds=1, nodes=4, cores=4)
 SEEDS = range(1, 6)
@@ -80,17 +75,17 @@ def test_a_simulated_experiment_runs_at_a_small_size() -> None:
 
 def test_command_writes_csv_picture_and_page(tmp_path: Path) -> None:
     done = CliRunner().invoke(
-        experiment_command, ["craa-feedback", "--values", "0.7,0.8", "--out", str(tmp_path)]
+        main, ["craa-feedback", "--values", "0.7,0.8", "--out", str(tmp_path)]
     )
     assert done.exit_code == 0, done.output
     rows = list(csv.reader((tmp_path / "craa" / "craa-feedback.csv").open(encoding="utf-8")))
     assert len(rows) == 5
     assert (tmp_path / "craa" / "craa-feedback.png").stat().st_size > 1000
     assert "stated by the paper" in (tmp_path / "craa" / "craa-feedback.md").read_text("utf-8")
-    assert CliRunner().invoke(experiment_command, ["--list"]).output.count("\n") == len(EXPERIMENTS)
+    assert CliRunner().invoke(main, ["--list"]).output.count("\n") == len(EXPERIMENTS)
 
 
-PAPERS = Path(__file__).parents[3] / "benchmarks" / "papers"
+PAPERS = Path(__file__).parents[4] / "benchmarks" / "papers"
 
 
 def missing(page_text: str) -> list[str]:
@@ -128,46 +123,12 @@ def test_a_page_without_seeds_or_reasons_is_found_out() -> None:
         ]
 
 
-def test_simulate_compares_policies_on_a_trace(tmp_path: Path) -> None:
-    trace = tmp_path / "trace.jsonl"
-    with TraceWriter(trace) as out:
-        for snapshot in demo_trace()[:30]:
-            out.record(snapshot)
-    picture = tmp_path / "advice.png"
-    done = CliRunner().invoke(
-        simulate_command,
-        ["--trace", str(trace), "--policy", "static,elasticutor,oera", "--cores", "12",
-         "--set", "elasticutor.release_surplus=true", "--picture", str(picture)],
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert any(" 12.0 " in line for line in done.output.splitlines())
-    assert "offered" in done.output
-    assert picture.stat().st_size > 1000
-
-
-def test_advice_is_deterministic_and_needs_a_stable_query() -> None:
-    trace = demo_trace()[:20]
-    first, again = (advise("oera", policy("oera"), trace) for _ in range(2))
-    assert first.latency_mean_s == again.latency_mean_s
-    assert text_picture([first]).count("\n") == 1
-    other = [*trace[:3], demo_trace_of_another_query()]
-    with pytest.raises(InputError, match="partitions of snapshot 3"):
-        advise("static", policy("static"), other)
-
-
-def demo_trace_of_another_query() -> Snapshot:
-    last = demo_trace()[3]
-    return replace(last, partitions=last.partitions[:2], sources=())
-
-
 @pytest.mark.parametrize(
     ("make", "match"),
     [
         (lambda: experiment("fig99"), "experiment: found 'fig99', expected one of compare-buffers"),
         (lambda: Options(seeds=0), "seeds: found 0"),
         (lambda: Options(duration_s=1.0), "duration_s: found 1.0"),
-        (lambda: with_cores([], 4), "trace: found 0"),
-        (lambda: with_cores(demo_trace()[:1], 2), "cores: found 2, expected at least 4"),
         (lambda: Table(("a",), ((1, 2),)), "row: found 2"),
         (lambda: Table(("a",), ((1,), (1,))).one("a", a=1), "2 rows match"),
     ],
@@ -178,19 +139,10 @@ def test_wrong_inputs(make: Callable[[], object], match: str) -> None:
 
 
 def test_wrong_command_lines() -> None:
-    bad = CliRunner().invoke(experiment_command, ["craa-feedback", "--values", "a,b"])
-    assert bad.exit_code == 2
-    assert "not a list of numbers" in bad.output
     for words, match in (
-        (["--trace", "/nowhere/t.jsonl", "--policy", "static"], "trace: found '/nowhere/t.jsonl'"),
-        (["--trace", "demo", "--policy", " ,"], "--policy: found ' ,', expected at least one name"),
+        (["craa-feedback", "--values", "a,b"], "not a list of numbers"),
+        (["fig99"], "experiment: found 'fig99'"),
     ):
-        refused = CliRunner().invoke(simulate_command, words)
-        assert isinstance(refused.exception, InputError)
-        assert match in str(refused.exception)
-    unknown = CliRunner().invoke(simulate_command, ["--trace", "demo", "--policy", "best"])
-    assert isinstance(unknown.exception, InputError)
-    wrong = CliRunner().invoke(
-        simulate_command, ["--trace", "demo", "--policy", "oera", "--set", "oera:x=1"]
-    )
-    assert isinstance(wrong.exception, InputError)
+        bad = CliRunner().invoke(main, words)
+        assert bad.exit_code == 2
+        assert match in bad.output

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from laneshift.experiments.base import (
+from laneshift_experiments.base import (
     Chart,
     Experiment,
     Options,
@@ -15,8 +15,8 @@ from laneshift.experiments.base import (
     Statement,
     Table,
 )
-from laneshift.experiments.elasticutor_load import LABELS
-from laneshift.experiments.micro import SYSTEMS, Micro, run, throughput
+from laneshift_experiments.elasticutor_load import LABELS
+from laneshift_experiments.micro import SYSTEMS, Micro, run, throughput
 
 KB = 1024.0
 RC_ASSUMED = "RC's coordination time and shards per synchronisation are assumptions [A]."
