@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift_experiments.base import Options, Progress
 from laneshift_experiments.registry import EXPERIMENTS
 from laneshift_experiments.registry import experiment as find

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from keygroups.ranges import check_max_parallelism
 from laneshift import inputcheck
-from laneshift.inputcheck import InputError, IntArray
+from laneshift.errors import InputError
+from laneshift.inputcheck import IntArray
 
 JavaKey = bool | int | float | str | Sequence["JavaKey"]
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1

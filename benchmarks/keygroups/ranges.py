@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from laneshift import inputcheck
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 
 LOWER_BOUND, UPPER_BOUND = 128, 32768
 

@@ -15,7 +15,7 @@ from keygroups.ranges import (
     key_group_ranges,
     owner,
 )
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 
 V = TypeVar("V")
 

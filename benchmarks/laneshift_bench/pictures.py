@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.plotting import BLUE, FAINT, GREEN, INK, MUTED, ORANGE, STYLE, pyplot
 from laneshift.report import picture
 from laneshift.report.recording import Recording, read_recording

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.assignment import Demand
 
 

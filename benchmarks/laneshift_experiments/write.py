@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.plotting import pyplot
 from laneshift_experiments.base import Chart, Experiment, Options, Report, Table
 

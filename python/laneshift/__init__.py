@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from laneshift.builder import configure
     from laneshift.errors import (
         ArgumentError,
+        InputError,
         LaneshiftError,
         NotFoundError,
         SessionError,
@@ -45,6 +46,7 @@ __all__ = [
     "Decision",
     "ExecutorSnapshot",
     "Handoff",
+    "InputError",
     "LaneChange",
     "Laneshift",
     "LaneshiftError",

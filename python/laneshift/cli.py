@@ -7,7 +7,7 @@ from importlib import import_module
 import click
 
 from laneshift import __version__
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "policies": ("laneshift.scheduler.commands:policies", "List the policies, or explain one."),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.registry import parse_parameters, policy
 from laneshift.scheduler.trace import read_trace
 from laneshift.simulator.advise import (

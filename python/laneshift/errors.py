@@ -45,6 +45,22 @@ class ArgumentError(LaneshiftError, ValueError):
     """A wrong option or argument; nothing was sent to Spark."""
 
 
+class InputError(ArgumentError):
+    """A wrong argument of the scheduler library; says what was found, expected, and the way out.
+
+    Attributes:
+        field, found, expected, remedy: what the message is made of, ``found`` as it was given.
+    """
+
+    def __init__(self, field: str, found: object, expected: str, remedy: str) -> None:
+        self.field = field
+        self.found = found
+        self.expected = expected
+        self.remedy = remedy
+        said = {"field": field, "found": repr(found), "expected": expected, "remedy": remedy}
+        super().__init__("LANESHIFT_INVALID_INPUT", said)
+
+
 class NotFoundError(ArgumentError, LookupError):
     """A query, operator, partition, shard or lane that does not exist."""
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from laneshift.builder import check_versions
-from laneshift.errors import NotFoundError, error, shown
+from laneshift.errors import InputError, NotFoundError, error, shown
 from laneshift.gateway import Gateway, Py4jGateway
-from laneshift.inputcheck import InputError, number, whole
+from laneshift.inputcheck import number, whole
 from laneshift.lookup import (
     QueryRef,
     find_operator,
@@ -193,7 +193,7 @@ class Laneshift:
             trace: a new file for what was measured, for ``laneshift replay``.
             parameters: parameters of the policy by name.
 
-        Errors: :class:`~laneshift.inputcheck.InputError` (a ValueError) for an unknown policy or
+        Errors: :class:`~laneshift.errors.InputError` for an unknown policy or
         parameter and values out of range, FileExistsError if ``trace`` exists, the errors of
         :meth:`set_lanes` for ``query``, :class:`~laneshift.errors.SessionError` if this object has
         a scheduler that runs, or another one drives one of the queries. A scheduler that has died

@@ -12,9 +12,8 @@ import os
 import sys
 import threading
 
-from laneshift.errors import LaneshiftError
+from laneshift.errors import InputError, LaneshiftError
 from laneshift.gateway import PortGateway
-from laneshift.inputcheck import InputError
 from laneshift.loop.decision import Decision
 from laneshift.session import Laneshift
 

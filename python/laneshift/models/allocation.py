@@ -25,7 +25,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from laneshift.inputcheck import InputError, number, vector, whole
+from laneshift.errors import InputError
+from laneshift.inputcheck import number, vector, whole
 from laneshift.models.queueing import check_external_rate, erlang_b, wait_probability
 
 

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from laneshift.inputcheck import FloatArray, InputError, IntArray, number, vector
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray, IntArray, number, vector
 from laneshift.models.migration import cost_to_take, migration_bytes, placement_array
 
 PHI_0 = 512.0 * 1024

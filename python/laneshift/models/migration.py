@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laneshift.inputcheck import FloatArray, InputError, IntArray, vector
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray, IntArray, vector
 
 
 def migration_bytes(before: ArrayLike, after: ArrayLike, state_bytes: ArrayLike) -> float:

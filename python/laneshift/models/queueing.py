@@ -15,7 +15,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laneshift.inputcheck import InputError, number, vector, whole
+from laneshift.errors import InputError
+from laneshift.inputcheck import number, vector, whole
 
 
 def erlang_b(servers: int, offered_load: float) -> float:

@@ -10,7 +10,7 @@ One interface, ``plan(loads, routing, tolerance) -> MovePlan``; planners are fou
 Pure numpy; no clock, no randomness, no engine import. One page per planner in ``docs/planners``.
 """
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.planner.model import (
     KeyId,
     Loads,

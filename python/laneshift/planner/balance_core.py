@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from laneshift import inputcheck
-from laneshift.inputcheck import FloatArray, InputError, IntArray
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 
 from laneshift import inputcheck
-from laneshift.inputcheck import FloatArray, InputError, IntArray
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray, IntArray
 from laneshift.planner.balance_core import balance_batch
 from laneshift.planner.holdings import whole_key_plan
 from laneshift.planner.model import Loads, MovePlan, Routing, check_request

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.planner.join_schemes import Volumes, scheme_plan, spread
 from laneshift.planner.model import Loads, MovePlan, Routing, check_request
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from laneshift import inputcheck
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.planner.join_schemes import Volumes, scheme_plan, spread
 from laneshift.planner.model import Loads, MovePlan, Routing, check_request
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laneshift.inputcheck import FloatArray, InputError
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray
 from laneshift.planner.model import Loads, MovePlan, Routing
 
 

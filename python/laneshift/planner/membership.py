@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from laneshift import inputcheck
-from laneshift.inputcheck import InputError, IntArray
+from laneshift.errors import InputError
+from laneshift.inputcheck import IntArray
 from laneshift.planner.choices import mix64
 from laneshift.planner.model import Routing
 

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from laneshift import inputcheck
-from laneshift.inputcheck import BoolArray, FloatArray, InputError, IntArray
+from laneshift.errors import InputError
+from laneshift.inputcheck import BoolArray, FloatArray, IntArray
 
 KeyId = NewType("KeyId", int)
 TargetId = NewType("TargetId", int)

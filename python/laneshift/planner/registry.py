@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from laneshift import inputcheck
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.planner.balancer import Balancer
 from laneshift.planner.bi import Bi
 from laneshift.planner.bi6 import Bi6

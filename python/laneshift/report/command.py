@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.report import page, picture
 from laneshift.report.recording import Recording, read_recording
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from laneshift.inputcheck import FloatArray, InputError
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray
 from laneshift.loop.decision import Decision
 from laneshift.loop.moves import Moves
 from laneshift.scheduler.ids import PartitionId

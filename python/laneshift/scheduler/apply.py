@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.ids import LaneId, LaneRef, NodeId, PartitionId
 from laneshift.scheduler.plan import Plan, ShardMove
 from laneshift.scheduler.snapshot import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler import registry
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.snapshot import Snapshot

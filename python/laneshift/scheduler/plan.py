@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from laneshift.inputcheck import InputError, number, whole
+from laneshift.errors import InputError
+from laneshift.inputcheck import number, whole
 from laneshift.scheduler.ids import KeyId, LaneRef, NodeId, PartitionId, ShardId, SourceId
 
 

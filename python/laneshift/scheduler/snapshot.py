@@ -12,7 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from laneshift.inputcheck import InputError, number, unique, whole
+from laneshift.errors import InputError
+from laneshift.inputcheck import number, unique, whole
 from laneshift.scheduler.ids import KeyId, LaneId, NodeId, OperatorId, PartitionId, SourceId
 
 _MEASURE = "Clean the measurement: keep the last valid value instead."

@@ -17,7 +17,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from laneshift.inputcheck import InputError, choice
+from laneshift.errors import InputError
+from laneshift.inputcheck import choice
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.snapshot import (

@@ -4,7 +4,7 @@ A policy is a pure function of a :class:`Snapshot` and its own state that answer
 :class:`Plan`. The same types drive a live cluster, the simulator and recorded traces.
 """
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.ids import (
     KeyId,
     LaneId,

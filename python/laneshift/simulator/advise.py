@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from laneshift.inputcheck import FloatArray, InputError, IntArray
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray, IntArray
 from laneshift.models.migration import migration_bytes
 from laneshift.models.queueing import sojourn_time
 from laneshift.plotting import pyplot

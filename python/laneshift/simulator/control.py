@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from laneshift.inputcheck import FloatArray, InputError
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray
 from laneshift.planner.balance_core import balance_batch
 from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
 from laneshift.simulator.fluid import Fluid

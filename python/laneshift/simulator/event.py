@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from laneshift import inputcheck
-from laneshift.inputcheck import FloatArray, InputError
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray
 from laneshift.simulator.spec import Split
 
 

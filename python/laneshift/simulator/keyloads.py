@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from laneshift.inputcheck import FloatArray, InputError, IntArray, sums
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray, IntArray, sums
 from laneshift.scheduler.ids import KeyId
 from laneshift.scheduler.snapshot import HotKey
 from laneshift.simulator.fluid import Fluid

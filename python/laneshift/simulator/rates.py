@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from laneshift import inputcheck
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 
 
 class Rate(Protocol):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from laneshift import inputcheck
+from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
@@ -51,9 +52,7 @@ class Scenario:
         check_dag(self.cluster, self.operators, self.engine)
         total = sum(op.partitions for op in self.operators)
         if self.cores is not None and (len(self.cores) != total or min(self.cores) < 1):
-            raise inputcheck.InputError(
-                "cores", self.cores, f"{total} counts >= 1", "One per partition."
-            )
+            raise InputError("cores", self.cores, f"{total} counts >= 1", "One per partition.")
 
     def start_cores(self) -> list[int]:
         """Lanes per partition at the start."""

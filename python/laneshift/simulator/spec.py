@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from laneshift import inputcheck
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.ids import NodeId, OperatorId
 from laneshift.simulator.workload import Keys
 

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from laneshift import inputcheck
+from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray, IntArray
 from laneshift.planner.choices import mix64
 
@@ -75,9 +76,7 @@ class FixedKeys:
     def __post_init__(self) -> None:
         found = inputcheck.vector("weights", self.weights, "One weight per key.")
         if not found.sum() > 0:
-            raise inputcheck.InputError(
-                "weights", self.weights, "at least one above 0", "Give the keys rows."
-            )
+            raise InputError("weights", self.weights, "at least one above 0", "Give the keys rows.")
 
     @property
     def n_keys(self) -> int:

@@ -11,6 +11,8 @@ import pytest
 
 import laneshift
 from laneshift.errors import KINDS, conditions, error, from_jvm, placeholders, shown
+from laneshift.inputcheck import whole
+from laneshift.loop import process
 
 SOURCES = Path(laneshift.__file__).parent
 
@@ -46,8 +48,8 @@ def test_a_condition_formats_with_its_parameters_only(name: str) -> None:
 
 
 def test_every_condition_is_raised_somewhere_and_every_raised_one_is_known() -> None:
-    code = "".join(path.read_text("utf-8") for path in SOURCES.glob("*.py"))
-    raised = set(re.findall(r'"(LANESHIFT(?:_[A-Z]+)+)"', code))
+    code = "".join(path.read_text("utf-8") for path in SOURCES.rglob("*.py"))
+    raised = set(re.findall(r'"(LANESHIFT(?:_[A-Z]+)+)"', code)) - {process.VARIABLE}
     raised |= {"LANESHIFT_NO_SUCH_SHARD", "LANESHIFT_NO_SUCH_LANE"}  # made of the argument's name
     by_the_plugin = ("NOT_MOVABLE", "OTHER_SCHEDULER", "PARTITION_MOVED", "SOURCE_NOT_LIMITED")
     raised |= {f"LANESHIFT_{name}" for name in by_the_plugin}
@@ -72,6 +74,16 @@ def test_an_unknown_condition_of_the_plugin_is_a_plain_error() -> None:
     made = from_jvm({"condition": "LANESHIFT_NEW", "message": "later", "parameters": None})
     assert type(made) is laneshift.LaneshiftError
     assert made.sqlstate == "XX000"
+
+
+def test_a_wrong_input_is_an_argument_error_like_any_other() -> None:
+    with pytest.raises(
+        laneshift.ArgumentError, match="found -1, expected a whole number"
+    ) as caught:
+        whole("cores", -1, low=1, unit="cores")
+    assert isinstance(caught.value, laneshift.InputError)
+    assert (caught.value.condition, caught.value.sqlstate) == ("LANESHIFT_INVALID_INPUT", "22023")
+    assert (caught.value.field, caught.value.found) == ("cores", -1)
 
 
 def test_long_values_are_shortened_in_messages() -> None:

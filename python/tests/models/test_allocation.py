@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.allocation import Outcome, allocate_cores, least_stable
 from laneshift.models.queueing import network_sojourn_time
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.assignment import Assignment, Demand, moved_bytes, schedule
 from laneshift.models.improve import improve
 from laneshift_experiments.models import cost_ratios

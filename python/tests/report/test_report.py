@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from laneshift.cli import main
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.loop.decision import Decision, LaneChange, SourceLimit
 from laneshift.loop.moves import Moves
 from laneshift.report.page import page

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fluid_chain import CRAA_CHAIN, Run, rates, simulate
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.forecast import KnownRates
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.craa import Craa, CraaState

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.policies.elasticutor import Elasticutor
 from laneshift.scheduler.policies.naive_ec import NaiveEc

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluid_chain import Run, rates, simulate
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.queueing import network_sojourn_time
 from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.policies.base import Policy

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fluid_chain import simulate
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.policies.laneshift import Laneshift
 from laneshift.scheduler.policies.median import Median, MedianState
 from laneshift.scheduler.policies.oera import Oera, OeraState

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.policies.resource_centric import ResourceCentric
 from laneshift.scheduler.samples import partition, snapshot, with_shards

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from laneshift.cli import COMMANDS, main
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler import registry
 from laneshift.scheduler.metrics import METRICS, metric
 from laneshift.scheduler.policies.elasticutor import Elasticutor

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from laneshift.cli_experiments import simulate
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.registry import policy
 from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.trace import TraceWriter

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan, Throttle
 from laneshift.scheduler.registry import policy

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.ids import KeyId, PartitionId
 from laneshift.scheduler.plan import KeySplit, Plan
 from laneshift.scheduler.registry import policy

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.simulator import rates
 from laneshift.simulator.rates import Levels, Rate, Sine
 from laneshift.simulator.window import CRAA_CHAIN, BufferedOperator, Chain

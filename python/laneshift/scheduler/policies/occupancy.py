@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from laneshift.inputcheck import InputError, choice, number
+from laneshift.errors import InputError
+from laneshift.inputcheck import choice, number
 from laneshift.models.buffer import ROUNDINGS, rate_change, unit_change
 from laneshift.scheduler.snapshot import PartitionSnapshot
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from experiments import main
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift_experiments.base import Options, Report, Statement, Table, silent
 from laneshift_experiments.buffers import craa_run
 from laneshift_experiments.micro import Micro, run

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.simulator.workload import FixedKeys
 from laneshift_experiments import key_history, key_signs, key_topk
 from laneshift_experiments.base import Options, silent

@@ -22,7 +22,7 @@ from keygroups import (
     restore,
     shards_of_executor,
 )
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 
 #: h, murmur, groups for m = 10, 128, 1024, 32768, subtask for m = 128 with p = 3 and 4.
 INTS = [
