@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from laneshift import inputcheck
 from laneshift.errors import InputError
-from laneshift.options import MAX_LANES
+from laneshift.session.options import MAX_LANES
 from laneshift_bench.sides import Side, elastic, stock
 
 FloatArray = NDArray[np.float64]

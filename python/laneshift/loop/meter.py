@@ -21,6 +21,9 @@ import numpy as np
 
 from laneshift.loop.arrivals import Arrivals
 from laneshift.loop.rests import Rest, with_cores
+from laneshift.plugin.partition import PartitionSnapshot as LivePartition
+from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot
+from laneshift.plugin.snapshot import Snapshot as LiveSnapshot
 from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, PartitionId, SourceId
 from laneshift.scheduler.snapshot import (
     Edge,
@@ -32,9 +35,6 @@ from laneshift.scheduler.snapshot import (
     Snapshot,
     SourceSnapshot,
 )
-from laneshift.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot
-from laneshift.snapshot import PartitionSnapshot as LivePartition
-from laneshift.snapshot import Snapshot as LiveSnapshot
 
 BLOCKED_SHARE = 0.05
 """The input waited for more than this share of the window: the partition is saturated (ours)."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from laneshift.plugin.partition import PartitionSnapshot as LivePartition
 from laneshift.scheduler.snapshot import NodeCores, PartitionSnapshot
-from laneshift.snapshot import PartitionSnapshot as LivePartition
 
 HIDDEN_S = 5.0
 """Catching up that should take no longer is not shown (ours)."""

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from laneshift.errors import LaneshiftError, SessionError
-from laneshift.gateway import Gateway
 from laneshift.loop.decision import Decision, LaneChange, because, not_done
 from laneshift.loop.meter import Island, Meter, held, within_budget
 from laneshift.loop.moves import MoveLog
 from laneshift.loop.throttles import Brakes, source_limits
+from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.snapshot import Snapshot as LiveSnapshot
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.trace import TraceWriter
-from laneshift.snapshot import Snapshot as LiveSnapshot
 
 KEPT = 10_000
 """Decisions that are remembered (ours)."""
@@ -34,7 +34,7 @@ CLAIM_S, RENEW_S = 5.0, 1.0
 
 
 class LiveScheduler:
-    """Drives running queries by a policy. Made by :meth:`laneshift.session.Laneshift.start`.
+    """Drives running queries by a policy. Made by :meth:`laneshift.Laneshift.start`.
 
     Every method may be called from any thread.
     """

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from laneshift.errors import LaneshiftError
-from laneshift.gateway import Gateway
 from laneshift.loop.decision import SourceLimit
 from laneshift.loop.meter import FEW_SOURCE_ROWS, Island
+from laneshift.plugin.gateway import Gateway
 from laneshift.scheduler.ids import PartitionId, SourceId
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.snapshot import Snapshot

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from facade.fake import FakeGateway
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.scheduler.plan import CoreChange, Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.snapshot import Snapshot
+from plugin.fake import FakeGateway
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from facade.fake import FakeGateway, partition, set_lanes
 from laneshift.loop.meter import Meter
+from laneshift.plugin.snapshot import Snapshot as LiveSnapshot
 from laneshift.scheduler.registry import policy as named
-from laneshift.snapshot import Snapshot as LiveSnapshot
+from plugin.fake import FakeGateway, partition, set_lanes
 
 CORES, PARTITIONS, RATE, COST_S = 16, 4, 118.75, 0.02
 WINDOWS, SETTLED = 600, 60

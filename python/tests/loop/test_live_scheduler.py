@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from facade.fake import HANDOFF, RUNNING, set_lanes
 from laneshift.errors import error
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.report.recording import read_recording
@@ -16,8 +15,9 @@ from laneshift.scheduler.ids import LaneId, LaneRef, ShardId
 from laneshift.scheduler.plan import Plan, ShardMove
 from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.trace import read_trace
-from laneshift.session import Laneshift
+from laneshift.session.live import Laneshift
 from loop.scripted import Chain, Moving, Scripted, lanes, loop, until
+from plugin.fake import HANDOFF, RUNNING, set_lanes
 
 
 def test_who_shrinks_goes_first() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from facade.fake import FakeGateway, partition
 from laneshift.loop.meter import UNKNOWN_RATE, Meter, held, within_budget
+from laneshift.plugin.snapshot import Snapshot as LiveSnapshot
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.snapshot import Snapshot
-from laneshift.snapshot import Snapshot as LiveSnapshot
+from plugin.fake import FakeGateway, partition
 
 P0, P1 = PartitionId("running:0.0"), PartitionId("running:0.1")
 

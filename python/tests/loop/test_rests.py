@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from facade.fake import FakeGateway, set_lanes
 from laneshift.loop.meter import Island, Meter
+from laneshift.plugin.snapshot import Snapshot as LiveSnapshot
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.snapshot import PartitionSnapshot
-from laneshift.snapshot import Snapshot as LiveSnapshot
+from plugin.fake import FakeGateway, set_lanes
 
 P0 = PartitionId("running:0.0")
 STEP_S = 0.5

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from facade.fake import RUNNING, FakeGateway
 from laneshift.errors import error
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.loop.throttles import GRACE_S
@@ -15,6 +14,7 @@ from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan, Throttle
 from laneshift.scheduler.snapshot import Snapshot
 from loop.scripted import Chain, Moving, Scripted, loop, until
+from plugin.fake import RUNNING, FakeGateway
 
 
 def throttling(*targets: tuple[str, float]) -> Callable[[Snapshot, int], Plan]:

@@ -11,7 +11,7 @@ import pytest
 from laneshift.errors import InputError, LaneshiftError, SessionError
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.scheduler.plan import Plan
-from laneshift.session import Laneshift
+from laneshift.session.live import Laneshift
 from loop.scripted import Moving, Scripted, lanes, until
 
 

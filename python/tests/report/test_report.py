@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from laneshift.cli import main
+from laneshift.cli.main import main
 from laneshift.errors import InputError
 from laneshift.loop.decision import Decision, LaneChange, SourceLimit
 from laneshift.loop.moves import Moves

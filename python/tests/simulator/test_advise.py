@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from laneshift.cli_experiments import simulate
+from laneshift.cli.simulate import simulate
 from laneshift.errors import InputError
 from laneshift.scheduler.registry import policy
 from laneshift.scheduler.snapshot import Snapshot

@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from facade.fake import FakeGateway, partition
 from laneshift import PartitionSnapshot, Snapshot
 from laneshift.scheduler.metrics import METRICS
+from plugin.fake import FakeGateway, partition
 
 
 def snapshot_of(part: dict[str, object]) -> Snapshot:

@@ -6,15 +6,15 @@ from importlib import import_module
 
 import click
 
-from laneshift import __version__
 from laneshift.errors import InputError
+from laneshift.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "policies": ("laneshift.scheduler.commands:policies", "List the policies, or explain one."),
-    "replay": ("laneshift.scheduler.commands:replay", "Decide again on a recorded trace."),
-    "report": ("laneshift.report.command:report", "Show what happened in a recorded run."),
-    "top": ("laneshift.top:top", "Watch the elastic queries of a running application."),
-    "simulate": ("laneshift.cli_experiments:simulate", "Compare policies on a recorded trace."),
+    "policies": ("laneshift.cli.policies:policies", "List the policies, or explain one."),
+    "replay": ("laneshift.cli.replay:replay", "Decide again on a recorded trace."),
+    "report": ("laneshift.cli.report:report", "Show what happened in a recorded run."),
+    "top": ("laneshift.cli.top:top", "Watch the elastic queries of a running application."),
+    "simulate": ("laneshift.cli.simulate:simulate", "Compare policies on a recorded trace."),
 }
 """Name -> (module:attribute of the click command, one line of help).
 
@@ -56,7 +56,3 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="laneshift")
 def main() -> None:
     """Elastic stateful operators for Spark Structured Streaming: watch, report, simulate."""
-
-
-if __name__ == "__main__":
-    main(prog_name="laneshift")

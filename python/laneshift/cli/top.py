@@ -13,7 +13,8 @@ from urllib.request import urlopen
 import click
 
 from laneshift.loop.decision import Decision
-from laneshift.snapshot import OperatorSnapshot, PartitionSnapshot, QuerySnapshot, Snapshot
+from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
 
 TIMEOUT_S = 10.0
 DECISIONS = 8

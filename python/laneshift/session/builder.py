@@ -8,14 +8,14 @@ that the driver has the plugin's classes and Spark's in one class loader.
 from __future__ import annotations
 
 import os
-import zipfile
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laneshift.errors import error, shown
-from laneshift.gateway import PLUGIN_CLASS
-from laneshift.options import settings
+from laneshift.plugin.gateway import PLUGIN_CLASS
+from laneshift.plugin.jar import check_versions, jar_path, jar_version
+from laneshift.session.options import settings
+from laneshift.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 PLUGINS = "spark.plugins"
 JARS = "spark.jars"
 DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
-BUILD_PROPERTIES = "laneshift-build.properties"
 
 
 def configure(builder: SparkSession.Builder, **options: object) -> SparkSession.Builder:
@@ -57,36 +56,6 @@ def configure(builder: SparkSession.Builder, **options: object) -> SparkSession.
     return builder
 
 
-def jar_path() -> Path:
-    """Where the wheel has the plugin's jar; it need not exist in a source tree."""
-    return Path(str(resources.files("laneshift"))) / "jars" / "laneshift-spark.jar"
-
-
-def jar_version(jar: Path) -> str:
-    """The version that the build wrote into the jar, or ``unknown``."""
-    try:
-        with zipfile.ZipFile(jar) as archive:
-            lines = archive.read(BUILD_PROPERTIES).decode("utf-8").splitlines()
-    except (zipfile.BadZipFile, KeyError):
-        return "unknown"
-    return next((line[8:].strip() for line in lines if line.startswith("version=")), "unknown")
-
-
-def check_versions(jar: str) -> None:
-    """Refuse a jar of another version than this package.
-
-    Releases must be equal. In a source tree, where each commit has its own version, the release
-    that both are developed towards must be.
-    Errors: :class:`~laneshift.errors.SessionError`.
-    """
-    from laneshift import __version__ as wheel
-
-    developed = "dev" in wheel and "dev" in jar
-    equal = wheel.split(".dev")[0] == jar.split(".dev")[0] if developed else wheel == jar
-    if not equal:
-        raise error("LANESHIFT_JAR_VERSION_MISMATCH", jar=jar, wheel=wheel)
-
-
 def _options_of(builder: object) -> dict[str, str]:
     options = getattr(builder, "_options", None)
     if not isinstance(options, dict) or not callable(getattr(builder, "config", None)):
@@ -95,8 +64,6 @@ def _options_of(builder: object) -> dict[str, str]:
 
 
 def _refuse_connect(present: dict[str, str]) -> None:
-    from laneshift import __version__
-
     remote = present.get("spark.remote") or os.environ.get("SPARK_REMOTE")
     if remote:
         raise error("LANESHIFT_CONNECT_NOT_SUPPORTED", what=remote, version=__version__)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from laneshift.errors import LaneshiftError, error, shown
-from laneshift.snapshot import OperatorSnapshot, PartitionSnapshot, QuerySnapshot, Snapshot
+from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -1,20 +1,19 @@
-"""Traces read back as they were written; policies are found by name; the commands work."""
+"""Traces read back as they were written; policies are found by name."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from laneshift.cli import COMMANDS, main
+from laneshift.cli.main import main
 from laneshift.errors import InputError
 from laneshift.scheduler import registry
 from laneshift.scheduler.metrics import METRICS, metric
 from laneshift.scheduler.policies.elasticutor import Elasticutor
 from laneshift.scheduler.policies.static import Static
-from laneshift.scheduler.samples import partition, snapshot, with_shards
 from laneshift.scheduler.trace import (
     TraceWriter,
     from_json,
@@ -23,22 +22,7 @@ from laneshift.scheduler.trace import (
     replay,
     to_json,
 )
-from laneshift.scheduler.vocabulary import HotKey, KeyId, Snapshot, SourceId, SourceSnapshot
-
-
-def sample(time_s: float = 0.0, rate: float = 0.1 + 0.2) -> Snapshot:
-    part = partition("p", {"a": 2}, offered_rate=rate, service_rate=10, queue_capacity_rows=50)
-    part = replace(with_shards(part, [0.1, 0.25]), hot_keys=(HotKey(KeyId("k"), 0.2, ways=2),))
-    other = partition("q", {"b": 1}, offered_rate=5, max_cores=3, saturated=True)
-    snap = snapshot({"a": 4, "b": 8}, [part, other], edges=[("p", "q", 0.5)], time_s=time_s)
-    return replace(snap, sources=(SourceSnapshot(SourceId("s"), 9.0, feeds=(part.partition,)),))
-
-
-def write(path: Path, snapshots: list[Snapshot]) -> Path:
-    with TraceWriter(path) as trace:
-        for each in snapshots:
-            trace.record(each)
-    return path
+from scheduler.recorded import sample, write
 
 
 def test_a_snapshot_reads_back_equal(tmp_path: Path) -> None:
@@ -159,59 +143,3 @@ def test_metrics_have_name_unit_sentence() -> None:
         assert each.name == name and each.unit and each.sentence.endswith(".")
     with pytest.raises(InputError, match="offered_rate"):
         metric("offered")
-
-
-def run(*args: str) -> tuple[int, str]:
-    result = CliRunner().invoke(main, args)
-    return result.exit_code, result.output
-
-
-def test_cli_help_and_version_import_no_sub_command() -> None:
-    code, text = run("--help")
-    assert code == 0 and all(name in text for name in COMMANDS)
-    assert run("--version")[0] == 0
-
-
-def test_cli_lists_and_explains_policies() -> None:
-    code, text = run("policies")
-    assert code == 0 and all(name in text for name in registry.BUILT_IN)
-    code, text = run("policies", "elasticutor")
-    assert code == 0 and "target_s = 0.1" in text
-    code, text = run("policies", "nope")
-    assert code == 2 and "elasticutor" in text
-
-
-def test_cli_replays(tmp_path: Path) -> None:
-    path = str(write(tmp_path / "t.jsonl", [sample(0, 15), sample(5, 35)]))
-    code, text = run("replay", path, "--policy", "elasticutor", "--set", "target_s=2")
-    assert code == 0 and "2->" in text and "2 decisions" in text
-    code, text = run("replay", path, "--policy", "elasticutor", "--json")
-    lines = [json.loads(line) for line in text.splitlines()]
-    assert code == 0 and [each["time_s"] for each in lines] == [0, 5]
-    code, text = run("replay", path, "--policy", "elasticutor", "--set", "target_s=-1")
-    assert code == 2 and "target_s" in text
-    assert run("replay", path, "--policy", "elasticutor", "--set", "target_s")[0] == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (None, ["trace", "expected a file", "start(policy, trace=FILE)"]),
-        ("hello\n", ["first line", "hello", "laneshift_trace"]),
-        ('{"laneshift_trace":1}\n', ["no snapshot", "at least one"]),
-        ('{"laneshift_trace":1}\n{"time_s":1}\n', ["line 2"]),
-    ],
-)
-@pytest.mark.parametrize("command", [["replay", "--policy", "static"], ["report"]])
-def test_a_bad_trace_is_refused_before_anything_is_shown(
-    tmp_path: Path, command: list[str], text: str | None, words: list[str]
-) -> None:
-    path = tmp_path / "t.jsonl"
-    if text is not None:
-        path.write_text(text)
-    code, said = run(*command, str(path))
-    assert code == 2
-    assert said.startswith("Error:")
-    for word in words:
-        assert word in said
-    assert not list(tmp_path.glob("*.html"))

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from facade.fake import RUNNING, STOPPED, query
-from laneshift.cli import main
+from laneshift.cli.main import main
+from plugin.fake import RUNNING, STOPPED, query
 
 SNAPSHOT: dict[str, Any] = {
     "time_ms": 1_700_000_000_000,

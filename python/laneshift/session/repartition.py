@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneshift.errors import error
 from laneshift.inputcheck import number
-from laneshift.lookup import whole_numbers
+from laneshift.session.lookup import whole_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

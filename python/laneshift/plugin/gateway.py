@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, Protocol
 
 from laneshift.errors import error, from_jvm
+from laneshift.plugin.jar import check_versions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +63,17 @@ class Gateway(Protocol):
     def decided(self, decision: dict[str, Any]) -> None:
         """Tell the plugin what a scheduler has decided: Spark's UI shows it."""
         ...
+
+
+def connect(gateway: Gateway) -> str:
+    """The version of the plugin behind ``gateway``, which must run and fit this package.
+
+    Errors: :class:`~laneshift.errors.SessionError` if it does not.
+    """
+    version = gateway.version()
+    check_versions(version)
+    gateway.snapshot()  # raises LANESHIFT_NOT_LOADED if the plugin did not start
+    return version
 
 
 class Py4jGateway:

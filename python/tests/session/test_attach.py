@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import laneshift
-from laneshift.gateway import ENTRY_CLASS, Py4jGateway, decode
+from laneshift.plugin.gateway import ENTRY_CLASS, Py4jGateway, decode
 
 pytest.importorskip("py4j")
 

@@ -10,11 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from laneshift.builder import check_versions
-from laneshift.errors import InputError, NotFoundError, error, shown
-from laneshift.gateway import Gateway, Py4jGateway
-from laneshift.inputcheck import number, whole
-from laneshift.lookup import (
+from laneshift.errors import NotFoundError, error, shown
+from laneshift.inputcheck import number
+from laneshift.loop.scheduler import LiveScheduler
+from laneshift.loop.start import check_turns, chosen_policy
+from laneshift.plugin.gateway import Gateway, Py4jGateway, connect
+from laneshift.plugin.handoff import Handoff
+from laneshift.plugin.snapshot import QuerySnapshot, Snapshot
+from laneshift.scheduler.policies.base import Policy
+from laneshift.session.lookup import (
     QueryRef,
     find_operator,
     find_partition,
@@ -23,10 +27,7 @@ from laneshift.lookup import (
     stopped,
     whole_numbers,
 )
-from laneshift.loop.scheduler import LiveScheduler
-from laneshift.scheduler import registry
-from laneshift.scheduler.policies.base import Policy
-from laneshift.snapshot import Handoff, QuerySnapshot, Snapshot
+from laneshift.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,8 +46,6 @@ def attach(spark: SparkSession) -> Laneshift:
     :class:`~laneshift.errors.SessionError` if the session has stopped, the plugin is not loaded, or
     its jar is of another version than this package.
     """
-    from laneshift import __version__
-
     kind = type(spark)
     if kind.__module__.startswith("pyspark.sql.connect"):
         raise error("LANESHIFT_CONNECT_NOT_SUPPORTED", what="This", version=__version__)
@@ -67,9 +66,7 @@ class Laneshift:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._version = gateway.version()
-        check_versions(self._version)
-        gateway.snapshot()  # raises LANESHIFT_NOT_LOADED if the plugin did not start
+        self._version = connect(gateway)
         self._scheduler: LiveScheduler | None = None
 
     @property
@@ -199,10 +196,8 @@ class Laneshift:
         a scheduler that runs, or another one drives one of the queries. A scheduler that has died
         is waited for, 5 s at most.
         """
-        chosen = _policy(policy, target_latency_ms, parameters)
-        number("interval_s", interval_s, low=0.1, high=3600.0, unit="s")
-        if cores is not None:
-            whole("cores", cores, low=1, unit="cores")
+        chosen = chosen_policy(policy, target_latency_ms, parameters)
+        check_turns(interval_s, cores)
         only = None if query is None else self._running(query, query_key(query)).run_id
         if self._scheduler is not None and self._scheduler.is_running:
             raise error("LANESHIFT_SCHEDULER_RUNS", policy=self._scheduler.policy.name)
@@ -233,34 +228,6 @@ class Laneshift:
 
     def __repr__(self) -> str:
         return f"<laneshift {self._version}>"
-
-
-def _policy(
-    policy: str | Policy[Any], target_latency_ms: float | None, parameters: dict[str, Any]
-) -> Policy[Any]:
-    if not isinstance(policy, str):
-        if not isinstance(policy, Policy):
-            raise InputError(
-                "policy", policy, "a name or a Policy", "`laneshift policies` lists the names."
-            )
-        if parameters or target_latency_ms is not None:
-            given = ", ".join(parameters) or "target_latency_ms"
-            raise InputError(
-                "policy", policy, f"a name together with {given}", "Give the policy its parameters."
-            )
-        return policy
-    if target_latency_ms is not None:
-        number("target_latency_ms", target_latency_ms, low=0, low_open=True, unit="ms")
-        if "target_s" not in registry.defaults(policy):
-            having = [n for n in registry.names() if "target_s" in registry.defaults(n)]
-            raise InputError(
-                "target_latency_ms",
-                target_latency_ms,
-                f"None for the policy {policy}, which has no latency target",
-                f"Those that have one: {', '.join(having)}.",
-            )
-        parameters = parameters | {"target_s": target_latency_ms / 1000}
-    return registry.policy(policy, **parameters)
 
 
 def _read(method: str, reader: Callable[[Any], T], data: object) -> T:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import laneshift
-from facade.fake import RUNNING, STOPPED, FakeGateway, FakeQuery, query
 from laneshift import ArgumentError, Laneshift, LaneshiftError, NotFoundError, SessionError
+from plugin.fake import RUNNING, STOPPED, FakeGateway, FakeQuery, query
 
 UNKNOWN = "33333333-3333-4333-8333-333333333333"
 STARTED = FakeQuery(RUNNING, active=True)

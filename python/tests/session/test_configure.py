@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import laneshift
-from laneshift import builder as module
-from laneshift.gateway import PLUGIN_CLASS
-from laneshift.options import OPTIONS
+from laneshift import version
+from laneshift.plugin.gateway import PLUGIN_CLASS
+from laneshift.session import builder as module
+from laneshift.session.options import OPTIONS
 
 pyspark = pytest.importorskip("pyspark")
 
@@ -251,7 +252,7 @@ def test_a_session_with_the_plugin_only_gets_the_options(
 
 
 def test_development_versions_of_one_release_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(laneshift, "__version__", "0.2.0.dev5+gabc")
+    monkeypatch.setattr(version, "__version__", "0.2.0.dev5+gabc")
     module.check_versions("0.2.0.dev7+gdef.d20260101")
     for other in ("0.2.0", "0.3.0.dev1", "0.0.0-dev"):
         with pytest.raises(laneshift.SessionError):

@@ -1,4 +1,4 @@
-"""The sub-commands ``laneshift policies`` and ``laneshift replay``."""
+"""The sub-command ``laneshift replay``."""
 
 from __future__ import annotations
 
@@ -9,32 +9,11 @@ from typing import Any
 
 import click
 
-from laneshift.errors import InputError
 from laneshift.scheduler import registry
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.trace import Replayed, read_trace, to_json
 from laneshift.scheduler.trace import replay as replay_trace
-
-
-@click.command()
-@click.argument("name", required=False)
-def policies(name: str | None) -> None:
-    """List the policies; with NAME, explain it and its parameters."""
-    if name is None:
-        width = max(len(known) for known in registry.names())
-        for known in registry.names():
-            try:
-                summary = registry.policy_class(known).summary
-            except InputError as error:  # one package's fault hides no other policy
-                summary = f"unusable: {error}"
-            click.echo(f"{known:<{width}}  {summary}")
-        return
-    found = registry.policy_class(name)
-    click.echo(f"{name}: {found.summary}\nsource: {found.source}\n")
-    click.echo((found.__doc__ or "").strip() + "\n")
-    for parameter, default in registry.defaults(name).items():
-        click.echo(f"  {parameter} = {default}")
 
 
 @click.command()
