@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from laneshift.errors import LaneshiftError, SessionError
+from laneshift.loop.budget import held, within_budget
 from laneshift.loop.decision import Decision, LaneChange, because, not_done
-from laneshift.loop.meter import Island, Meter, held, within_budget
+from laneshift.loop.island import Island
+from laneshift.loop.meter import Meter
 from laneshift.loop.moves import MoveLog
+from laneshift.loop.realise import move_shards, set_lanes
 from laneshift.loop.throttles import Brakes, source_limits
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import Snapshot as LiveSnapshot
-from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.trace import TraceWriter
 
@@ -267,8 +269,8 @@ class LiveScheduler:
         notes += not_done(plan)
         moves = 0
         if sends:
-            notes += self._send(island, changes)
-            moves, more = self._move(island, plan, wanted)
+            notes += set_lanes(self._gateway, island, changes)
+            moves, more = move_shards(self._gateway, island, plan, wanted)
             limits, refused = self._brakes.hold(limits, snapshot.window_s)
             notes += more + refused
         return Decision(
@@ -281,44 +283,3 @@ class LiveScheduler:
             sends,
             notes,
         )
-
-    def _send(self, island: Island, changes: tuple[LaneChange, ...]) -> tuple[str, ...]:
-        """Sends lane counts, those that shrink first; nobody grows before they have.
-
-        A partition that has just left is noted.
-        """
-        notes = []
-        waiting = False
-        for change in sorted(changes, key=lambda c: c.after > c.before):
-            ref = island.partitions[change.partition]
-            grows = change.after > change.before
-            if grows and waiting:
-                notes.append(f"{change.partition} waits for lanes that go with the next batch")
-                continue
-            try:
-                answer = self._gateway.set_lanes(
-                    ref.query_id, ref.operator_id, ref.partition, change.after
-                )
-                waiting |= not grows and answer["applied"] != "now"
-            except LaneshiftError as problem:
-                notes.append(f"{change.partition} keeps its lanes: {problem}")
-        return tuple(notes)
-
-    def _move(
-        self, island: Island, plan: Plan, lanes: dict[Any, int]
-    ) -> tuple[int, tuple[str, ...]]:
-        moved, notes = 0, []
-        for move in plan.shard_moves:
-            name, lane = move.target.partition, move.target.lane
-            if move.source.partition != name:
-                notes.append(f"shard {move.shard} cannot leave its partition {name}")
-            elif lane < lanes[name]:
-                ref = island.partitions[name]
-                try:
-                    self._gateway.move_shard(
-                        ref.query_id, ref.operator_id, ref.partition, move.shard, lane
-                    )
-                    moved += 1
-                except LaneshiftError as problem:
-                    notes.append(f"shard {move.shard} of {name} stays: {problem}")
-        return moved, tuple(notes)

@@ -3,7 +3,7 @@
 A partition takes rows as its lanes go; it cannot be slower than that by itself. Its input can:
 where the source feeds it, the same share of the source's rows comes to it at any speed, for hash
 shuffles and filters go by what is in a row. That share is counted over all rows since the query
-started (:mod:`laneshift.loop.meter`): what a limit does to the speed does not change the next one.
+started (``topology``): what a limit does to the speed does not change the next one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from laneshift.errors import LaneshiftError
 from laneshift.loop.decision import SourceLimit
-from laneshift.loop.meter import FEW_SOURCE_ROWS, Island
+from laneshift.loop.island import Island
+from laneshift.loop.topology import FEW_SOURCE_ROWS
 from laneshift.plugin.gateway import Gateway
 from laneshift.scheduler.ids import PartitionId, SourceId
 from laneshift.scheduler.plan import Plan

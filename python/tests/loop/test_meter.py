@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from laneshift.loop.meter import UNKNOWN_RATE, Meter, held, within_budget
+from laneshift.loop.budget import held, within_budget
+from laneshift.loop.meter import Meter
+from laneshift.loop.rates import UNKNOWN_RATE
 from laneshift.plugin.snapshot import Snapshot as LiveSnapshot
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.snapshot import Snapshot

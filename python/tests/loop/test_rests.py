@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from laneshift.loop.meter import Island, Meter
+from laneshift.loop.island import Island
+from laneshift.loop.meter import Meter
 from laneshift.plugin.snapshot import Snapshot as LiveSnapshot
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.snapshot import PartitionSnapshot
