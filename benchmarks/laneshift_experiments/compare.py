@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.registry import policy
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.simulator import rates
 from laneshift.simulator.rates import Constant, Rate
 from laneshift.simulator.window import CRAA_CHAIN, BufferedOperator
@@ -65,12 +65,12 @@ class Oracle(Policy[int]):
         """Window 0."""
         return 0
 
-    def decide(self, snapshot: Snapshot, state: int) -> tuple[Plan, int]:
+    def decide(self, cluster: ClusterLoad, state: int) -> tuple[Plan, int]:
         """Units for the next window."""
-        dt, n = snapshot.window_s, state + 1
+        dt, n = cluster.window_s, state + 1
         inflow = self.rate.mean(n * dt, (n + 1) * dt)
         changes, cells = [], []
-        for part in snapshot.partitions:
+        for part in cluster.partitions:
             unit, room = part.service_rate_per_core, part.queue_capacity_rows or math.inf
             rows = part.queue_rows + inflow * dt
             least = max(1, math.ceil((rows - room) / (unit * dt) - 1e-9))

@@ -334,15 +334,15 @@ def decision_s(
     system: str = "elasticutor",
     given: Mapping[str, Any] | None = None,
 ) -> float:
-    """Median CPU time of a decision on the snapshots of a run of the exchange (s)."""
+    """Median CPU time of a decision on the cluster loads of a run of the exchange (s)."""
     chosen: Any = policy(system, **(given or {}))
     record = Simulation(exchange_scene(system, options, 20.0, seed), chosen)
     record.record = True
     record.run()
     state, took = chosen.start(), []
-    for snapshot in record.snapshots:
+    for cluster in record.recorded:
         start = time.process_time()
-        _, state = chosen.decide(snapshot, state)
+        _, state = chosen.decide(cluster, state)
         took.append(time.process_time() - start)
     return sorted(took)[len(took) // 2]
 

@@ -15,9 +15,10 @@ from laneshift.models.improve import improve
 from laneshift.models.queueing import network_sojourn_time
 from laneshift.planner.model import Loads, Routing
 from laneshift.planner.registry import PLANNERS, planner
+from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.registry import BUILT_IN, policy
-from laneshift.scheduler.samples import partition, snapshot, with_shards
-from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
+from laneshift.scheduler.samples import cluster, partition, with_shards
 from laneshift.simulator.workload import zipf
 from laneshift_experiments.base import (
     Cell,
@@ -153,11 +154,11 @@ def migration(options: Options, progress: Progress) -> Report:
     return Report(table, statements, (), notes)
 
 
-def busy_cluster(nodes: int, cores: int, parts: int, seed: int, busy: float = 0.7) -> Snapshot:
+def busy_cluster(nodes: int, cores: int, parts: int, seed: int, busy: float = 0.7) -> ClusterLoad:
     """Half of the cores are held, loads are shuffled so that most partitions change."""
     rng = np.random.default_rng(seed)
     free = np.full(nodes, cores)
-    made: list[PartitionSnapshot] = []
+    made: list[PartitionLoad] = []
     weight = rng.dirichlet(np.full(parts, 2.0)) * nodes * cores * busy
     for j in range(parts):
         held: dict[str, int] = {}
@@ -176,7 +177,7 @@ def busy_cluster(nodes: int, cores: int, parts: int, seed: int, busy: float = 0.
                 (rng.dirichlet(np.ones(32)) * float(weight[j])).tolist(), first_shard=32 * j,
             )
         )  # fmt: skip
-    return snapshot({f"n{i}": cores for i in range(nodes)}, made)
+    return cluster({f"n{i}": cores for i in range(nodes)}, made)
 
 
 def cpu_ms(works: Sequence[Callable[[], Any]]) -> tuple[float, float]:

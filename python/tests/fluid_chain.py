@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.samples import partition, snapshot
-from laneshift.scheduler.vocabulary import PartitionSnapshot, Snapshot
+from laneshift.scheduler.samples import cluster, partition
+from laneshift.scheduler.vocabulary import ClusterLoad, PartitionLoad
 
 CRAA_CHAIN = ((50.0, 500.0), (500.0, 400.0), (1000.0, 300.0), (2000.0, 200.0), (5000.0, 100.0))
 """Table 2 of the CRAA sheet: (BS, P_unit) of O1 to O5."""
@@ -78,7 +78,7 @@ def simulate(
     state = policy.start()
     for window, head in enumerate(load):
         inflow[0] = head
-        parts: list[PartitionSnapshot] = []
+        parts: list[PartitionLoad] = []
         following = list(inflow)
         for i, (full, unit) in enumerate(chain):
             rate = min(unit * (history[-1] if late else held)[i], throttle[i])
@@ -102,7 +102,7 @@ def simulate(
             )
             parts.append(replace(made, output_rate=processed / dt, rows_lost=over))
         history.append(tuple(held))
-        snap = chain_snapshot(parts, window, dt)
+        snap = chain_cluster(parts, window, dt)
         plan, state = policy.decide(snap, state)
         for name, value in plan.notes:
             notes[name] = notes.get(name, 0.0) + value
@@ -118,6 +118,6 @@ def simulate(
     return Run(tuple(lost), tuple(arrived), used, tuple(adjustments), tuple(history[1:]), notes)
 
 
-def chain_snapshot(parts: Sequence[PartitionSnapshot], window: int, dt: float) -> Snapshot:
+def chain_cluster(parts: Sequence[PartitionLoad], window: int, dt: float) -> ClusterLoad:
     edges = [(a.partition, b.partition) for a, b in itertools.pairwise(parts)]
-    return snapshot({"n": 10_000}, parts, edges=edges, time_s=(window + 1) * dt, window_s=dt)
+    return cluster({"n": 10_000}, parts, edges=edges, time_s=(window + 1) * dt, window_s=dt)

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from laneshift.scheduler import registry
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.trace import Replayed, read_trace, to_json
 from laneshift.scheduler.trace import replay as replay_trace
 
@@ -25,13 +25,13 @@ from laneshift.scheduler.trace import replay as replay_trace
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per decision.")
 @click.option("--all", "show_all", is_flag=True, help="Show decisions that change nothing, too.")
 def replay(trace: str, name: str, settings: tuple[str, ...], as_json: bool, show_all: bool) -> None:
-    """Feed the snapshots of TRACE to a policy and print what it decides.
+    """Feed the cluster loads of TRACE to a policy and print what it decides.
 
-    The snapshots are what was measured: a decision has no effect on later ones.
+    The cluster loads are what was measured: a decision has no effect on later ones.
     """
     policy = registry.policy(name, **registry.parse_parameters(name, _pairs(settings)))
-    snapshots = list(read_trace(trace))  # a bad trace is refused before anything is printed
-    decisions = replay_trace(snapshots, policy)
+    recorded = list(read_trace(trace))  # a bad trace is refused before anything is printed
+    decisions = replay_trace(recorded, policy)
     if as_json:
         for each in decisions:
             click.echo(json.dumps(plan_json(each)))
@@ -40,7 +40,7 @@ def replay(trace: str, name: str, settings: tuple[str, ...], as_json: bool, show
     click.echo(f"{'time s':>10} {'cores':>13} {'moved MB':>9} {'shards':>6}  changes")
     for each in _counted(decisions, total):
         if show_all or not each.plan.is_empty or each.plan.shortfalls:
-            click.echo(_line(each.snapshot, each.plan))
+            click.echo(_line(each.cluster, each.plan))
     click.echo(
         f"\n{name}: {total.decisions} decisions, {total.adjustments} of them adjust"
         f" {total.changes} core counts, {total.moves} shard moves,"
@@ -71,8 +71,8 @@ def _counted(decisions: Iterator[Replayed], total: Totals) -> Iterator[Replayed]
         yield each
 
 
-def _line(snapshot: Snapshot, plan: Plan) -> str:
-    held = sum(part.cores for part in snapshot.partitions)
+def _line(cluster: ClusterLoad, plan: Plan) -> str:
+    held = sum(part.cores for part in cluster.partitions)
     after = held + sum(change.after - change.before for change in plan.core_changes)
     moved = (plan.note("migration_bytes") or 0.0) / 1e6
     words = [f"{c.partition} {c.before}->{c.after}" for c in plan.core_changes]
@@ -80,7 +80,7 @@ def _line(snapshot: Snapshot, plan: Plan) -> str:
     words += [f"split {s.key} {s.ways} ways" for s in plan.key_splits]
     words += [f"! {s.reason.value}: {s.message}" for s in plan.shortfalls]
     cores = f"{held}->{after}"
-    return f"{snapshot.time_s:>10.1f} {cores:>13} {moved:>9.2f} {len(plan.shard_moves):>6}  " + (
+    return f"{cluster.time_s:>10.1f} {cores:>13} {moved:>9.2f} {len(plan.shard_moves):>6}  " + (
         ", ".join(words) or "-"
     )
 
@@ -88,7 +88,7 @@ def _line(snapshot: Snapshot, plan: Plan) -> str:
 def plan_json(each: Replayed) -> dict[str, Any]:
     """A decision as a JSON object: the plan's fields that are not empty, and the time."""
     plan = each.plan
-    out: dict[str, Any] = {"time_s": each.snapshot.time_s, "feasible": plan.feasible}
+    out: dict[str, Any] = {"time_s": each.cluster.time_s, "feasible": plan.feasible}
     for name in ("core_changes", "placement_changes", "key_splits", "throttles"):
         if getattr(plan, name):
             out[name] = [to_json(item) for item in getattr(plan, name)]

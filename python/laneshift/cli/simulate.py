@@ -41,19 +41,19 @@ def simulate(
     if not wanted:
         raise InputError("--policy", names, "at least one name", "Try static,elasticutor,oera.")
     parameters = _settings(settings, wanted)
-    snapshots = with_cores(demo_trace() if trace == "demo" else list(read_trace(trace)), cores)
+    recorded = with_cores(demo_trace() if trace == "demo" else list(read_trace(trace)), cores)
     found = []
     for name in wanted:
         chosen = policy(name, **parse_parameters(name, parameters[name]))
-        with click.progressbar(length=len(snapshots), label=name) as bar:
+        with click.progressbar(length=len(recorded), label=name) as bar:
             found.append(
-                advise(name, chosen, snapshots, lambda _, bar=bar: bar.update(1))  # type: ignore[misc]
+                advise(name, chosen, recorded, lambda _, bar=bar: bar.update(1))  # type: ignore[misc]
             )
     click.echo(advice_table(found))
     click.echo()
     click.echo(text_picture(found))
     if picture is not None:
-        draw_advice(found, snapshots[0].window_s, picture)
+        draw_advice(found, recorded[0].window_s, picture)
         click.echo(f"wrote {picture}")
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from laneshift.loop.rests import with_cores
 from laneshift.loop.seen import Seen
 from laneshift.plugin.snapshot import ExecutorSnapshot
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.snapshot import Snapshot
 
 OTHERS_MS = 10_000
 """For so long a core that another task was seen on counts as taken (ours)."""
@@ -63,12 +63,12 @@ def within_budget(lanes: Mapping[PartitionId, int], budget: int) -> dict[Partiti
     return cut
 
 
-def held(snapshot: Snapshot, lanes: Mapping[PartitionId, int], budget: int) -> Snapshot:
-    """``snapshot`` once its partitions have ``lanes`` lanes, on a node of ``budget`` cores.
+def held(cluster: ClusterLoad, lanes: Mapping[PartitionId, int], budget: int) -> ClusterLoad:
+    """``cluster`` once its partitions have ``lanes`` lanes, on a node of ``budget`` cores.
 
     What is known of single lanes is left out where their number differs.
     """
-    parts = tuple(with_cores(part, lanes[part.partition]) for part in snapshot.partitions)
+    parts = tuple(with_cores(part, lanes[part.partition]) for part in cluster.partitions)
     others = sum(n for name, n in lanes.items() if all(p.partition != name for p in parts))
-    node = replace(snapshot.nodes[0], cores=budget - others)
-    return replace(snapshot, nodes=(node,), partitions=parts)
+    node = replace(cluster.nodes[0], cores=budget - others)
+    return replace(cluster, nodes=(node,), partitions=parts)

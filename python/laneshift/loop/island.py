@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId, SourceId
-from laneshift.scheduler.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,16 @@ class Island:
         executor: its id.
         budget: cores that lanes may use here: those that Spark runs nothing else on (count).
         partitions: how to name them in commands.
-        sources: how to name the sources of the snapshot that a command can reach.
+        sources: how to name the sources of the cluster load that a command can reach.
         shares: rows that came to a partition per row that its query's sources gave, since the query
             started; only of partitions to which enough came.
-        snapshot: the measurement, or None if no partition has been seen twice yet.
+        cluster load: the measurement, or None if no partition has been seen twice yet.
     """
 
     executor: str
     budget: int
     partitions: Mapping[PartitionId, PartitionRef]
-    snapshot: Snapshot | None
+    cluster: ClusterLoad | None
     sources: Mapping[SourceId, SourceRef] = field(default_factory=dict)
     shares: Mapping[PartitionId, float] = field(default_factory=dict)
 

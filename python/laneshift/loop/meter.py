@@ -10,9 +10,10 @@ from laneshift.loop.island import Island, PartitionRef, SourceRef
 from laneshift.loop.rates import PartitionMeter
 from laneshift.loop.seen import Key, Seen, Window, query_name, seen_partitions
 from laneshift.loop.topology import SOURCE, SourceShare, edges, entering
-from laneshift.plugin.snapshot import Snapshot as LiveSnapshot
+from laneshift.plugin.snapshot import Snapshot
+from laneshift.scheduler.cluster_load import ClusterLoad, Node
 from laneshift.scheduler.ids import NodeId, SourceId
-from laneshift.scheduler.snapshot import NodeSnapshot, PartitionSnapshot, Snapshot
+from laneshift.scheduler.partition_load import PartitionLoad
 
 
 class Meter:
@@ -26,11 +27,11 @@ class Meter:
     def __init__(self, query: str | None = None, cores: int | None = None) -> None:
         self._query = query
         self._budget = Budget(cores)
-        self._before: LiveSnapshot | None = None
+        self._before: Snapshot | None = None
         self._rates: defaultdict[Key, PartitionMeter] = defaultdict(PartitionMeter)
         self._shares: defaultdict[Key, SourceShare] = defaultdict(SourceShare)
 
-    def measure(self, live: LiveSnapshot) -> tuple[Island, ...]:
+    def measure(self, live: Snapshot) -> tuple[Island, ...]:
         """The islands of ``live``, in the order of their executors; windows end at its time."""
         before, self._before = self._before, live
         everything = seen_partitions(live)
@@ -94,26 +95,24 @@ class Meter:
         shares = {s.name: share for s in here if (share := self._shares[s.key].share) is not None}
         if not measured:
             return Island(executor, budget, refs, None, {}, shares)
-        snapshot, sources = _snapshot(
-            executor, budget, here, measured, next(iter(windows.values()))
-        )
-        return Island(executor, budget, refs, snapshot, sources, shares)
+        cluster, sources = _cluster(executor, budget, here, measured, next(iter(windows.values())))
+        return Island(executor, budget, refs, cluster, sources, shares)
 
 
-def _snapshot(
+def _cluster(
     executor: str,
     budget: int,
     here: Sequence[Seen],
-    measured: Sequence[PartitionSnapshot],
+    measured: Sequence[PartitionLoad],
     window: Window,
-) -> tuple[Snapshot, dict[SourceId, SourceRef]]:
+) -> tuple[ClusterLoad, dict[SourceId, SourceRef]]:
     """What a policy sees of an executor, and the sources of it that a command can reach."""
     fed = edges(here, {part.partition for part in measured})
     sources = entering(here, measured, fed)
-    snapshot = Snapshot(
+    cluster = ClusterLoad(
         time_s=window.now_ms / 1000,
         window_s=window.seconds,
-        nodes=(NodeSnapshot(NodeId(executor), max(budget, sum(p.cores for p in measured))),),
+        nodes=(Node(NodeId(executor), max(budget, sum(p.cores for p in measured))),),
         partitions=tuple(measured),
         edges=fed,
         sources=tuple(source for source, _ in sources),
@@ -123,4 +122,4 @@ def _snapshot(
         for source, query in sources
         if source.source.endswith(SOURCE)
     }
-    return snapshot, reached
+    return cluster, reached

@@ -16,9 +16,10 @@ import numpy as np
 from laneshift.loop.arrivals import Arrivals
 from laneshift.loop.rests import Rest
 from laneshift.loop.seen import Seen, Window
-from laneshift.plugin.partition import PartitionSnapshot as LivePartition
+from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.scheduler.ids import LaneId, NodeId, OperatorId
-from laneshift.scheduler.snapshot import LaneSnapshot, NodeCores, PartitionSnapshot, ShardTable
+from laneshift.scheduler.partition_load import LaneLoad, NodeCores, PartitionLoad
+from laneshift.scheduler.shard_table import ShardTable
 
 BLOCKED_SHARE = 0.05
 """The input waited for more than this share of the window: the partition is saturated (ours)."""
@@ -55,7 +56,7 @@ class PartitionMeter:
         self._service = UNKNOWN_RATE
         self._row_bytes = UNKNOWN_ROW_BYTES
         self._arrivals = Arrivals()
-        self._last: PartitionSnapshot | None = None
+        self._last: PartitionLoad | None = None
         self._rest: Rest | None = None
 
     def begin(self) -> None:
@@ -63,7 +64,7 @@ class PartitionMeter:
         self._arrivals = Arrivals()
         self._last = self._rest = None
 
-    def shown(self, seen: Seen, window: Window, ran: bool) -> PartitionSnapshot | None:
+    def shown(self, seen: Seen, window: Window, ran: bool) -> PartitionLoad | None:
         """What a policy sees of it; None if there was nothing to measure yet.
 
         ``ran``: its query's lanes have run in the window without a pause.
@@ -84,7 +85,7 @@ class PartitionMeter:
             window = Window(rest.was, rest.began_ms, window.now_ms)
         return self._measure(seen, window, saturated)
 
-    def _measure(self, seen: Seen, window: Window, saturated: bool) -> PartitionSnapshot:
+    def _measure(self, seen: Seen, window: Window, saturated: bool) -> PartitionLoad:
         part, was, seconds = seen.part, window.was, window.seconds
         rows_in = max(0, part.rows_in - was.rows_in)
         rows_out = max(0, part.rows_out - was.rows_out)
@@ -97,7 +98,7 @@ class PartitionMeter:
             self._row_bytes = float(part.queue_bytes.sum()) / queued
         capacity = part.lanes * part.queue_bytes_limit / max(self._row_bytes, 1.0)
         node = NodeId(part.executor)
-        self._last = PartitionSnapshot(
+        self._last = PartitionLoad(
             partition=seen.name,
             operator=OperatorId(seen.name.rpartition(".")[0]),
             home=node,
@@ -119,7 +120,7 @@ class PartitionMeter:
         )
         return self._last
 
-    def _service_rate(self, part: LivePartition, window: Window) -> float:
+    def _service_rate(self, part: PartitionSnapshot, window: Window) -> float:
         rows, worked = self._worked
         keep = 0.5 ** (window.seconds / SERVICE_HALF_LIFE_S)
         rows = keep * rows + (part.rows_taken - window.was.rows_taken)
@@ -140,14 +141,14 @@ def is_saturated(seen: Seen, window: Window) -> bool:
     return blocked or (part.lanes == 1 and share > ONE_LANE_BUSY)
 
 
-def _lanes(part: LivePartition, node: NodeId) -> tuple[LaneSnapshot, ...]:
+def _lanes(part: PartitionSnapshot, node: NodeId) -> tuple[LaneLoad, ...]:
     return tuple(
-        LaneSnapshot(LaneId(lane), node, float(part.lane_busy[lane]), float(part.queue_rows[lane]))
+        LaneLoad(LaneId(lane), node, float(part.lane_busy[lane]), float(part.queue_rows[lane]))
         for lane in range(part.lanes)
     )
 
 
-def _shards(part: LivePartition, rate: float) -> ShardTable | None:
+def _shards(part: PartitionSnapshot, rate: float) -> ShardTable | None:
     if part.lane_of_shard.max(initial=-1) >= part.lanes:
         return None  # shards are leaving a lane that goes
     load = part.shard_load if part.load_metric == "cpu" else part.shard_load / rate

@@ -24,7 +24,7 @@ from laneshift.loop.moves import MoveLog
 from laneshift.loop.realise import move_shards, set_lanes
 from laneshift.loop.throttles import Brakes, source_limits
 from laneshift.plugin.gateway import Gateway
-from laneshift.plugin.snapshot import Snapshot as LiveSnapshot
+from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.trace import TraceWriter
 
@@ -201,7 +201,7 @@ class LiveScheduler:
 
     def turn(self) -> tuple[Decision, ...]:
         """One turn: measure, decide, send. Errors: whatever gateway or policy raise."""
-        live = LiveSnapshot.from_json(self._gateway.snapshot())
+        live = Snapshot.from_json(self._gateway.snapshot())
         done = []
         with self._turn:
             islands = self._meter.measure(live)
@@ -228,7 +228,7 @@ class LiveScheduler:
             return
         self._decisions.append(decision)
         if self._trace is not None:
-            with suppress(OSError):  # a full disk was told when the turn recorded its snapshot
+            with suppress(OSError):  # a full disk was told when the turn recorded its cluster load
                 self._trace.note("decision", decision.to_json())
         with suppress(LaneshiftError):  # only for the UI
             self._gateway.decided(decision.to_plugin())
@@ -236,19 +236,19 @@ class LiveScheduler:
             listener(decision)
 
     def _decide(self, island: Island) -> Decision | None:
-        if island.snapshot is None:
+        if island.cluster is None:
             return None
         fitting = within_budget(island.lanes, island.budget)
-        snapshot = held(island.snapshot, fitting, island.budget)
+        cluster = held(island.cluster, fitting, island.budget)
         if self._trace is not None:
-            self._trace.record(snapshot)
+            self._trace.record(cluster)
         state = self._states.get(island.executor)
         if state is None:
             state = self._policy.start()
-        plan, self._states[island.executor] = self._policy.decide(snapshot, state)
+        plan, self._states[island.executor] = self._policy.decide(cluster, state)
         wanted = fitting | {c.partition: max(1, c.after) for c in plan.core_changes}
         wanted = within_budget(wanted, island.budget)
-        parts = {part.partition: part for part in snapshot.partitions}
+        parts = {part.partition: part for part in cluster.partitions}
         changes = tuple(
             LaneChange(
                 name,
@@ -265,16 +265,16 @@ class LiveScheduler:
             if wanted[name] != before
         )
         sends = not (self._dry_run or self._paused.is_set())
-        limits, notes = source_limits(plan, snapshot, island)
+        limits, notes = source_limits(plan, cluster, island)
         notes += not_done(plan)
         moves = 0
         if sends:
             notes += set_lanes(self._gateway, island, changes)
             moves, more = move_shards(self._gateway, island, plan, wanted)
-            limits, refused = self._brakes.hold(limits, snapshot.window_s)
+            limits, refused = self._brakes.hold(limits, cluster.window_s)
             notes += more + refused
         return Decision(
-            snapshot.time_s,
+            cluster.time_s,
             island.executor,
             self._policy.name,
             changes,

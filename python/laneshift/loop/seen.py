@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from laneshift.plugin.partition import PartitionSnapshot as LivePartition
-from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot
-from laneshift.plugin.snapshot import Snapshot as LiveSnapshot
+from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
 from laneshift.scheduler.ids import PartitionId
 
 Key = tuple[str, int, int]
@@ -19,7 +18,7 @@ class Seen:
 
     query: QuerySnapshot
     operator: OperatorSnapshot
-    part: LivePartition
+    part: PartitionSnapshot
 
     @property
     def key(self) -> Key:
@@ -32,11 +31,11 @@ class Seen:
         query = query_name(self.query)
         return PartitionId(f"{query}:{self.operator.operator_id}.{self.part.partition}")
 
-    def has_run_since(self, was: LivePartition) -> bool:
+    def has_run_since(self, was: PartitionSnapshot) -> bool:
         """Whether its task has run since then without the end of a batch."""
         return was.running and self.part.running and was.batch_id == self.part.batch_id
 
-    def has_moved_since(self, was: LivePartition) -> bool:
+    def has_moved_since(self, was: PartitionSnapshot) -> bool:
         """Whether it runs on another executor than then, or has started anew."""
         return was.executor != self.part.executor or was.rows_in > self.part.rows_in
 
@@ -45,7 +44,7 @@ class Seen:
 class Window:
     """From one look at a partition, ``was`` at ``since_ms``, to another."""
 
-    was: LivePartition
+    was: PartitionSnapshot
     since_ms: int
     now_ms: int
 
@@ -55,7 +54,7 @@ class Window:
         return (self.now_ms - self.since_ms) / 1000
 
 
-def seen_partitions(live: LiveSnapshot) -> list[Seen]:
+def seen_partitions(live: Snapshot) -> list[Seen]:
     """Those of all active queries."""
     return [
         Seen(query, operator, part)

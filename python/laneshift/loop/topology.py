@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from laneshift.loop.seen import Seen, query_name
 from laneshift.plugin.snapshot import QuerySnapshot
+from laneshift.scheduler.cluster_load import Edge, SourceLoad
 from laneshift.scheduler.ids import PartitionId, SourceId
-from laneshift.scheduler.snapshot import Edge, PartitionSnapshot, SourceSnapshot
+from laneshift.scheduler.partition_load import PartitionLoad
 
 SOURCE, ELSEWHERE = ":source", ":elsewhere"
 """What follows a query's name in the id of its source, and of its operators on other executors."""
@@ -40,9 +41,9 @@ class SourceShare:
 
 def entering(
     here: Sequence[Seen],
-    measured: Sequence[PartitionSnapshot],
+    measured: Sequence[PartitionLoad],
     inner: Sequence[Edge],
-) -> list[tuple[SourceSnapshot, QuerySnapshot]]:
+) -> list[tuple[SourceLoad, QuerySnapshot]]:
     """What enters the island: of each query its source and, apart, other executors' operators."""
     rates = {part.partition: part.offered_rate for part in measured}
     fed = {edge.downstream for edge in inner}
@@ -56,7 +57,7 @@ def entering(
             queries[source] = seen.query
             feeds.setdefault(source, []).append(name)
     return [
-        (SourceSnapshot(source, sum(rates[p] for p in parts), feeds=tuple(parts)), queries[source])
+        (SourceLoad(source, sum(rates[p] for p in parts), feeds=tuple(parts)), queries[source])
         for source, parts in feeds.items()
     ]
 

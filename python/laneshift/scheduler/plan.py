@@ -1,4 +1,4 @@
-"""What a policy answers: a diff against the snapshot. An empty plan changes nothing."""
+"""What a policy answers: a diff against the cluster load. An empty plan changes nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ShardMove:
     Source and target belong to one partition in executor-centric plans and may belong to two
     partitions of one operator in resource-centric plans. New lanes are named as
     :func:`laneshift.scheduler.apply.apply_plan` numbers them: the lowest unused ids of the
-    partition, node by node in the snapshot's order of nodes.
+    partition, node by node in the cluster load's order of nodes.
     """
 
     shard: ShardId

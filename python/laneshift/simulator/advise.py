@@ -21,10 +21,11 @@ from laneshift.inputcheck import FloatArray, IntArray
 from laneshift.models.migration import migration_bytes
 from laneshift.models.queueing import sojourn_time
 from laneshift.plotting import pyplot
+from laneshift.scheduler.cluster_load import ClusterLoad, Node
 from laneshift.scheduler.ids import NodeId
+from laneshift.scheduler.partition_load import NodeCores
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.registry import policy
-from laneshift.scheduler.snapshot import NodeCores, NodeSnapshot, Snapshot
 from laneshift.simulator import Cluster, Operator, Scenario, Simulation
 from laneshift.simulator.rates import Levels
 from laneshift.simulator.workload import StockKeys
@@ -52,26 +53,26 @@ class Advice:
     series: dict[str, FloatArray]
 
 
-def with_cores(snapshots: Sequence[Snapshot], cores: int | None) -> list[Snapshot]:
+def with_cores(recorded: Sequence[ClusterLoad], cores: int | None) -> list[ClusterLoad]:
     """The trace on a cluster of ``cores`` cores over its own nodes, spread evenly; None: as is.
 
     Partitions start with one core each at home where the recorded placement does not fit.
     """
-    if not snapshots:
-        raise InputError("trace", 0, "at least one snapshot", "Record a running query first.")
-    parts = len(snapshots[0].partitions)
+    if not recorded:
+        raise InputError("trace", 0, "at least one cluster load", "Record a running query first.")
+    parts = len(recorded[0].partitions)
     if cores is None:
-        return list(snapshots)
+        return list(recorded)
     if cores < parts:
         raise InputError("cores", cores, f"at least {parts}, one per partition", "Give more.")
-    names = [n.node for n in snapshots[0].nodes]
+    names = [n.node for n in recorded[0].nodes]
     share = [cores // len(names) + (i < cores % len(names)) for i in range(len(names))]
-    nodes = tuple(replace(n, cores=c) for n, c in zip(snapshots[0].nodes, share, strict=True))
-    placement = _spread(snapshots[0], names, share)
-    return [_dress(s, nodes, placement) for s in snapshots]
+    nodes = tuple(replace(n, cores=c) for n, c in zip(recorded[0].nodes, share, strict=True))
+    placement = _spread(recorded[0], names, share)
+    return [_dress(s, nodes, placement) for s in recorded]
 
 
-def _spread(first: Snapshot, names: list[NodeId], share: list[int]) -> IntArray:
+def _spread(first: ClusterLoad, names: list[NodeId], share: list[int]) -> IntArray:
     """(P, N) one core per partition at home or next to it, then the rest round robin."""
     free = np.array(share, dtype=np.int64)
     out = np.zeros((len(first.partitions), len(names)), dtype=np.int64)
@@ -86,7 +87,7 @@ def _spread(first: Snapshot, names: list[NodeId], share: list[int]) -> IntArray:
     return out
 
 
-def _dress(snapshot: Snapshot, nodes: tuple[NodeSnapshot, ...], placement: IntArray) -> Snapshot:
+def _dress(cluster: ClusterLoad, nodes: tuple[Node, ...], placement: IntArray) -> ClusterLoad:
     parts = tuple(
         replace(
             part,
@@ -96,15 +97,15 @@ def _dress(snapshot: Snapshot, nodes: tuple[NodeSnapshot, ...], placement: IntAr
             lanes=(),
             shards=None,
         )
-        for p, part in enumerate(snapshot.partitions)
+        for p, part in enumerate(cluster.partitions)
     )
-    return replace(snapshot, nodes=nodes, partitions=parts)
+    return replace(cluster, nodes=nodes, partitions=parts)
 
 
 def advise(
     name: str,
     chosen: Policy[Any],
-    trace: Sequence[Snapshot],
+    trace: Sequence[ClusterLoad],
     progress: Callable[[float], None] | None = None,
 ) -> Advice:
     """Run ``chosen`` over the trace. Errors: partitions that come and go within it."""
@@ -122,8 +123,8 @@ def advise(
     for w, recorded in enumerate(trace):
         if [p.partition for p in recorded.partitions] != ids:
             raise InputError(
-                f"partitions of snapshot {w}", len(recorded.partitions),
-                "the same ones as in the first snapshot", "Cut the trace where the query changes.",
+                f"partitions of cluster load {w}", len(recorded.partitions),
+                "the same ones as in the first", "Cut the trace where the query changes.",
             )  # fmt: skip
         seconds = recorded.window_s
         rate = np.array([p.offered_rate for p in recorded.partitions])
@@ -178,7 +179,7 @@ def _bound(capacity: float | None) -> float:
 
 
 def _latency(
-    rate: FloatArray, unit: FloatArray, cores: IntArray, waiting: FloatArray, recorded: Snapshot
+    rate: FloatArray, unit: FloatArray, cores: IntArray, waiting: FloatArray, recorded: ClusterLoad
 ) -> float:
     """Mean time in the topology (s): M/M/k plus the time to work off what waits."""
     total = 0.0
@@ -246,7 +247,7 @@ def draw_advice(advices: Sequence[Advice], window_s: float, path: Path) -> None:
     plt.close(figure)
 
 
-def demo_trace() -> list[Snapshot]:
+def demo_trace() -> list[ClusterLoad]:
     """A small bursty trace from the simulator: 4 nodes x 4 cores, 4 partitions, 3 minutes."""
     op = Operator("orders", partitions=4, shards=64, state_bytes=256 * 1024.0)
     keys = StockKeys(400, 0.4, burst=4.0, seed=7)
@@ -255,4 +256,4 @@ def demo_trace() -> list[Snapshot]:
     run = Simulation(scene, policy("static"))
     run.record = True
     run.run()
-    return run.snapshots
+    return run.recorded

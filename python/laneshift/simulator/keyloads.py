@@ -14,12 +14,12 @@ import numpy as np
 from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray, IntArray, sums
 from laneshift.scheduler.ids import KeyId
-from laneshift.scheduler.snapshot import HotKey
+from laneshift.scheduler.partition_load import HotKey
 from laneshift.simulator.fluid import Fluid
 from laneshift.simulator.spec import Operator, Split
 from laneshift.simulator.workload import shard_shares, shards_of_keys
 
-#: Keys that a snapshot names per partition, for operators that can split them.
+#: Keys that a cluster load names per partition, for operators that can split them.
 NAMED = 4
 
 

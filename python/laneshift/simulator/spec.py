@@ -135,7 +135,7 @@ class Operator:
 
     @property
     def id(self) -> OperatorId:
-        """Its id in snapshots."""
+        """Its id in cluster loads."""
         return OperatorId(self.name)
 
 

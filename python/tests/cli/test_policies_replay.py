@@ -50,7 +50,7 @@ def test_cli_replays(tmp_path: Path) -> None:
     [
         (None, ["trace", "expected a file", "start(policy, trace=FILE)"]),
         ("hello\n", ["first line", "hello", "laneshift_trace"]),
-        ('{"laneshift_trace":1}\n', ["no snapshot", "at least one"]),
+        ('{"laneshift_trace":1}\n', ["no cluster load", "at least one"]),
         ('{"laneshift_trace":1}\n{"time_s":1}\n', ["line 2"]),
     ],
 )

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from laneshift.scheduler.samples import partition, snapshot, with_shards
+from laneshift.scheduler.samples import cluster, partition, with_shards
 from laneshift.scheduler.trace import TraceWriter
-from laneshift.scheduler.vocabulary import HotKey, KeyId, Snapshot, SourceId, SourceSnapshot
+from laneshift.scheduler.vocabulary import ClusterLoad, HotKey, KeyId, SourceId, SourceLoad
 
 
-def sample(time_s: float = 0.0, rate: float = 0.1 + 0.2) -> Snapshot:
+def sample(time_s: float = 0.0, rate: float = 0.1 + 0.2) -> ClusterLoad:
     part = partition("p", {"a": 2}, offered_rate=rate, service_rate=10, queue_capacity_rows=50)
     part = replace(with_shards(part, [0.1, 0.25]), hot_keys=(HotKey(KeyId("k"), 0.2, ways=2),))
     other = partition("q", {"b": 1}, offered_rate=5, max_cores=3, saturated=True)
-    snap = snapshot({"a": 4, "b": 8}, [part, other], edges=[("p", "q", 0.5)], time_s=time_s)
-    return replace(snap, sources=(SourceSnapshot(SourceId("s"), 9.0, feeds=(part.partition,)),))
+    snap = cluster({"a": 4, "b": 8}, [part, other], edges=[("p", "q", 0.5)], time_s=time_s)
+    return replace(snap, sources=(SourceLoad(SourceId("s"), 9.0, feeds=(part.partition,)),))
 
 
-def write(path: Path, snapshots: list[Snapshot]) -> Path:
+def write(path: Path, recorded: list[ClusterLoad]) -> Path:
     with TraceWriter(path) as trace:
-        for each in snapshots:
+        for each in recorded:
             trace.record(each)
     return path

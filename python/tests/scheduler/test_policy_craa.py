@@ -14,8 +14,8 @@ from laneshift.scheduler.policies.craa import Craa, CraaState
 from laneshift.scheduler.policies.faa import Faa
 from laneshift.scheduler.policies.kalman import Kalman
 from laneshift.scheduler.policies.threshold import Threshold
-from laneshift.scheduler.samples import partition, snapshot
-from laneshift.scheduler.vocabulary import Edge, PartitionId, Snapshot
+from laneshift.scheduler.samples import cluster, partition
+from laneshift.scheduler.vocabulary import ClusterLoad, Edge, PartitionId
 
 LOADS = {"step": 600, "jitter": 640, "sine": 1500, "stage": 1350, "random": 600}
 O1 = PartitionId("O1")
@@ -135,12 +135,12 @@ def test_feedback_needs_fewer_adjustments_with_a_perfect_head() -> None:
     assert min(counts, key=lambda tau: counts[tau]) in (0.7, 0.8)
 
 
-def pair(**second: Any) -> Snapshot:
+def pair(**second: Any) -> ClusterLoad:
     """U feeds i, windows of 5 s; CRAA sheet 16's values of the feedback test."""
     u = partition("U", {"n": 1}, offered_rate=900, service_rate=1000, queue_capacity_rows=10_000)
     i = partition("i", {"n": 1}, offered_rate=850, service_rate=850, queue_capacity_rows=10_000)
     i = replace(i, **{"queue_rows": 6900.0, **second})
-    return snapshot({"n": 99}, [u, i], edges=[("U", "i")])
+    return cluster({"n": 99}, [u, i], edges=[("U", "i")])
 
 
 def test_lead_feedback_acts_as_printed() -> None:
@@ -183,7 +183,7 @@ def test_fan_in_sums_by_edge_ratio() -> None:
     a = partition("a", {"n": 1}, offered_rate=800, service_rate=1000, queue_capacity_rows=9e9)
     b = partition("b", {"n": 1}, offered_rate=400, service_rate=1000, queue_capacity_rows=9e9)
     c = partition("c", {"n": 1}, offered_rate=1, service_rate=100, queue_capacity_rows=100)
-    snap = snapshot({"n": 99}, [a, b, c], edges=[("a", "c", 0.5), ("b", "c", 1.0)])
+    snap = cluster({"n": 99}, [a, b, c], edges=[("a", "c", 0.5), ("b", "c", 1.0)])
     plan, _ = Craa().decide(snap, Craa().start())
     assert [(x.partition, x.after) for x in plan.core_changes] == [("c", 8)]
 

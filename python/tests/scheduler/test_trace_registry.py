@@ -25,10 +25,10 @@ from laneshift.scheduler.trace import (
 from scheduler.recorded import sample, write
 
 
-def test_a_snapshot_reads_back_equal(tmp_path: Path) -> None:
+def test_a_cluster_load_reads_back_equal(tmp_path: Path) -> None:
     assert from_json(json.loads(json.dumps(to_json(sample())))) == sample()
-    snapshots = [sample(0.0), sample(5.0, 1e-17)]
-    assert list(read_trace(write(tmp_path / "t.jsonl", snapshots))) == snapshots
+    recorded = [sample(0.0), sample(5.0, 1e-17)]
+    assert list(read_trace(write(tmp_path / "t.jsonl", recorded))) == recorded
 
 
 def test_replay_gives_the_decisions_of_a_live_run(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_damage_is_named_and_a_cut_last_line_is_left_out(tmp_path: Path) -> None
         list(read_trace(path))
 
 
-def test_events_lie_between_snapshots(tmp_path: Path) -> None:
+def test_events_lie_between_cluster_loads(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     with TraceWriter(path) as trace:
         trace.record(sample(0))

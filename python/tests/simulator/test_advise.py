@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from laneshift.cli.simulate import simulate
 from laneshift.errors import InputError
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.registry import policy
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.trace import TraceWriter
 from laneshift.simulator.advise import advise, demo_trace, text_picture, with_cores
 
@@ -20,8 +20,8 @@ from laneshift.simulator.advise import advise, demo_trace, text_picture, with_co
 def test_simulate_compares_policies_on_a_trace(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     with TraceWriter(trace) as out:
-        for snapshot in demo_trace()[:30]:
-            out.record(snapshot)
+        for cluster in demo_trace()[:30]:
+            out.record(cluster)
     picture = tmp_path / "advice.png"
     done = CliRunner().invoke(
         simulate,
@@ -40,11 +40,11 @@ def test_advice_is_deterministic_and_needs_a_stable_query() -> None:
     assert first.latency_mean_s == again.latency_mean_s
     assert text_picture([first]).count("\n") == 1
     other = [*trace[:3], demo_trace_of_another_query()]
-    with pytest.raises(InputError, match="partitions of snapshot 3"):
+    with pytest.raises(InputError, match="partitions of cluster load 3"):
         advise("static", policy("static"), other)
 
 
-def demo_trace_of_another_query() -> Snapshot:
+def demo_trace_of_another_query() -> ClusterLoad:
     last = demo_trace()[3]
     return replace(last, partitions=last.partitions[:2], sources=())
 

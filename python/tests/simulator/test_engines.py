@@ -149,8 +149,8 @@ def test_shards_are_owned_once_and_cores_are_kept() -> None:
     assert (lay.lane_part[lay.lane] >= 0).all()
     shard_part = np.arange(lay.lane.size) // 32
     assert (lay.lane_part[lay.lane] == shard_part).all(), "a shard never leaves its partition"
-    assert len(run.snapshots) >= 3
-    for shot in run.snapshots:
+    assert len(run.recorded) >= 3
+    for shot in run.recorded:
         assert sum(p.cores for p in shot.partitions) <= 32
 
 

@@ -152,7 +152,7 @@ def test_a_key_is_split_merged_and_split_again_without_losing_a_row(split: Split
         assert run.layout.state_bytes[~used].sum() == 0
 
 
-def test_a_policy_splits_the_key_that_its_snapshot_names() -> None:
+def test_a_policy_splits_the_key_that_its_cluster_load_names() -> None:
     """laneshift with split_above on a hot key: more than what one lane serves."""
     keys = ZipfKeys(200, 2.5, 0, 1)
     rate = {}

@@ -12,12 +12,12 @@ from laneshift.inputcheck import choice
 from laneshift.models.buffer import raw_level
 from laneshift.models.forecast import LastRate
 from laneshift.models.kalman import LevelFilter, RateFilter, SlopeFilter
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.occupancy import Band
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.view import View
 
 FORECASTS: dict[str, type[LevelFilter | SlopeFilter | LastRate]] = {
@@ -70,16 +70,16 @@ class Kalman(Policy[KalmanState]):
         """No filter has seen anything."""
         return KalmanState()
 
-    def decide(self, snapshot: Snapshot, state: KalmanState) -> tuple[Plan, KalmanState]:
+    def decide(self, cluster: ClusterLoad, state: KalmanState) -> tuple[Plan, KalmanState]:
         """Counts for the next window."""
         band, targets = Band.of(self), []
         filters: dict[PartitionId, RateFilter] = {}
-        for part in snapshot.partitions:
+        for part in cluster.partitions:
             known = state.filters.get(part.partition, FORECASTS[self.forecast]())
             filters[part.partition] = known = known.observe(part.offered_rate)
             ahead = known.forecast(1)
             rate = part.service_rate_per_core * part.cores
-            raw = raw_level(part.queue_rows, ahead, rate, snapshot.window_s)
-            targets.append(max(1, part.cores) + band.change(part, raw, ahead, snapshot.window_s))
-        plan = Placer().plan(View.of(snapshot), np.array(targets, dtype=np.int64))
+            raw = raw_level(part.queue_rows, ahead, rate, cluster.window_s)
+            targets.append(max(1, part.cores) + band.change(part, raw, ahead, cluster.window_s))
+        plan = Placer().plan(View.of(cluster), np.array(targets, dtype=np.int64))
         return plan, KalmanState(filters)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.snapshot import Snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Static(Policy[tuple[()]]):
         """No state."""
         return ()
 
-    def decide(self, snapshot: Snapshot, state: tuple[()]) -> tuple[Plan, tuple[()]]:
+    def decide(self, cluster: ClusterLoad, state: tuple[()]) -> tuple[Plan, tuple[()]]:
         """The empty plan."""
-        del snapshot, state
+        del cluster, state
         return Plan(), ()
