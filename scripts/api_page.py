@@ -17,7 +17,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
-PACKAGES = ("loop", "report", "scheduler", "models", "planner", "simulator")
+PACKAGES = ("loop", "report", "scheduler", "models", "partitioning", "simulator")
 HEAD = """# Public names
 
 Made by `python scripts/api_page.py` from the docstrings, which say more: `help(name)`.

@@ -7,8 +7,8 @@ import time
 import numpy as np
 
 from laneshift.inputcheck import FloatArray
-from laneshift.planner import Loads, MovePlan, Routing, planner
-from laneshift.planner.costs import costs, receive_volume
+from laneshift.partitioning import Loads, MovePlan, Routing, partitioner
+from laneshift.partitioning.costs import costs, receive_volume
 from laneshift.simulator.workload import zipf
 from laneshift_experiments.base import (
     Chart,
@@ -42,7 +42,7 @@ def follow(
     for load in rounds:
         loads = Loads.of(load)
         start = time.perf_counter()
-        plan = planner(name).plan(loads, routing, tau)
+        plan = partitioner(name).plan(loads, routing, tau)
         out.append((loads, plan, time.perf_counter() - start))
         routing = plan.routing
     return out
@@ -160,14 +160,14 @@ def _volumes(r: FloatArray, s: FloatArray, home: np.ndarray, nodes: int) -> list
     joined = Loads.of(r + s)
     out = []
     for name in ("qmmp", "mnrt"):
-        plan = planner(name).plan(joined, Routing.at_home(home, nodes), 0.05)
+        plan = partitioner(name).plan(joined, Routing.at_home(home, nodes), 0.05)
         out.append((name, receive_volume(joined, plan.routing)))
     keys = np.arange(r.size)
     two = Loads.of(
         np.concatenate([r, s]), side=np.repeat([0, 1], r.size), join_key=np.tile(keys, 2)
     )
     for name in ("dynamic", "bi", "bi6"):
-        plan = planner(name).plan(two, Routing.at_home(np.tile(home, 2), nodes), 1e9)
+        plan = partitioner(name).plan(two, Routing.at_home(np.tile(home, 2), nodes), 1e9)
         out.append((name, plan.notes["mean_receive"]))
     return out
 

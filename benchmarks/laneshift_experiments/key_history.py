@@ -17,11 +17,11 @@ from typing import Protocol
 import numpy as np
 
 from laneshift.inputcheck import FloatArray, IntArray, choice, sums
-from laneshift.planner import Loads, Routing, planner
-from laneshift.planner.choices import mix64
-from laneshift.planner.dynamic import Dynamic, Matrix, best_matrix
-from laneshift.planner.join_schemes import Volumes
-from laneshift.planner.membership import add_targets, jump_hash
+from laneshift.partitioning import Loads, Routing, partitioner
+from laneshift.partitioning.choices import mix64
+from laneshift.partitioning.dynamic import Dynamic, Matrix, best_matrix
+from laneshift.partitioning.join_schemes import Volumes
+from laneshift.partitioning.membership import add_targets, jump_hash
 from laneshift.simulator.spec import Cluster
 from laneshift.simulator.topologies import LINEITEM, NO_INSTRUCTIONS, SUPPLIER, TRUCK, Cpu
 from laneshift.simulator.workload import zipf
@@ -39,7 +39,7 @@ class Query:
     """Rows of both streams per key at the end, (K,).
 
     ordered: (K,) keys in the order in which neighbours join, too; None: only equal keys join. The
-    planners number keys in another order than the query does: a base hash knows no neighbours.
+    partitioners number keys in another order than the query does: a base hash knows no neighbours.
     """
 
     r: FloatArray
@@ -137,10 +137,10 @@ class _System(Protocol):
 
 
 class _Keyed:
-    """MNRT and QMMP: as many nodes as the memory needs; each new one is filled by the planner."""
+    """MNRT and QMMP: as many nodes as the memory needs; a partitioner fills each new one."""
 
     def __init__(self, q: Query, name: str) -> None:
-        self.q, self.planner = q, planner(name)
+        self.q, self.partitioner = q, partitioner(name)
         self.loads = Loads.of(q.r + q.s)
         self.routing = Routing.at_home(np.zeros(KEYS, dtype=np.int64), 1)
 
@@ -155,7 +155,7 @@ class _Keyed:
         homes = jump_hash(np.arange(KEYS), need)
         grown = add_targets(self.routing, more, homes)
         begun = time.perf_counter()
-        plan = self.planner.plan(self.loads, grown, TAU)
+        plan = self.partitioner.plan(self.loads, grown, TAU)
         took = time.perf_counter() - begun
         size = np.array([m.amount for m in plan.moves]) * share
         ways = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from laneshift.planner import Loads, Routing
-from laneshift.planner.costs import routing_costs
+from laneshift.partitioning import Loads, Routing
+from laneshift.partitioning.costs import routing_costs
 from laneshift_experiments.base import Experiment, Options, Progress, Report, Statement, Table
 
 STATES = ("merge", "unchanged", "split")

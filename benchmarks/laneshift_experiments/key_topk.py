@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from laneshift.planner import Loads, Routing, planner
-from laneshift.planner.costs import costs
+from laneshift.partitioning import Loads, Routing, partitioner
+from laneshift.partitioning.costs import costs
 from laneshift.simulator import Cluster, Engine, Simulation
 from laneshift.simulator.rates import Constant
 from laneshift.simulator.topologies import partial_counts, topk
@@ -126,7 +126,7 @@ def _seed(name: str, tau: float, seed: int) -> list[float]:
     for load in drifting(SKEW, seed, TOPICS, ROUNDS):
         loads = Loads.of(load)
         begun = time.perf_counter()
-        plan = planner(name).plan(loads, routing, tau)
+        plan = partitioner(name).plan(loads, routing, tau)
         took = 0.0 if name == "pkg" else 1e3 * (time.perf_counter() - begun)
         routing, cost = plan.routing, costs(loads, plan)
         rate, partials, post_s = one_round(loads, routing)

@@ -13,8 +13,8 @@ import numpy as np
 from laneshift.models.assignment import Demand, moved_bytes, schedule
 from laneshift.models.improve import improve
 from laneshift.models.queueing import network_sojourn_time
-from laneshift.planner.model import Loads, Routing
-from laneshift.planner.registry import PLANNERS, planner
+from laneshift.partitioning.model import Loads, Routing
+from laneshift.partitioning.registry import PARTITIONERS, partitioner
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.registry import BUILT_IN, policy
@@ -192,7 +192,7 @@ def cpu_ms(works: Sequence[Callable[[], Any]]) -> tuple[float, float]:
 
 
 def growth(options: Options, progress: Progress) -> Report:
-    """CPU time of a policy's decision over nodes, and of a planner's plan over keys."""
+    """CPU time of a policy's decision over nodes, and of a partitioner's plan over keys."""
     rows: list[tuple[Cell, ...]] = []
     sizes = [int(v) for v in options.sweep((8, 16, 32, 64, 128))]
     seeds = range(1, options.seeds + 1)
@@ -205,7 +205,7 @@ def growth(options: Options, progress: Progress) -> Report:
             rows.append((name, "policy", size, *cpu_ms(works)))
     keys = [1000 * size // 8 for size in sizes]
     for i, count in enumerate(keys):
-        for name in PLANNERS:
+        for name in PARTITIONERS:
             progress(i / len(keys), f"{name}, {count} keys")
             plans: list[Callable[[], Any]] = []
             for seed in seeds:
@@ -213,7 +213,7 @@ def growth(options: Options, progress: Progress) -> Report:
                 side = rng.integers(0, 2, count)
                 loads = Loads.of(rng.permutation(zipf(count, 0.8)) * 1e4, side=side)
                 routing = Routing.at_home(rng.integers(0, 32, count), 32)
-                plans.append(partial(planner(name).plan, loads, routing, 0.1))
+                plans.append(partial(partitioner(name).plan, loads, routing, 0.1))
             rows.append((name, "planner", count, *cpu_ms(plans)))
     columns = ("name", "kind", "size", "cpu_ms", "cpu_ms_longest")
     table = Table(columns, tuple(rows))

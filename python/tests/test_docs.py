@@ -16,8 +16,8 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/planners/index.md",)
-ROOMS = ("loop", "report", "scheduler", "models", "planner", "simulator")
+PAGES = ("docs/partitioners/index.md",)
+ROOMS = ("loop", "report", "scheduler", "models", "partitioning", "simulator")
 PACKAGES = (*(f"laneshift.{room}" for room in ROOMS), "keygroups")
 
 

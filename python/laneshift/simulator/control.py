@@ -8,7 +8,7 @@ import numpy as np
 
 from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray
-from laneshift.planner.balance_core import balance_batch
+from laneshift.partitioning.balance_core import balance_batch
 from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
 from laneshift.simulator.fluid import Fluid
 from laneshift.simulator.keyloads import KeyLoads

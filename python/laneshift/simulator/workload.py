@@ -15,7 +15,7 @@ import numpy as np
 from laneshift import inputcheck
 from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray, IntArray
-from laneshift.planner.choices import mix64
+from laneshift.partitioning.choices import mix64
 
 
 class Keys(Protocol):

@@ -12,6 +12,7 @@ import pytest
 import laneshift
 from laneshift import version
 from laneshift.plugin.gateway import PLUGIN_CLASS
+from laneshift.plugin.jar import check_versions
 from laneshift.session import builder as module
 from laneshift.session.options import OPTIONS
 
@@ -253,7 +254,7 @@ def test_a_session_with_the_plugin_only_gets_the_options(
 
 def test_development_versions_of_one_release_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(version, "__version__", "0.2.0.dev5+gabc")
-    module.check_versions("0.2.0.dev7+gdef.d20260101")
+    check_versions("0.2.0.dev7+gdef.d20260101")
     for other in ("0.2.0", "0.3.0.dev1", "0.0.0-dev"):
         with pytest.raises(laneshift.SessionError):
-            module.check_versions(other)
+            check_versions(other)

@@ -10,8 +10,8 @@ import numpy as np
 
 from laneshift.inputcheck import IntArray, number
 from laneshift.models.allocation import Allocation, allocate_cores
-from laneshift.planner.balance_core import balance_batch
-from laneshift.planner.balancer import drain
+from laneshift.partitioning.balance_core import balance_batch
+from laneshift.partitioning.balancer import drain
 from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import LaneRef, OperatorId, ShardId
