@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 try:
-    from laneshift._version import __version__
+    from laneshift._version import __version__ as __version__
 except ImportError:  # a bare source tree
     __version__ = "0.0.0.dev0"
-
-__all__ = ["__version__"]

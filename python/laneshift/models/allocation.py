@@ -25,7 +25,6 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from laneshift.errors import InputError
 from laneshift.inputcheck import number, vector, whole
 from laneshift.models.queueing import check_external_rate, erlang_b, wait_probability
 
@@ -243,6 +242,3 @@ def _overload(
     cores = share_cores(load, np.minimum(start, cap), available)
     reason = Outcome.OVERLOAD if wanted > available else Outcome.CORE_LIMIT
     return Allocation(cores, math.inf, reason, wanted)
-
-
-__all__ = ["Allocation", "InputError", "Outcome", "allocate_cores", "least_stable", "share_cores"]

@@ -10,7 +10,6 @@ One interface, ``plan(loads, routing, tolerance) -> MovePlan``; partitioners are
 Pure numpy; no clock, no randomness, no engine import. ``docs/partitioners`` has a page of each.
 """
 
-from laneshift.errors import InputError
 from laneshift.partitioning.model import (
     KeyIndex,
     Loads,
@@ -25,7 +24,6 @@ from laneshift.partitioning.registry import PARTITIONERS, partitioner
 
 __all__ = [
     "PARTITIONERS",
-    "InputError",
     "KeyIndex",
     "Loads",
     "Move",

@@ -14,6 +14,15 @@ import numpy as np
 from laneshift.partitioning.model import REL_EPS, Loads, Move, MovePlan, Routing
 from laneshift.partitioning.tuple_routing import Predicate, TupleRouting
 
+__all__ = [
+    "apply_moves",
+    "join_violations",
+    "merge_violations",
+    "order_violations",
+    "plan_violations",
+    "table_violations",
+]
+
 T = TypeVar("T")
 
 

@@ -8,6 +8,8 @@ import numpy as np
 
 from laneshift.partitioning.model import Loads, MovePlan, Routing, moved
 
+__all__ = ["Costs", "costs", "receive_volume", "routing_costs"]
+
 
 @dataclass(frozen=True)
 class Costs:

@@ -11,6 +11,8 @@ from laneshift.inputcheck import IntArray
 from laneshift.partitioning.choices import mix64
 from laneshift.partitioning.model import Routing
 
+__all__ = ["add_targets", "jump_hash", "remove_target"]
+
 
 def add_targets(routing: Routing, count: int, new_home: ArrayLike) -> Routing:
     """The routing right after growing by ``count`` blank targets under a new base function.

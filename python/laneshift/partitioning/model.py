@@ -21,7 +21,10 @@ from laneshift.errors import InputError
 from laneshift.inputcheck import BoolArray, FloatArray, IntArray
 
 KeyIndex = NewType("KeyIndex", int)
+"""A key, or a shard, by its place in `Loads`; not the key itself."""
+
 TargetId = NewType("TargetId", int)
+"""A target by its number, from 0."""
 
 #: Loads closer than this share of the mean target load count as equal (rounding of sums).
 REL_EPS = 1e-9

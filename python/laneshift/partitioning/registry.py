@@ -29,6 +29,7 @@ PARTITIONERS: dict[str, Callable[..., Partitioner]] = {
     "readj": Readj,
     "w-choices": WChoices,
 }
+"""All partitioners by name."""
 
 
 def partitioner(name: str, **options: Any) -> Partitioner:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from laneshift import inputcheck
 from laneshift.partitioning.model import KeyIndex, Routing, TargetId
 
+__all__ = ["Delivery", "TupleRouting"]
+
 #: p(k, k'): whether tuples of k and k' may join.
 Predicate = Callable[[int, int], bool]
 

@@ -16,6 +16,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from laneshift.errors import InputError
 from laneshift.scheduler.policies.base import Policy
 
+__all__ = ["defaults", "names", "parse_parameters", "policy", "policy_class"]
+
 GROUP = "laneshift.policies"
 
 BUILT_IN: dict[str, str] = {

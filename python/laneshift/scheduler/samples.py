@@ -11,6 +11,8 @@ from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, PartitionId
 from laneshift.scheduler.partition_load import LaneLoad, NodeCores, PartitionLoad
 from laneshift.scheduler.shard_table import ShardTable
 
+__all__ = ["cluster", "partition", "with_shards"]
+
 
 def partition(
     name: str,

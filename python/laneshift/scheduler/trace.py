@@ -25,6 +25,17 @@ from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.shard_table import ShardTable
 
+__all__ = [
+    "Entry",
+    "Replayed",
+    "TraceWriter",
+    "from_json",
+    "read_entries",
+    "read_trace",
+    "replay",
+    "to_json",
+]
+
 VERSION = 1
 _HEADER = "laneshift_trace"
 EVENTS = ("decision", "moves")

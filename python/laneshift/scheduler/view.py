@@ -11,6 +11,8 @@ from laneshift.models.assignment import Demand
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import CoreChange, PlacementChange
 
+__all__ = ["View"]
+
 
 @dataclass(frozen=True)
 class View:

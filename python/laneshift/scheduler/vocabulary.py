@@ -4,7 +4,6 @@ A policy is a pure function of a :class:`ClusterLoad` and its own state that ans
 :class:`Plan`. The same types drive a live cluster, the simulator and recorded traces.
 """
 
-from laneshift.errors import InputError
 from laneshift.scheduler.cluster_load import ClusterLoad, Edge, Node, SourceLoad
 from laneshift.scheduler.ids import (
     KeyId,
@@ -35,7 +34,6 @@ __all__ = [
     "CoreChange",
     "Edge",
     "HotKey",
-    "InputError",
     "KeyId",
     "KeySplit",
     "LaneId",

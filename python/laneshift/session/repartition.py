@@ -18,6 +18,8 @@ from laneshift.errors import error
 from laneshift.inputcheck import number
 from laneshift.session.lookup import whole_numbers
 
+__all__ = ["RepartitionedQuery", "Rescaling"]
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress

@@ -30,6 +30,16 @@ from laneshift.simulator import Cluster, Operator, Scenario, Simulation
 from laneshift.simulator.rates import Levels
 from laneshift.simulator.workload import StockKeys
 
+__all__ = [
+    "Advice",
+    "advice_table",
+    "advise",
+    "demo_trace",
+    "draw_advice",
+    "text_picture",
+    "with_cores",
+]
+
 
 @dataclass(frozen=True, eq=False)
 class Advice:

@@ -16,6 +16,19 @@ import numpy as np
 from laneshift import inputcheck
 from laneshift.errors import InputError
 
+__all__ = [
+    "Constant",
+    "Levels",
+    "Rate",
+    "Sine",
+    "diurnal",
+    "jitter",
+    "random_levels",
+    "stage",
+    "step",
+    "trace",
+]
+
 
 class Rate(Protocol):
     """Rows per second over time."""

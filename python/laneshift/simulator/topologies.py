@@ -18,6 +18,8 @@ from laneshift.simulator.run import Scenario
 from laneshift.simulator.spec import Cluster, Engine, Operator, Split
 from laneshift.simulator.workload import Keys, TopicKeys, ZipfKeys, zipf
 
+__all__ = ["Cpu", "Topology", "band_join", "eq5", "partial_counts", "topk", "topology"]
+
 #: Rows of TPC-H tables at scale factor 1; Region and Nation do not grow.
 REGION, NATION, SUPPLIER, LINEITEM = 5, 25, 10_000, 6_001_215
 #: Shares of Lineitem that B_NCI's two sides let through [E]: 1/7; 1/4 * 2/50.

@@ -17,6 +17,17 @@ from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray, IntArray
 from laneshift.partitioning.choices import mix64
 
+__all__ = [
+    "FixedKeys",
+    "Keys",
+    "StockKeys",
+    "TopicKeys",
+    "ZipfKeys",
+    "shard_shares",
+    "shards_of_keys",
+    "zipf",
+]
+
 
 class Keys(Protocol):
     """A key distribution that changes at known times."""

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.partitioning import InputError, Loads, Routing, partitioner
+from laneshift.errors import InputError
+from laneshift.partitioning import Loads, Routing, partitioner
 from laneshift.partitioning.balance_core import balance_batch
 from laneshift.partitioning.balancer import Balancer
 from laneshift.partitioning.conditions import plan_violations

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laneshift.partitioning import PARTITIONERS, InputError, Loads, Routing, partitioner
+from laneshift.errors import InputError
+from laneshift.partitioning import PARTITIONERS, Loads, Routing, partitioner
 from laneshift.partitioning.bi import side_sizes
 from laneshift.partitioning.choices import first_choice, second_choice
 from laneshift.partitioning.conditions import plan_violations, table_violations

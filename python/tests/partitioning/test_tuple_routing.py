@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from laneshift.partitioning import InputError, Loads, Routing, partitioner
+from laneshift.errors import InputError
+from laneshift.partitioning import Loads, Routing, partitioner
 from laneshift.partitioning.conditions import (
     join_violations,
     merge_violations,

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from laneshift.errors import InputError
 from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.samples import cluster, partition, with_shards
 from laneshift.scheduler.vocabulary import (
     ClusterLoad,
     CoreChange,
-    InputError,
     LaneId,
     LaneRef,
     NodeId,

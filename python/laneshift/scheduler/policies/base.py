@@ -9,6 +9,8 @@ from typing import ClassVar, Generic, TypeVar
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import Plan
 
+__all__ = ["Policy"]
+
 S = TypeVar("S")
 
 
