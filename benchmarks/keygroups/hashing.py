@@ -1,6 +1,6 @@
 """Key -> key group, equal to Flink's: the key's Java hashCode, then murmur, then modulo.
 
-Source: key-groups.md section 2; murmur is [XF] (run against Flink 1.20.0 classes), the Java hash
+Source: Key groups, 2020; murmur is [XF] (run against Flink 1.20.0 classes), the Java hash
 codes are [XK] checked against Java. Spark's own hash partitioning uses seed 42 and a positive
 modulo [XK]: never mix the two hashes [D].
 """

@@ -1,4 +1,4 @@
-"""Key-group ranges, owners, and the default max parallelism (key-groups.md sections 2 to 4).
+"""Key-group ranges, owners, and the default max parallelism (Key groups, 2020).
 
 m = max parallelism = number of key groups; p = parallelism; i = subtask index.
 """

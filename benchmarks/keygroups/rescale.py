@@ -1,6 +1,6 @@
 """Rescale plans: what each new subtask reads from which old checkpoint file.
 
-Source: key-groups.md section 6; the restore procedure is [XF].
+Source: Key groups, 2020; the restore procedure is [XF].
 """
 
 from __future__ import annotations

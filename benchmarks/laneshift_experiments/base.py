@@ -1,7 +1,7 @@
 """What an experiment is: a table, a picture, and the paper's statements beside ours.
 
 No measured value of the papers' figures survived in our sources: only settings, trends and the few
-numbers that the text states. ``Statement.source`` carries the mark of the sheets.
+numbers that the text states. ``Statement.source`` carries the mark of docs/papers.md.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from laneshift_experiments.base import (
     mean,
 )
 
-#: Load -> (rate for a seed, seconds), craa.md section 10.
+#: Load -> (rate for a seed, seconds), CRAA, 2018.
 LOADS = ("step", "jitter", "sine", "stage", "random")
 #: Length of a cycle in seconds.
 CYCLES = {"step": 30.0, "jitter": 160.0, "sine": 500.0, "stage": 450.0}
@@ -63,7 +63,7 @@ def starting_later(rate: Rate, load: str, seed: int) -> Rate:
 
 
 def craa_run(system: str, load: str, seed: int) -> WindowRun:
-    """One run with the sheet's corrections; CRAA with trend tolerance 0.02 [R]."""
+    """One run with our corrections; CRAA with trend tolerance 0.02 [R]."""
     parameters = {"trend_tolerance": 0.02} if system == "craa" else {}
     rate, seconds = craa_load(load, seed)
     return run_windows(policy(system, **parameters), CRAA_CHAIN, rate, seconds, 5.0)

@@ -247,7 +247,7 @@ def fig10(options: Options, progress: Progress) -> Report:
     )
     bound = (
         "No paradigm can exceed mu / share of the hottest key: 198.5, 97.6, 50.1 and 27.1 cores' "
-        "worth at skew 0.5, 0.6, 0.7 and 0.8 (computed in the sheet).",
+        "worth at skew 0.5, 0.6, 0.7 and 0.8 (computed by us).",
     )
     return Report(table, statements, charts, (*_LIMITS, *bound))
 

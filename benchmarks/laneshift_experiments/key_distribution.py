@@ -23,7 +23,7 @@ from laneshift_experiments.base import (
 
 
 def drifting(z: float, seed: int, keys: int, rounds: int = 10) -> list[FloatArray]:
-    """Zipf loads summing to 1; 20% of the keys swap loads per round (as in the sheet [C])."""
+    """Zipf loads summing to 1; 20% of the keys swap loads per round ([C])."""
     rng = np.random.default_rng(seed)
     load = rng.permutation(zipf(keys, z))
     out = []

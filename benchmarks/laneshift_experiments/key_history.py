@@ -1,6 +1,6 @@
 """Full-history joins of the key-distribution paper while data are loaded: Figs 3, 4, 5.
 
-A model in chunks of the load: every system stores, broadcasts and grows by its rules (sheet,
+A model in chunks of the load: every system stores, broadcasts and grows by its rules (the paper,
 section 6), a node costs a receipt per row and a scan of what the other stream stored on it (no
 index [S]), and the slowest node sets the pace (maximum load rate, back-pressure).
 """
@@ -54,7 +54,7 @@ class Query:
 
 def query(name: str, z: float, seed: int) -> Query:
     """EQ5: the stage of Lineitem, skewed by suppkey, and Supplier, uniform. B_NCI: both skewed."""
-    choice("query", name, ("EQ5", "B_NCI"), "See section 7 of the sheet.")
+    choice("query", name, ("EQ5", "B_NCI"), "These are the queries that there are.")
     rng = np.random.default_rng(seed)
     skewed = zipf(KEYS, z)[rng.permutation(KEYS)]
     lines = SCALE * float(LINEITEM)
@@ -112,7 +112,7 @@ class Nodes:
 @lru_cache(maxsize=1024)
 def load_all(system: str, name: str, z: float, seed: int) -> History:
     """Load the whole data set of ``name`` with skew ``z``."""
-    choice("system", system, SYSTEMS, "See section 6 of the sheet.")
+    choice("system", system, SYSTEMS, "These are the systems that there are.")
     q, out = query(name, z, seed), History()
     state = _SYSTEMS[system](q)
     nodes = state.start()

@@ -1,4 +1,4 @@
-"""The micro-benchmark of Elasticutor (section 5 of its sheet), in every paradigm."""
+"""The micro-benchmark of Elasticutor (its section 5), in every paradigm."""
 
 from __future__ import annotations
 

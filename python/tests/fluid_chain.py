@@ -1,5 +1,5 @@
-"""A window-fluid chain of operators, as CRAA sheet 14 and OERA sheet 12 used: just enough to test
-that a policy decides what the sheets' own throwaway simulations decided. Not the simulator.
+"""A window-fluid chain of operators, after CRAA, 2018, and OERA, 2023: just enough to
+test that a policy decides what earlier simulations of ours decided. Not the simulator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from laneshift.scheduler.samples import cluster, partition
 from laneshift.scheduler.vocabulary import ClusterLoad, PartitionLoad
 
 CRAA_CHAIN = ((50.0, 500.0), (500.0, 400.0), (1000.0, 300.0), (2000.0, 200.0), (5000.0, 100.0))
-"""Table 2 of the CRAA sheet: (BS, P_unit) of O1 to O5."""
+"""Table 2 of CRAA, 2018: (BS, P_unit) of O1 to O5."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Run:
 
 
 def rates(name: str, seconds: int, dt: float = 5.0, seed: int = 0) -> list[float]:
-    """Loads of CRAA sheet 10 as one mean rate per window."""
+    """Loads of CRAA, 2018, as one mean rate per window."""
     loads: dict[str, Callable[[float], float]] = {
         "step": lambda t: (1000, 2000, 5000, 6000, 5000, 2000)[int(t % 30 // 5)],
         "jitter": lambda t: (

@@ -55,6 +55,25 @@ def test_every_package_has_doctests() -> None:
     assert min(found.values()) >= 2, found
 
 
+def test_papers_are_cited_by_title_and_year() -> None:
+    table = (ROOT / "docs/papers.md").read_text("utf-8")
+    known = dict(re.findall(r"^\| ([^|]+) \| [^|]+ \| (\d{4}) \|$", table, flags=re.MULTILINE))
+    assert len(known) == 5
+    titles = "|".join(known)
+    folders = (
+        "python/laneshift",
+        "benchmarks/laneshift_experiments",
+        "benchmarks/keygroups",
+        "docs",
+    )
+    for file in (f for folder in folders for f in (ROOT / folder).rglob("*.*")):
+        if file.suffix in (".py", ".md"):
+            text = file.read_text("utf-8")
+            for title, year in re.findall(rf"({titles}), (\d{{4}})", text):
+                assert known[title] == year, (file, title, year)
+            assert not re.findall(r"paper notes|\b(?:elasticutor|craa|oera)\.md \d", text), file
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_with_prompts(page: str) -> None:
     tried = doctest.testfile(str(ROOT / page), module_relative=False)

@@ -1,4 +1,4 @@
-"""How many cores: the least that meets a mean-latency target (Elasticutor sheet 4.2).
+"""How many cores: the least that meets a mean-latency target (Elasticutor, 2019, 4.2).
 
 Greedy: start from the least stable allocation floor(a_j)+1, then give one core at a time to the
 partition with the largest drop lambda_j * (E[T_j](k_j) - E[T_j](k_j + 1)) until the target is met

@@ -8,6 +8,7 @@ One interface, ``plan(loads, routing, tolerance) -> MovePlan``; partitioners are
 [(0, 2.0, 0, 1)]
 
 Pure numpy; no clock, no randomness, no engine import. ``docs/partitioners`` has a page of each.
+The papers behind them have short titles and years, explained in ``docs/papers.md``.
 """
 
 from laneshift.partitioning.model import (

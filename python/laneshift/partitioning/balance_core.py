@@ -1,6 +1,6 @@
 """The intra-executor balancing loop, for many elastic partitions at once (numpy).
 
-elasticutor.md 3.2, algorithm [D] (the seed gives none; metric and theta are [XK], the move rule
+Elasticutor, 2019, 3.2; the algorithm is [D] (metric and theta are [XK], the move rule
 [XP]). Every round makes one move in every partition that still needs one, so that the cost is that
 of the partition with the most moves, not the sum.
 """

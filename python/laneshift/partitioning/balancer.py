@@ -1,6 +1,6 @@
 """The intra-executor balancer: shards over the lanes of one elastic partition.
 
-Source: elasticutor.md 3.2. The paper's text names no metric, threshold or algorithm; the metric
+Source: Elasticutor, 2019, 3.2. The paper's text names no metric, threshold or algorithm; the metric
 delta = max lane load / mean and theta = 1.2 are [XK], the loop is [D], draining is [XP, D].
 """
 
@@ -24,7 +24,7 @@ class Balancer:
     """Whole shards only, few moves; a key of ``Loads`` is a shard, a target is a lane.
 
     tolerance = theta - 1 (0.2 for theta 1.2). Lanes that are not ``active`` are drained first.
-    min_gain, hot_shard_guard: see :func:`balance_batch`; the guard is our answer to the sheet's
+    min_gain, hot_shard_guard: see :func:`balance_batch`; the guard is our answer to a
     caveat (a hot shard is moved for nothing). ``hot_shard_guard=False`` is the literal loop.
     """
 
@@ -68,7 +68,7 @@ class Balancer:
 def drain(load: FloatArray, lane: IntArray, active: np.ndarray) -> IntArray:
     """Empty the inactive lanes: heaviest shard first, each to the then least loaded active lane.
 
-    load, lane: (S,); active: (L,) flags. Returns the (S,) lanes after draining (elasticutor.md 3.2,
+    load, lane: (S,); active: (L,) flags. Returns (S,) lanes after draining (Elasticutor, 2019, 3.2,
     "core REMOVED" [XP, D]). Ties to the lowest id.
     """
     where = lane.copy()

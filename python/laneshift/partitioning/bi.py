@@ -1,6 +1,6 @@
 """Bi: the bipartite join. One side of nodes stores R, the other S; probes go to all of the other.
 
-Source: key-distribution.md section 6; receive volume [E]: an R node r/n_R + s, an S node s/n_S + r.
+Source: Data Distribution, 2017; receive volume [E]: an R node r/n_R + s, an S node s/n_S + r.
 Each side starts with one node; n_R : n_S follows the stored volumes (memory-driven) [A].
 """
 

@@ -1,6 +1,6 @@
 """Bi6: the bipartite join with subgroups per side (6 in the source).
 
-Source: key-distribution.md section 6. The key picks the subgroup (so only equal keys must meet);
+Source: Data Distribution, 2017. The key picks the subgroup (so only equal keys must meet);
 inside it storage is random and probing is a broadcast. Starts with one node per subgroup; the node
 with the most to store gets the next one [A]. Big keys inside one subgroup are its weakness.
 """

@@ -1,4 +1,4 @@
-"""Conditions under which split keys keep results exact ([E] of key-distribution.md section 2).
+"""Conditions under which split keys keep results exact ([E] of Data Distribution, 2017).
 
 Each function returns the violations it finds as sentences; an empty list means "holds".
 """
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def table_violations(routing: Routing) -> list[str]:
-    """Y invariants (section 9.3): shares sum to 1, holders listed once, removed targets empty."""
+    """Y invariants (ours): shares sum to 1, holders listed once, removed targets empty."""
     found = []
     total = np.bincount(routing.key, weights=routing.share, minlength=routing.home.size)
     for k in np.flatnonzero(np.abs(total - 1.0) > REL_EPS).tolist():

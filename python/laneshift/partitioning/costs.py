@@ -1,4 +1,4 @@
-"""The costs O1..O4 of key-distribution.md section 3, measured as its [E] column says."""
+"""The costs O1..O4 of Data Distribution, 2017, measured as its [E] column says."""
 
 from __future__ import annotations
 

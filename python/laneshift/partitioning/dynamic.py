@@ -1,6 +1,6 @@
 """Dynamic: the matrix join. R goes along rows, S along columns, each tuple replicated over one.
 
-Source: key-distribution.md section 6. Insensitive to skew and predicate; receive volume per node of
+Source: Data Distribution, 2017. Insensitive to skew and predicate; receive volume per node of
 an a x b matrix is r/a + s/b [E]. The number of nodes is a power of two; growing turns 1 into 4.
 """
 

@@ -1,7 +1,7 @@
 """The placement while a partitioner works on it, and the net plan that comes out.
 
 A partitioner takes amounts of keys off targets and puts them elsewhere; what comes back is no
-migration ([E] of key-distribution.md section 4: emit the NET plan, rebuild Y from final shares).
+migration ([E] of Data Distribution, 2017: emit the NET plan, rebuild Y from final shares).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Adding and removing targets (key-distribution.md section 4; details [E])."""
+"""Adding and removing targets (Data Distribution, 2017; details [E])."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def remove_target(routing: Routing, target: int, new_home: ArrayLike) -> Routing
 def jump_hash(keys: IntArray, n_targets: int) -> IntArray:
     """(K,) consistent homes in [0, n): growing n by one moves about 1/(n+1) of the keys.
 
-    Jump consistent hash [XK] over a mixed key id; the sheet asks for a consistent base function,
+    Jump consistent hash [XK] over a mixed key id; the paper asks for a consistent base function,
     since with modulo almost every key changes home.
 
     >>> keys = np.arange(10_000)

@@ -1,7 +1,7 @@
 """MNRT: greedy over planning time, routing table, migration and broadcast (O1..O4).
 
 The name stands for migration plan, split key, network cost, routing table. Source:
-key-distribution.md section 4, Algorithms 2 and 4, Table 2. Marks: the second unload tests
+Data Distribution, 2017, Algorithms 2 and 4, Table 2. Marks: the second unload tests
 L(d) > UL [R] (the printed L(k) >= UL leaves invalid plans); MC/L [R]; Dstar = {L < Lbar} [R];
 rank 2.5 for (1,3) [R/E]; tie-breaks and the origin rule [E].
 """

@@ -1,4 +1,4 @@
-"""MNRT's LOADINGSELECT: the best (piece, target) pair (key-distribution.md, Algorithm 4)."""
+"""MNRT's LOADINGSELECT: the best (piece, target) pair (Data Distribution, 2017, Algorithm 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MNRT's UNLOADSELECT: which keys leave an overloaded target (key-distribution.md, Algorithm 4)."""
+"""MNRT's UNLOADSELECT: what leaves an overloaded target (Data Distribution, 2017, Algorithm 4)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a partitioner reads and what it returns.
 
-Words (key-distribution.md section 2): a *target* is one parallel unit that holds keys, the source's
+Words (Data Distribution, 2017): a *target* is one parallel unit that holds keys, the source's
 "downstream node"; inside an elastic partition it is a lane. A *key* is the unit of load; inside an
 elastic partition it is a shard. A *fragment* is a target that holds part of a key. The *home* of a
 key is where the base function F puts it; every other place is recorded in the routing table Y.
@@ -193,7 +193,7 @@ class Split:
 class MovePlan:
     """A diff: the moves to make, the splits and the routing that result.
 
-    feasible: max target load <= (1 + tolerance) * mean afterwards (key-distribution.md section 2).
+    feasible: max target load <= (1 + tolerance) * mean afterwards (Data Distribution, 2017).
     reason:   why not, in words, when it is not feasible; otherwise empty.
     receive:  (N,) expected load received per target, broadcasts included; None: stored load.
     """

@@ -1,6 +1,6 @@
 """Symmetric join over split keys: naive, and exact under any delivery order.
 
-[E] of key-distribution.md section 2, condition 1: number the tuples, store first, pair a stored
+[E] of Data Distribution, 2017, condition 1: number the tuples, store first, pair a stored
 tuple with a probing one only where stored.seq < probing.seq, and probe only once all lower numbers
 have arrived (a micro-batch or epoch barrier).
 """

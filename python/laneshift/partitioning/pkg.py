@@ -1,6 +1,6 @@
 """PKG, partial key grouping: two fixed targets per key, each tuple to the less loaded of the two.
 
-Source: key-distribution.md section 6. No migration, hence no planning time; aggregations only, no
+Source: Data Distribution, 2017. No migration, hence no planning time; aggregations only, no
 joins. The second hash and the fluid shares are ours [A].
 """
 

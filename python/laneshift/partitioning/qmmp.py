@@ -1,6 +1,6 @@
 """QMMP, "quickly make migration plan": planning time (O1) only, keys are split freely.
 
-Source: key-distribution.md section 4, Algorithms 2 and 3; cursors and the net plan are [E].
+Source: Data Distribution, 2017, Algorithms 2 and 3; cursors and the net plan are [E].
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Readj: move or swap only the heavy keys, pair by pair; light keys go back to their hash target.
 
-Source: key-distribution.md section 6. Not given there, ours [A]: the heavy-key threshold, the
+Source: Data Distribution, 2017. Not given there, ours [A]: the heavy-key threshold, the
 pairing order (most loaded with each lighter target, lightest first) and the stop rule.
 """
 

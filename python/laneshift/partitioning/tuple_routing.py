@@ -1,4 +1,4 @@
-"""Storage and operation routing: key-distribution.md, Algorithm 1, run per tuple by every sender.
+"""Storage and operation routing: Data Distribution, 2017, Algorithm 1; every sender runs it.
 
 Storage routing picks the ONE target that keeps a tuple; operation routing gives ALL that must see
 it. Weighted picking by q and the union of both result sets for non-equi predicates are [R].

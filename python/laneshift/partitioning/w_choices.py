@@ -1,7 +1,7 @@
 """W-Choices: keys hotter than a threshold may use every target, all others two.
 
 [XK] recalled from general knowledge of the follow-up to PKG ("when two choices are not enough");
-key-distribution.md only mentions it as "splitting hot keys over more than two nodes".
+Data Distribution, 2017, only mentions it as "splitting hot keys over more than two nodes".
 Aggregations only, as PKG.
 """
 

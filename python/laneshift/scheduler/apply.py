@@ -22,7 +22,7 @@ def apply_plan(cluster: ClusterLoad, plan: Plan) -> ClusterLoad:
     New lanes get the lowest unused ids of their partition, node by node in the order of
     ``cluster.nodes``. Lanes that go are, per node, those with the fewest shards left after the
     plan's own moves (ties: highest id); their shards go to the partition's least loaded lane,
-    heaviest first (Elasticutor sheet 3.2, [XP, D]). Keys that ``hot_keys`` names are as split as
+    heaviest first (Elasticutor, 2019, 3.2, [XP, D]). Keys that ``hot_keys`` names are as split as
     the plan says. Throttles leave no trace.
 
     Raises:

@@ -39,7 +39,7 @@ class MoveScope(Enum):
     """What stands still while a shard moves."""
 
     SHARD = "shard"
-    """Only the shard: labelled handoff (Elasticutor sheet 3.4)."""
+    """Only the shard: labelled handoff (Elasticutor, 2019, 3.4)."""
 
     OPERATOR = "operator"
     """All upstreams of the operator: global synchronisation of the resource-centric paradigm."""

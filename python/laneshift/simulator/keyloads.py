@@ -1,6 +1,6 @@
 """Which slots each key's rows go to: its shard, or, when it is split, the shard and more parts.
 
-Source: key-distribution.md sections 2 and 3. A key split n ways is n parts with equal shares; the
+Source: Data Distribution, 2017. A key split n ways is n parts with equal shares; the
 first stays in the key's shard, the others are shards of their own, so the balancer may move them.
 An aggregation's new part starts empty on its lane; a join's is handed off from the key's shard with
 its share of the state. Merged parts are handed back and their rows rejoin the shard.

@@ -40,7 +40,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Split:
-    """What a split key costs (key-distribution.md sections 2 and 3), for one operator.
+    """What a split key costs (Data Distribution, 2017), for one operator.
 
     slots: parts of split keys, beyond the first of each key, that one partition has room for.
     how: "merge", an aggregation: a row goes to one part, and every ``tick_s`` all parts but the

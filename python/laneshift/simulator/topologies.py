@@ -1,4 +1,4 @@
-"""The key-distribution paper's queries as operators: EQ5, B_NCI, TOPK (its sheet, section 7).
+"""The queries of Data Distribution, 2017, as operators: EQ5, B_NCI, TOPK.
 
 Each function returns a :class:`Topology`; ``topology.scenario(...)`` makes it a run. Joins have no
 index inside a node [S]: a row costs its receipt and a scan of what the other stream has stored on

@@ -1,7 +1,7 @@
 """Run a policy on a window-fluid chain: CRAA's and OERA's experiments, and recorded traces.
 
 The decision at the end of window n is in force from window n + 1 (EDGE) or n + 2 (``late``, with
-CRAA's LEAD timing). Metrics as in craa.md section 11.
+CRAA's LEAD timing). Metrics as in CRAA, 2018.
 """
 
 from __future__ import annotations

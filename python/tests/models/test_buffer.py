@@ -1,4 +1,4 @@
-"""Buffer arithmetic of CRAA and OERA: the sheets' check values and closed-form properties."""
+"""Buffer arithmetic of CRAA and OERA: values worked by hand and closed-form properties."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Filters: the gain that the sheet names, and behaviour on constant and sloped loads."""
+"""Filters: the gain that is known, and behaviour on constant and sloped loads."""
 
 import math
 

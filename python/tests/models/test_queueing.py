@@ -1,4 +1,4 @@
-"""M/M/k and the Jackson network against the sheet's vectors, closed forms and brute force."""
+"""M/M/k and the Jackson network against worked examples, closed forms and brute force."""
 
 import math
 
@@ -17,7 +17,7 @@ from laneshift.models.queueing import (
 )
 from laneshift_experiments.models import simulated_sojourn
 
-VECTORS = [  # Elasticutor sheet 4.1: k, lambda, mu, C, E[T_j]
+VECTORS = [  # Elasticutor, 2019, 4.1: k, lambda, mu, C, E[T_j]
     (1, 5, 10, 0.500000000, 0.200000000),
     (2, 15, 10, 0.642857143, 0.228571429),
     (3, 25, 10, 0.702247191, 0.240449438),
@@ -28,7 +28,7 @@ VECTORS = [  # Elasticutor sheet 4.1: k, lambda, mu, C, E[T_j]
 
 
 @pytest.mark.parametrize(("k", "lam", "mu", "c", "time"), VECTORS)
-def test_sheet_vectors(k: int, lam: float, mu: float, c: float, time: float) -> None:
+def test_worked_examples(k: int, lam: float, mu: float, c: float, time: float) -> None:
     assert erlang_c(k, lam / mu) == pytest.approx(c, abs=5e-10)
     assert sojourn_time(k, lam, mu) == pytest.approx(time, abs=5e-10)
 

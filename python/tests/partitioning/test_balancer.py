@@ -1,4 +1,4 @@
-"""The balancer: the sheet's vector and caveat (elasticutor.md 3.2), draining, batches."""
+"""The balancer: a worked example and its caveat (Elasticutor, 2019, 3.2), draining, batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LANES = np.array([0, 0, 0, 0, 1, 2, 2])
 
 
 @pytest.mark.parametrize("guard", [True, False])
-def test_sheet_vector(guard: bool) -> None:
+def test_worked_example(guard: bool) -> None:
     result = balance_batch(LOADS[None], LANES[None], np.array([3]), 1.2, hot_shard_guard=guard)
     moves = list(
         zip(result.shard.tolist(), result.source.tolist(), result.target.tolist(), strict=True)
@@ -29,7 +29,7 @@ def test_sheet_vector(guard: bool) -> None:
     assert result.delta[0] == pytest.approx(70 / 60)
 
 
-def test_first_move_gives_the_sheets_intermediate_delta() -> None:
+def test_first_move_gives_the_intermediate_delta() -> None:
     result = balance_batch(LOADS[None], LANES[None], np.array([3]), 1.2, max_moves=1)
     assert result.delta[0] == pytest.approx(1.3333, abs=1e-4)
 

@@ -1,4 +1,4 @@
-"""The worked vectors of key-distribution.md section 5, exact to 1e-9."""
+"""The worked vectors of Data Distribution, 2017, exact to 1e-9."""
 
 from __future__ import annotations
 

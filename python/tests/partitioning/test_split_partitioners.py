@@ -1,4 +1,4 @@
-"""Properties of QMMP and MNRT on random states (key-distribution.md sections 5 and 9)."""
+"""Properties of QMMP and MNRT on random states (Data Distribution, 2017)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_giant_key_keeps_its_target_to_itself() -> None:
 
 
 def drift(z: float, names: tuple[str, ...], seeds: int) -> dict[str, np.ndarray]:
-    """Rounds 6-10 of the sheet's drifting Zipf: (|Y|, split, records, moved, O4) means."""
+    """Rounds 6-10 of our drifting Zipf: (|Y|, split, records, moved, O4) means."""
     out = {name: [] for name in names}  # type: dict[str, list[list[float]]]
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
@@ -122,13 +122,13 @@ def drift(z: float, names: tuple[str, ...], seeds: int) -> dict[str, np.ndarray]
 
 @pytest.mark.parametrize("z", [0.5, 0.8, 1.0, 1.5])
 def test_mnrt_broadcasts_less_than_qmmp(z: float) -> None:
-    """The source's trend; |Y| near the sheet's own figures [C] (another generator, so loosely)."""
+    """The source's trend; |Y| near earlier figures of ours [C] (another generator, so loosely)."""
     mean = drift(z, ("qmmp", "mnrt"), 5)
     assert mean["mnrt"][4] <= mean["qmmp"][4]
     assert mean["mnrt"][0] <= mean["qmmp"][0] * 1.1
-    sheet = {0.5: (73, 30), 0.8: (194, 61), 1.0: (290, 185), 1.5: (340, 325)}[z]
-    assert mean["qmmp"][0] == pytest.approx(sheet[0], rel=0.25)
-    assert mean["mnrt"][0] == pytest.approx(sheet[1], rel=0.35)
+    known = {0.5: (73, 30), 0.8: (194, 61), 1.0: (290, 185), 1.5: (340, 325)}[z]
+    assert mean["qmmp"][0] == pytest.approx(known[0], rel=0.25)
+    assert mean["mnrt"][0] == pytest.approx(known[1], rel=0.35)
 
 
 def test_adding_a_target_brings_rehashed_keys_home() -> None:

@@ -1,4 +1,4 @@
-"""elasticutor, naive-ec and static: the sheet's vectors end to end, invariants, edge cases."""
+"""elasticutor, naive-ec and static: worked examples end to end, invariants, edge cases."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from laneshift.scheduler.vocabulary import ClusterLoad, PartitionLoad, Plan, Rea
 
 
 def chain(placement: list[dict[str, int]], **change: float) -> ClusterLoad:
-    """The network of sheet 4.2: lambda (100, 100, 60), mu (50, 30, 40), lambda_0 = 100."""
+    """Elasticutor, 2019, 4.2: lambda (100, 100, 60), mu (50, 30, 40), lambda_0 = 100."""
     rates = [(100.0, 50.0), (100.0, 30.0), (60.0, 40.0)]
     parts = [
         partition(name, held, offered_rate=lam, service_rate=mu, home="n0", **change)  # type: ignore[arg-type]
@@ -27,7 +27,7 @@ def chain(placement: list[dict[str, int]], **change: float) -> ClusterLoad:
 START: list[dict[str, int]] = [{"n0": 3}, {"n1": 4}, {"n2": 2}]
 
 
-def test_counts_of_the_sheet() -> None:
+def test_counts_of_the_worked_example() -> None:
     plan, _ = Elasticutor(target_s=0.1).decide(chain(START), Elasticutor().start())
     counts = {c.partition: (c.before, c.after) for c in plan.core_changes}
     assert counts == {"b": (4, 5), "c": (2, 3)}

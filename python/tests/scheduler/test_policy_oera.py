@@ -39,7 +39,7 @@ def count(policy: Oera, rate: float, cores: int, before: float) -> tuple[int, fl
     return after, state.level[P] / 5000
 
 
-def test_sheet_vectors() -> None:
+def test_worked_examples() -> None:
     literal = Oera(residue="stale", settle_guard=False)
     fresh = Oera(settle_guard=False)
     assert count(literal, 1500, 10, 0.1) == (12, 1.0)

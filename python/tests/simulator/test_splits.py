@@ -81,7 +81,7 @@ def test_saturated_throughput_is_the_exact_one(split: Split, ways: int) -> None:
     assert got == pytest.approx(rate, rel=0.05)
 
 
-def test_merging_costs_what_the_sheet_says() -> None:
+def test_merging_costs_what_is_stated() -> None:
     """(n - 1) partials per tick, each merge_s; whole keys and joins merge nothing."""
     out = exact(MERGE, 3, 1000.0, 5.0)
     assert out.merges == pytest.approx(2 * 5.0 / MERGE.tick_s, abs=2)

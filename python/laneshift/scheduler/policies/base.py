@@ -29,7 +29,7 @@ class Policy(ABC, Generic[S]):
     Attributes:
         name: under which the registry lists it.
         summary: one line for ``laneshift policies``.
-        source: where it comes from.
+        source: where it comes from; a paper by short title and year (docs/papers.md).
     """
 
     name: ClassVar[str]

@@ -1,4 +1,4 @@
-"""The window arithmetic of CRAA: feed-forward, feedback, trend check (sheet 4 to 6).
+"""The window arithmetic of CRAA, 2018: feed-forward, feedback, trend check (Algorithms 1 and 2).
 
 ``c`` is the window that the algorithm calls n. With EDGE timing it is the one just measured, with
 LEAD timing the one about to begin. Lists are indexed like the cluster load's partitions.

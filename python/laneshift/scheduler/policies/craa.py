@@ -36,7 +36,7 @@ class CraaState:
 
 @dataclass(frozen=True, kw_only=True)
 class Craa(Policy[CraaState]):
-    """CRAA sheet 5 and 6: feedback upstream, feed-forward downstream, a forecast at the head.
+    """CRAA, 2018: feedback upstream, feed-forward downstream, a forecast at the head.
 
     Once per window, partitions in topological order. Four zones of the occupancy forecast for the
     next window: at or above occ_high scale out; between occ_target and occ_high ask upstreams
@@ -70,7 +70,7 @@ class Craa(Policy[CraaState]):
 
     name: ClassVar[str] = "craa"
     summary: ClassVar[str] = "buffer thresholds, cooperating neighbours, forecast at the head"
-    source: ClassVar[str] = "CRAA"
+    source: ClassVar[str] = "CRAA, 2018"
 
     occ_high: float = 0.8
     occ_low: float = 0.2

@@ -35,7 +35,7 @@ class ElasticutorState:
 
 @dataclass(frozen=True, kw_only=True)
 class Elasticutor(Policy[ElasticutorState]):
-    """The paper's dynamic scheduler, Elasticutor sheet 4.1-4.5 (marks there and in `models`).
+    """The dynamic scheduler of Elasticutor, 2019, 4.1 to 4.5 (marks in `models`).
 
     Attributes:
         target_s: T_max, bound on the mean time in the topology (s, > 0). The paper leaves it to
@@ -54,7 +54,7 @@ class Elasticutor(Policy[ElasticutorState]):
 
     name: ClassVar[str] = "elasticutor"
     summary: ClassVar[str] = "mean-latency target by a Jackson network, Algorithm 1 placement"
-    source: ClassVar[str] = "Elasticutor, dynamic scheduler"
+    source: ClassVar[str] = "Elasticutor, 2019: the dynamic scheduler"
 
     target_s: float = 0.1
     phi_0: float = PHI_0

@@ -42,7 +42,7 @@ class Faa(Policy[ThresholdState]):
 
     name: ClassVar[str] = "faa"
     summary: ClassVar[str] = "buffer thresholds with feedback to upstreams, no forecast"
-    source: ClassVar[str] = "CRAA, Algorithm 1 alone"
+    source: ClassVar[str] = "CRAA, 2018: Algorithm 1 alone"
 
     occ_high: float = 0.8
     occ_low: float = 0.2

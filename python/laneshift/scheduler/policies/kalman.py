@@ -25,7 +25,7 @@ FORECASTS: dict[str, type[LevelFilter | SlopeFilter | LastRate]] = {
     "slope": SlopeFilter,
     "none": LastRate,
 }
-"""Filters by name, with the noise that the CRAA sheet 7 assumes [A]."""
+"""Filters by name, with the noise that we assume for CRAA [A]."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class KalmanState:
 
 @dataclass(frozen=True, kw_only=True)
 class Kalman(Policy[KalmanState]):
-    """KPA of the CRAA sheet, section 8 [R]: CRAA's trigger and sizing, own forecast, no more.
+    """Baseline KPA of CRAA, 2018 [R]: CRAA's trigger and sizing, own forecast, no more.
 
     I(n+1) is a Kalman forecast of the partition's own input; there is no feedback and no trend
     check. Needs ``queue_capacity_rows``.
@@ -53,7 +53,7 @@ class Kalman(Policy[KalmanState]):
 
     name: ClassVar[str] = "kalman"
     summary: ClassVar[str] = "KPA: buffer thresholds on a Kalman forecast, each partition alone"
-    source: ClassVar[str] = "baseline KPA of CRAA"
+    source: ClassVar[str] = "CRAA, 2018: its baseline KPA"
 
     occ_high: float = 0.8
     occ_low: float = 0.2

@@ -28,7 +28,7 @@ class MedianState(OeraState):
 
 @dataclass(frozen=True, kw_only=True)
 class Median(OeraRule):
-    """Baseline M of OERA (sheet 8): counts change once per interval, to the median optimum.
+    """Baseline M of OERA, 2023: counts change once per interval, to the median optimum.
 
     The optimum is recorded in every window, whether or not the occupancy left its band; the median
     of an even number of counts is the mean of the two middle ones, rounded up; the first
@@ -42,7 +42,7 @@ class Median(OeraRule):
 
     name: ClassVar[str] = "median"
     summary: ClassVar[str] = "the median of OERA's optimum, fixed for the next interval"
-    source: ClassVar[str] = "baseline of OERA"
+    source: ClassVar[str] = "OERA, 2023: its baseline M"
 
     interval: int = 10
 

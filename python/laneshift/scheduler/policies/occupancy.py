@@ -92,7 +92,7 @@ class Band:
     def change(self, part: PartitionLoad, raw: float, rate_ahead: float, window_s: float) -> int:
         """CPN in whole units, 0 if nothing triggers or the rule contradicts the trigger.
 
-        The settle guard never plans below the load ahead, CP = max(CP, I - P) [R, sheet 13.6].
+        The settle guard never plans below the load ahead, CP = max(CP, I - P) [R].
         """
         direction = self.trigger(part, raw, rate_ahead)
         if direction == 0:

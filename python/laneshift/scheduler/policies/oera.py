@@ -95,7 +95,7 @@ class OeraRule(Policy[OeraState]):
 
 @dataclass(frozen=True, kw_only=True)
 class Oera(OeraRule):
-    """OERA sheet 4: outside the band, one step to the count that would have ended at the target.
+    """OERA, 2023: outside the band, one step to the count that would have ended at the target.
 
     The direction is not enforced [P]: a rise in a nearly empty buffer may yield more units.
     Needs ``queue_capacity_rows``. Parameters: see `OeraRule`.
@@ -105,7 +105,7 @@ class Oera(OeraRule):
 
     name: ClassVar[str] = "oera"
     summary: ClassVar[str] = "each partition alone keeps its buffer occupancy in a band"
-    source: ClassVar[str] = "OERA"
+    source: ClassVar[str] = "OERA, 2023"
 
     def decide(self, cluster: ClusterLoad, state: OeraState) -> tuple[Plan, OeraState]:
         """Counts for the next window."""

@@ -16,7 +16,7 @@ class Static(Policy[tuple[()]]):
 
     name: ClassVar[str] = "static"
     summary: ClassVar[str] = "deployed core counts for the whole run"
-    source: ClassVar[str] = "baseline of Elasticutor and OERA"
+    source: ClassVar[str] = "Elasticutor, 2019, and OERA, 2023: a baseline"
 
     def start(self) -> tuple[()]:
         """No state."""

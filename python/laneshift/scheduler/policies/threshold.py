@@ -28,7 +28,7 @@ class ThresholdState:
 
 @dataclass(frozen=True, kw_only=True)
 class Threshold(Policy[ThresholdState]):
-    """TA of the CRAA sheet, section 8 [R]: the paper names it without defining it.
+    """Baseline TA of CRAA, 2018 [R]: the paper names it without defining it.
 
     At the end of window n: raw = BO(n-1) + (I(n) - P(n))*dt; outside the band the count is sized
     with (10), (11) and valid from n+1 on. No forecast, no cooperation, no trend check.
@@ -46,7 +46,7 @@ class Threshold(Policy[ThresholdState]):
 
     name: ClassVar[str] = "threshold"
     summary: ClassVar[str] = "TA: buffer thresholds on measured values, each partition alone"
-    source: ClassVar[str] = "baseline TA of CRAA"
+    source: ClassVar[str] = "CRAA, 2018: its baseline TA"
 
     occ_high: float = 0.8
     occ_low: float = 0.2

@@ -1,4 +1,4 @@
-"""The key-distribution paper's orderings over five seeds, at a small size, and its model's sums."""
+"""The orderings of Data Distribution, 2017, over five seeds, at a small size; sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All vectors of key-groups.md (Flink 1.20.0 classes), and its properties P1 to P6."""
+"""Vectors that Flink 1.20.0 gave, and its properties P1 to P6."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_moved_groups_and_pairs(m: int, old: int, new: int, moved: int | None, p
 
 
 def test_naive_modulo_shares() -> None:
-    """The sheet's comparison: hashes of 0..9999 under modulo, keys changing subtask."""
+    """Hashes of 0..9999 under modulo, keys changing subtask."""
     hashes = murmur(np.arange(10_000))
     share = [float(np.mean(hashes % a != hashes % b)) for a, b in ((3, 4), (4, 5), (4, 8))]
     assert [round(100 * s, 1) for s in share] == [74.9, 80.0, 50.5]
