@@ -114,6 +114,9 @@ object Fault {
   case object ReadsPastWrites
       extends Fault("reads-past-writes", "a lane does not read what it has written and not yet done")
 
+  case object CountedUnstarted
+      extends Fault("counted-unstarted", "a lane that could not start is waited for at the end")
+
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
     RemainderDropped,
@@ -160,7 +163,8 @@ object Fault {
     DealtWithoutBound,
     ProviderByBatch,
     SealBeforeWrites,
-    ReadsPastWrites
+    ReadsPastWrites,
+    CountedUnstarted
   )
 }
 

@@ -24,6 +24,9 @@ final class InletDriver(
   val offered = new Array[Long](keys)
   val settled = ArrayBuffer.empty[Handoff]
   val started = ArrayBuffer.empty[Int]
+
+  /** Lanes for which there is no thread. */
+  var startsNot = Set.empty[Int]
   private var now = 0L
   private var lastId = 0L
   private var finished = false
@@ -37,7 +40,9 @@ final class InletDriver(
     () => new ArrayBlock(blockRows),
     () => { lastId += 1; lastId },
     handoff => settled += handoff,
-    lane => started += lane.value,
+    lane =>
+      if (startsNot(lane.value)) throw new LaneNotStarted(s"no thread for lane ${lane.value}", new OutOfMemoryError)
+      else started += lane.value,
     idleIsDone = true,
     () => { now += 1; now },
     lock
@@ -147,6 +152,21 @@ final class InletDriver(
   * which check must notice them.
   */
 object HandoffChecks {
+
+  /** There are as many lanes as could start; nothing goes to others, and nobody waits for their commit. */
+  def unstartedLaneIsNotAwaited(): Unit = {
+    val d = new InletDriver(shards = 4, lanes = 1)
+    d.startsNot = Set(2)
+    assert(d.inlet.setLanes(4) == Right(2), "lane 2 does not start, and so none behind it")
+    assert(d.started.toSeq == Seq(1))
+    val stats = d.inlet.stats
+    assert(stats.activeLanes == 2 && stats.startedLanes == 2)
+    assert(d.inlet.move(ShardId(0), LaneId(2), MoveReason.User).isLeft, "lane 2 is not there")
+    d.offer(0, 3)
+    var participants = 0
+    d.inlet.finish((_, lanes) => participants = lanes)
+    assert(participants == 2, "who commits")
+  }
 
   /** Lane 1 has no rows of the first input; it is told all the same that the second begins, before rows of that. */
   def idleLanesMeetTheBoundary(): Unit = {

@@ -17,6 +17,7 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
   test("handoff: rows taken but not processed go along")(HandoffChecks.takenRowsGoAlong())
   test("handoff: rows stay until the source has let go")(HandoffChecks.rowsStayUntilTheSwitch())
   test("handoff: the routing is switched")(HandoffChecks.routingIsSwitched())
+  test("lanes: one that cannot start is not waited for")(HandoffChecks.unstartedLaneIsNotAwaited())
   test("inputs: idle lanes meet the boundary")(HandoffChecks.idleLanesMeetTheBoundary())
   test("handoff: the end of the input waits for it")(HandoffChecks.endWaitsForHandoffs())
 
@@ -62,7 +63,7 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     val d = new InletDriver(lanes = 3, warm = false)
     d.lane.take(3).foreach(_.waits())
     (0 until 8).foreach(d.offer(_, 2))
-    assert(d.inlet.setLanes(1) == Right(()))
+    assert(d.inlet.setLanes(1) == Right(1))
     assert(d.inlet.stats.routing.toSeq == Seq(0, 0, 0, 0) && d.lane(0).queued == 16 && d.settled.size == 2)
     d.finish()
   }
@@ -119,7 +120,7 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
 
   test("new lanes start once, in order, and own nothing until shards are moved") {
     val d = new InletDriver(shards = 6)
-    assert(d.inlet.setLanes(4) == Right(()))
+    assert(d.inlet.setLanes(4) == Right(4))
     assert(d.started.toSeq == Seq(2, 3))
     assert(d.inlet.stats.routing.toSet == Set(0, 1))
     d.inlet.setLanes(2)
@@ -129,6 +130,14 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     d.offer(0, 3)
     d.finish()
     assert(d.inlet.stats.startedLanes == 4 && d.inlet.stats.activeLanes == 3)
+  }
+
+  test("a lane that could not start does once it can") {
+    val d = new InletDriver(shards = 4, lanes = 1)
+    d.startsNot = Set(1)
+    assert(d.inlet.setLanes(3) == Right(1) && d.inlet.stats.startedLanes == 1)
+    d.startsNot = Set.empty
+    assert(d.inlet.setLanes(3) == Right(3) && d.started.toSeq == Seq(1, 2))
   }
 
   test("retired lanes hand their shards to those that own the fewest") {

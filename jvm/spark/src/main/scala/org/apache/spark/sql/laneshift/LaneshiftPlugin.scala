@@ -2,15 +2,28 @@ package org.apache.spark.sql.laneshift
 
 import java.util.{Collections, Map => JMap}
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv, SparkException}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.internal.Logging
 import org.apache.spark.internal.config.EVENT_LOG_ENABLED
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
-import org.apache.spark.sql.laneshift.control._
+import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
+import org.apache.spark.sql.laneshift.driver.{
+  ApplicationMetrics,
+  Decisions,
+  DriverState,
+  ExecutorDirectory,
+  Journal,
+  QueryInventory,
+  SchedulerProcess
+}
+import org.apache.spark.sql.laneshift.runtime.{
+  ElasticRuntime,
+  ExecutorEndpoint,
+  ExecutorHello,
+  RuntimeMetrics
+}
 import org.apache.spark.sql.laneshift.ui.LaneshiftTab
 import org.apache.spark.util.Utils
 
@@ -28,11 +41,6 @@ object LaneshiftPlugin {
   val SupportedSpark = "4.3"
 
   private[laneshift] val ListenerQueue = "laneshift"
-
-  @volatile private[laneshift] var loaded = false
-
-  /** True if the plugin runs in this process's driver. */
-  def isLoaded: Boolean = loaded
 
   def checkVersion(version: String): Unit =
     if (version != SupportedSpark && !version.startsWith(SupportedSpark + "."))
@@ -56,7 +64,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     val extensions = conf.getOption(key).toSeq.flatMap(_.split(",")).map(_.trim).filter(_.nonEmpty)
     if (!extensions.contains(ours)) conf.set(key, (extensions :+ ours).mkString(","))
     val set = s"set $key=${conf.get(key)}" + chooseProvider(conf).fold("")(p => s" and $p")
-    LaneshiftPlugin.loaded = true
+    DriverState.started()
     val logged = conf.get(EVENT_LOG_ENABLED)
     journal = Some(new Journal(event => if (logged) sc.listenerBus.post(event)))
     // The journal asks executors when a query ends: on a queue of its own it keeps nobody else waiting.
@@ -65,7 +73,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
       j.start()
     }
     sc.listenerBus.addToQueue(QueryInventory, LaneshiftPlugin.ListenerQueue)
-    sc.addSparkListener(Executors)
+    sc.addSparkListener(ExecutorDirectory)
     for (ui <- sc.ui; j <- journal) LaneshiftTab.live(ui, j)
     scheduler = SchedulerProcess.wanted(conf)
     scheduler.foreach(_.start())
@@ -86,20 +94,20 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
   }
 
   override def registerMetrics(appId: String, context: PluginContext): Unit =
-    RuntimeMetrics.registerDriver(context.metricRegistry())
+    ApplicationMetrics.register(context.metricRegistry())
 
   override def receive(message: AnyRef): AnyRef = message match {
     case hello: ExecutorHello =>
-      Executors.register(hello)
+      ExecutorDirectory.register(hello)
       java.lang.Boolean.TRUE
     case other => throw new IllegalArgumentException(s"a message that is none of laneshift's: $other")
   }
 
   override def shutdown(): Unit = {
-    LaneshiftPlugin.loaded = false
+    DriverState.stopped()
     journal.foreach(_.stop())
     scheduler.foreach(_.stop())
-    Executors.clear()
+    ExecutorDirectory.clear()
     Decisions.clear()
   }
 }
@@ -120,18 +128,4 @@ private final class LaneshiftExecutor extends ExecutorPlugin {
   }
 
   override def shutdown(): Unit = ElasticRuntime.stop()
-}
-
-/** What this jar was built from. */
-object BuildInfo {
-  private val properties: Map[String, String] = {
-    val loaded = new java.util.Properties
-    val in = getClass.getClassLoader.getResourceAsStream("laneshift-build.properties")
-    if (in != null)
-      try loaded.load(in)
-      finally in.close()
-    loaded.asScala.toMap
-  }
-
-  val version: String = properties.getOrElse("version", "unknown")
 }

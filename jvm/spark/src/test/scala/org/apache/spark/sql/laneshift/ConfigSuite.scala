@@ -4,6 +4,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.SparkException
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.streaming.StreamingQueryException
 
 /** Wrong options are refused before a query runs; EXPLAIN says what is elastic and why the rest is not. */

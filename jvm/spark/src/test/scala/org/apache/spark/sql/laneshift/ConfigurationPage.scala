@@ -3,6 +3,8 @@ package org.apache.spark.sql.laneshift
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path, Paths}
 
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+
 /** Writes docs/configuration.md from the entries, so that the page cannot say anything else. */
 object ConfigurationPage {
 

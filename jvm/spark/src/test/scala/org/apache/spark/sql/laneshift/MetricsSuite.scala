@@ -13,7 +13,8 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
-import org.apache.spark.sql.laneshift.control.{BatchView, ElasticRuntime, PartitionView, RuntimeMetrics}
+import org.apache.spark.sql.laneshift.driver.{ApplicationMetrics, BatchView}
+import org.apache.spark.sql.laneshift.runtime.{ElasticRuntime, PartitionView}
 import org.apache.spark.sql.streaming.{SourceProgress, StreamingQuery}
 
 /** What is measured of running queries, and that it goes by the shared vocabulary (python/laneshift/metrics.json). */
@@ -145,6 +146,6 @@ class MetricsSuite extends AnyFunSuite with ElasticSession {
   test("gauges of Spark's metrics system are those of the vocabulary") {
     val gauges = vocabulary.filter(_.has("gauge")).map(_.get("gauge").asText).toSet
     val counts = Set("partitions", "queries")
-    assert(RuntimeMetrics.names.map(_.stripPrefix("application.")).toSet == gauges ++ counts)
+    assert(ApplicationMetrics.names.map(_.stripPrefix("application.")).toSet == gauges ++ counts)
   }
 }

@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWri
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExecBase
 import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamingQueryWrapper}
-import org.apache.spark.sql.laneshift.control.{ElasticRuntime, HandoffRecord}
+import org.apache.spark.sql.laneshift.runtime.{ElasticRuntime, HandoffRecord}
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, Trigger}
 
 /** A streaming query over [[TestInput]], to be run on both sides of a pair. `stepped`: its processing time is that of a

@@ -8,7 +8,7 @@ import org.apache.spark.sql.{Encoder, Encoders}
 import org.apache.spark.sql.execution.streaming.state.EncoderCheck
 import org.apache.spark.sql.expressions.Aggregator
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.laneshift.lane.ShardOfHash
+import org.apache.spark.sql.laneshift.body.ShardOfHash
 import org.apache.spark.sql.streaming.{OutputMode, TimeMode}
 
 import laneshift.lane.{HandoffChecks, InletStress, StressPlan}
@@ -47,6 +47,9 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(EndBeforeHandoffs, "the end waits for handoffs")(() => HandoffChecks.endWaitsForHandoffs()),
     Plant(BoundaryBehindRowsOnly, "idle lanes meet the boundary")(() =>
       HandoffChecks.idleLanesMeetTheBoundary()
+    ),
+    Plant(CountedUnstarted, "a lane that cannot start is not waited for")(() =>
+      HandoffChecks.unstartedLaneIsNotAwaited()
     ),
     Plant(EncoderShared, "lanes decode apart")(() =>
       withFolder(EncoderCheck.lanesDecodeApart(families = false))

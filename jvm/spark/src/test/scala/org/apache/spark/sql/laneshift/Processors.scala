@@ -4,7 +4,7 @@ import java.time.Duration
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.sql.{Encoder, Encoders}
-import org.apache.spark.sql.laneshift.lane.LaneContext
+import org.apache.spark.sql.laneshift.body.LaneContext
 import org.apache.spark.sql.streaming._
 
 /** One entry of a processor's list. */

@@ -3,7 +3,7 @@ package org.apache.spark.sql.laneshift
 import org.scalatest.BeforeAndAfterEach
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.laneshift.control.SchedulerClaims
+import org.apache.spark.sql.laneshift.driver.SchedulerClaims
 
 class SchedulerClaimsSuite extends AnyFunSuite with BeforeAndAfterEach {
   private val schedulers = Seq("a", "b", "c")

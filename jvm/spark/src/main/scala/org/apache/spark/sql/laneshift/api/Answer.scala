@@ -4,14 +4,15 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
-import org.apache.spark.sql.laneshift.control.{
+import org.apache.spark.sql.laneshift.driver.{
   BatchView,
   Decision,
   ExecutorLoad,
-  HandoffRecord,
   PartitionSite,
+  QueryView,
   SourceCount
 }
+import org.apache.spark.sql.laneshift.runtime.HandoffRecord
 
 /** Wraps what a call gives, or why it failed, in the JSON that Python reads. */
 private[api] object Answer {
@@ -64,7 +65,7 @@ private[api] object SnapshotJson {
         Map[String, Any](
           "operator_id" -> spec.key.operatorId,
           "name" -> spec.name,
-          "handoff" -> spec.granularity.name,
+          "handoff" -> spec.handoff.name,
           "upstream" -> spec.upstream,
           "partitions" -> partitions.map(partition)
         )

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.laneshift.api
 
 import org.apache.spark.sql.laneshift.LaneshiftPlugin
-import org.apache.spark.sql.laneshift.control.{QueryRun, SchedulerClaim}
+import org.apache.spark.sql.laneshift.driver.{QueryRun, SchedulerClaim}
 
 /** A call that cannot be carried out: a condition that programs can tell apart, and a message with value, range, way out. */
 private[api] final class ApiError(

@@ -1,7 +1,15 @@
 package org.apache.spark.sql.laneshift.api
 
-import org.apache.spark.sql.laneshift.{BuildInfo, LaneshiftConf, LaneshiftPlugin}
-import org.apache.spark.sql.laneshift.control._
+import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
+import org.apache.spark.sql.laneshift.driver.{
+  Decisions,
+  ExecutorDirectory,
+  QueryView,
+  SchedulerClaims,
+  SourceCount,
+  SourceThrottle
+}
+import org.apache.spark.sql.laneshift.runtime.Applied
 
 /** The one class that Python calls. Each method is one call and answers with JSON: `{"ok": value}` or
   * `{"error": {condition, sqlstate, message, parameters}}`. A query is named by its id, run id or name.
@@ -26,13 +34,14 @@ object LaneshiftGateway {
   private def now: Map[String, Any] = Map(
     "time_ms" -> System.currentTimeMillis(),
     "version" -> BuildInfo.version,
-    "executors" -> Executors.inventory().map(SnapshotJson.executor),
+    "executors" -> ExecutorDirectory.inventory().map(SnapshotJson.executor),
     "queries" -> queries()
   )
 
   private def queries(): Seq[Map[String, Any]] = {
-    val found = Inventory.queries()
-    val live = if (found.exists(_.realTime)) Executors.sourceRows() else Map.empty[String, Long]
+    Inventory.checkLoaded()
+    val found = QueryView.all()
+    val live = if (found.exists(_.realTime)) ExecutorDirectory.sourceRows() else Map.empty[String, Long]
     found.map { q =>
       val read = if (q.realTime) live.get(q.run.runId).map(SourceCount(_, None)) else q.run.read
       SnapshotJson.query(q, read)
@@ -69,16 +78,16 @@ object LaneshiftGateway {
 
   /** The newest `limit` handoffs of a query, oldest first; of every query if `query` is empty. */
   def handoffs(query: String, limit: Int): String = Answer {
-    checkLoaded()
+    Inventory.checkLoaded()
     val runs = if (query.isEmpty) None else Some(Inventory.runsOf(query).map(_.runId).toSet)
-    Executors.handoffs(limit, runs).map(SnapshotJson.handoff)
+    ExecutorDirectory.handoffs(limit, runs).map(SnapshotJson.handoff)
   }
 
   /** Holds back the source of a query for `seconds`: `rate` rows per second at most. It replaces a limit in force; 0 seconds end
     * that. In micro-batch the next batch is the first.
     */
   def limitSource(query: String, rate: Double, seconds: Double): String = Answer {
-    checkLoaded()
+    Inventory.checkLoaded()
     Seq("rows_per_second" -> rate, "seconds" -> seconds).foreach { case (name, value) =>
       if (!(value >= 0 && value < Double.PositiveInfinity)) throw ApiError.outOfRange(name, value)
     }
@@ -91,7 +100,7 @@ object LaneshiftGateway {
 
   /** Lets a scheduler drive a run of a query, or all queries if `runId` is empty, for so many seconds: no query has two. */
   def claim(scheduler: String, policy: String, runId: String, seconds: Double): String = Answer {
-    checkLoaded()
+    Inventory.checkLoaded()
     SchedulerClaims.claim(scheduler, policy, runId, seconds).left.foreach { case (other, left) =>
       throw ApiError.otherScheduler(other, left)
     }
@@ -105,50 +114,8 @@ object LaneshiftGateway {
 
   /** Keeps what a scheduler has decided, for the UI. */
   def decided(decision: String): String = Answer {
-    checkLoaded()
+    Inventory.checkLoaded()
     Decisions.add(decision)
     true
-  }
-
-  private[api] def checkLoaded(): Unit = if (!LaneshiftPlugin.isLoaded) throw ApiError.notLoaded()
-}
-
-/** A query with its elastic operators. */
-private[laneshift] final case class QueryView(run: QueryRun, operators: Seq[Seq[PartitionSite]]) {
-  def realTime: Boolean = operators.headOption.exists(_.head.view.spec.realTime)
-}
-
-/** Finds what a call names, or says what there is. */
-private[laneshift] object Inventory {
-
-  def queries(): Seq[QueryView] = {
-    LaneshiftGateway.checkLoaded()
-    val byRun = Executors.partitions().groupBy(_.view.spec.key.runId)
-    QueryInventory.all.filter(_.active).map { run =>
-      val operators = byRun.getOrElse(run.runId, Nil).groupBy(_.view.spec.key.operatorId).toSeq.sortBy(_._1)
-      QueryView(run, operators.map(_._2.sortBy(_.view.index)))
-    }
-  }
-
-  /** Every known run of the query, ended ones too. */
-  def runsOf(query: String): Seq[QueryRun] = {
-    val runs = QueryInventory.all.filter(q => q.id == query || q.runId == query || q.name.contains(query))
-    if (runs.isEmpty) throw ApiError.noSuchQuery(query, QueryInventory.all.filter(_.active))
-    runs
-  }
-
-  def partitions(query: String, operatorId: Long, partition: Int): Seq[PartitionSite] = {
-    val views = queries()
-    val runs = runsOf(query)
-    val run = runs.find(_.active).getOrElse(throw ApiError.queryStopped(query))
-    val operators = views.find(_.run.runId == run.runId).fold(Seq.empty[Seq[PartitionSite]])(_.operators)
-    val operator = operators
-      .find(_.head.view.spec.key.operatorId == operatorId)
-      .getOrElse(throw ApiError.noSuchOperator(operatorId, operators.map(_.head.view.spec.key.operatorId)))
-    val count = operator.head.view.spec.partitions
-    if (partition < -1 || partition >= count) throw ApiError.noSuchPartition(partition, count)
-    val found = operator.filter(p => partition == -1 || p.view.index == partition)
-    if (found.isEmpty) throw ApiError.noSuchPartition(partition, count)
-    found
   }
 }

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.laneshift.lane
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.laneshift.body.{LaneContext, SharedPartition}
 
 import laneshift.ids.LaneId
 
@@ -8,10 +9,10 @@ import laneshift.ids.LaneId
   * lanes: then the input ends at the next row boundary, as for a lane restart.
   */
 private[laneshift] final class DirectLane(task: PartitionTask, source: Iterator[InternalRow])
-    extends LaneContext(task, LaneId(0)) {
+    extends LaneContext {
 
   @volatile private var wanted = false
-  private var restarting = false
+  @volatile private var restarting = false
   private var ended = false
   private var received = 0L
 
@@ -29,8 +30,13 @@ private[laneshift] final class DirectLane(task: PartitionTask, source: Iterator[
   /** Time spent on the rows so far, without waits for them, from samples. */
   def busyNs: Long = if (samples == 0L) 0L else (received.toDouble / samples * sampledNs).toLong
 
+  override val lane: LaneId = LaneId(0)
   override def currentShard: Int = 0
   override def isRestarting: Boolean = restarting
+  override def inputsEnded: Boolean = false
+  override def perShard[T](operatorId: Long)(make: => T): IndexedSeq[T] = Vector(make)
+  override def ownShards: Seq[Int] = Seq(0)
+  override val partition: Option[SharedPartition] = Some(task)
 
   override def input(index: Int): Iterator[InternalRow] = rowsFromSource
 
@@ -68,9 +74,13 @@ private object DirectLane {
 }
 
 /** Stands for a lane where Spark's own path runs: gives the shuffles' rows and nothing else. */
-private[laneshift] final class StockLane(inputs: Seq[Iterator[InternalRow]])
-    extends LaneContext(null, LaneId(0)) {
+private[laneshift] final class StockLane(inputs: Seq[Iterator[InternalRow]]) extends LaneContext {
+  override val lane: LaneId = LaneId(0)
   override def input(index: Int): Iterator[InternalRow] = inputs(index)
   override def currentShard: Int = 0
   override def isRestarting: Boolean = false
+  override def inputsEnded: Boolean = false
+  override def perShard[T](operatorId: Long)(make: => T): IndexedSeq[T] = Vector(make)
+  override def ownShards: Seq[Int] = Seq(0)
+  override def partition: Option[SharedPartition] = None
 }

@@ -13,33 +13,51 @@ import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
 import laneshift.testing.{Fault, Faults}
 
-/** A task context for one lane: the task's identity, but a memory account, metrics and listeners of its own. A lane's memory
+/** The task context of one lane: the task's identity, but a memory account, metrics and listeners of its own. A lane's memory
   * consumer thus never spills another lane's, and two lanes never add to one accumulator.
+  *
+  * A lane that restarts goes on under a new one, with the same metrics: what its body had from Spark, memory and listeners,
+  * ends with the body, not with the batch.
   */
 private[lane] final class LaneTaskContext(task: TaskContext) {
-  private val memory = new TaskMemoryManager(SparkEnv.get.memoryManager, LaneTaskContext.nextAccount())
+  val metrics: TaskMetrics = TaskMetrics.empty
+  private var memory: TaskMemoryManager = _
+  private var context: TaskContextImpl = _
+  begin()
 
-  val context: TaskContextImpl = new TaskContextImpl(
-    task.stageId(),
-    task.stageAttemptNumber(),
-    task.partitionId(),
-    task.taskAttemptId(),
-    task.attemptNumber(),
-    task.numPartitions(),
-    memory,
-    task.getLocalProperties,
-    SparkEnv.get.metricsSystem,
-    TaskMetrics.empty,
-    task.cpuAmount(),
-    task.resources()
-  )
+  def current: TaskContextImpl = context
 
-  /** Runs the lane's completion listeners and gives its memory back. */
+  private def begin(): Unit = {
+    memory = new TaskMemoryManager(SparkEnv.get.memoryManager, LaneTaskContext.nextAccount())
+    context = new TaskContextImpl(
+      task.stageId(),
+      task.stageAttemptNumber(),
+      task.partitionId(),
+      task.taskAttemptId(),
+      task.attemptNumber(),
+      task.numPartitions(),
+      memory,
+      task.getLocalProperties,
+      SparkEnv.get.metricsSystem,
+      metrics,
+      task.cpuAmount(),
+      task.resources()
+    )
+  }
+
+  /** Runs the completion listeners of the body that has ended and gives its memory back. */
   def complete(error: Option[Throwable]): Unit =
     try {
       error.foreach(context.markTaskFailed)
       context.markTaskCompleted(error)
     } finally memory.cleanUpAllAllocatedMemory()
+
+  /** The same for a body that is followed by another, which the lane's thread then runs under the new context. */
+  def renew(): Unit = {
+    complete(None)
+    begin()
+    TaskContext.setTaskContext(context)
+  }
 }
 
 private[lane] object LaneTaskContext {
@@ -52,19 +70,18 @@ private[lane] object LaneTaskContext {
 /** Adds the lanes' accumulators up into the Spark task's, once, after every lane has ended. */
 private[lane] object LaneAccumulators {
 
-  private def of(context: TaskContext): Seq[AccumulatorV2[_, _]] =
-    context.taskMetrics().withExternalAccums(_.toList)
+  private def of(metrics: TaskMetrics): Seq[AccumulatorV2[_, _]] = metrics.withExternalAccums(_.toList)
 
   /** Forgets what a body that is to be restarted has said of things that count once per store. */
-  def forgetSeal(context: TaskContext, onceMetrics: Set[Long]): Unit =
-    if (!Faults.isOn(Fault.RestartReported)) of(context).foreach { acc =>
+  def forgetSeal(metrics: TaskMetrics, onceMetrics: Set[Long]): Unit =
+    if (!Faults.isOn(Fault.RestartReported)) of(metrics).foreach { acc =>
       if (onceMetrics(acc.id)) acc.reset() else dropSealed(acc)
     }
 
-  def merge(lanes: Seq[LaneTaskContext], task: TaskContext, onceMetrics: Set[Long]): Unit = {
+  def merge(lanes: Seq[TaskMetrics], task: TaskContext, onceMetrics: Set[Long]): Unit = {
     val merged = mutable.LinkedHashMap.empty[Long, AccumulatorV2[Any, Any]]
     lanes.foreach(lane =>
-      of(lane.context).foreach { acc =>
+      of(lane).foreach { acc =>
         val a = acc.asInstanceOf[AccumulatorV2[Any, Any]]
         merged.get(a.id) match {
           case None => merged(a.id) = a
@@ -78,8 +95,7 @@ private[lane] object LaneAccumulators {
       if (!Faults.isOn(Fault.CheckpointIdPerLane)) dropSealed(acc)
       task.registerAccumulator(acc)
     }
-    lanes.foreach { lane =>
-      val metrics = lane.context.taskMetrics
+    lanes.foreach { metrics =>
       task.taskMetrics().incMemoryBytesSpilled(metrics.memoryBytesSpilled)
       task.taskMetrics().incDiskBytesSpilled(metrics.diskBytesSpilled)
       task.taskMetrics().incPeakExecutionMemory(metrics.peakExecutionMemory)

@@ -11,8 +11,17 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
-import org.apache.spark.sql.laneshift.LaneshiftConf
-import org.apache.spark.sql.laneshift.lane.ElasticRDD
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.sql.laneshift.runtime.ElasticRDD
+import org.apache.spark.sql.laneshift.spec.{
+  ElasticOptions,
+  ElasticSpec,
+  HandoffMode,
+  InputSpec,
+  OperatorKey, OperatorSpec,
+  StateKey,
+  StateMetrics
+}
 import org.apache.spark.sql.types.TimestampType
 
 import laneshift.testing.{Fault, Faults}
@@ -24,7 +33,7 @@ import laneshift.testing.{Fault, Faults}
   */
 case class ElasticExec(
     child: SparkPlan,
-    granularity: Granularity,
+    handoff: HandoffMode,
     realTime: Boolean,
     stateKeys: Map[Long, StateKey],
     options: ElasticOptions
@@ -38,7 +47,7 @@ case class ElasticExec(
 
   override def simpleString(maxFields: Int): String = {
     val lanes = options.lanes.fold("auto")(_.toString)
-    s"$nodeName [shards ${options.shards}, lanes $lanes of at most ${options.maxLanes}, handoff ${granularity.name}]"
+    s"$nodeName [shards ${options.shards}, lanes $lanes of at most ${options.maxLanes}, handoff ${handoff.name}]"
   }
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
@@ -50,14 +59,19 @@ case class ElasticExec(
     "queuePeak" -> SQLMetrics.createSizeMetric(sparkContext, "most bytes queued for lanes")
   )
 
-  override protected def doExecute(): RDD[InternalRow] = {
-    val inputs = Elasticity.collectRegion(child).collect { case l: LaneInputExec => l }.sortBy(_.index)
+  /** Throws if this could not be executed, as far as a plan can tell. */
+  def check(): Unit = { spec; () }
+
+  private def inputs: Seq[LaneInputExec] =
+    Elasticity.collectRegion(child).collect { case l: LaneInputExec => l }.sortBy(_.index)
+
+  override protected def doExecute(): RDD[InternalRow] = QueryStores.within(conf) {
     val body = child.execute()
     ElasticExec.resolve(body)
     val buffer = SparkEnv.get.closureSerializer.newInstance().serialize(body)
     val bytes = new Array[Byte](buffer.remaining())
     buffer.get(bytes)
-    new ElasticRDD(inputs.map(_.child.execute()), body, bytes, spec(inputs), metrics)
+    new ElasticRDD(inputs.map(_.child.execute()), body, bytes, spec, metrics)
   }
 
   private def writers: Seq[StateStoreWriter] = Elasticity.collectRegion(child).collect {
@@ -73,22 +87,25 @@ case class ElasticExec(
     InputSpec(input.output.size, hash)
   }
 
-  private def spec(inputs: Seq[LaneInputExec]): ElasticSpec = {
+  private def spec: ElasticSpec = {
+    val inputs = this.inputs
     val info = writers.head.getStateInfo
     // One stage per batch is one query's: its id is in the local properties that the stream's thread has set.
     val queryId = Option(sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)).getOrElse("")
     val batchId = Option(sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY)).map(_.toLong)
     ElasticSpec(
-      OperatorKey(queryId, info.queryRunId.toString, operatorId),
-      writers.head.shortName,
-      batchId.getOrElse(info.storeVersion),
-      realTime,
-      granularity,
-      inputs.head.outputPartitioning.numPartitions,
-      options,
+      OperatorSpec(
+        OperatorKey(queryId, info.queryRunId.toString, operatorId),
+        writers.head.shortName,
+        batchId.getOrElse(info.storeVersion),
+        realTime,
+        handoff,
+        inputs.head.outputPartitioning.numPartitions,
+        options,
+        inputs.flatMap(i => ElasticExec.nearestBelow(i.child)).map(_.operatorId).distinct
+      ),
       inputs.map(inputSpec),
       output.map(_.dataType),
-      inputs.flatMap(i => ElasticExec.nearestBelow(i.child)).map(_.operatorId).distinct,
       stateKeys,
       idsOf(ElasticExec.oncePerStore: _*),
       StateMetrics(idsOf("numTotalStateRows"), idsOf("stateMemory"), idsOf("rocksdbSstFileSize")),

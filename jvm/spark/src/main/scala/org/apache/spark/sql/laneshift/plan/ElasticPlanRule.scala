@@ -1,6 +1,10 @@
 package org.apache.spark.sql.laneshift.plan
 
+import java.util.UUID
 import java.util.concurrent.atomic.AtomicBoolean
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -9,43 +13,106 @@ import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec
 import org.apache.spark.sql.execution.streaming.StatefulStreamlineAggregateExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExec
 import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider, RocksDBStateStoreProvider}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.laneshift.{LaneshiftConf, LaneshiftPlugin}
+import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
+import org.apache.spark.sql.laneshift.driver.DriverState
+import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode}
 
 import laneshift.testing.{Fault, Faults}
 
 /** Wraps the elastic regions of each batch's plan. Runs after Spark has filled in state infos and watermarks and before it
   * collapses stages for code generation (design fact 1).
   *
-  * Regions that stay stock get a [[StockExec]] above their stateful operator that says why.
+  * Regions that stay stock get a [[StockExec]] above their stateful operator that says why. Plans of batch queries stay as
+  * they are, stateful or not. Whatever goes wrong in here costs no query: it stays stock, from then on.
   */
 object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private val AllowlistCheck = SQLConf.STREAMING_REAL_TIME_MODE_ALLOWLIST_CHECK
   private val toldOfAllowlist = new AtomicBoolean
 
-  override def apply(plan: SparkPlan): SparkPlan = {
+  /** Tests put something here that throws. */
+  @volatile private[laneshift] var planning: () => Unit = () => ()
+
+  override def apply(plan: SparkPlan): SparkPlan =
+    guarded(plan, None)(runOf(plan)) match {
+      case Left(_) | Right(None) => plan
+      case Right(Some(run)) =>
+        // Options that do not go together are the user's to mend: not guarded.
+        LaneshiftConf.checkTogether(plan.conf)
+        StockRuns.reason(run) match {
+          case Some(why) => guarded(plan, None)(explain(plan, why)).getOrElse(plan)
+          case None =>
+            guarded(plan, Some(run))(planned(plan, isExplained(plan))).fold(
+              why => guarded(plan, None)(explain(plan, why)).getOrElse(plan),
+              identity
+            )
+        }
+    }
+
+  /** The run of the streaming query that the plan is a batch of, or is explained for; none if it is no streaming query's, or
+    * such queries are to stay as they are.
+    */
+  private def runOf(plan: SparkPlan): Option[UUID] =
+    plan
+      .collectFirst { case w: StateStoreWriter if Elasticity.isStateful(w) => w.getStateInfo.queryRunId }
+      .filter(_ => plan.conf.getConf(LaneshiftConf.Enabled))
+      .filter(run => isExplained(plan) || isRunning(plan, run))
+
+  private def isRunning(plan: SparkPlan, run: UUID): Boolean =
+    plan.session.sharedState.activeStreamingQueries.values().asScala.exists(_.runId == run)
+
+  /** Made by Spark for a streaming DataFrame's `explain()`, in the user's own session: it will not run. */
+  private def isExplained(plan: SparkPlan): Boolean = plan.exists {
+    case w: StateStoreWriter =>
+      w.stateInfo.exists(_.checkpointLocation == ElasticPlanRule.NoCheckpoint)
+    case _ => false
+  }
+
+  /** What `body` gives, or why there is nothing: the run, if one is given, stays stock for good, because its executors keep the
+    * stores that they have opened.
+    */
+  private def guarded[T](plan: SparkPlan, run: Option[UUID])(body: => T): Either[String, T] =
+    try Right(body)
+    catch {
+      case error @ (NonFatal(_) | _: LinkageError) =>
+        QueryStores.sparks(plan.conf)
+        val why = s"planning it failed: $error"
+        run.foreach(StockRuns.add(_, why))
+        logWarning(s"A query stays stock Spark: $why", error)
+        Left(why)
+    }
+
+  private def planned(plan: SparkPlan, explained: Boolean): SparkPlan = {
+    planning()
     val conf = plan.conf
-    if (!plan.exists(Elasticity.isStateful) || !conf.getConf(LaneshiftConf.Enabled)) plan
-    else {
-      LaneshiftConf.checkTogether(conf)
-      val realTime = isRealTime(plan)
-      unavailable(conf) match {
-        // Spark refuses any node that is not on its list, ours that would only tell the reason, too.
-        case _ if realTime && conf.getConf(AllowlistCheck) =>
-          tellOfAllowlist()
+    val realTime = isRealTime(plan)
+    unavailable(conf) match {
+      // Spark refuses any node that is not on its list, ours that would only tell the reason, too.
+      case _ if realTime && conf.getConf(AllowlistCheck) =>
+        tellOfAllowlist()
+        plan
+      case Some(why) => explain(plan, why)
+      case None if explained => wrap(plan, conf, realTime)
+      case None =>
+        // After Spark has checked and recorded its own provider's name (design fact 7); the operators that the rules behind
+        // this one make again read it.
+        QueryStores.ours(conf)
+        val elastic = wrap(plan, conf, realTime)
+        elastic.foreach {
+          case e: ElasticExec => e.check()
+          case _ => ()
+        }
+        // Also in a batch that is all stock, as the first one of an initial state is: an executor keeps the provider of a
+        // store for the whole run.
+        if (elastic.exists(_.isInstanceOf[ElasticExec]) || !Faults.isOn(Fault.ProviderByBatch))
+          acceptProvider(elastic)
+        else {
+          QueryStores.sparks(conf)
           plan
-        case Some(why) => explain(plan, why)
-        case None =>
-          val elastic = wrap(plan, conf, realTime)
-          // Also in a batch that is all stock, as the first one of an initial state is: an executor keeps the provider of a
-          // store for the whole run. After Spark has checked and recorded its own provider's name (design fact 7).
-          if (elastic.exists(_.isInstanceOf[ElasticExec]) || !Faults.isOn(Fault.ProviderByBatch)) {
-            conf.setConfString(SQLConf.STATE_STORE_PROVIDER_CLASS.key, ElasticStateStoreProvider.className)
-            acceptProvider(elastic)
-          } else elastic
-      }
+        }
     }
   }
 
@@ -58,9 +125,9 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private def unavailable(conf: SQLConf): Option[String] = {
     val provider = conf.getConf(SQLConf.STATE_STORE_PROVIDER_CLASS)
     val ours = Set(classOf[RocksDBStateStoreProvider].getName, ElasticStateStoreProvider.className)
-    if (!LaneshiftPlugin.isLoaded)
+    if (!DriverState.isLoaded)
       Some(
-        s"the plugin is not loaded: set spark.plugins=${classOf[LaneshiftPlugin].getName} before the session starts"
+        s"the plugin is not loaded: set spark.plugins=${BuildInfo.PluginClass} before the session starts"
       )
     else if (!ours(provider))
       Some(s"${SQLConf.STATE_STORE_PROVIDER_CLASS.key} is $provider; elastic is " + ours.head)
@@ -76,7 +143,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     }
 
   private def explain(plan: SparkPlan, why: String): SparkPlan = plan.transformUp {
-    case s: SparkPlan if Elasticity.isStateful(s) => StockExec(why, s)
+    case s: SparkPlan if Elasticity.isStateful(s) => StockExec(why, s, ourStores = false)
   }
 
   private def wrap(plan: SparkPlan, conf: SQLConf, realTime: Boolean): SparkPlan =
@@ -84,21 +151,23 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     else
       Elasticity.region(plan, conf) match {
         case Right(region) =>
-          val body = replaceInside(plan, conf, region.granularity, realTime, Iterator.from(0))
-          ElasticExec(body, region.granularity, realTime, region.stateKeys, ElasticOptions.from(conf))
+          val body = replaceInside(plan, conf, region.handoff, realTime, Iterator.from(0))
+          ElasticExec(body, region.handoff, realTime, region.stateKeys, ElasticOptions.from(conf))
         case Left(why) =>
           logInfo(s"${plan.nodeName} stays stock Spark: $why")
           stockAbove(plan, why, conf, realTime)
       }
 
   private def stockAbove(plan: SparkPlan, why: String, conf: SQLConf, realTime: Boolean): SparkPlan =
-    if (Elasticity.isStateful(plan)) StockExec(why, plan.mapChildren(wrap(_, conf, realTime)))
+    if (Elasticity.isStateful(plan))
+      StockExec(why, plan.mapChildren(wrap(_, conf, realTime)), ourStores = true)
     else plan.mapChildren(stockAbove(_, why, conf, realTime))
 
   /** Also for operators that stay stock: the whole query has one provider. */
   private def acceptProvider(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case t: TransformWithStateExec => new ElasticTransformWithStateExec(t)
-    case t: TransformWithStateInPySparkExec => new ElasticTransformWithStateInPySparkExec(t)
+    case t: TransformWithStateExec if t.isStreaming => new ElasticTransformWithStateExec(t)
+    case t: TransformWithStateInPySparkExec if t.isStreaming =>
+      new ElasticTransformWithStateInPySparkExec(t)
   }
 
   /** Puts the lanes' inputs above the shuffles, numbered by `index`, and our own operators in place of those that cache
@@ -107,17 +176,20 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private def replaceInside(
       plan: SparkPlan,
       conf: SQLConf,
-      granularity: Granularity,
+      handoff: HandoffMode,
       realTime: Boolean,
       index: Iterator[Int]
   ): SparkPlan = plan match {
     case e: ShuffleExchangeLike => LaneInputExec(e.mapChildren(wrap(_, conf, realTime)), index.next())
-    case s: StatefulStreamlineAggregateExec if granularity == Granularity.MidBatch =>
-      ElasticStreamlineAggregateExec.from(s, replaceInside(s.child, conf, granularity, realTime, index))
+    case s: StatefulStreamlineAggregateExec if handoff == HandoffMode.MidBatch =>
+      ElasticStreamlineAggregateExec.from(s, replaceInside(s.child, conf, handoff, realTime, index))
     case other =>
       val inputs = Elasticity.inputsOf(other)
       other.mapChildren { c =>
-        if (inputs.exists(_ eq c)) replaceInside(c, conf, granularity, realTime, index) else c
+        if (inputs.exists(_ eq c)) replaceInside(c, conf, handoff, realTime, index) else c
       }
   }
+
+  /** Where Spark puts the checkpoint of a query that is only explained. */
+  private val NoCheckpoint = "<unknown>"
 }

@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.streaming.{
 import org.apache.spark.sql.execution.streaming.operators.stateful.StreamingAggregationStateManager
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.laneshift.lane.LaneContext
+import org.apache.spark.sql.laneshift.body.LaneContext
 import org.apache.spark.util.CompletionIterator
 
 /** Spark's row-at-a-time aggregation of Real-time Mode, in update mode, with a cache of dirty groups for each shard, which
@@ -118,7 +118,9 @@ object ElasticStreamlineAggregateExec {
     new ElasticStreamlineAggregateExec(original.copy(child = child))
 }
 
-/** Groups read from or to be written to the store, by shard and key. */
+/** Groups read from or to be written to the store, by shard and key. Each shard has an equal part of the bytes that the
+  * partition may keep: what has no room there is written, the least recently used first.
+  */
 private[plan] final class DirtyGroups(
     lane: Option[LaneContext],
     operatorId: Long,
@@ -127,7 +129,7 @@ private[plan] final class DirtyGroups(
     updated: SQLMetric
 ) {
   private val ofShard = lane.fold(IndexedSeq(new ShardGroups))(_.perShard(operatorId)(new ShardGroups))
-  private val capacity = math.min(DirtyGroups.MostOfShard, math.max(1, DirtyGroups.Most / ofShard.size))
+  private val room = lane.flatMap(_.partition).fold(0L)(_.keptBytes(operatorId)) / ofShard.size
 
   /** The group's aggregation buffer, or null for a new key. */
   def get(key: UnsafeRow, shard: Int): UnsafeRow = {
@@ -135,24 +137,17 @@ private[plan] final class DirtyGroups(
     if (row != null) row else states.get(store, key)
   }
 
-  /** Keeps a copy of `row`; may write another group of the shard to the store to make room. */
+  /** Keeps a copy of `row`; may write other groups of the shard to the store to make room. */
   def put(key: UnsafeRow, row: UnsafeRow, shard: Int): Unit = {
     val groups = ofShard(shard)
-    val copy = row.copy()
-    if (groups.replace(key, copy) == null) {
-      groups.put(key.copy(), copy)
-      if (groups.size > capacity) {
-        val oldest = groups.values.iterator()
-        write(oldest.next())
-        oldest.remove()
-      }
-    }
+    groups.put(key, row)
+    while (groups.bytes > room) write(groups.removeOldest())
   }
 
   /** Writes all groups of this lane's shards. */
   def flush(): Unit = lane.fold(Seq(0))(_.ownShards).foreach { shard =>
-    ofShard(shard).values.forEach(write(_))
-    ofShard(shard).clear()
+    val groups = ofShard(shard)
+    while (!groups.isEmpty) write(groups.removeOldest())
   }
 
   private def write(group: UnsafeRow): Unit = {
@@ -161,15 +156,42 @@ private[plan] final class DirtyGroups(
   }
 }
 
-private[plan] object DirtyGroups {
+/** The groups of one shard, the least recently used first, and the bytes that they take. */
+private[plan] final class ShardGroups {
+  private val groups = new LinkedHashMap[UnsafeRow, UnsafeRow](16, 0.75f, true)
+  private var held = 0L
 
-  /** Groups of one partition, and of one shard. */
-  private val Most = 6000
-  private val MostOfShard = 1000
+  def bytes: Long = held
+  def isEmpty: Boolean = groups.isEmpty
+  def get(key: UnsafeRow): UnsafeRow = groups.get(key)
+
+  /** Copies both. */
+  def put(key: UnsafeRow, row: UnsafeRow): Unit = {
+    val copy = row.copy()
+    val before = groups.replace(key, copy)
+    if (before != null) held += copy.getSizeInBytes - before.getSizeInBytes
+    else {
+      groups.put(key.copy(), copy)
+      held += ShardGroups.size(key, copy)
+    }
+  }
+
+  def removeOldest(): UnsafeRow = {
+    val first = groups.entrySet().iterator()
+    val entry = first.next()
+    first.remove()
+    held -= ShardGroups.size(entry.getKey, entry.getValue)
+    entry.getValue
+  }
 }
 
-/** The groups of one shard, the least recently used first. */
-private[plan] final class ShardGroups extends LinkedHashMap[UnsafeRow, UnsafeRow](16, 0.75f, true)
+private[plan] object ShardGroups {
+
+  /** An entry of the map, two rows and their arrays, without their bytes. */
+  private val Overhead = 176
+
+  private def size(key: UnsafeRow, row: UnsafeRow): Int = Overhead + key.getSizeInBytes + row.getSizeInBytes
+}
 
 /** Merges rows into groups, one by one: Spark's aggregation functions over our cache of groups. */
 private[plan] final class ShardedAggregator(

@@ -17,6 +17,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.flatmapgroups
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, StateKey}
 import org.apache.spark.sql.laneshift.workload.LaneshiftCost
 import org.apache.spark.sql.types.ObjectType
 
@@ -28,7 +29,7 @@ import org.apache.spark.sql.types.ObjectType
 object Elasticity {
 
   /** What a region's lanes need to know. `stateKeys` as in [[ElasticSpec]]. */
-  final case class Region(granularity: Granularity, stateKeys: Map[Long, StateKey])
+  final case class Region(handoff: HandoffMode, stateKeys: Map[Long, StateKey])
 
   /** Operators that work on one row at a time and know nothing of other rows: the top of a region may consist of them.
     * Expressions that count rows or partitions (monotonically_increasing_id) would count per lane, and generators that put
@@ -65,7 +66,7 @@ object Elasticity {
 
   /** The keys of the topmost stateful operator if a region may start at `plan`: that operator or what may join above it. */
   def startKeys(plan: SparkPlan): Option[Seq[Attribute]] = plan match {
-    case w: StateStoreWriter if w.stateInfo.isDefined => Some(keysOf(w).getOrElse(Nil))
+    case w: StateStoreWriter if isStateful(w) => Some(keysOf(w).getOrElse(Nil))
     case other if other.children.size == 1 =>
       startKeys(other.children.head).filter(mayJoinAbove(other, _))
     case _ => None
@@ -111,8 +112,12 @@ object Elasticity {
     case other => other.children
   }
 
-  /** True for a stateful operator that a region may start with: `StateStoreWriter` also marks exchanges and readers. */
+  /** True for a stateful operator of a stream that a region may start with: `StateStoreWriter` also marks exchanges and
+    * readers, and transformWithState has state in a batch query, too.
+    */
   def isStateful(plan: SparkPlan): Boolean = plan match {
+    case t: TransformWithStateExec if !t.isStreaming => false
+    case t: TransformWithStateInPySparkExec if !t.isStreaming => false
     case w: StateStoreWriter => w.stateInfo.isDefined
     case _ => false
   }
@@ -145,7 +150,7 @@ object Elasticity {
         s"$partitions partitions of ${ElasticOptions.from(conf).shards} shards are too many"
       )
       keys <- each(parts.writers)(w => stateKey(w).map(w.stateInfo.get.operatorId -> _))
-    } yield Region(granularity(top, conf), keys.toMap)
+    } yield Region(handoff(top, conf), keys.toMap)
 
   /** The stateful operators of a region, topmost first, and the shuffles that it reads. */
   private final case class Parts(writers: Seq[StateStoreWriter], shuffles: Seq[ShuffleExchangeLike])
@@ -206,12 +211,14 @@ object Elasticity {
     case _ => Nil
   }
 
-  private def granularity(top: SparkPlan, conf: SQLConf): Granularity = {
+  private def handoff(top: SparkPlan, conf: SQLConf): HandoffMode = {
     val nodes = collectRegion(top)
     val blocking = nodes.exists {
       // Aggregates of Real-time Mode go row by row.
       case _: StatefulStreamlineAggregateExec | _: ProjectAggregationBufferExec => false
       case _: BaseAggregateExec | _: SortExec | _: StateStoreSaveExec => true
+      // It evicts all along its input, by a scan: shards must not come or go meanwhile.
+      case _: BaseStreamingDeduplicateExec => conf.getConf(SQLConf.STREAMING_STATE_INCREMENTAL_CLEANUP_FACTOR) > 0
       // Lanes at different inputs cannot take over each other's rows.
       case _: StreamingSymmetricHashJoinExec => true
       case _ => false
@@ -221,9 +228,9 @@ object Elasticity {
       case s: StatefulStreamlineAggregateExec => !ElasticStreamlineAggregateExec.canReplace(s, conf)
       case _ => false
     }
-    if (blocking) Granularity.BetweenBatches
-    else if (buffering) Granularity.MidBatchRestart
-    else Granularity.MidBatch
+    if (blocking) HandoffMode.BetweenBatches
+    else if (buffering) HandoffMode.MidBatchRestart
+    else HandoffMode.MidBatch
   }
 
   /** The nodes of the region that starts at `top`, without its shuffle. */

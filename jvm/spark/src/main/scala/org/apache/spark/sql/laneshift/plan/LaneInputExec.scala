@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.laneshift.lane.LaneContext
+import org.apache.spark.sql.laneshift.body.LaneContext
 
 /** Where an elastic region begins: below it is a shuffle, above it what every lane runs. Keeps the shuffle in the tree, so
   * that everything that walks the plan finds it; executing it gives the current lane's rows. A region has as many as it has

@@ -4,7 +4,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.SparkConf
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
-import org.apache.spark.sql.laneshift.control._
+import org.apache.spark.sql.laneshift.driver.{Decision, LaneshiftDecided, LaneshiftSample, QueryRecord}
 import org.apache.spark.status.{AppHistoryServerPlugin, ElementTrackingStore, KVUtils}
 import org.apache.spark.status.KVUtils.KVIndexParam
 import org.apache.spark.ui.SparkUI

@@ -6,7 +6,15 @@ import org.json4s.JValue
 import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
-import org.apache.spark.sql.laneshift.control._
+import org.apache.spark.sql.laneshift.driver.{
+  Decision,
+  Decisions,
+  ExecutorDirectory,
+  Journal,
+  LaneshiftSample,
+  QueryRecord
+}
+import org.apache.spark.sql.laneshift.runtime.HandoffRecord
 import org.apache.spark.ui.{SparkUI, SparkUITab, UIUtils, WebUIPage}
 
 import jakarta.servlet.http.HttpServletRequest
@@ -46,7 +54,7 @@ private[laneshift] object LaneshiftTab {
       QueryRecord.running(),
       journal.recent,
       Decisions.newest(Shown),
-      Executors.handoffs(Moves, None).map(_._2),
+      ExecutorDirectory.handoffs(Moves, None).map(_._2),
       now - SpanMs,
       now
     )

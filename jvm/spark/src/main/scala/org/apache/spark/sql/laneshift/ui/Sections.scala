@@ -6,7 +6,14 @@ import java.util.Locale
 
 import scala.xml.{Node, NodeSeq, Unparsed}
 
-import org.apache.spark.sql.laneshift.control._
+import org.apache.spark.sql.laneshift.driver.{
+  Decision,
+  LaneshiftSample,
+  OperatorRecord,
+  PartitionRecord,
+  QueryRecord
+}
+import org.apache.spark.sql.laneshift.runtime.HandoffRecord
 import org.apache.spark.util.Utils
 
 /** The parts of the tab. Each says in words what it shows: there is no legend to look up. */
@@ -56,7 +63,7 @@ private object Sections {
 
   private def operator(o: OperatorRecord, live: Boolean): Seq[Node] = {
     val mode = if (o.realTime) "Real-time Mode" else "micro-batches"
-    val when = o.granularity match {
+    val when = o.handoff match {
       case "between-batches" => "shards move between two batches"
       case _ => "shards move between two rows"
     }

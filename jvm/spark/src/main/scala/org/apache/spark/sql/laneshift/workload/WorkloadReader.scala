@@ -8,7 +8,7 @@ import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, Par
 import org.apache.spark.sql.connector.read.streaming.{PartitionOffset, SupportsRealTimeRead}
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead.RecordStatus
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
-import org.apache.spark.sql.laneshift.control.RowPace
+import org.apache.spark.sql.laneshift.source.RowPace
 
 /** Rows `from` (inclusively) to `until` (exclusively) of one partition, by sequence number. */
 private[workload] final case class WorkloadInputPartition(partition: Int, from: Long, until: Long)

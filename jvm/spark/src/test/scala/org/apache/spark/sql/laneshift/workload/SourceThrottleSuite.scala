@@ -5,7 +5,9 @@ import java.util.concurrent.atomic.AtomicReference
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.laneshift.Leftovers
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
-import org.apache.spark.sql.laneshift.control._
+import org.apache.spark.sql.laneshift.driver.SourceThrottle
+import org.apache.spark.sql.laneshift.runtime.Applied
+import org.apache.spark.sql.laneshift.source.{RowPace, SourceLimit, SourceRuns}
 import org.apache.spark.sql.streaming.Trigger
 
 class SourceThrottleSuite extends WorkloadSession {

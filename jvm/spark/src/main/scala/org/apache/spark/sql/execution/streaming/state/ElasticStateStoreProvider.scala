@@ -2,7 +2,7 @@ package org.apache.spark.sql.execution.streaming.state
 
 import org.apache.hadoop.conf.Configuration
 
-import org.apache.spark.sql.laneshift.lane.LaneContext
+import org.apache.spark.sql.laneshift.body.{LaneContext, SharedPartition}
 import org.apache.spark.sql.types.StructType
 
 /** What is needed to make the encoders of one column family. */
@@ -81,21 +81,23 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
     case other => super.upgradeReadStoreToWriteStore(other, version, uniqueId, forceSnapshotOnCommit)
   }
 
-  /** The lane that this thread runs, unless it runs Spark's own path. */
-  private def lane: Option[LaneContext] = LaneContext.get.filter(_.task != null)
+  /** The lane that this thread runs, unless it runs Spark's own path, and its partition. */
+  private def lane: Option[(LaneContext, SharedPartition)] =
+    LaneContext.get.flatMap(lane => lane.partition.map(lane -> _))
 
   /** In a lane, the lane's view of the store that it shares with the others; elsewhere the store itself. */
   private def inLane(baseId: Option[String])(open: => StateStore): StateStore =
     lane match {
       case None => open
-      case Some(lane) =>
-        val shared = lane.task.sharedStore(stateStoreId) {
+      case Some((lane, partition)) =>
+        val shared = partition.shared(stateStoreId) {
           val base = open.asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore]
-          new SharedStateStore(base, lane.task, baseId.isDefined)
+          new SharedStateStore(base, partition, baseId.isDefined)
         }
         new LaneStateStore(
           shared,
           lane,
+          partition,
           new LaneEncoders(stateStoreId, shared.db, encoding, lane.lane),
           family
         )

@@ -4,23 +4,28 @@ import java.util.HashMap
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.timers.TimerStateUtils
-import org.apache.spark.sql.laneshift.lane.{LaneContext, ShardOfHash}
+import org.apache.spark.sql.laneshift.body.{ShardOfHash, SharedPartition}
 
+import laneshift.ids.LaneId
 import laneshift.testing.{Fault, Faults}
 
 /** Tells which rows of a store belong to a lane: the shard of a state row is found by hashing, of its key, what the shuffle
   * hashed of the input row, in the same way.
   */
-private[state] final class LaneShards(lane: LaneContext, operatorId: Long, encoders: LaneEncoders) {
-  private val task = lane.task
-  private val spec = task.spec
+private[state] final class LaneShards(
+    lane: LaneId,
+    partition: SharedPartition,
+    operatorId: Long,
+    encoders: LaneEncoders
+) {
+  private val spec = partition.spec
   private val shardOf = new ShardOfHash(spec.partitions, spec.options.shards)
   private val hashes = new HashMap[String, UnsafeProjection]
 
   /** The lane of a state row's key, once the input has ended. */
   def owner(family: String): UnsafeRow => Int = {
     val shard = shardIn(family)
-    val owners = task.routing
+    val owners = partition.routing
     key => owners(shard(key))
   }
 
@@ -28,12 +33,12 @@ private[state] final class LaneShards(lane: LaneContext, operatorId: Long, encod
     * goes on is not among them: what the scan sees of it may be of before its last lane's writes.
     */
   def ownership(family: String): UnsafeRow => Boolean =
-    if (task.commitParticipants == 1 || isUnfiltered(family)) _ => true
+    if (partition.participants == 1 || isUnfiltered(family)) _ => true
     else {
       val shard = shardIn(family)
-      val opened = task.routing
+      val opened = partition.routing
       val live = Faults.isOn(Fault.ScanTakesNewShards)
-      key => (if (live) task.routing else opened) (shard(key)) == lane.lane.value
+      key => (if (live) partition.routing else opened) (shard(key)) == lane.value
     }
 
   /** With a planted bug. */

@@ -4,7 +4,7 @@ import java.nio.ByteBuffer
 import java.util.ArrayDeque
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.laneshift.lane.LaneContext
+import org.apache.spark.sql.laneshift.body.{LaneContext, SharedPartition, StateBytes}
 import org.apache.spark.sql.types.StructType
 
 import laneshift.testing.{Fault, Faults}
@@ -15,6 +15,7 @@ import laneshift.testing.{Fault, Faults}
 private[sql] final class LaneStateStore private[state] (
     private[state] val shared: SharedStateStore,
     lane: LaneContext,
+    partition: SharedPartition,
     encoders: LaneEncoders,
     defaultFamily: FamilySchema
 ) extends StateStore {
@@ -23,7 +24,7 @@ private[sql] final class LaneStateStore private[state] (
   private val db = shared.db
   private val lock = shared.lock
   private val writes = shared.writes(lane.lane)
-  private val shards = new LaneShards(lane, id.operatorId, encoders)
+  private val shards = new LaneShards(lane.lane, partition, id.operatorId, encoders)
   private var sealedByLane = false
   encoders.add(DEFAULT_COL_FAMILY_NAME, defaultFamily)
 
@@ -97,10 +98,13 @@ private[sql] final class LaneStateStore private[state] (
     direct(db.mergeList(k, vs, family))
   }
 
+  /** Of this lane's shards only: the range may hold keys of others. No operator of Spark 4.3 asks for it. */
   override def deleteRange(begin: UnsafeRow, end: UnsafeRow, family: String): Unit = {
-    val e = encoders(family)
-    val (from, to) = (e.key.encodeKey(begin), e.key.encodeKey(end))
-    direct(db.deleteRange(from, to, family))
+    val key = encoders(family).key
+    def bound(row: UnsafeRow) = Some(ByteBuffer.wrap(key.encodeKey(row)))
+    val rows = alone(StoreScan(id, family, bound(begin), bound(end)), single)
+    try rows.foreach(pair => remove(pair.key, family))
+    finally rows.close()
   }
 
   private def direct(write: => Unit): Unit = writes.settled(lock.synchronized(write))
@@ -168,12 +172,9 @@ private[sql] final class LaneStateStore private[state] (
 
   /** With the other lanes, once nothing moves any more and there are others. */
   private def together(what: StoreScan, decode: Decode): Option[StateStoreIterator[UnsafeRowPair]] =
-    if (!lane.inputsEnded || lane.task.commitParticipants == 1 || shards.isUnfiltered(what.family)) None
+    if (!lane.inputsEnded || partition.participants == 1 || shards.isUnfiltered(what.family)) None
     else {
-      val since = System.nanoTime()
-      val part =
-        lane.task.endScans.begin(lane.lane, what)(lane.task.asTask(open(what, NativeScan.ForSeveral)))
-      lane.task.inlet.waited(lane.lane, System.nanoTime() - since)
+      val part = partition.scanTogether(lane.lane, what)(open(what, NativeScan.ForSeveral))
       Option(part).map { part =>
         val decodeKey = encoders(what.family).key.decodeKey _
         val owner = shards.owner(what.family)

@@ -3,6 +3,7 @@ package org.apache.spark.sql.execution.streaming.state
 import java.util.ArrayDeque
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.laneshift.body.StateBytes
 import org.apache.spark.util.NextIterator
 
 import laneshift.lane.ScanSource
@@ -44,17 +45,6 @@ private[state] object NativeScan {
 
   /** No more are fetched at a time, but for the last row. */
   private val FetchBytes = 128L * 1024
-}
-
-/** A state row as the store has it. */
-private[sql] final case class StateBytes(key: Array[Byte], value: Array[Byte]) {
-  def size: Long = StateBytes.Overhead + key.length + value.length
-}
-
-private[sql] object StateBytes {
-
-  /** Headers and references, roughly. */
-  private val Overhead = 64
 }
 
 /** The rows of a scan whose key is wanted, from what `fetch` gives until that is empty; none once it is closed. As with

@@ -3,7 +3,7 @@ package org.apache.spark.sql.execution.streaming.state
 import java.util.HashMap
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.laneshift.lane.PartitionTask
+import org.apache.spark.sql.laneshift.body.SharedPartition
 
 import laneshift.ids.LaneId
 import laneshift.lane.Seals
@@ -16,12 +16,12 @@ import laneshift.lane.Seals
   */
 private[sql] final class SharedStateStore(
     private[state] val base: RocksDBStateStoreProvider#RocksDBStateStore,
-    task: PartitionTask,
+    partition: SharedPartition,
     hasBaseId: Boolean
 ) extends Logging {
   private[state] val db: RocksDB = base.dbInstance()
   private[state] val lock = new Object
-  private val seals = new Seals(() => task.commitParticipants, () => task.failure)
+  private val seals = new Seals(() => partition.participants, () => partition.failure)
   private val writers = new HashMap[LaneId, LaneWrites]
   private var committer: Option[LaneId] = None
 
@@ -44,7 +44,7 @@ private[sql] final class SharedStateStore(
   def seal(lane: LaneId): Unit = lock.synchronized {
     if (seals.seal(lane)) {
       committer = Some(lane)
-      task.withTaskContext(base.commit())
+      partition.withTaskContext(base.commit())
     }
   }
 

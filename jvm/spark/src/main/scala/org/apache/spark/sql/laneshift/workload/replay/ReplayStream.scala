@@ -5,7 +5,13 @@ import java.util.Arrays
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
-import org.apache.spark.sql.laneshift.workload._
+import org.apache.spark.sql.laneshift.workload.{
+  DealtRows,
+  DealtStream,
+  RateSchedule,
+  WorkloadInputPartition,
+  WorkloadReader
+}
 
 /** What the driver keeps of the rows: their positions, by partition. */
 private[replay] final class ReplayPlan(

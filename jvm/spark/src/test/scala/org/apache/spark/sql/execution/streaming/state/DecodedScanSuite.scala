@@ -6,6 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.laneshift.body.StateBytes
 import org.apache.spark.sql.types._
 
 class DecodedScanSuite extends AnyFunSuite {

@@ -1,0 +1,32 @@
+package org.apache.spark.sql.laneshift.api
+
+import org.apache.spark.sql.laneshift.driver.{DriverState, PartitionSite, QueryInventory, QueryRun, QueryView}
+
+/** Finds what a call names, or says what there is. */
+private[api] object Inventory {
+
+  def checkLoaded(): Unit = if (!DriverState.isLoaded) throw ApiError.notLoaded()
+
+  /** Every known run of the query, ended ones too. */
+  def runsOf(query: String): Seq[QueryRun] = {
+    val runs = QueryInventory.all.filter(q => q.id == query || q.runId == query || q.name.contains(query))
+    if (runs.isEmpty) throw ApiError.noSuchQuery(query, QueryInventory.all.filter(_.active))
+    runs
+  }
+
+  def partitions(query: String, operatorId: Long, partition: Int): Seq[PartitionSite] = {
+    checkLoaded()
+    val views = QueryView.all()
+    val runs = runsOf(query)
+    val run = runs.find(_.active).getOrElse(throw ApiError.queryStopped(query))
+    val operators = views.find(_.run.runId == run.runId).fold(Seq.empty[Seq[PartitionSite]])(_.operators)
+    val operator = operators
+      .find(_.head.view.spec.key.operatorId == operatorId)
+      .getOrElse(throw ApiError.noSuchOperator(operatorId, operators.map(_.head.view.spec.key.operatorId)))
+    val count = operator.head.view.spec.partitions
+    if (partition < -1 || partition >= count) throw ApiError.noSuchPartition(partition, count)
+    val found = operator.filter(p => partition == -1 || p.view.index == partition)
+    if (found.isEmpty) throw ApiError.noSuchPartition(partition, count)
+    found
+  }
+}

@@ -1,0 +1,46 @@
+package org.apache.spark.sql.laneshift.body
+
+import org.apache.spark.sql.laneshift.spec.ElasticSpec
+
+import laneshift.ids.LaneId
+import laneshift.lane.{EndScans, ScanSource}
+
+/** What the lanes of one partition task share, as far as state stores and operators need it. Any lane's thread may call it. */
+private[sql] trait SharedPartition {
+
+  def spec: ElasticSpec
+
+  /** Lanes whose seals make one commit of a store, the first ones; 0 until the input has ended. */
+  def participants: Int
+
+  /** The lane of each shard: as it is now or, once the input has ended, for good. Not to be changed. */
+  def routing: Array[Int]
+
+  /** Why the partition has stopped, or null. */
+  def failure: Throwable
+
+  /** Bytes that an operator may keep in memory of all shards together ([[LaneContext.perShard]]), out of the Spark task's. */
+  def keptBytes(operatorId: Long): Long
+
+  /** What the lanes share under this key, opened as the Spark task's own by whoever comes first. */
+  def shared[T <: AnyRef](key: AnyRef)(open: => T): T
+
+  /** Runs `body` as the Spark task itself: what it registers with the task context ends with the task. */
+  def withTaskContext[T](body: => T): T
+
+  /** The lane's next scan with the other lanes, once the input has ended (docs/handoff.md, section 6); null if they scan
+    * something else.
+    */
+  def scanTogether(lane: LaneId, what: Any)(open: => ScanSource[StateBytes]): EndScans[StateBytes]#Part
+}
+
+/** A state row as the store has it. */
+private[sql] final case class StateBytes(key: Array[Byte], value: Array[Byte]) {
+  def size: Long = StateBytes.Overhead + key.length + value.length
+}
+
+private[sql] object StateBytes {
+
+  /** Headers and references, roughly. */
+  private val Overhead = 64
+}

@@ -1,0 +1,251 @@
+package org.apache.spark.sql.laneshift.conf
+
+import java.util.concurrent.TimeUnit
+
+import org.apache.spark.internal.config.{ConfigEntry, TypedConfigBuilder}
+import org.apache.spark.network.util.ByteUnit
+import org.apache.spark.sql.internal.SQLConf
+
+/** Every option of laneshift, as entries of Spark's own configuration: a wrong value is refused when it is set.
+  *
+  * In this package because `ConfigBuilder` and the registry of SQL entries are private to Spark.
+  */
+object LaneshiftConf {
+  val Prefix = "spark.sql.laneshift."
+  private val Since = "0.1.0"
+
+  private implicit final class Allowing[T](typed: TypedConfigBuilder[T]) {
+
+    /** Refuses other values, and text that is no such value at all, with `allowed` in the message. */
+    def allowing(allowed: String)(isAllowed: T => Boolean): TypedConfigBuilder[T] = {
+      def parse(text: String): T =
+        try typed.converter(text)
+        catch {
+          case _: IllegalArgumentException =>
+            throw new IllegalArgumentException(
+              s"The value '$text' in the config \"${typed.parent.key}\" is invalid. $allowed"
+            )
+        }
+      new TypedConfigBuilder(typed.parent, parse, typed.stringConverter).checkValue(isAllowed, allowed)
+    }
+  }
+
+  val Enabled: ConfigEntry[Boolean] = SQLConf
+    .buildConf(Prefix + "enabled")
+    .doc(
+      "Makes the stateful operators of streaming queries elastic. Read when a query starts; false leaves every " +
+        "operator to stock Spark."
+    )
+    .version(Since)
+    .booleanConf
+    .allowing("allowed are true and false")(_ => true)
+    .createWithDefault(true)
+
+  val ShardsPerPartition: ConfigEntry[Int] = SQLConf
+    .buildConf(Prefix + "shardsPerPartition")
+    .doc(
+      "Number of shards that the keys of one state partition are split into: the unit that moves between lanes. " +
+        "At least 4 to 8 times the number of lanes balances well. May change at every restart."
+    )
+    .version(Since)
+    .intConf
+    .allowing("allowed are 1 to 4096 shards; 64 suits up to 16 lanes")(n => n >= 1 && n <= 4096)
+    .createWithDefault(64)
+
+  val MaxLanes: ConfigEntry[Int] = SQLConf
+    .buildConf(Prefix + "maxLanes")
+    .doc("The most lanes (threads, each meant for one core) that one state partition may have.")
+    .version(Since)
+    .intConf
+    .allowing("allowed are 1 to 256 lanes")(n => n >= 1 && n <= 256)
+    .createWithDefault(8)
+
+  val Lanes: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "lanes")
+    .doc(
+      "Lanes of each state partition when a query starts: a number from 1 to maxLanes, or 'auto' for the cores of " +
+        "the executor divided by the operator's partitions, at least 1. One lane is the stock path, without threads."
+    )
+    .version(Since)
+    .stringConf
+    .allowing("allowed are 'auto' or a number from 1 to spark.sql.laneshift.maxLanes (at most 256)") { v =>
+      v == "auto" || v.toIntOption.exists(n => n >= 1 && n <= 256)
+    }
+    .createWithDefault("auto")
+
+  val LanesPerExecutor: ConfigEntry[Int] = SQLConf
+    .buildConf(Prefix + "lanesPerExecutor")
+    .doc(
+      "The most lanes, beyond the first of each state partition, that run at a time in one executor's process. A partition " +
+        "that wants more gets what is free, and the rest as others end. Read when an executor starts."
+    )
+    .version(Since)
+    .intConf
+    .allowing("allowed are 0 to 4096 lanes; each is a thread")(n => n >= 0 && n <= 4096)
+    .createWithDefault(256)
+
+  val QueueBytes: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "queueBytes")
+    .doc("Bytes of rows that may wait for one lane before the lane pushes back on its partition's input.")
+    .version(Since)
+    .bytesConf(ByteUnit.BYTE)
+    .allowing("allowed are 1k to 1g; more only delays the push back")(n => n >= 1024 && n <= (1L << 30))
+    .createWithDefault(1L << 20)
+
+  val LatencyColumn: ConfigEntry[Option[String]] = SQLConf
+    .buildConf(Prefix + "latencyColumn")
+    .doc(
+      "Name of a timestamp column that elastic operators put out: when the newest row that an answer is made of set out, " +
+        "such as max(timestamp) of Kafka's rows. The age of outputs is then measured by it. Without one, or where an " +
+        "operator's outputs have no such column, latency is not measured."
+    )
+    .version(Since)
+    .stringConf
+    .createOptional
+
+  val BalanceEnabled: ConfigEntry[Boolean] = SQLConf
+    .buildConf(Prefix + "balance.enabled")
+    .doc("Evens out the loads of a partition's lanes by moving shards between them.")
+    .version(Since)
+    .booleanConf
+    .allowing("allowed are true and false")(_ => true)
+    .createWithDefault(true)
+
+  val BalanceThreshold: ConfigEntry[Double] = SQLConf
+    .buildConf(Prefix + "balance.threshold")
+    .doc("Shards move when the busiest lane's load exceeds this many times the average lane's.")
+    .version(Since)
+    .doubleConf
+    .allowing("allowed is a number above 1.0 and up to 100; 1.2 is a good start")(t => t > 1.0 && t <= 100.0)
+    .createWithDefault(1.2)
+
+  val BalanceInterval: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "balance.interval")
+    .doc(
+      "Time between two looks at the loads of a partition's lanes, in milliseconds unless a unit is given."
+    )
+    .version(Since)
+    .timeConf(TimeUnit.MILLISECONDS)
+    .allowing("allowed are 10ms to 1h")(n => n >= 10 && n <= 3600000L)
+    .createWithDefault(200L)
+
+  val BalanceMetric: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "balance.metric")
+    .doc(
+      "How the load of a shard is measured: 'rows' (rows/s that arrive for it) or 'cpu' (CPU seconds per second that " +
+        "its rows take, sampled; for operators whose cost differs by key)."
+    )
+    .version(Since)
+    .stringConf
+    .checkValues(Set("rows", "cpu"))
+    .createWithDefault("rows")
+
+  val Scheduler: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "scheduler")
+    .doc(
+      "The policy that sets the lanes of all running queries, such as 'elasticutor', or 'none'. Read when the " +
+        "application starts: the driver runs it in a Python process of its own, which needs the laneshift package."
+    )
+    .version(Since)
+    .stringConf
+    .allowing("allowed are 'none' and a policy's name, as `laneshift policies` lists them")(
+      _.matches("[A-Za-z0-9_.-]+")
+    )
+    .createWithDefault("none")
+
+  val SchedulerTargetLatency: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "scheduler.targetLatency")
+    .doc(
+      "The latency that the policy is to keep to, in milliseconds unless a unit is given; 0 leaves the policy's own. " +
+        "Not every policy has one."
+    )
+    .version(Since)
+    .timeConf(TimeUnit.MILLISECONDS)
+    .allowing("allowed are 0 (the policy's own) to 1h")(n => n >= 0 && n <= 3600000L)
+    .createWithDefault(0L)
+
+  val SchedulerInterval: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "scheduler.interval")
+    .doc("Time between two decisions of the policy, in milliseconds unless a unit is given.")
+    .version(Since)
+    .timeConf(TimeUnit.MILLISECONDS)
+    .allowing("allowed are 100ms to 1h")(n => n >= 100 && n <= 3600000L)
+    .createWithDefault(1000L)
+
+  val SchedulerPython: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "scheduler.python")
+    .doc(
+      "The Python that runs the policy. Empty for the driver's own: spark.pyspark.driver.python, spark.pyspark.python, " +
+        "PYSPARK_DRIVER_PYTHON, PYSPARK_PYTHON or python3, whichever is there first."
+    )
+    .version(Since)
+    .stringConf
+    .createWithDefault("")
+
+  val Motion: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "motion")
+    .doc(
+      "Fault mode for tests: 'always' keeps handing off shards and changing lane counts at random while queries run, " +
+        "'random' does so now and then, 'never' is the normal operation. Results stay exact, throughput does not."
+    )
+    .version(Since)
+    .stringConf
+    .checkValues(Set("never", "random", "always"))
+    .createWithDefault("never")
+
+  val MotionSeed: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "motion.seed")
+    .doc("Seed of the fault mode's random choices.")
+    .version(Since)
+    .longConf
+    .allowing("allowed are whole numbers of 64 bits")(_ => true)
+    .createWithDefault(0L)
+
+  val MotionInterval: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "motion.interval")
+    .doc("Time between two moves of the fault mode, in milliseconds unless a unit is given.")
+    .version(Since)
+    .timeConf(TimeUnit.MILLISECONDS)
+    .allowing("allowed are 1ms to 1min")(n => n >= 1 && n <= 60000L)
+    .createWithDefault(20L)
+
+  val all: Seq[ConfigEntry[_]] = Seq(
+    Enabled,
+    ShardsPerPartition,
+    Lanes,
+    MaxLanes,
+    LanesPerExecutor,
+    QueueBytes,
+    LatencyColumn,
+    BalanceEnabled,
+    BalanceThreshold,
+    BalanceInterval,
+    BalanceMetric,
+    Scheduler,
+    SchedulerTargetLatency,
+    SchedulerInterval,
+    SchedulerPython,
+    Motion,
+    MotionSeed,
+    MotionInterval
+  )
+
+  /** Refuses keys under our prefix that no entry has: a typing error would otherwise go unnoticed. */
+  def checkKeys(keys: Iterable[String]): Unit = {
+    val known = all.map(_.key).toSet
+    keys.find(k => k.startsWith(Prefix) && !known(k)).foreach { k =>
+      throw new IllegalArgumentException(
+        s"$k is not an option of laneshift. The options are: ${known.toSeq.sorted.mkString(", ")}."
+      )
+    }
+  }
+
+  /** What entries cannot check alone: throws if the values do not go together. */
+  def checkTogether(conf: SQLConf): Unit = {
+    checkKeys(conf.getAllConfs.keys)
+    val (lanes, max) = (conf.getConf(Lanes), conf.getConf(MaxLanes))
+    if (lanes != "auto" && lanes.toInt > max) throw new IllegalArgumentException(
+      s"${Lanes.key} is $lanes, but ${MaxLanes.key} allows 1 to $max: lower the first or raise the second (at most 256)."
+    )
+  }
+}

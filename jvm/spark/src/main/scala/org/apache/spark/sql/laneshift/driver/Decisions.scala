@@ -1,0 +1,64 @@
+package org.apache.spark.sql.laneshift.driver
+
+import java.util.ArrayDeque
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+
+/** Lanes that a scheduler has changed, or would have; `reason` in words. */
+final case class LaneChange(partition: String, before: Int, after: Int, reason: String)
+
+/** One decision of a scheduler. `applied` is false for a dry run, while paused and after an `error`. */
+final case class Decision(
+    timeMs: Long,
+    executor: String,
+    policy: String,
+    changes: Seq[LaneChange],
+    notes: Seq[String],
+    applied: Boolean,
+    error: Option[String]
+)
+
+/** What schedulers of this application have told of their decisions, newest first, up to a bound. */
+object Decisions {
+  private val Bound = 1000
+  private val mapper = new ObjectMapper
+  private val kept = new ArrayDeque[Decision]
+  @volatile private var listener: Decision => Unit = _ => ()
+
+  /** Tells `listener`, instead of the one before, of each decision to come. */
+  def onAdded(listener: Decision => Unit): Unit = this.listener = listener
+
+  /** Throws IllegalArgumentException if it is not a decision. */
+  def add(json: String): Unit = {
+    val node = mapper.readTree(json)
+    def field(of: JsonNode, name: String): JsonNode =
+      Option(of.get(name)).getOrElse(throw new IllegalArgumentException(s"a decision without $name: $json"))
+    val decision = Decision(
+      field(node, "time_ms").asLong,
+      field(node, "executor").asText,
+      field(node, "policy").asText,
+      field(node, "changes").elements.asScala.map { c =>
+        LaneChange(
+          field(c, "partition").asText,
+          field(c, "before").asInt,
+          field(c, "after").asInt,
+          field(c, "reason").asText
+        )
+      }.toSeq,
+      field(node, "notes").elements.asScala.map(_.asText).toSeq,
+      field(node, "applied").asBoolean,
+      Option(field(node, "error")).filterNot(_.isNull).map(_.asText)
+    )
+    synchronized {
+      kept.addFirst(decision)
+      if (kept.size > Bound) kept.removeLast()
+    }
+    listener(decision)
+  }
+
+  def newest(limit: Int): Seq[Decision] = synchronized(kept.asScala.take(limit).toList)
+
+  def clear(): Unit = synchronized(kept.clear())
+}

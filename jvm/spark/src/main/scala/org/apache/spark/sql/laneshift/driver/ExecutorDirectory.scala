@@ -1,0 +1,148 @@
+package org.apache.spark.sql.laneshift.driver
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.concurrent.Future
+import scala.concurrent.duration._
+import scala.jdk.CollectionConverters._
+import scala.reflect.ClassTag
+import scala.util.control.NonFatal
+
+import org.apache.spark.{SparkContext, SparkException}
+import org.apache.spark.internal.Logging
+import org.apache.spark.rpc.{RpcEndpointRef, RpcTimeout}
+import org.apache.spark.scheduler.{
+  SparkListener,
+  SparkListenerExecutorRemoved,
+  SparkListenerTaskEnd,
+  SparkListenerTaskStart
+}
+import org.apache.spark.sql.laneshift.conf.BuildInfo
+import org.apache.spark.sql.laneshift.runtime.{
+  Applied,
+  ExecutorHello,
+  ExecutorRequest,
+  HandoffRecord,
+  PartitionView,
+  RpcBytes
+}
+
+/** One executor that runs the plugin, as its driver reaches it. */
+final case class ExecutorRef(id: String, host: String, ref: RpcEndpointRef) {
+
+  /** Throws if the executor does not answer in time. */
+  def ask[T: ClassTag](request: ExecutorRequest): T = awaited(asking(request))
+
+  def asking(request: ExecutorRequest): Future[Array[Byte]] =
+    ref.ask[Array[Byte]](RpcBytes.of(request), ExecutorRef.Timeout)
+
+  def awaited[T: ClassTag](answer: Future[Array[Byte]]): T =
+    RpcBytes.read[T](ExecutorRef.Timeout.awaitResult(answer))
+}
+
+object ExecutorRef {
+  private val Timeout = new RpcTimeout(10.seconds, "laneshift's time for an executor's answer")
+}
+
+/** An executor's cores and running tasks (counts). */
+final case class ExecutorLoad(id: String, host: String, cores: Int, activeTasks: Int)
+
+/** An elastic partition where it was last computed. */
+final case class PartitionSite(executor: ExecutorRef, view: PartitionView) {
+  private def key = view.spec.key
+
+  /** None if the executor does not have the partition any more. */
+  def setLanes(lanes: Int): Option[Applied] =
+    executor.ask[Option[Applied]](ExecutorRequest.SetLanes(key, view.index, lanes))
+
+  def moveShard(shard: Int, lane: Int): Option[Either[String, (Int, Applied)]] =
+    executor.ask[Option[Either[String, (Int, Applied)]]](
+      ExecutorRequest.MoveShard(key, view.index, shard, lane)
+    )
+}
+
+/** The executors of this driver's application that run the plugin; in local mode the driver's own process is the only one. */
+object ExecutorDirectory extends SparkListener with Logging {
+  private val known = new ConcurrentHashMap[String, ExecutorRef]
+
+  /** Running tasks by executor. Spark's own count for its UI leaves out tasks that start within 100 ms of each other. */
+  private val tasks = new ConcurrentHashMap[String, Int]
+
+  /** Throws if the executor runs another build: its lanes might not speak our language. */
+  def register(hello: ExecutorHello): Unit = {
+    if (hello.version != BuildInfo.version) throw new SparkException(
+      s"Executor ${hello.id} on ${hello.host} has laneshift ${hello.version}, but the driver ${BuildInfo.version}: " +
+        "both must be of one version. Give executors the driver's jar (spark.jars), and remove others from their class path."
+    )
+    known.put(hello.id, ExecutorRef(hello.id, hello.host, hello.ref))
+    logInfo(s"laneshift runs on executor ${hello.id} (${hello.host})")
+  }
+
+  override def onTaskStart(event: SparkListenerTaskStart): Unit =
+    tasks.merge(event.taskInfo.executorId, 1, (a, b) => a + b)
+
+  override def onTaskEnd(event: SparkListenerTaskEnd): Unit = Option(event.taskInfo).foreach { task =>
+    tasks.computeIfPresent(task.executorId, (_, n) => n - 1)
+  }
+
+  override def onExecutorRemoved(event: SparkListenerExecutorRemoved): Unit = {
+    known.remove(event.executorId)
+    tasks.remove(event.executorId)
+  }
+
+  def clear(): Unit = {
+    known.clear()
+    tasks.clear()
+  }
+
+  private def all: Seq[ExecutorRef] = known.values().asScala.toSeq.sortBy(_.id)
+
+  /** The cores of each executor and how many tasks Spark runs on it now. */
+  def inventory(): Seq[ExecutorLoad] = {
+    val cores = SparkContext.getActive.toSeq
+      .flatMap(_.statusStore.executorList(activeOnly = true))
+      .map(e => e.id -> e.totalCores)
+      .toMap
+    all.flatMap(e => cores.get(e.id).map(ExecutorLoad(e.id, e.host, _, tasks.getOrDefault(e.id, 0))))
+  }
+
+  /** Every elastic partition, once: where it runs now or ran last. */
+  def partitions(): Seq[PartitionSite] =
+    answers[Seq[PartitionView]](ExecutorRequest.Partitions)
+      .flatMap { case (executor, views) => views.map(PartitionSite(executor, _)) }
+      .groupBy(s => (s.view.spec.key, s.view.index))
+      .values
+      .map(_.maxBy(s => (s.view.spec.batchId, s.view.running)))
+      .toSeq
+
+  /** The newest `limit` handoffs of some runs, or of all, oldest first, each with its executor's running number. */
+  def handoffs(limit: Int, runIds: Option[Set[String]]): Seq[(Long, HandoffRecord)] =
+    answers[Seq[(Long, HandoffRecord)]](ExecutorRequest.Handoffs(limit, runIds))
+      .flatMap(_._2)
+      .sortBy { case (seq, h) => (h.timeMs, seq) }
+      .takeRight(limit)
+
+  /** Rows that the sources of Real-time queries have given since the run began, by run id, where their readers count them. */
+  def sourceRows(): Map[String, Long] =
+    answers[Map[String, Long]](ExecutorRequest.SourceRows).flatMap(_._2).groupMapReduce(_._1)(_._2)(_ + _)
+
+  /** Holds the readers of a run's source back for a while, on every executor that answers. */
+  def limitSource(runId: String, rate: Double, seconds: Double): Unit = {
+    answers[Any](ExecutorRequest.LimitSource(runId, rate, seconds))
+    ()
+  }
+
+  /** Waits for nobody. */
+  def forget(runId: String): Unit = all.foreach(_.asking(ExecutorRequest.Forget(runId)))
+
+  /** Asks all at once. Who does not answer is left out: on its way out, or Spark will find that it is. */
+  private def answers[T: ClassTag](request: ExecutorRequest): Seq[(ExecutorRef, T)] =
+    all.map(e => e -> e.asking(request)).flatMap { case (executor, asked) =>
+      try Some(executor -> executor.awaited[T](asked))
+      catch {
+        case NonFatal(error) =>
+          logWarning(s"Executor ${executor.id} (${executor.host}) does not answer; it is left out.", error)
+          None
+      }
+    }
+}

@@ -1,0 +1,122 @@
+package org.apache.spark.sql.laneshift.driver
+
+import org.apache.spark.scheduler.SparkListenerEvent
+import org.apache.spark.sql.laneshift.runtime.HandoffRecord
+
+/** What the tab shows of a partition at one moment. As all records here it is also written to Spark's event log as JSON by
+  * Jackson, which forgets the type of a number inside a generic class: numbers stand in fields and arrays.
+  */
+final case class PartitionRecord(
+    index: Int,
+    executor: String,
+    host: String,
+    running: Boolean,
+    rowsIn: Long,
+    rowsOut: Long,
+    rowsInPerSecond: Double,
+    rowsOutPerSecond: Double,
+    bytesInPerSecond: Double,
+    bytesOutPerSecond: Double,
+    stateRows: Long,
+    stateBytes: Long,
+    handoffs: Long,
+    pauses: Long,
+    pauseP50Us: Double,
+    pauseP99Us: Double,
+    latencies: Long,
+    latencyP50Ms: Double,
+    latencyP99Ms: Double,
+    laneBusy: Array[Double],
+    queueRows: Array[Long],
+    loads: Array[Double],
+    routing: Array[Int]
+) {
+  def lanes: Int = laneBusy.length
+}
+
+/** An elastic operator: sums over its partitions, and in a whole record each of them. */
+final case class OperatorRecord(
+    operatorId: Long,
+    name: String,
+    realTime: Boolean,
+    handoff: String,
+    lanes: Int,
+    rowsIn: Long,
+    queuedRows: Long,
+    partitions: Seq[PartitionRecord]
+) {
+  def brief: OperatorRecord = copy(partitions = Nil)
+}
+
+final case class QueryRecord(
+    id: String,
+    runId: String,
+    name: Option[String],
+    operators: Seq[OperatorRecord]
+) {
+  def brief: QueryRecord = copy(operators = operators.map(_.brief))
+  def title: String = name.fold(id)(n => s"$n ($id)")
+}
+
+object QueryRecord {
+
+  /** Every query that runs and has elastic operators, as it is now. */
+  def running(): Seq[QueryRecord] =
+    QueryView.all().filter(_.operators.nonEmpty).map { query =>
+      QueryRecord(query.run.id, query.run.runId, query.run.name, query.operators.map(operator))
+    }
+
+  private def operator(sites: Seq[PartitionSite]): OperatorRecord = {
+    val views = sites.map(_.view)
+    val spec = views.head.spec
+    OperatorRecord(
+      spec.key.operatorId,
+      spec.name,
+      spec.realTime,
+      spec.handoff.name,
+      views.map(_.lanes).sum,
+      views.map(_.rowsIn).sum,
+      views.map(_.queueRows.sum).sum,
+      sites.map(partition)
+    )
+  }
+
+  private def partition(site: PartitionSite): PartitionRecord = {
+    val v = site.view
+    PartitionRecord(
+      v.index,
+      site.executor.id,
+      site.executor.host,
+      v.running,
+      v.rowsIn,
+      v.rowsOut,
+      v.rowsInPerSecond,
+      v.rowsOutPerSecond,
+      v.bytesInPerSecond,
+      v.bytesOutPerSecond,
+      v.state.rows,
+      v.state.memoryBytes + v.state.fileBytes,
+      v.handoffs,
+      v.pauseUs.count,
+      v.pauseUs.p50,
+      v.pauseUs.p99,
+      v.latencyMs.count,
+      v.latencyMs.p50,
+      v.latencyMs.p99,
+      v.laneBusy.padTo(v.lanes, 0.0).take(v.lanes),
+      v.queueRows.padTo(v.lanes, 0L).take(v.lanes),
+      v.loads,
+      v.routing
+    )
+  }
+}
+
+/** All elastic queries at one moment, and the newest of the moves since the sample before. */
+final case class LaneshiftSample(
+    timeMs: Long,
+    queries: Seq[QueryRecord],
+    moves: Seq[HandoffRecord]
+) extends SparkListenerEvent
+
+/** What a scheduler has decided. */
+final case class LaneshiftDecided(decision: Decision) extends SparkListenerEvent

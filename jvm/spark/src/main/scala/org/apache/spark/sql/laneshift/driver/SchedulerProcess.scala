@@ -1,0 +1,152 @@
+package org.apache.spark.sql.laneshift.driver
+
+import java.io.{BufferedReader, InputStreamReader}
+import java.net.InetAddress
+import java.nio.charset.StandardCharsets.UTF_8
+import java.security.SecureRandom
+import java.util.concurrent.TimeUnit
+import javax.net.SocketFactory
+
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.ObjectMapper
+
+import org.apache.spark.SparkConf
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+
+import py4j.{CallbackClient, GatewayServer}
+
+/** The policy of `spark.sql.laneshift.scheduler`, in a Python process beside the driver that calls the gateway by py4j, as a
+  * session's own Python does.
+  *
+  * Queries never wait for it. If it ends, it is started again, later and later; if its settings are wrong (exit code 2),
+  * it is not. It ends with the driver, however that ends: its standard input closes.
+  */
+private[laneshift] final class SchedulerProcess(command: Seq[String], settings: Map[String, Any])
+    extends Logging {
+  private val token = {
+    val bytes = new Array[Byte](32)
+    new SecureRandom().nextBytes(bytes)
+    bytes.map("%02x".format(_)).mkString
+  }
+  private val server = new GatewayServer.GatewayServerBuilder()
+    .javaAddress(InetAddress.getLoopbackAddress)
+    .javaPort(0)
+    .authToken(token)
+    .callbackClient(SchedulerProcess.noCallbacks(token))
+    .build()
+  private var process: Option[Process] = None
+  @volatile private var stopping = false
+
+  def start(): Unit = {
+    // Whose server's threads are daemons, too: an application that never stops its session would not end otherwise.
+    val thread = new Thread(() => serve(), "laneshift scheduler process")
+    thread.setDaemon(true)
+    thread.start()
+  }
+
+  def stop(): Unit = {
+    val running = synchronized {
+      stopping = true
+      process
+    }
+    running.foreach { p =>
+      p.getOutputStream.close()
+      if (!p.waitFor(2, TimeUnit.SECONDS)) p.destroyForcibly()
+    }
+    server.shutdown()
+  }
+
+  private def serve(): Unit = {
+    synchronized(if (!stopping) server.start())
+    supervise()
+  }
+
+  private def supervise(): Unit = {
+    var waitS = 1L
+    while (!stopping) {
+      val begun = System.nanoTime()
+      val ended =
+        try run()
+        catch {
+          case NonFatal(error) =>
+            logError(
+              s"laneshift's scheduler cannot be started by ${command.mkString(" ")}: ${error.getMessage}"
+            )
+            SchedulerProcess.WrongSettings
+        }
+      if (ended == SchedulerProcess.WrongSettings && !stopping) {
+        logError("laneshift goes on without a scheduler: queries keep their lanes.")
+        stopping = true
+      } else if (!stopping) {
+        if (System.nanoTime() - begun > TimeUnit.MINUTES.toNanos(1)) waitS = 1L
+        logWarning(
+          s"laneshift's scheduler has ended with code $ended; queries keep their lanes. It starts again in $waitS s."
+        )
+        Thread.sleep(1000L * waitS)
+        waitS = math.min(60L, 2 * waitS)
+      }
+    }
+  }
+
+  /** Runs the process to its end, what it says going to the log. */
+  private def run(): Int = {
+    val builder = new ProcessBuilder(command: _*).redirectErrorStream(true)
+    val about = new java.util.LinkedHashMap[String, Any]
+    (settings + ("port" -> server.getListeningPort) + ("token" -> token)).foreach { case (k, v) =>
+      about.put(k, v)
+    }
+    // Not on the command line, which other users of the machine can read.
+    builder.environment().put(SchedulerProcess.Variable, new ObjectMapper().writeValueAsString(about))
+    val started = synchronized {
+      process = if (stopping) None else Some(builder.start())
+      process
+    }
+    started.fold(0) { p =>
+      val lines = new BufferedReader(new InputStreamReader(p.getInputStream, UTF_8))
+      Iterator.continually(lines.readLine()).takeWhile(_ != null).foreach(l => logInfo(s"scheduler: $l"))
+      p.waitFor()
+    }
+  }
+}
+
+private[laneshift] object SchedulerProcess {
+  private val Variable = "LANESHIFT_SCHEDULER"
+  private val WrongSettings = 2
+
+  /** For a server that never calls Python: the usual client has a thread, no daemon, that looks for idle connections. */
+  private def noCallbacks(token: String): CallbackClient = new CallbackClient(
+    GatewayServer.DEFAULT_PYTHON_PORT,
+    InetAddress.getLoopbackAddress,
+    token,
+    0L,
+    TimeUnit.SECONDS,
+    SocketFactory.getDefault,
+    false,
+    0
+  )
+
+  /** The process that the configuration asks for, not started yet. */
+  def wanted(conf: SparkConf): Option[SchedulerProcess] = {
+    val policy = conf.get(LaneshiftConf.Scheduler)
+    if (policy == "none") None
+    else {
+      val settings = Map[String, Any](
+        "policy" -> policy,
+        "target_latency_ms" -> conf.get(LaneshiftConf.SchedulerTargetLatency),
+        "interval_s" -> conf.get(LaneshiftConf.SchedulerInterval) / 1000.0
+      )
+      Some(new SchedulerProcess(Seq(python(conf), "-m", "laneshift.loop.process"), settings))
+    }
+  }
+
+  private def python(conf: SparkConf): String =
+    Seq(
+      Some(conf.get(LaneshiftConf.SchedulerPython)),
+      conf.getOption("spark.pyspark.driver.python"),
+      conf.getOption("spark.pyspark.python"),
+      sys.env.get("PYSPARK_DRIVER_PYTHON"),
+      sys.env.get("PYSPARK_PYTHON")
+    ).flatten.find(_.nonEmpty).getOrElse("python3")
+}

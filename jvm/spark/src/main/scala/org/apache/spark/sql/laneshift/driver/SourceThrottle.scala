@@ -1,0 +1,162 @@
+package org.apache.spark.sql.laneshift.driver
+
+import java.util.UUID
+import java.util.concurrent.{ConcurrentHashMap, ScheduledExecutorService, TimeUnit}
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.read.streaming.{
+  CompositeReadLimit,
+  ReadLimit,
+  ReadMaxRows,
+  SparkDataStream
+}
+import org.apache.spark.sql.execution.streaming.{ProcessingTimeTrigger, RealTimeTrigger}
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.laneshift.runtime.Applied
+import org.apache.spark.sql.laneshift.workload.DealtStream
+import org.apache.spark.util.{ThreadUtils, Utils}
+
+/** Holds back the source of a running query. In Real-time Mode its readers wait, which only the sources of laneshift can do. In
+  * micro-batch the next batches read fewer rows, as by `maxOffsetsPerTrigger`: Spark asks a source with the limit that it keeps
+  * for it, and the sources of laneshift and Kafka take one of rows. In Spark's package because the list of running queries is
+  * private to it.
+  */
+private[laneshift] object SourceThrottle {
+
+  /** A micro-batch query that is held back, from batch `first` on and at least for batch `last`; its source had the limit `own`. */
+  private final case class Held(
+      query: StreamExecution,
+      source: SparkDataStream,
+      own: ReadLimit,
+      rate: Double,
+      untilNs: Long,
+      first: Long,
+      last: Long
+  )
+
+  private val held = new ConcurrentHashMap[UUID, Held]
+
+  // There is a thread only while a query is held back.
+  private var timer = Option.empty[ScheduledExecutorService]
+
+  /** To `rate` rows per second at most, for `seconds`; 0 seconds end a limit in force. Left: why it cannot be held back. */
+  def limit(queryId: String, rate: Double, seconds: Double): Either[String, Applied] =
+    running(UUID.fromString(queryId)).flatMap { query =>
+      limits(query).toSeq match {
+        case Seq((_: DealtStream, _)) if realTime(query) =>
+          ExecutorDirectory.limitSource(query.runId.toString, rate, seconds)
+          Right(Applied.Now)
+        case Seq((source, now)) if !realTime(query) && takesRows(source) =>
+          hold(query, source, now, rate, seconds)
+          Right(Applied.NextBatch)
+        case Seq((source, _)) if realTime(query) =>
+          Left(s"in Real-time Mode only laneshift-workload and laneshift-replay can wait, not $source")
+        case Seq((source, _)) =>
+          Left(s"in micro-batch only Kafka, laneshift-workload and laneshift-replay can, not $source")
+        case several => Left(s"it has ${several.size} sources, and which of them to hold is not known")
+      }
+    }
+
+  private def running(id: UUID): Either[String, StreamExecution] =
+    SparkSession.getDefaultSession
+      .flatMap(s => Option(s.sharedState.activeStreamingQueries.get(id)))
+      .toRight("it has just stopped")
+
+  private def realTime(query: StreamExecution) = query.trigger.isInstanceOf[RealTimeTrigger]
+
+  private def takesRows(source: SparkDataStream) =
+    source.isInstanceOf[DealtStream] || source.getClass.getSimpleName == "KafkaMicroBatchStream"
+
+  private def hold(
+      query: StreamExecution,
+      source: SparkDataStream,
+      now: ReadLimit,
+      rate: Double,
+      seconds: Double
+  ): Unit = synchronized {
+    val before = Option(held.get(query.runId))
+    val untilNs = System.nanoTime() + (seconds * 1e9).toLong
+    if (seconds > 0) {
+      // The batch that runs may have read its rows; the limit is for a whole one.
+      val next = lastBatch(query) + 2
+      held.put(
+        query.runId,
+        Held(
+          query,
+          source,
+          before.fold(now)(_.own),
+          rate,
+          untilNs,
+          before.fold(next)(_.first),
+          next
+        )
+      )
+      if (timer.isEmpty) timer = Some(startTimer())
+    } else before.foreach(h => held.put(query.runId, h.copy(untilNs = untilNs)))
+    Option(held.get(query.runId)).foreach(update)
+  }
+
+  private def lastBatch(query: StreamExecution) = Option(query.lastProgress).fold(-1L)(_.batchId)
+
+  private def startTimer() = {
+    val thread = ThreadUtils.newDaemonSingleThreadScheduledExecutor("laneshift source limits")
+    val tick: Runnable = () => Utils.tryLogNonFatalError(updateAll())
+    thread.scheduleWithFixedDelay(tick, TickMs, TickMs, TimeUnit.MILLISECONDS)
+    thread
+  }
+
+  private def updateAll(): Unit = synchronized {
+    held.values().forEach(update(_))
+    if (held.isEmpty) {
+      timer.foreach(_.shutdown())
+      timer = None
+    }
+  }
+
+  private def update(h: Held): Unit = {
+    val over = System.nanoTime() - h.untilNs >= 0 && lastBatch(h.query) >= h.last
+    if (over || !h.query.isActive) held.remove(h.query.runId)
+    val rows = Math.max(1L, (h.rate * secondsPerBatch(h)).toLong)
+    setLimits(h.query, Map(h.source -> (if (over) h.own else ReadLimit.maxRows(least(h.own, rows)))))
+  }
+
+  /** The time in which the rows of a batch come: from one batch's beginning to the next one's. Batches with fewer rows are
+    * shorter, so only those that were held back tell how long the next one takes; before one has, it counts as short. The
+    * middle one of some counts: after a single long one, several short ones would take rows for its time.
+    */
+  private def secondsPerBatch(h: Held): Double = {
+    val interval = h.query.trigger match {
+      case ProcessingTimeTrigger(ms) => ms
+      case _ => 0L
+    }
+    val took = h.query.recentProgress.toSeq
+      .filter(p => p.batchId >= h.first && p.numInputRows > 0)
+      .flatMap(p => Option(p.durationMs.get("triggerExecution")).map(_.longValue))
+      .takeRight(BatchesCounted)
+      .sorted
+    Math.max(interval, took.lift((took.length - 1) / 2).getOrElse(UnknownBatchMs)) / 1000.0
+  }
+
+  private val TickMs = 100L
+  private val UnknownBatchMs = 100L
+  private val BatchesCounted = 5
+
+  private def least(own: ReadLimit, rows: Long): Long = own match {
+    case most: ReadMaxRows => Math.min(most.maxRows, rows)
+    case several: CompositeReadLimit => several.getReadLimits.foldLeft(rows)((n, one) => least(one, n))
+    case _ => rows
+  }
+
+  // Spark keeps them in a volatile field that only its own subclasses see, and reads it for each batch.
+
+  private def limits(query: StreamExecution): Map[SparkDataStream, ReadLimit] =
+    classOf[StreamExecution].getMethod("uniqueSources").invoke(query).asInstanceOf[Map[
+      SparkDataStream,
+      ReadLimit
+    ]]
+
+  private def setLimits(query: StreamExecution, limits: Map[SparkDataStream, ReadLimit]): Unit = {
+    classOf[StreamExecution].getMethod("uniqueSources_$eq", classOf[Map[_, _]]).invoke(query, limits)
+    ()
+  }
+}

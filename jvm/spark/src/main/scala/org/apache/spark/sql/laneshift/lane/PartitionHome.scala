@@ -1,0 +1,45 @@
+package org.apache.spark.sql.laneshift.lane
+
+import laneshift.lane.Inlet
+import laneshift.routing.Handoff
+
+/** How a partition begins a batch. */
+private[laneshift] final case class BatchStart(routing: Array[Int], lanes: Int)
+
+/** The partition that outlives a task, as the task needs it. Any thread of the task may call it. */
+private[laneshift] trait PartitionHome {
+
+  /** Spark's number of the partition. */
+  def index: Int
+
+  def nextHandoffId(): Long
+
+  /** A handoff of this batch has settled. */
+  def settled(handoff: Handoff, batchId: Long): Unit
+
+  /** The task is there; its threads are to come. */
+  def begun(task: PartitionTask): Unit
+
+  /** The task runs its only lane on its own thread. */
+  def runningDirect(by: PartitionTask, lane: DirectLane): Unit
+
+  /** The task has started its receiver and lanes. */
+  def running(by: PartitionTask, inlet: Inlet[_]): Unit
+
+  /** The task has put out everything; `last` is the routing that the next batch starts with. */
+  def endBatch(by: PartitionTask, last: Array[Int]): Unit
+
+  /** The task ends, whichever way. */
+  def abandon(by: PartitionTask): Unit
+
+  /** Called by the receiver after each row in the fault mode; null without it. */
+  def receiverMotion: ReceiverMotion
+
+  /** CPU time by shard, each written by the lane that owns the shard. */
+  def cpuNs: Array[Long]
+}
+
+/** Moves shards every few rows, on the receiver's thread. */
+private[laneshift] final class ReceiverMotion(every: Int, step: Inlet[_] => Unit) {
+  def afterRow(rows: Long, inlet: Inlet[_]): Unit = if (rows % every == 0) step(inlet)
+}

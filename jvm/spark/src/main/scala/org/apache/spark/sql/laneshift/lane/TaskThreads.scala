@@ -1,0 +1,91 @@
+package org.apache.spark.sql.laneshift.lane
+
+import java.util.concurrent.ConcurrentLinkedQueue
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+
+import laneshift.lane.LaneNotStarted
+
+/** The threads of one partition task. All of them end before the task does, whatever happens (design fact 17). Made on the
+  * Spark task's thread: every thread has its class loader, whoever asks for more lanes later.
+  */
+private[lane] final class TaskThreads(partition: Int, failed: Throwable => Unit) extends Logging {
+  private val loader = Thread.currentThread().getContextClassLoader
+  private val taskThread = Thread.currentThread().getName
+  private val started = new ConcurrentLinkedQueue[Thread]
+
+  /** Runs `work` on a thread of its own, and tells of what it throws. */
+  def start(role: String)(work: => Unit): Unit = {
+    val name = s"laneshift $role of partition $partition ($taskThread)"
+    val thread = TaskThreads.newThread(
+      () =>
+        try work
+        catch { case error: Throwable => failed(error) },
+      name
+    )
+    thread.setDaemon(true)
+    thread.setContextClassLoader(loader)
+    started.add(thread)
+    try thread.start()
+    catch {
+      // Out of native threads is an Error, and yet no reason to end the process.
+      case cause: Throwable =>
+        started.remove(thread)
+        throw new LaneNotStarted(
+          s"The $role of partition $partition cannot start: ${cause.getMessage}. Let the process have more threads, or " +
+            s"ask for fewer lanes (${LaneshiftConf.Lanes.key}, ${LaneshiftConf.LanesPerExecutor.key}).",
+          cause
+        )
+    }
+  }
+
+  /** Waits for every thread to end by itself. */
+  def join(): Unit = started.forEach(_.join())
+
+  /** Ends every thread and waits for it. Nothing that threads use may be freed before. */
+  def stop(): Unit =
+    // One of our own threads comes here if the task is over already: the task's thread then waits for it and the others.
+    if (!started.contains(Thread.currentThread())) {
+      // Whoever can end by itself may: an interrupt in the middle of loading a class can spoil it for all later tasks.
+      val patience = System.nanoTime() + TaskThreads.PatienceNs
+      val all = started.asScala.toSeq
+      val interrupted = all.map(join(_, patience)) ++ { all.foreach(_.interrupt()); all.map(joinFully) }
+      if (interrupted.contains(true)) Thread.currentThread().interrupt()
+    }
+
+  /** Waits for the thread until `deadline`; true if this thread was interrupted meanwhile. */
+  private def join(thread: Thread, deadline: Long): Boolean = {
+    var interrupted = false
+    while (thread.isAlive && System.nanoTime() < deadline)
+      try thread.join(1L + (deadline - System.nanoTime()) / 1000000L)
+      catch { case _: InterruptedException => interrupted = true }
+    interrupted
+  }
+
+  /** Waits for the thread whatever it takes; true if this thread was interrupted meanwhile. */
+  private def joinFully(thread: Thread): Boolean = {
+    var interrupted = false
+    while (thread.isAlive) {
+      interrupted |= join(thread, System.nanoTime() + TaskThreads.WarningNs)
+      if (thread.isAlive) {
+        val where = thread.getStackTrace.take(8).mkString("\n  at ", "\n  at ", "")
+        logWarning(s"Still waiting for '${thread.getName}' to end; the task cannot end before it.$where")
+        thread.interrupt()
+      }
+    }
+    interrupted
+  }
+}
+
+private[laneshift] object TaskThreads {
+
+  /** How long threads that are to end have before they are interrupted, and before there is a warning. */
+  private val PatienceNs = 1000000000L
+  private val WarningNs = 10000000000L
+
+  /** Tests put threads here that do not start. */
+  @volatile private[laneshift] var newThread: (Runnable, String) => Thread = new Thread(_, _)
+}

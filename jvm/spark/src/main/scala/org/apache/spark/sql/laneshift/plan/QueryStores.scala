@@ -1,0 +1,42 @@
+package org.apache.spark.sql.laneshift.plan
+
+import java.util.{LinkedHashMap, Map => JMap, UUID}
+
+import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider, RocksDBStateStoreProvider}
+import org.apache.spark.sql.internal.SQLConf
+
+/** Which provider a query's operators open their stores with: ours, by the name in the session that Spark has made for the
+  * query's run. It is there from our rule until the last of the plan's regions has made its RDDs, and Spark's name at any
+  * other time: what `foreachBatch` runs in that session, and the queries that it starts there, are not ours.
+  */
+private[plan] object QueryStores {
+  private val Key = SQLConf.STATE_STORE_PROVIDER_CLASS.key
+  private val Sparks = classOf[RocksDBStateStoreProvider].getName
+
+  def ours(conf: SQLConf): Unit = conf.setConfString(Key, ElasticStateStoreProvider.className)
+
+  /** Only a name of ours gives way: nobody else's configuration is touched. */
+  def sparks(conf: SQLConf): Unit =
+    if (conf.getConf(SQLConf.STATE_STORE_PROVIDER_CLASS) == ElasticStateStoreProvider.className)
+      conf.setConfString(Key, Sparks)
+
+  /** Makes RDDs whose stores are ours. */
+  def within[T](conf: SQLConf)(body: => T): T = {
+    ours(conf)
+    try body
+    finally sparks(conf)
+  }
+}
+
+/** Runs of queries that stay stock, each with the reason: the newest of them. */
+private[plan] object StockRuns {
+  private val Kept = 1000
+
+  private val reasons = new LinkedHashMap[UUID, String] {
+    override protected def removeEldestEntry(eldest: JMap.Entry[UUID, String]): Boolean = size > Kept
+  }
+
+  def add(run: UUID, why: String): Unit = synchronized { reasons.put(run, why); () }
+
+  def reason(run: UUID): Option[String] = synchronized(Option(reasons.get(run)))
+}

@@ -1,0 +1,101 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import org.HdrHistogram.Recorder
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, StateMetrics}
+
+/** Rows that went by, and their bytes in Spark's binary format. Exact for the thread that counts, roughly so for others. */
+private[laneshift] final class RowCount {
+  var rows = 0L
+  var bytes = 0L
+}
+
+/** Counts what one task of an elastic partition reads and puts out, and how old its outputs are. */
+private[laneshift] final class BatchMeter(spec: ElasticSpec, latency: Recorder) {
+  val in = new RowCount
+  val out = new RowCount
+
+  def input(rows: Iterator[InternalRow]): Iterator[InternalRow] =
+    new CountedRows(rows, in, row => row.asInstanceOf[UnsafeRow].getSizeInBytes)
+
+  def output(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val counted = new CountedRows(rows, out, new RowSizes(spec).of)
+    spec.sentAt.fold[Iterator[InternalRow]](counted) { ordinal =>
+      counted.map { row =>
+        if (!row.isNullAt(ordinal))
+          latency.recordValue(
+            math.min(
+              BatchMeter.LongestMs,
+              math.max(0L, System.currentTimeMillis() - row.getLong(ordinal) / 1000L)
+            )
+          )
+        row
+      }
+    }
+  }
+}
+
+private[laneshift] object BatchMeter {
+
+  /** Older outputs count as so old: a day. */
+  val LongestMs: Long = 24L * 3600 * 1000
+}
+
+private final class CountedRows(rows: Iterator[InternalRow], count: RowCount, size: InternalRow => Int)
+    extends Iterator[InternalRow] {
+  override def hasNext: Boolean = rows.hasNext
+  override def next(): InternalRow = {
+    val row = rows.next()
+    count.rows += 1
+    count.bytes += size(row)
+    row
+  }
+}
+
+/** Bytes of output rows. What Python workers send back is in another format: of those one in 64 is measured, and stands for
+  * the ones behind it.
+  */
+private final class RowSizes(spec: ElasticSpec) {
+  private lazy val toUnsafe = UnsafeProjection.create(spec.outputs.toArray)
+  private var others = 0L
+  private var last = 0
+
+  def of(row: InternalRow): Int = row match {
+    case unsafe: UnsafeRow => unsafe.getSizeInBytes
+    case other =>
+      if ((others & RowSizes.SampleMask) == 0L) last = toUnsafe(other).getSizeInBytes
+      others += 1
+      last
+  }
+}
+
+private object RowSizes {
+  private val SampleMask = 63L
+}
+
+/** A partition's state as its stores told at their last commit.
+  *
+  * @param rows keys of all its stores
+  * @param memoryBytes what RocksDB holds in memory for them: new rows, caches and indexes
+  * @param fileBytes RocksDB's files on the local disk
+  */
+final case class StateView(rows: Long, memoryBytes: Long, fileBytes: Long)
+
+private[laneshift] object StateView {
+  val none: StateView = StateView(0L, 0L, 0L)
+
+  /** What the stateful operators of this task have reported; None if no store was committed. */
+  def reported(task: TaskContext, metrics: StateMetrics): Option[StateView] = {
+    val values = task
+      .taskMetrics()
+      .withExternalAccums(_.toList)
+      .collect { case m: org.apache.spark.sql.execution.metric.SQLMetric => m.id -> m.value }
+      .groupMapReduce(_._1)(_._2)(_ + _)
+    def sum(ids: Set[Long]): Long = ids.iterator.map(values.getOrElse(_, 0L)).sum
+    val found = StateView(sum(metrics.rows), sum(metrics.memory), sum(metrics.files))
+    Option.when(found != none)(found)
+  }
+}

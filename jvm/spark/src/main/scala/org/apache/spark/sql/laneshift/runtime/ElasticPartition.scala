@@ -1,0 +1,360 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.collection.mutable
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.laneshift.lane._
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
+
+import laneshift.ids.{LaneId, ShardId}
+import laneshift.lane.{Inlet, LaneBudget}
+import laneshift.routing.{Handoff, MoveReason, RoutingTable}
+
+/** When a command takes effect. */
+sealed abstract class Applied(val name: String)
+
+object Applied {
+  case object Now extends Applied("now")
+  case object NextBatch extends Applied("next-batch")
+}
+
+/** What an executor remembers of one elastic partition from batch to batch: routing and wanted lanes here, loads in its
+  * balancer, counts in its meter. While a task computes the partition, commands and the balancer's decisions go to its inlet.
+  *
+  * Every method may be called by any thread. Lock order: this partition, then the inlet; the inlet calls back only where it
+  * holds no lock, to draw a handoff's id, or to start a lane.
+  */
+final class ElasticPartition(
+    initial: ElasticSpec,
+    override val index: Int,
+    history: HandoffHistory,
+    budget: LaneBudget,
+    cores: Int
+) extends PartitionHome {
+  private var current = initial
+  private val shards = initial.options.shards
+  private val balancer = new PartitionBalancer(initial.options)
+  private val meter = new PartitionMeter(initial)
+  private val motion = new Motion(initial.operator, index)
+  private val handoffIds = new AtomicLong
+
+  private val initialLanes = initial.options.lanes.getOrElse(
+    math.min(initial.options.maxLanes, math.max(1, cores / initial.partitions))
+  )
+  private var wantedLanes = initialLanes
+  private var routing = RoutingTable.roundRobin(shards, wantedLanes)
+  private var batchLanes = wantedLanes
+  private val wantedMoves = mutable.LinkedHashMap.empty[Int, Int]
+
+  private var session: Session = Session.Resting
+  private var granted = new LaneGrant(budget)
+  private var lastScaleNs = 0L
+  private var lastMotionNs = 0L
+
+  @volatile private var touchedNs = System.nanoTime()
+
+  override def cpuNs: Array[Long] = balancer.cpuNs
+  override def nextHandoffId(): Long = handoffIds.getAndIncrement()
+  def lastTouchedNs: Long = touchedNs
+  def isRunning: Boolean = synchronized(session != Session.Resting)
+
+  private def midBatch: Boolean = current.handoff != HandoffMode.BetweenBatches
+
+  // ---- memory
+
+  /** What another process, which does not compute the partition now, would have to know to go on. */
+  def memory: PartitionMemory =
+    synchronized(PartitionMemory(current.batchId, wantedLanes, routing.clone(), balancer.loads))
+
+  /** True if nothing has come of the partition that would have to be remembered. */
+  def isAsPlanned: Boolean = synchronized(wantedLanes == initialLanes && batchLanes == 1)
+
+  /** Goes on from what the partition was elsewhere, if that is newer. */
+  def recall(memory: PartitionMemory): Unit = synchronized {
+    if (memory.batchId > current.batchId && session == Session.Resting && memory.routing.length == shards) {
+      wantedLanes = math.min(memory.lanes, current.options.maxLanes)
+      routing = memory.routing.clone()
+      balancer.remember(memory.loads)
+    }
+  }
+
+  /** The newest batch that was computed here. */
+  def lastBatch: Long = synchronized(current.batchId)
+
+  // ---- batches
+
+  /** The routing and lanes of a batch that begins; applies what was wanted since the last one. Its lanes are granted until the
+    * task ends.
+    */
+  def startBatch(spec: ElasticSpec, context: TaskContext): BatchStart = synchronized {
+    current = spec
+    touchedNs = System.nanoTime()
+    if (motion.isOn && !session.isWorking) motion.lanes().foreach(wantedLanes = _)
+    val grant = new LaneGrant(budget)
+    granted = grant
+    context.addTaskCompletionListener[Unit](_ => grant.giveBack())
+    val lanes = 1 + grant.take(wantedLanes - 1)
+    val before = routing
+    routing = if (lanes == 1) new Array[Int](shards) else balancer.route(before, lanes)
+    if (lanes > 1) {
+      wantedMoves.foreach { case (shard, lane) => if (lane < lanes) routing(shard) = lane }
+      if (motion.isOn)
+        motion.moves(shards, lanes).foreach { case (shard, lane) => routing(shard) = lane }
+    }
+    if (lanes > 1 || !isStock) recordChanges(before, lanes)
+    batchLanes = lanes
+    wantedMoves.clear()
+    BatchStart(routing.clone(), lanes)
+  }
+
+  /** One lane for the whole batch: Spark's own path runs it. */
+  def isStock: Boolean = synchronized(!midBatch && granted.lanes == 1)
+
+  /** A batch boundary is a handoff without a pause: nothing is in flight. */
+  private def recordChanges(before: Array[Int], lanes: Int): Unit =
+    before.indices.filter(s => before(s) != routing(s)).foreach { s =>
+      val reason =
+        if (wantedMoves.contains(s)) MoveReason.User
+        else if (before(s) >= lanes || before.max == 0) MoveReason.Scale
+        else if (motion.isOn) MoveReason.Motion
+        else MoveReason.Balance
+      record(
+        new Handoff(nextHandoffId(), ShardId(s), LaneId(before(s)), LaneId(routing(s)), reason, 0L),
+        current.batchId
+      )
+    }
+
+  /** What counts the rows of the batch that is about to start. */
+  def newMeter(): BatchMeter = synchronized(meter.newBatch(current))
+
+  /** The task has ended, with its stores. */
+  def noteState(task: TaskContext): Unit =
+    StateView.reported(task, current.stateMetrics).foreach(now => synchronized { meter.state = now })
+
+  /** Spark's own path over the whole batch. */
+  def stockBatch(context: TaskContext, rows: RowCount, metrics: Map[String, SQLMetric])(
+      body: => Iterator[InternalRow]
+  ): Iterator[InternalRow] = {
+    val stock = new Session.Stock(rows)
+    synchronized { session = stock }
+    context.addTaskCompletionListener[Unit] { _ =>
+      metrics("lanes").set(1)
+      metrics("rowsIn") += rows.rows
+      metrics("busiestLaneRows") += rows.rows
+      synchronized {
+        if (session eq stock) goOver(Session.Resting)
+      }
+    }
+    body
+  }
+
+  /** Leaves the session, whose counts stay, for the next. */
+  private def goOver(to: Session): Unit = {
+    session.stats.foreach(s => balancer.update(s.offered, System.nanoTime()))
+    meter.ended(session)
+    session = to
+  }
+
+  private def ifBy(task: PartitionTask)(body: => Unit): Unit = if (session.task.exists(_ eq task)) body
+
+  override def begun(task: PartitionTask): Unit = synchronized(goOver(Session.Attached(task)))
+
+  override def runningDirect(by: PartitionTask, lane: DirectLane): Unit = synchronized {
+    ifBy(by)(goOver(Session.Direct(by, lane)))
+    if ((wantedLanes > 1 && budget.free > 0) || motion.isOn) lane.requestThreads()
+  }
+
+  override def running(by: PartitionTask, inlet: Inlet[_]): Unit = synchronized {
+    ifBy(by) {
+      goOver(Session.Threaded(by, inlet))
+      balancer.newInlet()
+      if (midBatch && wantedLanes != batchLanes) scale()
+    }
+  }
+
+  override def endBatch(by: PartitionTask, last: Array[Int]): Unit = synchronized {
+    ifBy(by) {
+      routing = last.clone()
+      goOver(Session.Attached(by))
+    }
+  }
+
+  override def abandon(by: PartitionTask): Unit = synchronized {
+    ifBy(by) {
+      session.stats.foreach(s => routing = s.routing)
+      goOver(Session.Resting)
+    }
+  }
+
+  // ---- handoffs
+
+  override def settled(handoff: Handoff, batchId: Long): Unit = synchronized(record(handoff, batchId))
+
+  private def record(handoff: Handoff, batchId: Long): Unit = {
+    meter.handedOff(handoff)
+    history.add(HandoffRecord.of(current.key, index, batchId, handoff))
+  }
+
+  // ---- commands
+
+  def setLanes(count: Int): Applied = synchronized {
+    wantedLanes = count
+    scale()
+  }
+
+  private def scale(): Applied = session match {
+    case Session.Threaded(_, inlet) if midBatch => scale(inlet)
+    case Session.Direct(_, lane) if midBatch && wantedLanes > 1 && budget.free > 0 =>
+      lane.requestThreads()
+      Applied.Now
+    case _ => Applied.NextBatch
+  }
+
+  private def scale(inlet: Inlet[_]): Applied = {
+    granted.take(wantedLanes - granted.lanes)
+    inlet.setLanes(math.min(wantedLanes, granted.lanes)) match {
+      case Left(_) => Applied.NextBatch
+      case Right(lanes) =>
+        batchLanes = lanes
+        balancer.spread(inlet.stats).foreach(m => inlet.move(m.shard, m.to, MoveReason.Scale))
+        Applied.Now
+    }
+  }
+
+  /** Moves one shard; `Left` says why it cannot be. */
+  def moveShard(shard: Int, lane: Int): Either[String, (Int, Applied)] = synchronized {
+    session match {
+      case Session.Threaded(_, inlet) if midBatch =>
+        inlet.move(ShardId(shard), LaneId(lane), MoveReason.User).map(h => (h.from.value, Applied.Now))
+      case _ if routing(shard) == lane => Left(s"shard $shard is on lane $lane already")
+      case _ =>
+        wantedMoves(shard) = lane
+        Right((routing(shard), Applied.NextBatch))
+    }
+  }
+
+  // ---- the controller's turn
+
+  def tick(nowNs: Long): Unit = synchronized {
+    meter.tick(session, nowNs)
+    session match {
+      case Session.Threaded(_, inlet) if balancer.isDue(nowNs) =>
+        balancer.update(inlet.stats.offered, nowNs)
+        if (midBatch)
+          balancer.even(inlet.stats).foreach(m => inlet.move(m.shard, m.to, MoveReason.Balance))
+      case _ => ()
+    }
+    if (wantedLanes > batchLanes && nowNs - lastScaleNs >= ElasticPartition.ScaleAgainNs) {
+      lastScaleNs = nowNs
+      scale()
+    }
+    if (
+      motion.isOn && midBatch && nowNs - lastMotionNs >= current.options.motionIntervalMs * 1000000L
+    ) {
+      lastMotionNs = nowNs
+      session match {
+        case Session.Threaded(_, inlet) => motionStep(inlet)
+        case Session.Direct(_, lane) => lane.requestThreads()
+        case _ => ()
+      }
+    }
+  }
+
+  private def motionStep(to: Inlet[_]): Unit = {
+    motion.lanes().foreach { n =>
+      wantedLanes = n
+      scale()
+    }
+    motion.moves(shards, to.stats.activeLanes).foreach { case (shard, lane) =>
+      to.move(ShardId(shard), LaneId(lane), MoveReason.Motion)
+    }
+  }
+
+  /** Moves driven by rows, so that short batches move too. */
+  override def receiverMotion: ReceiverMotion = synchronized {
+    if (motion.isOn && midBatch)
+      new ReceiverMotion(
+        motion.everyRows,
+        inlet =>
+          synchronized {
+            session match {
+              case Session.Threaded(_, now) if now eq inlet => motionStep(now)
+              case _ => ()
+            }
+          }
+      )
+    else null
+  }
+
+  // ---- view
+
+  def view: PartitionView = synchronized {
+    val stats = session.stats
+    val now = meter.counts(session, stats)
+    val passed = meter.flow
+    val rates = meter.rates
+    PartitionView(
+      current.operator,
+      index,
+      running = session.isWorking,
+      lanes = stats.fold(wantedLanes)(_.activeLanes),
+      wantedLanes = wantedLanes,
+      routing = stats.fold(routing.clone())(_.routing),
+      loads = balancer.loads,
+      rowsIn = now.rowsIn,
+      rowsOut = passed.rowsOut,
+      bytesIn = passed.bytesIn,
+      bytesOut = passed.bytesOut,
+      rowsInPerSecond = rates.perSecond(_.rowsIn),
+      rowsOutPerSecond = rates.perSecond(_.flow.rowsOut),
+      bytesInPerSecond = rates.perSecond(_.flow.bytesIn),
+      bytesOutPerSecond = rates.perSecond(_.flow.bytesOut),
+      laneBusy = rates.busy,
+      laneRows = now.laneRows,
+      busyNs = now.busyNs,
+      blockedNs = now.blockedNs,
+      queueRows = stats.fold(Array.empty[Long])(_.queueRows),
+      queueBytes = stats.fold(Array.empty[Long])(_.queueBytes),
+      inFlight = stats.fold(0)(_.inFlight),
+      handoffs = meter.handoffs,
+      handoffsPerSecond = rates.perSecond(_.handoffs),
+      pauseUs = meter.pauseView,
+      state = meter.state,
+      latencyMs = meter.latencyView
+    )
+  }
+}
+
+private object ElasticPartition {
+
+  /** How often a partition that has fewer lanes than are wanted asks again. */
+  private val ScaleAgainNs = 1000000000L
+}
+
+/** What one task has of its process's lanes: the first is its own. */
+private[runtime] final class LaneGrant(budget: LaneBudget) {
+  private var more = 0
+  private var over = false
+
+  def lanes: Int = synchronized(1 + more)
+
+  /** Takes up to `wanted` more and says how many. */
+  def take(wanted: Int): Int = synchronized {
+    val got = if (over) 0 else budget.take(wanted)
+    more += got
+    got
+  }
+
+  def giveBack(): Unit = synchronized {
+    budget.give(more)
+    more = 0
+    over = true
+  }
+}
+
+/** What is remembered of a partition where it is not computed: by the driver, for the executor that has it next. */
+final case class PartitionMemory(batchId: Long, lanes: Int, routing: Array[Int], loads: Array[Double])

@@ -1,0 +1,76 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import java.nio.ByteBuffer
+
+import org.apache.spark.{OneToOneDependency, Partition, SparkEnv, TaskContext}
+import org.apache.spark.rdd.{DeterministicLevel, RDD}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.laneshift.body.LaneContext
+import org.apache.spark.sql.laneshift.lane.{PartitionTask, StockLane}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
+
+/** One elastic operator of one batch: its partitions are Spark's state partitions, each computed by a [[PartitionTask]].
+  *
+  * @param inputs the shuffles
+  * @param body what a lane runs; stays on the driver, where it keeps its broadcasts alive and knows preferred locations
+  * @param bodyBytes the body for the executors
+  */
+private[laneshift] final class ElasticRDD(
+    @transient private val inputs: Seq[RDD[InternalRow]],
+    @transient private val body: RDD[InternalRow],
+    bodyBytes: Array[Byte],
+    spec: ElasticSpec,
+    metrics: Map[String, SQLMetric]
+) extends RDD[InternalRow](inputs.head.sparkContext, inputs.map(new OneToOneDependency(_))) {
+
+  override protected def getPartitions: Array[Partition] =
+    Array.tabulate(body.getNumPartitions)(LaneSplit(_, body))
+
+  override protected def getPreferredLocations(split: Partition): Seq[String] =
+    body.preferredLocations(body.partitions(split.index))
+
+  /** Lanes emit in the order in which they get to it. */
+  override protected def getOutputDeterministicLevel: DeterministicLevel.Value =
+    DeterministicLevel.UNORDERED
+
+  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
+    val bodySplit = split.asInstanceOf[LaneSplit].bodySplit
+    val partition = ElasticRuntime.get.partition(spec, split.index)
+    val start = partition.startBatch(spec, context)
+    val meter = partition.newMeter()
+    val sources = dependencies.indices.map { i =>
+      val input = parent[InternalRow](i)
+      meter.input(input.iterator(input.partitions(split.index), context))
+    }
+    def newBody(): RDD[InternalRow] =
+      SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
+
+    // Registered first and so run last: everything has been reported by then.
+    context.addTaskCompletionListener[Unit](_ => partition.noteState(context))
+    val rows = if (spec.handoff == HandoffMode.BetweenBatches && start.lanes == 1) {
+      // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
+      partition.stockBatch(context, meter.in, metrics) {
+        LaneContext.within(new StockLane(sources))(newBody().iterator(bodySplit, context))
+      }
+    } else
+      new PartitionTask(
+        spec,
+        partition,
+        start,
+        context,
+        sources,
+        newBody _,
+        bodySplit,
+        metrics
+      ).outputs
+    meter.output(rows)
+  }
+}
+
+/** A partition of [[ElasticRDD]] with the body's own, which may carry more than an index. */
+private[laneshift] final case class LaneSplit(index: Int, bodySplit: Partition) extends Partition
+
+private[laneshift] object LaneSplit {
+  def apply(index: Int, body: RDD[_]): LaneSplit = LaneSplit(index, body.partitions(index))
+}

@@ -1,0 +1,116 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import java.util.concurrent.{ConcurrentHashMap, Executors, ScheduledExecutorService, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.internal.Logging
+import org.apache.spark.internal.config.EXECUTOR_CORES
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, OperatorKey}
+
+import laneshift.lane.LaneBudget
+
+/** The elastic partitions that one process computes, and the thread that looks after them: it balances loads and, in the
+  * fault mode, moves shards. One per executor process.
+  */
+final class ElasticRuntime private (cores: Int, lanes: Int) extends Logging {
+  private val partitions = new ConcurrentHashMap[(OperatorKey, Int), ElasticPartition]
+  private val budget = new LaneBudget(lanes)
+  val history = new HandoffHistory(100000)
+
+  private val timer: ScheduledExecutorService = Executors.newSingleThreadScheduledExecutor { work =>
+    val thread = new Thread(work, "laneshift control")
+    thread.setDaemon(true)
+    thread
+  }
+  timer.scheduleWithFixedDelay(
+    () => tick(),
+    ElasticRuntime.TickMs,
+    ElasticRuntime.TickMs,
+    TimeUnit.MILLISECONDS
+  )
+
+  /** The partition that a task is about to compute. */
+  def partition(spec: ElasticSpec, index: Int): ElasticPartition = partitions.computeIfAbsent(
+    (spec.key, index),
+    _ => new ElasticPartition(spec, index, history, budget, cores)
+  )
+
+  /** The run has ended: nothing of it will be computed again. Its handoffs stay on record. */
+  def forget(runId: String): Unit = partitions.keySet().removeIf(_._1.runId == runId)
+
+  def all: Seq[ElasticPartition] = partitions.values().asScala.toSeq
+
+  def find(key: OperatorKey, index: Int): Option[ElasticPartition] = Option(partitions.get((key, index)))
+
+  private def tick(): Unit = {
+    val now = System.nanoTime()
+    partitions.values().forEach { p =>
+      try p.tick(now)
+      catch {
+        // Also an Error: a turn that throws would be the timer's last.
+        case error: Throwable =>
+          logError(s"The controller's turn on partition ${p.index} failed; the partition goes on.", error)
+      }
+    }
+    partitions.values().removeIf(p => !p.isRunning && now - p.lastTouchedNs > ElasticRuntime.ForgetNs)
+  }
+
+  private def close(): Unit = timer.shutdownNow()
+}
+
+object ElasticRuntime {
+  private val TickMs = 5L
+
+  /** A partition that nobody computed for this long is forgotten: its query has ended, or it lives elsewhere. */
+  private val ForgetNs = TimeUnit.MINUTES.toNanos(30)
+
+  private val here = new Holder
+
+  def get: ElasticRuntime = here.get
+
+  def start(conf: SparkConf): ElasticRuntime =
+    here.start(coresOf(conf), conf.get(LaneshiftConf.LanesPerExecutor))
+
+  def stop(): Unit = here.stop()
+
+  /** A process's runtime. */
+  private[laneshift] final class Holder {
+    @volatile private var current: ElasticRuntime = _
+
+    /** Whether there was one: tasks may outlive their executor's plugins for a moment. */
+    @volatile private var stopped = false
+
+    def get: ElasticRuntime = {
+      val found = current
+      if (found == null)
+        throw new IllegalStateException(
+          if (stopped) "laneshift has stopped in this process, as its executor does: this task ends, too"
+          else "laneshift does not run in this process: its plugin must be in spark.plugins of every executor"
+        )
+      found
+    }
+
+    def start(cores: Int, lanes: Int): ElasticRuntime = synchronized {
+      require(current == null, "laneshift runs in this process already")
+      current = new ElasticRuntime(cores, lanes)
+      current
+    }
+
+    def stop(): Unit = synchronized {
+      if (current != null) {
+        current.close()
+        stopped = true
+        current = null
+      }
+    }
+  }
+
+  private def coresOf(conf: SparkConf): Int = {
+    val master = conf.get("spark.master", "")
+    if (master.startsWith("local") && !master.startsWith("local-cluster")) SparkContext.numDriverCores(master)
+    else conf.get(EXECUTOR_CORES)
+  }
+}

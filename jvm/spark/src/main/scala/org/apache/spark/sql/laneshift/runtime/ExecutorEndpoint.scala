@@ -1,0 +1,84 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import java.nio.ByteBuffer
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.rpc.{IsolatedThreadSafeRpcEndpoint, RpcCallContext, RpcEndpointRef, RpcEnv}
+import org.apache.spark.sql.laneshift.source.SourceRuns
+import org.apache.spark.sql.laneshift.spec.OperatorKey
+
+/** An executor's plugin tells the driver's that it is there, and where it can be asked. */
+final case class ExecutorHello(id: String, host: String, version: String, ref: RpcEndpointRef)
+
+/** What the driver asks of an executor; the comment is what it answers with. */
+sealed trait ExecutorRequest
+
+object ExecutorRequest {
+
+  /** `Seq[PartitionView]` */
+  case object Partitions extends ExecutorRequest
+
+  /** `Option[Applied]`; none if the partition is not here. */
+  final case class SetLanes(key: OperatorKey, partition: Int, lanes: Int) extends ExecutorRequest
+
+  /** `Option[Either[String, (Int, Applied)]]` as [[ElasticPartition.moveShard]]; none if the partition is not here. */
+  final case class MoveShard(key: OperatorKey, partition: Int, shard: Int, lane: Int) extends ExecutorRequest
+
+  /** `Seq[(Long, HandoffRecord)]`: the newest of some runs, or of all. */
+  final case class Handoffs(limit: Int, runIds: Option[Set[String]]) extends ExecutorRequest
+
+  /** `Map[String, Long]` as [[SourceRuns.rows]]. */
+  case object SourceRows extends ExecutorRequest
+
+  /** `Unit`: readers of the run's source are held back for a while. */
+  final case class LimitSource(runId: String, rate: Double, seconds: Double) extends ExecutorRequest
+
+  /** `Unit`: the run has ended. */
+  final case class Forget(runId: String) extends ExecutorRequest
+}
+
+/** The driver's way to the elastic partitions of this process. */
+final class ExecutorEndpoint(override val rpcEnv: RpcEnv, runtime: ElasticRuntime)
+    extends IsolatedThreadSafeRpcEndpoint {
+  import ExecutorRequest._
+
+  override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
+    case bytes: Array[Byte] =>
+      context.reply(RpcBytes.of(answer(RpcBytes.read[ExecutorRequest](bytes))))
+  }
+
+  private def answer(request: ExecutorRequest): Any = request match {
+    case Partitions => runtime.all.map(_.view)
+    case SetLanes(key, partition, lanes) => runtime.find(key, partition).map(_.setLanes(lanes))
+    case MoveShard(key, partition, shard, lane) => runtime.find(key, partition).map(_.moveShard(shard, lane))
+    case Handoffs(limit, runIds) => runtime.history.newest(limit)(h => runIds.forall(_(h.key.runId)))
+    case SourceRows => SourceRuns.rows
+    case LimitSource(runId, rate, seconds) => SourceRuns.limit(runId, rate, seconds)
+    case Forget(runId) =>
+      runtime.forget(runId)
+      SourceRuns.forget(runId)
+  }
+}
+
+object ExecutorEndpoint {
+  val Name = "laneshift-executor"
+}
+
+/** Objects of our classes as bytes: an executor's RPC layer knows Spark's classes, but not those of a jar that came with the
+  * application.
+  */
+private[laneshift] object RpcBytes {
+  private def serializer = SparkEnv.get.closureSerializer.newInstance()
+
+  def of(value: Any): Array[Byte] = {
+    val buffer = serializer.serialize(value)
+    val bytes = new Array[Byte](buffer.remaining())
+    buffer.get(bytes)
+    bytes
+  }
+
+  def read[T: ClassTag](bytes: Array[Byte]): T =
+    serializer.deserialize[T](ByteBuffer.wrap(bytes), getClass.getClassLoader)
+}

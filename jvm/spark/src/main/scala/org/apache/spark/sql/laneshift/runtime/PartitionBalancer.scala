@@ -1,0 +1,61 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import org.apache.spark.sql.laneshift.spec.ElasticOptions
+
+import laneshift.lane.InletStats
+import laneshift.planner._
+
+/** Knows the loads of a partition's shards and decides which lane each should run on. The partition's lock guards it, except
+  * for `cpuNs`.
+  */
+private[runtime] final class PartitionBalancer(options: ElasticOptions) {
+  private val shards = options.shards
+  private val planner: Planner = GreedyBalancer.triggered(options.threshold)
+  private val tracker = new LoadTracker(shards, 4L * options.balanceIntervalMs * 1000000L)
+  private var known = Option.empty[Array[Double]]
+  private var lastNs = 0L
+
+  /** CPU time by shard, sampled by the lanes; written without synchronisation, each shard by the lane that owns it. */
+  val cpuNs = new Array[Long](shards)
+
+  /** As measured or, before that, as remembered from elsewhere. */
+  def loads: Array[Double] = if (tracker.isWarm) tracker.loads else known.fold(tracker.loads)(_.clone())
+
+  private def isWarm: Boolean = tracker.isWarm || known.nonEmpty
+
+  /** What is known of the loads before anything is measured here. */
+  def remember(loads: Array[Double]): Unit = if (loads.length == shards) known = Some(loads)
+
+  /** Counters of rows begin at zero again with each inlet. */
+  def newInlet(): Unit = if (!options.loadByCpu) tracker.restart()
+
+  def update(offered: => Array[Long], nowNs: Long): Unit =
+    tracker.update(if (options.loadByCpu) cpuNs.clone() else offered, nowNs)
+
+  /** True once an interval; the next one begins. */
+  def isDue(nowNs: Long): Boolean = {
+    val due = nowNs - lastNs >= options.balanceIntervalMs * 1000000L
+    if (due) lastNs = nowNs
+    due
+  }
+
+  /** The routing of a batch with `lanes` lanes that follows one with `routing`. */
+  def route(routing: Array[Int], lanes: Int): Array[Int] = {
+    val now = if (isWarm) loads else Array.fill(shards)(0.0)
+    val fitted = Rerouting.fit(routing, now, lanes)
+    if (options.balance && isWarm)
+      planner.plan(now, fitted, lanes).foreach(m => fitted(m.shard.value) = m.to.value)
+    fitted
+  }
+
+  /** What evens out the lanes' loads in the middle of a batch. */
+  def even(stats: InletStats): Seq[ShardMove] =
+    if (options.balance) planner.plan(tracker.loads, stats.destinations, stats.activeLanes) else Nil
+
+  /** What gives new lanes something to do at once: by load where it is known, else by number of shards. */
+  def spread(stats: InletStats): Seq[ShardMove] = {
+    val now = loads
+    val planner = if (isWarm && now.sum > 0) this.planner else CountBalancer
+    planner.plan(now, stats.destinations, stats.activeLanes)
+  }
+}

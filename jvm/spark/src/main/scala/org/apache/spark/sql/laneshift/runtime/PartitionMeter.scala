@@ -1,0 +1,79 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import org.HdrHistogram.{Histogram, Recorder}
+
+import org.apache.spark.sql.laneshift.spec.ElasticSpec
+
+import laneshift.lane.InletStats
+import laneshift.routing.Handoff
+
+/** Counts what a partition does, from batch to batch, and samples it. The partition's lock guards it. */
+private[runtime] final class PartitionMeter(initial: ElasticSpec) {
+  private val pauses = new Histogram(1L, 3600L * 1000 * 1000 * 1000, 3)
+  private val latencies = new Recorder(BatchMeter.LongestMs, 2)
+  private var batch = new BatchMeter(initial, latencies)
+  private var flowBefore = Flow(0L, 0L, 0L)
+  private var countsBefore = Counts.none
+  private var handoffCount = 0L
+  private var sample = RateSample.none
+  private var latency = latencies.getIntervalHistogram
+  private var latencySinceNs = 0L
+
+  /** What its stores said at their last commit. */
+  var state: StateView = StateView.none
+
+  /** What counts the rows of the batch that is about to start. */
+  def newBatch(spec: ElasticSpec): BatchMeter = {
+    flowBefore = flow
+    batch = new BatchMeter(spec, latencies)
+    batch
+  }
+
+  /** Since the query started, the batch that runs included. */
+  def flow: Flow = flowBefore + Flow(batch.out.rows, batch.in.bytes, batch.out.bytes)
+
+  def counts(session: Session, stats: Option[InletStats]): Counts = countsBefore + session.counts(stats)
+
+  /** The session is over: what it has counted stays. */
+  def ended(session: Session): Unit = countsBefore = counts(session, session.stats)
+
+  def handedOff(handoff: Handoff): Unit = {
+    handoffCount += 1
+    if (handoff.begunNs != 0L) pauses.recordValue(math.max(1L, handoff.pauseNs))
+  }
+
+  def tick(session: Session, nowNs: Long): Unit = {
+    if (nowNs - sample.last.atNs >= RateSample.EveryNs) {
+      val now = counts(session, session.stats)
+      sample = sample.next(Sampled(nowNs, now.rowsIn, flow, now.busyNs, handoffCount))
+    }
+    if (nowNs - latencySinceNs >= PartitionMeter.LatencyNs) {
+      latency = latencies.getIntervalHistogram(latency)
+      latencySinceNs = nowNs
+    }
+  }
+
+  def handoffs: Long = handoffCount
+  def rates: RateSample = sample
+
+  def pauseView: PauseView = PauseView(
+    pauses.getValueAtPercentile(50) / 1e3,
+    pauses.getValueAtPercentile(99) / 1e3,
+    pauses.getMaxValue / 1e3,
+    pauses.getTotalCount
+  )
+
+  def latencyView: LatencyView = LatencyView(
+    latency.getMean,
+    latency.getValueAtPercentile(50).toDouble,
+    latency.getValueAtPercentile(99).toDouble,
+    latency.getMaxValue.toDouble,
+    latency.getTotalCount
+  )
+}
+
+private object PartitionMeter {
+
+  /** Latencies are those of spans of this length. */
+  private val LatencyNs = 10000000000L
+}

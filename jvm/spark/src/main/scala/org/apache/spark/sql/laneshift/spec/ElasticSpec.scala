@@ -1,0 +1,109 @@
+package org.apache.spark.sql.laneshift.spec
+
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.sql.types.DataType
+
+/** When a shard of an elastic operator may change its lane. */
+sealed abstract class HandoffMode(val name: String) extends Serializable
+
+object HandoffMode {
+
+  /** Between any two rows; the operator goes on with its other shards. */
+  case object MidBatch extends HandoffMode("mid-batch")
+
+  /** Between any two rows, but the lane's operators end their input, flush and start again (a lane restart). */
+  case object MidBatchRestart extends HandoffMode("mid-batch-restart")
+
+  /** Between two batches: the operator blocks, it holds rows of every key until its input ends. */
+  case object BetweenBatches extends HandoffMode("between-batches")
+}
+
+/** The options of one elastic operator, read once per batch on the driver. Times in milliseconds. */
+final case class ElasticOptions(
+    shards: Int,
+    lanes: Option[Int],
+    maxLanes: Int,
+    queueBytes: Long,
+    balance: Boolean,
+    threshold: Double,
+    balanceIntervalMs: Long,
+    loadByCpu: Boolean,
+    motion: String,
+    motionSeed: Long,
+    motionIntervalMs: Long
+)
+
+object ElasticOptions {
+  def from(conf: SQLConf): ElasticOptions = ElasticOptions(
+    shards = conf.getConf(LaneshiftConf.ShardsPerPartition),
+    lanes = conf.getConf(LaneshiftConf.Lanes).toIntOption,
+    maxLanes = conf.getConf(LaneshiftConf.MaxLanes),
+    queueBytes = conf.getConf(LaneshiftConf.QueueBytes),
+    balance = conf.getConf(LaneshiftConf.BalanceEnabled),
+    threshold = conf.getConf(LaneshiftConf.BalanceThreshold),
+    balanceIntervalMs = conf.getConf(LaneshiftConf.BalanceInterval),
+    loadByCpu = conf.getConf(LaneshiftConf.BalanceMetric) == "cpu",
+    motion = conf.getConf(LaneshiftConf.Motion),
+    motionSeed = conf.getConf(LaneshiftConf.MotionSeed),
+    motionIntervalMs = conf.getConf(LaneshiftConf.MotionInterval)
+  )
+}
+
+/** Names one elastic operator of one run of a query. */
+final case class OperatorKey(queryId: String, runId: String, operatorId: Long)
+
+/** Where a stateful operator's state rows have what the shuffles hashed of its input rows.
+  *
+  * @param ordinals which fields of the operator's key, in the order in which they were hashed
+  * @param grouped true if column families differ in where they keep the key (transformWithState); otherwise a state row's
+  *   key begins with it
+  */
+final case class StateKey(ordinals: Seq[Int], grouped: Boolean)
+
+/** One input of an elastic operator: how many fields its rows have, and what the shuffle hashed of them. */
+final case class InputSpec(fields: Int, hash: Expression)
+
+/** Ids of the accumulators in which a region's stateful operators report on their stores. */
+final case class StateMetrics(rows: Set[Long], memory: Set[Long], files: Set[Long])
+
+/** An elastic operator in one batch, in plain values: what anybody may know of it.
+  *
+  * @param upstream the elastic operators of the same query that feed it, each by its [[OperatorKey]]'s operator id
+  */
+final case class OperatorSpec(
+    key: OperatorKey,
+    name: String,
+    batchId: Long,
+    realTime: Boolean,
+    handoff: HandoffMode,
+    partitions: Int,
+    options: ElasticOptions,
+    upstream: Seq[Long]
+)
+
+/** What an executor must know of an elastic operator besides its plan.
+  *
+  * @param inputs what the region reads, by the index of its `LaneInputExec`
+  * @param outputs the types of what it puts out
+  * @param stateKeys for each stateful operator id of the region
+  * @param onceMetrics ids of the accumulators that count stores, not lanes
+  * @param sentAt which output has the time at which a row set out
+  */
+final case class ElasticSpec(
+    operator: OperatorSpec,
+    inputs: Seq[InputSpec],
+    outputs: Seq[DataType],
+    stateKeys: Map[Long, StateKey],
+    onceMetrics: Set[Long],
+    stateMetrics: StateMetrics,
+    sentAt: Option[Int]
+) {
+  def key: OperatorKey = operator.key
+  def batchId: Long = operator.batchId
+  def realTime: Boolean = operator.realTime
+  def handoff: HandoffMode = operator.handoff
+  def partitions: Int = operator.partitions
+  def options: ElasticOptions = operator.options
+}

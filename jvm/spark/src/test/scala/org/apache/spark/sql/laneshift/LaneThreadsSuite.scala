@@ -1,0 +1,153 @@
+package org.apache.spark.sql.laneshift
+
+import java.net.{URL, URLClassLoader}
+import java.util.concurrent.ConcurrentLinkedQueue
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.laneshift.lane.TaskThreads
+import org.apache.spark.sql.laneshift.runtime.{ElasticPartition, ElasticRuntime}
+import org.apache.spark.sql.streaming.StreamingQuery
+
+/** What becomes of a partition when its lanes cannot have what a thread needs. */
+class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
+  import LaneThreadsSuite._
+
+  private val query = QueryCase("dropDuplicates", "append")(
+    _.dropDuplicates("id").select(udf(pass _).apply(col("key")), col("id"))
+  )
+  private def chunk(i: Int) = TestInput.rows(seed = 41, i * 400L, 400)
+
+  private def partitions(running: StreamingQuery): Seq[ElasticPartition] =
+    ElasticRuntime.get.all.filter(_.view.spec.key.runId == running.runId.toString)
+
+  private def withThreads[T](newThread: (Runnable, String) => Thread)(body: => T): T = {
+    val before = TaskThreads.newThread
+    TaskThreads.newThread = newThread
+    try body
+    finally TaskThreads.newThread = before
+  }
+
+  /** A thread that the system has none left for. */
+  private def noThread(name: String): Thread = new Thread(name) {
+    override def start(): Unit = throw new OutOfMemoryError("unable to create native thread")
+  }
+
+  private val still = Seq(
+    "spark.sql.laneshift.enabled" -> "true",
+    "spark.sql.laneshift.lanes" -> "2",
+    "spark.sql.laneshift.maxLanes" -> "4"
+  )
+
+  test("lanes that cannot start in the middle of a batch are not waited for, and come when they can") {
+    withFolder { at =>
+      withConf(still: _*) {
+        val life = new MicroBatchLife(spark, query, at)
+        @volatile var refused = true
+        withThreads((work, name) =>
+          if (refused && name.contains("lane 2")) noThread(name) else new Thread(work, name)
+        ) {
+          slow = true
+          life.add(chunk(0))
+          val running = life.start()
+          try {
+            Patience.until(running)(partitions(running).exists(_.view.running))
+            partitions(running).foreach(_.setLanes(4))
+            Patience.until(running)(passed.get > 100)
+            assert(partitions(running).forall(_.view.lanes == 2), "more lanes than threads")
+            slow = false
+            life.await(running)
+            refused = false
+            slow = true
+            life.add(chunk(1))
+            Patience.until(running)(partitions(running).exists(_.view.lanes == 4))
+            slow = false
+            life.await(running)
+          } finally {
+            slow = false
+            running.stop()
+          }
+        }
+        assert(life.rows.map(_.getLong(1)).sorted == (0L until 800L))
+        Leftovers.check()
+      }
+    }
+  }
+
+  test("a task whose first lanes cannot start fails with the reason, and is run again") {
+    withFolder { at =>
+      withConf(still: _*) {
+        val life = new MicroBatchLife(spark, query, at)
+        val refusals = new java.util.concurrent.atomic.AtomicInteger
+        val error = withThreads((work, name) =>
+          if (name.contains("lane 1")) {
+            refusals.incrementAndGet()
+            noThread(name)
+          } else new Thread(work, name)
+        ) {
+          life.add(chunk(0))
+          val running = life.start()
+          intercept[Exception](life.await(running))
+        }
+        def causes(e: Throwable): Seq[String] = if (e == null) Nil else e.toString +: causes(e.getCause)
+        assert(
+          causes(error).exists(m => m.contains("lane 1 of partition") && m.contains("lanesPerExecutor")),
+          error
+        )
+        assert(refusals.get > 0)
+        Leftovers.check()
+        life.run(chunk(1))
+        assert(life.rows.map(_.getLong(1)).sorted == (0L until 800L))
+      }
+    }
+  }
+
+  test("every lane has the class loader of the Spark task, whoever asked for it") {
+    withFolder { at =>
+      withConf(still: _*) {
+        val life = new MicroBatchLife(spark, query, at)
+        loaders.clear()
+        slow = true
+        life.add(chunk(0))
+        val running = life.start()
+        try {
+          Patience.until(running)(partitions(running).exists(_.view.running))
+          val stranger = new Thread(() => partitions(running).foreach(_.setLanes(4)))
+          stranger.setContextClassLoader(new URLClassLoader(Array.empty[URL], null))
+          stranger.start()
+          stranger.join()
+          Patience.until(running)(lanesSeen > 6)
+          slow = false
+          life.await(running)
+        } finally {
+          slow = false
+          running.stop()
+        }
+        val byTask = loaders.asScala.toSeq.groupMap(_._1)(_._3).view.mapValues(_.distinct.size).toMap
+        assert(byTask.nonEmpty && byTask.values.forall(_ == 1), byTask)
+      }
+    }
+  }
+
+  private def lanesSeen: Int = loaders.asScala.map(l => (l._1, l._2)).toSet.size
+}
+
+object LaneThreadsSuite {
+  @volatile var slow = false
+  val passed = new java.util.concurrent.atomic.AtomicLong
+
+  /** Task, thread and class loader of each row. */
+  val loaders = new ConcurrentLinkedQueue[(Long, String, ClassLoader)]
+
+  def pass(key: String): String = {
+    val thread = Thread.currentThread()
+    loaders.add((TaskContext.get().taskAttemptId(), thread.getName, thread.getContextClassLoader))
+    passed.incrementAndGet()
+    if (slow) Thread.sleep(10L)
+    key
+  }
+}
