@@ -17,7 +17,7 @@ _PARAMETER = re.compile(r"<([a-z_]+)>")
 
 
 class LaneshiftError(Exception):
-    """Any error of laneshift's Python facade.
+    """Any error of laneshift's Python package.
 
     Attributes:
         condition: name of the error condition, such as ``LANESHIFT_NO_SUCH_SHARD``.
