@@ -33,7 +33,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test test-jvm test-python test-all itest kills leaks compatibility matrix prove mutants lint fmt wheel demo demo-kafka bench clean
+.PHONY: help check-tools setup lock jar test test-jvm test-python test-all itest kills leaks compatibility matrix prove mutants lint fmt wheel demo demo-kafka bench experiments clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -123,7 +123,7 @@ lint: setup $(SCALAFMT_STAMP) ## Check format, style and types
 	@$(VENV_PYTHON) -m ruff check --quiet .
 	@$(VENV_PYTHON) -m ruff format --check --quiet . || { $(VENV_PYTHON) -m ruff format --check .; exit 1; }
 	@$(VENV_PYTHON) -m mypy --strict --no-error-summary python/laneshift
-	@MYPYPATH=python:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary benchmarks/run.py
+	@MYPYPATH=python:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary benchmarks/run.py benchmarks/experiments.py benchmarks/keygroups
 	@MYPYPATH=python:python/tests:integration_tests $(VENV_PYTHON) -m mypy --strict --no-error-summary --explicit-package-bases integration_tests
 
 $(SCALAFMT_STAMP): $(SCALA_SOURCES) $(BUILD_FILES) .scalafmt.conf $(VENV_STAMP)
@@ -148,6 +148,9 @@ demo: setup jar ## Show an elastic query beside a stock one (ARGS for the demo)
 
 demo-kafka: setup jar ## The demo with Kafka as source and sink
 	@$(VENV_PYTHON) -m laneshift.demo kafka $(ARGS)
+
+experiments: setup ## Simulate the papers' experiments (ARGS=--list, or names), see benchmarks/papers
+	@$(VENV_PYTHON) benchmarks/experiments.py $(or $(ARGS),--list)
 
 bench: setup jar ## Run the benchmarks (ARGS for benchmarks/run.py)
 	@$(VENV_PYTHON) benchmarks/run.py $(ARGS)

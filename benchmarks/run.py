@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift_bench import memory
 from laneshift_bench.query import BenchmarkError
 from laneshift_bench.report import Report, ran_on

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from laneshift.cli import main as laneshift
+from laneshift.cli.main import main as laneshift
 
 PAGE = Path(__file__).with_suffix(".md")
 BLOCK = re.compile(r"^```(python|sh|toml|text)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from laneshift import attach
 from laneshift.loop.decision import Decision
 from laneshift.loop.scheduler import LiveScheduler
-from laneshift.session import Laneshift
+from laneshift.session.live import Laneshift
 from laneshift_bench.measure import SLOT_MS, Latency
 from laneshift_bench.pictures import Kept
 from laneshift_bench.progress import Progress

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from laneshift import Laneshift
 from laneshift.errors import LaneshiftError
-from laneshift.snapshot import Handoff
+from laneshift.plugin.handoff import Handoff
 
 HISTORY = 100_000
 

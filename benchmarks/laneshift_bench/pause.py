@@ -9,7 +9,7 @@ from dataclasses import asdict
 import numpy as np
 
 from laneshift import attach
-from laneshift.snapshot import Handoff
+from laneshift.plugin.handoff import Handoff
 from laneshift_bench.mover import Mover
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import ENDLESS, counting_payloads, running

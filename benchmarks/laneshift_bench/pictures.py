@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.plotting import BLUE, FAINT, GREEN, INK, MUTED, ORANGE, STYLE, pyplot
 from laneshift.report import picture
 from laneshift.report.recording import Recording, read_recording
@@ -110,11 +110,11 @@ class Kept:
         small = trace.with_name(f"{trace.name}.small")
         with TraceWriter(small) as out:
             for entry in read_entries(trace):
-                if entry.snapshot is None:
+                if entry.cluster is None:
                     out.note(entry.event, dict(entry.value))
                     continue
-                parts = [replace(p, shards=None, lanes=()) for p in entry.snapshot.partitions]
-                out.record(replace(entry.snapshot, partitions=tuple(parts)))
+                parts = [replace(p, shards=None, lanes=()) for p in entry.cluster.partitions]
+                out.record(replace(entry.cluster, partitions=tuple(parts)))
         return cls(small.read_text(), read_recording(small))
 
     def write(self, file: Path) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from laneshift.session import Laneshift
+from laneshift.session.live import Laneshift
 from laneshift_bench.measure import Measurement, Meter
 from laneshift_bench.session import SEED
 from laneshift_bench.sides import Side

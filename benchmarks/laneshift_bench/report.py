@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from laneshift.builder import jar_path, jar_version
+from laneshift.plugin.jar import jar_path, jar_version
 from laneshift_bench.session import SEED
 
 

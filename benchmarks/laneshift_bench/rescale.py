@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from laneshift import attach
-from laneshift.baselines import RepartitionedQuery
+from laneshift.session.repartition import RepartitionedQuery
 from laneshift_bench.measure import Latency, Meter
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
@@ -31,7 +31,7 @@ CALM_S = 5.0
 METHOD = f"""\
 Counts per key and each key's greatest payload, micro-batches without pause at {RATE:,} rows/s due,
 {PARTITIONS} state partitions. After {WARM_S:g} s it gets {TIMES} times the parallelism.
-*resource-centric* is stock Spark by `laneshift.baselines.RepartitionedQuery`: stop, do the batch
+*resource-centric* is stock Spark by `RepartitionedQuery`: stop, do the batch
 again that was cut short, Spark's offline repartition to {TIMES * PARTITIONS} partitions, start.
 *laneshift* is one command, {TIMES} lanes in each partition instead of one. *Took*: until the call
 came back. *Latest row*: the highest latency, from the time a row is due to its arrival in the sink,

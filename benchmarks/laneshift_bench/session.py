@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from laneshift import configure
-from laneshift.builder import jar_path
+from laneshift.plugin.jar import jar_path
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SEED = 20130101

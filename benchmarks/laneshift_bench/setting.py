@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from laneshift import inputcheck
-from laneshift.inputcheck import InputError
-from laneshift.options import MAX_LANES
+from laneshift.errors import InputError
+from laneshift.session.options import MAX_LANES
 from laneshift_bench.sides import Side, elastic, stock
 
 FloatArray = NDArray[np.float64]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-from laneshift.gateway import Py4jGateway
+from laneshift.plugin.gateway import Py4jGateway
 from laneshift_bench.driven import LAP_S, Driven, Run, driving, warm_up, watch
 from laneshift_bench.foreseen import METHOD as SIMULATED
 from laneshift_bench.foreseen import foresee

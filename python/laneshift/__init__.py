@@ -9,15 +9,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-try:
-    from laneshift._version import __version__
-except ImportError:  # a bare source tree: the build writes _version.py
-    __version__ = "0.0.0.dev0"
+from laneshift.version import __version__
 
 if TYPE_CHECKING:
-    from laneshift.builder import configure
     from laneshift.errors import (
         ArgumentError,
+        InputError,
         LaneshiftError,
         NotFoundError,
         SessionError,
@@ -25,19 +22,18 @@ if TYPE_CHECKING:
     )
     from laneshift.loop.decision import Decision, LaneChange
     from laneshift.loop.scheduler import LiveScheduler
-    from laneshift.session import Laneshift, attach
-    from laneshift.snapshot import (
+    from laneshift.plugin.handoff import Handoff
+    from laneshift.plugin.partition import Latency, PartitionSnapshot, Pauses
+    from laneshift.plugin.snapshot import (
         BatchSnapshot,
         ExecutorSnapshot,
-        Handoff,
-        Latency,
         OperatorSnapshot,
-        PartitionSnapshot,
-        Pauses,
         QuerySnapshot,
         Snapshot,
         SourceSnapshot,
     )
+    from laneshift.session.builder import configure
+    from laneshift.session.live import Laneshift, attach
 
 __all__ = [
     "ArgumentError",
@@ -45,6 +41,7 @@ __all__ = [
     "Decision",
     "ExecutorSnapshot",
     "Handoff",
+    "InputError",
     "LaneChange",
     "Laneshift",
     "LaneshiftError",
@@ -66,12 +63,12 @@ __all__ = [
 
 # Submodules must not have the names that are exported here, or importing one would hide the export.
 _HOME = {
-    "configure": "builder",
-    "attach": "session",
-    "Laneshift": "session",
+    "configure": "session.builder",
+    **dict.fromkeys(("Laneshift", "attach"), "session.live"),
     **dict.fromkeys((n for n in __all__ if n.endswith("Error")), "errors"),
-    **dict.fromkeys((n for n in __all__ if n.endswith("Snapshot")), "snapshot"),
-    **dict.fromkeys(("Handoff", "Latency", "Pauses"), "snapshot"),
+    **dict.fromkeys((n for n in __all__ if n.endswith("Snapshot")), "plugin.snapshot"),
+    **dict.fromkeys(("Latency", "PartitionSnapshot", "Pauses"), "plugin.partition"),
+    "Handoff": "plugin.handoff",
     **dict.fromkeys(("Decision", "LaneChange"), "loop.decision"),
     "LiveScheduler": "loop.scheduler",
 }

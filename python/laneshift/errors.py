@@ -17,7 +17,7 @@ _PARAMETER = re.compile(r"<([a-z_]+)>")
 
 
 class LaneshiftError(Exception):
-    """Any error of laneshift's Python facade.
+    """Any error of laneshift's Python package.
 
     Attributes:
         condition: name of the error condition, such as ``LANESHIFT_NO_SUCH_SHARD``.
@@ -43,6 +43,22 @@ class LaneshiftError(Exception):
 
 class ArgumentError(LaneshiftError, ValueError):
     """A wrong option or argument; nothing was sent to Spark."""
+
+
+class InputError(ArgumentError):
+    """A wrong argument of the scheduler library; says what was found, expected, and the way out.
+
+    Attributes:
+        field, found, expected, remedy: what the message is made of, ``found`` as it was given.
+    """
+
+    def __init__(self, field: str, found: object, expected: str, remedy: str) -> None:
+        self.field = field
+        self.found = found
+        self.expected = expected
+        self.remedy = remedy
+        said = {"field": field, "found": repr(found), "expected": expected, "remedy": remedy}
+        super().__init__("LANESHIFT_INVALID_INPUT", said)
 
 
 class NotFoundError(ArgumentError, LookupError):

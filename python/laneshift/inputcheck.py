@@ -1,7 +1,7 @@
 """Input checks whose errors name the field, the value found, the range expected and the way out.
 
-Used by the whole scheduler library. Every check raises :class:`InputError`, a
-``ValueError``, before any work is done: a wrong input never reaches a plan.
+Used by the whole scheduler library. Every check raises :class:`~laneshift.errors.InputError`
+before any work is done: a wrong input never reaches a plan.
 """
 
 from __future__ import annotations
@@ -12,20 +12,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from laneshift.errors import InputError
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-
-
-class InputError(ValueError):
-    """A wrong argument: ``field``, ``found``, ``expected`` and ``remedy`` are attributes too."""
-
-    def __init__(self, field: str, found: object, expected: str, remedy: str) -> None:
-        self.field = field
-        self.found = found
-        self.expected = expected
-        self.remedy = remedy
-        super().__init__(f"{field}: found {found!r}, expected {expected}. {remedy}")
 
 
 def number(

@@ -1,5 +1,5 @@
-"""A window-fluid chain of operators, as CRAA sheet 14 and OERA sheet 12 used: just enough to test
-that a policy decides what the sheets' own throwaway simulations decided. Not the simulator.
+"""A window-fluid chain of operators, after CRAA, 2018, and OERA, 2023: just enough to
+test that a policy decides what earlier simulations of ours decided. Not the simulator.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.samples import partition, snapshot
-from laneshift.scheduler.vocabulary import PartitionSnapshot, Snapshot
+from laneshift.scheduler.samples import cluster, partition
+from laneshift.scheduler.vocabulary import ClusterLoad, PartitionLoad
 
 CRAA_CHAIN = ((50.0, 500.0), (500.0, 400.0), (1000.0, 300.0), (2000.0, 200.0), (5000.0, 100.0))
-"""Table 2 of the CRAA sheet: (BS, P_unit) of O1 to O5."""
+"""Table 2 of CRAA, 2018: (BS, P_unit) of O1 to O5."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Run:
 
 
 def rates(name: str, seconds: int, dt: float = 5.0, seed: int = 0) -> list[float]:
-    """Loads of CRAA sheet 10 as one mean rate per window."""
+    """Loads of CRAA, 2018, as one mean rate per window."""
     loads: dict[str, Callable[[float], float]] = {
         "step": lambda t: (1000, 2000, 5000, 6000, 5000, 2000)[int(t % 30 // 5)],
         "jitter": lambda t: (
@@ -78,7 +78,7 @@ def simulate(
     state = policy.start()
     for window, head in enumerate(load):
         inflow[0] = head
-        parts: list[PartitionSnapshot] = []
+        parts: list[PartitionLoad] = []
         following = list(inflow)
         for i, (full, unit) in enumerate(chain):
             rate = min(unit * (history[-1] if late else held)[i], throttle[i])
@@ -102,7 +102,7 @@ def simulate(
             )
             parts.append(replace(made, output_rate=processed / dt, rows_lost=over))
         history.append(tuple(held))
-        snap = chain_snapshot(parts, window, dt)
+        snap = chain_cluster(parts, window, dt)
         plan, state = policy.decide(snap, state)
         for name, value in plan.notes:
             notes[name] = notes.get(name, 0.0) + value
@@ -118,6 +118,6 @@ def simulate(
     return Run(tuple(lost), tuple(arrived), used, tuple(adjustments), tuple(history[1:]), notes)
 
 
-def chain_snapshot(parts: Sequence[PartitionSnapshot], window: int, dt: float) -> Snapshot:
+def chain_cluster(parts: Sequence[PartitionLoad], window: int, dt: float) -> ClusterLoad:
     edges = [(a.partition, b.partition) for a, b in itertools.pairwise(parts)]
-    return snapshot({"n": 10_000}, parts, edges=edges, time_s=(window + 1) * dt, window_s=dt)
+    return cluster({"n": 10_000}, parts, edges=edges, time_s=(window + 1) * dt, window_s=dt)

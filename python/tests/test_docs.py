@@ -16,13 +16,14 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/planners/index.md",)
-PACKAGES = ("loop", "report", "scheduler", "models", "planner", "keygroups", "simulator")
+PAGES = ("docs/partitioners/index.md",)
+ROOMS = ("loop", "report", "scheduler", "models", "partitioning", "simulator")
+PACKAGES = (*(f"laneshift.{room}" for room in ROOMS), "keygroups")
 
 
 def modules() -> Iterator[str]:
     for package in PACKAGES:
-        top = import_module(f"laneshift.{package}")
+        top = import_module(package)
         yield top.__name__
         yield from (found.name for found in walk_packages(top.__path__, top.__name__ + "."))
 
@@ -46,12 +47,31 @@ def test_every_package_has_doctests() -> None:
         package: sum(
             len(test.examples)
             for name in modules()
-            if name.startswith(f"laneshift.{package}")
+            if name.startswith(package)
             for test in doctest.DocTestFinder().find(import_module(name))
         )
         for package in PACKAGES
     }
     assert min(found.values()) >= 2, found
+
+
+def test_papers_are_cited_by_title_and_year() -> None:
+    table = (ROOT / "docs/papers.md").read_text("utf-8")
+    known = dict(re.findall(r"^\| ([^|]+) \| [^|]+ \| (\d{4}) \|$", table, flags=re.MULTILINE))
+    assert len(known) == 5
+    titles = "|".join(known)
+    folders = (
+        "python/laneshift",
+        "benchmarks/laneshift_experiments",
+        "benchmarks/keygroups",
+        "docs",
+    )
+    for file in (f for folder in folders for f in (ROOT / folder).rglob("*.*")):
+        if file.suffix in (".py", ".md"):
+            text = file.read_text("utf-8")
+            for title, year in re.findall(rf"({titles}), (\d{{4}})", text):
+                assert known[title] == year, (file, title, year)
+            assert not re.findall(r"paper notes|\b(?:elasticutor|craa|oera)\.md \d", text), file
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.snapshot import PartitionSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Decision:
             yield f"{what}: {why}" if what else why
 
 
-def because(part: PartitionSnapshot | None, after: int, budget: int, cut: bool) -> str:
+def because(part: PartitionLoad | None, after: int, budget: int, cut: bool) -> str:
     """Why a partition gets ``after`` lanes; ``part`` is its measurement, None if there is none."""
     if cut or part is None:
         return f"Spark leaves {budget} cores to lanes on this executor"

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from laneshift.errors import LaneshiftError
-from laneshift.gateway import Gateway
-from laneshift.snapshot import Handoff, Snapshot
+from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.handoff import Handoff
+from laneshift.plugin.snapshot import Snapshot
 
 MOST = 10_000
 """Handoffs that are read in one turn, the newest (ours): more would make the turn slow."""

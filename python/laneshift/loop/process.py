@@ -12,11 +12,11 @@ import os
 import sys
 import threading
 
-from laneshift.errors import LaneshiftError
-from laneshift.gateway import PortGateway
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError, LaneshiftError
 from laneshift.loop.decision import Decision
-from laneshift.session import Laneshift
+from laneshift.loop.scheduler import LiveScheduler
+from laneshift.loop.start import check_turns, chosen_policy
+from laneshift.plugin.gateway import PortGateway, connect
 
 VARIABLE = "LANESHIFT_SCHEDULER"
 
@@ -25,12 +25,11 @@ def main() -> int:
     """Run until the driver closes our standard input or does not answer any more."""
     settings = json.loads(os.environ[VARIABLE])
     try:
-        live = Laneshift(PortGateway(int(settings["port"]), str(settings["token"])))
-        scheduler = live.start(
-            settings["policy"],
-            target_latency_ms=settings["target_latency_ms"] or None,
-            interval_s=settings["interval_s"],
-        )
+        gateway = PortGateway(int(settings["port"]), str(settings["token"]))
+        connect(gateway)
+        chosen = chosen_policy(settings["policy"], settings["target_latency_ms"] or None, {})
+        check_turns(settings["interval_s"])
+        scheduler = LiveScheduler(gateway, chosen, interval_s=settings["interval_s"]).begin()
     except InputError as problem:
         say(str(problem))
         return 2

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from laneshift.scheduler.snapshot import NodeCores, PartitionSnapshot
-from laneshift.snapshot import PartitionSnapshot as LivePartition
+from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
 
 HIDDEN_S = 5.0
 """Catching up that should take no longer is not shown (ours)."""
@@ -30,7 +30,7 @@ WAITING_S = 0.1
 """Rows that arrive in so long may wait when a partition has caught up (ours)."""
 
 
-def with_cores(part: PartitionSnapshot, count: int) -> PartitionSnapshot:
+def with_cores(part: PartitionLoad, count: int) -> PartitionLoad:
     """``part`` with ``count`` lanes at home; of single ones nothing is known if it had others."""
     if part.cores == count:
         return part
@@ -48,13 +48,13 @@ class Rest:
         hidden: whether catching up should then be short, with the lanes that it has.
     """
 
-    was: LivePartition
+    was: PartitionSnapshot
     began_ms: int
-    before: PartitionSnapshot
+    before: PartitionLoad
     over_ms: int | None = None
     hidden: bool = True
 
-    def is_over(self, part: LivePartition, ran: bool, now_ms: int, saturated: bool) -> bool:
+    def is_over(self, part: PartitionSnapshot, ran: bool, now_ms: int, saturated: bool) -> bool:
         """Whether to measure again. ``ran``: lanes have run since the last look without a pause."""
         if not ran:
             return False
@@ -69,7 +69,7 @@ class Rest:
         )
         return caught_up or now_ms - self.over_ms > 1000 * LONGEST_S
 
-    def shown(self, part: LivePartition) -> PartitionSnapshot:
+    def shown(self, part: PartitionSnapshot) -> PartitionLoad:
         """What a policy sees meanwhile."""
         seen = with_cores(self.before, part.lanes)
         if self.hidden:
@@ -78,7 +78,7 @@ class Rest:
         most = math.inf if seen.queue_capacity_rows is None else seen.queue_capacity_rows
         return replace(seen, queue_rows=min(waiting, most), saturated=True)
 
-    def _catching_up_s(self, part: LivePartition, now_ms: int) -> float:
+    def _catching_up_s(self, part: PartitionSnapshot, now_ms: int) -> float:
         """How long the lanes should need to work off what has waited, if the load is the same."""
         spare = part.lanes * self.before.service_rate_per_core - self.before.offered_rate
         waited = self.before.offered_rate * (now_ms - self.began_ms) / 1000

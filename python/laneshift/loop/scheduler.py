@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from laneshift.errors import LaneshiftError, SessionError
-from laneshift.gateway import Gateway
+from laneshift.loop.budget import held, within_budget
 from laneshift.loop.decision import Decision, LaneChange, because, not_done
-from laneshift.loop.meter import Island, Meter, held, within_budget
+from laneshift.loop.island import Island
+from laneshift.loop.meter import Meter
 from laneshift.loop.moves import MoveLog
+from laneshift.loop.realise import move_shards, set_lanes
 from laneshift.loop.throttles import Brakes, source_limits
-from laneshift.scheduler.plan import Plan
+from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.trace import TraceWriter
-from laneshift.snapshot import Snapshot as LiveSnapshot
 
 KEPT = 10_000
 """Decisions that are remembered (ours)."""
@@ -34,7 +36,7 @@ CLAIM_S, RENEW_S = 5.0, 1.0
 
 
 class LiveScheduler:
-    """Drives running queries by a policy. Made by :meth:`laneshift.session.Laneshift.start`.
+    """Drives running queries by a policy. Made by :meth:`laneshift.Laneshift.start`.
 
     Every method may be called from any thread.
     """
@@ -199,7 +201,7 @@ class LiveScheduler:
 
     def turn(self) -> tuple[Decision, ...]:
         """One turn: measure, decide, send. Errors: whatever gateway or policy raise."""
-        live = LiveSnapshot.from_json(self._gateway.snapshot())
+        live = Snapshot.from_json(self._gateway.snapshot())
         done = []
         with self._turn:
             islands = self._meter.measure(live)
@@ -226,7 +228,7 @@ class LiveScheduler:
             return
         self._decisions.append(decision)
         if self._trace is not None:
-            with suppress(OSError):  # a full disk was told when the turn recorded its snapshot
+            with suppress(OSError):  # a full disk was told when the turn recorded its cluster load
                 self._trace.note("decision", decision.to_json())
         with suppress(LaneshiftError):  # only for the UI
             self._gateway.decided(decision.to_plugin())
@@ -234,19 +236,19 @@ class LiveScheduler:
             listener(decision)
 
     def _decide(self, island: Island) -> Decision | None:
-        if island.snapshot is None:
+        if island.cluster is None:
             return None
         fitting = within_budget(island.lanes, island.budget)
-        snapshot = held(island.snapshot, fitting, island.budget)
+        cluster = held(island.cluster, fitting, island.budget)
         if self._trace is not None:
-            self._trace.record(snapshot)
+            self._trace.record(cluster)
         state = self._states.get(island.executor)
         if state is None:
             state = self._policy.start()
-        plan, self._states[island.executor] = self._policy.decide(snapshot, state)
+        plan, self._states[island.executor] = self._policy.decide(cluster, state)
         wanted = fitting | {c.partition: max(1, c.after) for c in plan.core_changes}
         wanted = within_budget(wanted, island.budget)
-        parts = {part.partition: part for part in snapshot.partitions}
+        parts = {part.partition: part for part in cluster.partitions}
         changes = tuple(
             LaneChange(
                 name,
@@ -263,16 +265,16 @@ class LiveScheduler:
             if wanted[name] != before
         )
         sends = not (self._dry_run or self._paused.is_set())
-        limits, notes = source_limits(plan, snapshot, island)
+        limits, notes = source_limits(plan, cluster, island)
         notes += not_done(plan)
         moves = 0
         if sends:
-            notes += self._send(island, changes)
-            moves, more = self._move(island, plan, wanted)
-            limits, refused = self._brakes.hold(limits, snapshot.window_s)
+            notes += set_lanes(self._gateway, island, changes)
+            moves, more = move_shards(self._gateway, island, plan, wanted)
+            limits, refused = self._brakes.hold(limits, cluster.window_s)
             notes += more + refused
         return Decision(
-            snapshot.time_s,
+            cluster.time_s,
             island.executor,
             self._policy.name,
             changes,
@@ -281,44 +283,3 @@ class LiveScheduler:
             sends,
             notes,
         )
-
-    def _send(self, island: Island, changes: tuple[LaneChange, ...]) -> tuple[str, ...]:
-        """Sends lane counts, those that shrink first; nobody grows before they have.
-
-        A partition that has just left is noted.
-        """
-        notes = []
-        waiting = False
-        for change in sorted(changes, key=lambda c: c.after > c.before):
-            ref = island.partitions[change.partition]
-            grows = change.after > change.before
-            if grows and waiting:
-                notes.append(f"{change.partition} waits for lanes that go with the next batch")
-                continue
-            try:
-                answer = self._gateway.set_lanes(
-                    ref.query_id, ref.operator_id, ref.partition, change.after
-                )
-                waiting |= not grows and answer["applied"] != "now"
-            except LaneshiftError as problem:
-                notes.append(f"{change.partition} keeps its lanes: {problem}")
-        return tuple(notes)
-
-    def _move(
-        self, island: Island, plan: Plan, lanes: dict[Any, int]
-    ) -> tuple[int, tuple[str, ...]]:
-        moved, notes = 0, []
-        for move in plan.shard_moves:
-            name, lane = move.target.partition, move.target.lane
-            if move.source.partition != name:
-                notes.append(f"shard {move.shard} cannot leave its partition {name}")
-            elif lane < lanes[name]:
-                ref = island.partitions[name]
-                try:
-                    self._gateway.move_shard(
-                        ref.query_id, ref.operator_id, ref.partition, move.shard, lane
-                    )
-                    moved += 1
-                except LaneshiftError as problem:
-                    notes.append(f"shard {move.shard} of {name} stays: {problem}")
-        return moved, tuple(notes)

@@ -3,7 +3,7 @@
 A partition takes rows as its lanes go; it cannot be slower than that by itself. Its input can:
 where the source feeds it, the same share of the source's rows comes to it at any speed, for hash
 shuffles and filters go by what is in a row. That share is counted over all rows since the query
-started (:mod:`laneshift.loop.meter`): what a limit does to the speed does not change the next one.
+started (``topology``): what a limit does to the speed does not change the next one.
 """
 
 from __future__ import annotations
@@ -13,26 +13,27 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from laneshift.errors import LaneshiftError
-from laneshift.gateway import Gateway
 from laneshift.loop.decision import SourceLimit
-from laneshift.loop.meter import FEW_SOURCE_ROWS, Island
+from laneshift.loop.island import Island
+from laneshift.loop.topology import FEW_SOURCE_ROWS
+from laneshift.plugin.gateway import Gateway
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId, SourceId
 from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.snapshot import Snapshot
 
 GRACE_S = 10.0
 """A limit whose scheduler has gone ends by itself so long after its time (s, ours)."""
 
 
 def source_limits(
-    plan: Plan, snapshot: Snapshot, island: Island
+    plan: Plan, cluster: ClusterLoad, island: Island
 ) -> tuple[dict[str, SourceLimit], tuple[str, ...]]:
     """Limits by query id, the lowest of each, and notes on throttles that no source can bring.
 
-    ``snapshot`` is what the policy decided on: of ``island``.
+    ``cluster`` is what the policy decided on: of ``island``.
     """
-    fed = {part: source for source in snapshot.sources for part in source.feeds}
-    named = {source.source: source for source in snapshot.sources}
+    fed = {part: source for source in cluster.sources for part in source.feeds}
+    named = {source.source: source for source in cluster.sources}
     limits: dict[str, SourceLimit] = {}
     notes = []
     for throttle in plan.throttles:

@@ -1,4 +1,4 @@
-"""How many cores: the least that meets a mean-latency target (Elasticutor sheet 4.2).
+"""How many cores: the least that meets a mean-latency target (Elasticutor, 2019, 4.2).
 
 Greedy: start from the least stable allocation floor(a_j)+1, then give one core at a time to the
 partition with the largest drop lambda_j * (E[T_j](k_j) - E[T_j](k_j + 1)) until the target is met
@@ -25,7 +25,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from laneshift.inputcheck import InputError, number, vector, whole
+from laneshift.inputcheck import number, vector, whole
 from laneshift.models.queueing import check_external_rate, erlang_b, wait_probability
 
 
@@ -242,6 +242,3 @@ def _overload(
     cores = share_cores(load, np.minimum(start, cap), available)
     reason = Outcome.OVERLOAD if wanted > available else Outcome.CORE_LIMIT
     return Allocation(cores, math.inf, reason, wanted)
-
-
-__all__ = ["Allocation", "InputError", "Outcome", "allocate_cores", "least_stable", "share_cores"]

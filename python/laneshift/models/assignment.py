@@ -1,4 +1,4 @@
-"""Algorithm 1: cores of nodes to partitions with little state moved (Elasticutor sheet 4.4, 4.5).
+"""Algorithm 1: cores of nodes to partitions with little state moved (Elasticutor, 2019, 4.4, 4.5).
 
 Given the old assignment X~, targets k, cores c_i per node, homes I(j), state s_j and data
 intensity d_j, the problem is to choose x_ij >= 0 that
@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from laneshift.inputcheck import FloatArray, InputError, IntArray, number, vector
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray, IntArray, number, vector
 from laneshift.models.migration import cost_to_take, migration_bytes, placement_array
 
 PHI_0 = 512.0 * 1024

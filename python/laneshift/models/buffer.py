@@ -1,4 +1,4 @@
-"""A bounded buffer in front of identical units, window by window (CRAA sheet 3, OERA sheet 3).
+"""A bounded buffer in front of identical units, window by window (CRAA, 2018; OERA, 2023).
 
 Speaking names for the papers' Greek letters, which clash: ``occ_high`` is CRAA's beta and OERA's
 alpha, ``occ_low`` CRAA's gamma and OERA's beta, ``occ_target`` CRAA's delta and OERA's upsilon.
@@ -51,7 +51,7 @@ def unit_change(change: float, unit_rate: float, rounding: str = "truncate") -> 
     """CPN: whole units for a rate change, CRAA (11).
 
     Growth is rounded up [P]. Shrinking is truncated toward zero [R]; ``floor`` is the printed form,
-    which removes up to one unit too many (CRAA sheet 13, item 5).
+    which removes up to one unit too many (our correction).
 
     >>> unit_change(250, unit_rate=100), unit_change(-250, unit_rate=100)
     (3, -2)

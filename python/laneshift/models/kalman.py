@@ -1,4 +1,4 @@
-"""Scalar Kalman filters that forecast a rate (CRAA sheet 7).
+"""Scalar Kalman filters that forecast a rate (CRAA, 2018).
 
 The paper cites Kalman 1960 and gives neither model nor noise; both models here are assumptions [A].
 Only the ratio q/r matters for the gain. A filter is an immutable value: ``observe`` returns the

@@ -1,4 +1,4 @@
-"""What a change of placement moves (Elasticutor sheet 4.4), and data intensity (sheet 1).
+"""What a change of placement moves (Elasticutor, 2019, 4.4), and data intensity (there, 1).
 
 X is an (m, n) integer array: ``placement[j, i]`` cores of partition j on node i. State is taken as
 spread evenly over a partition's cores [S].
@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laneshift.inputcheck import FloatArray, InputError, IntArray, vector
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray, IntArray, vector
 
 
 def migration_bytes(before: ArrayLike, after: ArrayLike, state_bytes: ArrayLike) -> float:

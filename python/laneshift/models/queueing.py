@@ -1,4 +1,4 @@
-"""M/M/k queues and the Jackson network of them (Elasticutor sheet 4.1).
+"""M/M/k queues and the Jackson network of them (Elasticutor, 2019, 4.1).
 
 Formula (1) of the paper is lost in our source and was rebuilt from its definitions and Little's
 law [R]; the recursion that evaluates Erlang C without factorials is ours [D].
@@ -15,7 +15,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from laneshift.inputcheck import InputError, number, vector, whole
+from laneshift.errors import InputError
+from laneshift.inputcheck import number, vector, whole
 
 
 def erlang_b(servers: int, offered_load: float) -> float:

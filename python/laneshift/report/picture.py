@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from laneshift.inputcheck import FloatArray, InputError
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray
 from laneshift.plotting import BLUE, FAINT, GREEN, INK, MUTED, ORANGE, STYLE, pyplot
 from laneshift.report.recording import Recording
 from laneshift.report.words import Row, headline, summary, table

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from laneshift.inputcheck import FloatArray, InputError
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray
 from laneshift.loop.decision import Decision
 from laneshift.loop.moves import Moves
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
+from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.trace import read_entries
 
 
@@ -58,13 +60,13 @@ class Recording:
 
 def read_recording(path: str | Path) -> Recording:
     """A trace as columns. Errors: InputError, as `read_entries`, and for a damaged event."""
-    snapshots: list[Snapshot] = []
+    recorded: list[ClusterLoad] = []
     decisions: list[Decision] = []
     moves: list[Moves] = []
     for entry in read_entries(path):
         try:
-            if entry.snapshot is not None:
-                snapshots.append(entry.snapshot)
+            if entry.cluster is not None:
+                recorded.append(entry.cluster)
             elif entry.event == "decision":
                 decisions.append(Decision.from_json(entry.value))
             else:
@@ -76,27 +78,25 @@ def read_recording(path: str | Path) -> Recording:
                 f"a {entry.event} of the live loop",
                 "Record the trace again.",
             ) from error
-    return columns(snapshots, decisions, moves)
+    return columns(recorded, decisions, moves)
 
 
 def columns(
-    snapshots: Sequence[Snapshot], decisions: Iterable[Decision] = (), moves: Iterable[Moves] = ()
+    recorded: Sequence[ClusterLoad], decisions: Iterable[Decision] = (), moves: Iterable[Moves] = ()
 ) -> Recording:
-    """Snapshots (at least one, in order of time) as columns; those of one time are one window."""
-    times = sorted({snapshot.time_s for snapshot in snapshots})
-    names = sorted(
-        {p.partition for snapshot in snapshots for p in snapshot.partitions}, key=in_order
-    )
+    """Cluster loads (at least one, in order of time) as columns; one time is one window."""
+    times = sorted({cluster.time_s for cluster in recorded})
+    names = sorted({p.partition for cluster in recorded for p in cluster.partitions}, key=in_order)
     row = {time: i for i, time in enumerate(times)}
     column = {name: j for j, name in enumerate(names)}
     shape = (len(times), len(names))
     offered, output, capacity, lanes, occupancy = (np.full(shape, np.nan) for _ in range(5))
     window, cores = np.zeros(len(times)), np.zeros(len(times))
-    for snapshot in snapshots:
-        i = row[snapshot.time_s]
-        window[i] = snapshot.window_s
-        cores[i] += snapshot.total_cores
-        for part in snapshot.partitions:
+    for cluster in recorded:
+        i = row[cluster.time_s]
+        window[i] = cluster.window_s
+        cores[i] += cluster.total_cores
+        for part in cluster.partitions:
             at = (i, column[part.partition])
             offered[at] = part.offered_rate
             output[at] = np.nan if part.output_rate is None else part.output_rate
@@ -127,7 +127,7 @@ def in_order(name: str) -> list[tuple[int, str]]:
     return [(int(t), "") if t.isdigit() else (-1, t) for t in re.split(r"(\d+)", name)]
 
 
-def _occupancy(part: PartitionSnapshot) -> float:
+def _occupancy(part: PartitionLoad) -> float:
     if part.queue_capacity_rows is None:
         return float("nan")
     return part.queue_rows / part.queue_capacity_rows

@@ -1,4 +1,4 @@
-"""Apply a plan to a snapshot on paper: for the simulator, replay, and the checks of tests."""
+"""Apply a plan to a cluster load on paper: for the simulator, replay, and the checks of tests."""
 
 from __future__ import annotations
 
@@ -6,37 +6,33 @@ from dataclasses import replace
 
 import numpy as np
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import LaneId, LaneRef, NodeId, PartitionId
+from laneshift.scheduler.partition_load import LaneLoad, NodeCores, PartitionLoad
 from laneshift.scheduler.plan import Plan, ShardMove
-from laneshift.scheduler.snapshot import (
-    LaneSnapshot,
-    NodeCores,
-    PartitionSnapshot,
-    ShardTable,
-    Snapshot,
-)
+from laneshift.scheduler.shard_table import ShardTable
 
-_RACE = "Apply a plan to the snapshot it was made from."
+_RACE = "Apply a plan to the cluster load it was made from."
 
 
-def apply_plan(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """The snapshot as it is once ``plan`` is carried out; loads and rates stay as measured.
+def apply_plan(cluster: ClusterLoad, plan: Plan) -> ClusterLoad:
+    """The cluster load as it is once ``plan`` is carried out; loads and rates stay as measured.
 
-    New lanes get the lowest unused ids of their partition, node by node in the snapshot's order of
-    nodes. Lanes that go are, per node, those with the fewest shards left after the plan's own
-    moves (ties: highest id); their shards go to the partition's least loaded lane, heaviest first
-    (Elasticutor sheet 3.2, [XP, D]). Keys that
-    ``hot_keys`` names are as split as the plan says. Throttles leave no trace in a snapshot.
+    New lanes get the lowest unused ids of their partition, node by node in the order of
+    ``cluster.nodes``. Lanes that go are, per node, those with the fewest shards left after the
+    plan's own moves (ties: highest id); their shards go to the partition's least loaded lane,
+    heaviest first (Elasticutor, 2019, 3.2, [XP, D]). Keys that ``hot_keys`` names are as split as
+    the plan says. Throttles leave no trace.
 
     Raises:
-        InputError: the plan does not fit the snapshot: a ``before`` that is not so, sums that
+        InputError: the plan does not fit the cluster load: a ``before`` that is not so, sums that
             disagree, a node filled beyond its cores, a shard that is not where the plan says.
     """
-    parts = {part.partition: part for part in snapshot.partitions}
+    parts = {part.partition: part for part in cluster.partitions}
     wanted: dict[PartitionId, dict[NodeId, int]] = {}
     for change in plan.placement_changes:
-        part = snapshot.partition(change.partition)
+        part = cluster.partition(change.partition)
         if part.cores_on(change.node) != change.before:
             raise InputError(
                 f"before of {change.partition} on {change.node}",
@@ -46,9 +42,9 @@ def apply_plan(snapshot: Snapshot, plan: Plan) -> Snapshot:
             )
         wanted.setdefault(change.partition, {})[change.node] = change.after
     for partition, cells in wanted.items():
-        parts[partition] = _place(snapshot, parts[partition], cells)
+        parts[partition] = _place(cluster, parts[partition], cells)
     for core_change in plan.core_changes:
-        part = snapshot.partition(core_change.partition)
+        part = cluster.partition(core_change.partition)
         after = parts[core_change.partition].cores
         if (part.cores, after) != (core_change.before, core_change.after):
             raise InputError(
@@ -59,7 +55,7 @@ def apply_plan(snapshot: Snapshot, plan: Plan) -> Snapshot:
             )
     _move_shards(parts, plan.shard_moves)
     for split in plan.key_splits:
-        part = parts[snapshot.partition(split.partition).partition]
+        part = parts[cluster.partition(split.partition).partition]
         keys = tuple(
             replace(hot, ways=split.ways) if hot.key == split.key else hot for hot in part.hot_keys
         )
@@ -67,16 +63,14 @@ def apply_plan(snapshot: Snapshot, plan: Plan) -> Snapshot:
     for partition, part in parts.items():
         if part.lanes:
             parts[partition] = _drop_lanes(part)
-    return replace(snapshot, partitions=tuple(parts.values()))
+    return replace(cluster, partitions=tuple(parts.values()))
 
 
-def _place(
-    snapshot: Snapshot, part: PartitionSnapshot, cells: dict[NodeId, int]
-) -> PartitionSnapshot:
+def _place(cluster: ClusterLoad, part: PartitionLoad, cells: dict[NodeId, int]) -> PartitionLoad:
     held = {entry.node: entry.cores for entry in part.placement} | cells
     placement = tuple(
         NodeCores(node.node, held[node.node])
-        for node in snapshot.nodes
+        for node in cluster.nodes
         if held.get(node.node, 0) > 0
     )
     if not part.lanes:
@@ -85,28 +79,28 @@ def _place(
     for entry in placement:
         have = sum(lane.node == entry.node for lane in lanes)
         for _ in range(entry.cores - have):
-            lanes.append(LaneSnapshot(_lowest_unused(lanes), entry.node))
+            lanes.append(LaneLoad(_lowest_unused(lanes), entry.node))
     # Lanes beyond the placement are still there until shard moves are done, so skip the check.
     return _unchecked(part, placement, tuple(lanes), part.shards)
 
 
-def _lowest_unused(lanes: list[LaneSnapshot]) -> LaneId:
+def _lowest_unused(lanes: list[LaneLoad]) -> LaneId:
     used = {lane.lane for lane in lanes}
     return next(LaneId(i) for i in range(len(used) + 1) if i not in used)
 
 
 def _unchecked(
-    part: PartitionSnapshot,
+    part: PartitionLoad,
     placement: tuple[NodeCores, ...],
-    lanes: tuple[LaneSnapshot, ...],
+    lanes: tuple[LaneLoad, ...],
     shards: ShardTable | None,
-) -> PartitionSnapshot:
+) -> PartitionLoad:
     out = replace(part, placement=placement, lanes=(), shards=shards)
     object.__setattr__(out, "lanes", lanes)
     return out
 
 
-def _move_shards(parts: dict[PartitionId, PartitionSnapshot], moves: tuple[ShardMove, ...]) -> None:
+def _move_shards(parts: dict[PartitionId, PartitionLoad], moves: tuple[ShardMove, ...]) -> None:
     for move in moves:
         source, target = parts[move.source.partition], parts[move.target.partition]
         if source.shards is None or target.shards is None:
@@ -122,7 +116,7 @@ def _move_shards(parts: dict[PartitionId, PartitionSnapshot], moves: tuple[Shard
 
 
 def _move_one(
-    parts: dict[PartitionId, PartitionSnapshot], at: int, source: LaneRef, target: LaneRef
+    parts: dict[PartitionId, PartitionLoad], at: int, source: LaneRef, target: LaneRef
 ) -> None:
     part = parts[source.partition]
     shards = part.shards
@@ -147,13 +141,13 @@ def _move_one(
     parts[target.partition] = _unchecked(other, other.placement, other.lanes, joined)
 
 
-def _drop_lanes(part: PartitionSnapshot) -> PartitionSnapshot:
+def _drop_lanes(part: PartitionLoad) -> PartitionLoad:
     held: dict[NodeId, int] = {entry.node: entry.cores for entry in part.placement}
     owned = {
         lane.lane: 0 if part.shards is None else int(np.sum(part.shards.lane == lane.lane))
         for lane in part.lanes
     }
-    stay: list[LaneSnapshot] = []
+    stay: list[LaneLoad] = []
     for node in dict.fromkeys(lane.node for lane in part.lanes):
         here = [lane for lane in part.lanes if lane.node == node]
         here.sort(key=lambda lane: (-owned[lane.lane], lane.lane))

@@ -31,7 +31,7 @@ class Metric:
     """A measured or predicted quantity.
 
     Attributes:
-        name: lower case with underscores; the field name in a snapshot where there is one.
+        name: lower case with underscores; the field name in a cluster load where there is one.
         scope: what it is measured for.
         unit: in words that a person reads; "1" for a ratio.
         sentence: what it is.

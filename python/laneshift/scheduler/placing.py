@@ -13,6 +13,8 @@ from laneshift.models.improve import improve
 from laneshift.scheduler.plan import Plan, Reason, Shortfall, Throttle
 from laneshift.scheduler.view import View
 
+__all__ = ["Placer", "cut_to_budget", "over_budget", "release_surplus"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Placer:

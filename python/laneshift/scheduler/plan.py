@@ -1,11 +1,12 @@
-"""What a policy answers: a diff against the snapshot. An empty plan changes nothing."""
+"""What a policy answers: a diff against the cluster load. An empty plan changes nothing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
-from laneshift.inputcheck import InputError, number, whole
+from laneshift.errors import InputError
+from laneshift.inputcheck import number, whole
 from laneshift.scheduler.ids import KeyId, LaneRef, NodeId, PartitionId, ShardId, SourceId
 
 
@@ -38,7 +39,7 @@ class MoveScope(Enum):
     """What stands still while a shard moves."""
 
     SHARD = "shard"
-    """Only the shard: labelled handoff (Elasticutor sheet 3.4)."""
+    """Only the shard: labelled handoff (Elasticutor, 2019, 3.4)."""
 
     OPERATOR = "operator"
     """All upstreams of the operator: global synchronisation of the resource-centric paradigm."""
@@ -51,7 +52,7 @@ class ShardMove:
     Source and target belong to one partition in executor-centric plans and may belong to two
     partitions of one operator in resource-centric plans. New lanes are named as
     :func:`laneshift.scheduler.apply.apply_plan` numbers them: the lowest unused ids of the
-    partition, node by node in the snapshot's order of nodes.
+    partition, node by node in the cluster load's order of nodes.
     """
 
     shard: ShardId

@@ -13,8 +13,10 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.policies.base import Policy
+
+__all__ = ["defaults", "names", "parse_parameters", "policy", "policy_class"]
 
 GROUP = "laneshift.policies"
 

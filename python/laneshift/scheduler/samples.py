@@ -1,4 +1,4 @@
-"""Small snapshots to try a policy on: for the documentation, doctests and tests."""
+"""Small cluster loads to try a policy on: for the documentation, doctests and tests."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from laneshift.scheduler.cluster_load import ClusterLoad, Edge, Node
 from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, PartitionId
-from laneshift.scheduler.snapshot import (
-    Edge,
-    LaneSnapshot,
-    NodeCores,
-    NodeSnapshot,
-    PartitionSnapshot,
-    ShardTable,
-    Snapshot,
-)
+from laneshift.scheduler.partition_load import LaneLoad, NodeCores, PartitionLoad
+from laneshift.scheduler.shard_table import ShardTable
+
+__all__ = ["cluster", "partition", "with_shards"]
 
 
 def partition(
@@ -33,7 +29,7 @@ def partition(
     selectivity: float = 1.0,
     max_cores: int | None = None,
     saturated: bool = False,
-) -> PartitionSnapshot:
+) -> PartitionLoad:
     """A partition without lanes and shards; ``home`` defaults to the first node it is placed on.
 
     Half of ``data_bytes_per_s`` counts as input, half as output.
@@ -41,7 +37,7 @@ def partition(
     >>> partition("p0", {"node-a": 2}, offered_rate=1500).offered_load
     1.5
     """
-    return PartitionSnapshot(
+    return PartitionLoad(
         partition=PartitionId(name),
         operator=OperatorId(operator),
         home=NodeId(next(iter(placement)) if home is None else home),
@@ -60,18 +56,18 @@ def partition(
 
 
 def with_shards(
-    part: PartitionSnapshot,
+    part: PartitionLoad,
     load_cores: Sequence[float],
     lane: Sequence[int] | None = None,
     *,
     first_shard: int = 0,
-) -> PartitionSnapshot:
+) -> PartitionLoad:
     """``part`` with one lane per held core and one shard per entry of ``load_cores``.
 
     Shards go round robin over the lanes unless ``lane`` says where; state is spread evenly.
     """
     nodes = [held.node for held in part.placement for _ in range(held.cores)]
-    lanes = tuple(LaneSnapshot(LaneId(i), node) for i, node in enumerate(nodes))
+    lanes = tuple(LaneLoad(LaneId(i), node) for i, node in enumerate(nodes))
     count = len(load_cores)
     table = ShardTable(
         shard=np.arange(first_shard, first_shard + count),
@@ -80,22 +76,22 @@ def with_shards(
         state_bytes=np.full(count, part.state_bytes / max(1, count)),
     )
     values = {name: getattr(part, name) for name in part.__dataclass_fields__}
-    return PartitionSnapshot(**{**values, "lanes": lanes, "shards": table})
+    return PartitionLoad(**{**values, "lanes": lanes, "shards": table})
 
 
-def snapshot(
+def cluster(
     nodes: Mapping[str, int],
-    partitions: Sequence[PartitionSnapshot],
+    partitions: Sequence[PartitionLoad],
     *,
     edges: Sequence[tuple[str, str] | tuple[str, str, float]] = (),
     time_s: float = 0.0,
     window_s: float = 5.0,
-) -> Snapshot:
-    """A snapshot of ``nodes`` (name -> cores), ``partitions`` and edges (from, to[, ratio])."""
-    return Snapshot(
+) -> ClusterLoad:
+    """A cluster load of ``nodes`` (name -> cores), ``partitions`` and edges (from, to[, ratio])."""
+    return ClusterLoad(
         time_s=time_s,
         window_s=window_s,
-        nodes=tuple(NodeSnapshot(NodeId(name), cores) for name, cores in nodes.items()),
+        nodes=tuple(Node(NodeId(name), cores) for name, cores in nodes.items()),
         partitions=tuple(partitions),
         edges=tuple(
             Edge(PartitionId(e[0]), PartitionId(e[1]), e[2] if len(e) == 3 else 1.0) for e in edges

@@ -1,8 +1,8 @@
-"""Traces: snapshots in a JSON-lines file, so that any decision can be made again offline.
+"""Traces: cluster loads in a JSON-lines file, so that any decision can be made again offline.
 
-The first line is a header, ``{"laneshift_trace": 1}``; every other line is one snapshot, or what a
-live loop did since: ``{"decision": {...}}``, ``{"moves": {...}}``. Fields of a snapshot that hold
-their default are left out. A float is written so that it reads back as the same number.
+The first line is a header, ``{"laneshift_trace": 1}``; every other line is one cluster load, or
+what a live loop did since: ``{"decision": {...}}``, ``{"moves": {...}}``. Fields that hold their
+default are left out. A float is written so that it reads back as the same number.
 """
 
 from __future__ import annotations
@@ -17,36 +17,40 @@ from typing import Any, Self
 
 import numpy as np
 
-from laneshift.inputcheck import InputError, choice
+from laneshift.errors import InputError
+from laneshift.inputcheck import choice
+from laneshift.scheduler.cluster_load import ClusterLoad, Edge, Node, SourceLoad
+from laneshift.scheduler.partition_load import HotKey, LaneLoad, NodeCores, PartitionLoad
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.snapshot import (
-    Edge,
-    HotKey,
-    LaneSnapshot,
-    NodeCores,
-    NodeSnapshot,
-    PartitionSnapshot,
-    ShardTable,
-    Snapshot,
-    SourceSnapshot,
-)
+from laneshift.scheduler.shard_table import ShardTable
+
+__all__ = [
+    "Entry",
+    "Replayed",
+    "TraceWriter",
+    "from_json",
+    "read_entries",
+    "read_trace",
+    "replay",
+    "to_json",
+]
 
 VERSION = 1
 _HEADER = "laneshift_trace"
 EVENTS = ("decision", "moves")
-"""What a trace may hold beside snapshots; :mod:`laneshift.report.recording` reads it."""
+"""What a trace may hold beside cluster loads; :mod:`laneshift.report.recording` reads it."""
 
 _PARTS: dict[type[Any], dict[str, type[Any]]] = {
-    Snapshot: {
-        "nodes": NodeSnapshot,
-        "partitions": PartitionSnapshot,
+    ClusterLoad: {
+        "nodes": Node,
+        "partitions": PartitionLoad,
         "edges": Edge,
-        "sources": SourceSnapshot,
+        "sources": SourceLoad,
     },
-    PartitionSnapshot: {
+    PartitionLoad: {
         "placement": NodeCores,
-        "lanes": LaneSnapshot,
+        "lanes": LaneLoad,
         "shards": ShardTable,
         "hot_keys": HotKey,
     },
@@ -54,10 +58,10 @@ _PARTS: dict[type[Any], dict[str, type[Any]]] = {
 
 
 class TraceWriter:
-    """Appends snapshots to a new file; use it as a context manager.
+    """Appends cluster loads to a new file; use it as a context manager.
 
     with TraceWriter(path) as trace:
-        trace.record(snapshot)
+        trace.record(cluster load)
 
     Raises:
         FileExistsError: there is a file already; a recording never overwrites another.
@@ -68,9 +72,9 @@ class TraceWriter:
         self._file = self._path.open("x", encoding="utf-8")
         self._write({_HEADER: VERSION})
 
-    def record(self, snapshot: Snapshot) -> None:
-        """Append one snapshot; it is on its way to the disk when this returns."""
-        self._write(to_json(snapshot))
+    def record(self, cluster: ClusterLoad) -> None:
+        """Append one cluster load; it is on its way to the disk when this returns."""
+        self._write(to_json(cluster))
 
     def note(self, event: str, value: dict[str, Any]) -> None:
         """Append what happened, one of `EVENTS`, as JSON."""
@@ -108,13 +112,13 @@ class Entry:
 
     Attributes:
         line: its number, from 1.
-        snapshot: what was measured, None if the line is an event.
-        event: which of `EVENTS` it is, empty for a snapshot.
+        cluster load: what was measured, None if the line is an event.
+        event: which of `EVENTS` it is, empty for a cluster load.
         value: the event's JSON object.
     """
 
     line: int
-    snapshot: Snapshot | None = None
+    cluster: ClusterLoad | None = None
     event: str = ""
     value: Mapping[str, Any] = field(default_factory=dict)
 
@@ -124,8 +128,8 @@ def read_entries(path: str | Path) -> Iterator[Entry]:
 
     Raises:
         InputError: no such file, not a trace, another version, a damaged line (named by number),
-            time that goes backwards, or no snapshot at all. A last line that a crash cut short is
-            left out.
+            time that goes backwards, or no cluster load at all. A last line that a crash cut short
+            is left out.
     """
     if not Path(path).is_file():
         raise InputError(
@@ -141,56 +145,59 @@ def read_entries(path: str | Path) -> Iterator[Entry]:
                 entry = _entry(number, json.loads(line))
             except (ValueError, TypeError, KeyError) as error:
                 raise InputError(
-                    f"{path}, line {number}", str(error), "a snapshot", "Record the trace again."
+                    f"{path}, line {number}",
+                    str(error),
+                    "a cluster load",
+                    "Record the trace again.",
                 ) from error
-            if entry.snapshot is not None:
-                if entry.snapshot.time_s < last:
+            if entry.cluster is not None:
+                if entry.cluster.time_s < last:
                     raise InputError(
                         f"time_s in {path}, line {number}",
-                        entry.snapshot.time_s,
+                        entry.cluster.time_s,
                         f"at least {last}, the time of the line before",
                         "Sort the trace by time.",
                     )
-                last = entry.snapshot.time_s
+                last = entry.cluster.time_s
             yield entry
     if last == -math.inf:
         raise InputError(
             f"trace {path}",
-            "no snapshot",
+            "no cluster load",
             "at least one",
             "Let the scheduler run while a query works: the second turn measures first.",
         )
 
 
-def read_trace(path: str | Path) -> Iterator[Snapshot]:
-    """Snapshots of a trace, one at a time, in order. Raises: as `read_entries`."""
+def read_trace(path: str | Path) -> Iterator[ClusterLoad]:
+    """Cluster loads of a trace, one at a time, in order. Raises: as `read_entries`."""
     for entry in read_entries(path):
-        if entry.snapshot is not None:
-            yield entry.snapshot
+        if entry.cluster is not None:
+            yield entry.cluster
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A recorded snapshot and what a policy answers to it."""
+    """A recorded cluster load and what a policy answers to it."""
 
-    snapshot: Snapshot
+    cluster: ClusterLoad
     plan: Plan
 
 
-def replay(snapshots: Iterable[Snapshot], policy: Policy[Any]) -> Iterator[Replayed]:
-    """Decisions of ``policy`` on recorded snapshots, its state carried from one to the next.
+def replay(recorded: Iterable[ClusterLoad], policy: Policy[Any]) -> Iterator[Replayed]:
+    """Decisions of ``policy`` on recorded cluster loads, its state carried from one to the next.
 
-    The snapshots are what was measured, so the decisions have no effect on later ones: replay
+    The cluster loads are what was measured, so the decisions have no effect on later ones: replay
     answers "what would it have decided", the simulator answers "what would have happened".
     """
     state = policy.start()
-    for snapshot in snapshots:
-        plan, state = policy.decide(snapshot, state)
-        yield Replayed(snapshot, plan)
+    for cluster in recorded:
+        plan, state = policy.decide(cluster, state)
+        yield Replayed(cluster, plan)
 
 
 def to_json(value: object) -> dict[str, Any]:
-    """A snapshot, or a part of it, as a JSON object."""
+    """A cluster load, or a part of it, as a JSON object."""
     out: dict[str, Any] = {}
     for entry in fields(value):  # type: ignore[arg-type]
         if not entry.init:
@@ -202,10 +209,10 @@ def to_json(value: object) -> dict[str, Any]:
     return out
 
 
-def from_json(value: dict[str, Any]) -> Snapshot:
-    """The snapshot that `to_json` wrote; raises `InputError` for unknown fields."""
-    found = _decode(Snapshot, value)
-    assert isinstance(found, Snapshot)
+def from_json(value: dict[str, Any]) -> ClusterLoad:
+    """The cluster load that `to_json` wrote; raises `InputError` for unknown fields."""
+    found = _decode(ClusterLoad, value)
+    assert isinstance(found, ClusterLoad)
     return found
 
 

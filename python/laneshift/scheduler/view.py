@@ -1,4 +1,4 @@
-"""A snapshot as arrays: partitions are rows, nodes are columns, both in snapshot order."""
+"""A cluster load as arrays: partitions are rows, nodes are columns, both in cluster load order."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import numpy as np
 
 from laneshift.inputcheck import FloatArray, IntArray
 from laneshift.models.assignment import Demand
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import CoreChange, PlacementChange
-from laneshift.scheduler.snapshot import Snapshot
+
+__all__ = ["View"]
 
 
 @dataclass(frozen=True)
 class View:
-    """Arrays of a snapshot with m partitions and n nodes.
+    """Arrays of a cluster load with m partitions and n nodes.
 
     Attributes:
-        snapshot: where they come from.
+        cluster load: where they come from.
         placement: cores held, int (m, n).
         cores: cores held per partition, int (m,).
         node_cores: int (n,).
@@ -28,7 +30,7 @@ class View:
         limits: most cores per partition, int (m,); a large number where there is no limit.
     """
 
-    snapshot: Snapshot
+    cluster: ClusterLoad
     placement: IntArray
     cores: IntArray
     node_cores: IntArray
@@ -40,10 +42,10 @@ class View:
     limits: IntArray
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> View:
-        """Read a snapshot; O(m*n)."""
-        parts = snapshot.partitions
-        column = {node.node: i for i, node in enumerate(snapshot.nodes)}
+    def of(cls, cluster: ClusterLoad) -> View:
+        """Read a cluster load; O(m*n)."""
+        parts = cluster.partitions
+        column = {node.node: i for i, node in enumerate(cluster.nodes)}
         placement = np.zeros((len(parts), len(column)), dtype=np.int64)
         for j, part in enumerate(parts):
             for held in part.placement:
@@ -51,10 +53,10 @@ class View:
         cores = placement.sum(axis=1)
         traffic = np.array([p.input_bytes_per_s + p.output_bytes_per_s for p in parts], dtype=float)
         return cls(
-            snapshot=snapshot,
+            cluster=cluster,
             placement=placement,
             cores=cores,
-            node_cores=np.array([node.cores for node in snapshot.nodes], dtype=np.int64),
+            node_cores=np.array([node.cores for node in cluster.nodes], dtype=np.int64),
             homes=np.array([column[p.home] for p in parts], dtype=np.int64),
             offered=np.array([p.offered_rate for p in parts], dtype=np.float64),
             service=np.array([p.service_rate_per_core for p in parts], dtype=np.float64),
@@ -81,7 +83,7 @@ class View:
         self, after: IntArray
     ) -> tuple[tuple[CoreChange, ...], tuple[PlacementChange, ...]]:
         """What turns the placement held into ``after``, int (m, n), as the parts of a plan."""
-        parts, nodes = self.snapshot.partitions, self.snapshot.nodes
+        parts, nodes = self.cluster.partitions, self.cluster.nodes
         total = after.sum(axis=1)
         counts = tuple(
             CoreChange(parts[j].partition, int(self.cores[j]), int(total[j]))

@@ -1,10 +1,10 @@
-"""The words of the scheduler, in one place: ids, snapshot and plan.
+"""The words of the scheduler, in one place: ids, cluster load and plan.
 
-A policy is a pure function of a :class:`Snapshot` and its own state that answers with a
+A policy is a pure function of a :class:`ClusterLoad` and its own state that answers with a
 :class:`Plan`. The same types drive a live cluster, the simulator and recorded traces.
 """
 
-from laneshift.inputcheck import InputError
+from laneshift.scheduler.cluster_load import ClusterLoad, Edge, Node, SourceLoad
 from laneshift.scheduler.ids import (
     KeyId,
     LaneId,
@@ -15,6 +15,7 @@ from laneshift.scheduler.ids import (
     ShardId,
     SourceId,
 )
+from laneshift.scheduler.partition_load import HotKey, LaneLoad, NodeCores, PartitionLoad
 from laneshift.scheduler.plan import (
     CoreChange,
     KeySplit,
@@ -26,35 +27,25 @@ from laneshift.scheduler.plan import (
     Shortfall,
     Throttle,
 )
-from laneshift.scheduler.snapshot import (
-    Edge,
-    HotKey,
-    LaneSnapshot,
-    NodeCores,
-    NodeSnapshot,
-    PartitionSnapshot,
-    ShardTable,
-    Snapshot,
-    SourceSnapshot,
-)
+from laneshift.scheduler.shard_table import ShardTable
 
 __all__ = [
+    "ClusterLoad",
     "CoreChange",
     "Edge",
     "HotKey",
-    "InputError",
     "KeyId",
     "KeySplit",
     "LaneId",
+    "LaneLoad",
     "LaneRef",
-    "LaneSnapshot",
     "MoveScope",
+    "Node",
     "NodeCores",
     "NodeId",
-    "NodeSnapshot",
     "OperatorId",
     "PartitionId",
-    "PartitionSnapshot",
+    "PartitionLoad",
     "PlacementChange",
     "Plan",
     "Reason",
@@ -62,8 +53,7 @@ __all__ = [
     "ShardMove",
     "ShardTable",
     "Shortfall",
-    "Snapshot",
     "SourceId",
-    "SourceSnapshot",
+    "SourceLoad",
     "Throttle",
 ]

@@ -1,4 +1,4 @@
-"""A cluster simulator that drives the same policies and planners as a live query.
+"""A cluster simulator that drives the same policies and partitioners as a live query.
 
 ``simulate(Scenario(...), policy)`` runs the fluid engine (fast, approximate: see ``fluid``);
 ``event.run_events`` is an exact event simulation for small cases; ``window`` steps the window

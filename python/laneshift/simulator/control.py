@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from laneshift.inputcheck import FloatArray, InputError
-from laneshift.planner.balance_core import balance_batch
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray
+from laneshift.partitioning.balance_core import balance_batch
 from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
 from laneshift.simulator.fluid import Fluid
 from laneshift.simulator.keyloads import KeyLoads
@@ -58,7 +59,7 @@ class Control:
         if name not in known:
             some = ", ".join(list(known)[:3])
             raise InputError(
-                field, name, f"one of {len(known)}: {some}, ...", "As in the snapshot."
+                field, name, f"one of {len(known)}: {some}, ...", "As in the cluster load."
             )
         return known[name]
 
@@ -70,7 +71,7 @@ class Control:
             self._fluid.limit = rate
         else:
             known = f"source or one of {len(self._parts)} partitions"
-            raise InputError("throttle", target, known, "Name what the snapshot names.")
+            raise InputError("throttle", target, known, "Name what the cluster load names.")
         self._throttled[target] = until_s
 
     def expire(self, now_s: float) -> None:

@@ -1,7 +1,7 @@
 """Exact event simulation of one elastic partition: every row, queue, label and split key.
 
-For small cases: it validates the fluid engine and checks the handoff's guarantees (elasticutor.md
-3.4): per-key order, no row lost, a key never in process on two lanes at once.
+For small cases: it validates the fluid engine and checks the handoff's guarantees (Elasticutor,
+2019, 3.4): per-key order, no row lost, a key never in process on two lanes at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from laneshift import inputcheck
-from laneshift.inputcheck import FloatArray, InputError
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray
 from laneshift.simulator.spec import Split
 
 

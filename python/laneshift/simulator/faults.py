@@ -1,4 +1,4 @@
-"""Loss and return of a node (elasticutor.md 3.5).
+"""Loss and return of a node (Elasticutor, 2019, 3.5).
 
 Remote lanes on the node: their shards restart from the primary copy at the home, rows since the
 last flush are replayed (at-least-once outputs). Partitions at home on the node: the outer

@@ -1,4 +1,4 @@
-"""RC's operator-wide repartitioning (elasticutor.md section 2): global synchronisation.
+"""RC's operator-wide repartitioning (Elasticutor, 2019, section 2): global synchronisation.
 
 Steps [S]: stop all upstream executors, wait until every row in flight is processed, migrate the
 state, update all routing tables, resume. The prototype moves one shard at a time [XP]

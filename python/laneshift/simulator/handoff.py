@@ -1,4 +1,4 @@
-"""Labelled handoffs in flight (elasticutor.md 3.4), as arrays.
+"""Labelled handoffs in flight (Elasticutor, 2019, 3.4), as arrays.
 
 Phases of a move: DRAIN, the label waits behind the rows of the source lane; MOVE, the state crosses
 the network (two hops between remote lanes of different nodes [R, XP]); then the routing table

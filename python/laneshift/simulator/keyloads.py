@@ -1,6 +1,6 @@
 """Which slots each key's rows go to: its shard, or, when it is split, the shard and more parts.
 
-Source: key-distribution.md sections 2 and 3. A key split n ways is n parts with equal shares; the
+Source: Data Distribution, 2017. A key split n ways is n parts with equal shares; the
 first stays in the key's shard, the others are shards of their own, so the balancer may move them.
 An aggregation's new part starts empty on its lane; a join's is handed off from the key's shard with
 its share of the state. Merged parts are handed back and their rows rejoin the shard.
@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from laneshift.inputcheck import FloatArray, InputError, IntArray, sums
+from laneshift.errors import InputError
+from laneshift.inputcheck import FloatArray, IntArray, sums
 from laneshift.scheduler.ids import KeyId
-from laneshift.scheduler.snapshot import HotKey
+from laneshift.scheduler.partition_load import HotKey
 from laneshift.simulator.fluid import Fluid
 from laneshift.simulator.spec import Operator, Split
 from laneshift.simulator.workload import shard_shares, shards_of_keys
 
-#: Keys that a snapshot names per partition, for operators that can split them.
+#: Keys that a cluster load names per partition, for operators that can split them.
 NAMED = 4
 
 

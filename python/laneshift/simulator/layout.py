@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from laneshift.inputcheck import BoolArray, FloatArray, IntArray
-from laneshift.planner.balancer import drain
+from laneshift.partitioning.balancer import drain
 from laneshift.simulator.spec import Cluster, Operator
 
 

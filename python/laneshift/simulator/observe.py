@@ -1,27 +1,20 @@
-"""From the state of a run to the snapshot that a policy sees."""
+"""From the state of a run to the cluster load that a policy sees."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from laneshift.inputcheck import FloatArray, sums
+from laneshift.scheduler.cluster_load import ClusterLoad, Edge, Node, SourceLoad
 from laneshift.scheduler.ids import LaneId, PartitionId, SourceId
-from laneshift.scheduler.snapshot import (
-    Edge,
-    LaneSnapshot,
-    NodeCores,
-    NodeSnapshot,
-    PartitionSnapshot,
-    ShardTable,
-    Snapshot,
-    SourceSnapshot,
-)
+from laneshift.scheduler.partition_load import LaneLoad, NodeCores, PartitionLoad
+from laneshift.scheduler.shard_table import ShardTable
 from laneshift.simulator.fluid import Fluid
 from laneshift.simulator.keyloads import KeyLoads
 
 
 class Observer:
-    """Collects what happened since the last snapshot; ``details``: lanes and shards too."""
+    """Collects what happened since the last cluster load; ``details``: lanes and shards too."""
 
     def __init__(self, fluid: Fluid, keys: KeyLoads, details: bool) -> None:
         self._fluid, self._keys, self._details = fluid, keys, details
@@ -37,8 +30,8 @@ class Observer:
         """Rows that arrived per shard since the last call, (S,)."""
         self._rows += rows
 
-    def snapshot(self, time_s: float) -> Snapshot:
-        """Rates over the steps since the last snapshot, levels now."""
+    def cluster(self, time_s: float) -> ClusterLoad:
+        """Rates over the steps since the last cluster load, levels now."""
         fluid, lay = self._fluid, self._fluid.layout
         steps = max(fluid.steps - self._steps, 1)
         window = steps * fluid.engine.step_s
@@ -57,11 +50,11 @@ class Observer:
             self._partition(p, rates, inside, state, placement, blocked, lost, running)
             for p in range(n_parts)
         )
-        shot = Snapshot(
+        shot = ClusterLoad(
             time_s=time_s,
             window_s=window,
             nodes=tuple(
-                NodeSnapshot(name, int(cores) if up else 0, lay.cluster.nic_bytes_s)
+                Node(name, int(cores) if up else 0, lay.cluster.nic_bytes_s)
                 for name, cores, up in zip(
                     lay.cluster.names, lay.node_cores.tolist(), fluid.node_up.tolist(), strict=True
                 )
@@ -87,22 +80,21 @@ class Observer:
         blocked: np.ndarray,
         lost: FloatArray,
         running: FloatArray,
-    ) -> PartitionSnapshot:
+    ) -> PartitionLoad:
         lay = self._fluid.layout
         o = int(lay.part_op[p])
         op, rate = lay.operators[o], float(rates[p])
         names = lay.cluster.names
-        lanes: tuple[LaneSnapshot, ...] = ()
+        lanes: tuple[LaneLoad, ...] = ()
         shards: ShardTable | None = None
         held = [NodeCores(names[i], int(placement[p, i])) for i in np.flatnonzero(placement[p])]
         if self._details:
             slots = [s for s in lay.lanes_of(p).tolist() if not lay.leaving[s]]
             lanes = tuple(
-                LaneSnapshot(LaneId(int(lay.lane_id[s])), names[int(lay.lane_node[s])])
-                for s in slots
+                LaneLoad(LaneId(int(lay.lane_id[s])), names[int(lay.lane_node[s])]) for s in slots
             )
             shards = self._shards(p, o, float(running[o]))
-        return PartitionSnapshot(
+        return PartitionLoad(
             partition=PartitionId(lay.part_name[p]),
             operator=op.id,
             home=names[int(lay.part_home[p])],
@@ -146,7 +138,7 @@ class Observer:
                         out.append(Edge(*names, 1.0 / n))
         return tuple(out)
 
-    def _sources(self, window: float) -> tuple[SourceSnapshot, ...]:
+    def _sources(self, window: float) -> tuple[SourceLoad, ...]:
         fluid, lay = self._fluid, self._fluid.layout
         feeds = [
             PartitionId(lay.part_name[p])
@@ -154,4 +146,4 @@ class Observer:
             for p in range(lay.part_start[o], lay.part_start[o + 1])
         ]
         rate = (fluid.totals.emitted - self._emitted) / window
-        return (SourceSnapshot(SourceId("source"), rate, fluid.backlog, None, tuple(feeds)),)
+        return (SourceLoad(SourceId("source"), rate, fluid.backlog, None, tuple(feeds)),)

@@ -1,6 +1,6 @@
 """Source rates over time (rows/s): constant, saturating, sine, stage, random, step, jitter, trace.
 
-The shapes are those of craa.md section 10; ``mean(t0, t1)`` is the exact mean over an interval.
+The shapes are those of CRAA, 2018; ``mean(t0, t1)`` is the exact mean over an interval.
 """
 
 from __future__ import annotations
@@ -14,7 +14,20 @@ from typing import Protocol
 import numpy as np
 
 from laneshift import inputcheck
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
+
+__all__ = [
+    "Constant",
+    "Levels",
+    "Rate",
+    "Sine",
+    "diurnal",
+    "jitter",
+    "random_levels",
+    "stage",
+    "step",
+    "trace",
+]
 
 
 class Rate(Protocol):

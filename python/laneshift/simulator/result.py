@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from laneshift import inputcheck
+from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.simulator.control import Control
 from laneshift.simulator.faults import Faults
 from laneshift.simulator.fluid import Fluid
@@ -51,9 +52,7 @@ class Scenario:
         check_dag(self.cluster, self.operators, self.engine)
         total = sum(op.partitions for op in self.operators)
         if self.cores is not None and (len(self.cores) != total or min(self.cores) < 1):
-            raise inputcheck.InputError(
-                "cores", self.cores, f"{total} counts >= 1", "One per partition."
-            )
+            raise InputError("cores", self.cores, f"{total} counts >= 1", "One per partition.")
 
     def start_cores(self) -> list[int]:
         """Lanes per partition at the start."""
@@ -84,7 +83,7 @@ class Simulation:
         self._state: Any = policy.start() if policy is not None else None
         self._due: list[tuple[float, Plan]] = []
         self.decisions = 0
-        self.snapshots: list[Snapshot] = []
+        self.recorded: list[ClusterLoad] = []
         self.record = False
 
     def run(self, progress: Callable[[float], None] | None = None) -> Result:
@@ -132,11 +131,11 @@ class Simulation:
         busy = any(fluid.syncs.busy(o) for o in range(len(self.scenario.operators)))
         if self._due or busy or self.layout.leaving.any():
             return
-        snapshot = self.observer.snapshot(now)
+        cluster = self.observer.cluster(now)
         if self.record:
-            self.snapshots.append(snapshot)
+            self.recorded.append(cluster)
         assert self.policy is not None  # only called with one
-        plan, self._state = self.policy.decide(snapshot, self._state)
+        plan, self._state = self.policy.decide(cluster, self._state)
         self.decisions += 1
         if not plan.is_empty:
             self._due.append((now + self.scenario.engine.actuation_s, plan))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from laneshift import inputcheck
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.ids import NodeId, OperatorId
 from laneshift.simulator.workload import Keys
 
@@ -40,7 +40,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Split:
-    """What a split key costs (key-distribution.md sections 2 and 3), for one operator.
+    """What a split key costs (Data Distribution, 2017), for one operator.
 
     slots: parts of split keys, beyond the first of each key, that one partition has room for.
     how: "merge", an aggregation: a row goes to one part, and every ``tick_s`` all parts but the
@@ -135,7 +135,7 @@ class Operator:
 
     @property
     def id(self) -> OperatorId:
-        """Its id in snapshots."""
+        """Its id in cluster loads."""
         return OperatorId(self.name)
 
 

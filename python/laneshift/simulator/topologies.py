@@ -1,4 +1,4 @@
-"""The key-distribution paper's queries as operators: EQ5, B_NCI, TOPK (its sheet, section 7).
+"""The queries of Data Distribution, 2017, as operators: EQ5, B_NCI, TOPK.
 
 Each function returns a :class:`Topology`; ``topology.scenario(...)`` makes it a run. Joins have no
 index inside a node [S]: a row costs its receipt and a scan of what the other stream has stored on
@@ -17,6 +17,8 @@ from laneshift.simulator.rates import Rate
 from laneshift.simulator.run import Scenario
 from laneshift.simulator.spec import Cluster, Engine, Operator, Split
 from laneshift.simulator.workload import Keys, TopicKeys, ZipfKeys, zipf
+
+__all__ = ["Cpu", "Topology", "band_join", "eq5", "partial_counts", "topk", "topology"]
 
 #: Rows of TPC-H tables at scale factor 1; Region and Nation do not grow.
 REGION, NATION, SUPPLIER, LINEITEM = 5, 25, 10_000, 6_001_215

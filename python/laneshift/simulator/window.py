@@ -1,6 +1,6 @@
 """Window-fluid operators of CRAA and OERA: shared bounded buffers, integer units, one-window lag.
 
-Sources: craa.md section 15, oera.md section 11. Exact for rates that are constant in a window:
+Sources: CRAA, 2018; OERA, 2023. Exact for rates that are constant in a window:
 processed = min(capacity * time, backlog + arrivals); what exceeds the buffer is lost.
 """
 

@@ -1,7 +1,7 @@
 """Run a policy on a window-fluid chain: CRAA's and OERA's experiments, and recorded traces.
 
 The decision at the end of window n is in force from window n + 1 (EDGE) or n + 2 (``late``, with
-CRAA's LEAD timing). Metrics as in craa.md section 11.
+CRAA's LEAD timing). Metrics as in CRAA, 2018.
 """
 
 from __future__ import annotations
@@ -15,15 +15,10 @@ import numpy as np
 
 from laneshift import inputcheck
 from laneshift.inputcheck import FloatArray, IntArray
+from laneshift.scheduler.cluster_load import ClusterLoad, Edge, Node
 from laneshift.scheduler.ids import NodeId, OperatorId, PartitionId
+from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
 from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.snapshot import (
-    Edge,
-    NodeCores,
-    NodeSnapshot,
-    PartitionSnapshot,
-    Snapshot,
-)
 from laneshift.simulator.rates import Rate
 from laneshift.simulator.window import BufferedOperator, Chain, WindowState
 
@@ -95,7 +90,7 @@ def run_windows(
     for n in range(int(duration_s / window_s)):
         seen = chain.step(rate.mean(n * window_s, (n + 1) * window_s), units)
         history.append(seen)
-        plan, state = policy.decide(_snapshot(operators, seen, waiting, n, window_s), state)
+        plan, state = policy.decide(_cluster(operators, seen, waiting, n, window_s), state)
         for name, value in plan.notes:
             notes[name] = notes.get(name, 0.0) + value
         if late:
@@ -113,15 +108,15 @@ def _index(operators: tuple[BufferedOperator, ...], name: str) -> int:
     return next(i for i, op in enumerate(operators) if op.name == name)
 
 
-def _snapshot(
+def _cluster(
     operators: tuple[BufferedOperator, ...],
     seen: list[WindowState],
     units: list[int],
     n: int,
     window_s: float,
-) -> Snapshot:
+) -> ClusterLoad:
     parts = tuple(
-        PartitionSnapshot(
+        PartitionLoad(
             partition=PartitionId(op.name),
             operator=OperatorId(op.name),
             home=_NODE,
@@ -138,10 +133,10 @@ def _snapshot(
         for op, now, held in zip(operators, seen, units, strict=True)
     )
     cores = max(10_000, 2 * sum(units))
-    return Snapshot(
+    return ClusterLoad(
         time_s=(n + 1) * window_s,
         window_s=window_s,
-        nodes=(NodeSnapshot(_NODE, cores),),
+        nodes=(Node(_NODE, cores),),
         partitions=parts,
         edges=tuple(
             Edge(a.partition, b.partition, op.bandwidth)

@@ -13,8 +13,20 @@ from typing import Protocol
 import numpy as np
 
 from laneshift import inputcheck
+from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray, IntArray
-from laneshift.planner.choices import mix64
+from laneshift.partitioning.choices import mix64
+
+__all__ = [
+    "FixedKeys",
+    "Keys",
+    "StockKeys",
+    "TopicKeys",
+    "ZipfKeys",
+    "shard_shares",
+    "shards_of_keys",
+    "zipf",
+]
 
 
 class Keys(Protocol):
@@ -75,9 +87,7 @@ class FixedKeys:
     def __post_init__(self) -> None:
         found = inputcheck.vector("weights", self.weights, "One weight per key.")
         if not found.sum() > 0:
-            raise inputcheck.InputError(
-                "weights", self.weights, "at least one above 0", "Give the keys rows."
-            )
+            raise InputError("weights", self.weights, "at least one above 0", "Give the keys rows.")
 
     @property
     def n_keys(self) -> int:

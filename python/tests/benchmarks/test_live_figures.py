@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift_bench.bound import divided, partitioned, rates, taken
 from laneshift_bench.burst import BASE, TIMES, Burst, live
 from laneshift_bench.driven import Lap, Run

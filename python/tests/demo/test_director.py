@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from facade.fake import RUNNING, FakeGateway, partition
 from laneshift import Laneshift
 from laneshift.demo.director import Director
+from plugin.fake import RUNNING, FakeGateway, partition
 
 
 def directed(moves_per_s: float = 10.0) -> tuple[Director, FakeGateway]:

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from facade.fake import HANDOFF
 from laneshift import Handoff
 from laneshift.demo.picture import _percentile, _rate, draw
 from laneshift.demo.run import Run
 from laneshift.demo.updates import Updates
+from plugin.fake import HANDOFF
 
 pytest.importorskip("matplotlib")
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laneshift
-from laneshift.builder import jar_path
 from laneshift.demo.filesink import FileTail, FileWriter
+from laneshift.plugin.jar import jar_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import laneshift
-from laneshift.options import DEFAULT_MAX_LANES, OPTIONS
+from laneshift.session.options import DEFAULT_MAX_LANES, OPTIONS
 
 if TYPE_CHECKING:
     from conftest import Counting

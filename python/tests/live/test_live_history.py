@@ -17,7 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from laneshift.builder import jar_path
+from laneshift.plugin.jar import jar_path
 from live.browser import Browser, require_chromium
 from live.conftest import run_app
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import laneshift
-from laneshift.baselines import RepartitionedQuery
+from laneshift.session.repartition import RepartitionedQuery
 from live.conftest import PARTITIONS
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from laneshift.builder import jar_path
+from laneshift.plugin.jar import jar_path
 from live.conftest import environment, require_jar
 
 pytestmark = pytest.mark.live

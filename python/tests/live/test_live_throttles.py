@@ -13,9 +13,9 @@ import pytest
 
 import laneshift
 from laneshift.report.recording import read_recording
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import Plan, Throttle
 from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.trace import read_trace
 from live.conftest import Counting, to_files
 
@@ -42,11 +42,11 @@ class Brake(Policy[int]):
     def start(self) -> int:
         return 0
 
-    def decide(self, snapshot: Snapshot, state: int) -> tuple[Plan, int]:
+    def decide(self, cluster: ClusterLoad, state: int) -> tuple[Plan, int]:
         self.turns.append(time.monotonic())
         if not BEFORE <= state < BEFORE + BRAKED:
             return Plan(), state + 1
-        heads = snapshot.sources[0].feeds
+        heads = cluster.sources[0].feeds
         share = HELD / len(heads)
         return Plan(throttles=tuple(Throttle(head, share) for head in heads)), state + 1
 
@@ -118,17 +118,17 @@ def test_a_brake_on_the_first_stage_holds_the_source_and_no_row_is_lost(
     limits = [limit for d in brake.decisions() for limit in d.limits]
     assert len(limits) == BRAKED and all(d.applied for d in brake.decisions() if d.limits)
     assert not any("slowed down" in note for d in brake.decisions() for note in d.notes)
-    snapshots = list(read_trace(trace))
-    whole = [s for s in snapshots if len(s.partitions) == 4]
-    for snapshot in whole:
-        (source,) = snapshot.sources
-        up, down = source.feeds, tuple(p for p in snapshot.partitions if p.queue_capacity_rows)
+    recorded = list(read_trace(trace))
+    whole = [s for s in recorded if len(s.partitions) == 4]
+    for cluster in whole:
+        (source,) = cluster.sources
+        up, down = source.feeds, tuple(p for p in cluster.partitions if p.queue_capacity_rows)
         assert len(down) == 4, "the policies know what the queues hold"
-        assert set(snapshot.heads) == set(up) and len(up) == 2
-        assert {(e.upstream, e.downstream) for e in snapshot.edges} == {
-            (u, p.partition) for u in up for p in snapshot.partitions if p.partition not in up
+        assert set(cluster.heads) == set(up) and len(up) == 2
+        assert {(e.upstream, e.downstream) for e in cluster.edges} == {
+            (u, p.partition) for u in up for p in cluster.partitions if p.partition not in up
         }
-        assert {e.ratio for e in snapshot.edges} == {0.5}
+        assert {e.ratio for e in cluster.edges} == {0.5}
     assert [d.limits for d in read_recording(trace).decisions] == [
         d.limits for d in brake.decisions()
     ]

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from facade.fake import FakeGateway
 from laneshift.loop.scheduler import LiveScheduler
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import CoreChange, Plan
 from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.snapshot import Snapshot
+from plugin.fake import FakeGateway
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,22 +22,22 @@ class Scripted(Policy[int]):
     name: ClassVar[str] = "scripted"
     summary: ClassVar[str] = "for tests"
     source: ClassVar[str] = "ours"
-    say: Callable[[Snapshot, int], Plan]
+    say: Callable[[ClusterLoad, int], Plan]
 
     def start(self) -> int:
         return 0
 
-    def decide(self, snapshot: Snapshot, state: int) -> tuple[Plan, int]:
-        return self.say(snapshot, state), state + 1
+    def decide(self, cluster: ClusterLoad, state: int) -> tuple[Plan, int]:
+        return self.say(cluster, state), state + 1
 
 
-def lanes(**wanted: int) -> Callable[[Snapshot, int], Plan]:
+def lanes(**wanted: int) -> Callable[[ClusterLoad, int], Plan]:
     """A plan for ``running:0.N``: pN=lanes."""
 
-    def say(snapshot: Snapshot, _: int) -> Plan:
+    def say(cluster: ClusterLoad, _: int) -> Plan:
         changes = []
         for name, after in wanted.items():
-            part = snapshot.partitions[int(name[1:])]
+            part = cluster.partitions[int(name[1:])]
             if part.cores != after:
                 changes.append(CoreChange(part.partition, part.cores, after))
         return Plan(core_changes=tuple(changes))
@@ -101,7 +101,9 @@ class Chain(Moving):
         return super().set_lanes(query, operator, partition, lanes)
 
 
-def loop(gateway: FakeGateway, say: Callable[[Snapshot, int], Plan], **more: Any) -> LiveScheduler:
+def loop(
+    gateway: FakeGateway, say: Callable[[ClusterLoad, int], Plan], **more: Any
+) -> LiveScheduler:
     made = LiveScheduler(gateway, Scripted(say=say), **more)
     assert made.turn() == ()  # nothing was measured yet
     return made

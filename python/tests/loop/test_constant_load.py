@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from facade.fake import FakeGateway, partition, set_lanes
 from laneshift.loop.meter import Meter
+from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.registry import policy as named
-from laneshift.snapshot import Snapshot as LiveSnapshot
+from plugin.fake import FakeGateway, partition, set_lanes
 
 CORES, PARTITIONS, RATE, COST_S = 16, 4, 118.75, 0.02
 WINDOWS, SETTLED = 600, 60
@@ -61,9 +61,9 @@ def test_lanes_stay_as_they_are(name: str, seed: int) -> None:
     meter, policy = Meter(), named(name)
     state, late = policy.start(), 0
     for window in range(WINDOWS):
-        (island,) = meter.measure(LiveSnapshot.from_json(copy.deepcopy(data)))
-        if island.snapshot is not None:
-            plan, state = policy.decide(island.snapshot, state)
+        (island,) = meter.measure(Snapshot.from_json(copy.deepcopy(data)))
+        if island.cluster is not None:
+            plan, state = policy.decide(island.cluster, state)
             for change in plan.core_changes:
                 ref = island.partitions[change.partition]
                 running[ref.partition].resize(change.after)

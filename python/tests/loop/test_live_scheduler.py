@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from facade.fake import HANDOFF, RUNNING, set_lanes
 from laneshift.errors import error
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.report.recording import read_recording
 from laneshift.scheduler import registry
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import LaneId, LaneRef, ShardId
 from laneshift.scheduler.plan import Plan, ShardMove
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.trace import read_trace
-from laneshift.session import Laneshift
+from laneshift.session.live import Laneshift
 from loop.scripted import Chain, Moving, Scripted, lanes, loop, until
+from plugin.fake import HANDOFF, RUNNING, set_lanes
 
 
 def test_who_shrinks_goes_first() -> None:
@@ -102,8 +102,8 @@ def test_decides_but_sends_nothing(how: str) -> None:
 def test_shards_move_inside_their_partition_only() -> None:
     gateway = Moving()
 
-    def say(snapshot: Snapshot, _: int) -> Plan:
-        one, two = (p.partition for p in snapshot.partitions)
+    def say(cluster: ClusterLoad, _: int) -> Plan:
+        one, two = (p.partition for p in cluster.partitions)
         return Plan(
             shard_moves=(
                 ShardMove(ShardId(3), LaneRef(one, LaneId(1)), LaneRef(one, LaneId(0))),
@@ -131,8 +131,8 @@ def test_a_refused_command_is_noted_and_the_others_are_sent() -> None:
 
 
 def test_a_failing_policy_does_not_end_the_loop() -> None:
-    def say(snapshot: Snapshot, state: int) -> Plan:
-        del snapshot, state
+    def say(cluster: ClusterLoad, state: int) -> Plan:
+        del cluster, state
         raise ZeroDivisionError("of the user")
 
     made = LiveScheduler(Moving(), Scripted(say=say), interval_s=0.01).begin()
@@ -178,7 +178,7 @@ def test_a_trace_can_be_read_again(tmp_path: Path) -> None:
     made.turn()
     made.turn()
     made.stop()
-    times = [snapshot.time_s for snapshot in read_trace(file)]
+    times = [cluster.time_s for cluster in read_trace(file)]
     assert len(times) == 2
     assert times[1] == times[0] + 1
     assert list(read_recording(file).decisions) == list(made.decisions())

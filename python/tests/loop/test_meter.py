@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from facade.fake import FakeGateway, partition
-from laneshift.loop.meter import UNKNOWN_RATE, Meter, held, within_budget
+from laneshift.loop.budget import held, within_budget
+from laneshift.loop.meter import Meter
+from laneshift.loop.rates import UNKNOWN_RATE
+from laneshift.plugin.snapshot import Snapshot
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.snapshot import Snapshot
-from laneshift.snapshot import Snapshot as LiveSnapshot
+from plugin.fake import FakeGateway, partition
 
 P0, P1 = PartitionId("running:0.0"), PartitionId("running:0.1")
 
@@ -36,10 +38,10 @@ def later(
     return out
 
 
-def measured(meter: Meter, data: dict[str, Any]) -> Snapshot:
-    (island,) = meter.measure(LiveSnapshot.from_json(data))
-    assert island.snapshot is not None
-    return island.snapshot
+def measured(meter: Meter, data: dict[str, Any]) -> ClusterLoad:
+    (island,) = meter.measure(Snapshot.from_json(data))
+    assert island.cluster is not None
+    return island.cluster
 
 
 @pytest.fixture
@@ -48,14 +50,14 @@ def first() -> dict[str, Any]:
 
 
 def test_the_first_picture_has_no_rates(first: dict[str, Any]) -> None:
-    (island,) = Meter().measure(LiveSnapshot.from_json(first))
-    assert island.snapshot is None
+    (island,) = Meter().measure(Snapshot.from_json(first))
+    assert island.cluster is None
     assert island.lanes == {P0: 2, P1: 2}
 
 
 def test_rates_are_counts_over_the_window(first: dict[str, Any]) -> None:
     meter = Meter()
-    meter.measure(LiveSnapshot.from_json(first))
+    meter.measure(Snapshot.from_json(first))
     part = measured(meter, later(first, 2.0, 3000, 1.5)).partition(P0)
     assert part.offered_rate == 1500
     assert part.service_rate_per_core == 2000  # 3000 rows in 1.5 busy seconds
@@ -75,9 +77,9 @@ def test_rates_are_counts_over_the_window(first: dict[str, Any]) -> None:
 
 def test_an_idle_window_keeps_the_service_rate(first: dict[str, Any]) -> None:
     meter = Meter()
-    meter.measure(LiveSnapshot.from_json(first))
+    meter.measure(Snapshot.from_json(first))
     second = later(first, 1.0, 1000, 0.5)
-    meter.measure(LiveSnapshot.from_json(second))
+    meter.measure(Snapshot.from_json(second))
     part = measured(meter, later(second, 1.0, 0, 0.0)).partition(P1)
     assert part.offered_rate == 0
     assert part.service_rate_per_core == pytest.approx(2000)
@@ -85,7 +87,7 @@ def test_an_idle_window_keeps_the_service_rate(first: dict[str, Any]) -> None:
 
 def test_a_block_taken_ahead_is_no_faster_core(first: dict[str, Any]) -> None:
     meter = Meter()
-    meter.measure(LiveSnapshot.from_json(first))
+    meter.measure(Snapshot.from_json(first))
     data = first
     for _ in range(10):
         data = later(data, 0.5, 100, 0.2)
@@ -98,7 +100,7 @@ def test_a_block_taken_ahead_is_no_faster_core(first: dict[str, Any]) -> None:
 
 def test_a_core_that_takes_seconds_for_few_rows_has_a_rate(first: dict[str, Any]) -> None:
     meter = Meter()
-    meter.measure(LiveSnapshot.from_json(first))
+    meter.measure(Snapshot.from_json(first))
     data = later(first, 0.5, 1, 0.5)
     assert measured(meter, data).partition(P0).service_rate_per_core == UNKNOWN_RATE
     for _ in range(4):
@@ -125,14 +127,14 @@ def test_saturation(
     first["queries"][0]["mode"] = mode
     first["queries"][0]["operators"][0]["partitions"] = [partition(0, lanes=lanes)]
     meter = Meter()
-    meter.measure(LiveSnapshot.from_json(first))
-    snapshot = measured(meter, later(first, 1.0, 1000, busy, blocked_s=blocked))
-    assert snapshot.partition(P0).saturated is saturated
+    meter.measure(Snapshot.from_json(first))
+    cluster = measured(meter, later(first, 1.0, 1000, busy, blocked_s=blocked))
+    assert cluster.partition(P0).saturated is saturated
 
 
 def test_a_partition_that_counts_again_from_nothing_waits_a_turn(first: dict[str, Any]) -> None:
     meter = Meter()
-    meter.measure(LiveSnapshot.from_json(first))
+    meter.measure(Snapshot.from_json(first))
     second = later(first, 1.0, 100, 0.1)
     second["queries"][0]["operators"][0]["partitions"][0].update(rows_taken=10, rows_in=10)
     assert [p.partition for p in measured(meter, second).partitions] == [P1]
@@ -141,7 +143,7 @@ def test_a_partition_that_counts_again_from_nothing_waits_a_turn(first: dict[str
 def test_the_budget_is_what_other_tasks_leave(first: dict[str, Any]) -> None:
     def budget(cores: int, tasks: int, cap: int | None = None) -> int:
         first["executors"][0].update(cores=cores, active_tasks=tasks)
-        (island,) = Meter(cores=cap).measure(LiveSnapshot.from_json(first))
+        (island,) = Meter(cores=cap).measure(Snapshot.from_json(first))
         return island.budget
 
     assert budget(8, 2) == 8  # the partitions' own two tasks are there for their first lanes
@@ -156,7 +158,7 @@ def test_cores_that_were_taken_a_moment_ago_are_not_free(first: dict[str, Any]) 
     def budget(tasks: int, seconds: float) -> int:
         first["executors"][0].update(cores=8, active_tasks=tasks)
         first["time_ms"] += round(1000 * seconds)
-        (island,) = meter.measure(LiveSnapshot.from_json(first))
+        (island,) = meter.measure(Snapshot.from_json(first))
         return island.budget
 
     assert budget(4, 0) == 6
@@ -170,12 +172,12 @@ def test_executors_are_apart(first: dict[str, Any]) -> None:
     first["executors"].append({"executor": "7", "host": "other", "cores": 4, "active_tasks": 1})
     first["queries"][0]["operators"][0]["partitions"][1]["executor"] = "7"
     meter = Meter()
-    meter.measure(LiveSnapshot.from_json(first))
-    one, two = meter.measure(LiveSnapshot.from_json(later(first, 1.0, 100, 0.1)))
+    meter.measure(Snapshot.from_json(first))
+    one, two = meter.measure(Snapshot.from_json(later(first, 1.0, 100, 0.1)))
     assert (one.executor, list(one.partitions)) == ("driver", [P0])
     assert (two.executor, list(two.partitions)) == ("7", [P1])
-    assert two.snapshot is not None
-    assert [n.cores for n in two.snapshot.nodes] == [4]
+    assert two.cluster is not None
+    assert [n.cores for n in two.cluster.nodes] == [4]
 
 
 def test_edges_follow_the_operators(first: dict[str, Any]) -> None:
@@ -185,17 +187,17 @@ def test_edges_follow_the_operators(first: dict[str, Any]) -> None:
     )
     operators[0]["partitions"] = [partition(0), partition(1)]
     meter = Meter()
-    meter.measure(LiveSnapshot.from_json(first))
-    snapshot = measured(meter, later(first, 1.0, 100, 0.1))
+    meter.measure(Snapshot.from_json(first))
+    cluster = measured(meter, later(first, 1.0, 100, 0.1))
     below = PartitionId("running:1.0")
-    assert [(e.upstream, e.downstream, e.ratio) for e in snapshot.edges] == [
+    assert [(e.upstream, e.downstream, e.ratio) for e in cluster.edges] == [
         (P0, below, 1.0),
         (P1, below, 1.0),
     ]
 
 
 def test_only_one_query(first: dict[str, Any]) -> None:
-    assert Meter(query="another").measure(LiveSnapshot.from_json(first)) == ()
+    assert Meter(query="another").measure(Snapshot.from_json(first)) == ()
 
 
 def test_within_budget_takes_from_who_has_most() -> None:
@@ -206,9 +208,9 @@ def test_within_budget_takes_from_who_has_most() -> None:
 
 def test_held_is_the_picture_with_other_lanes(first: dict[str, Any]) -> None:
     meter = Meter()
-    meter.measure(LiveSnapshot.from_json(first))
-    snapshot = measured(meter, later(first, 1.0, 100, 0.1))
-    after = held(snapshot, {P0: 2, P1: 1}, 3)
+    meter.measure(Snapshot.from_json(first))
+    cluster = measured(meter, later(first, 1.0, 100, 0.1))
+    after = held(cluster, {P0: 2, P1: 1}, 3)
     assert [p.cores for p in after.partitions] == [2, 1]
     assert after.total_cores == 3
     assert after.partition(P0).shards is not None
@@ -216,7 +218,7 @@ def test_held_is_the_picture_with_other_lanes(first: dict[str, Any]) -> None:
 
 
 def shares(meter: Meter, data: dict[str, Any]) -> dict[PartitionId, float]:
-    (island,) = meter.measure(LiveSnapshot.from_json(data))
+    (island,) = meter.measure(Snapshot.from_json(data))
     return dict(island.shares)
 
 

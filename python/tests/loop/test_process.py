@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from facade.fake import FakeGateway
 from laneshift.errors import error
 from laneshift.loop import process
+from plugin.fake import FakeGateway
 
 SETTINGS = {"port": 1, "token": "t", "policy": "static", "target_latency_ms": 0, "interval_s": 0.1}
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from facade.fake import FakeGateway, set_lanes
-from laneshift.loop.meter import Island, Meter
+from laneshift.loop.island import Island
+from laneshift.loop.meter import Meter
+from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.snapshot import PartitionSnapshot
-from laneshift.snapshot import Snapshot as LiveSnapshot
+from laneshift.scheduler.partition_load import PartitionLoad
+from plugin.fake import FakeGateway, set_lanes
 
 P0 = PartitionId("running:0.0")
 STEP_S = 0.5
@@ -38,7 +39,7 @@ class Stream:
         return found
 
     def look(self) -> Island:
-        (island,) = self.meter.measure(LiveSnapshot.from_json(copy.deepcopy(self.data)))
+        (island,) = self.meter.measure(Snapshot.from_json(copy.deepcopy(self.data)))
         return island
 
     def step(self, *, runs: bool = True) -> Island:
@@ -64,9 +65,9 @@ class Stream:
         return found
 
 
-def first(island: Island) -> PartitionSnapshot:
-    assert island.snapshot is not None
-    return island.snapshot.partition(P0)
+def first(island: Island) -> PartitionLoad:
+    assert island.cluster is not None
+    return island.cluster.partition(P0)
 
 
 def running(rate: float) -> Stream:
@@ -187,7 +188,7 @@ def test_before_the_first_whole_window_there_is_nothing_to_see() -> None:
     for part in stream.parts:
         part["running"] = False
     stream.look()
-    assert stream.step().snapshot is None
+    assert stream.step().cluster is None
     assert first(stream.step()).offered_rate == pytest.approx(600)
 
 
@@ -226,7 +227,7 @@ def test_a_partition_that_moves_in_a_pause_is_measured_anew(counted: int) -> Non
     stream.data["executors"][0]["executor"] = "7"
     for part in stream.parts:
         part.update(executor="7", rows_in=counted, rows_taken=counted)
-    assert [island.snapshot for island in stream.pause(2)] == [None, None]
+    assert [island.cluster for island in stream.pause(2)] == [None, None]
     shown = first([stream.step() for _ in range(8)][-1])
     assert shown.home == "7"
     assert shown.offered_rate == pytest.approx(600, rel=0.01)

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from facade.fake import RUNNING, FakeGateway
 from laneshift.errors import error
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.loop.throttles import GRACE_S
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan, Throttle
-from laneshift.scheduler.snapshot import Snapshot
 from loop.scripted import Chain, Moving, Scripted, loop, until
+from plugin.fake import RUNNING, FakeGateway
 
 
-def throttling(*targets: tuple[str, float]) -> Callable[[Snapshot, int], Plan]:
+def throttling(*targets: tuple[str, float]) -> Callable[[ClusterLoad, int], Plan]:
     def say(*_: object) -> Plan:
         return Plan(
             throttles=tuple(Throttle(PartitionId(t), rate, windows=2) for t, rate in targets)
@@ -67,9 +67,9 @@ def test_executors_ask_for_their_share_and_the_lowest_holds() -> None:
     operator["partitions"][1]["executor"] = "2"
     gateway.data["executors"].append(gateway.data["executors"][0] | {"executor": "2"})
 
-    def say(snapshot: Snapshot, _: int) -> Plan:
-        rate = {"driver": 100.0, "2": 300.0}[snapshot.nodes[0].node]
-        return Plan(throttles=(Throttle(snapshot.sources[0].source, rate),))
+    def say(cluster: ClusterLoad, _: int) -> Plan:
+        rate = {"driver": 100.0, "2": 300.0}[cluster.nodes[0].node]
+        return Plan(throttles=(Throttle(cluster.sources[0].source, rate),))
 
     made = loop(gateway, say)
     made.turn()
@@ -121,7 +121,7 @@ def test_little_seen_is_no_base_for_a_limit() -> None:
 def test_a_limit_ends_with_the_turn_that_does_not_ask_again() -> None:
     gateway = Moving()
 
-    def say(_: Snapshot, turn: int) -> Plan:
+    def say(_: ClusterLoad, turn: int) -> Plan:
         windows = {0: 1, 1: 1, 3: 3, 4: 1}.get(turn)
         target = PartitionId("running:0.0")
         return Plan(throttles=(Throttle(target, 100.0, windows),) if windows else ())
@@ -165,21 +165,21 @@ def test_a_dry_run_limits_nothing() -> None:
 
 
 def test_only_sources_enter_the_chain_of_a_query() -> None:
-    seen: list[Snapshot] = []
+    seen: list[ClusterLoad] = []
 
-    def say(snapshot: Snapshot, _: int) -> Plan:
-        seen.append(snapshot)
+    def say(cluster: ClusterLoad, _: int) -> Plan:
+        seen.append(cluster)
         return Plan()
 
     loop(Chain(), say).turn()
-    (snapshot,) = seen
-    (source,) = snapshot.sources
+    (cluster,) = seen
+    (source,) = cluster.sources
     assert (source.source, source.feeds) == ("running:source", ("running:1.0", "running:1.1"))
-    assert snapshot.heads == source.feeds
-    assert source.rate == snapshot.external_rate == 6000
-    assert {(e.upstream, e.downstream, e.ratio) for e in snapshot.edges} == {
+    assert cluster.heads == source.feeds
+    assert source.rate == cluster.external_rate == 6000
+    assert {(e.upstream, e.downstream, e.ratio) for e in cluster.edges} == {
         (f"running:1.{u}", f"running:0.{d}", 0.5) for u in range(2) for d in range(2)
     }
-    assert [p.queue_rows / p.queue_capacity_rows for p in snapshot.partitions] == pytest.approx(
+    assert [p.queue_rows / p.queue_capacity_rows for p in cluster.partitions] == pytest.approx(
         [5000 / (2**20 / 100)] * 4
     )

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from laneshift.errors import LaneshiftError, SessionError
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError, LaneshiftError, SessionError
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.scheduler.plan import Plan
-from laneshift.session import Laneshift
+from laneshift.session.live import Laneshift
 from loop.scripted import Moving, Scripted, lanes, until
 
 

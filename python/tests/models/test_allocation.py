@@ -1,4 +1,4 @@
-"""Greedy core counts: the sheet's vector, brute force, and every edge case."""
+"""Greedy core counts: a worked example, brute force, and every edge case."""
 
 import itertools
 import math
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.allocation import Outcome, allocate_cores, least_stable
 from laneshift.models.queueing import network_sojourn_time
 
@@ -16,7 +16,7 @@ LAM, MU = [100.0, 100.0, 60.0], [50.0, 30.0, 40.0]
 
 @pytest.mark.parametrize(
     ("target", "budget", "cores", "time", "outcome"),
-    [  # Elasticutor sheet 4.2
+    [  # Elasticutor, 2019, 4.2
         (0.2, 99, [3, 4, 2], 0.129394, Outcome.MET),
         (0.11, 99, [3, 5, 2], 0.103041, Outcome.MET),
         (0.1, 99, [3, 5, 3], 0.086124, Outcome.MET),
@@ -25,7 +25,7 @@ LAM, MU = [100.0, 100.0, 60.0], [50.0, 30.0, 40.0]
         (0.1, 10, [3, 5, 2], 0.103041, Outcome.BUDGET),
     ],
 )
-def test_sheet_vectors(
+def test_worked_examples(
     target: float, budget: int, cores: list[int], time: float, outcome: Outcome
 ) -> None:
     found = allocate_cores(100, LAM, MU, target, budget)

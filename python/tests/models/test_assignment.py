@@ -1,4 +1,4 @@
-"""Algorithm 1: the sheet's vectors, invariants, and the optimum by integer programming."""
+"""Algorithm 1: worked examples, invariants, and the optimum by integer programming."""
 
 import itertools
 
@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.experiments.models import cost_ratios
-from laneshift.experiments.optimum import optimum, random_demand
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.assignment import Assignment, Demand, moved_bytes, schedule
 from laneshift.models.improve import improve
+from laneshift_experiments.models import cost_ratios
+from laneshift_experiments.optimum import optimum, random_demand
 
-KB = 1.0  # the sheet's vectors give d and phi in KB/s
+KB = 1.0  # the worked examples give d and phi in KB/s
 
 
 def demand(k: list[int], d: list[float], **change: object) -> Demand:
@@ -151,7 +151,7 @@ def test_exchanges_keep_counts_and_lower_their_own_objective(case: Demand, payba
 
 
 def test_exchanges_bring_a_data_intensive_partition_home() -> None:
-    """Vector 4 of the sheet, in which Algorithm 1 leaves B's remote cores alone."""
+    """A worked example in which Algorithm 1 leaves B's remote cores alone."""
     case = demand([2, 5, 4], [100, 800, 50], state_bytes=np.array([1.0, 1.0, 1.0]))
     after = improve(case, schedule(case).placement, payback_s=60.0)
     assert after[B].tolist() == [1, 4, 0]

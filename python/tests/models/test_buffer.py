@@ -1,10 +1,10 @@
-"""Buffer arithmetic of CRAA and OERA: the sheets' check values and closed-form properties."""
+"""Buffer arithmetic of CRAA and OERA: values worked by hand and closed-form properties."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.buffer import (
     feedback_choice,
     input_for_target,

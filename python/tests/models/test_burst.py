@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.burst import KEEP, BurstForecast
 
 

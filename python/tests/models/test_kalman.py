@@ -1,4 +1,4 @@
-"""Filters: the gain that the sheet names, and behaviour on constant and sloped loads."""
+"""Filters: the gain that is known, and behaviour on constant and sloped loads."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.kalman import LevelFilter, RateFilter, SlopeFilter
 
 

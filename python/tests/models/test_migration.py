@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.migration import cost_to_add, cost_to_take, data_intensity, migration_bytes
 
 
-def test_sheet_vectors() -> None:
+def test_worked_examples() -> None:
     held = np.array([[2, 1, 0]])
     assert cost_to_add(held, [300]).tolist() == [[25, 50, 75]]
     assert cost_to_take(held, [300]).tolist() == [[50, 100, np.inf]]

@@ -1,4 +1,4 @@
-"""M/M/k and the Jackson network against the sheet's vectors, closed forms and brute force."""
+"""M/M/k and the Jackson network against worked examples, closed forms and brute force."""
 
 import math
 
@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.experiments.models import simulated_sojourn
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.queueing import (
     erlang_b,
     erlang_c,
@@ -16,8 +15,9 @@ from laneshift.models.queueing import (
     sojourn_time,
     wait_quantile,
 )
+from laneshift_experiments.models import simulated_sojourn
 
-VECTORS = [  # Elasticutor sheet 4.1: k, lambda, mu, C, E[T_j]
+VECTORS = [  # Elasticutor, 2019, 4.1: k, lambda, mu, C, E[T_j]
     (1, 5, 10, 0.500000000, 0.200000000),
     (2, 15, 10, 0.642857143, 0.228571429),
     (3, 25, 10, 0.702247191, 0.240449438),
@@ -28,7 +28,7 @@ VECTORS = [  # Elasticutor sheet 4.1: k, lambda, mu, C, E[T_j]
 
 
 @pytest.mark.parametrize(("k", "lam", "mu", "c", "time"), VECTORS)
-def test_sheet_vectors(k: int, lam: float, mu: float, c: float, time: float) -> None:
+def test_worked_examples(k: int, lam: float, mu: float, c: float, time: float) -> None:
     assert erlang_c(k, lam / mu) == pytest.approx(c, abs=5e-10)
     assert sojourn_time(k, lam, mu) == pytest.approx(time, abs=5e-10)
 
@@ -86,7 +86,7 @@ def test_network_sums_by_visits() -> None:
 def test_the_model_is_within_15_percent_of_a_simulation(
     cores: tuple[int, ...], utilisation: float
 ) -> None:
-    """The whole sweep: ``laneshift experiment model-sojourn``."""
+    """The whole sweep: ``make experiments ARGS=model-sojourn``."""
     rate = utilisation * min(cores)
     m = len(cores)
     model = network_sojourn_time(rate, [rate] * m, [1.0] * m, list(cores))

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from laneshift.cli import main
-from laneshift.inputcheck import InputError
+from laneshift.cli.main import main
+from laneshift.errors import InputError
 from laneshift.loop.decision import Decision, LaneChange, SourceLimit
 from laneshift.loop.moves import Moves
 from laneshift.report.page import page
 from laneshift.report.picture import ROWS, _runs, save
 from laneshift.report.recording import columns, read_recording
 from laneshift.report.words import headline, summary, table
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.samples import partition, snapshot
-from laneshift.scheduler.snapshot import Snapshot
+from laneshift.scheduler.samples import cluster, partition
 from laneshift.scheduler.trace import TraceWriter
 
 START = 1_700_000_000.0
@@ -30,12 +30,12 @@ def change(before: int, after: int, why: str = "rows <wait>") -> LaneChange:
     return LaneChange(PartitionId("q:0.10"), before, after, why)
 
 
-def window(second: int, lanes: int, node: str = "1", name: str = "q:0.10") -> Snapshot:
+def window(second: int, lanes: int, node: str = "1", name: str = "q:0.10") -> ClusterLoad:
     part = partition(
         name, {node: lanes}, offered_rate=900.0 * lanes, service_rate=1000, queue_capacity_rows=100
     )
     part = replace(part, queue_rows=25.0 * lanes, output_rate=800.0 * lanes)
-    return replace(snapshot({node: 4}, [part], time_s=START + second), window_s=1.0)
+    return replace(cluster({node: 4}, [part], time_s=START + second), window_s=1.0)
 
 
 def write(path: Path, *, moves: bool = True, decisions: int = 2) -> Path:
@@ -150,7 +150,7 @@ class TestDrawn:
 
     def test_one_window_many_partitions_and_unknown_queues(self, tmp_path: Path) -> None:
         parts = [partition(f"p$_{n}$", {"a": 1}, offered_rate=0.0) for n in range(60)]
-        save(columns([snapshot({"a": 60}, parts, time_s=1.0)]), tmp_path / "x.png")
+        save(columns([cluster({"a": 60}, parts, time_s=1.0)]), tmp_path / "x.png")
         assert (tmp_path / "x.png").stat().st_size > 10_000
 
 

@@ -1,4 +1,4 @@
-"""craa, faa, threshold, kalman: the sheet's anchors, orderings, settling, timing, feedback."""
+"""craa, faa, threshold, kalman: known numbers, orderings, settling, timing, feedback."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from fluid_chain import CRAA_CHAIN, Run, rates, simulate
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.forecast import KnownRates
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.craa import Craa, CraaState
 from laneshift.scheduler.policies.faa import Faa
 from laneshift.scheduler.policies.kalman import Kalman
 from laneshift.scheduler.policies.threshold import Threshold
-from laneshift.scheduler.samples import partition, snapshot
-from laneshift.scheduler.vocabulary import Edge, PartitionId, Snapshot
+from laneshift.scheduler.samples import cluster, partition
+from laneshift.scheduler.vocabulary import ClusterLoad, Edge, PartitionId
 
 LOADS = {"step": 600, "jitter": 640, "sine": 1500, "stage": 1350, "random": 600}
 O1 = PartitionId("O1")
@@ -32,7 +32,7 @@ def perfect(load: str, **options: Any) -> Craa:
 
 @pytest.mark.parametrize(
     ("load", "policy", "loss", "count"),
-    [  # CRAA sheet 14: loss % of O1..O5, sum of AC (the sheet's own simulation, not the paper)
+    [  # loss % of O1..O5, sum of AC: an earlier simulation of ours, not the paper
         ("step", Threshold(), [21.4, 25.6, 29.2, 11.0, 8.3], 417),
         ("step", Kalman(), [21.5, 23.4, 24.3, 4.6, 0.4], 493),
         ("step", Craa(trend_tolerance=0.02), [21.5, 0, 0, 0, 0], 246),
@@ -51,7 +51,7 @@ def perfect(load: str, **options: Any) -> Craa:
         ("stage", perfect("stage", trend_tolerance=0.02), [0.31, 0, 0, 0, 0], 49),
     ],
 )
-def test_anchors_of_the_sheet(
+def test_numbers_of_the_earlier_simulation(
     load: str, policy: Policy[Any], loss: list[float], count: int
 ) -> None:
     found = run(policy, load)
@@ -60,7 +60,7 @@ def test_anchors_of_the_sheet(
 
 
 def test_random_load_over_five_seeds() -> None:
-    """CRAA sheet 14, uniform in [1000, 50000]: means over five seeds, wide tolerance."""
+    """Uniform in [1000, 50000]: means over five seeds, wide tolerance."""
     found: dict[str, list[Run]] = {}
     for seed in range(5):
         load = rates("random", 600, seed=seed)
@@ -100,7 +100,7 @@ def test_no_oscillation_under_constant_load(policy: Policy[Any]) -> None:
 
 
 def test_threshold_without_its_guard_never_settles() -> None:
-    """Sheet 13.6: 42 of 59 constant loads."""
+    """Known: 42 of 59 constant loads."""
     restless = 0
     for rate in range(1000, 9001, 800):
         found = simulate(Threshold(settle_guard=False), [float(rate)] * 90)
@@ -110,7 +110,7 @@ def test_threshold_without_its_guard_never_settles() -> None:
 
 @pytest.mark.parametrize(("load", "ratio"), [("sine", 2.9), ("stage", 1.6), ("jitter", 1.4)])
 def test_what_the_printed_floor_costs(load: str, ratio: float) -> None:
-    """Sheet 13.5: total loss with floor over that with truncation, guard off, level filter."""
+    """Known: total loss with floor over that with truncation, guard off, level filter."""
     floor, cut = (
         sum(run(Craa(rounding=rounding, settle_guard=False), load).lost)
         for rounding in ("floor", "truncate")
@@ -119,7 +119,7 @@ def test_what_the_printed_floor_costs(load: str, ratio: float) -> None:
 
 
 def test_feedback_needs_fewer_adjustments_with_a_perfect_head() -> None:
-    """Sheet 14: BS = 10000, guard off, jitter: 77 without feedback, at most that with it."""
+    """BS = 10000, guard off, jitter: 77 without feedback, at most that with it."""
     chain = [(10_000.0, unit) for _, unit in CRAA_CHAIN]
     load = rates("jitter", 640)
 
@@ -135,12 +135,12 @@ def test_feedback_needs_fewer_adjustments_with_a_perfect_head() -> None:
     assert min(counts, key=lambda tau: counts[tau]) in (0.7, 0.8)
 
 
-def pair(**second: Any) -> Snapshot:
-    """U feeds i, windows of 5 s; CRAA sheet 16's values of the feedback test."""
+def pair(**second: Any) -> ClusterLoad:
+    """U feeds i, windows of 5 s; worked by hand from CRAA, 2018."""
     u = partition("U", {"n": 1}, offered_rate=900, service_rate=1000, queue_capacity_rows=10_000)
     i = partition("i", {"n": 1}, offered_rate=850, service_rate=850, queue_capacity_rows=10_000)
     i = replace(i, **{"queue_rows": 6900.0, **second})
-    return snapshot({"n": 99}, [u, i], edges=[("U", "i")])
+    return cluster({"n": 99}, [u, i], edges=[("U", "i")])
 
 
 def test_lead_feedback_acts_as_printed() -> None:
@@ -183,13 +183,13 @@ def test_fan_in_sums_by_edge_ratio() -> None:
     a = partition("a", {"n": 1}, offered_rate=800, service_rate=1000, queue_capacity_rows=9e9)
     b = partition("b", {"n": 1}, offered_rate=400, service_rate=1000, queue_capacity_rows=9e9)
     c = partition("c", {"n": 1}, offered_rate=1, service_rate=100, queue_capacity_rows=100)
-    snap = snapshot({"n": 99}, [a, b, c], edges=[("a", "c", 0.5), ("b", "c", 1.0)])
+    snap = cluster({"n": 99}, [a, b, c], edges=[("a", "c", 0.5), ("b", "c", 1.0)])
     plan, _ = Craa().decide(snap, Craa().start())
     assert [(x.partition, x.after) for x in plan.core_changes] == [("c", 8)]
 
 
 def test_lead_hides_a_full_window_of_delay() -> None:
-    """Sheet 4: with orders in force a window late, LEAD keeps O3..O5 at zero loss."""
+    """With orders in force a window late, LEAD keeps O3..O5 at zero loss."""
 
     lost = {
         timing: simulate(

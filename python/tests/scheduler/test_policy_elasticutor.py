@@ -1,33 +1,33 @@
-"""elasticutor, naive-ec and static: the sheet's vectors end to end, invariants, edge cases."""
+"""elasticutor, naive-ec and static: worked examples end to end, invariants, edge cases."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.policies.elasticutor import Elasticutor
 from laneshift.scheduler.policies.naive_ec import NaiveEc
 from laneshift.scheduler.policies.static import Static
-from laneshift.scheduler.samples import partition, snapshot
-from laneshift.scheduler.vocabulary import PartitionSnapshot, Plan, Reason, Snapshot
+from laneshift.scheduler.samples import cluster, partition
+from laneshift.scheduler.vocabulary import ClusterLoad, PartitionLoad, Plan, Reason
 
 
-def chain(placement: list[dict[str, int]], **change: float) -> Snapshot:
-    """The network of sheet 4.2: lambda (100, 100, 60), mu (50, 30, 40), lambda_0 = 100."""
+def chain(placement: list[dict[str, int]], **change: float) -> ClusterLoad:
+    """Elasticutor, 2019, 4.2: lambda (100, 100, 60), mu (50, 30, 40), lambda_0 = 100."""
     rates = [(100.0, 50.0), (100.0, 30.0), (60.0, 40.0)]
     parts = [
         partition(name, held, offered_rate=lam, service_rate=mu, home="n0", **change)  # type: ignore[arg-type]
         for name, held, (lam, mu) in zip("abc", placement, rates, strict=True)
     ]
-    return snapshot({"n0": 4, "n1": 4, "n2": 4}, parts, edges=[("a", "b"), ("b", "c", 0.6)])
+    return cluster({"n0": 4, "n1": 4, "n2": 4}, parts, edges=[("a", "b"), ("b", "c", 0.6)])
 
 
 START: list[dict[str, int]] = [{"n0": 3}, {"n1": 4}, {"n2": 2}]
 
 
-def test_counts_of_the_sheet() -> None:
+def test_counts_of_the_worked_example() -> None:
     plan, _ = Elasticutor(target_s=0.1).decide(chain(START), Elasticutor().start())
     counts = {c.partition: (c.before, c.after) for c in plan.core_changes}
     assert counts == {"b": (4, 5), "c": (2, 3)}
@@ -51,7 +51,7 @@ def test_infeasibility_is_reported(target: float, reason: Reason) -> None:
 
 def test_overload_is_reported_and_uses_every_core() -> None:
     part = [partition(n, {"n": 1}, offered_rate=r, service_rate=1) for n, r in (("a", 9), ("b", 3))]
-    snap = snapshot({"n": 8}, part)
+    snap = cluster({"n": 8}, part)
     plan, _ = Elasticutor().decide(snap, Elasticutor().start())
     assert [s.reason for s in plan.shortfalls] == [Reason.OVERLOAD]
     assert [p.cores for p in apply_plan(snap, plan).partitions] == [6, 2]
@@ -59,13 +59,13 @@ def test_overload_is_reported_and_uses_every_core() -> None:
 
 def test_max_cores_is_kept() -> None:
     part = partition("a", {"n": 1}, offered_rate=9.5, service_rate=1, max_cores=4)
-    plan, _ = Elasticutor().decide(snapshot({"n": 32}, [part]), Elasticutor().start())
+    plan, _ = Elasticutor().decide(cluster({"n": 32}, [part]), Elasticutor().start())
     assert plan.core_changes[0].after == 4
     assert plan.shortfalls[0].reason is Reason.CORE_LIMIT
 
 
 def test_surplus_is_kept_as_printed_and_released_on_request() -> None:
-    idle = snapshot({"n": 8}, [partition("a", {"n": 6}, offered_rate=1, service_rate=1000)])
+    idle = cluster({"n": 8}, [partition("a", {"n": 6}, offered_rate=1, service_rate=1000)])
     keep, _ = Elasticutor().decide(idle, Elasticutor().start())
     assert keep.is_empty
     give, _ = Elasticutor(release_surplus=True).decide(idle, Elasticutor().start())
@@ -74,21 +74,21 @@ def test_surplus_is_kept_as_printed_and_released_on_request() -> None:
 
 def test_shrinking_waits_and_growing_does_not() -> None:
     policy = Elasticutor(release_surplus=True, shrink_after=3)
-    idle = snapshot({"n": 8}, [partition("a", {"n": 6}, offered_rate=1, service_rate=1000)])
+    idle = cluster({"n": 8}, [partition("a", {"n": 6}, offered_rate=1, service_rate=1000)])
     state = policy.start()
     empties = []
     for _ in range(3):
         plan, state = policy.decide(idle, state)
         empties.append(plan.is_empty)
     assert empties == [True, True, False]
-    busy = snapshot({"n": 8}, [partition("a", {"n": 2}, offered_rate=4000, service_rate=1000)])
+    busy = cluster({"n": 8}, [partition("a", {"n": 2}, offered_rate=4000, service_rate=1000)])
     assert not policy.decide(busy, policy.start())[0].is_empty
 
 
 def test_back_pressure_doubles_the_demand() -> None:
     kwargs = {"offered_rate": 2000.0, "service_rate": 1000.0}
-    known = snapshot({"n": 32}, [partition("a", {"n": 2}, **kwargs)])  # type: ignore[arg-type]
-    unknown = snapshot({"n": 32}, [partition("a", {"n": 2}, saturated=True, **kwargs)])  # type: ignore[arg-type]
+    known = cluster({"n": 32}, [partition("a", {"n": 2}, **kwargs)])  # type: ignore[arg-type]
+    unknown = cluster({"n": 32}, [partition("a", {"n": 2}, saturated=True, **kwargs)])  # type: ignore[arg-type]
     first = Elasticutor().decide(known, Elasticutor().start())[0].core_changes[0].after
     second = Elasticutor().decide(unknown, Elasticutor().start())[0].core_changes[0].after
     assert (first, second) == (3, 5)
@@ -98,17 +98,17 @@ def test_naive_moves_more_state() -> None:
     rng = np.random.default_rng(3)
     moved = {"elasticutor": 0.0, "naive-ec": 0.0}
     for _ in range(20):
-        snap = random_snapshot(rng, 8, 4, 6)
+        snap = random_cluster(rng, 8, 4, 6)
         for policy in (Elasticutor(target_s=0.01), NaiveEc(target_s=0.01)):
             plan, _ = policy.decide(snap, policy.start())
             moved[policy.name] += plan.note("migration_bytes") or 0.0
     assert moved["naive-ec"] > 1.5 * moved["elasticutor"] > 0
 
 
-def random_snapshot(rng: np.random.Generator, nodes: int, cores: int, parts: int) -> Snapshot:
+def random_cluster(rng: np.random.Generator, nodes: int, cores: int, parts: int) -> ClusterLoad:
     """Every partition holds 1..3 cores; loads between idle and beyond what it holds."""
     free = np.full(nodes, cores)
-    made: list[PartitionSnapshot] = []
+    made: list[PartitionLoad] = []
     for j in range(parts):
         held: dict[str, int] = {}
         for _ in range(int(rng.integers(1, 4))):
@@ -125,13 +125,13 @@ def random_snapshot(rng: np.random.Generator, nodes: int, cores: int, parts: int
                 data_bytes_per_s=float(rng.choice([0, 1e5, 4e6])),
             )
         )
-    return snapshot({f"n{i}": cores for i in range(nodes)}, made)
+    return cluster({f"n{i}": cores for i in range(nodes)}, made)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0005, 0.002, 0.01, 1.0]), st.booleans())
 @settings(max_examples=50, deadline=None)
 def test_invariants(seed: int, target: float, release: bool) -> None:
-    snap = random_snapshot(np.random.default_rng(seed), 4, 4, 5)
+    snap = random_cluster(np.random.default_rng(seed), 4, 4, 5)
     policy = Elasticutor(target_s=target, release_surplus=release)
     plan, state = policy.decide(snap, policy.start())
     assert (plan, state) == policy.decide(snap, policy.start())

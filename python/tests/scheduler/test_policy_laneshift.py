@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluid_chain import Run, rates, simulate
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.models.queueing import network_sojourn_time
 from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.policies.base import Policy
@@ -19,17 +19,17 @@ from laneshift.scheduler.policies.hot_keys import useful_cores, ways
 from laneshift.scheduler.policies.kalman import Kalman
 from laneshift.scheduler.policies.laneshift import Laneshift
 from laneshift.scheduler.policies.threshold import Threshold
-from laneshift.scheduler.samples import partition, snapshot
+from laneshift.scheduler.samples import cluster, partition
 from laneshift.scheduler.view import View
 from laneshift.scheduler.vocabulary import (
+    ClusterLoad,
     HotKey,
     KeyId,
-    PartitionSnapshot,
+    PartitionLoad,
     Plan,
     Reason,
-    Snapshot,
     SourceId,
-    SourceSnapshot,
+    SourceLoad,
 )
 from laneshift.simulator.rates import Constant
 from laneshift.simulator.result import Result
@@ -41,7 +41,7 @@ from laneshift.simulator.workload import ZipfKeys
 LOADS = {"step": 600, "jitter": 640, "sine": 1500, "stage": 1350, "random": 600}
 
 
-def first(policy: Laneshift, snap: Snapshot) -> Plan:
+def first(policy: Laneshift, snap: ClusterLoad) -> Plan:
     return policy.decide(snap, policy.start())[0]
 
 
@@ -71,9 +71,9 @@ def test_held_cores_that_meet_the_target_are_left_alone() -> None:
     for window in range(60):
         rate = 5500.0 * (1 + 0.01 * rng.standard_normal())
         part = partition("p", held, offered_rate=rate, service_rate=1000)
-        plan, state = policy.decide(snapshot({"n0": 32}, [part], time_s=window), state)
+        plan, state = policy.decide(cluster({"n0": 32}, [part], time_s=window), state)
         changes += len(plan.core_changes)
-        held = {"n0": apply_plan(snapshot({"n0": 32}, [part]), plan).partitions[0].cores}
+        held = {"n0": apply_plan(cluster({"n0": 32}, [part]), plan).partitions[0].cores}
     assert changes <= 1
 
 
@@ -114,7 +114,7 @@ def test_counts_meet_the_latency_target() -> None:
         partition("b", {"n1": 1}, offered_rate=100, service_rate=30),
         partition("c", {"n2": 1}, offered_rate=60, service_rate=40),
     ]
-    snap = snapshot({"n0": 9, "n1": 9, "n2": 9}, parts, edges=[("a", "b"), ("b", "c", 0.6)])
+    snap = cluster({"n0": 9, "n1": 9, "n2": 9}, parts, edges=[("a", "b"), ("b", "c", 0.6)])
     policy, state = Laneshift(target_s=0.1), Laneshift().start()
     for _ in range(6):
         plan, state = policy.decide(snap, state)
@@ -126,17 +126,17 @@ def test_counts_meet_the_latency_target() -> None:
 
 def test_unreachable_targets_are_reported() -> None:
     part = partition("a", {"n": 4}, offered_rate=100, service_rate=50)
-    plan = first(Laneshift(target_s=0.01), snapshot({"n": 8}, [part]))
+    plan = first(Laneshift(target_s=0.01), cluster({"n": 8}, [part]))
     assert [s.reason for s in plan.shortfalls] == [Reason.UNREACHABLE_TARGET]
 
 
-def overload(held: tuple[int, int], rate: float = 900.0) -> Snapshot:
+def overload(held: tuple[int, int], rate: float = 900.0) -> ClusterLoad:
     parts = [
         partition("a", {"n": held[0]}, offered_rate=rate, service_rate=100),
         partition("b", {"n": held[1]}, offered_rate=rate / 3, service_rate=100),
     ]
-    source = SourceSnapshot(SourceId("s"), 1200.0)
-    return replace(snapshot({"n": 8}, parts), sources=(source,))
+    source = SourceLoad(SourceId("s"), 1200.0)
+    return replace(cluster({"n": 8}, parts), sources=(source,))
 
 
 def test_overload_shares_by_utilisation_and_can_throttle() -> None:
@@ -159,7 +159,7 @@ def test_back_pressure_scales_everything_that_is_coupled() -> None:
         partition("b", {"n": 4}, offered_rate=300, service_rate=100),
         partition("c", {"n": 4}, offered_rate=300, service_rate=100, operator="other"),
     ]
-    plan = first(Laneshift(), snapshot({"n": 64}, parts))
+    plan = first(Laneshift(), cluster({"n": 64}, parts))
     grown = {str(change.partition): change.after for change in plan.core_changes}
     assert grown["a"] >= 6 and grown["b"] >= 5 and grown.get("c", 4) == 4
 
@@ -168,7 +168,7 @@ def test_cores_beyond_the_hottest_key_are_not_asked_for() -> None:
     part = partition("a", {"n": 3}, offered_rate=900, service_rate=100)
     hot = replace(part, hot_keys=(HotKey(KeyId("k"), 5.0), HotKey(KeyId("l"), 0.5)))
     assert useful_cores(hot) == 5
-    plan = first(Laneshift(), snapshot({"n": 64}, [hot]))
+    plan = first(Laneshift(), cluster({"n": 64}, [hot]))
     assert plan.core_changes[0].after == 5 and not plan.key_splits
 
 
@@ -178,12 +178,12 @@ def test_cores_beyond_the_hottest_key_are_asked_for_where_it_is_split() -> None:
     assert useful_cores(hot, 0.9) > 9
     assert useful_cores(hot, 2.5) == 6, "each half still fills a lane"
     assert useful_cores(replace(hot, max_cores=4), 0.9) == 4
-    policy, snap = Laneshift(split_above=0.9), snapshot({"n": 64}, [hot])
+    policy, snap = Laneshift(split_above=0.9), cluster({"n": 64}, [hot])
     plan, state = policy.decide(snap, policy.start())
     assert plan.core_changes[0].after > 9
     assert [(s.key, s.ways) for s in plan.key_splits] == [("k", 6)]
     assert policy.decide(apply_plan(snap, plan), state)[0].is_empty
-    few = first(policy, snapshot({"n": 4}, [hot]))
+    few = first(policy, cluster({"n": 4}, [hot]))
     assert few.key_splits[0].ways == 4, "a part per lane at most"
 
 
@@ -196,7 +196,7 @@ def test_a_split_key_stays_as_it_is_while_its_parts_are_neither_too_hot_nor_cold
 
 
 def test_remote_cores_come_home_only_if_it_pays() -> None:
-    def cluster(state: float) -> Snapshot:
+    def two_nodes(state: float) -> ClusterLoad:
         heavy = partition(
             "heavy",
             {"n0": 1, "n1": 1},
@@ -207,16 +207,16 @@ def test_remote_cores_come_home_only_if_it_pays() -> None:
             data_bytes_per_s=4e6,
         )
         other = partition("other", {"n0": 1}, home="n1", offered_rate=100, service_rate=1000)
-        return snapshot({"n0": 2, "n1": 2}, [heavy, other])
+        return cluster({"n0": 2, "n1": 2}, [heavy, other])
 
-    near = first(Laneshift(target_s=1.0), cluster(1e6))
+    near = first(Laneshift(target_s=1.0), two_nodes(1e6))
     assert {(c.partition, c.node, c.after) for c in near.placement_changes} == {
         ("heavy", "n0", 2),
         ("heavy", "n1", 0),
         ("other", "n0", 0),
         ("other", "n1", 1),
     }
-    assert first(Laneshift(target_s=1.0), cluster(1e12)).is_empty
+    assert first(Laneshift(target_s=1.0), two_nodes(1e12)).is_empty
 
 
 @given(st.integers(0, 10**6), st.sampled_from([None, 0.005, 0.1]))
@@ -252,8 +252,8 @@ def test_invariants(seed: int, target: float | None) -> None:
     assert plan.is_empty
 
 
-def random_chain(rng: np.random.Generator) -> Snapshot:
-    parts: list[PartitionSnapshot] = []
+def random_chain(rng: np.random.Generator) -> ClusterLoad:
+    parts: list[PartitionLoad] = []
     for j in range(5):
         parts.append(
             partition(
@@ -267,7 +267,7 @@ def random_chain(rng: np.random.Generator) -> Snapshot:
                 queue_capacity_rows=float(rng.choice([100, 10_000])),
             )
         )
-    return snapshot({f"n{i}": 6 for i in range(3)}, parts)
+    return cluster({f"n{i}": 6 for i in range(3)}, parts)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_rows_that_wait_longer_than_modelled_get_more_cores_up_to_a_limit() -> N
     state, held, counts = policy.start(), 8, []
     for window in range(30):
         part = partition("p", {"n": held}, offered_rate=6000, service_rate=1000, queue_rows=400)
-        snap = snapshot({"n": 64}, [part], time_s=window, window_s=2)
+        snap = cluster({"n": 64}, [part], time_s=window, window_s=2)
         plan, state = policy.decide(snap, state)
         held = apply_plan(snap, plan).partitions[0].cores
         counts.append(held)

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from fluid_chain import simulate
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.policies.laneshift import Laneshift
 from laneshift.scheduler.policies.median import Median, MedianState
 from laneshift.scheduler.policies.oera import Oera, OeraState
 from laneshift.scheduler.policies.static import Static
-from laneshift.scheduler.samples import partition, snapshot
-from laneshift.scheduler.vocabulary import PartitionId, Snapshot
+from laneshift.scheduler.samples import cluster, partition
+from laneshift.scheduler.vocabulary import ClusterLoad, PartitionId
 
 P = PartitionId("p")
 
 
-def window(rate: float, cores: int, max_cores: int | None = None) -> Snapshot:
+def window(rate: float, cores: int, max_cores: int | None = None) -> ClusterLoad:
     """OERA 13: P_E=100, dt=10, Bs=5000."""
     part = partition(
         "p",
@@ -29,7 +29,7 @@ def window(rate: float, cores: int, max_cores: int | None = None) -> Snapshot:
         queue_capacity_rows=5000,
         max_cores=max_cores,
     )
-    return snapshot({"n": 100}, [part], window_s=10)
+    return cluster({"n": 100}, [part], window_s=10)
 
 
 def count(policy: Oera, rate: float, cores: int, before: float) -> tuple[int, float]:
@@ -39,7 +39,7 @@ def count(policy: Oera, rate: float, cores: int, before: float) -> tuple[int, fl
     return after, state.level[P] / 5000
 
 
-def test_sheet_vectors() -> None:
+def test_worked_examples() -> None:
     literal = Oera(residue="stale", settle_guard=False)
     fresh = Oera(settle_guard=False)
     assert count(literal, 1500, 10, 0.1) == (12, 1.0)
@@ -165,7 +165,7 @@ def test_wrong_parameters_name_the_field(field: str, value: object) -> None:
 
 
 def test_the_buffer_capacity_is_needed() -> None:
-    bare = snapshot({"n": 4}, [partition("p", {"n": 1}, offered_rate=1)])
+    bare = cluster({"n": 4}, [partition("p", {"n": 1}, offered_rate=1)])
     with pytest.raises(InputError, match="queue_capacity_rows of partition p"):
         Oera().decide(bare, Oera().start())
     with pytest.raises(InputError, match="interval"):

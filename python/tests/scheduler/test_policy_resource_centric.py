@@ -7,25 +7,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.policies.resource_centric import ResourceCentric
-from laneshift.scheduler.samples import partition, snapshot, with_shards
-from laneshift.scheduler.vocabulary import MoveScope, Plan, Snapshot
+from laneshift.scheduler.samples import cluster, partition, with_shards
+from laneshift.scheduler.vocabulary import ClusterLoad, MoveScope, Plan
 
 
-def pool(executors: int, loads: list[float], cores: int = 8, time_s: float = 0.0) -> Snapshot:
+def pool(executors: int, loads: list[float], cores: int = 8, time_s: float = 0.0) -> ClusterLoad:
     """One operator as one partition; its lanes are the executors."""
     part = partition("op", {"n": executors}, offered_rate=1000 * sum(loads), service_rate=1000)
-    return snapshot({"n": cores}, [with_shards(part, loads)], time_s=time_s)
+    return cluster({"n": cores}, [with_shards(part, loads)], time_s=time_s)
 
 
-def decide(snap: Snapshot, policy: ResourceCentric | None = None) -> Plan:
+def decide(snap: ClusterLoad, policy: ResourceCentric | None = None) -> Plan:
     policy = policy or ResourceCentric()
     return policy.decide(snap, policy.start())[0]
 
 
-def lane_loads(snap: Snapshot) -> list[float]:
+def lane_loads(snap: ClusterLoad) -> list[float]:
     return [
         float(part.shards.load_cores[part.shards.lane == lane.lane].sum())
         for part in snap.partitions
@@ -52,16 +52,16 @@ def test_scaling_in_empties_the_executors_that_go() -> None:
 
 def test_skew_alone_repartitions_and_balance_does_not() -> None:
     part = partition("op", {"n": 2}, offered_rate=900, service_rate=1000)
-    skewed = snapshot({"n": 2}, [with_shards(part, [0.3, 0.3, 0.3], lane=[0, 0, 0])])
+    skewed = cluster({"n": 2}, [with_shards(part, [0.3, 0.3, 0.3], lane=[0, 0, 0])])
     assert len(decide(skewed, ResourceCentric(target_s=0.0013)).shard_moves) == 1
-    even = snapshot({"n": 2}, [with_shards(part, [0.45, 0.45], lane=[0, 1])])
+    even = cluster({"n": 2}, [with_shards(part, [0.45, 0.45], lane=[0, 1])])
     assert decide(even, ResourceCentric(target_s=0.0013)).is_empty
 
 
 def test_executors_of_several_partitions_exchange_shards() -> None:
     a = partition("a", {"n0": 1}, offered_rate=900, service_rate=1000)
     b = partition("b", {"n1": 1}, offered_rate=0, service_rate=1000)
-    snap = snapshot(
+    snap = cluster(
         {"n0": 1, "n1": 1},
         [with_shards(a, [0.3, 0.3, 0.3]), with_shards(b, [0.0], first_shard=3)],
     )
@@ -75,7 +75,7 @@ def test_a_partition_can_be_deleted_and_created_again() -> None:
     b = with_shards(
         partition("b", {"n1": 1}, offered_rate=50, service_rate=1000), [0.05], first_shard=1
     )
-    both = snapshot({"n0": 1, "n1": 1}, [a, b])
+    both = cluster({"n0": 1, "n1": 1}, [a, b])
     one = apply_plan(both, decide(both, ResourceCentric(release_surplus=True)))
     assert sorted(p.cores for p in one.partitions) == [0, 1]
     policy = ResourceCentric(target_s=0.00101)
@@ -85,14 +85,14 @@ def test_a_partition_can_be_deleted_and_created_again() -> None:
 
 def test_without_lanes_only_counts() -> None:
     part = partition("op", {"n": 1}, offered_rate=3500, service_rate=1000)
-    plan = decide(snapshot({"n": 8}, [part]))
+    plan = decide(cluster({"n": 8}, [part]))
     assert plan.core_changes[0].after >= 4 and not plan.shard_moves
 
 
 def test_rates_hidden_by_back_pressure_are_at_least_what_was_measured() -> None:
     part = partition("op", {"n": 6}, offered_rate=3000, service_rate=1000)
-    calm = snapshot({"n": 16}, [part])
-    full = snapshot({"n": 16}, [replace(part, saturated=True)])
+    calm = cluster({"n": 16}, [part])
+    full = cluster({"n": 16}, [replace(part, saturated=True)])
     policy = ResourceCentric(release_surplus=True)
     assert decide(calm, policy).core_changes[0].after == 4
     assert decide(full, policy).core_changes[0].after == 7
@@ -116,7 +116,7 @@ def test_surplus_goes_to_those_who_need_it() -> None:
         partition("a", {"n": 6}, operator="a", offered_rate=500, service_rate=1000),
         partition("b", {"n": 2}, operator="b", offered_rate=3500, service_rate=1000),
     ]
-    plan = decide(snapshot({"n": 8}, parts))
+    plan = decide(cluster({"n": 8}, parts))
     assert [(c.partition, c.after) for c in plan.core_changes] == [("a", 4), ("b", 4)]
 
 
@@ -141,7 +141,7 @@ def test_invariants(seed: int, target: float) -> None:
         )
         parts.append(with_shards(part, loads, first_shard=first))
         first += 6
-    snap = snapshot({"n0": 5, "n1": 5, "n2": 5}, parts)
+    snap = cluster({"n0": 5, "n1": 5, "n2": 5}, parts)
     policy = ResourceCentric(target_s=target, release_surplus=bool(rng.integers(2)))
     plan, state = policy.decide(snap, policy.start())
     assert (plan, state) == policy.decide(snap, policy.start())

@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from laneshift.experiments.models import busy_cluster, cpu_ms
 from laneshift.scheduler.registry import policy
+from laneshift_experiments.models import busy_cluster, cpu_ms
 
 
 @pytest.mark.parametrize(("name", "quiet_ms"), [("elasticutor", 5.0), ("laneshift", 20.0)])

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from laneshift.errors import InputError
 from laneshift.scheduler.apply import apply_plan
-from laneshift.scheduler.samples import partition, snapshot, with_shards
+from laneshift.scheduler.samples import cluster, partition, with_shards
 from laneshift.scheduler.vocabulary import (
+    ClusterLoad,
     CoreChange,
-    InputError,
     LaneId,
     LaneRef,
     NodeId,
@@ -18,19 +19,18 @@ from laneshift.scheduler.vocabulary import (
     Plan,
     ShardId,
     ShardMove,
-    Snapshot,
     SourceId,
-    SourceSnapshot,
+    SourceLoad,
     Throttle,
 )
 
 P, Q = PartitionId("p"), PartitionId("q")
 
 
-def two_nodes() -> Snapshot:
+def two_nodes() -> ClusterLoad:
     p = with_shards(partition("p", {"a": 2}, offered_rate=900), [0.5, 0.2, 0.1, 0.1])
     q = with_shards(partition("q", {"b": 1, "a": 1}), [0.3, 0.4], first_shard=4)
-    return snapshot({"a": 4, "b": 2}, [p, q], edges=[("p", "q")])
+    return cluster({"a": 4, "b": 2}, [p, q], edges=[("p", "q")])
 
 
 def test_derived_values() -> None:
@@ -44,7 +44,7 @@ def test_derived_values() -> None:
 
 
 def test_sources_count_before_heads() -> None:
-    source = SourceSnapshot(SourceId("s"), rate=7.0, feeds=(P,))
+    source = SourceLoad(SourceId("s"), rate=7.0, feeds=(P,))
     assert replace(two_nodes(), sources=(source,)).external_rate == 7.0
 
 
@@ -71,23 +71,23 @@ def test_wrong_partition_fields_are_named(field: str, value: float) -> None:
     assert ("0" in caught.value.expected or "1" in caught.value.expected) and caught.value.remedy
 
 
-def test_wrong_snapshots_are_refused() -> None:
+def test_wrong_cluster_loads_are_refused() -> None:
     p = partition("p", {"a": 2})
     with pytest.raises(InputError, match="placement on node a"):
-        snapshot({"a": 1}, [p])
+        cluster({"a": 1}, [p])
     with pytest.raises(InputError, match="home of partition p"):
-        snapshot({"b": 1}, [p])
+        cluster({"b": 1}, [p])
     with pytest.raises(InputError, match="partitions"):
-        snapshot({"a": 4}, [p, p])
+        cluster({"a": 4}, [p, p])
     with pytest.raises(InputError, match="window_s"):
-        snapshot({"a": 2}, [p], window_s=0)
+        cluster({"a": 2}, [p], window_s=0)
     with pytest.raises(InputError, match="nodes"):
-        Snapshot(0.0, 1.0, (), ())
+        ClusterLoad(0.0, 1.0, (), ())
     with pytest.raises(InputError, match="edges"):
-        snapshot({"a": 2}, [p], edges=[("p", "nobody")])
+        cluster({"a": 2}, [p], edges=[("p", "nobody")])
     q = partition("q", {"a": 1})
     with pytest.raises(InputError, match="cycle"):
-        snapshot({"a": 3}, [p, q], edges=[("p", "q"), ("q", "p")]).topological_order()
+        cluster({"a": 3}, [p, q], edges=[("p", "q"), ("q", "p")]).topological_order()
     with pytest.raises(InputError, match=r"shards.load_cores\[1\]"):
         with_shards(p, [1.0, -1.0])
     with pytest.raises(InputError, match=r"shards.lane of partition p"):
@@ -131,7 +131,7 @@ def test_apply_moves_between_partitions_of_one_operator() -> None:
         Plan(shard_moves=(ShardMove(ShardId(0), LaneRef(P, LaneId(0)), LaneRef(P, LaneId(7))),)),
     ],
 )
-def test_plans_of_another_snapshot_are_refused(plan: Plan) -> None:
+def test_plans_of_another_cluster_are_refused(plan: Plan) -> None:
     with pytest.raises(InputError):
         apply_plan(two_nodes(), plan)
 

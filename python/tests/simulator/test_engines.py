@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan, Throttle
 from laneshift.scheduler.registry import policy
@@ -149,8 +149,8 @@ def test_shards_are_owned_once_and_cores_are_kept() -> None:
     assert (lay.lane_part[lay.lane] >= 0).all()
     shard_part = np.arange(lay.lane.size) // 32
     assert (lay.lane_part[lay.lane] == shard_part).all(), "a shard never leaves its partition"
-    assert len(run.snapshots) >= 3
-    for shot in run.snapshots:
+    assert len(run.recorded) >= 3
+    for shot in run.recorded:
         assert sum(p.cores for p in shot.partitions) <= 32
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.ids import KeyId, PartitionId
 from laneshift.scheduler.plan import KeySplit, Plan
 from laneshift.scheduler.registry import policy
@@ -81,7 +81,7 @@ def test_saturated_throughput_is_the_exact_one(split: Split, ways: int) -> None:
     assert got == pytest.approx(rate, rel=0.05)
 
 
-def test_merging_costs_what_the_sheet_says() -> None:
+def test_merging_costs_what_is_stated() -> None:
     """(n - 1) partials per tick, each merge_s; whole keys and joins merge nothing."""
     out = exact(MERGE, 3, 1000.0, 5.0)
     assert out.merges == pytest.approx(2 * 5.0 / MERGE.tick_s, abs=2)
@@ -152,7 +152,7 @@ def test_a_key_is_split_merged_and_split_again_without_losing_a_row(split: Split
         assert run.layout.state_bytes[~used].sum() == 0
 
 
-def test_a_policy_splits_the_key_that_its_snapshot_names() -> None:
+def test_a_policy_splits_the_key_that_its_cluster_load_names() -> None:
     """laneshift with split_above on a hot key: more than what one lane serves."""
     keys = ZipfKeys(200, 2.5, 0, 1)
     rate = {}

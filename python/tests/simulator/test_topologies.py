@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.scheduler.plan import KeySplit, Plan
 from laneshift.scheduler.registry import policy
 from laneshift.simulator import Cluster, Engine, Operator, Scenario, Simulation, simulate

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.inputcheck import InputError
+from laneshift.errors import InputError
 from laneshift.simulator import rates
 from laneshift.simulator.rates import Levels, Rate, Sine
 from laneshift.simulator.window import CRAA_CHAIN, BufferedOperator, Chain
@@ -26,7 +26,7 @@ from laneshift.simulator.workload import (
 
 @pytest.mark.parametrize(("skew", "cores"), [(0.5, 198.5), (0.6, 97.6), (0.7, 50.1), (0.8, 27.1)])
 def test_hottest_key_bounds_the_cores(skew: float, cores: float) -> None:
-    """elasticutor.md 3.2, computed: 1 / share of the hottest of 10,000 keys."""
+    """Elasticutor, 2019, 3.2, computed: 1 / share of the hottest of 10,000 keys."""
     assert 1 / zipf(10_000, skew)[0] == pytest.approx(cores, abs=0.06)
 
 
@@ -81,7 +81,7 @@ def test_the_papers_loads() -> None:
 
 
 def test_oera_check_values() -> None:
-    """oera.md section 13: P_E 100, dt 10, Bs 5000."""
+    """Worked by hand from OERA, 2023: P_E 100, dt 10, Bs 5000."""
     chain = Chain((BufferedOperator("c", 100, 5000, units=10),), 10.0, lag=False)
     chain.step(1050.0)  # leaves 500 rows: R = 0.1
     state = chain.step(1500.0)[0]
@@ -97,7 +97,7 @@ def test_oera_check_values() -> None:
 
 
 def test_craa_transfer_function_values() -> None:
-    """craa.md section 16: CR 1, P 1000: (I 800, BO 2000) -> 1000; (800, 500) -> 900; and CR .5."""
+    """CRAA, 2018, by hand: CR 1, P 1000: (I 800, BO 2000) -> 1000; (800, 500) -> 900; and CR .5."""
     for backlog, out in ((2000, 1000), (500, 900)):
         chain = Chain((BufferedOperator("o", 1000, 1e6),), 5.0)
         chain._ops[0].backlog = backlog

@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.snapshot import Snapshot
+
+__all__ = ["Policy"]
 
 S = TypeVar("S")
 
@@ -16,18 +18,18 @@ S = TypeVar("S")
 class Policy(ABC, Generic[S]):
     """A policy is a frozen dataclass: its fields are its parameters, each with a default.
 
-    ``decide`` is a pure function: no clock (time is in the snapshot), no I/O, no randomness, and
-    the same snapshot and state always give the same answer. All memory is in the state, an
+    ``decide`` is a pure function: no clock (time is in the cluster load), no I/O, no randomness;
+    the same cluster load and state always give the same answer. All memory is in the state, an
     immutable value that the caller keeps and hands back:
 
         state = policy.start()
-        for snapshot in snapshots:
-            plan, state = policy.decide(snapshot, state)
+        for cluster load in cluster loads:
+            plan, state = policy.decide(cluster load, state)
 
     Attributes:
         name: under which the registry lists it.
         summary: one line for ``laneshift policies``.
-        source: where it comes from.
+        source: where it comes from; a paper by short title and year (docs/papers.md).
     """
 
     name: ClassVar[str]
@@ -39,9 +41,9 @@ class Policy(ABC, Generic[S]):
         """State before the first decision."""
 
     @abstractmethod
-    def decide(self, snapshot: Snapshot, state: S) -> tuple[Plan, S]:
-        """Plan for ``snapshot`` and the state for the next one.
+    def decide(self, cluster: ClusterLoad, state: S) -> tuple[Plan, S]:
+        """Plan for ``cluster`` and the state for the next one.
 
         Raises:
-            InputError: the snapshot lacks a measurement that the policy needs; names it.
+            InputError: the cluster load lacks a measurement that the policy needs; names it.
         """

@@ -1,7 +1,7 @@
-"""The window arithmetic of CRAA: feed-forward, feedback, trend check (sheet 4 to 6).
+"""The window arithmetic of CRAA, 2018: feed-forward, feedback, trend check (Algorithms 1 and 2).
 
 ``c`` is the window that the algorithm calls n. With EDGE timing it is the one just measured, with
-LEAD timing the one about to begin. Lists are indexed like the snapshot's partitions.
+LEAD timing the one about to begin. Lists are indexed like the cluster load's partitions.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from laneshift.models.buffer import (
     trend_verdict,
 )
 from laneshift.models.kalman import RateFilter
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.plan import Throttle
 from laneshift.scheduler.policies.occupancy import Band, buffer_capacity
-from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
 
 
 @dataclass
@@ -58,7 +59,7 @@ class Cooperation:
         head_after: I(c+2) of heads.
     """
 
-    parts: tuple[PartitionSnapshot, ...]
+    parts: tuple[PartitionLoad, ...]
     order: list[int]
     upstream: list[list[tuple[int, float]]]
     dt: float
@@ -74,17 +75,17 @@ class Cooperation:
     @classmethod
     def begin(
         cls,
-        snapshot: Snapshot,
+        cluster: ClusterLoad,
         level_before: Mapping[PartitionId, float],
         filters: Mapping[PartitionId, RateFilter],
         *,
         lead: bool,
     ) -> Cooperation:
         """Measure (EDGE) or predict (LEAD) window c, and predict every input of window c+1."""
-        parts, dt = snapshot.partitions, snapshot.window_s
+        parts, dt = cluster.partitions, cluster.window_s
         index = {part.partition: i for i, part in enumerate(parts)}
         upstream: list[list[tuple[int, float]]] = [[] for _ in parts]
-        for edge in snapshot.edges:
+        for edge in cluster.edges:
             upstream[index[edge.downstream]].append((index[edge.upstream], edge.ratio))
         capacity = [part.service_rate_per_core * part.cores for part in parts]
         before = [level_before.get(part.partition, 0.0) for part in parts]
@@ -96,7 +97,7 @@ class Cooperation:
             else transfer(part.selectivity, part.efficiency * p, part.offered_rate, b, dt)
             for part, p, b in zip(parts, capacity, before, strict=True)
         ]
-        heads = {index[head]: filters[head] for head in snapshot.heads}
+        heads = {index[head]: filters[head] for head in cluster.heads}
         if lead:
             before, rate = level, _inputs(upstream, output, heads, 1)
             level = [
@@ -110,7 +111,7 @@ class Cooperation:
         step = 2 if lead else 1
         return cls(
             parts=parts,
-            order=[index[p] for p in snapshot.topological_order()],
+            order=[index[p] for p in cluster.topological_order()],
             upstream=upstream,
             dt=dt,
             lead=lead,

@@ -7,16 +7,16 @@ the saturated partition's would take cores from its peers and make them the next
 
 from __future__ import annotations
 
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.snapshot import Snapshot
 
 
-def hidden_growth(snapshot: Snapshot, growth: float) -> list[float]:
+def hidden_growth(cluster: ClusterLoad, growth: float) -> list[float]:
     """Factor per partition: ``growth`` for all that is coupled to a saturated one, else 1 [D].
 
     Coupled: of one operator, or joined by edges, directly or not.
     """
-    parts = snapshot.partitions
+    parts = cluster.partitions
     group = {part.partition: part.partition for part in parts}
 
     def root(p: PartitionId) -> PartitionId:
@@ -28,7 +28,7 @@ def hidden_growth(snapshot: Snapshot, growth: float) -> list[float]:
     first: dict[str, PartitionId] = {}
     for part in parts:
         group[root(part.partition)] = root(first.setdefault(part.operator, part.partition))
-    for edge in snapshot.edges:
+    for edge in cluster.edges:
         group[root(edge.upstream)] = root(edge.downstream)
     full = {root(part.partition) for part in parts if part.saturated}
     return [growth if root(part.partition) in full else 1.0 for part in parts]

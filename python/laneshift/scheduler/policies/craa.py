@@ -10,6 +10,7 @@ import numpy as np
 
 from laneshift.inputcheck import choice, number
 from laneshift.models.kalman import RateFilter
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
@@ -17,7 +18,6 @@ from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.cooperation import Cooperation
 from laneshift.scheduler.policies.kalman import FORECASTS
 from laneshift.scheduler.policies.occupancy import Band
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.view import View
 
 
@@ -36,7 +36,7 @@ class CraaState:
 
 @dataclass(frozen=True, kw_only=True)
 class Craa(Policy[CraaState]):
-    """CRAA sheet 5 and 6: feedback upstream, feed-forward downstream, a forecast at the head.
+    """CRAA, 2018: feedback upstream, feed-forward downstream, a forecast at the head.
 
     Once per window, partitions in topological order. Four zones of the occupancy forecast for the
     next window: at or above occ_high scale out; between occ_target and occ_high ask upstreams
@@ -70,7 +70,7 @@ class Craa(Policy[CraaState]):
 
     name: ClassVar[str] = "craa"
     summary: ClassVar[str] = "buffer thresholds, cooperating neighbours, forecast at the head"
-    source: ClassVar[str] = "CRAA"
+    source: ClassVar[str] = "CRAA, 2018"
 
     occ_high: float = 0.8
     occ_low: float = 0.2
@@ -98,15 +98,15 @@ class Craa(Policy[CraaState]):
         """Buffers empty, filters as given."""
         return CraaState(filters=dict(self.filters or {}))
 
-    def decide(self, snapshot: Snapshot, state: CraaState) -> tuple[Plan, CraaState]:
+    def decide(self, cluster: ClusterLoad, state: CraaState) -> tuple[Plan, CraaState]:
         """Counts and throttles for the next window."""
         filters = {
             head: state.filters.get(head, FORECASTS[self.forecast]()).observe(
-                snapshot.partition(head).offered_rate
+                cluster.partition(head).offered_rate
             )
-            for head in snapshot.heads
+            for head in cluster.heads
         }
-        work = Cooperation.begin(snapshot, state.level, filters, lead=self.timing == "lead")
+        work = Cooperation.begin(cluster, state.level, filters, lead=self.timing == "lead")
         found = work.run(
             self._band(),
             feedback=self.feedback,
@@ -115,7 +115,7 @@ class Craa(Policy[CraaState]):
             trend_tolerance=self.trend_tolerance,
         )
         plan = Placer().plan(
-            View.of(snapshot),
+            View.of(cluster),
             np.array(found.cores, dtype=np.int64),
             throttles=work.throttles(found),
             notes=(
@@ -123,7 +123,7 @@ class Craa(Policy[CraaState]):
                 ("feedback_requests", float(found.requests)),
             ),
         )
-        levels = {part.partition: part.queue_rows for part in snapshot.partitions}
+        levels = {part.partition: part.queue_rows for part in cluster.partitions}
         return plan, CraaState(levels, filters)
 
     def _band(self) -> Band:

@@ -14,9 +14,10 @@ import numpy as np
 from laneshift.inputcheck import FloatArray
 from laneshift.models.buffer import transfer
 from laneshift.models.burst import BurstForecast
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.policies.coupling import hidden_growth
-from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
 
 _MEMORY = 0.8
 
@@ -60,7 +61,7 @@ class Flow:
         strain: share by which a partition's cores are less effective than the model says.
     """
 
-    parts: tuple[PartitionSnapshot, ...]
+    parts: tuple[PartitionLoad, ...]
     order: list[int]
     upstream: list[list[tuple[int, float]]]
     window_s: float
@@ -76,19 +77,19 @@ class Flow:
 
     @classmethod
     def begin(
-        cls, snapshot: Snapshot, state: DemandState, quantile: float, growth: float, horizon: int
+        cls, cluster: ClusterLoad, state: DemandState, quantile: float, growth: float, horizon: int
     ) -> tuple[Flow, DemandState]:
         """Measure the window; inputs of the next ones follow with `inputs`."""
-        parts, dt = snapshot.partitions, snapshot.window_s
+        parts, dt = cluster.partitions, cluster.window_s
         index = {part.partition: i for i, part in enumerate(parts)}
         upstream: list[list[tuple[int, float]]] = [[] for _ in parts]
-        for edge in snapshot.edges:
+        for edge in cluster.edges:
             upstream[index[edge.downstream]].append((index[edge.upstream], edge.ratio))
         emitted = [_emitted(part, state.level.get(part.partition, 0.0), dt) for part in parts]
         heads = {}
-        for head in snapshot.heads:
+        for head in cluster.heads:
             known = state.forecasts.get(head, BurstForecast(quantile=quantile))
-            heads[index[head]] = known.observe(snapshot.partition(head).offered_rate)
+            heads[index[head]] = known.observe(cluster.partition(head).offered_rate)
         lag, share = dict(state.lag_error), dict(state.share)
         for part, edges in zip(parts, upstream, strict=True):
             if not edges or any(parts[u].partition not in state.output for u, _ in edges):
@@ -103,7 +104,7 @@ class Flow:
                 share[part.partition] = part.offered_rate / said
         flow = cls(
             parts=parts,
-            order=[index[p] for p in snapshot.topological_order()],
+            order=[index[p] for p in cluster.topological_order()],
             upstream=upstream,
             window_s=dt,
             late=[lag.get(part.partition, 0.0) < 0 for part in parts],
@@ -113,7 +114,7 @@ class Flow:
             output=np.zeros((len(parts), 2, horizon)),
             blur=np.zeros((len(parts), horizon)),
             heads=heads,
-            growth=hidden_growth(snapshot, growth),
+            growth=hidden_growth(cluster, growth),
             strain=[0.0] * len(parts),
         )
         memory = DemandState(
@@ -148,7 +149,7 @@ class Flow:
         self.output[i] = served * self.parts[i].selectivity
 
 
-def _emitted(part: PartitionSnapshot, level: float, dt: float) -> float:
+def _emitted(part: PartitionLoad, level: float, dt: float) -> float:
     if part.output_rate is not None:
         return part.output_rate
     rate = part.efficiency * part.service_rate_per_core * part.cores

@@ -11,12 +11,12 @@ import numpy as np
 from laneshift.inputcheck import FloatArray, IntArray, number, whole
 from laneshift.models.allocation import Allocation, Outcome, allocate_cores
 from laneshift.models.assignment import PHI_0
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan, Reason, Shortfall
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.coupling import hidden_growth
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.view import View
 
 
@@ -35,7 +35,7 @@ class ElasticutorState:
 
 @dataclass(frozen=True, kw_only=True)
 class Elasticutor(Policy[ElasticutorState]):
-    """The paper's dynamic scheduler, Elasticutor sheet 4.1-4.5 (marks there and in `models`).
+    """The dynamic scheduler of Elasticutor, 2019, 4.1 to 4.5 (marks in `models`).
 
     Attributes:
         target_s: T_max, bound on the mean time in the topology (s, > 0). The paper leaves it to
@@ -54,7 +54,7 @@ class Elasticutor(Policy[ElasticutorState]):
 
     name: ClassVar[str] = "elasticutor"
     summary: ClassVar[str] = "mean-latency target by a Jackson network, Algorithm 1 placement"
-    source: ClassVar[str] = "Elasticutor, dynamic scheduler"
+    source: ClassVar[str] = "Elasticutor, 2019: the dynamic scheduler"
 
     target_s: float = 0.1
     phi_0: float = PHI_0
@@ -76,9 +76,11 @@ class Elasticutor(Policy[ElasticutorState]):
         """Nothing smoothed yet."""
         return ElasticutorState()
 
-    def decide(self, snapshot: Snapshot, state: ElasticutorState) -> tuple[Plan, ElasticutorState]:
+    def decide(
+        self, cluster: ClusterLoad, state: ElasticutorState
+    ) -> tuple[Plan, ElasticutorState]:
         """Counts that meet the target with the fewest cores, placed with little state moved."""
-        view = View.of(snapshot)
+        view = View.of(cluster)
         smooth = self._smooth(view, state)
         found = self._allocate(view, smooth)
         targets, below = self._hold_back(view, found.cores, state)
@@ -89,7 +91,7 @@ class Elasticutor(Policy[ElasticutorState]):
             shortfalls=shortfalls_of(found, int(view.node_cores.sum()), self.target_s),
             notes=(("predicted_latency_mean", found.sojourn_s),),
         )
-        ids = [part.partition for part in snapshot.partitions]
+        ids = [part.partition for part in cluster.partitions]
         after = ElasticutorState(
             offered=dict(zip(ids, smooth.tolist(), strict=True)),
             below=dict(zip(ids, below.tolist(), strict=True)),
@@ -98,16 +100,16 @@ class Elasticutor(Policy[ElasticutorState]):
 
     def _smooth(self, view: View, state: ElasticutorState) -> FloatArray:
         before = np.array(
-            [state.offered.get(p.partition, p.offered_rate) for p in view.snapshot.partitions],
+            [state.offered.get(p.partition, p.offered_rate) for p in view.cluster.partitions],
             dtype=np.float64,
         )
         return before + self.smoothing * (view.offered - before)
 
     def _allocate(self, view: View, offered: FloatArray) -> Allocation:
-        snapshot = view.snapshot
-        growth = np.array(hidden_growth(snapshot, self.saturated_growth))
+        cluster = view.cluster
+        growth = np.array(hidden_growth(cluster, self.saturated_growth))
         rates = offered * growth
-        entering = snapshot.external_rate * float(growth.max(initial=1.0))
+        entering = cluster.external_rate * float(growth.max(initial=1.0))
         if entering <= 0 and rates.sum() > 0:  # nothing enters any more, smoothed rates fade out
             entering = float(rates.sum())
         return allocate_cores(
@@ -124,7 +126,7 @@ class Elasticutor(Policy[ElasticutorState]):
     ) -> tuple[IntArray, IntArray]:
         lower = targets < view.cores
         before = np.array(
-            [state.below.get(p.partition, 0) for p in view.snapshot.partitions], dtype=np.int64
+            [state.below.get(p.partition, 0) for p in view.cluster.partitions], dtype=np.int64
         )
         below = np.where(lower, before + 1, 0)
         keep = lower & (below < self.shrink_after)

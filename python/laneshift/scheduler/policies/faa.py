@@ -9,6 +9,7 @@ import numpy as np
 
 from laneshift.inputcheck import choice, number
 from laneshift.models.forecast import LastRate
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
@@ -16,7 +17,6 @@ from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.cooperation import Cooperation
 from laneshift.scheduler.policies.occupancy import Band
 from laneshift.scheduler.policies.threshold import ThresholdState
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.view import View
 
 
@@ -42,7 +42,7 @@ class Faa(Policy[ThresholdState]):
 
     name: ClassVar[str] = "faa"
     summary: ClassVar[str] = "buffer thresholds with feedback to upstreams, no forecast"
-    source: ClassVar[str] = "CRAA, Algorithm 1 alone"
+    source: ClassVar[str] = "CRAA, 2018: Algorithm 1 alone"
 
     occ_high: float = 0.8
     occ_low: float = 0.2
@@ -61,11 +61,11 @@ class Faa(Policy[ThresholdState]):
         """All buffers empty."""
         return ThresholdState()
 
-    def decide(self, snapshot: Snapshot, state: ThresholdState) -> tuple[Plan, ThresholdState]:
+    def decide(self, cluster: ClusterLoad, state: ThresholdState) -> tuple[Plan, ThresholdState]:
         """Counts and throttles for the next window."""
-        parts = snapshot.partitions
+        parts = cluster.partitions
         last: dict[PartitionId, LastRate] = {p.partition: LastRate(p.offered_rate) for p in parts}
-        work = Cooperation.begin(snapshot, state.level, last, lead=False)
+        work = Cooperation.begin(cluster, state.level, last, lead=False)
         work.ahead = [part.offered_rate for part in parts]
         found = work.run(
             Band.of(self),
@@ -75,7 +75,7 @@ class Faa(Policy[ThresholdState]):
             trend_tolerance=None,
         )
         plan = Placer().plan(
-            View.of(snapshot),
+            View.of(cluster),
             np.array(found.cores, dtype=np.int64),
             throttles=work.throttles(found),
             notes=(("feedback_requests", float(found.requests)),),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from laneshift.scheduler.partition_load import HotKey, PartitionLoad
 from laneshift.scheduler.plan import KeySplit
-from laneshift.scheduler.snapshot import HotKey, PartitionSnapshot
 
 
 def ways(hot: HotKey, split_above: float | None) -> int:
@@ -20,7 +20,7 @@ def ways(hot: HotKey, split_above: float | None) -> int:
     return min(max(hot.ways, fewest), most)
 
 
-def useful_cores(part: PartitionSnapshot, split_above: float | None = None) -> int:
+def useful_cores(part: PartitionLoad, split_above: float | None = None) -> int:
     """Most cores that a partition can use: its own limit, and that of its hottest part of a key.
 
     A part of a key runs on one lane. If the hottest one fills it, the other keys use at most their
@@ -36,7 +36,7 @@ def useful_cores(part: PartitionSnapshot, split_above: float | None = None) -> i
 
 
 def splits(
-    parts: Sequence[PartitionSnapshot], cores: Sequence[int], split_above: float | None
+    parts: Sequence[PartitionLoad], cores: Sequence[int], split_above: float | None
 ) -> tuple[KeySplit, ...]:
     """Keys to split or merge where the partitions get ``cores``: at most one part per lane."""
     wanted = [

@@ -12,12 +12,12 @@ from laneshift.inputcheck import choice
 from laneshift.models.buffer import raw_level
 from laneshift.models.forecast import LastRate
 from laneshift.models.kalman import LevelFilter, RateFilter, SlopeFilter
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.occupancy import Band
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.view import View
 
 FORECASTS: dict[str, type[LevelFilter | SlopeFilter | LastRate]] = {
@@ -25,7 +25,7 @@ FORECASTS: dict[str, type[LevelFilter | SlopeFilter | LastRate]] = {
     "slope": SlopeFilter,
     "none": LastRate,
 }
-"""Filters by name, with the noise that the CRAA sheet 7 assumes [A]."""
+"""Filters by name, with the noise that we assume for CRAA [A]."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class KalmanState:
 
 @dataclass(frozen=True, kw_only=True)
 class Kalman(Policy[KalmanState]):
-    """KPA of the CRAA sheet, section 8 [R]: CRAA's trigger and sizing, own forecast, no more.
+    """Baseline KPA of CRAA, 2018 [R]: CRAA's trigger and sizing, own forecast, no more.
 
     I(n+1) is a Kalman forecast of the partition's own input; there is no feedback and no trend
     check. Needs ``queue_capacity_rows``.
@@ -53,7 +53,7 @@ class Kalman(Policy[KalmanState]):
 
     name: ClassVar[str] = "kalman"
     summary: ClassVar[str] = "KPA: buffer thresholds on a Kalman forecast, each partition alone"
-    source: ClassVar[str] = "baseline KPA of CRAA"
+    source: ClassVar[str] = "CRAA, 2018: its baseline KPA"
 
     occ_high: float = 0.8
     occ_low: float = 0.2
@@ -70,16 +70,16 @@ class Kalman(Policy[KalmanState]):
         """No filter has seen anything."""
         return KalmanState()
 
-    def decide(self, snapshot: Snapshot, state: KalmanState) -> tuple[Plan, KalmanState]:
+    def decide(self, cluster: ClusterLoad, state: KalmanState) -> tuple[Plan, KalmanState]:
         """Counts for the next window."""
         band, targets = Band.of(self), []
         filters: dict[PartitionId, RateFilter] = {}
-        for part in snapshot.partitions:
+        for part in cluster.partitions:
             known = state.filters.get(part.partition, FORECASTS[self.forecast]())
             filters[part.partition] = known = known.observe(part.offered_rate)
             ahead = known.forecast(1)
             rate = part.service_rate_per_core * part.cores
-            raw = raw_level(part.queue_rows, ahead, rate, snapshot.window_s)
-            targets.append(max(1, part.cores) + band.change(part, raw, ahead, snapshot.window_s))
-        plan = Placer().plan(View.of(snapshot), np.array(targets, dtype=np.int64))
+            raw = raw_level(part.queue_rows, ahead, rate, cluster.window_s)
+            targets.append(max(1, part.cores) + band.change(part, raw, ahead, cluster.window_s))
+        plan = Placer().plan(View.of(cluster), np.array(targets, dtype=np.int64))
         return plan, KalmanState(filters)

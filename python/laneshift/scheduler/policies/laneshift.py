@@ -13,6 +13,7 @@ from laneshift.inputcheck import IntArray, number, whole
 from laneshift.models.allocation import share_cores
 from laneshift.models.assignment import PHI_0
 from laneshift.models.holding import Load, Prices, Stretch, choose
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer, over_budget
 from laneshift.scheduler.plan import Plan, Shortfall, Throttle
@@ -21,7 +22,6 @@ from laneshift.scheduler.policies.demand import DemandState, Flow
 from laneshift.scheduler.policies.elasticutor import shortfalls_of
 from laneshift.scheduler.policies.hot_keys import splits, useful_cores
 from laneshift.scheduler.policies.latency_model import LatencyModel
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.view import View
 
 _NEAR = 1e-9
@@ -119,17 +119,17 @@ class Laneshift(Policy[LaneshiftState]):
         """Nothing seen yet."""
         return LaneshiftState()
 
-    def decide(self, snapshot: Snapshot, state: LaneshiftState) -> tuple[Plan, LaneshiftState]:
+    def decide(self, cluster: ClusterLoad, state: LaneshiftState) -> tuple[Plan, LaneshiftState]:
         """Counts, placement, and where asked for, throttles and key splits."""
-        view = View.of(snapshot)
+        view = View.of(cluster)
         flow, memory = Flow.begin(
-            snapshot, state.demand, self.quantile, self.saturated_growth, self.horizon
+            cluster, state.demand, self.quantile, self.saturated_growth, self.horizon
         )
-        strain, wait_s = self._strain(snapshot, state)
-        flow.strain[:] = [strain.get(part.partition, 0.0) for part in snapshot.partitions]
-        targets = np.ones(len(snapshot.partitions), dtype=np.int64)
+        strain, wait_s = self._strain(cluster, state)
+        flow.strain[:] = [strain.get(part.partition, 0.0) for part in cluster.partitions]
+        targets = np.ones(len(cluster.partitions), dtype=np.int64)
         most = np.array(
-            [useful_cores(part, self.split_above) for part in snapshot.partitions], dtype=np.int64
+            [useful_cores(part, self.split_above) for part in cluster.partitions], dtype=np.int64
         )
         for i in flow.order:
             found = self._stretch(flow, i, int(most[i]))
@@ -169,7 +169,7 @@ class Laneshift(Policy[LaneshiftState]):
         )
 
     def _strain(
-        self, snapshot: Snapshot, state: LaneshiftState
+        self, cluster: ClusterLoad, state: LaneshiftState
     ) -> tuple[dict[PartitionId, float], dict[PartitionId, float]]:
         """(strain, waits): strain goes up where rows wait longer than the target leaves room for,
         slowly down where far less.
@@ -177,14 +177,14 @@ class Laneshift(Policy[LaneshiftState]):
         By Little's law a queue of q rows means a wait of q / offered rate. A queue that is seen
         once may be chance, so that the mean of several windows must be long as well.
         """
-        entering = snapshot.external_rate
+        entering = cluster.external_rate
         if self.target_s is None or entering <= 0:
             return {}, {}
-        service = sum(part.offered_load for part in snapshot.partitions) / entering
+        service = sum(part.offered_load for part in cluster.partitions) / entering
         room = max(0.1 * self.target_s, self.target_s - service)
         after: dict[PartitionId, float] = {}
         waits: dict[PartitionId, float] = {}
-        for part in snapshot.partitions:
+        for part in cluster.partitions:
             known = state.strain.get(part.partition, 0.0)
             wait = part.queue_rows / part.offered_rate if part.offered_rate > 0 else 0.0
             mean = state.wait_s.get(part.partition, 0.0)
@@ -205,7 +205,7 @@ class Laneshift(Policy[LaneshiftState]):
             targets, worst = _share(view, flow, targets, available)
             if self.throttle_sources and worst > 1.0:
                 throttles = tuple(
-                    Throttle(source.source, source.rate / worst) for source in view.snapshot.sources
+                    Throttle(source.source, source.rate / worst) for source in view.cluster.sources
                 )
         elif model is not None:
             shortfalls = shortfalls_of(model.found, available, model.target_s)
@@ -222,7 +222,7 @@ class Laneshift(Policy[LaneshiftState]):
             view, targets, throttles=throttles, shortfalls=shortfalls, notes=tuple(notes)
         )
         after = {change.partition: change.after for change in plan.core_changes}
-        parts = view.snapshot.partitions
+        parts = view.cluster.partitions
         cores = [after.get(part.partition, part.cores) for part in parts]
         return replace(plan, key_splits=splits(parts, cores, self.split_above))
 

@@ -45,7 +45,7 @@ class LatencyModel:
         seen = sum(flow.parts[i].offered_rate for i in flow.heads)
         heads = float(sum(rates[i] for i in flow.heads))
         # What enters changes in the proportion in which the heads' rates do.
-        entering = view.snapshot.external_rate * heads / seen if seen > 0 else heads
+        entering = view.cluster.external_rate * heads / seen if seen > 0 else heads
         if entering <= 0:
             return None
         budget = max(int(view.node_cores.sum()), len(rates))

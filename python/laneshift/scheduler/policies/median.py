@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 
 from laneshift.inputcheck import whole
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.oera import OeraRule, OeraState
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.view import View
 
 
@@ -28,7 +28,7 @@ class MedianState(OeraState):
 
 @dataclass(frozen=True, kw_only=True)
 class Median(OeraRule):
-    """Baseline M of OERA (sheet 8): counts change once per interval, to the median optimum.
+    """Baseline M of OERA, 2023: counts change once per interval, to the median optimum.
 
     The optimum is recorded in every window, whether or not the occupancy left its band; the median
     of an even number of counts is the mean of the two middle ones, rounded up; the first
@@ -42,7 +42,7 @@ class Median(OeraRule):
 
     name: ClassVar[str] = "median"
     summary: ClassVar[str] = "the median of OERA's optimum, fixed for the next interval"
-    source: ClassVar[str] = "baseline of OERA"
+    source: ClassVar[str] = "OERA, 2023: its baseline M"
 
     interval: int = 10
 
@@ -54,23 +54,23 @@ class Median(OeraRule):
         """All buffers empty, nothing recorded."""
         return MedianState()
 
-    def decide(self, snapshot: Snapshot, state: OeraState) -> tuple[Plan, MedianState]:
+    def decide(self, cluster: ClusterLoad, state: OeraState) -> tuple[Plan, MedianState]:
         """The empty plan, except at the end of an interval."""
         recorded = state.optimal if isinstance(state, MedianState) else {}
         levels: dict[PartitionId, float] = {}
         optimal: dict[PartitionId, tuple[int, ...]] = {}
         targets = []
-        for part in snapshot.partitions:
-            before, _, stored = self._levels(snapshot, part, state.level)
+        for part in cluster.partitions:
+            before, _, stored = self._levels(cluster, part, state.level)
             levels[part.partition] = stored
             found = (
                 *recorded.get(part.partition, ()),
-                self._size(snapshot, part, before, stored),
+                self._size(cluster, part, before, stored),
             )
             count = max(1, part.cores)
             if len(found) >= self.interval:
                 count, found = math.ceil(median(found)), ()
             optimal[part.partition] = found
             targets.append(count)
-        plan = Placer().plan(View.of(snapshot), np.array(targets, dtype=np.int64))
+        plan = Placer().plan(View.of(cluster), np.array(targets, dtype=np.int64))
         return plan, MedianState(levels, optimal)

@@ -18,6 +18,6 @@ class NaiveEc(Elasticutor):
 
     name: ClassVar[str] = "naive-ec"
     summary: ClassVar[str] = "elasticutor blind to state size and data intensity"
-    source: ClassVar[str] = "baseline of Elasticutor"
+    source: ClassVar[str] = "Elasticutor, 2019: a baseline"
 
     _costs: ClassVar[bool] = False

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from laneshift.inputcheck import InputError, choice, number
+from laneshift.errors import InputError
+from laneshift.inputcheck import choice, number
 from laneshift.models.buffer import ROUNDINGS, rate_change, unit_change
-from laneshift.scheduler.snapshot import PartitionSnapshot
+from laneshift.scheduler.partition_load import PartitionLoad
 
 
-def buffer_capacity(part: PartitionSnapshot) -> float:
+def buffer_capacity(part: PartitionLoad) -> float:
     """Capacity of a partition's buffer (rows); raises `InputError` if it is unknown."""
     if part.queue_capacity_rows is None:
         raise InputError(
@@ -73,7 +74,7 @@ class Band:
         check_band(self.occ_low, self.occ_target, self.occ_high)
         choice("rounding", self.rounding, ROUNDINGS)
 
-    def trigger(self, part: PartitionSnapshot, raw: float, rate_ahead: float) -> int:
+    def trigger(self, part: PartitionLoad, raw: float, rate_ahead: float) -> int:
         """+1 to scale out, -1 to scale in, 0 for neither.
 
         Scale-in needs that a whole unit is superfluous: I / (e*P) < alpha = (PN - 1) / PN [R];
@@ -88,12 +89,10 @@ class Band:
         use = rate_ahead / (part.service_rate_per_core * cores)
         return -1 if occupancy < self.occ_low and use < bound else 0
 
-    def change(
-        self, part: PartitionSnapshot, raw: float, rate_ahead: float, window_s: float
-    ) -> int:
+    def change(self, part: PartitionLoad, raw: float, rate_ahead: float, window_s: float) -> int:
         """CPN in whole units, 0 if nothing triggers or the rule contradicts the trigger.
 
-        The settle guard never plans below the load ahead, CP = max(CP, I - P) [R, sheet 13.6].
+        The settle guard never plans below the load ahead, CP = max(CP, I - P) [R].
         """
         direction = self.trigger(part, raw, rate_ahead)
         if direction == 0:

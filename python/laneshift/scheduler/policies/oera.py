@@ -10,12 +10,13 @@ import numpy as np
 
 from laneshift.inputcheck import choice
 from laneshift.models.buffer import raw_level, units_for_target, units_to_keep_up
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.occupancy import buffer_capacity, check_band
-from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
 from laneshift.scheduler.view import View
 
 
@@ -60,20 +61,18 @@ class OeraRule(Policy[OeraState]):
         choice("level", self.level, ("estimated", "measured"))
 
     def _levels(
-        self, snapshot: Snapshot, part: PartitionSnapshot, before: Mapping[PartitionId, float]
+        self, cluster: ClusterLoad, part: PartitionLoad, before: Mapping[PartitionId, float]
     ) -> tuple[float, float, float]:
         """(level before, raw level now, level to store), rows."""
         capacity = buffer_capacity(part)
         start = before.get(part.partition, 0.0)
         rate = part.service_rate_per_core * part.cores
-        raw = raw_level(start, part.offered_rate, rate, snapshot.window_s)
+        raw = raw_level(start, part.offered_rate, rate, cluster.window_s)
         if self.level == "measured":
             return start, raw, part.queue_rows
         return start, raw, min(max(raw, 0.0), capacity) if self.clip else raw
 
-    def _size(
-        self, snapshot: Snapshot, part: PartitionSnapshot, before: float, stored: float
-    ) -> int:
+    def _size(self, cluster: ClusterLoad, part: PartitionLoad, before: float, stored: float) -> int:
         """Equation (2) with the chosen residue, guard and limit."""
         unit = part.service_rate_per_core
         count = units_for_target(
@@ -82,7 +81,7 @@ class OeraRule(Policy[OeraState]):
             buffer_capacity(part),
             self.occ_target,
             unit,
-            snapshot.window_s,
+            cluster.window_s,
             self.rounding,
         )
         if self.settle_guard and count < part.cores:
@@ -96,7 +95,7 @@ class OeraRule(Policy[OeraState]):
 
 @dataclass(frozen=True, kw_only=True)
 class Oera(OeraRule):
-    """OERA sheet 4: outside the band, one step to the count that would have ended at the target.
+    """OERA, 2023: outside the band, one step to the count that would have ended at the target.
 
     The direction is not enforced [P]: a rise in a nearly empty buffer may yield more units.
     Needs ``queue_capacity_rows``. Parameters: see `OeraRule`.
@@ -106,18 +105,18 @@ class Oera(OeraRule):
 
     name: ClassVar[str] = "oera"
     summary: ClassVar[str] = "each partition alone keeps its buffer occupancy in a band"
-    source: ClassVar[str] = "OERA"
+    source: ClassVar[str] = "OERA, 2023"
 
-    def decide(self, snapshot: Snapshot, state: OeraState) -> tuple[Plan, OeraState]:
+    def decide(self, cluster: ClusterLoad, state: OeraState) -> tuple[Plan, OeraState]:
         """Counts for the next window."""
         targets, levels = [], {}
-        for part in snapshot.partitions:
-            before, raw, stored = self._levels(snapshot, part, state.level)
+        for part in cluster.partitions:
+            before, raw, stored = self._levels(cluster, part, state.level)
             levels[part.partition] = stored
             occupancy = raw / buffer_capacity(part)
             count = max(1, part.cores)
             if occupancy > self.occ_high or occupancy < self.occ_low:
-                count = self._size(snapshot, part, before, stored)
+                count = self._size(cluster, part, before, stored)
             targets.append(count)
-        plan = Placer().plan(View.of(snapshot), np.array(targets, dtype=np.int64))
+        plan = Placer().plan(View.of(cluster), np.array(targets, dtype=np.int64))
         return plan, OeraState(levels)

@@ -10,21 +10,22 @@ import numpy as np
 
 from laneshift.inputcheck import IntArray, number
 from laneshift.models.allocation import Allocation, allocate_cores
-from laneshift.planner.balance_core import balance_batch
-from laneshift.planner.balancer import drain
+from laneshift.partitioning.balance_core import balance_batch
+from laneshift.partitioning.balancer import drain
 from laneshift.scheduler.apply import apply_plan
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import LaneRef, OperatorId, ShardId
+from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.coupling import hidden_growth
 from laneshift.scheduler.policies.elasticutor import shortfalls_of
-from laneshift.scheduler.snapshot import PartitionSnapshot, Snapshot
 from laneshift.scheduler.view import View
 
 
 @dataclass(frozen=True)
 class ResourceCentricState:
-    """When each operator was last repartitioned (s, snapshot time)."""
+    """When each operator was last repartitioned (s, cluster load time)."""
 
     repartitioned_s: Mapping[OperatorId, float] = field(default_factory=dict)
 
@@ -43,7 +44,7 @@ class ResourceCentric(Policy[ResourceCentricState]):
     load, neither while rows are held back nor when they come all at once: the number of executors
     stays as it is, only their balance is looked at [D].
 
-    Without lanes and shards in the snapshot the answer has core counts only.
+    Without lanes and shards in the cluster load the answer has core counts only.
 
     Attributes:
         target_s: as in `elasticutor` (s, > 0), default 0.1 [D].
@@ -58,7 +59,7 @@ class ResourceCentric(Policy[ResourceCentricState]):
 
     name: ClassVar[str] = "resource-centric"
     summary: ClassVar[str] = "executors created and deleted, operator-wide repartitioning"
-    source: ClassVar[str] = "baseline of Elasticutor"
+    source: ClassVar[str] = "Elasticutor, 2019: its baseline RC"
 
     target_s: float = 0.1
     release_surplus: bool = False
@@ -77,20 +78,20 @@ class ResourceCentric(Policy[ResourceCentricState]):
         return ResourceCentricState()
 
     def decide(
-        self, snapshot: Snapshot, state: ResourceCentricState
+        self, cluster: ClusterLoad, state: ResourceCentricState
     ) -> tuple[Plan, ResourceCentricState]:
         """Executors per operator from the Jackson model over operators, then even shares."""
-        view = View.of(snapshot)
-        operators = list(dict.fromkeys(part.operator for part in snapshot.partitions))
+        view = View.of(cluster)
+        operators = list(dict.fromkeys(part.operator for part in cluster.partitions))
         members = [
-            np.array([j for j, p in enumerate(snapshot.partitions) if p.operator == op])
+            np.array([j for j, p in enumerate(cluster.partitions) if p.operator == op])
             for op in operators
         ]
         available = int(view.node_cores.sum())
         found = self._allocate(view, members, available)
         done = dict(state.repartitioned_s)
         held = np.array([int(view.cores[rows].sum()) for rows in members])
-        stopped = max(done.values(), default=-np.inf) >= snapshot.time_s - snapshot.window_s - 1e-9
+        stopped = max(done.values(), default=-np.inf) >= cluster.time_s - cluster.window_s - 1e-9
         targets = found.cores
         if stopped:
             targets = held
@@ -101,7 +102,7 @@ class ResourceCentric(Policy[ResourceCentricState]):
         changed = [
             o
             for o in range(len(members))
-            if snapshot.time_s - done.get(operators[o], -np.inf) >= self.cooldown_s
+            if cluster.time_s - done.get(operators[o], -np.inf) >= self.cooldown_s
             and held[o] != targets[o]
         ]
         # Deletions first: they free the cores that others are created on.
@@ -110,14 +111,14 @@ class ResourceCentric(Policy[ResourceCentricState]):
         for o in changed:
             _create(view, after, members[o], int(targets[o]))
         counts, cells = view.changes(after)
-        grown = _grown(snapshot, after, view)
+        grown = _grown(cluster, after, view)
         for o, rows in enumerate(members):
-            if snapshot.time_s - done.get(operators[o], -np.inf) < self.cooldown_s:
+            if cluster.time_s - done.get(operators[o], -np.inf) < self.cooldown_s:
                 continue
             operator_moves = self._repartition(grown, rows, after)
             moves += operator_moves
             if o in changed or operator_moves:
-                done[operators[o]] = snapshot.time_s
+                done[operators[o]] = cluster.time_s
         plan = Plan(
             core_changes=counts,
             placement_changes=cells,
@@ -129,16 +130,16 @@ class ResourceCentric(Policy[ResourceCentricState]):
 
     def _allocate(self, view: View, members: list[IntArray], available: int) -> Allocation:
         """Executors per operator; rates that back-pressure hides are taken higher."""
-        growth = np.array(hidden_growth(view.snapshot, self.saturated_growth))
+        growth = np.array(hidden_growth(view.cluster, self.saturated_growth))
         rates = view.offered * growth
         offered = np.array([rates[rows].sum() for rows in members])
         demand = np.array([(rates[rows] / view.service[rows]).sum() for rows in members])
         idle = np.array([view.service[rows].mean() for rows in members])
         speed = np.divide(offered, demand, out=idle, where=demand > 0)
-        entering = view.snapshot.external_rate * float(growth.max(initial=1.0))
+        entering = view.cluster.external_rate * float(growth.max(initial=1.0))
         return allocate_cores(entering, offered, speed, self.target_s, available)
 
-    def _repartition(self, grown: Snapshot, rows: IntArray, after: IntArray) -> list[ShardMove]:
+    def _repartition(self, grown: ClusterLoad, rows: IntArray, after: IntArray) -> list[ShardMove]:
         """Moves over all lanes of one operator; lanes that go are emptied."""
         parts = [grown.partitions[j] for j in rows.tolist()]
         if any(p.shards is None or (p.cores and not p.lanes) for p in parts):
@@ -187,7 +188,7 @@ def _keep_surplus(wanted: IntArray, held: IntArray, available: int) -> IntArray:
 
 
 def _delete(view: View, after: IntArray, rows: IntArray, target: int) -> None:
-    parts = view.snapshot.partitions
+    parts = view.cluster.partitions
     movable = all(parts[j].shards is not None for j in rows.tolist())
     while int(after[rows].sum()) > target:
         total = after[rows].sum(axis=1)
@@ -213,14 +214,14 @@ def _create(view: View, after: IntArray, rows: IntArray, target: int) -> None:
         after[int(rows[np.lexsort((total, away, total > 0))[0]]), node] += 1
 
 
-def _grown(snapshot: Snapshot, after: IntArray, view: View) -> Snapshot:
-    """The snapshot with the new lanes added and none removed, as `apply_plan` numbers them."""
+def _grown(cluster: ClusterLoad, after: IntArray, view: View) -> ClusterLoad:
+    """The cluster load with the new lanes added and none removed, as `apply_plan` numbers them."""
     roomy = replace(
-        snapshot,
+        cluster,
         nodes=tuple(
             replace(node, cores=int(most))
             for node, most in zip(
-                snapshot.nodes, np.maximum(view.placement, after).sum(axis=0), strict=True
+                cluster.nodes, np.maximum(view.placement, after).sum(axis=0), strict=True
             )
         ),
     )
@@ -228,7 +229,7 @@ def _grown(snapshot: Snapshot, after: IntArray, view: View) -> Snapshot:
     return apply_plan(roomy, Plan(core_changes=counts, placement_changes=cells))
 
 
-def _kept_lanes(grown: Snapshot, part: PartitionSnapshot, after: IntArray) -> set[int]:
+def _kept_lanes(grown: ClusterLoad, part: PartitionLoad, after: IntArray) -> set[int]:
     """Lanes that stay: per node those with most load; `apply_plan` then finds the others empty."""
     assert part.shards is not None
     load = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.snapshot import Snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,13 +16,13 @@ class Static(Policy[tuple[()]]):
 
     name: ClassVar[str] = "static"
     summary: ClassVar[str] = "deployed core counts for the whole run"
-    source: ClassVar[str] = "baseline of Elasticutor and OERA"
+    source: ClassVar[str] = "Elasticutor, 2019, and OERA, 2023: a baseline"
 
     def start(self) -> tuple[()]:
         """No state."""
         return ()
 
-    def decide(self, snapshot: Snapshot, state: tuple[()]) -> tuple[Plan, tuple[()]]:
+    def decide(self, cluster: ClusterLoad, state: tuple[()]) -> tuple[Plan, tuple[()]]:
         """The empty plan."""
-        del snapshot, state
+        del cluster, state
         return Plan(), ()

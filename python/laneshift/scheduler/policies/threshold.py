@@ -10,12 +10,12 @@ import numpy as np
 
 from laneshift.inputcheck import choice
 from laneshift.models.buffer import raw_level
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.occupancy import Band
-from laneshift.scheduler.snapshot import Snapshot
 from laneshift.scheduler.view import View
 
 
@@ -28,7 +28,7 @@ class ThresholdState:
 
 @dataclass(frozen=True, kw_only=True)
 class Threshold(Policy[ThresholdState]):
-    """TA of the CRAA sheet, section 8 [R]: the paper names it without defining it.
+    """Baseline TA of CRAA, 2018 [R]: the paper names it without defining it.
 
     At the end of window n: raw = BO(n-1) + (I(n) - P(n))*dt; outside the band the count is sized
     with (10), (11) and valid from n+1 on. No forecast, no cooperation, no trend check.
@@ -46,7 +46,7 @@ class Threshold(Policy[ThresholdState]):
 
     name: ClassVar[str] = "threshold"
     summary: ClassVar[str] = "TA: buffer thresholds on measured values, each partition alone"
-    source: ClassVar[str] = "baseline TA of CRAA"
+    source: ClassVar[str] = "CRAA, 2018: its baseline TA"
 
     occ_high: float = 0.8
     occ_low: float = 0.2
@@ -63,16 +63,16 @@ class Threshold(Policy[ThresholdState]):
         """All buffers empty."""
         return ThresholdState()
 
-    def decide(self, snapshot: Snapshot, state: ThresholdState) -> tuple[Plan, ThresholdState]:
+    def decide(self, cluster: ClusterLoad, state: ThresholdState) -> tuple[Plan, ThresholdState]:
         """Counts for the next window."""
         band, targets = Band.of(self), []
-        for part in snapshot.partitions:
+        for part in cluster.partitions:
             rate = part.service_rate_per_core * part.cores
             before = state.level.get(part.partition, 0.0)
-            raw = raw_level(before, part.offered_rate, rate, snapshot.window_s)
-            units = band.change(part, raw, part.offered_rate, snapshot.window_s)
+            raw = raw_level(before, part.offered_rate, rate, cluster.window_s)
+            units = band.change(part, raw, part.offered_rate, cluster.window_s)
             if self.sizing == "unit":
                 units = int(np.sign(units))
             targets.append(max(1, part.cores) + units)
-        plan = Placer().plan(View.of(snapshot), np.array(targets, dtype=np.int64))
-        return plan, ThresholdState({p.partition: p.queue_rows for p in snapshot.partitions})
+        plan = Placer().plan(View.of(cluster), np.array(targets, dtype=np.int64))
+        return plan, ThresholdState({p.partition: p.queue_rows for p in cluster.partitions})

@@ -1,0 +1,1 @@
+"""Each paper's figures and tables, made again in the simulator; ``make experiments ARGS=NAME``."""

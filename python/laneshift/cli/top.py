@@ -1,0 +1,146 @@
+"""The sub-command ``laneshift top``: the elastic queries of a running application."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import click
+
+from laneshift.loop.decision import Decision
+from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
+
+TIMEOUT_S = 10.0
+DECISIONS = 8
+BARS = "▁▂▃▄▅▆▇█"
+HEADER = (
+    f"  {'part':>4} {'executor':<9} {'lanes':>8} {'rows/s in':>11} {'out':>11} {'queued':>9} "
+    f"{'uneven':>6} {'moves':>8} {'pause p50':>10} {'p99':>10}  busy, by lane"
+)
+
+
+@click.command()
+@click.option(
+    "--url", default="http://localhost:4040", show_default=True, help="The application's Spark UI."
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(0.2, 3600),
+    default=1.0,
+    show_default=True,
+    help="Seconds between two looks.",
+)
+@click.option("--once", is_flag=True, help="Look once and end, without clearing the screen.")
+def top(url: str, every: float, once: bool) -> None:
+    """Watch the elastic queries of a running application; Ctrl-C ends.
+
+    The numbers are those of the tab Laneshift of Spark's UI (``spark.ui.enabled``).
+    """
+    while True:
+        screen = "\n".join(lines(status(url)))
+        if once:
+            click.echo(screen)
+            return
+        click.clear()
+        click.echo(screen)
+        try:
+            time.sleep(every)
+        except KeyboardInterrupt:
+            return
+
+
+def status(url: str) -> Mapping[str, Any]:
+    """What the application at ``url`` says of itself.
+
+    Errors: click.ClickException if nobody answers there or laneshift does not run in it.
+    """
+    address = url if "://" in url else f"http://{url}"
+    try:
+        with urlopen(f"{address.rstrip('/')}/laneshift/json/", timeout=TIMEOUT_S) as answer:
+            said = json.load(answer)
+    except HTTPError as error:
+        raise click.ClickException(
+            f"The application at {url} has no tab Laneshift (HTTP {error.code}). Start it with "
+            "spark.plugins=org.apache.spark.sql.laneshift.LaneshiftPlugin."
+        ) from error
+    except (URLError, TimeoutError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise click.ClickException(
+            f"No Spark UI answers at {url} ({reason}). Give the address that the application "
+            "prints when it starts, as --url http://HOST:PORT; spark.ui.enabled must be true."
+        ) from error
+    if "error" in said:
+        raise click.ClickException(str(said["error"]["message"]))
+    found: Mapping[str, Any] = said["ok"]
+    return found
+
+
+def lines(said: Mapping[str, Any]) -> Iterator[str]:
+    """The screen, line by line."""
+    snapshot = Snapshot.from_json(said)
+    running = [q for q in snapshot.queries if q.active]
+    yield f"laneshift {snapshot.version}   {_time(snapshot.time_ms)}   {_budget(snapshot)}"
+    if not running:
+        yield ""
+        yield "No query with an elastic operator is running."
+    for query in running:
+        for operator in query.operators:
+            yield from _operator(query, operator)
+    if said.get("decisions"):
+        yield ""
+        yield "Decisions, newest first"
+        yield from _decisions(said["decisions"][:DECISIONS])
+
+
+def _budget(snapshot: Snapshot) -> str:
+    cores = sum(e.cores for e in snapshot.executors)
+    tasks = sum(e.active_tasks for e in snapshot.executors)
+    lanes = sum(o.lanes for q in snapshot.queries if q.active for o in q.operators)
+    return (
+        f"{lanes} lanes, {tasks} Spark tasks, {cores} cores on {len(snapshot.executors)} executor"
+        + "s" * (len(snapshot.executors) != 1)
+    )
+
+
+def _operator(query: QuerySnapshot, operator: OperatorSnapshot) -> Iterator[str]:
+    yield ""
+    yield (
+        f"{query.name or query.id}, {query.mode}: operator {operator.operator_id} "
+        f"{operator.name.strip()}, shards move {operator.handoff}"
+    )
+    yield HEADER
+    for part in operator.partitions:
+        yield _partition(part)
+
+
+def _partition(part: PartitionSnapshot) -> str:
+    pauses = part.pauses
+    p50, p99 = (_pause(us) if pauses.count else "-" for us in (pauses.p50_us, pauses.p99_us))
+    busy = "".join(BARS[min(int(b * len(BARS)), len(BARS) - 1)] for b in part.lane_busy)
+    return (
+        f"  {part.partition:>4} {part.executor:<9} {f'{part.lanes} of {part.max_lanes}':>8} "
+        f"{part.rows_in_per_s:>11,.0f} {part.rows_out_per_s:>11,.0f} "
+        f"{int(part.queue_rows.sum()):>9,} {part.imbalance:>6.2f} {part.handoffs:>8,} "
+        f"{p50:>10} {p99:>10}  {busy}{'' if part.running else ' (between tasks)'}"
+    )
+
+
+def _pause(us: float) -> str:
+    return f"{us / 1000:.3f} ms" if us < 10_000 else f"{us / 1000:,.0f} ms"
+
+
+def _decisions(newest: list[Mapping[str, Any]]) -> Iterator[str]:
+    for said in newest:
+        decision = Decision.from_json(said)
+        for line in decision.lines():
+            yield f"  {_time(said['time_ms'])} {decision.policy}: {line}"
+
+
+def _time(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%H:%M:%S")

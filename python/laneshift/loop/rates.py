@@ -1,0 +1,155 @@
+"""The rates of one partition over a window, from two looks at it.
+
+Measured so (ours): a partition's offered rate is what its input took in, told from chance
+(`arrivals`) and from pauses between batches (`rests`), and "at least that" while the input had to
+wait for room. The service rate of a core is rows over the time that lanes worked,
+waits for rows and for room left out. It is not CPU time: a lane that waits inside the user's code
+is held by that row all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from laneshift.loop.arrivals import Arrivals
+from laneshift.loop.rests import Rest
+from laneshift.loop.seen import Seen, Window
+from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.scheduler.ids import LaneId, NodeId, OperatorId
+from laneshift.scheduler.partition_load import LaneLoad, NodeCores, PartitionLoad
+from laneshift.scheduler.shard_table import ShardTable
+
+BLOCKED_SHARE = 0.05
+"""The input waited for more than this share of the window: the partition is saturated (ours)."""
+
+ONE_LANE_BUSY = 0.95
+"""In Real-time Mode a single lane may have no queue: it is the input itself that works on rows, and
+is saturated if it does so for more than this share of the window (ours)."""
+
+MICRO_BATCH_BUSY = 0.7
+"""Lanes that worked for more than this share are saturated (ours). In micro-batch lanes rest while
+Spark plans, reads and commits, and a batch always fills the queues: waits say nothing there."""
+
+SERVICE_HALF_LIFE_S = 3.0
+"""For the service rate, rows and the time that lanes worked on them count half after so long
+(ours): rows count when a lane takes a block of them, its time as it works on them, so that a short
+window in which a block begins shows a rate far too high, and those after it one far too low."""
+
+FEW_ROWS = 20
+SHORT_S = 1.0
+"""Fewer rows than this in less work than that leave the service rate as it was (ours)."""
+
+UNKNOWN_RATE = 1e6
+"""Rows per second of a core before the first measurement: no reason for a second one (ours)."""
+
+UNKNOWN_ROW_BYTES = 128.0
+"""Bytes of a queued row as long as none was seen in a queue (ours)."""
+
+
+class PartitionMeter:
+    """Remembers the rates of one partition that a quiet window does not show."""
+
+    def __init__(self) -> None:
+        self._worked = (0.0, 0.0)  # rows and seconds, the newest most
+        self._service = UNKNOWN_RATE
+        self._row_bytes = UNKNOWN_ROW_BYTES
+        self._arrivals = Arrivals()
+        self._last: PartitionLoad | None = None
+        self._rest: Rest | None = None
+
+    def begin(self) -> None:
+        """The partition has moved: what arrived elsewhere says nothing of it here."""
+        self._arrivals = Arrivals()
+        self._last = self._rest = None
+
+    def shown(self, seen: Seen, window: Window, ran: bool) -> PartitionLoad | None:
+        """What a policy sees of it; None if there was nothing to measure yet.
+
+        ``ran``: its query's lanes have run in the window without a pause.
+        """
+        saturated = is_saturated(seen, window)
+        rest = self._rest
+        if not ran and (rest is None or rest.over_ms is not None):
+            if rest is not None:  # the next pause, before it has caught up with the last one
+                whole = Window(rest.was, rest.began_ms, window.since_ms)
+                self._measure(replace(seen, part=window.was), whole, saturated)
+            if self._last is None:
+                return None
+            rest = self._rest = Rest(window.was, window.since_ms, self._last)
+        if rest is not None:
+            if not rest.is_over(seen.part, ran, window.now_ms, saturated):
+                return rest.shown(seen.part)
+            self._rest = None
+            window = Window(rest.was, rest.began_ms, window.now_ms)
+        return self._measure(seen, window, saturated)
+
+    def _measure(self, seen: Seen, window: Window, saturated: bool) -> PartitionLoad:
+        part, was, seconds = seen.part, window.was, window.seconds
+        rows_in = max(0, part.rows_in - was.rows_in)
+        rows_out = max(0, part.rows_out - was.rows_out)
+        offered_rate = rows_in / seconds
+        if seen.query.mode == "real-time":  # a micro-batch comes at once, which is no chance
+            offered_rate = self._arrivals.add(rows_in, seconds)
+        service = self._service_rate(part, window)
+        queued = int(part.queue_rows.sum())
+        if queued:
+            self._row_bytes = float(part.queue_bytes.sum()) / queued
+        capacity = part.lanes * part.queue_bytes_limit / max(self._row_bytes, 1.0)
+        node = NodeId(part.executor)
+        self._last = PartitionLoad(
+            partition=seen.name,
+            operator=OperatorId(seen.name.rpartition(".")[0]),
+            home=node,
+            placement=(NodeCores(node, part.lanes),),
+            offered_rate=offered_rate,
+            service_rate_per_core=service,
+            saturated=saturated,
+            queue_rows=min(float(queued), capacity),
+            queue_capacity_rows=capacity,
+            selectivity=rows_out / rows_in if rows_in else 1.0,
+            output_rate=rows_out / seconds,
+            state_bytes=float(part.state_memory_bytes + part.state_file_bytes),
+            input_bytes_per_s=max(0, part.bytes_in - was.bytes_in) / seconds,
+            output_bytes_per_s=max(0, part.bytes_out - was.bytes_out) / seconds,
+            latency_p99_s=part.latency.p99_ms / 1000 if part.latency.count else None,
+            max_cores=part.max_lanes,
+            lanes=_lanes(part, node),
+            shards=_shards(part, service),
+        )
+        return self._last
+
+    def _service_rate(self, part: PartitionSnapshot, window: Window) -> float:
+        rows, worked = self._worked
+        keep = 0.5 ** (window.seconds / SERVICE_HALF_LIFE_S)
+        rows = keep * rows + (part.rows_taken - window.was.rows_taken)
+        worked = keep * worked + max(0.0, part.busy_s - window.was.busy_s)
+        self._worked = rows, worked
+        if rows > 0 and worked > 0 and (rows >= FEW_ROWS or worked >= SHORT_S):
+            self._service = rows / worked
+        return self._service
+
+
+def is_saturated(seen: Seen, window: Window) -> bool:
+    """Whether more may have been offered in the window than was taken."""
+    part, was = seen.part, window.was
+    blocked = part.blocked_s - was.blocked_s > BLOCKED_SHARE * window.seconds
+    share = (part.busy_s - was.busy_s) / (part.lanes * window.seconds)
+    if seen.query.mode == "micro-batch":
+        return share > MICRO_BATCH_BUSY
+    return blocked or (part.lanes == 1 and share > ONE_LANE_BUSY)
+
+
+def _lanes(part: PartitionSnapshot, node: NodeId) -> tuple[LaneLoad, ...]:
+    return tuple(
+        LaneLoad(LaneId(lane), node, float(part.lane_busy[lane]), float(part.queue_rows[lane]))
+        for lane in range(part.lanes)
+    )
+
+
+def _shards(part: PartitionSnapshot, rate: float) -> ShardTable | None:
+    if part.lane_of_shard.max(initial=-1) >= part.lanes:
+        return None  # shards are leaving a lane that goes
+    load = part.shard_load if part.load_metric == "cpu" else part.shard_load / rate
+    return ShardTable(np.arange(part.shards), part.lane_of_shard, load, np.zeros(part.shards))

@@ -1,0 +1,51 @@
+"""A plan becomes commands to the plugin; what it refuses becomes a note."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laneshift.errors import LaneshiftError
+from laneshift.loop.decision import LaneChange
+from laneshift.loop.island import Island
+from laneshift.plugin.gateway import Gateway
+from laneshift.scheduler.plan import Plan
+
+
+def set_lanes(gateway: Gateway, island: Island, changes: tuple[LaneChange, ...]) -> tuple[str, ...]:
+    """Sends lane counts, those that shrink first; nobody grows before they have.
+
+    Returns notes, such as on a partition that has just left.
+    """
+    notes = []
+    waiting = False
+    for change in sorted(changes, key=lambda c: c.after > c.before):
+        ref = island.partitions[change.partition]
+        grows = change.after > change.before
+        if grows and waiting:
+            notes.append(f"{change.partition} waits for lanes that go with the next batch")
+            continue
+        try:
+            answer = gateway.set_lanes(ref.query_id, ref.operator_id, ref.partition, change.after)
+            waiting |= not grows and answer["applied"] != "now"
+        except LaneshiftError as problem:
+            notes.append(f"{change.partition} keeps its lanes: {problem}")
+    return tuple(notes)
+
+
+def move_shards(
+    gateway: Gateway, island: Island, plan: Plan, lanes: dict[Any, int]
+) -> tuple[int, tuple[str, ...]]:
+    """Sends moves within partitions that keep both lanes; returns how many, and notes."""
+    moved, notes = 0, []
+    for move in plan.shard_moves:
+        name, lane = move.target.partition, move.target.lane
+        if move.source.partition != name:
+            notes.append(f"shard {move.shard} cannot leave its partition {name}")
+        elif lane < lanes[name]:
+            ref = island.partitions[name]
+            try:
+                gateway.move_shard(ref.query_id, ref.operator_id, ref.partition, move.shard, lane)
+                moved += 1
+            except LaneshiftError as problem:
+                notes.append(f"shard {move.shard} of {name} stays: {problem}")
+    return moved, tuple(notes)

@@ -1,0 +1,70 @@
+"""Elastic partitions as they are seen in pictures of running queries, and what they are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
+from laneshift.scheduler.ids import PartitionId
+
+Key = tuple[str, int, int]
+"""Run id of the query, operator and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An elastic partition with the names of what it belongs to."""
+
+    query: QuerySnapshot
+    operator: OperatorSnapshot
+    part: PartitionSnapshot
+
+    @property
+    def key(self) -> Key:
+        """What tells it from all others, on whatever executor it runs."""
+        return (self.query.run_id, self.operator.operator_id, self.part.partition)
+
+    @property
+    def name(self) -> PartitionId:
+        """How policies and people call it."""
+        query = query_name(self.query)
+        return PartitionId(f"{query}:{self.operator.operator_id}.{self.part.partition}")
+
+    def has_run_since(self, was: PartitionSnapshot) -> bool:
+        """Whether its task has run since then without the end of a batch."""
+        return was.running and self.part.running and was.batch_id == self.part.batch_id
+
+    def has_moved_since(self, was: PartitionSnapshot) -> bool:
+        """Whether it runs on another executor than then, or has started anew."""
+        return was.executor != self.part.executor or was.rows_in > self.part.rows_in
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From one look at a partition, ``was`` at ``since_ms``, to another."""
+
+    was: PartitionSnapshot
+    since_ms: int
+    now_ms: int
+
+    @property
+    def seconds(self) -> float:
+        """Its length (s)."""
+        return (self.now_ms - self.since_ms) / 1000
+
+
+def seen_partitions(live: Snapshot) -> list[Seen]:
+    """Those of all active queries."""
+    return [
+        Seen(query, operator, part)
+        for query in live.queries
+        if query.active
+        for operator in query.operators
+        for part in operator.partitions
+    ]
+
+
+def query_name(query: QuerySnapshot) -> str:
+    """The query's name, or the beginning of its run id."""
+    return query.name or query.run_id[:8]

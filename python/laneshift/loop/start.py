@@ -1,0 +1,49 @@
+"""What a live scheduler is started with, checked before it touches a query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laneshift.errors import InputError
+from laneshift.inputcheck import number, whole
+from laneshift.scheduler import registry
+from laneshift.scheduler.policies.base import Policy
+
+
+def check_turns(interval_s: float, cores: int | None = None) -> None:
+    """Refuse turns less than 0.1 s or more than an hour apart, and fewer than one core."""
+    number("interval_s", interval_s, low=0.1, high=3600.0, unit="s")
+    if cores is not None:
+        whole("cores", cores, low=1, unit="cores")
+
+
+def chosen_policy(
+    policy: str | Policy[Any], target_latency_ms: float | None, parameters: dict[str, Any]
+) -> Policy[Any]:
+    """The policy of that name, or the one given, with its latency target (ms) and parameters.
+
+    Errors: :class:`~laneshift.errors.InputError`.
+    """
+    if not isinstance(policy, str):
+        if not isinstance(policy, Policy):
+            raise InputError(
+                "policy", policy, "a name or a Policy", "`laneshift policies` lists the names."
+            )
+        if parameters or target_latency_ms is not None:
+            given = ", ".join(parameters) or "target_latency_ms"
+            raise InputError(
+                "policy", policy, f"a name together with {given}", "Give the policy its parameters."
+            )
+        return policy
+    if target_latency_ms is not None:
+        number("target_latency_ms", target_latency_ms, low=0, low_open=True, unit="ms")
+        if "target_s" not in registry.defaults(policy):
+            having = [n for n in registry.names() if "target_s" in registry.defaults(n)]
+            raise InputError(
+                "target_latency_ms",
+                target_latency_ms,
+                f"None for the policy {policy}, which has no latency target",
+                f"Those that have one: {', '.join(having)}.",
+            )
+        parameters = parameters | {"target_s": target_latency_ms / 1000}
+    return registry.policy(policy, **parameters)

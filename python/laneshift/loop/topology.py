@@ -1,0 +1,77 @@
+"""What feeds the partitions of an executor: each other, sources, and operators elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from laneshift.loop.seen import Seen, query_name
+from laneshift.plugin.snapshot import QuerySnapshot
+from laneshift.scheduler.cluster_load import Edge, SourceLoad
+from laneshift.scheduler.ids import PartitionId, SourceId
+from laneshift.scheduler.partition_load import PartitionLoad
+
+SOURCE, ELSEWHERE = ":source", ":elsewhere"
+"""What follows a query's name in the id of its source, and of its operators on other executors."""
+
+FEW_SOURCE_ROWS = 100
+"""With fewer rows counted, it is not known how many of the source's come to a partition (ours)."""
+
+
+class SourceShare:
+    """How many rows came to a partition per row that its query's sources gave."""
+
+    def __init__(self) -> None:
+        self._began = 0  # what the sources had given when the partition began to count
+        self.share: float | None = None
+        """None as long as too few rows came."""
+
+    def begin(self, seen: Seen) -> None:
+        """The partition has moved: it counts from nothing."""
+        self._began = seen.query.given.rows if seen.query.given else 0
+
+    def count(self, seen: Seen) -> None:
+        """What came of what the sources gave since it counts."""
+        given, part = seen.query.given, seen.part
+        if given is None or (given.batch_id is not None and part.batch_id > given.batch_id):
+            return  # the partition has counted rows of a batch that the source has not
+        rows = given.rows - self._began
+        if part.rows_in >= FEW_SOURCE_ROWS and rows > 0:
+            self.share = part.rows_in / rows
+
+
+def entering(
+    here: Sequence[Seen],
+    measured: Sequence[PartitionLoad],
+    inner: Sequence[Edge],
+) -> list[tuple[SourceLoad, QuerySnapshot]]:
+    """What enters the island: of each query its source and, apart, other executors' operators."""
+    rates = {part.partition: part.offered_rate for part in measured}
+    fed = {edge.downstream for edge in inner}
+    queries: dict[SourceId, QuerySnapshot] = {}
+    feeds: dict[SourceId, list[PartitionId]] = {}
+    for seen in here:
+        name = seen.name
+        if name in rates and name not in fed:
+            kind = ELSEWHERE if seen.operator.upstream else SOURCE
+            source = SourceId(query_name(seen.query) + kind)
+            queries[source] = seen.query
+            feeds.setdefault(source, []).append(name)
+    return [
+        (SourceLoad(source, sum(rates[p] for p in parts), feeds=tuple(parts)), queries[source])
+        for source, parts in feeds.items()
+    ]
+
+
+def edges(here: Sequence[Seen], measured: set[PartitionId]) -> tuple[Edge, ...]:
+    """Each upstream partition feeds each of an operator's partitions its share: a hash shuffle."""
+    found = []
+    for down in here:
+        for up in here:
+            ends = (up.name, down.name)
+            feeds = (
+                up.query.run_id == down.query.run_id
+                and up.operator.operator_id in down.operator.upstream
+            )
+            if feeds and measured.issuperset(ends):
+                found.append(Edge(*ends, ratio=1 / len(down.operator.partitions)))
+    return tuple(found)

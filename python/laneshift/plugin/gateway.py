@@ -1,0 +1,196 @@
+"""The one place where Python calls the plugin: every method is one py4j call.
+
+The plugin's entry class answers with JSON, ``{"ok": value}`` or ``{"error": {...}}``; errors come
+out as :mod:`laneshift.errors`. :class:`Gateway` is the interface, so that tests need no JVM.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from laneshift.errors import error, from_jvm
+from laneshift.plugin.jar import check_versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ENTRY_CLASS = "org.apache.spark.sql.laneshift.api.LaneshiftGateway"
+PLUGIN_CLASS = "org.apache.spark.sql.laneshift.LaneshiftPlugin"
+
+
+class Gateway(Protocol):
+    """What the plugin can be asked. Every method may raise a LaneshiftError."""
+
+    def version(self) -> str:
+        """Version of the jar."""
+        ...
+
+    def config_entries(self) -> list[dict[str, Any]]:
+        """The plugin's settings: key, default, type, unit, doc, version, allowed."""
+        ...
+
+    def snapshot(self) -> dict[str, Any]:
+        """All queries with their elastic operators, in the form of ``Snapshot.from_json``."""
+        ...
+
+    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> dict[str, Any]:
+        """Ask for a number of lanes; partition -1 means every partition of the operator."""
+        ...
+
+    def move_shard(
+        self, query: str, operator: int, partition: int, shard: int, lane: int
+    ) -> dict[str, Any]:
+        """Ask for a handoff of one shard."""
+        ...
+
+    def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
+        """The newest ``limit`` handoffs of a query (of all if empty), oldest first."""
+        ...
+
+    def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
+        """Hold a query's source to ``rate`` rows/s for a while; 0 seconds end a limit in force."""
+        ...
+
+    def claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
+        """Let a scheduler drive a query's run, all queries if empty, for so long: none has two."""
+        ...
+
+    def release(self, scheduler: str) -> None:
+        """Give a scheduler's claim up."""
+        ...
+
+    def decided(self, decision: dict[str, Any]) -> None:
+        """Tell the plugin what a scheduler has decided: Spark's UI shows it."""
+        ...
+
+
+def connect(gateway: Gateway) -> str:
+    """The version of the plugin behind ``gateway``, which must run and fit this package.
+
+    Errors: :class:`~laneshift.errors.SessionError` if it does not.
+    """
+    version = gateway.version()
+    check_versions(version)
+    gateway.snapshot()  # raises LANESHIFT_NOT_LOADED if the plugin did not start
+    return version
+
+
+class Py4jGateway:
+    """The gateway of a classic PySpark session, in the driver's JVM.
+
+    Errors: :class:`~laneshift.errors.SessionError` if the session has stopped or its JVM does not
+    have the plugin's entry class.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context = spark.sparkContext
+        self._require_running("attach")
+        self._entry = _entry(spark._jvm)
+        if self._entry is None:
+            plugins = spark.sparkContext.getConf().get("spark.plugins", "") or ""
+            state = f"spark.plugins is '{plugins}'" if plugins else "spark.plugins is not set"
+            raise error("LANESHIFT_NOT_LOADED", found=f"no class {ENTRY_CLASS}, {state}")
+
+    def version(self) -> str:
+        return str(self._text("version"))
+
+    def config_entries(self) -> list[dict[str, Any]]:
+        return self._list("configEntries")
+
+    def snapshot(self) -> dict[str, Any]:
+        return self._object("snapshot")
+
+    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> dict[str, Any]:
+        return self._object("setLanes", query, operator, partition, lanes)
+
+    def move_shard(
+        self, query: str, operator: int, partition: int, shard: int, lane: int
+    ) -> dict[str, Any]:
+        return self._object("moveShard", query, operator, partition, shard, lane)
+
+    def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
+        return self._list("handoffs", query, limit)
+
+    def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
+        return self._object("limitSource", query, float(rate), float(seconds))
+
+    def claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
+        decode("claim", self._text("claim", scheduler, policy, run, seconds))
+
+    def release(self, scheduler: str) -> None:
+        decode("release", self._text("release", scheduler))
+
+    def decided(self, decision: dict[str, Any]) -> None:
+        decode("decided", self._text("decided", json.dumps(decision)))
+
+    def _object(self, method: str, *arguments: str | float) -> dict[str, Any]:
+        value = decode(method, self._text(method, *arguments))
+        if not isinstance(value, dict):
+            raise error("LANESHIFT_BAD_REPLY", method=method, problem="not a JSON object")
+        return value
+
+    def _list(self, method: str, *arguments: str | float) -> list[dict[str, Any]]:
+        value = decode(method, self._text(method, *arguments))
+        if not isinstance(value, list):
+            raise error("LANESHIFT_BAD_REPLY", method=method, problem="not a JSON list")
+        return value
+
+    def _text(self, method: str, *arguments: str | float) -> str:
+        from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+        self._require_running(method)
+        try:
+            return str(getattr(self._entry, method)(*arguments))
+        except Py4JJavaError as cause:
+            reason = str(cause.java_exception.toString())
+            raise error("LANESHIFT_JVM_FAILED", method=method, cause=reason) from cause
+        except (Py4JNetworkError, ConnectionError) as cause:
+            raise error("LANESHIFT_SESSION_STOPPED", method=method) from cause
+        except Py4JError as cause:
+            reason = str(cause).strip().splitlines()[0]
+            raise error("LANESHIFT_BAD_REPLY", method=method, problem=reason) from cause
+
+    def _require_running(self, method: str) -> None:
+        if self._context._jsc is None:
+            raise error("LANESHIFT_SESSION_STOPPED", method=method)
+
+
+class PortGateway(Py4jGateway):
+    """The gateway of a driver that listens on a port of this machine, for a process beside it.
+
+    Errors: :class:`~laneshift.errors.SessionError` if nobody answers there.
+    """
+
+    def __init__(self, port: int, token: str) -> None:
+        from py4j.java_gateway import GatewayParameters, JavaGateway
+
+        parameters = GatewayParameters(port=port, auth_token=token)
+        self._entry = _entry(JavaGateway(gateway_parameters=parameters).jvm)
+        if self._entry is None:
+            raise error("LANESHIFT_NOT_LOADED", found=f"no class {ENTRY_CLASS}")
+
+    def _require_running(self, method: str) -> None:
+        """The call itself finds out."""
+
+
+def _entry(jvm: Any) -> Any:
+    """The plugin's entry class, None if the JVM does not have it."""
+    found = jvm
+    for name in ENTRY_CLASS.split("."):
+        found = getattr(found, name)
+    # py4j hands out a JavaPackage for any name that it does not know, and fails when called.
+    return found if type(found).__name__ == "JavaClass" else None
+
+
+def decode(method: str, text: str) -> Any:
+    """The value of an answer's envelope; raises the error that it carries, if it does."""
+    try:
+        reply = json.loads(text)
+    except json.JSONDecodeError as cause:
+        raise error("LANESHIFT_BAD_REPLY", method=method, problem=f"no JSON: {cause}") from cause
+    if isinstance(reply, dict) and isinstance(reply.get("error"), dict):
+        raise from_jvm(reply["error"])
+    if not isinstance(reply, dict) or "ok" not in reply:
+        raise error("LANESHIFT_BAD_REPLY", method=method, problem='neither "ok" nor "error" in it')
+    return reply["ok"]

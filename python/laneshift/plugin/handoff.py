@@ -1,0 +1,63 @@
+"""One entry of the plugin's history of handoffs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """One shard that moved. Times in microseconds; ``pause_us`` is what the shard's rows waited.
+
+    Attributes:
+        seq: its number within its executor, from 0, rising.
+        time_ms: when it ended (milliseconds since 1970, UTC).
+        query_id, operator_id, partition, shard: what moved.
+        source, target: lane that gave and lane that took it.
+        reason: ``balance``, ``motion``, ``user`` or ``scale``.
+        batch_id: the batch in which it moved.
+        drain_us: how long the source lane took to come to the end of a row; the shard's rows went
+            on meanwhile.
+        flush_us, switch_us: the pause is their sum: the source lane's outputs are put out; the
+            rows go to the new lane.
+        moved_rows: rows that went along, worked on by neither lane yet.
+    """
+
+    seq: int
+    time_ms: int
+    query_id: str
+    operator_id: int
+    partition: int
+    shard: int
+    source: int
+    target: int
+    reason: str
+    batch_id: int
+    drain_us: float
+    flush_us: float
+    switch_us: float
+    pause_us: float
+    moved_rows: int
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Handoff:
+        """Read one entry of the plugin's history. Errors: KeyError, TypeError, ValueError."""
+        return Handoff(
+            seq=int(data["seq"]),
+            time_ms=int(data["time_ms"]),
+            query_id=str(data["query_id"]),
+            operator_id=int(data["operator_id"]),
+            partition=int(data["partition"]),
+            shard=int(data["shard"]),
+            source=int(data["from"]),
+            target=int(data["to"]),
+            reason=str(data["reason"]),
+            batch_id=int(data["batch_id"]),
+            drain_us=float(data["drain_us"]),
+            flush_us=float(data["flush_us"]),
+            switch_us=float(data["switch_us"]),
+            pause_us=float(data["pause_us"]),
+            moved_rows=int(data["moved_rows"]),
+        )

@@ -1,0 +1,182 @@
+"""What one elastic partition does right now, as the plugin says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """How long moved shards stood still: microseconds over ``count`` handoffs (0 if none)."""
+
+    p50_us: float
+    p99_us: float
+    max_us: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Age of outputs (ms) when they left the operator, over the last full ten seconds.
+
+    ``count`` outputs were measured: 0 if ``spark.sql.laneshift.latencyColumn`` names no column of
+    theirs.
+    """
+
+    mean_ms: float
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartitionSnapshot:
+    """One elastic partition: one state partition of an elastic operator.
+
+    Attributes:
+        partition: its number, from 0.
+        executor, host: the Spark executor that runs it and that executor's host.
+        batch_id: the batch that it last worked on.
+        running: whether its task runs at this moment.
+        lanes, max_lanes: lanes that it has and may have (count).
+        lane_of_shard: lane that owns each shard, int64 (shards,).
+        shard_load: load of each shard per second, smoothed, float64 (shards,), in ``load_metric``.
+        load_metric: ``rows`` (rows/s) or ``cpu`` (CPU seconds per second).
+        rows_in_per_s, rows_out_per_s: rates of the last interval (rows/s).
+        bytes_in_per_s, bytes_out_per_s: the same in bytes of Spark's binary row format (bytes/s).
+        rows_in, rows_out, bytes_in, bytes_out: rows and bytes since the query started.
+        lane_rows: rows that each lane took since the query started, int64 (lanes,).
+        lane_busy: share of the last interval that each lane worked (0 to 1), float64 (lanes,).
+        queue_rows, queue_bytes: what waits in each lane's queue, int64 (lanes,).
+        queue_bytes_limit: bound of one lane's queue (bytes).
+        rows_taken, busy_s: rows that lanes have taken since the query started, and how long all
+            lanes together have worked on them (s): waits for rows and for room behind them are left
+            out, waits inside the operators' own code are not.
+        blocked_s: how long the input has waited for room in queues (s).
+        handoffs, in_flight: handoffs done since the query started, and going on now (count).
+        handoffs_per_s: handoffs per second of the last interval.
+        pauses: their pauses.
+        state_rows: keys in its state stores at their last commit.
+        state_memory_bytes: what RocksDB holds in memory for it then: new rows, indexes, cached
+            blocks (bytes).
+        state_file_bytes: RocksDB's table files of it then, without rows that are in memory only.
+        latency: how old its outputs are.
+    """
+
+    partition: int
+    executor: str
+    host: str
+    batch_id: int
+    running: bool
+    lanes: int
+    max_lanes: int
+    lane_of_shard: IntArray
+    shard_load: FloatArray
+    load_metric: str
+    rows_in_per_s: float
+    rows_out_per_s: float
+    bytes_in_per_s: float
+    bytes_out_per_s: float
+    rows_in: int
+    rows_out: int
+    bytes_in: int
+    bytes_out: int
+    lane_rows: IntArray
+    lane_busy: FloatArray
+    queue_rows: IntArray
+    queue_bytes: IntArray
+    queue_bytes_limit: int
+    rows_taken: int
+    busy_s: float
+    blocked_s: float
+    handoffs: int
+    handoffs_per_s: float
+    in_flight: int
+    pauses: Pauses
+    state_rows: int
+    state_memory_bytes: int
+    state_file_bytes: int
+    latency: Latency
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> PartitionSnapshot:
+        """Read the plugin's answer. Errors: KeyError, TypeError, ValueError if malformed."""
+        pause, age = data["pause_us"], data["latency_ms"]
+        lane_of_shard = _ints(data["lane_of_shard"])
+        if int(data["shards"]) != lane_of_shard.size:
+            raise ValueError(
+                f"{lane_of_shard.size} entries in lane_of_shard of {data['shards']} shards"
+            )
+        whole = ("partition", "batch_id", "lanes", "max_lanes", "rows_in", "rows_out", "handoffs")
+        limits = ("rows_taken", "in_flight", "queue_bytes_limit", "bytes_in", "bytes_out")
+        state = ("state_rows", "state_memory_bytes", "state_file_bytes")
+        return PartitionSnapshot(
+            executor=str(data["executor"]),
+            host=str(data["host"]),
+            running=bool(data["running"]),
+            lane_of_shard=lane_of_shard,
+            shard_load=_floats(data["shard_load"]),
+            load_metric=str(data["load_metric"]),
+            lane_rows=_ints(data["lane_rows"]),
+            lane_busy=_floats(data["lane_busy"]),
+            queue_rows=_ints(data["queue_rows"]),
+            queue_bytes=_ints(data["queue_bytes"]),
+            busy_s=float(data["busy_s"]),
+            blocked_s=float(data["blocked_s"]),
+            pauses=Pauses(
+                float(pause["p50"]), float(pause["p99"]), float(pause["max"]), int(pause["count"])
+            ),
+            latency=Latency(
+                float(age["mean"]),
+                float(age["p50"]),
+                float(age["p99"]),
+                float(age["max"]),
+                int(age["count"]),
+            ),
+            rows_in_per_s=float(data["rows_in_per_s"]),
+            rows_out_per_s=float(data["rows_out_per_s"]),
+            bytes_in_per_s=float(data["bytes_in_per_s"]),
+            bytes_out_per_s=float(data["bytes_out_per_s"]),
+            handoffs_per_s=float(data["handoffs_per_s"]),
+            **{name: int(data[name]) for name in whole + limits + state},
+        )
+
+    @property
+    def shards(self) -> int:
+        """Number of shards."""
+        return int(self.lane_of_shard.size)
+
+    @property
+    def lane_load(self) -> FloatArray:
+        """Load of each lane's shards together, float64 (lanes,), in ``load_metric``."""
+        size = max(self.lanes, int(self.lane_of_shard.max(initial=-1)) + 1)
+        load = np.bincount(self.lane_of_shard, weights=self.shard_load, minlength=size)
+        return load.astype(np.float64)
+
+    @property
+    def imbalance(self) -> float:
+        """Load of the busiest lane over the mean of all lanes (1 = even; 1 if there is no load)."""
+        load = self.lane_load
+        mean = float(load.mean()) if load.size else 0.0
+        return float(load.max()) / mean if mean > 0 else 1.0
+
+
+def _ints(values: Any) -> IntArray:
+    array = np.array(values, dtype=np.int64)
+    array.setflags(write=False)
+    return array
+
+
+def _floats(values: Any) -> FloatArray:
+    array = np.array(values, dtype=np.float64)
+    array.setflags(write=False)
+    return array

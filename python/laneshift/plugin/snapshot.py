@@ -1,0 +1,187 @@
+"""What runs right now: the plugin's answer as frozen dataclasses with read-only numpy arrays.
+
+Nothing here calls Spark. Units are in the attribute docs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from laneshift.plugin.partition import PartitionSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSnapshot:
+    """An elastic operator of a query.
+
+    ``handoff`` says when its shards may move: ``mid-batch``, ``mid-batch-restart`` (any time, too,
+    but the lane starts its operators again) or ``between-batches``. ``upstream`` are the ids of the
+    elastic operators of the query that feed it.
+    """
+
+    operator_id: int
+    name: str
+    handoff: str
+    upstream: tuple[int, ...]
+    partitions: tuple[PartitionSnapshot, ...]
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of all partitions together."""
+        return sum(p.lanes for p in self.partitions)
+
+    @property
+    def handoffs(self) -> int:
+        """Handoffs of all partitions since the query started."""
+        return sum(p.handoffs for p in self.partitions)
+
+    @property
+    def rows_in(self) -> int:
+        """Rows that entered all partitions since the query started."""
+        return sum(p.rows_in for p in self.partitions)
+
+    @property
+    def rows_in_per_s(self) -> float:
+        """Rows per second that enter all partitions."""
+        return sum(p.rows_in_per_s for p in self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSnapshot:
+    """A source in its query's newest batch that has ended, as Spark reports it.
+
+    Attributes:
+        name: how Spark describes it.
+        rows, rows_per_s: what the batch read of it (rows, rows/s).
+        backlog_rows: rows that it had beyond those when the batch ended or was planned; None if the
+            source does not tell (Kafka and laneshift's own do).
+    """
+
+    name: str
+    rows: int
+    rows_per_s: float
+    backlog_rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSnapshot:
+    """The newest batch of a query that has ended: its number, duration (s) and sources."""
+
+    batch_id: int
+    duration_s: float
+    sources: tuple[SourceSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCount:
+    """Rows that a query's sources have given since it started.
+
+    In Real-time Mode they are counted as they come and ``batch_id`` is None; in micro-batch they
+    are those of all batches up to ``batch_id``.
+    """
+
+    rows: int
+    batch_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySnapshot:
+    """A streaming query with elastic operators. ``mode`` is ``micro-batch`` or ``real-time``.
+
+    ``batch`` is None until the first batch has ended. ``given`` is None as long as nothing was
+    counted: in Real-time Mode only ``laneshift-workload`` and ``laneshift-replay`` count.
+    """
+
+    id: str
+    run_id: str
+    name: str | None
+    mode: str
+    active: bool
+    operators: tuple[OperatorSnapshot, ...]
+    batch: BatchSnapshot | None = None
+    given: SourceCount | None = None
+
+    @property
+    def label(self) -> str:
+        """How messages call the query: ``'name' (id)`` or the id."""
+        return f"'{self.name}' ({self.id})" if self.name else self.id
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorSnapshot:
+    """An executor that runs the plugin: its ``cores`` and the Spark tasks on it now (counts)."""
+
+    executor: str
+    host: str
+    cores: int
+    active_tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All elastic queries of a Spark application at ``time_ms`` (milliseconds since 1970, UTC)."""
+
+    time_ms: int
+    version: str
+    executors: tuple[ExecutorSnapshot, ...]
+    queries: tuple[QuerySnapshot, ...]
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Snapshot:
+        """Read the plugin's answer. Errors: KeyError, TypeError, ValueError if malformed."""
+        return Snapshot(
+            int(data["time_ms"]),
+            str(data["version"]),
+            tuple(
+                ExecutorSnapshot(
+                    str(e["executor"]), str(e["host"]), int(e["cores"]), int(e["active_tasks"])
+                )
+                for e in data["executors"]
+            ),
+            tuple(map(_query, data["queries"])),
+        )
+
+
+def _query(data: Mapping[str, Any]) -> QuerySnapshot:
+    return QuerySnapshot(
+        id=str(data["id"]),
+        run_id=str(data["run_id"]),
+        name=None if data.get("name") is None else str(data["name"]),
+        mode=str(data["mode"]),
+        active=bool(data["active"]),
+        operators=tuple(
+            OperatorSnapshot(
+                int(o["operator_id"]),
+                str(o["name"]),
+                str(o["handoff"]),
+                tuple(map(int, o["upstream"])),
+                tuple(map(PartitionSnapshot.from_json, o["partitions"])),
+            )
+            for o in data["operators"]
+        ),
+        batch=None if data.get("batch") is None else _batch(data["batch"]),
+        given=None if data.get("given") is None else _given(data["given"]),
+    )
+
+
+def _given(data: Mapping[str, Any]) -> SourceCount:
+    batch = data["batch_id"]
+    return SourceCount(int(data["rows"]), None if batch is None else int(batch))
+
+
+def _batch(data: Mapping[str, Any]) -> BatchSnapshot:
+    return BatchSnapshot(
+        int(data["batch_id"]),
+        float(data["duration_s"]),
+        tuple(
+            SourceSnapshot(
+                str(s["name"]),
+                int(s["rows"]),
+                float(s["rows_per_s"]),
+                None if s["backlog_rows"] is None else int(s["backlog_rows"]),
+            )
+            for s in data["sources"]
+        ),
+    )

@@ -1,0 +1,198 @@
+"""What a policy sees: one frozen picture of the cluster at the end of a measuring window.
+
+Rates are means over the window; levels (queues, state) are values at its end. Units are in the
+field docs and, by metric name, in :mod:`laneshift.scheduler.metrics`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from laneshift.errors import InputError
+from laneshift.inputcheck import number, unique, whole
+from laneshift.scheduler.ids import NodeId, PartitionId, SourceId
+from laneshift.scheduler.measured import REMEDY, optional
+from laneshift.scheduler.partition_load import PartitionLoad
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node and what it offers.
+
+    Attributes:
+        node: its id.
+        cores: cores that partitions may hold here (count, >= 0; 0 for a node that is leaving).
+        network_bytes_per_s: rate of its network link, or None if unknown (bytes/s, > 0).
+    """
+
+    node: NodeId
+    cores: int
+    network_bytes_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        whole(f"cores of node {self.node}", self.cores, low=0, unit="cores")
+        optional(f"network_bytes_per_s of node {self.node}", self.network_bytes_per_s, "bytes/s")
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Rows flow from ``upstream`` to ``downstream``.
+
+    ``ratio`` is the arriving rate over the rate that upstream emits (CRAA: b; >= 0). With a hash
+    shuffle from one partition to n, each of the n edges carries about 1/n.
+    """
+
+    upstream: PartitionId
+    downstream: PartitionId
+    ratio: float = 1.0
+
+    def __post_init__(self) -> None:
+        number(f"ratio of edge {self.upstream} -> {self.downstream}", self.ratio, low=0)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLoad:
+    """A stream that enters the topology.
+
+    Attributes:
+        source: its id.
+        rate: rows per second that enter (rows/s, >= 0).
+        backlog_rows: rows that wait outside, e.g. Kafka lag (rows, >= 0).
+        limit: throttle in force, None for none (rows/s, > 0).
+        feeds: partitions that read it directly.
+    """
+
+    source: SourceId
+    rate: float
+    backlog_rows: float = 0.0
+    limit: float | None = None
+    feeds: tuple[PartitionId, ...] = ()
+
+    def __post_init__(self) -> None:
+        of = f"of source {self.source}"
+        number(f"rate {of}", self.rate, low=0, unit="rows/s", remedy=REMEDY)
+        number(f"backlog_rows {of}", self.backlog_rows, low=0, unit="rows", remedy=REMEDY)
+        optional(f"limit {of}", self.limit, "rows/s")
+
+
+@dataclass(frozen=True)
+class ClusterLoad:
+    """The cluster at the end of one measuring window.
+
+    Attributes:
+        time_s: end of the window, in seconds of the stream's own clock (s).
+        window_s: length of the window (s, > 0).
+        nodes, partitions: at least one node; order is significant only for ties.
+        edges: between partitions; empty if they are independent.
+        sources: what enters; empty if unknown (the head partitions' offered rates then count).
+        latency_mean_s, latency_p99_s: end-to-end latency in the window (s), or None.
+    """
+
+    time_s: float
+    window_s: float
+    nodes: tuple[Node, ...]
+    partitions: tuple[PartitionLoad, ...]
+    edges: tuple[Edge, ...] = ()
+    sources: tuple[SourceLoad, ...] = ()
+    latency_mean_s: float | None = None
+    latency_p99_s: float | None = None
+    _index: dict[PartitionId, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        number("time_s", self.time_s, unit="s")
+        number("window_s", self.window_s, low=0, low_open=True, unit="s")
+        if not self.nodes:
+            raise InputError("nodes", 0, "at least one node", "Record the inventory first.")
+        unique("nodes", [node.node for node in self.nodes])
+        unique("partitions", [part.partition for part in self.partitions])
+        index = {part.partition: i for i, part in enumerate(self.partitions)}
+        object.__setattr__(self, "_index", index)
+        for name in ("latency_mean_s", "latency_p99_s"):
+            if getattr(self, name) is not None:
+                number(name, getattr(self, name), low=0, unit="s", remedy=REMEDY)
+        self._check_nodes()
+        for edge in self.edges:
+            self._check_partition("edges", edge.upstream)
+            self._check_partition("edges", edge.downstream)
+        for source in self.sources:
+            for fed in source.feeds:
+                self._check_partition(f"feeds of source {source.source}", fed)
+
+    def _check_nodes(self) -> None:
+        free = {node.node: node.cores for node in self.nodes}
+        for part in self.partitions:
+            where = f"of partition {part.partition}"
+            if part.home not in free:
+                raise InputError(
+                    f"home {where}", part.home, f"one of the nodes {list(free)}", "Add the node."
+                )
+            for held in part.placement:
+                if held.node not in free:
+                    raise InputError(
+                        f"placement {where}", held.node, f"one of {list(free)}", "Add the node."
+                    )
+                free[held.node] -= held.cores
+        for node in self.nodes:
+            if free[node.node] < 0:
+                raise InputError(
+                    f"placement on node {node.node}",
+                    node.cores - free[node.node],
+                    f"at most its {node.cores} cores",
+                    "Record nodes and placement at the same moment.",
+                )
+
+    def _check_partition(self, where: str, partition: PartitionId) -> None:
+        if partition not in self._index:
+            raise InputError(where, partition, "a partition of the cluster", "Add it or drop it.")
+
+    def partition(self, partition: PartitionId) -> PartitionLoad:
+        """The partition of that id; raises `InputError` if there is none."""
+        self._check_partition("partition", partition)
+        return self.partitions[self._index[partition]]
+
+    @cached_property
+    def total_cores(self) -> int:
+        """Cores of all nodes."""
+        return sum(node.cores for node in self.nodes)
+
+    @cached_property
+    def heads(self) -> tuple[PartitionId, ...]:
+        """Partitions that no other partition feeds, in cluster load order."""
+        fed = {edge.downstream for edge in self.edges}
+        return tuple(p.partition for p in self.partitions if p.partition not in fed)
+
+    @cached_property
+    def external_rate(self) -> float:
+        """Rows per second that enter the topology (paper: lambda_0)."""
+        if self.sources:
+            return sum(source.rate for source in self.sources)
+        return sum(self.partition(head).offered_rate for head in self.heads)
+
+    def upstream_of(self, partition: PartitionId) -> tuple[Edge, ...]:
+        """Edges that end in ``partition``."""
+        return tuple(edge for edge in self.edges if edge.downstream == partition)
+
+    def topological_order(self) -> tuple[PartitionId, ...]:
+        """Partitions, each after all its upstreams; ties in cluster load order.
+
+        Raises:
+            InputError: the edges form a cycle.
+        """
+        waiting = {part.partition: 0 for part in self.partitions}
+        downstream: dict[PartitionId, list[PartitionId]] = {p: [] for p in waiting}
+        for edge in self.edges:
+            waiting[edge.downstream] += 1
+            downstream[edge.upstream].append(edge.downstream)
+        ready = [p for p, count in waiting.items() if count == 0]
+        order: list[PartitionId] = []
+        for current in ready:
+            order.append(current)
+            for after in downstream[current]:
+                waiting[after] -= 1
+                if waiting[after] == 0:
+                    ready.append(after)
+        if len(order) < len(waiting):
+            stuck = next(p for p, count in waiting.items() if count > 0)
+            raise InputError("edges", f"a cycle through {stuck}", "an acyclic graph", "Cut it.")
+        return tuple(order)

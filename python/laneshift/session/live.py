@@ -1,0 +1,238 @@
+"""The live session object: look at elastic queries and change them while they run.
+
+Arguments are checked here, against a fresh snapshot, before a command is sent: a wrong one never
+reaches a running query. The plugin checks again, since a query may end in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from laneshift.errors import NotFoundError, error, shown
+from laneshift.inputcheck import number
+from laneshift.loop.scheduler import LiveScheduler
+from laneshift.loop.start import check_turns, chosen_policy
+from laneshift.plugin.gateway import Gateway, Py4jGateway, connect
+from laneshift.plugin.handoff import Handoff
+from laneshift.plugin.snapshot import QuerySnapshot, Snapshot
+from laneshift.scheduler.policies.base import Policy
+from laneshift.session.lookup import (
+    QueryRef,
+    find_operator,
+    find_partition,
+    find_query,
+    query_key,
+    stopped,
+    whole_numbers,
+)
+from laneshift.version import __version__
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+HANDOFF_LIMIT = 100_000
+ALL_PARTITIONS = -1
+
+
+def attach(spark: SparkSession) -> Laneshift:
+    """The live object of a classic session that was built with :func:`laneshift.configure`.
+
+    Errors: :class:`~laneshift.errors.ArgumentError` if ``spark`` is not a session,
+    :class:`~laneshift.errors.UnsupportedError` for Spark Connect,
+    :class:`~laneshift.errors.SessionError` if the session has stopped, the plugin is not loaded, or
+    its jar is of another version than this package.
+    """
+    kind = type(spark)
+    if kind.__module__.startswith("pyspark.sql.connect"):
+        raise error("LANESHIFT_CONNECT_NOT_SUPPORTED", what="This", version=__version__)
+    if not hasattr(spark, "_jvm") or not hasattr(spark, "sparkContext"):
+        raise error("LANESHIFT_NOT_A_SESSION", value=shown(spark), type=kind.__name__)
+    return Laneshift(Py4jGateway(spark))
+
+
+class Laneshift:
+    """Elastic queries of one Spark application. Made by :func:`attach`.
+
+    ``query`` is a StreamingQuery, its id or its name; ``operator`` an elastic operator's id and
+    ``partition`` one of its partitions, as :meth:`snapshot` shows them. Methods raise
+    :class:`~laneshift.errors.NotFoundError` for what does not exist,
+    :class:`~laneshift.errors.ArgumentError` for a value of the wrong type or range, and
+    :class:`~laneshift.errors.SessionError` if the query or the session has stopped.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._version = connect(gateway)
+        self._scheduler: LiveScheduler | None = None
+
+    @property
+    def version(self) -> str:
+        """Version of the plugin's jar."""
+        return self._version
+
+    def snapshot(self) -> Snapshot:
+        """What every elastic query of the application does right now."""
+        return _read("snapshot", Snapshot.from_json, self._gateway.snapshot())
+
+    def set_lanes(self, query: QueryRef, operator: int, partition: int, n: int) -> str:
+        """Give a partition ``n`` lanes (1 to its ``max_lanes``); partition -1 means all of them.
+
+        Returns ``now`` or ``next-batch``: when the plugin applies it.
+        """
+        key = query_key(query)
+        operator, partition, n = whole_numbers(operator=operator, partition=partition, n=n)
+        found = self._running(query, key)
+        chosen = find_operator(found, operator)
+        if partition == ALL_PARTITIONS:
+            most = min((p.max_lanes for p in chosen.partitions), default=1)
+        else:
+            most = find_partition(chosen, partition, also="-1 for all").max_lanes
+        if not 1 <= n <= most:
+            raise error(
+                "LANESHIFT_LANES_OUT_OF_RANGE",
+                value=n,
+                range=f"1 to {most}",
+                partition="-1 (all)" if partition == ALL_PARTITIONS else partition,
+                operator=operator,
+            )
+        return str(self._gateway.set_lanes(found.id, operator, partition, n)["applied"])
+
+    def move_shard(
+        self, query: QueryRef, operator: int, partition: int, shard: int, lane: int
+    ) -> str:
+        """Hand a shard of a partition over to another of its lanes.
+
+        Returns ``now`` or ``next-batch``: when the plugin applies it.
+        """
+        key = query_key(query)
+        operator, partition, shard, lane = whole_numbers(
+            operator=operator, partition=partition, shard=shard, lane=lane
+        )
+        found = self._running(query, key)
+        chosen = find_partition(find_operator(found, operator), partition)
+        for name, value, size in (("shard", shard, chosen.shards), ("lane", lane, chosen.lanes)):
+            if not 0 <= value < size:
+                raise error(
+                    f"LANESHIFT_NO_SUCH_{name.upper()}",
+                    value=value,
+                    range=f"0 to {size - 1}",
+                    partition=partition,
+                    operator=operator,
+                )
+        return str(self._gateway.move_shard(found.id, operator, partition, shard, lane)["applied"])
+
+    def limit_source(self, query: QueryRef, rows_per_second: float, seconds: float) -> str:
+        """Hold a query's source to ``rows_per_second`` (>= 0) at most for ``seconds`` (to 3600).
+
+        In Real-time Mode ``laneshift-workload`` and ``laneshift-replay`` can wait; each of their
+        partitions gets an equal part of the rate. In micro-batch these and Kafka read fewer rows,
+        at least one, in batches from the next on: as many as the rate gives in the time from one
+        such batch to the next. A limit is for a whole batch at least. Rows are late, none is lost:
+        a source with a schedule gives late ones at full speed afterwards. A new limit replaces one
+        that is in force; 0 seconds end that.
+
+        Returns ``now`` or ``next-batch``: when the plugin applies it. Errors:
+        :class:`~laneshift.errors.SessionError` for another source, or several.
+        """
+        key = query_key(query)
+        number("rows_per_second", rows_per_second, low=0, unit="rows/s")
+        number("seconds", seconds, low=0, high=3600.0, unit="s")
+        found = self._running(query, key)
+        return str(self._gateway.limit_source(found.id, rows_per_second, seconds)["applied"])
+
+    def handoffs(self, query: QueryRef | None = None, limit: int = 1000) -> tuple[Handoff, ...]:
+        """The newest ``limit`` handoffs (1 to 100,000), oldest first; of one query or of all.
+
+        A query that has stopped may be asked for as well.
+        """
+        (limit,) = whole_numbers(limit=limit)
+        if not 1 <= limit <= HANDOFF_LIMIT:
+            raise error(
+                "LANESHIFT_OUT_OF_RANGE",
+                argument="limit",
+                value=limit,
+                range=f"1 to {HANDOFF_LIMIT}",
+                remedy="The plugin keeps the newest 100,000.",
+            )
+        wanted = ""
+        if query is not None:
+            wanted = query_key(query)
+        rows = self._gateway.handoffs(wanted, limit)
+        return _read("handoffs", lambda data: tuple(map(Handoff.from_json, data)), rows)
+
+    def start(
+        self,
+        policy: str | Policy[Any] = "laneshift",
+        *,
+        target_latency_ms: float | None = None,
+        interval_s: float = 1.0,
+        query: QueryRef | None = None,
+        cores: int | None = None,
+        dry_run: bool = False,
+        trace: str | Path | None = None,
+        **parameters: Any,
+    ) -> LiveScheduler:
+        """Let a policy set the lanes of running queries, once per interval, until it is stopped.
+
+        Args:
+            policy: a name, as ``laneshift policies`` lists them, or a policy.
+            target_latency_ms: latency that the policy is to keep to (ms, > 0), for those that have
+                a target; None leaves the policy's own.
+            interval_s: time from one turn to the next (s, 0.1 to 3600).
+            query: the only query to drive; None for all, those that start later included.
+            cores: most cores of an executor that lanes may use (count, >= 1); None for all that
+                Spark's other tasks leave. A partition always keeps one.
+            dry_run: decide and report, but change nothing.
+            trace: a new file for what was measured, for ``laneshift replay``.
+            parameters: parameters of the policy by name.
+
+        Errors: :class:`~laneshift.errors.InputError` for an unknown policy or
+        parameter and values out of range, FileExistsError if ``trace`` exists, the errors of
+        :meth:`set_lanes` for ``query``, :class:`~laneshift.errors.SessionError` if this object has
+        a scheduler that runs, or another one drives one of the queries. A scheduler that has died
+        is waited for, 5 s at most.
+        """
+        chosen = chosen_policy(policy, target_latency_ms, parameters)
+        check_turns(interval_s, cores)
+        only = None if query is None else self._running(query, query_key(query)).run_id
+        if self._scheduler is not None and self._scheduler.is_running:
+            raise error("LANESHIFT_SCHEDULER_RUNS", policy=self._scheduler.policy.name)
+        self._scheduler = LiveScheduler(
+            self._gateway,
+            chosen,
+            interval_s=interval_s,
+            query=only,
+            cores=cores,
+            dry_run=dry_run,
+            trace=trace,
+        ).begin()
+        return self._scheduler
+
+    @property
+    def scheduler(self) -> LiveScheduler | None:
+        """What :meth:`start` has returned last."""
+        return self._scheduler
+
+    def _running(self, query: QueryRef, key: str) -> QuerySnapshot:
+        snapshot = self.snapshot()
+        try:
+            return find_query(snapshot, query, key)
+        except NotFoundError:
+            # A snapshot may leave out what has stopped; the plugin remembers its handoffs.
+            self._gateway.handoffs(key, 1)
+            raise stopped(snapshot, key) from None
+
+    def __repr__(self) -> str:
+        return f"<laneshift {self._version}>"
+
+
+def _read(method: str, reader: Callable[[Any], T], data: object) -> T:
+    try:
+        return reader(data)
+    except (KeyError, TypeError, ValueError) as cause:
+        problem = f"{type(cause).__name__} {cause}"
+        raise error("LANESHIFT_BAD_REPLY", method=method, problem=problem) from cause

@@ -1,0 +1,137 @@
+"""Reads what a command names and finds it in a snapshot; every failure says what there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from laneshift.errors import LaneshiftError, error, shown
+from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    QueryRef = StreamingQuery | str
+else:
+    QueryRef = object
+
+
+def query_key(query: object) -> str:
+    """The id or name that a query argument stands for; no call into Spark for a string.
+
+    Errors: ArgumentError for an empty string or anything but a StreamingQuery or a string.
+    """
+    if isinstance(query, str):
+        if query.strip():
+            return query.strip()
+        raise error(
+            "LANESHIFT_OUT_OF_RANGE",
+            argument="query",
+            value=shown(query),
+            range="the id or the name of a running query",
+            remedy="Name a query with writeStream.queryName(...), or pass its StreamingQuery.",
+        )
+    if hasattr(query, "isActive") and hasattr(query, "id") and hasattr(query, "runId"):
+        return str(query.id)
+    raise error(
+        "LANESHIFT_INVALID_TYPE",
+        argument="query",
+        value=shown(query),
+        type=type(query).__name__,
+        expected="a StreamingQuery, its id or its name",
+        remedy="Pass what writeStream.start() returned.",
+    )
+
+
+def whole_numbers(
+    remedy: str = "snapshot() shows the ids and counts that exist.", /, **arguments: object
+) -> tuple[int, ...]:
+    """The arguments as ints of 32 bits, numpy's too. Errors: ArgumentError for anything else."""
+    found = []
+    for name, value in arguments.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise error(
+                "LANESHIFT_INVALID_TYPE",
+                argument=name,
+                value=shown(value),
+                type=type(value).__name__,
+                expected="a whole number",
+                remedy=remedy,
+            )
+        if not -(2**31) <= int(value) < 2**31:
+            raise error(
+                "LANESHIFT_OUT_OF_RANGE",
+                argument=name,
+                value=value,
+                range="a whole number of 32 bits",
+                remedy=remedy,
+            )
+        found.append(int(value))
+    return tuple(found)
+
+
+def find_query(snapshot: Snapshot, query: object, key: str) -> QuerySnapshot:
+    """The running query of that id, run id or name; it wins over stopped ones of the same name.
+
+    Errors: NotFoundError if there is none, ArgumentError if several run under the name,
+    SessionError if it has stopped.
+    """
+    same = [q for q in snapshot.queries if key in (q.id, q.run_id)] or [
+        q for q in snapshot.queries if q.name == key
+    ]
+    active = [q for q in same if q.active]
+    if len(active) > 1 and len({q.id for q in active}) > 1:
+        ids = ", ".join(sorted(q.id for q in active))
+        raise error("LANESHIFT_AMBIGUOUS_QUERY", value=shown(key), count=len(active), ids=ids)
+    # A StreamingQuery of an earlier run shares its id with the query that was started again.
+    stale = not isinstance(query, str) and not getattr(query, "isActive", True)
+    if stale or (same and not active):
+        raise stopped(snapshot, key)
+    if not active:
+        raise error("LANESHIFT_NO_SUCH_QUERY", value=shown(key), range=_active(snapshot))
+    return active[-1]
+
+
+def stopped(snapshot: Snapshot, key: str) -> LaneshiftError:
+    """The error of a command for a query that has stopped."""
+    return error("LANESHIFT_QUERY_STOPPED", value=shown(key), range=_active(snapshot))
+
+
+def find_operator(query: QuerySnapshot, operator: int) -> OperatorSnapshot:
+    """The query's elastic operator of that id. Errors: NotFoundError."""
+    for found in query.operators:
+        if found.operator_id == operator:
+            return found
+    there = _listed([f"{o.operator_id} ({o.name})" for o in query.operators], "none")
+    raise error("LANESHIFT_NO_SUCH_OPERATOR", value=operator, query=query.label, range=there)
+
+
+def find_partition(
+    operator: OperatorSnapshot, partition: int, *, also: str = ""
+) -> PartitionSnapshot:
+    """The operator's partition of that number. Errors: NotFoundError, its range plus ``also``."""
+    for found in operator.partitions:
+        if found.partition == partition:
+            return found
+    numbers = sorted(p.partition for p in operator.partitions)
+    there = _listed([str(n) for n in numbers], "none")
+    if numbers == list(range(len(numbers))) and numbers:
+        there = f"0 to {len(numbers) - 1}"
+    raise error(
+        "LANESHIFT_NO_SUCH_PARTITION",
+        value=partition,
+        operator=operator.operator_id,
+        range=f"{there}, or {also}" if also else there,
+    )
+
+
+def _active(snapshot: Snapshot) -> str:
+    return _listed([q.label for q in snapshot.queries if q.active], "none")
+
+
+def _listed(names: list[str], nothing: str) -> str:
+    shown_names = sorted(names)[:20]
+    rest = len(names) - len(shown_names)
+    return (", ".join(shown_names) + (f" and {rest} more" if rest else "")) or nothing

@@ -1,0 +1,105 @@
+"""``laneshift top``: what it shows of an answer, and what it says when there is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from laneshift.cli.main import main
+from plugin.fake import RUNNING, STOPPED, query
+
+SNAPSHOT: dict[str, Any] = {
+    "time_ms": 1_700_000_000_000,
+    "version": "1.2.3",
+    "executors": [{"executor": "driver", "host": "localhost", "cores": 8, "active_tasks": 3}],
+    "queries": [query(RUNNING, "running", active=True), query(STOPPED, "old", active=False)],
+}
+DECISION = {
+    "time_ms": 1_700_000_000_000,
+    "executor": "driver",
+    "policy": "elasticutor",
+    "changes": [{"partition": "running:0.1", "before": 2, "after": 3, "reason": "rho is 0.97"}],
+    "notes": ["no measurement yet of running:0.0"],
+    "applied": False,
+    "error": None,
+}
+
+
+@contextmanager
+def ui(status: int, body: str) -> Iterator[str]:
+    """A Spark UI that knows one page."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/laneshift/json/" else 404)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def top(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["top", "--once", *arguments])
+
+
+def test_partitions_lanes_and_decisions_are_shown() -> None:
+    with ui(200, json.dumps({"ok": SNAPSHOT | {"decisions": [DECISION]}})) as url:
+        shown = top("--url", url)
+    assert shown.exit_code == 0, shown.output
+    words = " ".join(shown.output.split())
+    parts = SNAPSHOT["queries"][0]["operators"][0]["partitions"]
+    for part in parts:
+        assert f"{part['lanes']} of {part['max_lanes']}" in words
+        assert f"{part['rows_in_per_s']:,.0f}" in words
+    assert "running:0.1 2 -> 3 lanes (not carried out): rho is 0.97" in words
+    assert "no measurement yet of running:0.0" in words
+    # Half busy and a quarter busy.
+    assert words.count("▅▃") == len(parts)
+    assert "4 lanes, 3 Spark tasks, 8 cores on 1 executor" in words
+    assert "old" not in words
+
+
+def test_nothing_runs() -> None:
+    with ui(200, json.dumps({"ok": SNAPSHOT | {"queries": [], "decisions": []}})) as url:
+        shown = top("--url", f"http://{url}/")
+    assert "No query with an elastic operator is running." in shown.output
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (404, "", ["has no tab Laneshift", "spark.plugins="]),
+        (200, "<html>", ["No Spark UI answers", "--url"]),
+        (200, '{"error": {"message": "the plugin is not loaded"}}', ["the plugin is not loaded"]),
+    ],
+)
+def test_what_answers_is_not_laneshift(status: int, body: str, words: list[str]) -> None:
+    with ui(status, body) as url:
+        shown = top("--url", url)
+    assert shown.exit_code == 1
+    for word in words:
+        assert word in shown.output
+    assert "Traceback" not in shown.output
+
+
+def test_nobody_answers_and_wrong_options() -> None:
+    assert "No Spark UI answers at localhost:1" in top("--url", "localhost:1").output
+    assert "0.2<=x<=3600" in top("--every", "0").output

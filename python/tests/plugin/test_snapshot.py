@@ -1,0 +1,81 @@
+"""Snapshots as numpy arrays: values, derived values, and that they cannot be changed."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from laneshift import PartitionSnapshot, Snapshot
+from laneshift.scheduler.metrics import METRICS
+from plugin.fake import FakeGateway, partition
+
+
+def snapshot_of(part: dict[str, object]) -> Snapshot:
+    gateway = FakeGateway()
+    gateway.data["queries"][0]["operators"][0]["partitions"] = [part]
+    return Snapshot.from_json(gateway.snapshot())
+
+
+def test_a_snapshot_has_what_the_plugin_sent() -> None:
+    snapshot = Snapshot.from_json(FakeGateway().snapshot())
+    (running,) = snapshot.queries
+    assert (running.name, running.active) == ("running", True)
+    (operator,) = running.operators
+    assert (operator.lanes, operator.handoffs, operator.rows_in) == (4, 10, 2000)
+    assert operator.rows_in_per_s == 200.0
+    part = operator.partitions[1]
+    assert (part.partition, part.shards, part.max_lanes) == (1, 8, 6)
+    assert part.lane_of_shard.dtype == np.int64
+    assert part.shard_load.dtype == np.float64
+    assert part.pauses.p99_us == 2000.0
+    assert (part.bytes_in, part.bytes_out, part.bytes_in_per_s) == (48000, 16000, 4800.0)
+    assert (part.state_rows, part.state_memory_bytes, part.state_file_bytes) == (
+        300,
+        70_000,
+        20_000,
+    )
+    assert (part.latency.mean_ms, part.latency.p99_ms, part.latency.count) == (4.5, 9.0, 450)
+    assert running.batch is not None and running.batch.duration_s == 5.25
+    assert [s.backlog_rows for s in running.batch.sources] == [40, None]
+
+
+def test_live_metrics_are_what_a_snapshot_measures() -> None:
+    """The shared vocabulary has every measured field, and no other."""
+    named = {
+        *("partition", "executor", "host", "batch_id", "running"),
+        *("shards", "max_lanes", "lane_of_shard", "load_metric", "queue_bytes_limit"),
+    }
+    measured = set(partition(0)) - named
+    sources = FakeGateway().data["queries"][0]["batch"]["sources"]
+    measured |= set(sources[0]) - {"name"}
+    assert measured == {m.name for m in METRICS.values() if m.live}
+    fields = {f.name for f in dataclasses.fields(PartitionSnapshot)} | {"rows", "rows_per_s"}
+    renamed = {"pause_us": "pauses", "latency_ms": "latency"}
+    assert {renamed.get(name, name) for name in measured} <= fields | {"backlog_rows"}
+
+
+def test_lane_load_sums_the_shards_of_each_lane() -> None:
+    part = Snapshot.from_json(FakeGateway().snapshot()).queries[0].operators[0].partitions[0]
+    np.testing.assert_array_equal(part.lane_load, [0 + 2 + 4 + 6, 1 + 3 + 5 + 7])
+    assert part.imbalance == pytest.approx(16 / 14)
+
+
+def test_idle_partitions_are_even() -> None:
+    idle = partition(0) | {"shard_load": [0.0] * 8}
+    assert snapshot_of(idle).queries[0].operators[0].partitions[0].imbalance == 1.0
+
+
+def test_nothing_in_a_snapshot_can_be_changed() -> None:
+    snapshot = Snapshot.from_json(FakeGateway().snapshot())
+    part = snapshot.queries[0].operators[0].partitions[0]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        part.lanes = 3  # type: ignore[misc]
+    with pytest.raises(ValueError, match="read-only"):
+        part.shard_load[0] = 1.0
+
+
+def test_a_lane_table_of_another_length_than_the_shards_is_refused() -> None:
+    with pytest.raises(ValueError, match="8 entries in lane_of_shard of 9 shards"):
+        snapshot_of(partition(0) | {"shards": 9})

@@ -1,0 +1,25 @@
+"""A small recorded trace, for tests of whatever reads one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from laneshift.scheduler.samples import cluster, partition, with_shards
+from laneshift.scheduler.trace import TraceWriter
+from laneshift.scheduler.vocabulary import ClusterLoad, HotKey, KeyId, SourceId, SourceLoad
+
+
+def sample(time_s: float = 0.0, rate: float = 0.1 + 0.2) -> ClusterLoad:
+    part = partition("p", {"a": 2}, offered_rate=rate, service_rate=10, queue_capacity_rows=50)
+    part = replace(with_shards(part, [0.1, 0.25]), hot_keys=(HotKey(KeyId("k"), 0.2, ways=2),))
+    other = partition("q", {"b": 1}, offered_rate=5, max_cores=3, saturated=True)
+    snap = cluster({"a": 4, "b": 8}, [part, other], edges=[("p", "q", 0.5)], time_s=time_s)
+    return replace(snap, sources=(SourceLoad(SourceId("s"), 9.0, feeds=(part.partition,)),))
+
+
+def write(path: Path, recorded: list[ClusterLoad]) -> Path:
+    with TraceWriter(path) as trace:
+        for each in recorded:
+            trace.record(each)
+    return path

@@ -1,0 +1,145 @@
+"""Traces read back as they were written; policies are found by name."""
+
+import json
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from laneshift.cli.main import main
+from laneshift.errors import InputError
+from laneshift.scheduler import registry
+from laneshift.scheduler.metrics import METRICS, metric
+from laneshift.scheduler.policies.elasticutor import Elasticutor
+from laneshift.scheduler.policies.static import Static
+from laneshift.scheduler.trace import (
+    TraceWriter,
+    from_json,
+    read_entries,
+    read_trace,
+    replay,
+    to_json,
+)
+from scheduler.recorded import sample, write
+
+
+def test_a_cluster_load_reads_back_equal(tmp_path: Path) -> None:
+    assert from_json(json.loads(json.dumps(to_json(sample())))) == sample()
+    recorded = [sample(0.0), sample(5.0, 1e-17)]
+    assert list(read_trace(write(tmp_path / "t.jsonl", recorded))) == recorded
+
+
+def test_replay_gives_the_decisions_of_a_live_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.jsonl", [sample(0, 15), sample(5, 35), sample(10, 75)])
+    policy = Elasticutor(target_s=2.0, smoothing=0.5)
+    live, state = [], policy.start()
+    for each in [sample(0, 15), sample(5, 35), sample(10, 75)]:
+        plan, state = policy.decide(each, state)
+        live.append(plan)
+    assert [r.plan for r in replay(read_trace(path), policy)] == live
+    assert any(not plan.is_empty for plan in live)
+
+
+def test_a_recording_is_never_overwritten(tmp_path: Path) -> None:
+    write(tmp_path / "t.jsonl", [sample()])
+    with pytest.raises(FileExistsError):
+        TraceWriter(tmp_path / "t.jsonl")
+
+
+def test_damage_is_named_and_a_cut_last_line_is_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.jsonl", [sample(0), sample(5)])
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2]) + lines[2][:40])
+    assert list(read_trace(path)) == [sample(0)]
+    path.write_text(lines[0] + lines[1][:40] + "\n")
+    with pytest.raises(InputError, match="line 2"):
+        list(read_trace(path))
+    path.write_text(lines[0] + lines[2] + lines[1])
+    with pytest.raises(InputError, match="time_s"):
+        list(read_trace(path))
+    path.write_text("hello\n")
+    with pytest.raises(InputError, match="first line"):
+        list(read_trace(path))
+    path.write_text(lines[0] + lines[1].replace('"edges"', '"edgse"'))
+    with pytest.raises(InputError, match="edgse"):
+        list(read_trace(path))
+
+
+def test_events_lie_between_cluster_loads(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    with TraceWriter(path) as trace:
+        trace.record(sample(0))
+        trace.note("decision", {"policy": "x"})
+        trace.record(sample(5))
+        with pytest.raises(InputError, match="decision, moves"):
+            trace.note("decided", {})
+    assert list(read_trace(path)) == [sample(0), sample(5)]
+    events = [(e.line, e.event, dict(e.value)) for e in read_entries(path) if e.event]
+    assert events == [(3, "decision", {"policy": "x"})]
+
+
+def test_registry_knows_the_built_in_policies_by_their_own_names() -> None:
+    for name in registry.BUILT_IN:
+        found = registry.policy_class(name)
+        assert found.name == name and found.summary and found.source and found.__doc__
+        registry.policy(name)
+    assert set(registry.BUILT_IN) <= set(registry.names())
+
+
+def test_unknown_names_list_the_known_ones() -> None:
+    with pytest.raises(InputError, match=r"elasticutor.*static"):
+        registry.policy("elasticator")
+    with pytest.raises(InputError, match=r"one of target_s"):
+        registry.policy("elasticutor", target=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(Static):
+    """A user's policy."""
+
+    level: int | None = None
+    keep: bool = False
+    label: str = "x"
+
+
+def test_entry_points_add_policies_and_do_not_shadow(monkeypatch: pytest.MonkeyPatch) -> None:
+    def points(group: str) -> list[EntryPoint]:
+        assert group == "laneshift.policies"
+        made = [EntryPoint("mine", "unused", group), EntryPoint("static", "unused", group)]
+        made.append(EntryPoint("broken", "unused", group))
+        made.append(EntryPoint("gone", "no.module:Gone", group))
+        return made
+
+    def load(self: EntryPoint) -> object:
+        if self.name == "gone":
+            raise ModuleNotFoundError("No module named 'no'")
+        return Mine if self.name == "mine" else dict
+
+    monkeypatch.setattr(registry, "entry_points", points)
+    monkeypatch.setattr(EntryPoint, "load", load)
+    assert "mine" in registry.names()
+    assert registry.policy_class("mine") is Mine
+    assert registry.policy_class("static") is Static
+    parsed = registry.parse_parameters("mine", {"level": "3", "keep": "true", "label": "y"})
+    assert parsed == {"level": 3, "keep": True, "label": "y"}
+    assert registry.parse_parameters("mine", {"level": "none"}) == {"level": None}
+    with pytest.raises(InputError, match="subclass of Policy"):
+        registry.policy_class("broken")
+    with pytest.raises(
+        InputError, match=r"policy gone: found .*No module named 'no'.*no.module:Gone"
+    ):
+        registry.policy_class("gone")
+    listed = CliRunner().invoke(main, ["policies"]).output
+    assert "gone " in listed and "unusable" in listed and "threshold" in listed
+    with pytest.raises(InputError, match="keep"):
+        registry.parse_parameters("mine", {"keep": "perhaps"})
+
+
+def test_metrics_have_name_unit_sentence() -> None:
+    assert metric("offered_rate").unit == "rows/s"
+    for name, each in METRICS.items():
+        assert each.name == name and each.unit and each.sentence.endswith(".")
+    with pytest.raises(InputError, match="offered_rate"):
+        metric("offered")

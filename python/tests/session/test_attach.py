@@ -1,0 +1,145 @@
+"""laneshift.attach and the gateway to the JVM, with a session that is not there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import laneshift
+from laneshift.plugin.gateway import ENTRY_CLASS, Py4jGateway, decode
+
+pytest.importorskip("py4j")
+
+
+class JavaPackage:
+    """As py4j's: any name is found, nothing can be called."""
+
+    def __getattr__(self, name: str) -> Any:
+        return JavaPackage()
+
+
+class JavaClass:
+    """As py4j's: static methods that answer from a table."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self.answers = answers
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> Any:
+            answer = self.answers[name]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return call
+
+
+class Namespace:
+    def __init__(self, **names: Any) -> None:
+        self.__dict__.update(names)
+
+
+def session(entry: Any, *, plugins: str | None = None, stopped: bool = False) -> Any:
+    found = entry
+    for name in reversed(ENTRY_CLASS.split(".")):
+        found = Namespace(**{name: found})
+    conf = Namespace(get=lambda key, default: plugins or default)
+    context = Namespace(_jsc=None if stopped else object(), getConf=lambda: conf)
+    return Namespace(_jvm=found, sparkContext=context)
+
+
+def answers(**more: Any) -> dict[str, Any]:
+    snapshot = {"time_ms": 0, "version": laneshift.__version__, "executors": [], "queries": []}
+    return {
+        "version": laneshift.__version__,
+        "snapshot": json.dumps({"ok": snapshot}),
+        "handoffs": json.dumps({"ok": []}),
+        **more,
+    }
+
+
+def test_attach() -> None:
+    live = laneshift.attach(session(JavaClass(answers())))
+    assert live.snapshot().queries == ()
+    assert live.handoffs() == ()
+
+
+@pytest.mark.parametrize("spark", [None, "spark", 5, object()])
+def test_no_session(spark: Any) -> None:
+    with pytest.raises(laneshift.ArgumentError, match="expected a SparkSession") as caught:
+        laneshift.attach(spark)
+    assert type(spark).__name__ in str(caught.value)
+
+
+def test_a_spark_connect_session() -> None:
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(laneshift.UnsupportedError, match="Spark Connect"):
+        laneshift.attach(remote)
+
+
+def test_a_stopped_session() -> None:
+    with pytest.raises(laneshift.SessionError, match="has stopped"):
+        laneshift.attach(session(JavaClass(answers()), stopped=True))
+
+
+@pytest.mark.parametrize("plugins", [None, "a.B"])
+def test_a_session_without_the_plugin(plugins: str | None) -> None:
+    with pytest.raises(laneshift.SessionError, match=r"laneshift\.configure") as caught:
+        laneshift.attach(session(JavaPackage(), plugins=plugins))
+    assert caught.value.condition == "LANESHIFT_NOT_LOADED"
+    assert (plugins or "not set") in str(caught.value)
+
+
+def test_a_class_path_with_the_jar_but_no_plugin() -> None:
+    refusal = {"condition": "LANESHIFT_NOT_LOADED", "message": "set spark.plugins"}
+    entry = JavaClass(answers(snapshot=json.dumps({"error": refusal})))
+    with pytest.raises(laneshift.SessionError, match=r"set spark\.plugins"):
+        laneshift.attach(session(entry))
+
+
+def test_a_jar_of_another_version() -> None:
+    with pytest.raises(laneshift.SessionError, match=r"laneshift 9\.9"):
+        laneshift.attach(session(JavaClass(answers(version="9.9"))))
+
+
+def test_a_session_that_stops_later() -> None:
+    spark = session(JavaClass(answers()))
+    live = laneshift.attach(spark)
+    spark.sparkContext._jsc = None
+    with pytest.raises(laneshift.SessionError, match="attach") as caught:
+        live.snapshot()
+    assert caught.value.condition == "LANESHIFT_SESSION_STOPPED"
+
+
+def test_a_jvm_that_is_gone() -> None:
+    from py4j.protocol import Py4JNetworkError
+
+    gateway = Py4jGateway(session(JavaClass({"version": Py4JNetworkError("gone")})))
+    with pytest.raises(laneshift.SessionError, match="has stopped"):
+        gateway.version()
+
+
+def test_a_method_that_the_jar_does_not_have() -> None:
+    from py4j.protocol import Py4JError
+
+    missing = Py4JError("LaneshiftGateway.handoffs does not exist in the JVM")
+    gateway = Py4jGateway(session(JavaClass({"handoffs": missing})))
+    with pytest.raises(laneshift.SessionError, match="does not exist"):
+        gateway.handoffs("", 1)
+
+
+@pytest.mark.parametrize("text", ["", "<html>", "[]", "{}", '{"error": "x"}', "null"])
+def test_an_answer_that_is_no_envelope(text: str) -> None:
+    with pytest.raises(laneshift.SessionError) as caught:
+        decode("snapshot", text)
+    assert caught.value.condition == "LANESHIFT_BAD_REPLY"
+
+
+def test_an_answer_of_another_shape() -> None:
+    gateway = Py4jGateway(session(JavaClass(answers(snapshot='{"ok": []}', handoffs='{"ok": {}}'))))
+    with pytest.raises(laneshift.SessionError, match="not a JSON object"):
+        gateway.snapshot()
+    with pytest.raises(laneshift.SessionError, match="not a JSON list"):
+        gateway.handoffs("", 1)

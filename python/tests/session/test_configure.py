@@ -1,0 +1,260 @@
+"""laneshift.configure: what it adds to a builder and which options it refuses."""
+
+from __future__ import annotations
+
+import zipfile
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import laneshift
+from laneshift import version
+from laneshift.plugin.gateway import PLUGIN_CLASS
+from laneshift.plugin.jar import check_versions
+from laneshift.session import builder as module
+from laneshift.session.options import OPTIONS
+
+pyspark = pytest.importorskip("pyspark")
+
+
+def made_jar(folder: Path, version: str) -> Path:
+    jar = folder / "laneshift-spark.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        archive.writestr("laneshift-build.properties", f"version={version}\nspark.version=4.3.0\n")
+    return jar
+
+
+@pytest.fixture
+def jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A jar of this version, no Spark running, no settings from outside."""
+    made = made_jar(tmp_path, laneshift.__version__)
+    monkeypatch.setattr(module, "jar_path", lambda: made)
+    monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(pyspark.SparkContext, "_gateway", None)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    return made
+
+
+def new_builder() -> Any:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder
+
+
+def options_of(builder: Any) -> dict[str, str]:
+    return dict(builder._options)
+
+
+def test_it_adds_plugin_and_jar_and_returns_the_builder(jar: Path) -> None:
+    builder = new_builder()
+    assert laneshift.configure(builder, lanes=4, motion="always") is builder
+    assert options_of(builder) == {
+        "spark.plugins": PLUGIN_CLASS,
+        "spark.jars": str(jar),
+        "spark.driver.extraClassPath": str(jar),
+        "spark.sql.laneshift.lanes": "4",
+        "spark.sql.laneshift.motion": "always",
+    }
+
+
+def test_what_the_builder_has_is_kept_and_a_second_call_adds_nothing(jar: Path) -> None:
+    builder = new_builder().config("spark.plugins", "a.B").config("spark.jars", "x.jar, y.jar")
+    laneshift.configure(laneshift.configure(builder))
+    assert options_of(builder)["spark.plugins"] == f"a.B,{PLUGIN_CLASS}"
+    assert options_of(builder)["spark.jars"] == f"x.jar,y.jar,{jar}"
+    assert options_of(builder)["spark.driver.extraClassPath"] == str(jar)
+
+
+def test_what_spark_defaults_has_is_kept(jar: Path) -> None:
+    defaults = "# none\nspark.plugins   a.B\nspark.jars=z.jar\n\nspark.master local[3]\n"
+    (jar.parent / "spark-defaults.conf").write_text(defaults)
+    builder = laneshift.configure(new_builder())
+    assert options_of(builder)["spark.plugins"] == f"a.B,{PLUGIN_CLASS}"
+    assert options_of(builder)["spark.jars"] == f"z.jar,{jar}"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("enabled", False, "false"),
+        ("enabled", "TRUE", "true"),
+        ("shards_per_partition", 128, "128"),
+        ("shards_per_partition", "1", "1"),
+        ("lanes", "auto", "auto"),
+        ("lanes", 8, "8"),
+        ("max_lanes", 256, "256"),
+        ("queue_bytes", "512k", "512k"),
+        ("queue_bytes", 65536, "65536"),
+        ("balance_enabled", True, "true"),
+        ("balance_threshold", 1.05, "1.05"),
+        ("balance_threshold", "1.5", "1.5"),
+        ("balance_interval", "200ms", "200ms"),
+        ("balance_interval", 50, "50ms"),
+        ("balance_interval", timedelta(seconds=2), "2000ms"),
+        ("balance_metric", "cpu", "cpu"),
+        ("latency_column", "sent", "sent"),
+        ("motion", "random", "random"),
+        ("motion_seed", -7, "-7"),
+        ("motion_interval", "1s", "1s"),
+        ("scheduler", "none", "none"),
+        ("scheduler", "craa", "craa"),
+        ("scheduler_target_latency", 0, "0ms"),
+        ("scheduler_interval", "250ms", "250ms"),
+    ],
+)
+def test_allowed_values(jar: Path, option: str, value: object, text: str) -> None:
+    builder = laneshift.configure(new_builder(), **{option: value})
+    assert options_of(builder)[OPTIONS[option].key] == text
+
+
+REFUSED: list[tuple[str, object, list[str]]] = [
+    ("enabled", "yes", ["'yes'", "True or False"]),
+    ("enabled", 1, ["enabled=1", "True or False"]),
+    ("enabled", None, ["None", "True or False"]),
+    ("shards_per_partition", 0, ["0", "1 to 4096"]),
+    ("shards_per_partition", 4097, ["4097", "1 to 4096", "shards per lane"]),
+    ("shards_per_partition", 64.0, ["64.0", "whole number"]),
+    ("shards_per_partition", True, ["True", "whole number"]),
+    ("shards_per_partition", "many", ["'many'", "1 to 4096"]),
+    ("lanes", 0, ["0", "1 to max_lanes"]),
+    ("lanes", 9, ["9", "1 to 8 (max_lanes)", "raise max_lanes"]),
+    ("lanes", "Auto", ["'Auto'", "'auto'"]),
+    ("lanes", -1, ["-1", "1 to"]),
+    ("lanes", 2.0, ["2.0", "whole number"]),
+    ("max_lanes", 257, ["257", "1 to 256"]),
+    ("max_lanes", 0, ["0", "1 to 256"]),
+    ("max_lanes", "", ["''", "1 to 256"]),
+    ("queue_bytes", 0, ["0", "1k to 1g"]),
+    ("queue_bytes", "1", ["'1'", "1k to 1g"]),
+    ("queue_bytes", "2g", ["'2g'", "1k to 1g"]),
+    ("queue_bytes", "1 megabyte", ["'1 megabyte'", "'1m'"]),
+    ("queue_bytes", 1.5, ["1.5", "number of bytes"]),
+    ("balance_enabled", 0, ["=0", "True or False"]),
+    ("balance_threshold", 1.0, ["1.0", "greater than 1"]),
+    ("balance_threshold", 0.5, ["0.5", "greater than 1", "over the mean"]),
+    ("balance_threshold", float("nan"), ["nan", "greater than 1"]),
+    ("balance_threshold", float("inf"), ["inf", "greater than 1"]),
+    ("balance_threshold", 100.5, ["100.5", "at most 100"]),
+    ("balance_threshold", "high", ["'high'", "greater than 1"]),
+    ("balance_interval", 0, ["0", "10ms to 1h"]),
+    ("balance_interval", "2h", ["'2h'", "10ms to 1h"]),
+    ("balance_interval", 9, ["9", "10ms to 1h"]),
+    ("balance_interval", "soon", ["'soon'", "'200ms'"]),
+    ("balance_interval", timedelta(0), ["timedelta", "10ms to 1h"]),
+    ("balance_metric", "time", ["'time'", "'rows' or 'cpu'"]),
+    ("latency_column", "", ["''", "the name of a timestamp column"]),
+    ("motion", "sometimes", ["'sometimes'", "'never', 'random' or 'always'"]),
+    ("motion", True, ["True", "'never'"]),
+    ("motion_seed", 2**63, ["9223372036854775808", "64 bits"]),
+    ("motion_seed", "abc", ["'abc'", "64 bits"]),
+    ("scheduler", "elastik", ["'elastik'", "'none'", "laneshift policies"]),
+    ("scheduler", 7, ["7", "'none'"]),
+    ("scheduler_target_latency", "2h", ["'2h'", "up to 1h"]),
+    ("scheduler_interval", "50ms", ["'50ms'", "100ms to 1h"]),
+    ("scheduler_python", 3, ["3", "path of a Python"]),
+    ("motion_interval", "-5ms", ["'-5ms'", "1ms to 1min"]),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "words"), REFUSED)
+def test_refused_values_name_key_value_range_and_way_out(
+    jar: Path, option: str, value: object, words: list[str]
+) -> None:
+    builder = new_builder()
+    with pytest.raises(laneshift.ArgumentError) as caught:
+        laneshift.configure(builder, **{option: value})
+    assert caught.value.condition == "LANESHIFT_INVALID_OPTION"
+    for word in [OPTIONS[option].key, OPTIONS[option].remedy, *words]:
+        assert word in str(caught.value)
+    assert options_of(builder) == {}
+
+
+def test_more_lanes_than_the_given_most_are_refused(jar: Path) -> None:
+    with pytest.raises(laneshift.ArgumentError, match=r"lanes=12 .* 1 to 10 \(max_lanes\)"):
+        laneshift.configure(new_builder(), lanes=12, max_lanes=10)
+    laneshift.configure(new_builder(), lanes=12, max_lanes=12)
+
+
+def test_an_unknown_option_lists_the_known_ones_and_the_nearest(jar: Path) -> None:
+    builder = new_builder()
+    with pytest.raises(laneshift.ArgumentError) as caught:
+        laneshift.configure(builder, lane=4)
+    assert "Did you mean 'lanes'?" in str(caught.value)
+    for name in OPTIONS:
+        assert name in str(caught.value)
+    assert options_of(builder) == {}
+
+
+def test_no_builder(jar: Path) -> None:
+    with pytest.raises(laneshift.ArgumentError, match=r"found 'spark'.*SparkSession\.builder"):
+        laneshift.configure("spark")  # type: ignore[arg-type]
+
+
+def test_no_jar(jar: Path) -> None:
+    jar.unlink()
+    with pytest.raises(laneshift.SessionError, match="make jar") as caught:
+        laneshift.configure(new_builder())
+    assert str(jar) in str(caught.value)
+
+
+def test_a_jar_of_another_version(jar: Path) -> None:
+    made_jar(jar.parent, "9.9.9")
+    with pytest.raises(laneshift.SessionError, match=r"laneshift 9\.9\.9.*one version"):
+        laneshift.configure(new_builder())
+
+
+def test_a_file_that_is_no_jar(jar: Path) -> None:
+    jar.write_bytes(b"not a zip")
+    with pytest.raises(laneshift.SessionError, match="laneshift unknown"):
+        laneshift.configure(new_builder())
+
+
+@pytest.mark.parametrize("how", ["remote", "environment", "mode"])
+def test_spark_connect_is_not_supported_yet(
+    jar: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    builder = new_builder()
+    if how == "remote":
+        builder.remote("sc://localhost")
+    elif how == "mode":
+        builder.config("spark.api.mode", "connect")
+    else:
+        monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
+    with pytest.raises(laneshift.UnsupportedError, match=r"builder\.master"):
+        laneshift.configure(builder)
+
+
+class _Context:
+    def __init__(self, plugins: str) -> None:
+        self.plugins = plugins
+
+    def getConf(self) -> dict[str, str]:  # noqa: N802
+        return {"spark.plugins": self.plugins}
+
+
+def test_a_session_without_the_plugin_cannot_get_it(
+    jar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", _Context("a.B"))
+    with pytest.raises(laneshift.SessionError, match=r"spark.plugins='a\.B'.*restart Python"):
+        laneshift.configure(new_builder())
+
+
+def test_a_session_with_the_plugin_only_gets_the_options(
+    jar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = _Context(f"a.B, {PLUGIN_CLASS}")
+    monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", loaded)
+    builder = laneshift.configure(new_builder(), lanes=2)
+    assert options_of(builder) == {"spark.sql.laneshift.lanes": "2"}
+
+
+def test_development_versions_of_one_release_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version, "__version__", "0.2.0.dev5+gabc")
+    check_versions("0.2.0.dev7+gdef.d20260101")
+    for other in ("0.2.0", "0.3.0.dev1", "0.0.0-dev"):
+        with pytest.raises(laneshift.SessionError):
+            check_versions(other)

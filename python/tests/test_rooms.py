@@ -1,0 +1,109 @@
+"""Which room of the package may import which: one direction only, from top to bottom."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import laneshift
+
+PACKAGE = Path(laneshift.__file__).parent
+NAME = "laneshift"
+
+# From the bottom to the top; a room may import those that it names, which all stand above it here.
+# `errors`, `version`, `inputcheck` and `plotting` are modules that all may share.
+ROOMS: dict[str, set[str]] = {
+    "version": set(),
+    "errors": set(),
+    "inputcheck": {"errors"},
+    "plotting": set(),
+    "models": {"errors", "inputcheck"},
+    "partitioning": {"errors", "inputcheck"},
+    "scheduler": {"errors", "inputcheck", "models", "partitioning"},
+    "simulator": {"errors", "inputcheck", "plotting", "models", "partitioning", "scheduler"},
+    "plugin": {"errors", "version"},
+    "loop": {"errors", "inputcheck", "scheduler", "plugin"},
+    "session": {"errors", "inputcheck", "version", "scheduler", "plugin", "loop"},
+    "report": {"errors", "inputcheck", "plotting", "scheduler", "loop"},
+    "cli": {"errors", "version", "scheduler", "simulator", "plugin", "loop", "report"},
+    NAME: {"errors", "version", "plugin", "loop", "session"},  # what `import laneshift` offers
+    "demo": {"plotting", NAME},
+}
+
+
+def room(module: str) -> str:
+    """The room that a module's full name is in; what ``laneshift`` itself has is its own."""
+    first = module.removeprefix(NAME).lstrip(".").partition(".")[0]
+    there = (PACKAGE / first).is_dir() or (PACKAGE / f"{first}.py").is_file()
+    return first if first and there else NAME
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """Every module of the package but what the build writes, parsed."""
+    for file in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
+        if name != f"{NAME}._version":
+            yield name.removesuffix(".__init__"), ast.parse(file.read_text("utf-8"))
+
+
+def imported(module: str, tree: ast.Module) -> Iterator[str]:
+    """Full names that it imports from the package, anywhere in it: in functions, for types only."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}, line {node.lineno}: imports are absolute"
+            found = [f"{node.module}.{name.name}" for name in node.names]
+        elif isinstance(node, ast.Import):
+            found = [name.name for name in node.names]
+        else:
+            continue
+        yield from (name for name in found if name.split(".")[0] == NAME)
+
+
+def edges() -> dict[str, dict[str, list[str]]]:
+    """room -> imported room -> ``module: name`` of each import from one to the other."""
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for module, tree in modules():
+        for name in imported(module, tree):
+            source, target = room(module), room(name)
+            if source != target and name != f"{NAME}._version.__version__":
+                found[source][target].append(f"{module}: {name}")
+    return found
+
+
+def test_every_room_is_in_the_table_and_nothing_else() -> None:
+    assert {room(module) for module, _ in modules()} == set(ROOMS)
+
+
+def test_the_table_has_one_direction() -> None:
+    order = list(ROOMS)
+    for name, below in ROOMS.items():
+        assert below <= set(order[: order.index(name)]), name
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_a_room_imports_what_the_table_says(name: str) -> None:
+    found = edges()[name]
+    more = {target: where for target, where in found.items() if target not in ROOMS[name]}
+    assert not more, "move the code, or put the import into ROOMS if the direction is right"
+    assert set(found) == ROOMS[name], "take what is not imported any more out of ROOMS"
+
+
+def test_exported_names_are_not_hidden_by_rooms() -> None:
+    assert not set(ROOMS) - {NAME} & set(laneshift.__all__)
+
+
+def test_imports_in_functions_and_for_types_are_seen() -> None:
+    code = """
+import os
+if TYPE_CHECKING:
+    from laneshift.loop.meter import Meter
+def f():
+    import laneshift.session
+    from laneshift import cli, attach
+"""
+    found = [room(name) for name in imported("laneshift.errors", ast.parse(code))]
+    assert sorted(found) == ["cli", NAME, "loop", "session"]
