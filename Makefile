@@ -33,7 +33,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test test-jvm test-python test-all itest kills leaks compatibility matrix prove mutants lint fmt wheel demo demo-kafka bench experiments clean
+.PHONY: help check-tools setup lock jar test quick test-jvm test-python test-all itest kills leaks compatibility matrix prove mutants lint fmt wheel demo demo-kafka bench experiments clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -58,7 +58,10 @@ $(JAR): $(JAR_SOURCES) $(BUILD_FILES) $(VENV_STAMP) | check-tools
 	  scripts/quiet.sh build/logs/jar.log "Building the plugin's jar, version $$version" scripts/sbt checkJar
 	@mkdir -p $(@D) && cp jvm/spark/target/laneshift-spark.jar $@.tmp && mv $@.tmp $@
 
-test: $(JVM_PASSED) $(PYTHON_PASSED) ## Run all tests whose files have changed since they passed: the JVM's, then Python's
+# Both languages at a time: much of either is waiting. What fails is said at its end, and again in its log.
+test: setup jar ## Run all tests whose files have changed since they passed, the JVM's and Python's side by side
+	@echo "Tests run, a good 20 minutes on two cores: build/logs/test-jvm.log and build/logs/test-python.log say what they do."
+	@$(MAKE) --jobs=2 --keep-going --output-sync=target $(JVM_PASSED) $(PYTHON_PASSED)
 	@echo "JVM: $$(grep -oE 'Tests: succeeded [0-9]+, failed [0-9]+' build/logs/test-jvm.log)"
 	@echo "Python: $$(tail -n 1 build/logs/test-python.log)"
 	@echo "All passed on the files as they are; make test-jvm and make test-python run them again."
@@ -71,6 +74,12 @@ $(JVM_PASSED): $(filter jvm/% docs/%,$(INPUTS)) $(BUILD_FILES) $(VENV_STAMP) | c
 $(PYTHON_PASSED): $(INPUTS) $(JAR) $(VENV_STAMP) | check-tools
 	@$(MAKE) test-python ARGS=
 	@mkdir -p $(@D) && touch $@
+
+# The explorer's first schedules, one pair for each family of operators, what needs no Spark in Python.
+quick: setup jar ## What catches most mistakes, in under five minutes
+	@scripts/quiet.sh build/logs/quick-jvm.log "Unit tests of the JVM, and one query of each kind beside stock Spark" \
+	  scripts/sbt core/test "spark/testOnly -- -n laneshift.Quick"
+	@$(VENV_PYTHON) -m pytest python/tests -q -m 'not live and not slow' $(ARGS)
 
 # What failed is said again at the end, where it is looked for.
 test-jvm: setup ## Run the JVM's tests (ONLY='*Suite' for some)

@@ -53,7 +53,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
   )
 
   wrong.foreach { case (option, value, shown, allowed) =>
-    test(s"$option=$value is refused when it is set") {
+    test(s"$option=$value is refused when it is set", Quick) {
       val key = LaneshiftConf.Prefix + option
       val before = spark.conf.getOption(key)
       val error = intercept[IllegalArgumentException](spark.conf.set(key, value))
@@ -77,14 +77,14 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
 
   Seq("lane" -> "3", "motion.intervall" -> "5ms", "Motion" -> "always", "" -> "1").foreach {
     case (option, value) =>
-      test(s"the unknown key '${LaneshiftConf.Prefix}$option' is refused before the first row") {
+      test(s"the unknown key '${LaneshiftConf.Prefix}$option' is refused before the first row", Quick) {
         val message = refused(LaneshiftConf.Prefix + option -> value)
         assert(message.startsWith(s"${LaneshiftConf.Prefix}$option is not an option of laneshift"))
         LaneshiftConf.all.foreach(known => assert(message.contains(known.key)))
       }
   }
 
-  test("more lanes than maxLanes are refused before the first row") {
+  test("more lanes than maxLanes are refused before the first row", Quick) {
     val message = refused("spark.sql.laneshift.lanes" -> "9", "spark.sql.laneshift.maxLanes" -> "4")
     assert(message.contains("spark.sql.laneshift.lanes is 9"))
     assert(
@@ -92,7 +92,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     )
   }
 
-  test("a wrong option leaves a running query alone") {
+  test("a wrong option leaves a running query alone", Quick) {
     withFolder { at =>
       withConf(ElasticSession.moving(1L): _*) {
         val life = new MicroBatchLife(spark, counting, at)
@@ -107,7 +107,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("other versions of Spark are refused, with what to do") {
+  test("other versions of Spark are refused, with what to do", Quick) {
     Seq("4.3.0", "4.3", "4.3.1-SNAPSHOT").foreach(LaneshiftPlugin.checkVersion)
     Seq("4.2.9", "4.30.0", "5.0.0", "3.4.3", "").foreach { version =>
       val message = intercept[SparkException](LaneshiftPlugin.checkVersion(version)).getMessage
@@ -116,7 +116,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("keys of the Spark configuration are checked when the plugin starts") {
+  test("keys of the Spark configuration are checked when the plugin starts", Quick) {
     val message = intercept[IllegalArgumentException](
       LaneshiftConf.checkKeys(Seq("spark.app.name", "spark.sql.laneshift.lanes", "spark.sql.laneshift.speed"))
     ).getMessage
@@ -137,7 +137,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("EXPLAIN shows the elastic region with its settings") {
+  test("EXPLAIN shows the elastic region with its settings", Quick) {
     val plan = planOf(
       counting,
       "spark.sql.laneshift.lanes" -> "3",
@@ -150,30 +150,30 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     assert(planOf(dedup).contains("lanes auto of at most 8, handoff mid-batch]"))
   }
 
-  test("EXPLAIN shows nothing of ours when laneshift is off") {
+  test("EXPLAIN shows nothing of ours when laneshift is off", Quick) {
     val plan = planOf(counting, ElasticSession.Stock: _*)
     assert(!plan.contains("Elastic [") && !plan.contains("LaneInput") && !plan.contains("StockStateful"))
   }
 
-  test("EXPLAIN says why a global aggregate stays stock") {
+  test("EXPLAIN says why a global aggregate stays stock", Quick) {
     val plan = planOf(QueryCase("global", "update")(_.groupBy().agg(count("*"), sum("value"))))
     assert(plan.contains("StockStateful (not elastic: its input is not hash partitioned"))
     assert(plan.contains("no grouping key") && !plan.contains("Elastic ["))
   }
 
-  test("EXPLAIN says why a limit stays stock, and what is below it does not") {
+  test("EXPLAIN says why a limit stays stock, and what is below it does not", Quick) {
     val plan = planOf(QueryCase("limit", "append")(_.dropDuplicates("key").limit(5)))
     assert(plan.contains("StockStateful (not elastic: a limit counts the rows of the whole query"), plan)
     assert(plan.indexOf("Elastic [") > plan.indexOf("StockStateful"), plan)
   }
 
-  test("EXPLAIN shows a join as one region with two inputs") {
+  test("EXPLAIN shows a join as one region with two inputs", Quick) {
     val plan = planOf(QueryCase("join", "append")(JoinCases.join("left_outer")(_)))
     assert(plan.contains("handoff between-batches]") && !plan.contains("not elastic"), plan)
     assert(plan.indexOf("LaneInput 0") > 0 && plan.indexOf("LaneInput 1") > plan.indexOf("LaneInput 0"), plan)
   }
 
-  test("EXPLAIN says why another state store provider stays stock") {
+  test("EXPLAIN says why another state store provider stays stock", Quick) {
     val hdfs = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
     val plan = planOf(counting, "spark.sql.streaming.stateStore.providerClass" -> hdfs)
     assert(plan.contains(s"not elastic: spark.sql.streaming.stateStore.providerClass is $hdfs"))
@@ -182,7 +182,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
 
   // ---- one lane
 
-  test("one lane in micro-batch starts no thread") {
+  test("one lane in micro-batch starts no thread", Quick) {
     Seq(counting, QueryCase("dedup", "append")(_.dropDuplicates("key"))).foreach { query =>
       Seen.names.clear()
       val spied = QueryCase(query.name, query.outputMode)(

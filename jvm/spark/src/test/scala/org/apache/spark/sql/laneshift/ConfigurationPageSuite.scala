@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class ConfigurationPageSuite extends AnyFunSuite {
 
-  test("docs/configuration.md is what the entries say") {
+  test("docs/configuration.md is what the entries say", Quick) {
     val page = Paths.get(System.getProperty("laneshift.repo"), "docs", "configuration.md")
     assert(
       ConfigurationPage.isCurrent(page),

@@ -22,7 +22,7 @@ class JoinPairSuite extends AnyFunSuite with ElasticSession {
   (JoinCases.ranges ++ JoinCases.windows).zipWithIndex.foreach { case (query, i) =>
     // No query can be started with format 1 any more.
     (2 to 4).foreach { n =>
-      test(s"${query.name}, state format $n, equals stock under motion") {
+      test(s"${query.name}, state format $n, equals stock under motion", Quick.when(i == 0 && n == 4): _*) {
         val elastic = pair(query, i, version(n))
         assert(elastic.counts.last.exists(_.rowsRemoved > 0), "nothing was evicted")
       }

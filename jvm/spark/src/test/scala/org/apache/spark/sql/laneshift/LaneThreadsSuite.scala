@@ -106,7 +106,7 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("every lane has the class loader of the Spark task, whoever asked for it") {
+  test("every lane has the class loader of the Spark task, whoever asked for it", Quick) {
     withFolder { at =>
       withConf(still: _*) {
         val life = new MicroBatchLife(spark, query, at)

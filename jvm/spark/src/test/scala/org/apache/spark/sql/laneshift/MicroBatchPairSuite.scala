@@ -10,7 +10,7 @@ class MicroBatchPairSuite extends AnyFunSuite with ElasticSession {
   private val chunks = Seq(0, 700, 1400, 2100).map(first => TestInput.rows(seed = 1, first.toLong, 700))
 
   cases.zipWithIndex.foreach { case (query, i) =>
-    test(s"${query.name} equals stock under motion") {
+    test(s"${query.name} equals stock under motion", Quick.when(Set(0, 2, 8)(i)): _*) {
       PairCheck.microBatch(spark, this, query, chunks, seed = i.toLong)
     }
   }

@@ -36,17 +36,17 @@ class StructureSuite extends AnyFunSuite {
 
   test("jvm/core: " + core.order.mkString(" < "))(check(core, "jvm/core"))
 
-  test("jvm/core knows no Spark") {
+  test("jvm/core knows no Spark", Quick) {
     val found =
       sources("jvm/core").flatMap(s => s.names.filter(_._1.startsWith("org.apache.spark")).map(s.path -> _))
     assert(found.isEmpty)
   }
 
-  test("what stands below the plugin knows it by its name") {
+  test("what stands below the plugin knows it by its name", Quick) {
     assert(BuildInfo.Plugin == classOf[LaneshiftPlugin].getName)
   }
 
-  test("what a file uses is found in every form") {
+  test("what a file uses is found in every form", Quick) {
     val own = "org.apache.spark.sql.laneshift"
     val state = "org.apache.spark.sql.execution.streaming.state"
     val all = Seq(

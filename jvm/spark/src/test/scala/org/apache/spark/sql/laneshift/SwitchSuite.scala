@@ -55,7 +55,7 @@ class SwitchSuite extends AnyFunSuite with ElasticSession {
     }
 
   for (first <- Seq(true, false))
-    test(s"dedup, micro-batch, ${if (first) "elastic" else "stock"} first") {
+    test(s"dedup, micro-batch, ${if (first) "elastic" else "stock"} first", Quick.when(first): _*) {
       same("dedup", stock(dedup.name), microBatch(dedup, byTurns(first)))
     }
 

@@ -4,12 +4,13 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.TaskContextImpl
 import org.apache.spark.executor.TaskMetrics
+import org.apache.spark.sql.laneshift.Quick
 import org.apache.spark.sql.laneshift.lane.BatchStart
 import org.apache.spark.sql.laneshift.spec._
 
 class ElasticRuntimeSuite extends AnyFunSuite {
 
-  test("a task without the plugin is told so; one that outlives it, that it has stopped") {
+  test("a task without the plugin is told so; one that outlives it, that it has stopped", Quick) {
     val process = new ElasticRuntime.Holder
     def error() = intercept[IllegalStateException](process.get).getMessage
     assert(error().contains("must be in spark.plugins"))
@@ -38,7 +39,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
     )
   }
 
-  test("lanes of all partitions together keep to the process's bound, and none is left out") {
+  test("lanes of all partitions together keep to the process's bound, and none is left out", Quick) {
     val process = new ElasticRuntime.Holder
     val runtime = process.start(cores = 2, lanes = 3, Nobody)
     try {
