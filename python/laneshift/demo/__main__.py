@@ -40,7 +40,7 @@ def parse(arguments: Sequence[str] | None) -> Settings:
     )
     add = parser.add_argument
     add("source", choices=("flights", "kafka"), help="files, or a Kafka broker of the demo's own")
-    add("--seconds", type=_positive, default=32.0, help="how long rows come (default 32)")
+    add("--seconds", type=_positive, default=30.0, help="how long rows come (default 30)")
     add("--rate", type=_positive, help="rows a second (default: what calibration chooses)")
     add("--cost-us", type=_whole, help="waiting time per answer, microseconds (default: the same)")
     add("--policy", default="elasticutor", help="what moves the lanes (default elasticutor)")
