@@ -10,7 +10,7 @@ from pathlib import Path
 
 from laneshift import LaneshiftError
 from laneshift.demo.failure import DemoError
-from laneshift.demo.settings import Settings
+from laneshift.demo.settings import POLICY, Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +43,7 @@ def parse(arguments: Sequence[str] | None) -> Settings:
     add("--seconds", type=_positive, default=30.0, help="how long rows come (default 30)")
     add("--rate", type=_positive, help="rows a second (default: what calibration chooses)")
     add("--cost-us", type=_whole, help="waiting time per answer, microseconds (default: the same)")
-    add("--policy", default="elasticutor", help="what moves the lanes (default elasticutor)")
+    add("--policy", default=POLICY, help=f"what moves the lanes (default {POLICY})")
     add("--picture", type=Path, help="PNG file (default demo-flights.png or demo-kafka.png)")
     add("--work", type=Path, default=Path("build/demo"), help="working folder (default build/demo)")
     add("--seed", type=int, default=7, help="seed of the stream and of the moves (default 7)")

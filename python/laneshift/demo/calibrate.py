@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 COSTS_US = (2_000, 4_000, 8_000, 16_000)
 OWN_SHARE = 0.25
 """Most that a row's own work, and what it waits for a real core, may add to its cost."""
-LOAD = 0.55
+LOAD = 0.5
 """Of what all emulated cores take: a hot spell leaves laneshift some room."""
 SETTLE_S = 1.0
 MEASURE_S = 3.0

@@ -82,7 +82,7 @@ def _throughput(ax: Any, both: Race) -> None:
         ax.plot(edges[:-1] + BIN_S / 2, rates, color=COLOURS[run.side], lw=2.4)
         behind = both.behind(run)
         said[run.side] = f"{behind:,} late at the end"
-    ax.set_ylim(0, 1.45 * offered)
+    ax.set_ylim(0, 1.75 * offered)  # room for the names of the hot airports
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     _heading(ax, "Answers per second", said)
 

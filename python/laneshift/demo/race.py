@@ -22,6 +22,7 @@ from laneshift.demo.settings import (
     CORES,
     ELASTIC,
     PARTITIONS,
+    POLICY,
     STOCK,
     Settings,
     options_set,
@@ -46,6 +47,8 @@ STOCK_OVERTIME_S = 30.0
 TICK_S, SAMPLE_S = 0.1, 0.5
 TURN_S = 0.5
 """From one turn of the policy to the next."""
+TARGET_COSTS = 2.0
+"""Mean latency that the demo's policy is to keep to, in costs of a row: little waiting."""
 START_LIMIT_S = 90.0
 ALL_HANDOFFS = 100_000
 
@@ -128,8 +131,14 @@ def racing(
             stack.callback(tails[side].close)
             stack.callback(queries[side].stop)
         _await_operators(live, queries[ELASTIC])
+        target_ms = TARGET_COSTS * chosen.cost_us / 1000
         scheduler = live.start(
-            settings.policy, interval_s=TURN_S, query=queries[ELASTIC], cores=CORES
+            settings.policy,
+            # Other policies keep their own, if they have one.
+            target_latency_ms=target_ms if settings.policy == POLICY else None,
+            interval_s=TURN_S,
+            query=queries[ELASTIC],
+            cores=CORES,
         )
         stack.callback(scheduler.stop)
         scene.begin(start_s)

@@ -20,6 +20,7 @@ CORES = 8
 PARTITIONS = 4
 """State partitions of laneshift, whose lanes are ``CORES`` together."""
 SOURCES = 2
+POLICY = "elasticutor"
 STOCK, ELASTIC = "stock", "laneshift"
 SHARDS = 256
 """Of each partition of laneshift: so many that hot airports seldom share one."""
