@@ -10,7 +10,7 @@ from pathlib import Path
 
 from laneshift import LaneshiftError
 from laneshift.demo.failure import DemoError
-from laneshift.demo.settings import MODES, Settings
+from laneshift.demo.settings import POLICY, Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,32 +34,28 @@ def parse(arguments: Sequence[str] | None) -> Settings:
     """The settings of a command line; exits with a message if it is wrong."""
     parser = argparse.ArgumentParser(
         prog="python -m laneshift.demo",
-        description="Replays the flights of 2013 through a windowed aggregation, in micro-batch "
-        "and in Real-time Mode, while lanes go 1 -> 4 -> 2 and shards move, and compares the "
-        "answer with stock Spark's.",
+        description="Runs stock Spark and laneshift side by side in Real-time Mode, over the "
+        "flights of 2013 with hot airports that change; then laneshift in micro-batches; and "
+        "compares every answer with batch Spark.",
     )
     add = parser.add_argument
     add("source", choices=("flights", "kafka"), help="files, or a Kafka broker of the demo's own")
-    add("--seconds", type=_positive, default=25.0, help="length of each replay (default 25)")
-    add("--rows", type=_whole, help="replay only the first so many flights")
-    add("--cost-us", type=_whole, default=0, help="waiting time per answer, microseconds")
-    add("--moves-per-s", type=_positive, default=10.0, help="moves to ask for (default 10)")
-    add("--modes", choices=MODES, nargs="+", default=list(MODES), help="default: both")
+    add("--seconds", type=_positive, default=30.0, help="how long rows come (default 30)")
+    add("--rate", type=_positive, help="rows a second (default: what calibration chooses)")
+    add("--cost-us", type=_whole, help="waiting time per answer, microseconds (default: the same)")
+    add("--policy", default=POLICY, help=f"what moves the lanes (default {POLICY})")
     add("--picture", type=Path, help="PNG file (default demo-flights.png or demo-kafka.png)")
     add("--work", type=Path, default=Path("build/demo"), help="working folder (default build/demo)")
-    add("--seed", type=int, default=7, help="seed of the moves (default 7)")
-    add("--stock", action="store_true", help="run without laneshift, to see the difference")
+    add("--seed", type=int, default=7, help="seed of the stream and of the moves (default 7)")
     given = parser.parse_args(arguments)
     return Settings(
         source=given.source,
         work=given.work / given.source,
         picture=given.picture or Path(f"demo-{given.source}.png"),
         seconds=given.seconds,
-        rows=given.rows,
+        rows_per_s=given.rate,
         cost_us=given.cost_us,
-        moves_per_s=given.moves_per_s,
-        modes=tuple(dict.fromkeys(given.modes)),
-        stock=given.stock,
+        policy=given.policy,
         seed=given.seed,
     )
 
@@ -73,8 +69,8 @@ def _positive(text: str) -> float:
 
 def _whole(text: str) -> int:
     value = int(text)
-    if not 0 <= value < 10**9:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 0 to 999,999,999")
+    if not 1 <= value <= 60_000_000:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 to 60,000,000")
     return value
 
 

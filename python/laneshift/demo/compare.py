@@ -1,13 +1,14 @@
-"""Holds a stream's answer against the batch answer of stock Spark, row by row."""
+"""Holds every update of a stream against what batch Spark says of the same rows."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from laneshift.demo.question import answers, key_and_values
+from laneshift.demo.question import key_and_values, running_answers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Keys that only one side has or whose values differ; and how many rows were compared."""
+    """How many updates were compared, and those that differ.
+
+    Attributes:
+        rows: updates of the stream.
+        missing: last answers of airports that the stream has not given.
+        extra: updates that stand for no row.
+        different: (update, batch Spark's values, the stream's).
+    """
 
     rows: int
     missing: tuple[str, ...]
@@ -24,44 +32,48 @@ class Comparison:
 
     @property
     def identical(self) -> bool:
-        """Every row of either side equals the other side's."""
+        """Every update equals the batch answer, and the last one of each airport is there."""
         return not (self.missing or self.extra or self.different)
 
     def report(self) -> str:
         """One sentence; the first few differences below it, if there are any."""
         if self.identical:
-            return f"{self.rows:,} rows, all equal"
+            return f"{self.rows:,} answers, all equal"
         lines = [
-            f"{self.rows:,} rows: {len(self.missing):,} missing, {len(self.extra):,} too many, "
+            f"{self.rows:,} answers: {len(self.missing):,} missing, {len(self.extra):,} too many, "
             f"{len(self.different):,} different"
         ]
         lines += [f"    missing    {key}" for key in self.missing[:3]]
         lines += [f"    too many   {key}" for key in self.extra[:3]]
-        lines += [f"    different  {k}: stock {a}, stream {b}" for k, a, b in self.different[:3]]
+        lines += [f"    different  {k}: batch {a}, stream {b}" for k, a, b in self.different[:3]]
         return "\n".join(lines)
 
 
-def compare(stock: Mapping[str, str], stream: Mapping[str, str]) -> Comparison:
-    """Compare two answers, values by key, in full."""
+def compare(batch: Mapping[str, str], stream: Mapping[str, str]) -> Comparison:
+    """Compare answers by ``dest,flights``.
+
+    ``batch`` has one for each row; a stream may leave out all but an airport's last one, since a
+    micro-batch answers several rows at once.
+    """
+    last = Counter(key.rsplit(",", 1)[0] for key in batch)
+    final = {f"{dest},{flights}" for dest, flights in last.items()}
     return Comparison(
-        rows=len(stock),
-        missing=tuple(sorted(stock.keys() - stream.keys())),
-        extra=tuple(sorted(stream.keys() - stock.keys())),
+        rows=len(stream),
+        missing=tuple(sorted(final - stream.keys())),
+        extra=tuple(sorted(stream.keys() - batch.keys())),
         different=tuple(
-            (key, stock[key], stream[key])
-            for key in sorted(stock.keys() & stream.keys())
-            if stock[key] != stream[key]
+            (key, batch[key], stream[key])
+            for key in sorted(batch.keys() & stream.keys())
+            if batch[key] != stream[key]
         ),
     )
 
 
-def stock_answer(spark: SparkSession, flights: Path) -> dict[str, str]:
-    """The answer of a batch query over all files, in a session with laneshift switched off."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    stock = spark.newSession()
-    stock.conf.set("spark.sql.laneshift.enabled", "false")
-    stock.conf.set("spark.sql.session.timeZone", "UTC")
-    table = stock.read.parquet(str(flights)).withColumn("sent_us", F.lit(0).cast("long"))
-    lines = answers(table).select("line").toArrow().column("line").to_pylist()
-    return dict(map(key_and_values, lines))
+def batch_answers(spark: SparkSession, rows: Path) -> dict[str, str]:
+    """The answer to each row by a batch query over the files, without laneshift."""
+    batch = spark.newSession()
+    batch.conf.set("spark.sql.laneshift.enabled", "false")
+    batch.conf.set("spark.sql.session.timeZone", "UTC")
+    batch.conf.set("spark.sql.shuffle.partitions", "2")
+    table = running_answers(batch.read.parquet(str(rows)))
+    return dict(map(key_and_values, table.toArrow().column("line").to_pylist()))

@@ -6,9 +6,9 @@ import random
 from dataclasses import dataclass, field
 
 from laneshift import Laneshift, NotFoundError, QuerySnapshot, SessionError
-from laneshift.demo.settings import LANES
 
 ALL = -1
+LANES = (1, 4, 2)
 
 
 @dataclass

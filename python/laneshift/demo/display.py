@@ -1,72 +1,76 @@
-"""The live display: one line that is rewritten on a terminal, a few lines anywhere else."""
+"""The live table: a line every two seconds; on a terminal the newest one is rewritten between."""
 
 from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TextIO
 
-PLAIN_EVERY_S = 5.0
-BAR = 16
+LINE_EVERY_S = 2.0
+NAMED = 3
+HEADER = (
+    "        hot airports         stock: rows/s       p99     late    "
+    "laneshift: rows/s       p99     late  lanes"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """One moment of a run; latencies and pauses in ms, NaN if there were none."""
+class SideMoment:
+    """One side: rows/s, p99 of the latency (ms, NaN if nothing came), rows due and unanswered."""
 
-    mode: str
-    seconds: float
-    progress: float
     rows_per_s: float
-    latency_p50_ms: float
-    latency_p99_ms: float
-    lanes: tuple[int, ...] = ()
-    moves: int = 0
-    pause_p50_ms: float = math.nan
-    pause_p99_ms: float = math.nan
+    p99_ms: float
+    late: int
 
-    def with_lanes(
-        self, lanes: tuple[int, ...], moves: int, pause_p50_ms: float, pause_p99_ms: float
-    ) -> Sample:
-        """The same moment with what laneshift's snapshot says."""
-        return replace(
-            self, lanes=lanes, moves=moves, pause_p50_ms=pause_p50_ms, pause_p99_ms=pause_p99_ms
-        )
+    def columns(self, width: int) -> str:
+        """As columns of the table."""
+        return f"{self.rows_per_s:{width},.0f} {_ms(self.p99_ms)} {self.late:8,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Both sides, so many seconds after the first row was due."""
+
+    seconds: float
+    hot: tuple[str, ...]
+    stock: SideMoment
+    elastic: SideMoment
+    lanes: tuple[int, ...]
 
     def line(self) -> str:
-        """The moment as a line of about 120 characters."""
-        parts = [
-            f"{self.mode:<11} {self.seconds:5.1f} s",
-            f"{self.rows_per_s:7,.0f} rows/s",
-            f"latency {_ms(self.latency_p50_ms)} p99 {_ms(self.latency_p99_ms)}",
-        ]
-        if self.lanes:
-            lanes = "+".join(map(str, self.lanes))
-            parts.append(f"lanes {lanes:<5} moves {self.moves:5,}")
-            parts.append(f"pause {_ms(self.pause_p50_ms)} p99 {_ms(self.pause_p99_ms)}")
-        filled = round(self.progress * BAR)
-        parts.append(f"[{'=' * filled}{' ' * (BAR - filled)}] {self.progress:4.0%}")
-        return "  ".join(parts)
+        """A line of the table."""
+        more = f" +{len(self.hot) - NAMED}" if len(self.hot) > NAMED else ""
+        hot = " ".join(self.hot[:NAMED]) + more or "-"
+        lanes = "+".join(map(str, self.lanes))
+        return (
+            f"{self.seconds:5.1f} s {hot:<19}{self.stock.columns(15)}    "
+            f"{self.elastic.columns(17)}  {lanes}"
+        )
 
 
 class Display:
-    """Shows samples on a stream."""
+    """Shows moments on a stream."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out if out is not None else sys.stdout
         self._live = self._out.isatty()
-        self._next = 0.0
+        self._next = -math.inf
         self._open = False
 
-    def show(self, sample: Sample) -> None:
-        """Show a sample: at once on a terminal, else every five seconds and at the end."""
+    def show(self, moment: Moment, *, last: bool = False) -> None:
+        """Show a moment: for good every two seconds and at the end, on a terminal at once."""
+        if self._next == -math.inf:
+            self.say(HEADER)
+            self._next = moment.seconds
+        keep = last or moment.seconds >= self._next
+        if keep:
+            self._next += LINE_EVERY_S
         if self._live:
-            self._out.write(f"\r\x1b[2K{sample.line()}")
-            self._open = True
-        elif sample.seconds >= self._next or sample.progress >= 1.0:
-            self._out.write(sample.line() + "\n")
-            self._next = sample.seconds + PLAIN_EVERY_S
+            self._out.write(f"\r\x1b[2K{moment.line()}" + ("\n" if keep else ""))
+            self._open = not keep
+        elif keep:
+            self._out.write(moment.line() + "\n")
         self._out.flush()
 
     def say(self, text: str) -> None:
@@ -76,11 +80,10 @@ class Display:
         self._out.flush()
 
     def end(self) -> None:
-        """End a line that was being rewritten; the next run starts anew."""
+        """End a line that was being rewritten."""
         if self._open:
             self._out.write("\n")
             self._open = False
-        self._next = 0.0
 
 
 def _ms(value: float) -> str:
@@ -88,6 +91,4 @@ def _ms(value: float) -> str:
         return "     - ms"
     if value >= 10_000:
         return f"{value / 1000:6.1f} s "
-    if value < 1:
-        return f"{value:6.3f} ms"
     return f"{value:6.1f} ms" if value < 1000 else f"{value:6,.0f} ms"

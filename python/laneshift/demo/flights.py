@@ -64,17 +64,3 @@ def load(rows: int | None = None) -> Any:
     )
     ordered = table.take(pc.sort_indices(table, sort_keys=[("event_s", "ascending")]))
     return ordered.slice(0, rows).combine_chunks()
-
-
-def write_parquet(table: Any, folder: Path, rows_per_file: int = 20_000) -> Path:
-    """Write the table as files whose names sort in the rows' order; nothing if they are there."""
-    import pyarrow.parquet as pq
-
-    target = folder / f"flights-{table.num_rows}"
-    if not (target / "_SUCCESS").exists():
-        target.mkdir(parents=True, exist_ok=True)
-        for number, start in enumerate(range(0, table.num_rows, rows_per_file)):
-            part = table.slice(start, rows_per_file)
-            pq.write_table(part, target / f"part-{number:05d}.parquet")
-        (target / "_SUCCESS").touch()
-    return target

@@ -1,17 +1,13 @@
-"""A scene is where one run's rows come from and where its answers go."""
+"""A scene is where rows come from and where answers go; each query of the demo has its own sink."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from laneshift.demo.failure import DemoError
-from laneshift.demo.feed import SLICES_PER_BATCH, Feed, FileFeed, NoFeed
-from laneshift.demo.filesink import FileTail, FileWriter
 from laneshift.demo.question import SCHEMA
-from laneshift.demo.settings import PARTITIONS
+from laneshift.demo.settings import SOURCES
 from laneshift.demo.updates import Updates
 
 if TYPE_CHECKING:
@@ -20,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Tail(Protocol):
-    """Reads what a sink wrote."""
+    """Reads what a sink got."""
 
     updates: Updates
 
@@ -33,56 +29,85 @@ class Tail(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """Rows as a stream, a writer for the answers, what sends the rows, what reads the answers."""
+class Scene(Protocol):
+    """One stream, which any number of queries read from its beginning."""
 
-    rows: DataFrame
-    write: Callable[[DataFrame], DataStreamWriter]
-    feed: Feed
-    tail: Tail
+    def live_rows(self, start_s: float) -> DataFrame:
+        """The stream in Real-time Mode; its first row is due at ``start_s`` (s since 1970)."""
+        ...
+
+    def batch_rows(self, per_batch: int) -> DataFrame:
+        """The stream in micro-batches of at most so many rows, as fast as they are taken."""
+        ...
+
+    def sink(self, name: str, answers: DataFrame) -> tuple[DataStreamWriter, Tail]:
+        """A writer for the column ``line``, and what reads what it has written."""
+        ...
+
+    def begin(self, start_s: float) -> None:
+        """Send the rows from ``start_s`` on, if the source does not do so by itself."""
+        ...
+
+    def end(self) -> None:
+        """Send no more. Raises what went wrong while sending."""
+        ...
 
 
-def flights_scene(
-    spark: SparkSession, mode: str, table: Any, flights: Path, rows_per_s: float, folder: Path
-) -> Scene:
-    """Flights from files: put into a folder one by one, or replayed by laneshift's own source.
+class FlightsScene:
+    """Rows from Parquet files by laneshift's replay source, answers to its measuring sink.
 
-    Spark has no file source for Real-time Mode. ``laneshift-replay`` is one: it hands out the rows
-    of the Parquet files under ``path`` in the order of file names and positions, ``rowsPerSecond``
-    in all, in turn to ``numPartitions`` partitions, and fills the column ``sentColumn`` with the
-    moment at which each row was due (microseconds since 1970).
-    Errors: DemoError for Real-time Mode without laneshift.
+    Spark has no file source for Real-time Mode, and its Python sinks get rows in blocks that grow
+    to a megabyte: seconds of answers.
     """
-    answers = folder / "answers"
-    answers.mkdir(parents=True)
-    feed: Feed
-    if mode == "micro-batch":
-        feed = FileFeed(table, rows_per_s, folder / "in")
-        rows = (
-            spark.readStream.schema(SCHEMA)
-            .option("maxFilesPerTrigger", SLICES_PER_BATCH)
-            .parquet(str(folder / "in"))
-        )
-    else:
-        if "laneshift" not in (spark.conf.get("spark.plugins", "") or ""):
-            raise DemoError(
-                "Stock Spark cannot replay files in Real-time Mode: "
-                "add --modes micro-batch, or run the demo's kafka."
-            )
-        feed = NoFeed()
-        rows = (
-            spark.readStream.format("laneshift-replay")
-            .schema(SCHEMA)
-            .option("path", str(flights.absolute()))
-            .option("rowsPerSecond", str(round(rows_per_s)))
-            .option("numPartitions", str(PARTITIONS))
-            .option("sentColumn", "sent_us")
-            .load()
-        )
-    return Scene(
-        rows=rows,
-        write=lambda answer: answer.writeStream.foreach(FileWriter(str(answers.absolute()))),
-        feed=feed,
-        tail=FileTail(answers),
-    )
+
+    def __init__(self, spark: SparkSession, rows: Path, rows_per_s: float) -> None:
+        self._spark = spark
+        self._rows = rows
+        self._rate = rows_per_s
+
+    def live_rows(self, start_s: float) -> DataFrame:
+        start = datetime.fromtimestamp(start_s, UTC).isoformat(timespec="milliseconds")
+        return self._replay({"startTime": start})
+
+    def batch_rows(self, per_batch: int) -> DataFrame:
+        return self._replay({"pacing": "none", "maxRowsPerTrigger": str(per_batch)})
+
+    def sink(self, name: str, answers: DataFrame) -> tuple[DataStreamWriter, Tail]:
+        writer = answers.writeStream.format("laneshift-measure")
+        writer = writer.option("name", name).option("lineColumn", "line")
+        return writer, MeasureTail(self._spark, name)
+
+    def begin(self, start_s: float) -> None:
+        """The source sends by itself."""
+
+    def end(self) -> None:
+        """And ends by itself."""
+
+    def _replay(self, options: dict[str, str]) -> DataFrame:
+        reader = self._spark.readStream.format("laneshift-replay").schema(SCHEMA)
+        common = {
+            "path": str(self._rows.absolute()),
+            "rowsPerSecond": str(self._rate),
+            "numPartitions": str(SOURCES),
+            "partitionBy": "dest",
+            "sentColumn": "sent_us",
+        }
+        return reader.options(**common, **options).load()
+
+
+class MeasureTail:
+    """Takes the lines of a measuring sink."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        jvm: Any = spark._jvm
+        self._registry = jvm.org.apache.spark.sql.laneshift.workload.MeasureRegistry
+        self._name = name
+        self.updates = Updates()
+
+    def poll(self) -> None:
+        for text in self._registry.lines(self._name).splitlines():
+            at_us, line = text.split(",", 1)
+            self.updates.add(int(at_us), line)
+
+    def close(self) -> None:
+        self._registry.drop(self._name)

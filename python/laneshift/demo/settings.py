@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +15,15 @@ from laneshift.demo.failure import DemoError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MODES = ("micro-batch", "real-time")
-LANES = (1, 4, 2)
-PARTITIONS = 2
+CORES = 8
+"""Emulated cores of each side: stock has a state partition for each, laneshift as many lanes."""
+PARTITIONS = 4
+"""State partitions of laneshift, whose lanes are ``CORES`` together."""
+SOURCES = 2
+POLICY = "elasticutor"
+STOCK, ELASTIC = "stock", "laneshift"
+SHARDS = 256
+"""Of each partition of laneshift: so many that hot airports seldom share one."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 LOG4J = """\
@@ -41,25 +48,21 @@ class Settings:
     Attributes:
         source: ``flights`` or ``kafka``.
         work: folder for everything that the demo writes but the picture.
-        picture: the PNG file, or None for no picture.
-        seconds: how long a mode's replay is meant to take (s).
-        rows: replay only the first so many flights, or None for all.
-        cost_us: waiting time that each row of an answer costs (microseconds).
-        moves_per_s: shard moves that the demo asks for (1/s).
-        modes: the modes to run, in order.
-        stock: run without laneshift.
-        seed: for the moves.
+        picture: the PNG file.
+        seconds: how long rows come in Real-time Mode (s).
+        rows_per_s: the load; None: what calibration chooses.
+        cost_us: waiting time that each answer costs its core (microseconds); None: as above.
+        policy: which of the scheduler's policies moves the lanes.
+        seed: of the stream and of the moves.
     """
 
     source: str
     work: Path
-    picture: Path | None
+    picture: Path
     seconds: float
-    rows: int | None
-    cost_us: int
-    moves_per_s: float
-    modes: tuple[str, ...]
-    stock: bool
+    rows_per_s: float | None
+    cost_us: int | None
+    policy: str
     seed: int
 
     @property
@@ -69,11 +72,12 @@ class Settings:
 
 
 def build_session(settings: Settings, jars: Sequence[Path]) -> SparkSession:
-    """A local session with laneshift (unless ``stock``) and the given jars.
+    """A local session with laneshift and the given jars.
 
     Errors: DemoError if PySpark is missing; what :func:`laneshift.configure` raises.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     try:
         from pyspark.sql import SparkSession
     except ImportError as cause:
@@ -82,8 +86,10 @@ def build_session(settings: Settings, jars: Sequence[Path]) -> SparkSession:
 
     log4j = settings.work.absolute() / "log4j2.properties"
     log4j.write_text(LOG4J.format(file=settings.log))
-    # Real-time Mode needs a slot for each task of both stages at once.
-    builder = SparkSession.builder.appName("laneshift demo").master(f"local[{2 * PARTITIONS + 2}]")
+    # Real-time Mode needs a slot for each task of all stages at once, and a lane beyond a task's
+    # first takes one. A slot costs nothing while it is idle.
+    slots = 2 * (CORES + SOURCES)
+    builder = SparkSession.builder.appName("laneshift demo").master(f"local[{slots}]")
     options: dict[str, bool | float | int | str | None] = {
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
@@ -92,13 +98,33 @@ def build_session(settings: Settings, jars: Sequence[Path]) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(settings.work.absolute() / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(PARTITIONS),
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
         "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
+        # How long Spark's shuffle holds a row in Real-time Mode: 50 by default. For both sides.
         "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
     }
     builder = builder.config(map=options)
-    if not settings.stock:
-        builder = configure(builder, lanes=LANES[0], max_lanes=8, shards_per_partition=64)
-    return builder.getOrCreate()
+    return configure(builder, shards_per_partition=SHARDS).getOrCreate()
+
+
+def side_options(side: str, lanes: int, max_lanes: int) -> dict[str, str]:
+    """Session settings that make a query that starts now one of this side's."""
+    return {
+        "spark.sql.laneshift.enabled": str(side == ELASTIC).lower(),
+        "spark.sql.laneshift.lanes": str(lanes),
+        "spark.sql.laneshift.maxLanes": str(max_lanes),
+        "spark.sql.shuffle.partitions": str(PARTITIONS if side == ELASTIC else CORES),
+    }
+
+
+@contextmanager
+def options_set(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
+    """Queries that start in the block have these settings."""
+    for key, value in options.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in options:
+            spark.conf.unset(key)

@@ -1,10 +1,11 @@
-"""The demo from start to end: set up, run each mode, compare, draw, say the result."""
+"""The demo from start to end: calibrate, race, micro-batches, compare, draw, say the result."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,18 +13,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from laneshift import attach
-from laneshift.demo import flights
-from laneshift.demo.compare import Comparison, compare, stock_answer
+from laneshift.demo import calibrate, flights
+from laneshift.demo.batches import micro_batches
+from laneshift.demo.compare import Comparison, batch_answers, compare
 from laneshift.demo.display import Display
 from laneshift.demo.picture import draw
-from laneshift.demo.run import Run, run
-from laneshift.demo.scene import Scene, flights_scene
-from laneshift.demo.settings import LANES, Settings, build_session
+from laneshift.demo.race import Race, SideRun, racing
+from laneshift.demo.scene import FlightsScene, Scene
+from laneshift.demo.settings import CORES, PARTITIONS, Settings, build_session
+from laneshift.demo.stream import HOT_SHARE, Stream, hot_airports, make_stream, write_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KAFKA_FOLDER = Path("build/kafka")
+KAFKA_COST_US = 4_000
+"""Broker, producer and consumers need the real cores, too: fewer rows, which cost more."""
+BEHIND_S = 1.0
+"""A side has kept up if it is less than so much of the load behind when the last row is due."""
 
 
 def show(settings: Settings, stack: ExitStack) -> int:
@@ -35,10 +42,6 @@ def show(settings: Settings, stack: ExitStack) -> int:
     display = Display()
     shutil.rmtree(settings.work, ignore_errors=True)
     settings.work.mkdir(parents=True)
-    table = flights.load(settings.rows)
-    folder = flights.write_parquet(table, settings.work.parent)
-    rows_per_s = table.num_rows / settings.seconds
-
     jars: list[Path] = []
     address = ""
     if settings.source == "kafka":
@@ -51,62 +54,102 @@ def show(settings: Settings, stack: ExitStack) -> int:
         display.say(f"A Kafka broker runs at {address}.")
     spark = build_session(settings, jars)
     stack.callback(spark.stop)
-    live = None if settings.stock else attach(spark)
-    lanes = " -> ".join(map(str, LANES))
-    what = f"laneshift {live.version}, lanes {lanes}" if live is not None else "stock Spark"
+    live = attach(spark)
     display.say(
-        f"{table.num_rows:,} flights of 2013 at {rows_per_s:,.0f} rows/s; "
-        f"Spark {spark.version}, {what}. Log: {settings.log}"
+        f"Spark {spark.version}, laneshift {live.version}, {os.cpu_count()} real cores. "
+        f"Log: {settings.log}"
+    )
+    display.say(
+        f"{CORES} emulated cores on each side, in Real-time Mode, at the same time. Stock: {CORES} "
+        f"state partitions, a core each. laneshift: {PARTITIONS} state partitions, whose {CORES} "
+        f"lanes policy {settings.policy} moves to where the load is."
+    )
+    table = flights.load()
+    chosen = _calibrated(spark, settings)
+    display.say(f"Calibrated: {chosen.words}.")
+    if not chosen.fits:
+        display.say("This machine is too slow or too busy for that: expect both sides to be late.")
+    hot = hot_airports(spark, table)
+    stream = make_stream(table, hot, chosen.rows_per_s, settings.seconds, settings.seed)
+    rows = write_parquet(stream.table, settings.work / "rows")
+    display.say(
+        f"{stream.rows:,} rows, the flights of 2013; in each hot spell {HOT_SHARE:.0%} of them go "
+        f"to a few airports whose keys share one of stock's state partitions."
+    )
+    scene = _scene(spark, settings, stream, rows, address)
+    with racing(spark, live, scene, stream, settings, chosen, display) as both:
+        display.say("laneshift has answered all. Now in micro-batches, beside stock's backlog ...")
+        batches = micro_batches(spark, live, scene, stream, settings)
+    for line in verdict(both):
+        display.say(line)
+    answers = batch_answers(spark, rows)
+    runs = {"Real-time": both.elastic, "micro-batch": batches}
+    same = {mode: compare(answers, run.updates.answers) for mode, run in runs.items()}
+    for mode, run in runs.items():
+        display.say(_compared(mode, run, same[mode]))
+    draw(both, chosen, settings)
+    display.say(f"Picture: {settings.picture}   Total time: {time.monotonic() - began:.0f} s")
+    line, good = result(runs, same)
+    display.say(line)
+    return 0 if good else 1
+
+
+def _calibrated(spark: SparkSession, settings: Settings) -> calibrate.Calibration:
+    own_us, start_s = calibrate.measure(spark, settings.work)
+    least_us = KAFKA_COST_US if settings.source == "kafka" else calibrate.COSTS_US[0]
+    return calibrate.choose(own_us, start_s, least_us, settings.cost_us, settings.rows_per_s)
+
+
+def _scene(
+    spark: SparkSession, settings: Settings, stream: Stream, rows: Path, address: str
+) -> Scene:
+    if settings.source == "kafka":
+        from laneshift.demo.kafka.scene import KafkaScene
+
+        return KafkaScene(spark, stream, address)
+    return FlightsScene(spark, rows, stream.rows_per_s)
+
+
+def verdict(both: Race) -> list[str]:
+    """A line for each side, and one more if the machine has not shown the difference."""
+    lines, kept = [], {}
+    limit = BEHIND_S * both.stream.rows_per_s
+    for run in (both.stock, both.elastic):
+        p50, p99 = np.percentile(both.latencies(run)[1], [50, 99])
+        behind = both.behind(run)
+        kept[run.side] = behind <= limit
+        how = "kept up" if kept[run.side] else "fell behind"
+        lines.append(
+            f"{run.side:<9} {how}: p50 {p50:,.1f} ms, p99 {p99:,.0f} ms of all rows; "
+            f"{(both.stream.rows - behind) / both.stream.seconds:,.0f} rows/s of "
+            f"{both.stream.rows_per_s:,.0f}, {behind:,} rows late when the last was due"
+        )
+    if not kept[both.elastic.side]:
+        lines.append("laneshift has not kept up: this machine is too slow or too busy just now.")
+    elif kept[both.stock.side]:
+        lines.append("Stock has kept up, too: this run does not show the difference.")
+    return lines
+
+
+def _compared(mode: str, run: SideRun, same: Comparison) -> str:
+    disorder = run.updates.disorder
+    order = f"{disorder:,} out of order" if disorder else "in order"
+    return (
+        f"{mode:<11} laneshift against batch Spark over the same rows: {same.report()}, "
+        f"each airport's {order}; {len(run.handoffs):,} shard moves"
     )
 
-    def scene_of(mode: str, place: Path) -> Scene:
-        if settings.source == "kafka":
-            from laneshift.demo.kafka.scene import kafka_scene
 
-            return kafka_scene(spark, mode, table, address, rows_per_s)
-        return flights_scene(spark, mode, table, folder, rows_per_s, place)
-
-    runs = []
-    for mode in settings.modes:
-        place = settings.work / mode
-        scene = scene_of(mode, place)
-        checkpoint = place / "checkpoint"
-        runs.append(run(spark, live, scene, mode, settings, table.num_rows, checkpoint, display))
-    same = _compared(spark, folder, runs, display.say)
-    if settings.picture is not None:
-        draw(runs, _title(settings), settings.picture)
-        display.say(f"Picture: {settings.picture}   Total time: {time.monotonic() - began:.0f} s")
-    return _result(runs, same, display.say)
-
-
-def _compared(
-    spark: SparkSession, folder: Path, runs: list[Run], say: Callable[[str], None]
-) -> list[Comparison]:
-    stock = stock_answer(spark, folder)
-    same = [compare(stock, one.updates.answer) for one in runs]
-    for one, comparison in zip(runs, same, strict=True):
-        order = f"{one.updates.disorder:,} out of order" if one.updates.disorder else "in order"
-        say(
-            f"{one.mode:<11} against stock batch: {comparison.report()}; "
-            f"{len(one.updates.at_us):,} updates, each key's {order}; "
-            f"{len(one.handoffs):,} shard moves"
-        )
-    return same
-
-
-def _result(runs: list[Run], same: list[Comparison], say: Callable[[str], None]) -> int:
-    identical = all(c.identical for c in same) and not any(one.updates.disorder for one in runs)
-    moves = sum(len(one.handoffs) for one in runs)
-    pauses = [handoff.pause_us for one in runs for handoff in one.mid_batch()]
+def result(runs: Mapping[str, SideRun], same: Mapping[str, Comparison]) -> tuple[str, bool]:
+    """The last line, and whether all is as it should be."""
+    identical = all(one.identical for one in same.values())
+    identical = identical and not any(run.updates.disorder for run in runs.values())
+    moves = sum(len(run.handoffs) for run in runs.values())
+    # One between two batches has no pause.
+    pauses = [h.pause_us for run in runs.values() for h in run.handoffs if h.pause_us > 0]
     p99 = float(np.percentile(pauses, 99)) / 1000 if pauses else 0.0
-    say(
-        f"RESULT identical={str(identical).lower()} rows={sum(c.rows for c in same)} "
+    line = (
+        f"RESULT identical={str(identical).lower()} rows={sum(c.rows for c in same.values())} "
         f"moves={moves} pause_p99_ms={p99:.3f}"
     )
-    return 0 if identical and moves > 0 else 1
-
-
-def _title(settings: Settings) -> str:
-    what = "Kafka" if settings.source == "kafka" else "files"
-    how = "stock Spark" if settings.stock else "laneshift"
-    return f"Flights of 2013 from {what}, delays per day, destination and carrier, on {how}"
+    return line, identical and moves > 0

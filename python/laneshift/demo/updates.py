@@ -1,8 +1,4 @@
-"""Collects the updates of a query's answers, in the order in which its sink got them.
-
-Kept: the last line of each key, which is the query's answer in the end, and for every update when
-it came, how long it took and for how many new rows it stands.
-"""
+"""Collects the updates of a query's answers, in the order in which its sink got them."""
 
 from __future__ import annotations
 
@@ -20,32 +16,35 @@ class Updates:
     """What came out so far.
 
     Attributes:
-        answer: last values of each key.
-        rows: input rows that the answers stand for: the sum of their counts.
-        disorder: updates whose count was not higher than the key's count before.
+        answers: values of each update, by ``dest,flights``.
+        counts: flights of each airport, by its newest update.
+        rows: input rows that the answers stand for: the sum of ``counts``.
+        disorder: updates whose count was not higher than their airport's count before.
         at_us, latency_us, new_rows: per update, when it came (microseconds since 1970), how long
-            after its newest row was sent, and how many rows it added.
+            after its newest row was due, and how many rows it added.
     """
 
-    answer: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
     rows: int = 0
     disorder: int = 0
     at_us: array[int] = field(default_factory=lambda: array("q"))
     latency_us: array[int] = field(default_factory=lambda: array("q"))
     new_rows: array[int] = field(default_factory=lambda: array("q"))
-    _counts: dict[str, int] = field(default_factory=dict)
 
-    def add(self, at_us: int, sent_us: int, line: str) -> None:
-        """Take one update; ``line`` is an answer as :mod:`laneshift.demo.question` writes it."""
-        key, values = key_and_values(line)
-        count = int(values[: values.index(",")])
-        new = count - self._counts.get(key, 0)
+    def add(self, at_us: int, line: str) -> None:
+        """Take one update, a line as :func:`laneshift.demo.question.answers` writes it."""
+        sent_us, answer = line.split(",", 1)
+        key, values = key_and_values(answer)
+        dest, flights = key.split(",")
+        count = int(flights)
+        new = count - self.counts.get(dest, 0)
         self.disorder += new <= 0
-        self.answer[key] = values
-        self._counts[key] = count
+        self.answers[key] = values
+        self.counts[dest] = count
         self.rows += new
         self.at_us.append(at_us)
-        self.latency_us.append(at_us - sent_us)
+        self.latency_us.append(at_us - int(sent_us))
         self.new_rows.append(new)
 
     def columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -56,10 +55,7 @@ class Updates:
             np.array(self.new_rows, dtype=np.int64),
         )
 
-    def recent(self, count_from: int) -> tuple[float, float]:
-        """p50 and p99 of the latency (ms) of the updates from that index on; NaN if none."""
-        values = np.array(self.latency_us[count_from:], dtype=np.float64)
-        if not values.size:
-            return float("nan"), float("nan")
-        p50, p99 = np.percentile(values, [50, 99])
-        return float(p50) / 1000, float(p99) / 1000
+    def p99_ms(self, first: int) -> float:
+        """99th percentile of the latency (ms) of the updates from that one on; NaN if none."""
+        values = np.array(self.latency_us[first:], dtype=np.float64)
+        return float(np.percentile(values, 99)) / 1000 if values.size else float("nan")

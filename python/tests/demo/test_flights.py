@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from laneshift.demo import flights
@@ -30,19 +28,6 @@ def test_all_flights_are_there_in_event_time_order() -> None:
         "dep_delay": 2,
         "distance": 1400,
     }
-
-
-def test_parquet_files_hold_the_rows_in_order_and_are_written_once(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    table = flights.load(2_500)
-    folder = flights.write_parquet(table, tmp_path, rows_per_file=1_000)
-    files = sorted(folder.glob("*.parquet"))
-    assert len(files) == 3
-    assert pa.concat_tables([pq.read_table(f) for f in files]).equals(table)
-    before = [f.stat().st_mtime_ns for f in files]
-    assert flights.write_parquet(table, tmp_path) == folder
-    assert [f.stat().st_mtime_ns for f in files] == before
 
 
 def test_without_the_data_package_the_message_says_what_to_install(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laneshift
-from laneshift.demo.filesink import FileTail, FileWriter
+from laneshift.demo.scene import MeasureTail
 from laneshift.plugin.jar import jar_path
 
 if TYPE_CHECKING:
@@ -92,24 +92,26 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-def to_files(
+def to_lines(
     answers: DataFrame, folder: Path, batch: str, name: str | None = None
-) -> tuple[StreamingQuery, FileTail]:
-    """A Real-time query whose answers (key, n) go to files, started, and what reads the files."""
+) -> tuple[StreamingQuery, MeasureTail]:
+    """A Real-time query with answers (key, n), started, and what reads them."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    # In the form of the demo's answers: a key of three parts, the count, the rest.
-    line = F.concat_ws(",", F.lit("a"), F.lit("b"), "key", "n", F.lit("-"))
-    out = folder / "out"
-    out.mkdir()
+    # In the form of the demo's answers: when it was sent, the key, the count, the rest.
+    line = F.concat_ws(",", F.lit("0"), "key", "n", F.lit("-"))
     writer = (
-        answers.select(line.alias("line"), F.lit(0).alias("sent_us"))
-        .writeStream.foreach(FileWriter(str(out)))
+        answers.select(line.alias("line"))
+        .writeStream.format("laneshift-measure")
+        .option("name", str(folder))
+        .option("lineColumn", "line")
         .outputMode("update")
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(realTime=batch)  # type: ignore[call-overload]
     )
-    return (writer.queryName(name) if name else writer).start(), FileTail(out)
+    return (writer.queryName(name) if name else writer).start(), MeasureTail(
+        answers.sparkSession, str(folder)
+    )
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 import laneshift
 from laneshift.report.recording import read_recording
-from live.conftest import to_files
+from live.conftest import to_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ def test_lanes_follow_a_burst(
     # Each answer costs a millisecond of waiting: one lane takes 1,000 rows a second.
     answers = rows.groupBy("key").agg(F.count("*").alias("n"))
     slow = answers.withColumn("n", F.expr("laneshift_cost(n, 1000, 'wait')"))
-    query, tail = to_files(slow, tmp_path, "10 seconds")
+    query, tail = to_lines(slow, tmp_path, "10 seconds")
     most, fewest_after = 0, 99
     trace = tmp_path / "trace"
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laneshift
-from live.conftest import to_files
+from live.conftest import to_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ def test_lanes_and_shards_change_in_the_middle_of_a_batch(
         .load()
     )
     answers = rows.groupBy("key").agg(F.count("*").alias("n"))
-    query, tail = to_files(answers, tmp_path, "5 seconds")
+    query, tail = to_lines(answers, tmp_path, "5 seconds")
     try:
 
         def operator() -> laneshift.OperatorSnapshot | None:

@@ -11,7 +11,7 @@ import pytest
 
 import laneshift
 from live.browser import Browser, require_chromium
-from live.conftest import PARTITIONS, SHARDS, to_files
+from live.conftest import PARTITIONS, SHARDS, to_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +77,7 @@ def test_a_person_sees_lanes_shards_decisions_and_moves(
     answers = rows.groupBy("key").agg(F.count("*").alias("n"))
     # Each answer costs a millisecond of waiting: the lanes are at work.
     slow = answers.withColumn("n", F.expr("laneshift_cost(n, 1000, 'wait')"))
-    query, tail = to_files(slow, tmp_path, "30 seconds", name="answers")
+    query, tail = to_lines(slow, tmp_path, "30 seconds", name="answers")
     url = f"{spark.sparkContext.uiWebUrl}/laneshift/"
     try:
         with live.start("elasticutor", query=query, dry_run=True, interval_s=0.5) as scheduler:

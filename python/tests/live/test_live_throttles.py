@@ -17,7 +17,7 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import Plan, Throttle
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.trace import read_trace
-from live.conftest import Counting, to_files
+from live.conftest import Counting, to_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,7 @@ def test_a_brake_on_the_first_stage_holds_the_source_and_no_row_is_lost(
         .load()
     )
     first = rows.dropDuplicates(["partition", "seq"])
-    query, tail = to_files(first.groupBy("key").agg(F.count("*").alias("n")), tmp_path, "5 seconds")
+    query, tail = to_lines(first.groupBy("key").agg(F.count("*").alias("n")), tmp_path, "5 seconds")
     given: list[tuple[float, int]] = []
 
     def until(what: str, done: Callable[[], bool]) -> None:

@@ -1,43 +1,52 @@
-"""The Kafka demo's scene: flights from one topic, answers to another."""
+"""The Kafka demo's scene: flights in one topic, each query's answers in one of its own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from laneshift.demo.feed import SLICE_S, SLICES_PER_BATCH
 from laneshift.demo.kafka.topics import TopicFeed, TopicTail, create_topics, read_rows
-from laneshift.demo.scene import Scene
-from laneshift.demo.settings import PARTITIONS
+from laneshift.demo.scene import Tail
+from laneshift.demo.settings import SOURCES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from laneshift.demo.stream import Stream
 
-def kafka_scene(
-    spark: SparkSession, mode: str, table: Any, address: str, rows_per_s: float
-) -> Scene:
-    """Topics of their own for each mode. The answers' topic has one partition, which keeps the
-    order of every key."""
-    from pyspark.sql import functions as F  # noqa: N812
+FLIGHTS = "flights"
 
-    source, sink = f"flights-{mode}", f"answers-{mode}"
-    per_batch = max(1, int(rows_per_s * SLICE_S) * SLICES_PER_BATCH)
-    create_topics(address, {source: PARTITIONS, sink: 1})
 
-    def write(answer: DataFrame) -> DataStreamWriter:
-        value = F.concat_ws(",", F.col("sent_us").cast("string"), "line")
-        return (
-            answer.select(value.alias("value"))
+class KafkaScene:
+    """A topic of one partition for the answers of each query, which keeps every key's order; the
+    topic of flights has an airport's flights in one partition, for the same reason."""
+
+    def __init__(self, spark: SparkSession, stream: Stream, address: str) -> None:
+        self._spark = spark
+        self._address = address
+        create_topics(address, {FLIGHTS: SOURCES})
+        self._feed = TopicFeed(stream, address, FLIGHTS, SOURCES)
+
+    def live_rows(self, start_s: float) -> DataFrame:
+        return read_rows(self._spark, self._address, FLIGHTS, None)
+
+    def batch_rows(self, per_batch: int) -> DataFrame:
+        return read_rows(self._spark, self._address, FLIGHTS, per_batch)
+
+    def sink(self, name: str, answers: DataFrame) -> tuple[DataStreamWriter, Tail]:
+        topic = f"answers-{name}"
+        create_topics(self._address, {topic: 1}, {"message.timestamp.type": "LogAppendTime"})
+        writer = (
+            answers.selectExpr("line AS value")
             .writeStream.format("kafka")
-            .option("kafka.bootstrap.servers", address)
+            .option("kafka.bootstrap.servers", self._address)
             .option("kafka.linger.ms", "0")
-            .option("topic", sink)
+            .option("topic", topic)
         )
+        return writer, TopicTail(self._address, topic)
 
-    return Scene(
-        rows=read_rows(spark, address, source, per_batch if mode == "micro-batch" else None),
-        write=write,
-        feed=TopicFeed(table, rows_per_s, address, source, PARTITIONS),
-        tail=TopicTail(address, sink),
-    )
+    def begin(self, start_s: float) -> None:
+        self._feed.start(start_s)
+
+    def end(self) -> None:
+        self._feed.stop()

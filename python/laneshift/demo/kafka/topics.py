@@ -6,15 +6,18 @@ import json
 import threading
 import time
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from laneshift.demo.failure import DemoError
-from laneshift.demo.feed import PacedFeed
 from laneshift.demo.question import SCHEMA
 from laneshift.demo.updates import Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from laneshift.demo.stream import Stream
+
+TICK_S = 0.002
 # librdkafka's own log; what goes wrong for good is raised by the calls.
 QUIET = {"log_level": 0}
 
@@ -28,14 +31,21 @@ def client() -> Any:
     return confluent_kafka
 
 
-def create_topics(address: str, partitions: dict[str, int]) -> None:
-    """Make topics with that many partitions each. Errors: DemoError if the broker refuses."""
+def create_topics(
+    address: str, partitions: dict[str, int], config: dict[str, str] | None = None
+) -> None:
+    """Make topics with that many partitions each, and these settings.
+
+    Errors: DemoError if the broker refuses.
+    """
     client()
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": address, **QUIET})
-    topics = [NewTopic(name, num_partitions=n) for name, n in partitions.items()]
+    topics = [
+        NewTopic(name, num_partitions=n, config=config or {}) for name, n in partitions.items()
+    ]
     for name, future in admin.create_topics(topics, request_timeout=30).items():
         try:
             future.result(30)
@@ -64,41 +74,62 @@ def read_rows(
     return stream.load().select(parsed).select("row.*")
 
 
-class TopicFeed(PacedFeed):
-    """Sends each flight as a JSON message, in turn to the topic's partitions."""
+class TopicFeed:
+    """Sends each flight as a JSON message when it is due, on a thread of its own; an airport's
+    flights go to one partition."""
 
-    def __init__(
-        self, table: Any, rows_per_s: float, address: str, topic: str, partitions: int
-    ) -> None:
-        super().__init__(table, rows_per_s)
+    def __init__(self, stream: Stream, address: str, topic: str, partitions: int) -> None:
+        self._stream = stream
         self._topic = topic
         self._partitions = partitions
-        self._sent = 0
+        self._error: BaseException | None = None
+        self._stopped = threading.Event()
         self._producer = client().Producer(
             {"bootstrap.servers": address, "linger.ms": 1, "enable.idempotence": True, **QUIET}
         )
 
-    def send(self, number: int, rows: Any) -> None:
-        for row in rows.to_pylist():
-            row["sent_us"] = int(time.time() * 1e6)
-            self._produce(json.dumps(row))
-        if self._producer.flush(30):
-            raise DemoError("Kafka took no message for 30 s; is the broker still running?")
+    def start(self, start_s: float) -> None:
+        """Begin; the first row is due at ``start_s`` (s since 1970)."""
+        self._thread = threading.Thread(
+            target=self._run, args=(start_s,), name="demo-feed", daemon=True
+        )
+        self._thread.start()
 
-    def _produce(self, message: str) -> None:
+    def stop(self) -> None:
+        """Send no more. Raises what went wrong while sending."""
+        self._stopped.set()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self, start_s: float) -> None:
+        try:
+            rows = self._stream.table.to_pylist()
+            sent = 0
+            while sent < len(rows) and not self._stopped.wait(TICK_S):
+                due = self._stream.due(time.time() - start_s)
+                for number in range(sent, due):
+                    at_us = int((start_s + number / self._stream.rows_per_s) * 1e6)
+                    self._produce(rows[number] | {"sent_us": at_us})
+                sent = due
+                self._producer.poll(0)
+            if self._producer.flush(30):
+                raise DemoError("Kafka took no message for 30 s; is the broker still running?")
+        except BaseException as error:
+            self._error = error
+
+    def _produce(self, row: dict[str, Any]) -> None:
+        message, partition = json.dumps(row), crc32(row["dest"].encode()) % self._partitions
         while True:
             try:
-                self._producer.produce(
-                    self._topic, message, partition=self._sent % self._partitions
-                )
+                self._producer.produce(self._topic, message, partition=partition)
                 break
             except BufferError:
                 self._producer.poll(0.1)
-        self._sent += 1
 
 
 class TopicTail:
-    """Reads the answers from a topic of one partition and notes when each one came."""
+    """Reads the answers from a topic of one partition; each came when the broker had it."""
 
     def __init__(self, address: str, topic: str) -> None:
         self.updates = Updates()
@@ -126,8 +157,7 @@ class TopicTail:
         with self._lock:
             arrived, self._arrived = self._arrived, []
         for at_us, value in arrived:
-            sent_us, line = value.decode("utf-8").split(",", 1)
-            self.updates.add(at_us, int(sent_us), line)
+            self.updates.add(at_us, value.decode("utf-8"))
 
     def close(self) -> None:
         """Stop reading."""
@@ -139,11 +169,15 @@ class TopicTail:
         try:
             while not self._stopped.is_set():
                 messages = self._consumer.consume(500, timeout=0.02)
-                now = int(time.time() * 1e6)
                 for message in messages:
                     if message.error() is not None:
                         raise DemoError(f"Kafka: {message.error()}")
                 with self._lock:
-                    self._arrived += [(now, message.value()) for message in messages]
+                    self._arrived += [(_came_us(message), message.value()) for message in messages]
         except BaseException as error:
             self._error = error
+
+
+def _came_us(message: Any) -> int:
+    """The end of the millisecond in which the broker took a message (microseconds since 1970)."""
+    return int(message.timestamp()[1]) * 1000 + 999

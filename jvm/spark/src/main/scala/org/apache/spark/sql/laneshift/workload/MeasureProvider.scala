@@ -8,11 +8,11 @@ import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
 import org.apache.spark.sql.internal.connector.{SimpleTableProvider, SupportsStreamingUpdateAsAppend}
 import org.apache.spark.sql.sources.DataSourceRegister
-import org.apache.spark.sql.types.{StructType, TimestampType}
+import org.apache.spark.sql.types.{DataType, StringType, StructType, TimestampType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** `format("laneshift-measure")`: a sink that keeps no rows but counts them and, if `timeColumn` is set, measures how long
-  * after that time they came. What it found is read from [[MeasureRegistry]] in the same JVM, so local mode only. See
+/** `format("laneshift-measure")`: a sink that counts rows and, if `timeColumn` is set, measures how long after that time they
+  * came. It keeps no rows, but the text of `lineColumn` if that is set. What it found is read from [[MeasureRegistry]] in the same JVM, so local mode only. See
   * `docs/workload.md`. In Spark's package because `SimpleTableProvider` and streaming updates are private to it.
   */
 class MeasureProvider extends SimpleTableProvider with DataSourceRegister {
@@ -45,21 +45,27 @@ private[workload] final class MeasureWrite(factory: MeasureWriterFactory) extend
 }
 
 /** @param timeOrdinal column with the time (microseconds since 1970) at which a row was due, or -1
+  * @param lineOrdinal column with the text that is kept of a row, or -1
   * @param settleMicros a batch counts as settled so long after its tasks' start
   */
-private[workload] final case class MeasureWriterFactory(name: String, timeOrdinal: Int, settleMicros: Long)
-    extends StreamingDataWriterFactory {
+private[workload] final case class MeasureWriterFactory(
+    name: String,
+    timeOrdinal: Int,
+    lineOrdinal: Int,
+    settleMicros: Long
+) extends StreamingDataWriterFactory {
   override def createWriter(partition: Int, task: Long, epoch: Long): DataWriter[InternalRow] =
-    new MeasureWriter(MeasureRegistry.of(name), timeOrdinal, settleMicros)
+    new MeasureWriter(MeasureRegistry.of(name), timeOrdinal, lineOrdinal, settleMicros)
 }
 
 private[workload] object MeasureWriterFactory {
-  private val Known = Set("name", "timecolumn", "settlems", "path", "checkpointlocation", "queryname")
+  private val Known =
+    Set("name", "timecolumn", "linecolumn", "settlems", "path", "checkpointlocation", "queryname")
 
   def of(options: CaseInsensitiveStringMap, schema: StructType): MeasureWriterFactory = {
     options.keySet().forEach { key =>
       if (!Known(key)) throw new WorkloadOptionException(
-        s"laneshift-measure has no option '$key'. Its options are name, timeColumn and settleMs."
+        s"laneshift-measure has no option '$key'. Its options are name, timeColumn, lineColumn and settleMs."
       )
     }
     val name = Option(options.get("name")).filter(_.nonEmpty).getOrElse {
@@ -67,29 +73,42 @@ private[workload] object MeasureWriterFactory {
         "laneshift-measure needs the option 'name': MeasureRegistry.read(name) gives what it measured."
       )
     }
-    val ordinal = Option(options.get("timeColumn")).fold(-1) { column =>
-      val at = schema.fieldNames.indexOf(column)
-      if (at < 0 || schema(at).dataType != TimestampType) throw new WorkloadOptionException(
-        s"Option 'timeColumn' of laneshift-measure is '$column', but that is none of the query's TIMESTAMP columns: " +
-          schema.fields.filter(_.dataType == TimestampType).map(_.name).mkString("(", ", ", ").")
-      )
-      at
-    }
     val settle = Option(options.get("settleMs")).getOrElse("1000")
     val millis = settle.toLongOption.filter(ms => ms >= 0 && ms <= 600000).getOrElse {
       throw new WorkloadOptionException(
         s"Option 'settleMs' of laneshift-measure is '$settle', but must be a number of milliseconds from 0 to 600000."
       )
     }
-    MeasureWriterFactory(name, ordinal, millis * 1000)
+    val time = ordinal(options, schema, "timeColumn", TimestampType)
+    MeasureWriterFactory(name, time, ordinal(options, schema, "lineColumn", StringType), millis * 1000)
   }
+
+  /** Which column the option names, which must be of that type; -1 if it is not set. */
+  private def ordinal(
+      options: CaseInsensitiveStringMap,
+      schema: StructType,
+      option: String,
+      of: DataType
+  ): Int =
+    Option(options.get(option)).fold(-1) { column =>
+      val at = schema.fieldNames.indexOf(column)
+      if (at < 0 || schema(at).dataType != of) throw new WorkloadOptionException(
+        s"Option '$option' of laneshift-measure is '$column', but that is none of the query's ${of.sql} columns: " +
+          schema.fields.filter(_.dataType == of).map(_.name).mkString("(", ", ", ").")
+      )
+      at
+    }
 }
 
 /** Counts rows by the time they come and how late they are. A row is ''steady'' if it was due when its batch had settled:
   * what waited for the pause between two batches is not.
   */
-private[workload] final class MeasureWriter(meter: Meter, timeOrdinal: Int, settleMicros: Long)
-    extends DataWriter[InternalRow] {
+private[workload] final class MeasureWriter(
+    meter: Meter,
+    timeOrdinal: Int,
+    lineOrdinal: Int,
+    settleMicros: Long
+) extends DataWriter[InternalRow] {
   private val clock = new WallClock
   private val start = clock.now()
   private val tape = meter.newTape(start)
@@ -101,6 +120,7 @@ private[workload] final class MeasureWriter(meter: Meter, timeOrdinal: Int, sett
       val due = row.getLong(timeOrdinal)
       tape.latency(now - due, due >= start + settleMicros)
     }
+    if (lineOrdinal >= 0 && !row.isNullAt(lineOrdinal)) meter.keep(now, row.getString(lineOrdinal))
   }
 
   override def commit(): WriterCommitMessage = null

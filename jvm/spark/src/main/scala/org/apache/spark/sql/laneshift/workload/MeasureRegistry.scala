@@ -26,6 +26,11 @@ object MeasureRegistry {
   /** As `read`, and then `begin`, with no row in between: each row is in one answer. */
   def take(name: String): String = of(name).take()
 
+  /** The lines kept since the last call, oldest first: for each the time at which it came (microseconds since 1970), a
+    * comma, and the text of `lineColumn`. A task's lines keep their order.
+    */
+  def lines(name: String): String = of(name).lines()
+
   def drop(name: String): Unit = meters.remove(name)
 }
 
@@ -71,6 +76,7 @@ private[workload] final class MeasureTape(meter: Meter) {
 private[workload] object Meter {
   val SlotMicros = 100000L
   val MostMicros = 600L * 1000 * 1000
+  val MostLines = 2000000
 }
 
 /** All tasks' records of one sink. */
@@ -81,6 +87,7 @@ private[workload] final class Meter {
   private val opened = mutable.ArrayBuffer.empty[Long]
   private val all = new Histogram(Meter.MostMicros, 3)
   private val steady = new Histogram(Meter.MostMicros, 3)
+  private val kept = mutable.ArrayBuffer.empty[String]
   private var begun = System.nanoTime()
 
   def newTape(now: Long): MeasureTape = synchronized {
@@ -98,6 +105,23 @@ private[workload] final class Meter {
 
   def count(slot: Long, rows: Long): Unit = synchronized {
     slots(slot) = slots.getOrElse(slot, 0L) + rows
+  }
+
+  def keep(now: Long, line: String): Unit = kept.synchronized {
+    if (kept.size >= Meter.MostLines) throw new IllegalStateException(
+      s"laneshift-measure keeps ${kept.size} lines of lineColumn, expected fewer than ${Meter.MostLines}: " +
+        "call MeasureRegistry.lines(name) now and then, which takes them, or leave lineColumn out."
+    )
+    kept += s"$now,$line"
+  }
+
+  def lines(): String = {
+    val taken = kept.synchronized {
+      val all = kept.toArray
+      kept.clear()
+      all
+    }
+    taken.mkString("\n")
   }
 
   def begin(): Unit = synchronized {

@@ -1,9 +1,11 @@
 package org.apache.spark.sql.laneshift.workload
 
+import java.time.{DateTimeException, OffsetDateTime}
 import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** An option of the workload or replay source that cannot be used. The message names option, value, what is
@@ -52,6 +54,25 @@ private[workload] final class OptionReader(options: CaseInsensitiveStringMap, so
       TimeSpan.Allowed,
       s"the default is ${TimeSpan.show(default)}"
     ))
+  }
+
+  /** When row 0 is due, in microseconds since 1970. */
+  def startTime: Option[Long] = text("startTime").map { value =>
+    val year = 31556952L
+    val instant =
+      try Some(OffsetDateTime.parse(value).toInstant)
+      catch { case _: DateTimeException => None }
+    instant
+      .filter(t => t.getEpochSecond >= 0 && t.getEpochSecond < 1000 * year)
+      .map(DateTimeUtils.instantToMicros)
+      .getOrElse(
+        fail(
+          "startTime",
+          value,
+          "a time with its zone since 1970-01-01T00:00:00Z, such as 2026-01-31T12:00:00Z",
+          "without it row 0 is due when the query first starts"
+        )
+      )
   }
 
   def rejectUnknown(known: Seq[String]): Unit = {

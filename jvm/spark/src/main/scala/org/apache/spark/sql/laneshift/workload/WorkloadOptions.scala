@@ -1,10 +1,7 @@
 package org.apache.spark.sql.laneshift.workload
 
-import java.time.{DateTimeException, Instant, OffsetDateTime}
-
 import org.apache.hadoop.conf.Configuration
 
-import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** The options of one use of the source, read and checked. `docs/workload.md` explains them.
@@ -63,7 +60,7 @@ private[workload] object WorkloadOptions {
     val payload = read.whole("rowBytes", 128, 0, 16 << 20).toInt
     val seed = read.whole("seed", 0, Long.MinValue, Long.MaxValue)
     val partitions = read.whole("numPartitions", 2, 1, 10000).toInt
-    val start = startTime(read)
+    val start = read.startTime
     val (schedule, rate) = new RateOptions(read, hadoop).schedule(seed)
     val pacing = read.choice("pacing", "scheduled", Seq("scheduled", "none"))
     val perBatch =
@@ -98,23 +95,5 @@ private[workload] object WorkloadOptions {
       total.getOrElse(WorkloadSpec.Endless)
     )
     WorkloadOptions(spec, start, pacing == "scheduled" && perBatch.isEmpty, perBatch, perTrigger, identity)
-  }
-
-  private def startTime(read: OptionReader): Option[Long] = read.text("startTime").map { value =>
-    val year = 31556952L
-    val instant =
-      try Some(OffsetDateTime.parse(value).toInstant)
-      catch { case _: DateTimeException => None }
-    instant
-      .filter(t => t.getEpochSecond >= 0 && t.getEpochSecond < 1000 * year)
-      .map(t => DateTimeUtils.instantToMicros(t: Instant))
-      .getOrElse(
-        read.fail(
-          "startTime",
-          value,
-          "a time with its zone since 1970-01-01T00:00:00Z, such as 2026-01-31T12:00:00Z",
-          "without it row 0 is due when the query first starts"
-        )
-      )
   }
 }

@@ -87,6 +87,34 @@ class MeasureSuite extends WorkloadSession {
     assert(takes > 2 && counted == all && timed == all)
   }
 
+  test("lines come once, in each task's order, with the time at which they came") {
+    val rows = stream("pacing" -> "none", "totalRows" -> "5000")
+    val df = rows.selectExpr("concat_ws(',', partition, seq) AS line")
+    val before = WallClock.read()
+    val options = Seq("name" -> "m5", "lineColumn" -> "line")
+    def take() = MeasureRegistry.lines("m5").linesIterator.map(_.split(',').map(_.toLong).toSeq).toSeq
+    var lines = Seq.empty[Seq[Long]]
+    measure(df, Trigger.AvailableNow(), "append", options: _*) { _ =>
+      lines ++= take()
+      lines.length >= 5000
+    }
+    assert(take().isEmpty)
+    assert(lines.forall(line => line.head >= before && line.head <= WallClock.read()))
+    for ((partition, its) <- lines.groupBy(_(1)))
+      assert(its.map(_(2)) == its.indices, s"sequence numbers of partition $partition")
+    assert(lines.length == 5000)
+  }
+
+  test("lines that nobody takes end the query instead of the memory") {
+    val meter = new Meter
+    for (_ <- 0 until Meter.MostLines) meter.keep(0, "")
+    val error = intercept[IllegalStateException](meter.keep(0, ""))
+    assert(error.getMessage.contains("MeasureRegistry.lines(name)"))
+    meter.lines()
+    meter.keep(7, "x,y")
+    assert(meter.lines() == "7,x,y")
+  }
+
   test("Real-time Mode: updates of an aggregation, late by what they waited for") {
     val df = stream("rowsPerSecond" -> "100", "totalRows" -> "800", "rowBytes" -> "0")
       .groupBy("key")
@@ -113,6 +141,7 @@ class MeasureSuite extends WorkloadSession {
   Seq(
     Seq.empty[(String, String)] -> "needs the option 'name'",
     Seq("name" -> "x", "timeColumn" -> "key") -> "'key', but that is none of the query's TIMESTAMP columns",
+    Seq("name" -> "x", "lineColumn" -> "key") -> "'key', but that is none of the query's STRING columns",
     Seq("name" -> "x", "settleMs" -> "-1") -> "'settleMs' of laneshift-measure is '-1'",
     Seq("name" -> "x", "speed" -> "1") -> "has no option 'speed'"
   ).foreach { case (options, message) =>

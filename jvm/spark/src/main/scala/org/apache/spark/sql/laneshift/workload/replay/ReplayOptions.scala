@@ -7,6 +7,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** The options of one use of the source, read and checked. `docs/workload.md` explains them.
   *
+  * @param start when row 0 is due (microseconds since 1970), if set
   * @param paced whether a row waits until it is due
   * @param maxRowsPerTrigger most rows of a micro-batch
   */
@@ -16,6 +17,7 @@ private[replay] final case class ReplayOptions(
     partitions: Int,
     partitionBy: Option[String],
     sentColumn: Option[String],
+    start: Option[Long],
     paced: Boolean,
     maxRowsPerTrigger: Option[Long]
 )
@@ -31,6 +33,7 @@ private[replay] object ReplayOptions {
     "partitionBy",
     "rowsPerSecond",
     "sentColumn",
+    "startTime",
     "pacing",
     "maxRowsPerTrigger"
   )
@@ -58,6 +61,7 @@ private[replay] object ReplayOptions {
       partitions,
       read.text("partitionBy"),
       read.text("sentColumn"),
+      read.startTime,
       pacing == "scheduled",
       perTrigger
     )

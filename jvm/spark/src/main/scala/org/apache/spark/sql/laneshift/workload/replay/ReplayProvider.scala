@@ -70,7 +70,7 @@ private[replay] final class ReplayScan(options: ReplayOptions, columns: ReplayCo
     )
     val blocks = ReplayBlock.deal(chunks, options.partitions)
     val log = StartRecord.log(session, checkpointLocation)
-    val start = StartRecord.startMicros(None, identity, log, WallClock.read())
+    val start = StartRecord.startMicros(options.start, identity, log, WallClock.read())
     val schedule = RateFunctions.constant(options.rowsPerSecond)
     columns.sent.foreach(sent => blocks.foreach(_.stamp(columns.schema.length, sent, schedule, start)))
     new ReplayStream(

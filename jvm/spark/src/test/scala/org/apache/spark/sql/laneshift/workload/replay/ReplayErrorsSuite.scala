@@ -17,6 +17,7 @@ class ReplayErrorsSuite extends ReplaySession {
       ("numPartitions", "0", "a whole number from 1 to 1000"),
       ("numPartitions", "1001", "a whole number from 1 to 1000"),
       ("maxRowsPerTrigger", "0", "a whole number from 1 to 2000000"),
+      ("startTime", "2026-01-31T12:00:00", "a time with its zone since 1970"),
       ("pacing", "slow", "one of scheduled, none"),
       (
         "partitionBy",

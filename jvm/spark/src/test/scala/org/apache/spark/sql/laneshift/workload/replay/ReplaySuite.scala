@@ -84,6 +84,16 @@ class ReplaySuite extends ReplaySession {
     assert(appended.name == "sent_us" && appended.dataType.typeName == "long")
   }
 
+  test("startTime is when row 0 is due, and may not change") {
+    val checkpoint = folder()
+    val options = Seq("sentColumn" -> "sent", "startTime" -> "2026-01-01T00:00:00Z")
+    val rows = inOrder(start(replay(parquet, options: _*), Trigger.AvailableNow(), checkpoint).await())
+    assert(rows.head.getAs[Long]("sent") == 1767225600000000L)
+    val moved = options.tail.map(_._1 -> "2026-01-02T00:00:00Z")
+    val error = failure(start(replay(parquet, options.head +: moved: _*), Trigger.AvailableNow(), checkpoint))
+    assert(error.getMessage.contains("'startTime' was 2026-01-01T00:00:00Z and is 2026-01-02T00:00:00Z"))
+  }
+
   test("JSON lines, with their own schema and with one that is given") {
     val file = json((0 until 100).map(i => s"""{"b": "x$i", "a": $i}"""): _*)
     val rows = start(replay(file, fast: _*), Trigger.AvailableNow()).await()
