@@ -139,6 +139,13 @@ OPTIONS: Mapping[str, Option] = {
             f"a whole number from 1 to {MAX_LANES}",
             "Take no more than the cores that one partition may get.",
         ),
+        Option(
+            "lanes_per_executor",
+            "lanesPerExecutor",
+            _whole(0, 4096),
+            "a whole number from 0 to 4096",
+            "It bounds the threads of one process; 0 leaves each partition its first lane.",
+        ),
         Option("queue_bytes", "queueBytes", _bytes, _SIZE, "It bounds one lane's queue."),
         Option(
             "latency_column",

@@ -90,7 +90,7 @@ class ToFile:
 
 
 def real_time(spark: SparkSession, folder: Path, conf: dict[str, str]) -> int:
-    """Rows that came out of a batch that is far from its end, once its source had given them all."""
+    """Rows that came out of a batch far from its end, once its source had given them all."""
     for key, value in conf.items():
         spark.conf.set(key, value)
     out = folder / "out"
