@@ -144,7 +144,7 @@ OPTIONS: Mapping[str, Option] = {
             "lanesPerExecutor",
             _whole(0, 4096),
             "a whole number from 0 to 4096",
-            "Take at least the lanes that your partitions need together; each is a thread.",
+            "It bounds the threads of one process; 0 leaves each partition its first lane.",
         ),
         Option("queue_bytes", "queueBytes", _bytes, _SIZE, "It bounds one lane's queue."),
         Option(
