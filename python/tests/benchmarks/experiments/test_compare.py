@@ -18,6 +18,8 @@ from laneshift_experiments.compare import (
     intensity_contest,
 )
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 3
 SMALL = Options(seeds=3, nodes=4, cores=4)
 
@@ -35,7 +37,6 @@ WORSE = {
 }
 
 
-@pytest.mark.slow
 def test_no_worse_than_the_best_paper_policy_but_where_listed(
     found: dict[tuple[str, str], Contest],
 ) -> None:
@@ -66,7 +67,6 @@ def test_the_oracle_is_the_limit(found: dict[tuple[str, str], Contest]) -> None:
             assert gap <= room if contest.more else gap >= -room, key
 
 
-@pytest.mark.slow
 def test_a_cluster_of_elasticutors_metrics_at_a_small_size() -> None:
     contests = [
         *dynamics_contests(8.0, SMALL, 30.0),

@@ -49,7 +49,10 @@ class HarmlessSuite extends AnyFunSuite with ElasticSession {
     stockAnswers.getOrElseUpdate(query.name, withConf(ElasticSession.Stock: _*)(batch(query)))
 
   for (query <- batchCases; n <- Seq(1, 3, 8))
-    test(s"batch, ${query.name}, lanes $n: stock's answer, and the configuration as before", Quick.when(n == 3 && query == batchCases.head): _*) {
+    test(
+      s"batch, ${query.name}, lanes $n: stock's answer, and the configuration as before",
+      Quick.when(n == 3 && query == batchCases.head): _*
+    ) {
       val expected = stock(query)
       assert(expected.nonEmpty)
       withConf(lanes(n): _*)(leavesConf {
