@@ -33,7 +33,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test quick test-jvm test-python test-all itest kills leaks compatibility matrix prove mutants lint fmt wheel demo demo-kafka bench experiments clean
+.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills leaks compatibility matrix prove mutants lint fmt wheel demo demo-kafka bench experiments clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -75,10 +75,15 @@ $(PYTHON_PASSED): $(INPUTS) $(JAR) $(VENV_STAMP) | check-tools
 	@$(MAKE) test-python ARGS=
 	@mkdir -p $(@D) && touch $@
 
-# The explorer's first schedules, one pair for each family of operators, what needs no Spark in Python.
-quick: setup jar ## What catches most mistakes, in under five minutes
+# The explorer's first schedules, one pair for each family of operators, and what needs no Spark in Python.
+quick: setup jar ## Run the tests that catch most mistakes, in under five minutes
+	@$(MAKE) --jobs=2 --keep-going --output-sync=target quick-jvm quick-python
+
+quick-jvm:
 	@scripts/quiet.sh build/logs/quick-jvm.log "Unit tests of the JVM, and one query of each kind beside stock Spark" \
 	  scripts/sbt core/test "spark/testOnly -- -n laneshift.Quick"
+
+quick-python:
 	@$(VENV_PYTHON) -m pytest python/tests -q -m 'not live and not slow' $(ARGS)
 
 # What failed is said again at the end, where it is looked for.
