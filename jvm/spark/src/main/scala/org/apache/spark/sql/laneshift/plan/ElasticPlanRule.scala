@@ -1,6 +1,7 @@
 package org.apache.spark.sql.laneshift.plan
 
 import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicBoolean
 
 import scala.jdk.CollectionConverters._
@@ -32,6 +33,9 @@ import laneshift.testing.{Fault, Faults}
 object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private val AllowlistCheck = SQLConf.STREAMING_REAL_TIME_MODE_ALLOWLIST_CHECK
   private val toldOfAllowlist = new AtomicBoolean
+
+  /** What went wrong so far: each is told once, however many plans it meets. */
+  private val told = ConcurrentHashMap.newKeySet[String]()
 
   /** Tests put something here that throws. */
   @volatile private[laneshift] var planning: () => Unit = () => ()
@@ -81,7 +85,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
         QueryStores.sparks(plan.conf)
         val why = s"planning it failed: $error"
         run.foreach(StockRuns.add(_, why))
-        logWarning(s"A query stays stock Spark: $why", error)
+        if (told.add(why)) logWarning(s"A query stays stock Spark: $why", error)
         Left(why)
     }
 

@@ -20,11 +20,21 @@ private[plan] object QueryStores {
     if (conf.getConf(SQLConf.STATE_STORE_PROVIDER_CLASS) == ElasticStateStoreProvider.className)
       conf.setConfString(Key, Sparks)
 
+  /** Regions that this thread is making RDDs of, one inside the other: an operator makes those below it first. */
+  private val depth = ThreadLocal.withInitial[Int](() => 0)
+
   /** Makes RDDs whose stores are ours. */
   def within[T](conf: SQLConf)(body: => T): T = {
     ours(conf)
+    depth.set(depth.get + 1)
     try body
-    finally sparks(conf)
+    finally {
+      depth.set(depth.get - 1)
+      if (depth.get == 0) {
+        depth.remove()
+        sparks(conf)
+      }
+    }
   }
 }
 
