@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -20,7 +18,6 @@ from pyspark.sql.types import LongType, StringType
 import laneshift
 
 ROWS = 12_000
-REAL_TIME_ROWS = 4_000
 STOCK = {"spark.sql.laneshift.enabled": "false"}
 MOVING = {
     "spark.sql.laneshift.enabled": "true",
@@ -28,12 +25,6 @@ MOVING = {
     "spark.sql.laneshift.maxLanes": "4",
     "spark.sql.laneshift.motion": "always",
     "spark.sql.laneshift.motion.interval": "5ms",
-}
-
-# Spark sends a worker its rows in batches of so many.
-ROW_BY_ROW = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
-    "spark.sql.execution.python.udf.maxRecordsPerBatch": "1",
 }
 
 
@@ -79,38 +70,6 @@ def micro_batches(spark: SparkSession, folder: Path, conf: dict[str, str]) -> Co
     return seen
 
 
-def real_time(spark: SparkSession, folder: Path, conf: dict[str, str]) -> int:
-    """Rows that came out of a batch far from its end, once its source had given them all.
-
-    Not through a Python sink: Spark hands it rows in blocks that wait to be full.
-    """
-    for key, value in {**conf, **ROW_BY_ROW}.items():
-        spark.conf.set(key, value)
-    answers = functions(rows(spark, rowsPerSecond=2000, totalRows=REAL_TIME_ROWS))
-    query = (
-        answers.select(F.concat_ws(",", "key", "three", "mark").alias("line"))
-        .writeStream.format("laneshift-measure")
-        .option("name", "pipelined")
-        .option("lineColumn", "line")
-        .outputMode("update")
-        .option("checkpointLocation", str(folder))
-        .trigger(realTime="10 minutes")  # type: ignore[call-overload]
-        .start()
-    )
-    jvm: Any = spark._jvm
-    registry = jvm.org.apache.spark.sql.laneshift.workload.MeasureRegistry
-    came = 0
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and came < REAL_TIME_ROWS and query.exception() is None:
-        time.sleep(0.2)
-        came += len(registry.lines("pipelined").splitlines())
-    failure = query.exception()
-    query.stop()
-    if failure is not None:
-        raise failure
-    return came
-
-
 def main(folder: Path) -> None:
     builder = SparkSession.builder.master("local[6]").config(
         map={
@@ -118,7 +77,6 @@ def main(folder: Path) -> None:
             "spark.log.level": "ERROR",
             "spark.sql.shuffle.partitions": "2",
             "spark.python.udf.pipelined.enabled": "true",
-            "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
         }
     )
     spark = laneshift.configure(builder).getOrCreate()
@@ -127,14 +85,10 @@ def main(folder: Path) -> None:
     handoffs = len(laneshift.attach(spark).handoffs())
     seen = {
         "pipelined": spark.sparkContext.getConf().get("spark.python.udf.pipelined.enabled"),
-        "given": REAL_TIME_ROWS,
         "rows": sum(stock.values()),
         "missing": sum((stock - moving).values()),
         "extra": sum((moving - stock).values()),
         "handoffs": handoffs,
-        "real_time_rows": real_time(
-            spark, folder / "real-time", {**MOVING, "spark.sql.laneshift.motion": "never"}
-        ),
     }
     spark.stop()
     print(json.dumps(seen))
