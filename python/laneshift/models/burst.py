@@ -162,8 +162,10 @@ def _repeats(x: FloatArray, cycles: IntArray) -> FloatArray:
 
 def _find_cycle(x: FloatArray) -> int:
     """The cycle that repeats best (shortest on ties), 0 if there is none."""
+    if x.size < 2 * _LEAST_MATCH:
+        return 0
     moves = np.abs(np.diff(x[-2 * RECENT :]))
-    if x.size < 2 * _LEAST_MATCH or moves.mean() <= 0.02 * x.mean():
+    if moves.mean() <= 0.02 * x.mean():
         return 0
     best, found = 0.5, 0
     cycles = np.arange(2, x.size - _LEAST_MATCH + 1)

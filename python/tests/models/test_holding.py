@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.models.holding import Load, Prices, choose
+from laneshift.models.holding import Load, Prices, choose, choose_all
 
 PRICES = Prices(0.12, 0.3)
 
@@ -106,3 +106,30 @@ def test_no_other_count_is_cheaper(seed: int) -> None:
     chosen = cores(case, held, least=least)
     cheapest = min(price(k) for k in [held, *range(least, 120)])
     assert price(chosen) <= cheapest + 1e-6
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_many_at_once_are_each_as_if_alone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    h = int(rng.integers(1, 6))
+    cases = [
+        load(
+            rng.uniform(0, 40, h).tolist(),
+            queue=float(rng.choice([0.0, 5.0, 300.0])),
+            room=[(math.inf, 0.0), (0.0, 0.5), (7.0, 0.0)][int(rng.integers(3))],
+            full=float(rng.choice([10.0, math.inf])),
+            blur=float(rng.choice([0.0, 0.7])),
+        )
+        for _ in range(5)
+    ]
+    held, least, most = (rng.integers(1, n, 5).tolist() for n in (40, 5, 60))
+    together = choose_all(cases, held, least, most, PRICES)
+    for found, case, h0, l0, m0 in zip(together, cases, held, least, most, strict=True):
+        alone = choose(case, h0, l0, m0, PRICES)
+        assert found.cores == alone.cores
+        assert np.array_equal(found.served, alone.served)
+
+
+def test_none_at_all() -> None:
+    assert choose_all([], [], [], [], PRICES) == []

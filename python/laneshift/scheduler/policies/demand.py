@@ -144,6 +144,16 @@ class Flow:
                 self.blur[i] += b * self.parts[u].selectivity * self.blur[u]
         return rates
 
+    def waves(self) -> list[list[int]]:
+        """Partitions in an order in which upstreams come first; those of a wave are independent."""
+        depth = [0] * len(self.parts)
+        for i in self.order:
+            depth[i] = max((depth[u] + 1 for u, _ in self.upstream[i]), default=0)
+        waves: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
+        for i in self.order:
+            waves[depth[i]].append(i)
+        return waves
+
     def settle(self, i: int, served: FloatArray) -> None:
         """Partition i will serve ``served`` rows/s in the next windows, (2, H)."""
         self.output[i] = served * self.parts[i].selectivity

@@ -12,7 +12,7 @@ import numpy as np
 from laneshift.inputcheck import IntArray, number, whole
 from laneshift.models.allocation import share_cores
 from laneshift.models.assignment import PHI_0
-from laneshift.models.holding import Load, Prices, Stretch, choose
+from laneshift.models.holding import Load, Prices, Stretch, choose_all
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer, over_budget
@@ -131,18 +131,30 @@ class Laneshift(Policy[LaneshiftState]):
         most = np.array(
             [useful_cores(part, self.split_above) for part in cluster.partitions], dtype=np.int64
         )
-        for i in flow.order:
-            found = self._stretch(flow, i, int(most[i]))
-            targets[i] = found.cores
-            flow.settle(i, found.served)
+        for wave in flow.waves():
+            for i, found in zip(wave, self._stretches(flow, wave, most), strict=True):
+                targets[i] = found.cores
+                flow.settle(i, found.served)
         model = None if self.target_s is None else LatencyModel.of(view, flow, self.target_s, most)
         if model is not None:
             targets = model.raise_counts(targets)
         plan = self._place(view, flow, targets, model)
         return plan, LaneshiftState(memory, strain, wait_s)
 
-    def _stretch(self, flow: Flow, i: int, most: int) -> Stretch:
-        """The count that is cheapest while it can be held."""
+    def _stretches(self, flow: Flow, wave: list[int], most: IntArray) -> list[Stretch]:
+        """For each partition of ``wave`` the count that is cheapest while it can be held."""
+        loads = [self._load(flow, i) for i in wave]
+        held = [max(1, flow.parts[i].cores) for i in wave]
+        return choose_all(
+            [load for load, _ in loads],
+            held,
+            [least for _, least in loads],
+            [int(most[i]) for i in wave],
+            Prices(self.change_price, self.core_price),
+        )
+
+    def _load(self, flow: Flow, i: int) -> tuple[Load, int]:
+        """What partition ``i`` will have to serve, and the fewest cores to do it with."""
         part, rates = flow.parts[i], flow.inputs(i)
         slower = 1.0 + flow.strain[i]
         unit, full = part.service_rate_per_core, part.queue_capacity_rows
@@ -152,21 +164,16 @@ class Laneshift(Policy[LaneshiftState]):
         if full is not None and self.occ_limit * full < room[0] + room[1] * max(1, part.cores):
             room = (self.occ_limit * full, 0.0)
         least = math.ceil(float((rates[0] - flow.blur[i]).min()) * slower / unit * (1.0 - _NEAR))
-        return choose(
-            Load(
-                rates * slower,
-                flow.blur[i],
-                part.queue_rows,
-                unit,
-                flow.window_s,
-                room,
-                math.inf if full is None else full,
-            ),
-            max(1, part.cores),
-            max(1, least),
-            most,
-            Prices(self.change_price, self.core_price),
+        load = Load(
+            rates * slower,
+            flow.blur[i],
+            part.queue_rows,
+            unit,
+            flow.window_s,
+            room,
+            math.inf if full is None else full,
         )
+        return load, max(1, least)
 
     def _strain(
         self, cluster: ClusterLoad, state: LaneshiftState
