@@ -39,6 +39,10 @@ def improve(
     return work.held[1:]
 
 
+AT_ONCE = 1 << 16
+"""Costs that are looked up in one go: as many as fit the processor's caches (ours)."""
+
+
 class _Swaps:
     """Row 0 is FREE; rows as in `laneshift.models.assignment`."""
 
@@ -56,8 +60,7 @@ class _Swaps:
         self._rent = remote * np.concatenate([[0.0], demand.data_intensity])[:, None] * horizon
         self._lose = np.zeros(self.held.shape)
         self._gain = np.zeros(self.held.shape)
-        for row in range(len(self.held)):
-            self._refresh(row)
+        self._refresh(np.arange(len(self.held)))
         self._tolerance = 1e-9 * max(1.0, float(self._state.sum()))
         # Only partitions that change or have remote traffic can start an exchange that pays.
         changed = (placement != old).any(axis=1)
@@ -67,8 +70,10 @@ class _Swaps:
         nodes = old.shape[1]
         self._partner = np.empty((nodes, nodes), dtype=np.int64)
         self._first, self._second = np.empty((nodes, nodes)), np.empty((nodes, nodes))
-        for node in range(nodes):
-            self._look_up(slice(node, node + 1), slice(None))
+        self._every = np.arange(nodes)
+        several = max(1, AT_ONCE // self.held.size)
+        for start in range(0, nodes, several):
+            self._look_up(self._every[start : start + several], self._every)
 
     def best_swap(self) -> bool:
         """Make the exchange that saves most; False if none saves anything.
@@ -81,9 +86,11 @@ class _Swaps:
             return False
         rows = self._start[at]
         # No partition is its own partner: then the second best one is.
+        delta = self._first[away]
         own = self._partner[away] == rows[:, None]
-        cost = np.where(own, self._second[away], self._first[away])
-        delta = self._gain[rows] + cost + self._lose[rows, away][:, None]
+        np.copyto(delta, self._second[away], where=own)
+        delta += self._gain[rows]
+        delta += self._lose[rows, away][:, None]
         cell, node = divmod(int(delta.argmin()), delta.shape[1])
         if not delta[cell, node] < -self._tolerance:
             return False
@@ -98,35 +105,37 @@ class _Swaps:
         self.held[row, node] += 1
         self.held[other, node] -= 1
         self.held[other, away] += 1
-        self._refresh(row)
-        self._refresh(other)
-        for changed in (away, node):  # the costs of all other nodes are what they were
-            self._look_up(slice(changed, changed + 1), slice(None))
-            self._look_up(slice(None), slice(changed, changed + 1))
+        self._refresh(np.array([row, other]))
+        changed = np.array([away, node])  # the costs of all other nodes are what they were
+        self._look_up(changed, self._every)
+        self._look_up(self._every, changed)
 
-    def _look_up(self, away: slice, node: slice) -> None:
+    def _look_up(self, away: IntArray, node: IntArray) -> None:
         """Best partners for exchanges of the nodes ``away`` against the nodes ``node``."""
-        pairs = self._lose[:, None, node] + self._gain[:, away, None]
+        gain = self._gain if away is self._every else self._gain[:, away]
+        lose = self._lose if node is self._every else self._lose[:, node]
+        pairs = lose[:, None, :] + gain[:, :, None]
         partner = pairs.argmin(axis=0)
-        self._partner[away, node] = partner
-        self._first[away, node] = pairs.min(axis=0)
-        np.put_along_axis(pairs, partner[None], np.inf, axis=0)
-        self._second[away, node] = pairs.min(axis=0)
+        cell = (partner, np.arange(away.size)[:, None], np.arange(node.size))
+        first = pairs[cell]
+        pairs[cell] = np.inf
+        second = pairs.min(axis=0)
         # A core is not exchanged for one of the same node.
-        same = np.arange(len(self._partner))[away, None] == np.arange(len(self._partner))[node]
-        self._first[away, node][same] = np.inf
-        self._second[away, node][same] = np.inf
+        same = away[:, None] == node
+        first[same] = second[same] = np.inf
+        at = (away[:, None], node)
+        self._partner[at], self._first[at], self._second[at] = partner, first, second
 
-    def _refresh(self, row: int) -> None:
-        """Cost of one core less / more on each node, the total of the row unchanged."""
-        held, total = self.held[row], float(self._total[row])
-        state, share = float(self._state[row]), self._share[row]
+    def _refresh(self, rows: IntArray) -> None:
+        """Cost of one core less / more on each node, the totals of ``rows`` unchanged."""
+        held, total = self.held[rows], self._total[rows, None]
+        state, share, rent = self._state[rows, None], self._share[rows], self._rent[rows]
         now = _leaving(share, held, total)
         less = _leaving(share, held - 1, total) - now
         more = _leaving(share, held + 1, total) - now
-        self._lose[row] = np.where(held > 0, state * less - self._rent[row], np.inf)
-        self._gain[row] = state * more + self._rent[row]
+        self._lose[rows] = np.where(held > 0, state * less - rent, np.inf)
+        self._gain[rows] = state * more + rent
 
 
-def _leaving(share: FloatArray, held: IntArray, total: float) -> FloatArray:
+def _leaving(share: FloatArray, held: IntArray, total: IntArray) -> FloatArray:
     return np.maximum(0.0, share - held / total)

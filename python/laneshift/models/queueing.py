@@ -30,6 +30,10 @@ def erlang_b(servers: int, offered_load: float) -> float:
     """
     k = whole("servers", servers, low=0)
     a = number("offered_load", offered_load, low=0, unit="cores")
+    return _erlang_b(k, a)
+
+
+def _erlang_b(k: int, a: float) -> float:
     blocked = 1.0
     for n in range(1, k + 1):
         blocked = a * blocked / (n + a * blocked)
@@ -75,12 +79,14 @@ def sojourn_time(servers: int, arrival_rate: float, service_rate: float) -> floa
     k = whole("servers", servers, low=1)
     lam = number("arrival_rate", arrival_rate, low=0, unit="rows/s")
     mu = number("service_rate", service_rate, low=0, low_open=True, unit="rows/s")
-    if k * mu <= lam:
-        return math.inf
+    return _sojourn_time(k, lam, mu)
+
+
+def _sojourn_time(k: int, lam: float, mu: float) -> float:
     a = lam / mu
-    if k <= a:  # the two tests can differ by rounding
+    if k * mu <= lam or k <= a:  # the two tests can differ by rounding
         return math.inf
-    return 1.0 / mu + wait_probability(k, a, erlang_b(k, a)) / (k * mu - lam)
+    return 1.0 / mu + wait_probability(k, a, _erlang_b(k, a)) / (k * mu - lam)
 
 
 def wait_quantile(
@@ -128,11 +134,13 @@ def network_sojourn_time(
     k = np.asarray(servers)
     if k.shape != lam.shape or not np.issubdtype(k.dtype, np.integer):
         raise InputError("servers", f"{k.dtype} {k.shape}", f"integers {lam.shape}", "Align them.")
+    if k.size and int(k.min()) < 1:
+        raise InputError("servers", int(k.min()), "counts >= 1", "Give each queue a server.")
     entering = check_external_rate(external_rate, float(lam.sum()))
     if entering == 0:
         return 0.0
     total = math.fsum(
-        rate * sojourn_time(int(count), rate, speed)
+        rate * _sojourn_time(count, rate, speed)
         for rate, speed, count in zip(lam.tolist(), mu.tolist(), k.tolist(), strict=True)
         if rate > 0
     )
