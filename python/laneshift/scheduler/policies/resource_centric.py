@@ -14,7 +14,7 @@ from laneshift.partitioning.balance_core import balance_batch
 from laneshift.partitioning.balancer import drain
 from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import LaneRef, OperatorId, ShardId
+from laneshift.scheduler.ids import LaneId, LaneRef, NodeId, OperatorId, ShardId
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
 from laneshift.scheduler.policies.base import Policy
@@ -153,14 +153,16 @@ class ResourceCentric(Policy[ResourceCentricState]):
                 stays.append(lane.lane in keep)
         if not any(stays):
             return []
-        rank = {ref: i for i, ref in enumerate(lanes)}
         shard: list[int] = []
         owner: list[int] = []
         load: list[float] = []
+        first = 0
         for part in parts:
             assert part.shards is not None
+            rank = {lane.lane: first + i for i, lane in enumerate(part.lanes)}
+            first += len(part.lanes)
             shard += part.shards.shard.tolist()
-            owner += [rank[LaneRef(part.partition, at)] for at in part.shards.lane.tolist()]
+            owner += [rank[at] for at in part.shards.lane.tolist()]
             load += part.shards.load_cores.tolist()
         if not shard:
             return []
@@ -232,13 +234,15 @@ def _grown(cluster: ClusterLoad, after: IntArray, view: View) -> ClusterLoad:
 def _kept_lanes(grown: ClusterLoad, part: PartitionLoad, after: IntArray) -> set[int]:
     """Lanes that stay: per node those with most load; `apply_plan` then finds the others empty."""
     assert part.shards is not None
-    load = {
-        lane.lane: float(part.shards.load_cores[part.shards.lane == lane.lane].sum())
-        for lane in part.lanes
-    }
+    here: dict[NodeId, list[LaneId]] = {}
+    for lane in part.lanes:
+        here.setdefault(lane.node, []).append(lane.lane)
     kept: set[int] = set()
+    owner, cost = part.shards.lane, part.shards.load_cores
     for i, node in enumerate(grown.nodes):
-        here = [lane.lane for lane in part.lanes if lane.node == node.node]
-        here.sort(key=lambda lane: (-load[lane], lane))
-        kept.update(here[: int(after[i])])
+        lanes, room = here.get(node.node, []), int(after[i])
+        if len(lanes) > room:
+            load = {lane: float(cost[owner == lane].sum()) for lane in lanes}
+            lanes = sorted(lanes, key=lambda lane: (-load[lane], lane))
+        kept.update(lanes[:room])
     return kept
