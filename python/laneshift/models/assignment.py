@@ -195,17 +195,18 @@ class _Work:
         self.held[row, node] += 1
         self.total[donor] -= 1
         self.total[row] += 1
-        self._refresh(donor)
+        if donor:
+            self._refresh(donor)
+        elif not self.held[0, node]:
+            self._take[0, node] = self._base[0, node] = np.inf
         self.steps.append((donor - 1, row - 1, node))
 
     def _refresh(self, row: int) -> None:
+        """What a partition's cores cost those who take them, once it holds others."""
         held, total = self.held[row], self.total[row]
         take = self._take[row]
-        if row == 0:
-            take[:] = 0.0
-        elif total > 1:
+        if total > 1:
             np.multiply(total - held, self._state[row] / (total * (total - 1)), out=take)
-        if row == 0 or total > 1:
             take[held <= 0] = np.inf
         else:
             take[:] = np.inf

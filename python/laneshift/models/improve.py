@@ -65,15 +65,17 @@ class _Swaps:
         # Only partitions that change or have remote traffic can start an exchange that pays.
         changed = (placement != old).any(axis=1)
         abroad = ((self.held[1:] > 0) & (self._rent[1:] > 0)).any(axis=1)
-        self._start = np.flatnonzero(changed | abroad) + 1
+        self._start = np.flatnonzero(changed | abroad).astype(np.int32) + np.int32(1)
         # Best partner for an exchange of node r against node h, its cost, and the next best cost.
         nodes = old.shape[1]
-        self._partner = np.empty((nodes, nodes), dtype=np.int64)
+        self._partner = np.empty((nodes, nodes), dtype=np.int32)
         self._first, self._second = np.empty((nodes, nodes)), np.empty((nodes, nodes))
-        self._every = np.arange(nodes)
         several = max(1, AT_ONCE // self.held.size)
         for start in range(0, nodes, several):
-            self._look_up(self._every[start : start + several], self._every)
+            some = np.arange(start, min(start + several, nodes))
+            pairs = self._lose[:, None, :] + self._gain[:, some, None]
+            found = _best_partners(pairs, some)
+            self._partner[some], self._first[some], self._second[some] = found
 
     def best_swap(self) -> bool:
         """Make the exchange that saves most; False if none saves anything.
@@ -86,10 +88,10 @@ class _Swaps:
             return False
         rows = self._start[at]
         # No partition is its own partner: then the second best one is.
-        delta = self._first[away]
-        own = self._partner[away] == rows[:, None]
-        np.copyto(delta, self._second[away], where=own)
-        delta += self._gain[rows]
+        delta = self._first.take(away, axis=0)
+        own = self._partner.take(away, axis=0) == rows[:, None]
+        np.copyto(delta, self._second.take(away, axis=0), where=own)
+        delta += self._gain.take(rows, axis=0)
         delta += self._lose[rows, away][:, None]
         cell, node = divmod(int(delta.argmin()), delta.shape[1])
         if not delta[cell, node] < -self._tolerance:
@@ -106,25 +108,18 @@ class _Swaps:
         self.held[other, node] -= 1
         self.held[other, away] += 1
         self._refresh(np.array([row, other]))
-        changed = np.array([away, node])  # the costs of all other nodes are what they were
-        self._look_up(changed, self._every)
-        self._look_up(self._every, changed)
+        self._look_up(np.array([away, node]))  # the costs of all other nodes are what they were
 
-    def _look_up(self, away: IntArray, node: IntArray) -> None:
-        """Best partners for exchanges of the nodes ``away`` against the nodes ``node``."""
-        gain = self._gain if away is self._every else self._gain[:, away]
-        lose = self._lose if node is self._every else self._lose[:, node]
-        pairs = lose[:, None, :] + gain[:, :, None]
-        partner = pairs.argmin(axis=0)
-        cell = (partner, np.arange(away.size)[:, None], np.arange(node.size))
-        first = pairs[cell]
-        pairs[cell] = np.inf
-        second = pairs.min(axis=0)
-        # A core is not exchanged for one of the same node.
-        same = away[:, None] == node
-        first[same] = second[same] = np.inf
-        at = (away[:, None], node)
-        self._partner[at], self._first[at], self._second[at] = partner, first, second
+    def _look_up(self, nodes: IntArray) -> None:
+        """Best partners for exchanges of ``nodes`` against all nodes, and of all against these."""
+        count = nodes.size
+        pairs = np.empty((self.held.shape[0], 2 * count, self.held.shape[1]))
+        np.add(self._lose[:, None, :], self._gain[:, nodes, None], out=pairs[:, :count])
+        np.add(self._gain[:, None, :], self._lose[:, nodes, None], out=pairs[:, count:])
+        partner, first, second = _best_partners(pairs, np.tile(nodes, 2))
+        self._partner[nodes], self._partner[:, nodes] = partner[:count], partner[count:].T
+        self._first[nodes], self._first[:, nodes] = first[:count], first[count:].T
+        self._second[nodes], self._second[:, nodes] = second[:count], second[count:].T
 
     def _refresh(self, rows: IntArray) -> None:
         """Cost of one core less / more on each node, the totals of ``rows`` unchanged."""
@@ -135,6 +130,18 @@ class _Swaps:
         more = _leaving(share, held + 1, total) - now
         self._lose[rows] = np.where(held > 0, state * less - rent, np.inf)
         self._gain[rows] = state * more + rent
+
+
+def _best_partners(pairs: FloatArray, away: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Of costs (m + 1, A, n), for ``away``, (A,), against all nodes: (partner, cost, next best)."""
+    partner = pairs.argmin(axis=0)
+    at = np.arange(away.size)
+    cell = (partner, at[:, None], np.arange(pairs.shape[2]))
+    first = pairs[cell]
+    pairs[cell] = np.inf
+    second = pairs.min(axis=0)
+    first[at, away] = second[at, away] = np.inf  # no core is exchanged for one of the same node
+    return partner, first, second
 
 
 def _leaving(share: FloatArray, held: IntArray, total: IntArray) -> FloatArray:
