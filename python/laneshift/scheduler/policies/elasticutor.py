@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from laneshift.inputcheck import FloatArray, IntArray, number, whole
-from laneshift.models.allocation import Allocation, Outcome, allocate_cores
+from laneshift.models.allocation import Allocation, Network, Outcome, allocate_shared
 from laneshift.models.assignment import PHI_0
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
@@ -83,13 +83,30 @@ class Elasticutor(Policy[ElasticutorState]):
         view = View.of(cluster)
         smooth = self._smooth(view, state)
         found = self._allocate(view, smooth)
-        targets, below = self._hold_back(view, found.cores, state)
+        wanted = np.ones(len(cluster.partitions), dtype=np.int64)
+        for rows, _, each in found:
+            wanted[rows] = each.cores
+        targets, below = self._hold_back(view, wanted, state)
         placer = Placer(phi_0=self.phi_0, costs=self._costs, release=self.release_surplus)
         plan = placer.plan(
             view,
             targets,
-            shortfalls=shortfalls_of(found, int(view.node_cores.sum()), self.target_s),
-            notes=(("predicted_latency_mean", found.sojourn_s),),
+            shortfalls=tuple(
+                short
+                for rows, _, each in found
+                for short in shortfalls_of(
+                    each,
+                    int(view.node_cores.sum()),
+                    self.target_s,
+                    [cluster.partitions[j].partition for j in rows.tolist()],
+                )
+            ),
+            notes=(
+                (
+                    "predicted_latency_mean",
+                    mean_latency([(entering, each.sojourn_s) for _, entering, each in found]),
+                ),
+            ),
         )
         ids = [part.partition for part in cluster.partitions]
         after = ElasticutorState(
@@ -105,21 +122,28 @@ class Elasticutor(Policy[ElasticutorState]):
         )
         return before + self.smoothing * (view.offered - before)
 
-    def _allocate(self, view: View, offered: FloatArray) -> Allocation:
+    def _allocate(
+        self, view: View, offered: FloatArray
+    ) -> list[tuple[IntArray, float, Allocation]]:
+        """Of each query: its partitions, the rows/s that enter it, what it gets."""
         cluster = view.cluster
         growth = np.array(hidden_growth(cluster, self.saturated_growth))
         rates = offered * growth
-        entering = cluster.external_rate * float(growth.max(initial=1.0))
-        if entering <= 0 and rates.sum() > 0:  # nothing enters any more, smoothed rates fade out
-            entering = float(rates.sum())
-        return allocate_cores(
-            entering,
-            rates,
-            view.service,
-            self.target_s,
+        queries = []
+        for query, members in cluster.queries.items():
+            rows = np.array(members)
+            entering = cluster.external_rate_of(query) * float(growth[rows].max(initial=1.0))
+            if entering <= 0:  # nothing enters any more, smoothed rates fade out
+                entering = float(rates[rows].sum())
+            queries.append((rows, entering))
+        found = allocate_shared(
+            [
+                Network(entering, rates[rows], view.service[rows], self.target_s, view.limits[rows])
+                for rows, entering in queries
+            ],
             int(view.node_cores.sum()),
-            view.limits,
         )
+        return [(*query, each) for query, each in zip(queries, found, strict=True)]
 
     def _hold_back(
         self, view: View, targets: IntArray, state: ElasticutorState
@@ -137,15 +161,34 @@ class Elasticutor(Policy[ElasticutorState]):
         return held, below
 
 
-def shortfalls_of(found: Allocation, available: int, target_s: float) -> tuple[Shortfall, ...]:
-    """What an allocation did not reach, in words."""
-    if found.outcome is Outcome.MET:
-        return ()
-    reason, message = _WORDS[found.outcome]
-    text = message.format(
-        target=target_s, wanted=found.wanted_cores, available=available, latency=found.sojourn_s
-    )
-    return (Shortfall(reason, found.wanted_cores, available, text),)
+def mean_latency(queries: Sequence[tuple[float, float]]) -> float:
+    """Over all rows, from each query's rows/s and mean latency (s)."""
+    if len(queries) == 1:
+        return queries[0][1]
+    entering = sum(rate for rate, _ in queries)
+    return sum(rate * mean for rate, mean in queries if rate > 0) / entering if entering else 0.0
+
+
+def shortfalls_of(
+    found: Allocation, available: int, target_s: float, names: Sequence[str]
+) -> tuple[Shortfall, ...]:
+    """What an allocation did not reach, in words; ``names`` of what got cores, (m,)."""
+    outcomes = [] if found.outcome is Outcome.MET else [found.outcome]
+    if found.limited.any() and found.outcome is not Outcome.CORE_LIMIT:
+        outcomes.append(Outcome.CORE_LIMIT)
+    shortfalls = []
+    for outcome in outcomes:
+        reason, message = _WORDS[outcome]
+        text = message.format(
+            target=target_s,
+            wanted=found.wanted_cores,
+            available=available,
+            latency=found.sojourn_s,
+            names=", ".join(names[j] for j in np.flatnonzero(found.limited).tolist()),
+        )
+        wanted = None if outcome is Outcome.CORE_LIMIT else found.wanted_cores
+        shortfalls.append(Shortfall(reason, wanted, available, text))
+    return tuple(shortfalls)
 
 
 _WORDS = {
@@ -166,7 +209,7 @@ _WORDS = {
     ),
     Outcome.CORE_LIMIT: (
         Reason.CORE_LIMIT,
-        "target_s {target:g} s cannot be met because a partition is at its max_cores; raise that"
-        " limit or split its hottest key",
+        "target_s {target:g} s cannot be met by {names}, which can use no more cores; raise"
+        " max_cores or split the hottest key",
     ),
 }

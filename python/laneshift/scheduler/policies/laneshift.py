@@ -14,12 +14,12 @@ from laneshift.models.allocation import share_cores
 from laneshift.models.assignment import PHI_0
 from laneshift.models.holding import Load, Prices, Stretch, choose_all
 from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.ids import PartitionId, QueryId
 from laneshift.scheduler.placing import Placer, over_budget
 from laneshift.scheduler.plan import Plan, Shortfall, Throttle
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.demand import DemandState, Flow
-from laneshift.scheduler.policies.elasticutor import shortfalls_of
+from laneshift.scheduler.policies.elasticutor import mean_latency, shortfalls_of
 from laneshift.scheduler.policies.hot_keys import splits, useful_cores
 from laneshift.scheduler.policies.latency_model import LatencyModel
 from laneshift.scheduler.view import View
@@ -135,10 +135,10 @@ class Laneshift(Policy[LaneshiftState]):
             for i, found in zip(wave, self._stretches(flow, wave, most), strict=True):
                 targets[i] = found.cores
                 flow.settle(i, found.served)
-        model = None if self.target_s is None else LatencyModel.of(view, flow, self.target_s, most)
-        if model is not None:
-            targets = model.raise_counts(targets)
-        plan = self._place(view, flow, targets, model)
+        models = [] if self.target_s is None else LatencyModel.of(view, flow, self.target_s, most)
+        for model in models:
+            targets[model.rows] = model.raise_counts(targets[model.rows])
+        plan = self._place(view, flow, targets, models)
         return plan, LaneshiftState(memory, strain, wait_s)
 
     def _stretches(self, flow: Flow, wave: list[int], most: IntArray) -> list[Stretch]:
@@ -184,14 +184,18 @@ class Laneshift(Policy[LaneshiftState]):
         By Little's law a queue of q rows means a wait of q / offered rate. A queue that is seen
         once may be chance, so that the mean of several windows must be long as well.
         """
-        entering = cluster.external_rate
-        if self.target_s is None or entering <= 0:
-            return {}, {}
-        service = sum(part.offered_load for part in cluster.partitions) / entering
-        room = max(0.1 * self.target_s, self.target_s - service)
         after: dict[PartitionId, float] = {}
         waits: dict[PartitionId, float] = {}
+        rooms: dict[QueryId, float] = {}
+        for query, members in cluster.queries.items():
+            entering = cluster.external_rate_of(query)
+            if self.target_s is not None and entering > 0:
+                service = sum(cluster.partitions[i].offered_load for i in members) / entering
+                rooms[query] = max(0.1 * self.target_s, self.target_s - service)
         for part in cluster.partitions:
+            room = rooms.get(part.query)
+            if room is None:
+                continue
             known = state.strain.get(part.partition, 0.0)
             wait = part.queue_rows / part.offered_rate if part.offered_rate > 0 else 0.0
             mean = state.wait_s.get(part.partition, 0.0)
@@ -203,7 +207,7 @@ class Laneshift(Policy[LaneshiftState]):
             after[part.partition] = known if known > 1e-3 else 0.0
         return after, waits
 
-    def _place(self, view: View, flow: Flow, targets: IntArray, model: LatencyModel | None) -> Plan:
+    def _place(self, view: View, flow: Flow, targets: IntArray, models: list[LatencyModel]) -> Plan:
         available = int(view.node_cores.sum())
         shortfalls: tuple[Shortfall, ...] = ()
         throttles: tuple[Throttle, ...] = ()
@@ -214,11 +218,19 @@ class Laneshift(Policy[LaneshiftState]):
                 throttles = tuple(
                     Throttle(source.source, source.rate / worst) for source in view.cluster.sources
                 )
-        elif model is not None:
-            shortfalls = shortfalls_of(model.found, available, model.target_s)
+        else:
+            names = [part.partition for part in view.cluster.partitions]
+            shortfalls = tuple(
+                short
+                for model in models
+                for short in shortfalls_of(
+                    model.found, available, model.target_s, [names[i] for i in model.rows.tolist()]
+                )
+            )
         notes = [("forecast_rate", float(sum(flow.rates[i, 0, 0] for i in flow.heads)))]
-        if model is not None:
-            notes.append(("predicted_latency_mean", model.latency(targets)))
+        if models:
+            latencies = [(model.entering, model.latency(targets[model.rows])) for model in models]
+            notes.append(("predicted_latency_mean", mean_latency(latencies)))
         placer = Placer(
             phi_0=self.phi_0,
             release=self.release_surplus,

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from laneshift.inputcheck import IntArray, number
-from laneshift.models.allocation import Allocation, allocate_cores
+from laneshift.models.allocation import Allocation, Network, allocate_shared
 from laneshift.partitioning.balance_core import balance_batch
 from laneshift.partitioning.balancer import drain
 from laneshift.scheduler.apply import apply_plan
@@ -19,7 +19,7 @@ from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.coupling import hidden_growth
-from laneshift.scheduler.policies.elasticutor import shortfalls_of
+from laneshift.scheduler.policies.elasticutor import mean_latency, shortfalls_of
 from laneshift.scheduler.view import View
 
 
@@ -89,14 +89,17 @@ class ResourceCentric(Policy[ResourceCentricState]):
         ]
         available = int(view.node_cores.sum())
         found = self._allocate(view, members, available)
+        wanted = np.ones(len(members), dtype=np.int64)
+        for rows, _, each in found:
+            wanted[rows] = each.cores
         done = dict(state.repartitioned_s)
         held = np.array([int(view.cores[rows].sum()) for rows in members])
         stopped = max(done.values(), default=-np.inf) >= cluster.time_s - cluster.window_s - 1e-9
-        targets = found.cores
+        targets = wanted
         if stopped:
             targets = held
         elif not self.release_surplus:
-            targets = _keep_surplus(found.cores, held, available)
+            targets = _keep_surplus(wanted, held, available)
         after = view.placement.copy()
         moves: list[ShardMove] = []
         changed = [
@@ -123,21 +126,50 @@ class ResourceCentric(Policy[ResourceCentricState]):
             core_changes=counts,
             placement_changes=cells,
             shard_moves=tuple(moves),
-            shortfalls=shortfalls_of(found, available, self.target_s),
-            notes=(("predicted_latency_mean", found.sojourn_s),),
+            shortfalls=tuple(
+                short
+                for rows, _, each in found
+                for short in shortfalls_of(
+                    each, available, self.target_s, [operators[o] for o in rows.tolist()]
+                )
+            ),
+            notes=(
+                (
+                    "predicted_latency_mean",
+                    mean_latency([(entering, each.sojourn_s) for _, entering, each in found]),
+                ),
+            ),
         )
         return plan, ResourceCentricState(done)
 
-    def _allocate(self, view: View, members: list[IntArray], available: int) -> Allocation:
-        """Executors per operator; rates that back-pressure hides are taken higher."""
-        growth = np.array(hidden_growth(view.cluster, self.saturated_growth))
+    def _allocate(
+        self, view: View, members: list[IntArray], available: int
+    ) -> list[tuple[IntArray, float, Allocation]]:
+        """Of each query: its operators, the rows/s that enter it, executors for each.
+
+        Rates that back-pressure hides are taken higher.
+        """
+        cluster = view.cluster
+        growth = np.array(hidden_growth(cluster, self.saturated_growth))
         rates = view.offered * growth
         offered = np.array([rates[rows].sum() for rows in members])
         demand = np.array([(rates[rows] / view.service[rows]).sum() for rows in members])
         idle = np.array([view.service[rows].mean() for rows in members])
         speed = np.divide(offered, demand, out=idle, where=demand > 0)
-        entering = view.cluster.external_rate * float(growth.max(initial=1.0))
-        return allocate_cores(entering, offered, speed, self.target_s, available)
+        queries: list[tuple[IntArray, float]] = []
+        for query, parts in cluster.queries.items():
+            mine = np.array([o for o, rows in enumerate(members) if int(rows[0]) in parts])
+            grown = float(growth[list(parts)].max(initial=1.0))
+            entering = cluster.external_rate_of(query) * grown
+            queries.append((mine, entering if entering > 0 else float(offered[mine].sum())))
+        found = allocate_shared(
+            [
+                Network(entering, offered[mine], speed[mine], self.target_s)
+                for mine, entering in queries
+            ],
+            available,
+        )
+        return [(*query, each) for query, each in zip(queries, found, strict=True)]
 
     def _repartition(self, grown: ClusterLoad, rows: IntArray, after: IntArray) -> list[ShardMove]:
         """Moves over all lanes of one operator; lanes that go are emptied."""
