@@ -1,5 +1,7 @@
 """elasticutor, naive-ec and static: worked examples end to end, invariants, edge cases."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,8 +12,18 @@ from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.policies.elasticutor import Elasticutor
 from laneshift.scheduler.policies.naive_ec import NaiveEc
 from laneshift.scheduler.policies.static import Static
+from laneshift.scheduler.registry import policy
 from laneshift.scheduler.samples import cluster, partition
-from laneshift.scheduler.vocabulary import ClusterLoad, PartitionLoad, Plan, Reason
+from laneshift.scheduler.vocabulary import (
+    ClusterLoad,
+    PartitionId,
+    PartitionLoad,
+    Plan,
+    QueryId,
+    Reason,
+    SourceId,
+    SourceLoad,
+)
 
 
 def chain(placement: list[dict[str, int]], **change: float) -> ClusterLoad:
@@ -64,6 +76,46 @@ def test_max_cores_is_kept() -> None:
     assert plan.shortfalls[0].reason is Reason.CORE_LIMIT
 
 
+def two_queries() -> ClusterLoad:
+    """Many cheap rows in one query, few dear ones in the other; one core of 8 is left over."""
+    cheap = partition("a:0.0", {"n": 1}, offered_rate=10_000, service_rate=100_000, query="a")
+    dear = partition(
+        "b:0.0", {"n": 3}, offered_rate=250, service_rate=100, query="b", operator="dear"
+    )
+    return cluster({"n": 8}, [cheap, dear])
+
+
+@pytest.mark.parametrize("name", ["elasticutor", "naive-ec", "resource-centric", "laneshift"])
+def test_each_query_has_a_target_of_its_own(name: str) -> None:
+    chosen = policy(name, target_s=0.015)
+    plan, _ = chosen.decide(two_queries(), chosen.start())
+    counts = {change.partition: change.after for change in plan.core_changes}
+    assert counts == {"b:0.0": 4} and plan.feasible
+    pooled = [replace(part, query=QueryId("")) for part in two_queries().partitions]
+    plan, _ = chosen.decide(replace(two_queries(), partitions=tuple(pooled)), chosen.start())
+    assert not plan.core_changes  # the cheap rows' mean hides the dear ones
+
+
+def test_what_enters_a_query_is_what_its_sources_give() -> None:
+    snap = two_queries()
+    assert snap.external_rate_of(QueryId("a")) == 10_000 and snap.external_rate == 10_250
+    fed = SourceLoad(SourceId("b:source"), 240.0, feeds=(PartitionId("b:0.0"),))
+    snap = replace(snap, sources=(fed,))
+    assert snap.external_rate_of(QueryId("b")) == 240
+    assert snap.external_rate_of(QueryId("a")) == 10_000
+
+
+def test_a_partition_at_its_limit_leaves_the_target_to_the_others() -> None:
+    stuck = partition("a", {"n": 1}, offered_rate=10_000, service_rate=1000, max_cores=8)
+    free = partition("b", {"n": 1}, offered_rate=2990, service_rate=1000)
+    for name in ("elasticutor", "laneshift"):
+        chosen = policy(name, target_s=0.002)
+        plan, _ = chosen.decide(cluster({"n": 64}, [stuck, free]), chosen.start())
+        assert {c.partition: c.after for c in plan.core_changes} == {"a": 8, "b": 4}
+        assert [short.reason for short in plan.shortfalls] == [Reason.CORE_LIMIT]
+        assert "met by a," in plan.shortfalls[0].message
+
+
 def test_surplus_is_kept_as_printed_and_released_on_request() -> None:
     idle = cluster({"n": 8}, [partition("a", {"n": 6}, offered_rate=1, service_rate=1000)])
     keep, _ = Elasticutor().decide(idle, Elasticutor().start())
@@ -99,9 +151,9 @@ def test_naive_moves_more_state() -> None:
     moved = {"elasticutor": 0.0, "naive-ec": 0.0}
     for _ in range(20):
         snap = random_cluster(rng, 8, 4, 6)
-        for policy in (Elasticutor(target_s=0.01), NaiveEc(target_s=0.01)):
-            plan, _ = policy.decide(snap, policy.start())
-            moved[policy.name] += plan.note("migration_bytes") or 0.0
+        for chosen in (Elasticutor(target_s=0.01), NaiveEc(target_s=0.01)):
+            plan, _ = chosen.decide(snap, chosen.start())
+            moved[chosen.name] += plan.note("migration_bytes") or 0.0
     assert moved["naive-ec"] > 1.5 * moved["elasticutor"] > 0
 
 
