@@ -116,25 +116,44 @@ def test_a_partition_at_its_limit_leaves_the_target_to_the_others() -> None:
         assert "met by a," in plan.shortfalls[0].message
 
 
-def test_surplus_is_kept_as_printed_and_released_on_request() -> None:
+def test_surplus_is_kept_as_printed_on_request() -> None:
     idle = cluster({"n": 8}, [partition("a", {"n": 6}, offered_rate=1, service_rate=1000)])
-    keep, _ = Elasticutor().decide(idle, Elasticutor().start())
+    chosen = Elasticutor(release_surplus=False, release_after_s=0)
+    keep, _ = chosen.decide(idle, chosen.start())
     assert keep.is_empty
-    give, _ = Elasticutor(release_surplus=True).decide(idle, Elasticutor().start())
+    at_once = Elasticutor(release_after_s=0)
+    give, _ = at_once.decide(idle, at_once.start())
     assert give.core_changes[0].after == 1
 
 
-def test_shrinking_waits_and_growing_does_not() -> None:
-    policy = Elasticutor(release_surplus=True, shrink_after=3)
-    idle = cluster({"n": 8}, [partition("a", {"n": 6}, offered_rate=1, service_rate=1000)])
-    state = policy.start()
-    empties = []
-    for _ in range(3):
-        plan, state = policy.decide(idle, state)
-        empties.append(plan.is_empty)
-    assert empties == [True, True, False]
-    busy = cluster({"n": 8}, [partition("a", {"n": 2}, offered_rate=4000, service_rate=1000)])
-    assert not policy.decide(busy, policy.start())[0].is_empty
+@pytest.mark.parametrize("name", ["elasticutor", "naive-ec", "resource-centric"])
+def test_lanes_that_are_not_needed_go_after_ten_seconds(name: str) -> None:
+    """As docs/scheduling.md shows it, without a parameter: 1 -> 3 -> 1 lanes."""
+    chosen = policy(name, target_s=0.05)
+    state, counts = chosen.start(), []
+    snap = cluster({"n": 8}, [partition("a", {"n": 1}, service_rate=1000)], window_s=1.0)
+    for second in range(40):
+        rate = 2100.0 if 2 <= second < 12 else 200.0
+        part = replace(snap.partitions[0], offered_rate=rate)
+        snap = replace(snap, time_s=float(second), partitions=(part,))
+        plan, state = chosen.decide(snap, state)
+        snap = apply_plan(snap, plan)
+        counts.append(snap.partitions[0].cores)
+    assert counts == [1] * 2 + [3] * 20 + [1] * 18
+
+
+def test_what_was_needed_in_those_seconds_stays() -> None:
+    """Load that dips for a window and comes back changes nothing, growth comes at once."""
+    chosen = Elasticutor(release_after_s=3)
+    state, counts = chosen.start(), []
+    snap = cluster({"n": 8}, [partition("a", {"n": 6}, service_rate=1000)], window_s=1.0)
+    for second, rate in enumerate((100, 3500, 100, 100, 100, 100, 100, 5500, 100, 7500)):
+        part = replace(snap.partitions[0], offered_rate=float(rate))
+        snap = replace(snap, time_s=float(second), partitions=(part,))
+        plan, state = chosen.decide(snap, state)
+        snap = apply_plan(snap, plan)
+        counts.append(snap.partitions[0].cores)
+    assert counts == [6, 6, 6, 4, 4, 4, 1, 6, 6, 8]
 
 
 def test_back_pressure_doubles_the_demand() -> None:
@@ -184,7 +203,7 @@ def random_cluster(rng: np.random.Generator, nodes: int, cores: int, parts: int)
 @settings(max_examples=50, deadline=None)
 def test_invariants(seed: int, target: float, release: bool) -> None:
     snap = random_cluster(np.random.default_rng(seed), 4, 4, 5)
-    policy = Elasticutor(target_s=target, release_surplus=release)
+    policy = Elasticutor(target_s=target, release_surplus=release, release_after_s=0)
     plan, state = policy.decide(snap, policy.start())
     assert (plan, state) == policy.decide(snap, policy.start())
     after = apply_plan(snap, plan)  # raises if capacity is exceeded or the plan is no diff
@@ -209,7 +228,7 @@ def test_static_never_changes() -> None:
         ("phi_0", -1.0),
         ("smoothing", 0.0),
         ("smoothing", 1.1),
-        ("shrink_after", 0),
+        ("release_after_s", -1.0),
         ("saturated_growth", 0.5),
     ],
 )

@@ -317,7 +317,7 @@ def test_meets_the_target_where_the_model_alone_does_not() -> None:
     found = {}
     for policy in (
         Laneshift(target_s=0.01),
-        Elasticutor(target_s=0.01, release_surplus=True),
+        Elasticutor(target_s=0.01, release_after_s=0),
     ):
         runs = [micro(policy, seed) for seed in range(1, 4)]
         latency = [run.mean("latency_mean_s", 20) for run in runs]

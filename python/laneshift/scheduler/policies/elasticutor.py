@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from laneshift.inputcheck import FloatArray, IntArray, number, whole
+from laneshift.inputcheck import FloatArray, IntArray, number
 from laneshift.models.allocation import Allocation, Network, Outcome, allocate_shared
 from laneshift.models.assignment import PHI_0
 from laneshift.scheduler.cluster_load import ClusterLoad
@@ -17,6 +17,7 @@ from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan, Reason, Shortfall
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.coupling import hidden_growth
+from laneshift.scheduler.policies.release import RELEASE_AFTER_S, Surplus, hold_back
 from laneshift.scheduler.view import View
 
 
@@ -26,11 +27,11 @@ class ElasticutorState:
 
     Attributes:
         offered: smoothed offered rate per partition (rows/s).
-        below: windows in a row in which a partition's target was below what it held.
+        surplus: of partitions that hold more than they need.
     """
 
     offered: Mapping[PartitionId, float] = field(default_factory=dict)
-    below: Mapping[PartitionId, int] = field(default_factory=dict)
+    surplus: Mapping[PartitionId, Surplus] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +43,12 @@ class Elasticutor(Policy[ElasticutorState]):
             the user [S]; default 0.1 [D].
         phi_0: data-intensity threshold to start from (bytes/s per core, > 0), 512 KB/s [S].
         release_surplus: give back cores that nobody claims; the algorithm as printed keeps them
-            [D], and so does the default.
+            until somebody does, at once [D].
+        release_after_s: for how long fewer cores must have been enough before any is given back
+            (s, >= 0), then down to the most that were needed meanwhile [D]. Without effect if
+            surplus is kept.
         smoothing: weight of the newest rate in an exponential mean, in (0, 1]; 1 = as measured,
             the paper's "instantaneous metrics" [S].
-        shrink_after: windows in a row for which a target must be below what is held before it is
-            lowered (count, >= 1); 1 = at once, as in the paper.
         saturated_growth: under back-pressure the offered rate is only "at least this" [D]: it is
             taken as this many times what was measured (>= 1), for the saturated partition and all
             that is coupled to it; 1 = as measured.
@@ -58,9 +60,9 @@ class Elasticutor(Policy[ElasticutorState]):
 
     target_s: float = 0.1
     phi_0: float = PHI_0
-    release_surplus: bool = False
+    release_surplus: bool = True
+    release_after_s: float = RELEASE_AFTER_S
     smoothing: float = 1.0
-    shrink_after: int = 1
     saturated_growth: float = 2.0
 
     _costs: ClassVar[bool] = True
@@ -69,7 +71,7 @@ class Elasticutor(Policy[ElasticutorState]):
         number("target_s", self.target_s, low=0, low_open=True, unit="s")
         number("phi_0", self.phi_0, low=0, low_open=True, unit="bytes/s per core")
         number("smoothing", self.smoothing, low=0, low_open=True, high=1)
-        whole("shrink_after", self.shrink_after, low=1, unit="windows")
+        number("release_after_s", self.release_after_s, low=0, unit="s")
         number("saturated_growth", self.saturated_growth, low=1)
 
     def start(self) -> ElasticutorState:
@@ -86,7 +88,7 @@ class Elasticutor(Policy[ElasticutorState]):
         wanted = np.ones(len(cluster.partitions), dtype=np.int64)
         for rows, _, each in found:
             wanted[rows] = each.cores
-        targets, below = self._hold_back(view, wanted, state)
+        targets, surplus = self._hold_back(view, wanted, state)
         placer = Placer(phi_0=self.phi_0, costs=self._costs, release=self.release_surplus)
         plan = placer.plan(
             view,
@@ -111,7 +113,7 @@ class Elasticutor(Policy[ElasticutorState]):
         ids = [part.partition for part in cluster.partitions]
         after = ElasticutorState(
             offered=dict(zip(ids, smooth.tolist(), strict=True)),
-            below=dict(zip(ids, below.tolist(), strict=True)),
+            surplus=surplus,
         )
         return plan, after
 
@@ -147,18 +149,18 @@ class Elasticutor(Policy[ElasticutorState]):
 
     def _hold_back(
         self, view: View, targets: IntArray, state: ElasticutorState
-    ) -> tuple[IntArray, IntArray]:
-        lower = targets < view.cores
-        before = np.array(
-            [state.below.get(p.partition, 0) for p in view.cluster.partitions], dtype=np.int64
+    ) -> tuple[IntArray, dict[PartitionId, Surplus]]:
+        if not self.release_surplus:
+            return targets, {}
+        cluster = view.cluster
+        names = [part.partition for part in cluster.partitions]
+        held, surplus = hold_back(
+            names, targets, view.cores, state.surplus, cluster.time_s, self.release_after_s
         )
-        below = np.where(lower, before + 1, 0)
-        keep = lower & (below < self.shrink_after)
-        held = np.where(keep, view.cores, targets)
         # Cores that are held back must not starve those who need more.
         if int(held.sum()) > int(view.node_cores.sum()):
             held = targets
-        return held, below
+        return held, surplus
 
 
 def mean_latency(queries: Sequence[tuple[float, float]]) -> float:

@@ -20,14 +20,21 @@ from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.coupling import hidden_growth
 from laneshift.scheduler.policies.elasticutor import mean_latency, shortfalls_of
+from laneshift.scheduler.policies.release import RELEASE_AFTER_S, Surplus, hold_back
 from laneshift.scheduler.view import View
 
 
 @dataclass(frozen=True)
 class ResourceCentricState:
-    """When each operator was last repartitioned (s, cluster load time)."""
+    """Memory of the policy.
+
+    Attributes:
+        repartitioned_s: when each operator was last repartitioned (s, cluster load time).
+        surplus: of operators that hold more than they need.
+    """
 
     repartitioned_s: Mapping[OperatorId, float] = field(default_factory=dict)
+    surplus: Mapping[OperatorId, Surplus] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +55,8 @@ class ResourceCentric(Policy[ResourceCentricState]):
 
     Attributes:
         target_s: as in `elasticutor` (s, > 0), default 0.1 [D].
-        release_surplus: delete executors that nobody else claims; by default they are kept, as
-            `elasticutor` keeps surplus cores [D].
+        release_surplus: delete executors that nobody else claims [D].
+        release_after_s: as in `elasticutor` (s, >= 0) [D].
         saturated_growth: as in `elasticutor` (>= 1) [D].
         imbalance: repartition when the most loaded executor of an operator has more than this
             times the mean load (> 1). 1.2 [XK], the value that Elasticutor is recalled to use.
@@ -62,13 +69,15 @@ class ResourceCentric(Policy[ResourceCentricState]):
     source: ClassVar[str] = "Elasticutor, 2019: its baseline RC"
 
     target_s: float = 0.1
-    release_surplus: bool = False
+    release_surplus: bool = True
+    release_after_s: float = RELEASE_AFTER_S
     saturated_growth: float = 2.0
     imbalance: float = 1.2
     cooldown_s: float = 0.0
 
     def __post_init__(self) -> None:
         number("target_s", self.target_s, low=0, low_open=True, unit="s")
+        number("release_after_s", self.release_after_s, low=0, unit="s")
         number("saturated_growth", self.saturated_growth, low=1)
         number("imbalance", self.imbalance, low=1, low_open=True)
         number("cooldown_s", self.cooldown_s, low=0, unit="s")
@@ -95,11 +104,16 @@ class ResourceCentric(Policy[ResourceCentricState]):
         done = dict(state.repartitioned_s)
         held = np.array([int(view.cores[rows].sum()) for rows in members])
         stopped = max(done.values(), default=-np.inf) >= cluster.time_s - cluster.window_s - 1e-9
-        targets = wanted
+        targets, surplus = wanted, dict(state.surplus)
         if stopped:
             targets = held
         elif not self.release_surplus:
             targets = _keep_surplus(wanted, held, available)
+        else:
+            targets, surplus = hold_back(
+                operators, wanted, held, surplus, cluster.time_s, self.release_after_s
+            )
+            targets = _keep_surplus(wanted, targets, available)
         after = view.placement.copy()
         moves: list[ShardMove] = []
         changed = [
@@ -140,7 +154,7 @@ class ResourceCentric(Policy[ResourceCentricState]):
                 ),
             ),
         )
-        return plan, ResourceCentricState(done)
+        return plan, ResourceCentricState(done, surplus)
 
     def _allocate(
         self, view: View, members: list[IntArray], available: int
