@@ -61,6 +61,8 @@ class Load:
         window_s: length of a window (s).
         room: (rows, rows per core): how long the queue should be at most at the end of a window.
         full: how long it can be (rows), inf if unbounded.
+        drain_s: a queue that is longer than it should be may be until it is drained, steadily, in
+            this time (s); 0: within a window.
     """
 
     rates: FloatArray
@@ -70,6 +72,7 @@ class Load:
     window_s: float
     room: tuple[float, float]
     full: float
+    drain_s: float = 0.0
 
 
 def choose(load: Load, held: int, least: int, most: int, prices: Prices) -> Stretch:
@@ -106,9 +109,10 @@ def choose_all(
     coming = np.array([load.rates for load in loads])
     blur = np.array([load.blur for load in loads])
     now = np.array(held, dtype=np.int64)[:, None]
+    left = _left(loads, coming.shape[2])
     rates = np.stack([coming[:, 0], _rounded(coming[:, 1], blur, unit)], axis=1)
     counts = _candidates(
-        rates[:, 1], dt, unit, waiting, (fixed, per_core), now,
+        rates[:, 1], dt, unit, waiting, (fixed, per_core), left, now,
         np.array(least, dtype=np.int64)[:, None], np.array(most, dtype=np.int64)[:, None],
     )  # fmt: skip
     kept = counts == now
@@ -126,7 +130,7 @@ def choose_all(
         queue[t] = np.where(kept, level[:, 0], level[:, 1])
         idle[t] = (work - done[:, 0]) / (unit * dt)
         served[t] = done / dt
-    good = queue <= room
+    good = (queue <= room) | (queue <= left.T[:, :, None] * (1.0 + _NEAR))
     # What is held rides out a burst that fits the buffer and is over a window later.
     heals = np.append(good[1:], np.zeros((1, *counts.shape), dtype=bool), axis=0)
     fits = np.logical_and.accumulate(good | (kept & heals & (queue <= full)), axis=0)
@@ -148,6 +152,19 @@ def choose_all(
     return found
 
 
+def _left(loads: Sequence[Load], spans: int) -> FloatArray:
+    """Rows of what waits now that may still wait at the end of each window, (P, H)."""
+    after_s = loads[0].window_s * np.arange(1, spans + 1)
+    return np.array(
+        [
+            load.queue_rows * np.maximum(0.0, 1.0 - after_s / load.drain_s)
+            if load.drain_s > 0
+            else np.zeros(spans)
+            for load in loads
+        ]
+    )
+
+
 def _rounded(upper: FloatArray, blur: FloatArray, unit: FloatArray) -> FloatArray:
     """Upper rates, less half a core where they are not that exact, (P, H)."""
     half = 0.5 * unit
@@ -160,6 +177,7 @@ def _candidates(
     unit: FloatArray,
     waiting: FloatArray,
     room: tuple[FloatArray, FloatArray],
+    left: FloatArray,
     held: IntArray,
     least: IntArray,
     most: IntArray,
@@ -171,7 +189,8 @@ def _candidates(
     work = unit * dt * np.arange(1, rates.shape[1] + 1)
     rows = waiting + np.cumsum(rates, axis=1) * dt
     # A count fits a stretch if it fits every shorter one.
-    whole = np.maximum.accumulate((rows - room[0]) / (work + room[1]), axis=1)
+    needed = np.minimum((rows - room[0]) / (work + room[1]), (rows - left) / work)
+    whole = np.maximum.accumulate(needed, axis=1)
     some = np.concatenate([rates / unit, rows / work, whole], axis=1)
     counts = np.ceil(np.maximum(some, 1.0) * (1.0 - _NEAR)).astype(np.int64)
     counts = np.minimum(np.maximum(counts, least), most)

@@ -15,6 +15,7 @@ from laneshift.models.assignment import PHI_0
 from laneshift.models.holding import Load, Prices, Stretch, choose_all
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId, QueryId
+from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.placing import Placer, over_budget
 from laneshift.scheduler.plan import Plan, Shortfall, Throttle
 from laneshift.scheduler.policies.base import Policy
@@ -72,6 +73,9 @@ class Laneshift(Policy[LaneshiftState]):
             (>= 0). Default 0.3.
         release_surplus: give back cores that nobody claims, else keep them where they are.
         occ_limit: highest occupancy of a bounded buffer to plan for, in (0, 1]. Default 0.7.
+        drain_s: rows that wait longer than they should are no demand that lasts: lanes are for what
+            comes in and that backlog / this time (s, >= 0); 0: it is served within a window.
+            Default 5.
         payback_s: time in which saved traffic must outweigh moved state (s, >= 0). Default 60.
         most_swaps: exchanges per decision at most (>= 0). Default 16.
         phi_0: as in `elasticutor` (bytes/s per core, > 0).
@@ -94,6 +98,7 @@ class Laneshift(Policy[LaneshiftState]):
     core_price: float = 0.3
     release_surplus: bool = True
     occ_limit: float = 0.7
+    drain_s: float = 5.0
     payback_s: float = 60.0
     most_swaps: int = 16
     phi_0: float = PHI_0
@@ -110,6 +115,7 @@ class Laneshift(Policy[LaneshiftState]):
         number("change_price", self.change_price, low=0, unit="windows")
         number("core_price", self.core_price, low=0, unit="windows")
         number("occ_limit", self.occ_limit, low=0, low_open=True, high=1)
+        number("drain_s", self.drain_s, low=0, unit="s")
         number("payback_s", self.payback_s, low=0, unit="s")
         whole("most_swaps", self.most_swaps, low=0)
         number("phi_0", self.phi_0, low=0, low_open=True, unit="bytes/s per core")
@@ -123,7 +129,12 @@ class Laneshift(Policy[LaneshiftState]):
         """Counts, placement, and where asked for, throttles and key splits."""
         view = View.of(cluster)
         flow, memory = Flow.begin(
-            cluster, state.demand, self.quantile, self.saturated_growth, self.horizon
+            cluster,
+            state.demand,
+            self.quantile,
+            self.saturated_growth,
+            self.horizon,
+            forget=self.drain_s > 0,
         )
         strain, wait_s = self._strain(cluster, state)
         flow.strain[:] = [strain.get(part.partition, 0.0) for part in cluster.partitions]
@@ -172,6 +183,7 @@ class Laneshift(Policy[LaneshiftState]):
             flow.window_s,
             room,
             math.inf if full is None else full,
+            self.drain_s,
         )
         return load, max(1, least)
 
@@ -200,12 +212,23 @@ class Laneshift(Policy[LaneshiftState]):
             wait = part.queue_rows / part.offered_rate if part.offered_rate > 0 else 0.0
             mean = state.wait_s.get(part.partition, 0.0)
             waits[part.partition] = mean = mean + NEWEST_WAIT * (wait - mean)
-            if min(wait, mean) > room and not part.saturated:
+            if self._drains(part, state.demand.level, cluster.window_s):
+                pass  # rows wait because they are many, not because lanes are uneven
+            elif min(wait, mean) > room and not part.saturated:
                 known = min(MOST_STRAIN, known + STRAIN_STEP)
             elif wait < 0.25 * room:
                 known *= STRAIN_DECAY
             after[part.partition] = known if known > 1e-3 else 0.0
         return after, waits
+
+    def _drains(
+        self, part: PartitionLoad, level: Mapping[PartitionId, float], window_s: float
+    ) -> bool:
+        """Whether a backlog shrinks, at least half as fast as it should."""
+        before = level.get(part.partition, 0.0)
+        if self.drain_s <= 0 or before <= 0:
+            return False
+        return part.queue_rows <= before * (1.0 - 0.5 * min(1.0, window_s / self.drain_s))
 
     def _place(self, view: View, flow: Flow, targets: IntArray, models: list[LatencyModel]) -> Plan:
         available = int(view.node_cores.sum())
