@@ -153,7 +153,7 @@ def test_what_was_needed_in_those_seconds_stays() -> None:
         plan, state = chosen.decide(snap, state)
         snap = apply_plan(snap, plan)
         counts.append(snap.partitions[0].cores)
-    assert counts == [6, 6, 6, 4, 4, 4, 1, 6, 6, 8]
+    assert counts == [6, 6, 6, 4, 4, 4, 4, 6, 6, 8]
 
 
 def test_back_pressure_doubles_the_demand() -> None:

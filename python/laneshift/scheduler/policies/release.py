@@ -36,14 +36,14 @@ def hold_back(
 
     Then it goes down to the most that was wanted meanwhile. ``wanted`` and ``held``: (m,).
     """
-    counts, after = wanted.copy(), {}
+    counts = wanted.copy()
+    after: dict[Name, Surplus] = {}
     for j in np.flatnonzero(wanted < held).tolist():
         name, less = names[j], int(wanted[j])
         surplus = known.get(name, Surplus(time_s, less))
         surplus = Surplus(surplus.since_s, max(surplus.peak, less))
         if time_s - surplus.since_s >= after_s:
-            counts[j], surplus = min(surplus.peak, int(held[j])), Surplus(time_s, less)
+            counts[j] = min(surplus.peak, int(held[j]))
         else:
-            counts[j] = held[j]
-        after[name] = surplus
+            counts[j], after[name] = held[j], surplus
     return counts, after
