@@ -59,6 +59,7 @@ class Allocation:
             number would do.
         limited: partitions whose own limit is in the way, bool (m,). With the outcome
             `CORE_LIMIT` all others are sized for the target.
+        least_s: with the outcome `UNREACHABLE`, the mean time with however many cores (s).
     """
 
     cores: NDArray[np.int64]
@@ -66,6 +67,7 @@ class Allocation:
     outcome: Outcome
     wanted_cores: int | None
     limited: NDArray[np.bool_]
+    least_s: float = 0.0
 
 
 def least_stable(arrival_rates: ArrayLike, service_rates: ArrayLike) -> NDArray[np.int64]:
@@ -142,19 +144,19 @@ def _allocate(
         if not limited.any() or int(np.where(limited, limit, start).sum()) > available:
             return found
     cores, rest = np.where(limited, limit, 1), ~limited
-    outcome, sojourn, wanted = Outcome.CORE_LIMIT, math.inf, None
+    outcome, sojourn, wanted, least = Outcome.CORE_LIMIT, math.inf, None, 0.0
     if rest.any():
         part = float(load[rest].sum() / load.sum())
         left = available - int(limit[limited].sum())
         found = _allocate(entering * part, lam[rest], mu[rest], target, left, limit[rest])
         cores[rest], limited[rest] = found.cores, found.limited
         if found.outcome is not Outcome.MET:
-            outcome = found.outcome
+            outcome, least = found.outcome, found.least_s
             if found.wanted_cores is not None:
                 wanted = available - left + found.wanted_cores
     if not (start > limit).any():
         sojourn = _Search(entering, lam, mu, cores, cores).sojourn()
-    return Allocation(cores, sojourn, outcome, wanted, limited)
+    return Allocation(cores, sojourn, outcome, wanted, limited, least)
 
 
 def _search(
@@ -171,8 +173,9 @@ def _search(
     search = _Search(entering, lam, mu, start, np.minimum(limit, available))
     if entering == 0 or search.sojourn() <= target:
         return Allocation(start, search.sojourn(), Outcome.MET, int(start.sum()), none)
-    if float((lam / mu).sum()) / entering >= target:
-        return Allocation(start, search.sojourn(), Outcome.UNREACHABLE, None, none)
+    least = float((lam / mu).sum()) / entering
+    if least >= target:
+        return Allocation(start, search.sojourn(), Outcome.UNREACHABLE, None, none, least)
     while search.sojourn() > target:
         if search.used + 1 > available:
             reached = search.result(), search.sojourn()

@@ -61,6 +61,16 @@ def test_infeasibility_is_reported(target: float, reason: Reason) -> None:
     assert not plan.feasible and plan.shortfalls[0].message
 
 
+@pytest.mark.parametrize("name", ["elasticutor", "laneshift", "resource-centric"])
+def test_a_target_below_a_rows_cost_says_what_a_row_costs(name: str) -> None:
+    part = partition("a", {"n": 1}, offered_rate=100, service_rate=50)
+    chosen = policy(name, target_s=0.019)
+    plan, _ = chosen.decide(cluster({"n": 9}, [part]), chosen.start())
+    (short,) = plan.shortfalls
+    assert short.reason is Reason.UNREACHABLE_TARGET and short.wanted_cores is None
+    assert "0.019 s" in short.message and "0.02 s" in short.message
+
+
 def test_overload_is_reported_and_uses_every_core() -> None:
     part = [partition(n, {"n": 1}, offered_rate=r, service_rate=1) for n, r in (("a", 9), ("b", 3))]
     snap = cluster({"n": 8}, part)

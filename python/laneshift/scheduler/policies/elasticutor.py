@@ -186,6 +186,7 @@ def shortfalls_of(
             wanted=found.wanted_cores,
             available=available,
             latency=found.sojourn_s,
+            least=found.least_s,
             names=", ".join(names[j] for j in np.flatnonzero(found.limited).tolist()),
         )
         wanted = None if outcome is Outcome.CORE_LIMIT else found.wanted_cores
@@ -201,8 +202,8 @@ _WORDS = {
     ),
     Outcome.UNREACHABLE: (
         Reason.UNREACHABLE_TARGET,
-        "target_s {target:g} s is below the sum of service times: no number of cores reaches it;"
-        " raise it or make rows cheaper",
+        "target_s {target:g} s is not above the {least:.4g} s that a row's processing alone takes:"
+        " no number of cores reaches it; raise it or make rows cheaper",
     ),
     Outcome.OVERLOAD: (
         Reason.OVERLOAD,
