@@ -36,7 +36,7 @@ from laneshift_experiments.base import (
 from laneshift_experiments.buffers import CYCLES, LOADS, WORDCOUNT, craa_load, starting_later
 from laneshift_experiments.elasticutor_load import LATENCY_LOAD
 from laneshift_experiments.elasticutor_system import SSE_LOAD, decision_s, exchange
-from laneshift_experiments.micro import WARM_UP_S, Micro, run
+from laneshift_experiments.micro import WARM_UP_S, Micro, policy_of, run
 from laneshift_experiments.write import UNKNOWN
 
 OURS, ORACLE = "laneshift", "oracle"
@@ -191,7 +191,7 @@ def chain_runs(
 
 def _chain_run(name: str, system: str, given: dict[str, Any], seed: int) -> WindowRun:
     def chosen(rate: Rate, lag: bool) -> Policy[Any]:
-        return Oracle(rate=rate, lag=lag) if system == ORACLE else policy(system, **given)
+        return Oracle(rate=rate, lag=lag) if system == ORACLE else policy_of(system, given)
 
     if name.startswith("wordcount"):
         rate: Rate = rates.diurnal(seed, 300.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from laneshift.scheduler.registry import policy
 from laneshift.simulator import Cluster, Engine, Operator, Scenario, Simulation
 from laneshift.simulator.rates import Constant
 from laneshift.simulator.workload import ZipfKeys
@@ -19,7 +18,7 @@ from laneshift_experiments.base import (
     Statement,
     Table,
 )
-from laneshift_experiments.micro import Micro, throughput
+from laneshift_experiments.micro import Micro, policy_of, throughput
 
 
 def fig12a(options: Options, progress: Progress) -> Report:
@@ -52,7 +51,7 @@ def fig12a(options: Options, progress: Progress) -> Report:
                     Cluster(16, 8), ops, ZipfKeys(2000, 0.7, 16, seed), Constant(9e3),
                     options.seconds(16.0), engine, cores, seed,
                 )  # fmt: skip
-                chosen = None if elastic else policy("resource-centric")
+                chosen = None if elastic else policy_of("resource-centric")
                 notes.append(Simulation(scene, chosen).run().notes)
             sync = Samples.of(1e3 * n[name] for n in notes if n[count])
             label = "Elasticutor" if elastic else "RC"

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from laneshift.scheduler.registry import policy
 from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
 from laneshift.simulator.rates import Constant, Rate
 from laneshift.simulator.workload import StockKeys
@@ -24,7 +23,7 @@ from laneshift_experiments.base import (
     Table,
 )
 from laneshift_experiments.elasticutor_load import LABELS
-from laneshift_experiments.micro import RC_BATCH, WARM_UP_S, Micro, throughput
+from laneshift_experiments.micro import RC_BATCH, WARM_UP_S, Micro, policy_of, throughput
 
 LABEL = {**LABELS, "naive-ec": "naive-EC"}
 
@@ -118,7 +117,7 @@ def exchange(
 ) -> Result:
     """A run of the stock exchange; ``given``: parameters of the policy."""
     scene = exchange_scene(system, options, seconds, seed, rate)
-    return Simulation(scene, policy(system, **(given or {}))).run()
+    return Simulation(scene, policy_of(system, given)).run()
 
 
 def exchange_scene(
@@ -335,7 +334,7 @@ def decision_s(
     given: Mapping[str, Any] | None = None,
 ) -> float:
     """Median CPU time of a decision on the cluster loads of a run of the exchange (s)."""
-    chosen: Any = policy(system, **(given or {}))
+    chosen = policy_of(system, given)
     record = Simulation(exchange_scene(system, options, 20.0, seed), chosen)
     record.record = True
     record.run()

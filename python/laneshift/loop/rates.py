@@ -15,9 +15,9 @@ import numpy as np
 
 from laneshift.loop.arrivals import Arrivals
 from laneshift.loop.rests import Rest
-from laneshift.loop.seen import Seen, Window
+from laneshift.loop.seen import Seen, Window, query_name
 from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.scheduler.ids import LaneId, NodeId, OperatorId
+from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, QueryId
 from laneshift.scheduler.partition_load import LaneLoad, NodeCores, PartitionLoad
 from laneshift.scheduler.shard_table import ShardTable
 
@@ -100,6 +100,7 @@ class PartitionMeter:
         node = NodeId(part.executor)
         self._last = PartitionLoad(
             partition=seen.name,
+            query=QueryId(query_name(seen.query)),
             operator=OperatorId(seen.name.rpartition(".")[0]),
             home=node,
             placement=(NodeCores(node, part.lanes),),

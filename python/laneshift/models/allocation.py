@@ -12,13 +12,16 @@ Edge cases are not specified by the source; ours [D]:
   rather than chased to the budget;
 * least stable allocation above the budget: overload; cores go one by one to the partition with
   the highest a_j/k_j, each keeps at least one (a rule of proportion in whole cores);
-* budget spent: the best allocation within it, marked as such.
+* budget spent: the best allocation within it, marked as such;
+* a partition that its own limit keeps from its part gets its limit, and the others are sized for
+  the target: in it every queue's rows may take the same multiple of their service time.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -26,7 +29,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from laneshift.inputcheck import number, vector, whole
-from laneshift.models.queueing import check_external_rate, erlang_b, wait_probability
+from laneshift.models.queueing import (
+    check_external_rate,
+    erlang_b,
+    sojourn_time,
+    wait_probability,
+)
 
 
 class Outcome(Enum):
@@ -49,12 +57,17 @@ class Allocation:
         outcome: MET, or why not.
         wanted_cores: cores that the target (or, in overload, stability) would need; None if no
             number would do.
+        limited: partitions whose own limit is in the way, bool (m,). With the outcome
+            `CORE_LIMIT` all others are sized for the target.
+        least_s: with the outcome `UNREACHABLE`, the mean time with however many cores (s).
     """
 
     cores: NDArray[np.int64]
     sojourn_s: float
     outcome: Outcome
     wanted_cores: int | None
+    limited: NDArray[np.bool_]
+    least_s: float = 0.0
 
 
 def least_stable(arrival_rates: ArrayLike, service_rates: ArrayLike) -> NDArray[np.int64]:
@@ -100,27 +113,189 @@ def allocate_cores(
         unit="cores (one for each partition)",
         remedy="Add nodes or merge partitions.",
     )
-    cap = np.full(lam.size, available, dtype=np.int64)
+    limit = np.full(lam.size, NO_LIMIT, dtype=np.int64)
     if limits is not None:
-        limit = vector("limits", limits, low=1, size=lam.size, finite=False)
-        cap = np.minimum(limit, available).astype(np.int64)
-    start = least_stable(lam, mu)
-    load = lam / mu
-    if int(start.sum()) > available or bool(np.any(start > cap)):
-        return _overload(load, start, cap, available)
-    search = _Search(entering, lam, mu, start, cap)
+        given = vector("limits", limits, low=1, size=lam.size, finite=False)
+        limit = np.minimum(given, NO_LIMIT).astype(np.int64)
+    return _allocate(entering, lam, mu, target, available, limit)
+
+
+NO_LIMIT = 2**31
+"""More cores than any partition can use."""
+
+
+def _allocate(
+    entering: float,
+    lam: NDArray[np.float64],
+    mu: NDArray[np.float64],
+    target: float,
+    available: int,
+    limit: NDArray[np.int64],
+) -> Allocation:
+    start, load = least_stable(lam, mu), lam / mu
+    limited = start > limit
+    if int(np.minimum(start, limit).sum()) > available:
+        return _overload(load, start, limit, available)
+    if not limited.any():
+        found = _search(entering, lam, mu, target, available, limit, start)
+        if found.outcome not in (Outcome.BUDGET, Outcome.CORE_LIMIT):
+            return found
+        limited = _too_slow(entering, lam, mu, target, available, limit)
+        if not limited.any() or int(np.where(limited, limit, start).sum()) > available:
+            return found
+    cores, rest = np.where(limited, limit, 1), ~limited
+    outcome, sojourn, wanted, least = Outcome.CORE_LIMIT, math.inf, None, 0.0
+    if rest.any():
+        part = float(load[rest].sum() / load.sum())
+        left = available - int(limit[limited].sum())
+        found = _allocate(entering * part, lam[rest], mu[rest], target, left, limit[rest])
+        cores[rest], limited[rest] = found.cores, found.limited
+        if found.outcome is not Outcome.MET:
+            outcome, least = found.outcome, found.least_s
+            if found.wanted_cores is not None:
+                wanted = available - left + found.wanted_cores
+    if not (start > limit).any():
+        sojourn = _Search(entering, lam, mu, cores, cores).sojourn()
+    return Allocation(cores, sojourn, outcome, wanted, limited, least)
+
+
+def _search(
+    entering: float,
+    lam: NDArray[np.float64],
+    mu: NDArray[np.float64],
+    target: float,
+    available: int,
+    limit: NDArray[np.int64],
+    start: NDArray[np.int64],
+) -> Allocation:
+    """The greedy, from ``start``, which is stable and within the limits."""
+    none = np.zeros(lam.size, dtype=np.bool_)
+    search = _Search(entering, lam, mu, start, np.minimum(limit, available))
     if entering == 0 or search.sojourn() <= target:
-        return Allocation(start, search.sojourn(), Outcome.MET, int(start.sum()))
-    if float(load.sum()) / entering >= target:
-        return Allocation(start, search.sojourn(), Outcome.UNREACHABLE, None)
+        return Allocation(start, search.sojourn(), Outcome.MET, int(start.sum()), none)
+    least = float((lam / mu).sum()) / entering
+    if least >= target:
+        return Allocation(start, search.sojourn(), Outcome.UNREACHABLE, None, none, least)
     while search.sojourn() > target:
         if search.used + 1 > available:
             reached = search.result(), search.sojourn()
             wanted = _cores_without_budget(search, target)
-            return Allocation(*reached, Outcome.BUDGET, wanted)
+            return Allocation(*reached, Outcome.BUDGET, wanted, none)
         if not search.step():
-            return Allocation(search.result(), search.sojourn(), Outcome.CORE_LIMIT, None)
-    return Allocation(search.result(), search.sojourn(), Outcome.MET, search.used)
+            at = search.result()
+            return Allocation(at, search.sojourn(), Outcome.CORE_LIMIT, None, at >= limit)
+    return Allocation(search.result(), search.sojourn(), Outcome.MET, search.used, none)
+
+
+def _too_slow(
+    entering: float,
+    lam: NDArray[np.float64],
+    mu: NDArray[np.float64],
+    target: float,
+    available: int,
+    limit: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Partitions that at their limits take longer than their part of the target, bool (m,).
+
+    None if others can make up for them, with however many cores.
+    """
+    least = [
+        sojourn_time(k, rate, speed) if k <= available else 1.0 / speed
+        for k, rate, speed in zip(limit.tolist(), lam.tolist(), mu.tolist(), strict=True)
+    ]
+    rows = lam * least
+    if float(rows.sum()) < target * entering:
+        return np.zeros(lam.size, dtype=np.bool_)
+    load = lam / mu
+    return np.asarray((limit <= available) & (rows > target * entering / load.sum() * load))
+
+
+@dataclass(frozen=True)
+class Network:
+    """What one query asks for; as the arguments of `allocate_cores`."""
+
+    external_rate: float
+    arrival_rates: NDArray[np.float64]
+    service_rates: NDArray[np.float64]
+    target_s: float
+    limits: NDArray[np.int64] | None = None
+
+
+def allocate_shared(networks: Sequence[Network], budget: int) -> list[Allocation]:
+    """`allocate_cores` for several queries that share ``budget``, each for a target of its own.
+
+    Where the budget does not suffice for all [D]: if it does not even keep all queues stable, cores
+    go to the highest a_j/k_j of all queries; else each gets its least stable allocation, and the
+    others go one by one to the query whose mean time is the largest multiple of its target, there
+    to the partition that gains most, until it has what it would have alone.
+    """
+    alone = [
+        allocate_cores(
+            n.external_rate, n.arrival_rates, n.service_rates, n.target_s, budget, n.limits
+        )
+        for n in networks
+    ]
+    if len(networks) == 1 or sum(int(found.cores.sum()) for found in alone) <= budget:
+        return alone
+    starts = [least_stable(n.arrival_rates, n.service_rates) for n in networks]
+    limits = [
+        np.full(start.size, NO_LIMIT, dtype=np.int64) if n.limits is None else n.limits
+        for n, start in zip(networks, starts, strict=True)
+    ]
+    least = [np.minimum(pair[0], pair[1]) for pair in zip(starts, limits, strict=True)]
+    if sum(int(counts.sum()) for counts in least) > budget:
+        load = np.concatenate([n.arrival_rates / n.service_rates for n in networks])
+        cores = share_cores(load, np.concatenate(least), budget)
+        ends = np.cumsum([start.size for start in starts])
+        return [
+            Allocation(part, math.inf, Outcome.OVERLOAD, int(start.sum()), start > limit)
+            for part, start, limit in zip(np.split(cores, ends[:-1]), starts, limits, strict=True)
+        ]
+    return _share_by_lateness(networks, alone, least, starts, budget)
+
+
+def _share_by_lateness(
+    networks: Sequence[Network],
+    alone: list[Allocation],
+    least: list[NDArray[np.int64]],
+    starts: list[NDArray[np.int64]],
+    budget: int,
+) -> list[Allocation]:
+    searches, counts = [], [each.copy() for each in least]
+    stable = [counted >= start for counted, start in zip(least, starts, strict=True)]
+    for n, found, counted, keeps_up in zip(networks, alone, least, stable, strict=True):
+        load = n.arrival_rates / n.service_rates
+        part = float(load[keeps_up].sum() / load.sum()) if load.sum() > 0 else 1.0
+        searches.append(
+            _Search(
+                n.external_rate * part,
+                n.arrival_rates[keeps_up],
+                n.service_rates[keeps_up],
+                counted[keeps_up],
+                found.cores[keeps_up],
+            )
+        )
+    late = [
+        (-s.sojourn() / n.target_s, q)
+        for q, (s, n) in enumerate(zip(searches, networks, strict=True))
+    ]
+    heapq.heapify(late)
+    left = budget - sum(int(counted.sum()) for counted in least)
+    while left > 0 and late:
+        _, q = heapq.heappop(late)
+        if searches[q].step():
+            left -= 1
+            heapq.heappush(late, (-searches[q].sojourn() / networks[q].target_s, q))
+    shared = []
+    for found, search, counted, keeps_up in zip(alone, searches, counts, stable, strict=True):
+        counted[keeps_up] = search.result()
+        if (counted == found.cores).all():
+            shared.append(found)
+            continue
+        wanted = int(found.cores.sum()) if found.wanted_cores is None else found.wanted_cores
+        sojourn = search.sojourn() if keeps_up.all() else math.inf
+        shared.append(Allocation(counted, sojourn, Outcome.BUDGET, wanted, found.limited))
+    return shared
 
 
 class _Search:
@@ -236,9 +411,11 @@ def share_cores(load: ArrayLike, most: ArrayLike, available: int) -> NDArray[np.
 
 
 def _overload(
-    load: NDArray[np.float64], start: NDArray[np.int64], cap: NDArray[np.int64], available: int
+    load: NDArray[np.float64],
+    start: NDArray[np.int64],
+    limit: NDArray[np.int64],
+    available: int,
 ) -> Allocation:
-    wanted = int(start.sum())
-    cores = share_cores(load, np.minimum(start, cap), available)
-    reason = Outcome.OVERLOAD if wanted > available else Outcome.CORE_LIMIT
-    return Allocation(cores, math.inf, reason, wanted)
+    cores = share_cores(load, np.minimum(start, limit), available)
+    limited = start > limit
+    return Allocation(cores, math.inf, Outcome.OVERLOAD, int(start.sum()), limited)

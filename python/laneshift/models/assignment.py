@@ -108,6 +108,7 @@ def assign(demand: Demand, phi: float) -> tuple[IntArray, tuple[tuple[int, int, 
         while work.lacks(needy):
             if not work.feed(needy):
                 return None
+        work.settle(needy)
 
 
 def schedule(demand: Demand, phi_0: float = PHI_0) -> Assignment:
@@ -152,9 +153,12 @@ class _Work:
         # take[r, i]: C- of taking a core of node i from row r, inf where there is none to take.
         nothing = np.where(free > 0, 0.0, np.inf)
         self._take = np.vstack([nothing, cost_to_take(demand.placement, demand.state_bytes)])
-        # The same for rows with spare cores, inf for the others.
+        # The same of the rows with spare cores, inf once they have none: no other row gets any.
         spare = np.array([t > k for t, k in zip(self.total, self._target, strict=True)])
-        self._base = np.where(spare[:, None], self._take, np.inf)
+        spare[0] = True
+        self._donors: list[int] = np.flatnonzero(spare).tolist()
+        self._rank = {row: at for at, row in enumerate(self._donors)}
+        self._base = self._take[self._donors]
         # 0 / inf, to be added: a data-intensive row gives what it can spare only.
         self._guard = np.where(spare | ~np.array(self._intensive), 0.0, np.inf)
 
@@ -175,33 +179,40 @@ class _Work:
             total = self.total[row]
             scale = self._state[row] / (total * (total + 1)) if total else 0.0
             sums = self._base + scale * (total - self.held[row])
-            donor, node = divmod(int(sums.argmin()), self.held.shape[1])
-            cost = sums[donor, node]
+            at, node = divmod(int(sums.argmin()), self.held.shape[1])
+            donor, cost = self._donors[at], sums[at, node]
         if cost == np.inf:
             return False
         self._hand(donor, row, node)
         return True
+
+    def settle(self, j: int) -> None:
+        """Partition j has got its cores; until then nobody may take any from it."""
+        self._refresh(j + 1)
 
     def _hand(self, donor: int, row: int, node: int) -> None:
         self.held[donor, node] -= 1
         self.held[row, node] += 1
         self.total[donor] -= 1
         self.total[row] += 1
-        self._refresh(donor)
-        self._refresh(row)
+        if donor:
+            self._refresh(donor)
+        elif not self.held[0, node]:
+            self._take[0, node] = self._base[0, node] = np.inf
         self.steps.append((donor - 1, row - 1, node))
 
     def _refresh(self, row: int) -> None:
+        """What a partition's cores cost those who take them, once it holds others."""
         held, total = self.held[row], self.total[row]
-        spare = total > self._target[row]
-        if row == 0:
-            self._take[0] = np.where(held > 0, 0.0, np.inf)
-        elif total > 1:
-            scale = self._state[row] / (total * (total - 1))
-            self._take[row] = np.where(held > 0, scale * (total - held), np.inf)
+        take = self._take[row]
+        if total > 1:
+            np.multiply(total - held, self._state[row] / (total * (total - 1)), out=take)
+            take[held <= 0] = np.inf
         else:
-            self._take[row] = np.inf
-        self._base[row] = self._take[row] if spare else np.inf
+            take[:] = np.inf
+        spare = total > self._target[row]
+        if row in self._rank:
+            self._base[self._rank[row]] = take if spare else np.inf
         self._guard[row] = np.inf if self._intensive[row] and not spare else 0.0
 
 

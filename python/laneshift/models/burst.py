@@ -16,10 +16,11 @@ as often as the expert was too low lately. No noise model, no tuning per load.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 import numpy as np
-from numpy.typing import NDArray
 
 from laneshift.inputcheck import FloatArray, IntArray, number
 
@@ -115,30 +116,43 @@ class BurstForecast:
     @property
     def blur(self) -> float:
         """Median size of the recent errors (rows/s)."""
-        return float(np.median(np.abs(self.errors))) if self.errors else 0.0
+        return median(map(abs, self.errors)) if self.errors else 0.0
 
     def margin(self, windows: int = 1) -> float:
         """What is added so that ``windows`` windows in a row are covered as often (rows/s, >= 0).
 
         With independent errors each must be covered with probability quantile^(1/windows).
         """
-        return float(self._margins(np.array([windows]))[0])
+        return self._margins([windows])[0]
 
-    def _margins(self, windows: NDArray[np.int64]) -> FloatArray:
+    def _margins(self, windows: Iterable[int]) -> list[float]:
         if not self.errors:
-            return np.zeros(windows.size)
-        covered: FloatArray = np.quantile(self.errors, self.quantile ** (1.0 / windows))
-        return np.maximum(0.0, covered)
+            return [0.0 for _ in windows]
+        rising = sorted(self.errors)
+        return [max(0.0, _quantile(rising, self.quantile ** (1.0 / h))) for h in windows]
 
     def path(self, windows: int) -> FloatArray:
         """Rates of the next ``windows`` windows, (2, windows): expected, and with the margin."""
-        ahead = np.arange(1, windows + 1)
-        expected = np.array([self.forecast(h) for h in ahead.tolist()])
+        ahead = range(1, windows + 1)
+        expected = np.array([self.forecast(h) for h in ahead])
         return np.stack([expected, expected + self._margins(ahead)])
 
     def upper(self, windows: int = 1) -> float:
         """Rate to provide for, ``windows`` ahead (rows/s)."""
         return self.forecast(windows) + self.margin(windows)
+
+
+def _quantile(rising: Sequence[float], share: float) -> float:
+    """As `numpy.quantile` of sorted values, to the last bit, in a tenth of its time for a few."""
+    at = (len(rising) - 1) * share
+    low = int(at)
+    part, a, b = at - low, rising[low], rising[min(low + 1, len(rising) - 1)]
+    return b - (b - a) * (1.0 - part) if part >= 0.5 else a + (b - a) * part
+
+
+def _size(errors: FloatArray) -> float:
+    """Mean size."""
+    return float(np.abs(errors).sum()) / errors.size
 
 
 def _repeats(x: FloatArray, cycles: IntArray) -> FloatArray:
@@ -162,8 +176,10 @@ def _repeats(x: FloatArray, cycles: IntArray) -> FloatArray:
 
 def _find_cycle(x: FloatArray) -> int:
     """The cycle that repeats best (shortest on ties), 0 if there is none."""
+    if x.size < 2 * _LEAST_MATCH:
+        return 0
     moves = np.abs(np.diff(x[-2 * RECENT :]))
-    if x.size < 2 * _LEAST_MATCH or moves.mean() <= 0.02 * x.mean():
+    if moves.mean() <= 0.02 * x.mean():
         return 0
     best, found = 0.5, 0
     cycles = np.arange(2, x.size - _LEAST_MATCH + 1)
@@ -194,17 +210,17 @@ def _best_expert(x: FloatArray, cycle: int) -> tuple[str, FloatArray]:
     if x.size > RECENT // 2:
         span = x[3:-1] - x[:-4]
         slope = (x[4:] - (x[3:-1] + span / 3.0))[-count:]
-        if np.abs(slope).mean() < 0.8 * np.abs(best[-slope.size :]).mean():
+        if _size(slope) < 0.8 * _size(best[-slope.size :]):
             best, name = slope, "slope"
     for kind, weights in (("mean", np.full(MEAN, 1.0 / MEAN)), ("trend", _weights(TREND, 1))):
         if x.size > weights.size + _LEAST_MATCH:
             said = np.convolve(x[:-1], weights[::-1], "valid")
             error: FloatArray = np.asarray((x[weights.size :] - said)[-count:])
-            if np.abs(error).mean() < 0.9 * np.abs(best[-error.size :]).mean():
+            if _size(error) < 0.9 * _size(best[-error.size :]):
                 best, name = error, kind
     if cycle:
         count = min(count, x.size - cycle)
         again = x[-count:] - x[-count - cycle : x.size - cycle]
-        if np.abs(again).mean() < 0.8 * np.abs(best[-count:]).mean():
+        if _size(again) < 0.8 * _size(best[-count:]):
             best, name = again, "cycle"
     return name, np.asarray(best)

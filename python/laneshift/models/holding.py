@@ -7,6 +7,7 @@ count whose cost per window, over the windows for which it can be held, is least
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ MOST_TRIED = 32
 """Counts that are tried between the fewest and the most that can be right."""
 
 _NEAR = 1e-9
+_NEVER = 2**62
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class Load:
         window_s: length of a window (s).
         room: (rows, rows per core): how long the queue should be at most at the end of a window.
         full: how long it can be (rows), inf if unbounded.
+        drain_s: a queue that is longer than it should be may be until it is drained, steadily, in
+            this time (s); 0: within a window.
     """
 
     rates: FloatArray
@@ -68,6 +72,7 @@ class Load:
     window_s: float
     room: tuple[float, float]
     full: float
+    drain_s: float = 0.0
 
 
 def choose(load: Load, held: int, least: int, most: int, prices: Prices) -> Stretch:
@@ -83,60 +88,113 @@ def choose(load: Load, held: int, least: int, most: int, prices: Prices) -> Stre
         least, most: bounds of a new count.
         prices: of a change.
     """
-    dt, unit = load.window_s, load.unit_rate
-    rates = np.stack([load.rates[0], _rounded(load)])
-    counts = _candidates(load, rates[1], held, least, most)
+    return choose_all([load], [held], [least], [most], prices)[0]
+
+
+def choose_all(
+    loads: Sequence[Load],
+    held: Sequence[int],
+    least: Sequence[int],
+    most: Sequence[int],
+    prices: Prices,
+) -> list[Stretch]:
+    """`choose` for many partitions at once, each as if alone; windows and horizons are equal."""
+    if not loads:
+        return []
+    dt = loads[0].window_s
+    unit = np.array([load.unit_rate for load in loads])[:, None]
+    waiting = np.array([load.queue_rows for load in loads])[:, None]
+    full = np.array([load.full for load in loads])[:, None]
+    fixed, per_core = np.array([load.room for load in loads]).T[:, :, None]
+    coming = np.array([load.rates for load in loads])
+    blur = np.array([load.blur for load in loads])
+    now = np.array(held, dtype=np.int64)[:, None]
+    left = _left(loads, coming.shape[2])
+    rates = np.stack([coming[:, 0], _rounded(coming[:, 1], blur, unit)], axis=1)
+    counts = _candidates(
+        rates[:, 1], dt, unit, waiting, (fixed, per_core), left, now,
+        np.array(least, dtype=np.int64)[:, None], np.array(most, dtype=np.int64)[:, None],
+    )  # fmt: skip
+    kept = counts == now
     work = unit * dt * counts
-    room = (load.room[0] + load.room[1] * counts) * (1.0 + _NEAR) + _NEAR
-    level = np.full((2, counts.size), load.queue_rows)
-    path, column = np.where(counts == held, 0, 1), np.arange(counts.size)
-    spans = rates.shape[1]
-    queue, idle = np.empty((spans, counts.size)), np.empty((spans, counts.size))
-    served = np.empty((2, spans, counts.size))
-    for t, rate in enumerate(rates.T):
-        rows = level + rate[:, None] * dt
-        done = np.minimum(work, rows)
+    room = (fixed + per_core * counts) * (1.0 + _NEAR) + _NEAR
+    level = np.repeat(waiting[:, None], 2, axis=1) + np.zeros(counts.shape[1])
+    spans = rates.shape[2]
+    queue = np.empty((spans, *counts.shape))
+    idle = np.empty((spans, *counts.shape))
+    served = np.empty((spans, *level.shape))
+    for t in range(spans):
+        rows = level + rates[:, :, t, None] * dt
+        done = np.minimum(work[:, None], rows)
         level = rows - done
-        queue[t], idle[t] = level[path, column], (work - done[0]) / (unit * dt)
-        served[:, t] = done / dt
-    good = queue <= room
+        queue[t] = np.where(kept, level[:, 0], level[:, 1])
+        idle[t] = (work - done[:, 0]) / (unit * dt)
+        served[t] = done / dt
+    good = (queue <= room) | (queue <= left.T[:, :, None] * (1.0 + _NEAR))
     # What is held rides out a burst that fits the buffer and is over a window later.
-    heals = np.append(good[1:], np.zeros((1, counts.size), dtype=bool), axis=0)
-    fits = np.logical_and.accumulate(
-        good | ((counts == held) & heals & (queue <= load.full)), axis=0
-    )
+    heals = np.append(good[1:], np.zeros((1, *counts.shape), dtype=bool), axis=0)
+    fits = np.logical_and.accumulate(good | (kept & heals & (queue <= full)), axis=0)
     price = np.where(
-        counts == held,
+        kept,
         0.0,
-        prices.change * np.maximum(counts, held) + prices.per_core * np.abs(counts - held),
+        prices.change * np.maximum(counts, now) + prices.per_core * np.abs(counts - now),
     )
-    cost = (price + np.cumsum(idle, axis=0)) / np.arange(1, spans + 1)[:, None]
+    cost = (price + np.cumsum(idle, axis=0)) / np.arange(1, spans + 1)[:, None, None]
     best = np.where(fits, cost, np.inf).min(axis=0)
-    at = int(np.lexsort((counts, counts != held, best))[0])
-    if not np.isfinite(best[at]):
-        at = int(counts.argmax())
-    return Stretch(int(counts[at]), np.where(fits[:, at], served[:, :, at], rates))
+    cheapest = best.min(axis=1, keepdims=True)
+    # Of equally cheap ones what is held, then the smallest; if none can be held, the largest.
+    rank = np.where(kept, 0, counts)
+    rank = np.where(np.isfinite(cheapest), np.where(best == cheapest, rank, _NEVER), -counts)
+    found = []
+    for p, at in enumerate(rank.argmin(axis=1).tolist()):
+        going = np.where(fits[:, p, at], served[:, p, :, at].T, rates[p])
+        found.append(Stretch(int(counts[p, at]), going))
+    return found
 
 
-def _rounded(load: Load) -> FloatArray:
-    """Upper rates, less half a core where they are not that exact, (H,)."""
-    half = 0.5 * load.unit_rate
-    exact: FloatArray = load.rates[1] - np.where(load.blur > half, half, 0.0)
-    return np.maximum(exact, 0.0)
+def _left(loads: Sequence[Load], spans: int) -> FloatArray:
+    """Rows of what waits now that may still wait at the end of each window, (P, H)."""
+    after_s = loads[0].window_s * np.arange(1, spans + 1)
+    return np.array(
+        [
+            load.queue_rows * np.maximum(0.0, 1.0 - after_s / load.drain_s)
+            if load.drain_s > 0
+            else np.zeros(spans)
+            for load in loads
+        ]
+    )
 
 
-def _candidates(load: Load, rates: FloatArray, held: int, least: int, most: int) -> IntArray:
+def _rounded(upper: FloatArray, blur: FloatArray, unit: FloatArray) -> FloatArray:
+    """Upper rates, less half a core where they are not that exact, (P, H)."""
+    half = 0.5 * unit
+    return np.maximum(upper - np.where(blur > half, half, 0.0), 0.0)
+
+
+def _candidates(
+    rates: FloatArray,
+    dt: float,
+    unit: FloatArray,
+    waiting: FloatArray,
+    room: tuple[FloatArray, FloatArray],
+    left: FloatArray,
+    held: IntArray,
+    least: IntArray,
+    most: IntArray,
+) -> IntArray:
     """What is held, the fewest cores for each window and number of windows, and counts between.
 
-    All counts between if they are few, else `MOST_TRIED` of them.
+    All counts between if they are few, else `MOST_TRIED` of them; (P, C), some of them twice.
     """
-    dt = load.window_s
-    work = load.unit_rate * dt * np.arange(1, rates.size + 1)
-    rows = load.queue_rows + np.cumsum(rates) * dt
+    work = unit * dt * np.arange(1, rates.shape[1] + 1)
+    rows = waiting + np.cumsum(rates, axis=1) * dt
     # A count fits a stretch if it fits every shorter one.
-    whole = np.maximum.accumulate((rows - load.room[0]) / (work + load.room[1]))
-    some = np.concatenate([rates / load.unit_rate, rows / work, whole])
+    needed = np.minimum((rows - room[0]) / (work + room[1]), (rows - left) / work)
+    whole = np.maximum.accumulate(needed, axis=1)
+    some = np.concatenate([rates / unit, rows / work, whole], axis=1)
     counts = np.ceil(np.maximum(some, 1.0) * (1.0 - _NEAR)).astype(np.int64)
     counts = np.minimum(np.maximum(counts, least), most)
-    between = np.linspace(counts.min(), counts.max(), MOST_TRIED).astype(np.int64)
-    return np.unique(np.concatenate([counts, between, [min(held, most)]]))
+    low, high = counts.min(axis=1, keepdims=True), counts.max(axis=1, keepdims=True)
+    steps = (high - low) / (MOST_TRIED - 1)
+    between = (np.arange(MOST_TRIED) * steps + low).astype(np.int64)
+    return np.concatenate([counts, between, high, np.minimum(held, most)], axis=1)

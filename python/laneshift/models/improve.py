@@ -39,6 +39,10 @@ def improve(
     return work.held[1:]
 
 
+AT_ONCE = 1 << 16
+"""Costs that are looked up in one go: as many as fit the processor's caches (ours)."""
+
+
 class _Swaps:
     """Row 0 is FREE; rows as in `laneshift.models.assignment`."""
 
@@ -56,19 +60,22 @@ class _Swaps:
         self._rent = remote * np.concatenate([[0.0], demand.data_intensity])[:, None] * horizon
         self._lose = np.zeros(self.held.shape)
         self._gain = np.zeros(self.held.shape)
-        for row in range(len(self.held)):
-            self._refresh(row)
+        self._refresh(np.arange(len(self.held)))
         self._tolerance = 1e-9 * max(1.0, float(self._state.sum()))
         # Only partitions that change or have remote traffic can start an exchange that pays.
         changed = (placement != old).any(axis=1)
         abroad = ((self.held[1:] > 0) & (self._rent[1:] > 0)).any(axis=1)
-        self._start = np.flatnonzero(changed | abroad) + 1
+        self._start = np.flatnonzero(changed | abroad).astype(np.int32) + np.int32(1)
         # Best partner for an exchange of node r against node h, its cost, and the next best cost.
         nodes = old.shape[1]
-        self._partner = np.empty((nodes, nodes), dtype=np.int64)
+        self._partner = np.empty((nodes, nodes), dtype=np.int32)
         self._first, self._second = np.empty((nodes, nodes)), np.empty((nodes, nodes))
-        for node in range(nodes):
-            self._look_up(slice(node, node + 1), slice(None))
+        several = max(1, AT_ONCE // self.held.size)
+        for start in range(0, nodes, several):
+            some = np.arange(start, min(start + several, nodes))
+            pairs = self._lose[:, None, :] + self._gain[:, some, None]
+            found = _best_partners(pairs, some)
+            self._partner[some], self._first[some], self._second[some] = found
 
     def best_swap(self) -> bool:
         """Make the exchange that saves most; False if none saves anything.
@@ -81,9 +88,11 @@ class _Swaps:
             return False
         rows = self._start[at]
         # No partition is its own partner: then the second best one is.
-        own = self._partner[away] == rows[:, None]
-        cost = np.where(own, self._second[away], self._first[away])
-        delta = self._gain[rows] + cost + self._lose[rows, away][:, None]
+        delta = self._first.take(away, axis=0)
+        own = self._partner.take(away, axis=0) == rows[:, None]
+        np.copyto(delta, self._second.take(away, axis=0), where=own)
+        delta += self._gain.take(rows, axis=0)
+        delta += self._lose[rows, away][:, None]
         cell, node = divmod(int(delta.argmin()), delta.shape[1])
         if not delta[cell, node] < -self._tolerance:
             return False
@@ -98,35 +107,42 @@ class _Swaps:
         self.held[row, node] += 1
         self.held[other, node] -= 1
         self.held[other, away] += 1
-        self._refresh(row)
-        self._refresh(other)
-        for changed in (away, node):  # the costs of all other nodes are what they were
-            self._look_up(slice(changed, changed + 1), slice(None))
-            self._look_up(slice(None), slice(changed, changed + 1))
+        self._refresh(np.array([row, other]))
+        self._look_up(np.array([away, node]))  # the costs of all other nodes are what they were
 
-    def _look_up(self, away: slice, node: slice) -> None:
-        """Best partners for exchanges of the nodes ``away`` against the nodes ``node``."""
-        pairs = self._lose[:, None, node] + self._gain[:, away, None]
-        partner = pairs.argmin(axis=0)
-        self._partner[away, node] = partner
-        self._first[away, node] = pairs.min(axis=0)
-        np.put_along_axis(pairs, partner[None], np.inf, axis=0)
-        self._second[away, node] = pairs.min(axis=0)
-        # A core is not exchanged for one of the same node.
-        same = np.arange(len(self._partner))[away, None] == np.arange(len(self._partner))[node]
-        self._first[away, node][same] = np.inf
-        self._second[away, node][same] = np.inf
+    def _look_up(self, nodes: IntArray) -> None:
+        """Best partners for exchanges of ``nodes`` against all nodes, and of all against these."""
+        count = nodes.size
+        pairs = np.empty((self.held.shape[0], 2 * count, self.held.shape[1]))
+        np.add(self._lose[:, None, :], self._gain[:, nodes, None], out=pairs[:, :count])
+        np.add(self._gain[:, None, :], self._lose[:, nodes, None], out=pairs[:, count:])
+        partner, first, second = _best_partners(pairs, np.tile(nodes, 2))
+        self._partner[nodes], self._partner[:, nodes] = partner[:count], partner[count:].T
+        self._first[nodes], self._first[:, nodes] = first[:count], first[count:].T
+        self._second[nodes], self._second[:, nodes] = second[:count], second[count:].T
 
-    def _refresh(self, row: int) -> None:
-        """Cost of one core less / more on each node, the total of the row unchanged."""
-        held, total = self.held[row], float(self._total[row])
-        state, share = float(self._state[row]), self._share[row]
+    def _refresh(self, rows: IntArray) -> None:
+        """Cost of one core less / more on each node, the totals of ``rows`` unchanged."""
+        held, total = self.held[rows], self._total[rows, None]
+        state, share, rent = self._state[rows, None], self._share[rows], self._rent[rows]
         now = _leaving(share, held, total)
         less = _leaving(share, held - 1, total) - now
         more = _leaving(share, held + 1, total) - now
-        self._lose[row] = np.where(held > 0, state * less - self._rent[row], np.inf)
-        self._gain[row] = state * more + self._rent[row]
+        self._lose[rows] = np.where(held > 0, state * less - rent, np.inf)
+        self._gain[rows] = state * more + rent
 
 
-def _leaving(share: FloatArray, held: IntArray, total: float) -> FloatArray:
+def _best_partners(pairs: FloatArray, away: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Of costs (m + 1, A, n), for ``away``, (A,), against all nodes: (partner, cost, next best)."""
+    partner = pairs.argmin(axis=0)
+    at = np.arange(away.size)
+    cell = (partner, at[:, None], np.arange(pairs.shape[2]))
+    first = pairs[cell]
+    pairs[cell] = np.inf
+    second = pairs.min(axis=0)
+    first[at, away] = second[at, away] = np.inf  # no core is exchanged for one of the same node
+    return partner, first, second
+
+
+def _leaving(share: FloatArray, held: IntArray, total: IntArray) -> FloatArray:
     return np.maximum(0.0, share - held / total)

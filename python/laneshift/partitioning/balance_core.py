@@ -7,6 +7,7 @@ of the partition with the most moves, not the sum.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,6 +77,10 @@ def balance_batch(
     check_batch(load, lane, lanes)
     inputcheck.number("theta", theta, "1.2 is the usual threshold.", low=1.0)
     inputcheck.number("min_gain", min_gain, "Use a small share such as 0.01.", low=0.0)
+    if load.shape[0] == 1:
+        return _balance_one(
+            load[0], lane[0], int(lanes[0]), theta, min_gain, hot_shard_guard, max_moves
+        )
     n, width = load.shape[0], int(lanes.max(initial=1))
     lane = lane.astype(np.int64)
     flat = (np.arange(n)[:, None] * width + lane).ravel()
@@ -153,3 +158,60 @@ def _apply(
     lower[rows, target] = total[rows, target]
     set_aside = np.isneginf(upper[rows, target])
     upper[rows, target] = np.where(set_aside, -np.inf, total[rows, target])
+
+
+def _balance_one(
+    load: FloatArray,
+    lane: IntArray,
+    lanes: int,
+    theta: float,
+    min_gain: float,
+    hot_shard_guard: bool,
+    max_moves: int,
+) -> BatchMoves:
+    """The same moves for one partition: a round looks at its two lanes, not at all shards."""
+    mean = float(load.sum(axis=0)) / lanes
+    total = np.bincount(lane, weights=load, minlength=lanes).astype(np.float64)
+    upper, lower = total.copy(), total.copy()  # lanes set aside become -inf in upper
+    order = np.argsort(-load, kind="stable")
+    heaviest_first = load[order].tolist()
+    falling = (-load[order]).tolist()
+    hot = int((load > mean).sum())  # they are the first of the order
+    held: list[list[int]] = [[] for _ in range(lanes)]
+    for rank, owner in enumerate(lane[order].tolist()):
+        held[owner].append(rank)
+    moves: list[tuple[int, int, int]] = []
+    least = min_gain * mean
+    for _ in range(max_moves):
+        if not upper.max() > theta * mean:
+            break
+        source, target = int(upper.argmax()), int(lower.argmin())
+        here = held[source]
+        # The heaviest shard below the gap; a lonely hot one stays.
+        first = bisect_right(falling, -(float(total[source] - total[target]) - least))
+        if hot_shard_guard and bisect_left(here, hot) == 1:
+            first = max(first, hot)
+        at = bisect_left(here, first)
+        amount = heaviest_first[here[at]] if at < len(here) else 0.0
+        if amount <= 0 or (min_gain > 0 and amount < least):
+            upper[source] = -np.inf
+            if not hot_shard_guard:
+                break
+            continue
+        rank = here.pop(at)
+        insort(held[target], rank)
+        moves.append((int(order[rank]), source, target))
+        total[source] -= amount
+        total[target] += amount
+        upper[source] = lower[source] = total[source]
+        lower[target] = total[target]
+        if upper[target] != -np.inf:
+            upper[target] = total[target]
+    after = lane.astype(np.int64)
+    for shard, _, target in moves:
+        after[shard] = target
+    made = np.array(moves, dtype=np.int64).reshape(-1, 3)
+    delta = np.array([total.max() / mean if mean > 0 else 1.0])
+    return BatchMoves(
+        np.zeros(len(moves), dtype=np.int64), made[:, 0], made[:, 1], made[:, 2], after[None], delta
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -95,8 +97,9 @@ def _unchecked(
     lanes: tuple[LaneLoad, ...],
     shards: ShardTable | None,
 ) -> PartitionLoad:
-    out = replace(part, placement=placement, lanes=(), shards=shards)
-    object.__setattr__(out, "lanes", lanes)
+    out = copy(part)
+    for name, value in (("placement", placement), ("lanes", lanes), ("shards", shards)):
+        object.__setattr__(out, name, value)
     return out
 
 
@@ -143,6 +146,9 @@ def _move_one(
 
 def _drop_lanes(part: PartitionLoad) -> PartitionLoad:
     held: dict[NodeId, int] = {entry.node: entry.cores for entry in part.placement}
+    if Counter(lane.node for lane in part.lanes) == held:  # none goes
+        lanes = tuple(sorted(part.lanes, key=lambda lane: lane.lane))
+        return part if lanes == part.lanes else _unchecked(part, part.placement, lanes, part.shards)
     owned = {
         lane.lane: 0 if part.shards is None else int(np.sum(part.shards.lane == lane.lane))
         for lane in part.lanes

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from laneshift.errors import InputError
 from laneshift.inputcheck import number, unique, whole
-from laneshift.scheduler.ids import NodeId, PartitionId, SourceId
+from laneshift.scheduler.ids import NodeId, PartitionId, QueryId, SourceId
 from laneshift.scheduler.measured import REMEDY, optional
 from laneshift.scheduler.partition_load import PartitionLoad
 
@@ -168,6 +168,24 @@ class ClusterLoad:
         if self.sources:
             return sum(source.rate for source in self.sources)
         return sum(self.partition(head).offered_rate for head in self.heads)
+
+    @cached_property
+    def queries(self) -> dict[QueryId, tuple[int, ...]]:
+        """Indices of each query's partitions; queries and partitions in cluster load order."""
+        found: dict[QueryId, list[int]] = {}
+        for i, part in enumerate(self.partitions):
+            found.setdefault(part.query, []).append(i)
+        return {query: tuple(rows) for query, rows in found.items()}
+
+    def external_rate_of(self, query: QueryId) -> float:
+        """Rows per second that enter ``query``: of the sources that feed it, else of its heads."""
+        if self.queries.keys() == {query}:
+            return self.external_rate
+        mine = {self.partitions[i].partition for i in self.queries.get(query, ())}
+        feeding = [source.rate for source in self.sources if not mine.isdisjoint(source.feeds)]
+        if feeding:
+            return sum(feeding)
+        return sum(self.partition(head).offered_rate for head in self.heads if head in mine)
 
     def upstream_of(self, partition: PartitionId) -> tuple[Edge, ...]:
         """Edges that end in ``partition``."""

@@ -8,6 +8,9 @@ from typing import NewType
 NodeId = NewType("NodeId", str)
 """A machine, or the Spark executor that stands for its cores."""
 
+QueryId = NewType("QueryId", str)
+"""A streaming query: what its rows pass has one latency target."""
+
 OperatorId = NewType("OperatorId", str)
 """An elastic operator of a query plan."""
 

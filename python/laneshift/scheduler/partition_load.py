@@ -8,9 +8,12 @@ import numpy as np
 
 from laneshift.errors import InputError
 from laneshift.inputcheck import number, unique, whole
-from laneshift.scheduler.ids import KeyId, LaneId, NodeId, OperatorId, PartitionId
+from laneshift.scheduler.ids import KeyId, LaneId, NodeId, OperatorId, PartitionId, QueryId
 from laneshift.scheduler.measured import REMEDY, optional
 from laneshift.scheduler.shard_table import ShardTable
+
+NO_QUERY = QueryId("")
+"""Of partitions whose query is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class PartitionLoad:
 
     Attributes:
         partition, operator: ids.
+        query: the query that it is part of; partitions that name none are of one query together.
         home: node of the Spark task that owns the partition; lanes elsewhere are remote.
         placement: cores held now, per node; nodes without a core are left out.
         offered_rate: rows that arrive per second, counted before any queue (rows/s, >= 0).
@@ -120,6 +124,7 @@ class PartitionLoad:
     lanes: tuple[LaneLoad, ...] = ()
     shards: ShardTable | None = None
     hot_keys: tuple[HotKey, ...] = ()
+    query: QueryId = NO_QUERY
 
     def __post_init__(self) -> None:
         of = f"of partition {self.partition}"

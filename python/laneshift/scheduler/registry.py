@@ -8,7 +8,9 @@ A package adds one with, in its pyproject.toml:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -83,12 +85,20 @@ def policy(name: str, **parameters: Any) -> Policy[Any]:
     """
     found = policy_class(name)
     known = [f.name for f in fields(found) if f.init]
-    for given in parameters:
-        if given not in known:
-            raise InputError(
-                f"parameter of {name}", given, "one of " + (", ".join(known) or "none"), "Drop it."
-            )
+    for given, value in parameters.items():
+        _check_known(name, given, known)
+        if isinstance(defaults(name)[given], bool) and not isinstance(value, bool):
+            raise InputError(f"{given} of {name}", value, "True or False", "Leave out the quotes.")
     return found(**parameters)
+
+
+def _check_known(name: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        near = get_close_matches(given, known, n=1)
+        remedy = f"Did you mean {near[0]}?" if near else f"`laneshift policies {name}` says more."
+        raise InputError(
+            f"parameter of {name}", given, "one of " + (", ".join(known) or "none"), remedy
+        )
 
 
 def defaults(name: str) -> dict[str, Any]:
@@ -108,9 +118,7 @@ def parse_parameters(name: str, given: dict[str, str]) -> dict[str, Any]:
     kinds = get_type_hints(policy_class(name))
     parsed: dict[str, Any] = {}
     for key, text in given.items():
-        if key not in defaults(name):
-            allowed = ", ".join(defaults(name)) or "none"
-            raise InputError(f"parameter of {name}", key, f"one of {allowed}", "Drop it.")
+        _check_known(name, key, list(defaults(name)))
         parsed[key] = _parse(key, text, kinds[key])
     return parsed
 

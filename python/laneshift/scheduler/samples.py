@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from laneshift.scheduler.cluster_load import ClusterLoad, Edge, Node
-from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, PartitionId
+from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, PartitionId, QueryId
 from laneshift.scheduler.partition_load import LaneLoad, NodeCores, PartitionLoad
 from laneshift.scheduler.shard_table import ShardTable
 
@@ -22,6 +22,7 @@ def partition(
     service_rate: float = 1000.0,
     home: str | None = None,
     operator: str = "op",
+    query: str = "",
     state_bytes: float = 0.0,
     data_bytes_per_s: float = 0.0,
     queue_rows: float = 0.0,
@@ -40,6 +41,7 @@ def partition(
     return PartitionLoad(
         partition=PartitionId(name),
         operator=OperatorId(operator),
+        query=QueryId(query),
         home=NodeId(next(iter(placement)) if home is None else home),
         placement=tuple(NodeCores(NodeId(n), count) for n, count in placement.items() if count),
         offered_rate=offered_rate,

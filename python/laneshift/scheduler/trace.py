@@ -143,6 +143,13 @@ def read_entries(path: str | Path) -> Iterator[Entry]:
                 break
             try:
                 entry = _entry(number, json.loads(line))
+            except InputError as error:
+                raise InputError(
+                    f"{path}, line {number}: {error.field}",
+                    error.found,
+                    error.expected,
+                    error.remedy,
+                ) from error
             except (ValueError, TypeError, KeyError) as error:
                 raise InputError(
                     f"{path}, line {number}",
@@ -217,6 +224,8 @@ def from_json(value: dict[str, Any]) -> ClusterLoad:
 
 
 def _entry(line: int, value: dict[str, Any]) -> Entry:
+    if not isinstance(value, dict):
+        raise InputError("line", value, "a JSON object", _ANOTHER)
     for event in EVENTS:
         if value.keys() == {event}:
             return Entry(line, event=event, value=dict(value[event]))
@@ -228,13 +237,23 @@ def _check_header(path: str | Path, line: str) -> None:
         version = json.loads(line)[_HEADER]
     except (ValueError, TypeError, KeyError):
         version = None
-    if version != VERSION:
+    if version is not None and (type(version), version) != (int, VERSION):
+        raise InputError(
+            f"version of trace {path}",
+            version,
+            str(VERSION),
+            "Read it with the version of laneshift that recorded it, or record it again.",
+        )
+    if version is None:
         raise InputError(
             f"first line of {path}",
             line[:60].rstrip(),
             f'{{"{_HEADER}": {VERSION}}}',
             "Record the trace with this version of laneshift.",
         )
+
+
+_ANOTHER = "If another version of laneshift recorded it, read it with that, else record it again."
 
 
 def _same(item: object, default: object) -> bool:
@@ -256,7 +275,19 @@ def _decode(kind: type[Any], value: dict[str, Any]) -> object:
     unknown = sorted(set(value) - known)
     if unknown:
         raise InputError(
-            f"{kind.__name__} in the trace", unknown[0], f"one of {sorted(known)}", "Update it."
+            f"{kind.__name__} in the trace", unknown[0], f"one of {sorted(known)}", _ANOTHER
+        )
+    needed = [
+        entry.name
+        for entry in fields(kind)
+        if entry.init and entry.default is MISSING and entry.default_factory is MISSING
+    ]
+    if not value.keys() >= set(needed):
+        raise InputError(
+            f"{kind.__name__} in the trace",
+            ", ".join(value),
+            "at least " + ", ".join(name for name in needed if name not in value) + " too",
+            _ANOTHER,
         )
     parts = _PARTS.get(kind, {})
     made: dict[str, Any] = {}

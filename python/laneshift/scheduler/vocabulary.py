@@ -12,6 +12,7 @@ from laneshift.scheduler.ids import (
     NodeId,
     OperatorId,
     PartitionId,
+    QueryId,
     ShardId,
     SourceId,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "PartitionLoad",
     "PlacementChange",
     "Plan",
+    "QueryId",
     "Reason",
     "ShardId",
     "ShardMove",

@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
             .option("checkpointLocation", str(folder / name))
             .start()
         )
-    with live.start("elasticutor", interval_s=0.5, release_surplus=True) as scheduler:
+    with live.start("elasticutor", interval_s=0.5, release_after_s=0) as scheduler:
         end = time.monotonic() + 180
         while True:
             moves = min(len(live.handoffs(q)) for q in queries)

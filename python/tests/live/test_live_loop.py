@@ -40,7 +40,7 @@ def test_lanes_follow_a_burst(
     most, fewest_after = 0, 99
     trace = tmp_path / "trace"
     try:
-        with live.start("elasticutor", query=query, trace=trace, release_surplus=True) as scheduler:
+        with live.start("elasticutor", query=query, trace=trace, release_after_s=0) as scheduler:
             end = time.monotonic() + 150
             while len(tail.updates.at_us) < ROWS:
                 assert time.monotonic() < end, f"{len(tail.updates.at_us)} of {ROWS} rows"

@@ -42,7 +42,7 @@ def test_naive_ec_takes_back_lanes_that_have_nothing_to_do(
     live.set_lanes(counting.query, 0, -1, 3)
     counting.add(500)
     with live.start(
-        "naive-ec", query=counting.query, interval_s=0.1, release_surplus=True
+        "naive-ec", query=counting.query, interval_s=0.1, release_after_s=0
     ) as scheduler:
         end = time.monotonic() + 60
         while lanes_of(live, counting) != [1, 1]:

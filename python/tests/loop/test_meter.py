@@ -59,6 +59,7 @@ def test_rates_are_counts_over_the_window(first: dict[str, Any]) -> None:
     meter = Meter()
     meter.measure(Snapshot.from_json(first))
     part = measured(meter, later(first, 2.0, 3000, 1.5)).partition(P0)
+    assert P0.startswith(part.query + ":")
     assert part.offered_rate == 1500
     assert part.service_rate_per_core == 2000  # 3000 rows in 1.5 busy seconds
     assert part.offered_load == 0.75

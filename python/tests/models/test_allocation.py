@@ -3,12 +3,19 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laneshift.errors import InputError
-from laneshift.models.allocation import Outcome, allocate_cores, least_stable
+from laneshift.models.allocation import (
+    Network,
+    Outcome,
+    allocate_cores,
+    allocate_shared,
+    least_stable,
+)
 from laneshift.models.queueing import network_sojourn_time
 
 LAM, MU = [100.0, 100.0, 60.0], [50.0, 30.0, 40.0]
@@ -65,6 +72,64 @@ def test_a_limit_of_one_partition_is_kept_and_reported() -> None:
     assert low.outcome is Outcome.CORE_LIMIT and low.cores.tolist() == [2, 4, 2]
 
 
+def test_one_partition_at_its_limit_leaves_the_target_to_the_others() -> None:
+    """Loads of 10 and 2.99 cores, 8 at most for the first: the second must not get 3 (99.7 %)."""
+    lam, mu, target = [10_000.0, 2990.0], [1000.0, 1000.0], 0.002
+    found = allocate_cores(12_990, lam, mu, target, 64, limits=[8, 64])
+    assert found.cores.tolist() == [8, 4]
+    assert found.outcome is Outcome.CORE_LIMIT and found.limited.tolist() == [True, False]
+    assert network_sojourn_time(2990, [2990.0], [1000.0], [4]) <= target
+    # so too where rows pass both, and where both are beyond their own limits
+    assert allocate_cores(10_000, lam, mu, 0.0026, 64, [8, 64]).cores.tolist() == [8, 4]
+    both = allocate_cores(12_990, lam, mu, target, 64, limits=[8, 2])
+    assert both.cores.tolist() == [8, 2] and both.limited.all() and math.isinf(both.sojourn_s)
+
+
+def test_a_limit_that_is_reached_on_the_way_leaves_the_target_to_the_others() -> None:
+    """10 cores keep up with 9.9 cores' load, but its rows alone wait longer than all may."""
+    lam, mu, target = [9900.0, 2990.0], [1000.0, 1000.0], 0.002
+    found = allocate_cores(12_890, lam, mu, target, 64, limits=[10, 64])
+    assert found.cores.tolist() == [10, 4]  # and not the whole cluster for the second
+    assert found.outcome is Outcome.CORE_LIMIT and found.limited.tolist() == [True, False]
+
+
+def test_a_limit_that_others_make_up_for_is_no_shortfall() -> None:
+    found = allocate_cores(100, LAM, MU, 0.1, 99, limits=[3, 9, 9])
+    assert found.outcome is Outcome.MET and not found.limited.any()
+
+
+def test_beside_a_limit_the_budget_may_not_suffice_either() -> None:
+    lam, mu = [10_000.0, 2990.0], [1000.0, 1000.0]
+    few = allocate_cores(12_990, lam, mu, 0.002, 11, limits=[8, 64])
+    assert few.cores.tolist() == [8, 3]
+    assert few.outcome is Outcome.BUDGET and few.limited.tolist() == [True, False]
+    over = allocate_cores(12_990, lam, mu, 0.002, 10, limits=[8, 64])
+    assert over.outcome is Outcome.OVERLOAD and over.cores.sum() == 10
+    never = allocate_cores(12_990, lam, mu, 0.001, 64, limits=[8, 64])
+    assert never.outcome is Outcome.UNREACHABLE and never.cores.tolist() == [8, 3]
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_what_is_not_at_a_limit_is_sized_as_without_any(seed: int) -> None:
+    """Parallel partitions: the others meet the target by themselves, whatever is at its limit."""
+    rng = np.random.default_rng(seed)
+    load = rng.uniform(0.1, 12, int(rng.integers(2, 6)))
+    limits = np.where(rng.random(load.size) < 0.4, rng.integers(1, 8, load.size), 10**6)
+    target = float(rng.uniform(1.2, 3))  # in mean service times
+    found = allocate_cores(float(load.sum()), load, np.ones(load.size), target, 10_000, limits)
+    assert (found.cores <= limits).all()
+    rest = ~found.limited
+    if rest.any():
+        entering = float(load[rest].sum())
+        assert (
+            network_sojourn_time(entering, load[rest], np.ones(rest.sum()), found.cores[rest])
+            <= target
+        )
+    assert (found.cores == np.where(rest, found.cores, limits)).all()
+    assert found.limited.any() == (found.outcome is Outcome.CORE_LIMIT)
+
+
 def test_a_core_that_ends_a_huge_wait_leaves_an_exact_time() -> None:
     lam, mu = [1.999999999999993, 1.0], [2.0, 2.0]
     found = allocate_cores(2, lam, mu, 2.0, 9)
@@ -113,6 +178,59 @@ def test_budget_is_never_exceeded(
     assert found.cores.min() >= 1
     assert found.cores.sum() <= budget
     assert (found.outcome is Outcome.MET) == (found.sojourn_s <= target)
+
+
+def query(
+    loads: list[float], service: float, target: float, limits: list[int] | None = None
+) -> Network:
+    mu = np.full(len(loads), service)
+    lam = np.array(loads) * mu
+    most = None if limits is None else np.array(limits)
+    return Network(float(lam.sum()), lam, mu, target, most)
+
+
+def test_queries_are_sized_for_targets_of_their_own() -> None:
+    """Many cheap rows and few dear ones: the mean over all would leave the dear ones waiting."""
+    cheap, dear = query([0.1], 100_000, 0.015), query([2.5], 100, 0.015)
+    shared = allocate_shared([cheap, dear], 16)
+    assert [found.cores.tolist() for found in shared] == [[1], [4]]
+    assert [found.outcome for found in shared] == [Outcome.MET] * 2
+    pooled = allocate_cores(10_250, [10_000, 250], [100_000, 100], 0.015, 16)
+    assert (
+        pooled.cores.tolist() == [1, 3] and network_sojourn_time(250, [250.0], [100.0], [3]) > 0.02
+    )
+
+
+def test_too_few_cores_go_to_the_query_farthest_from_its_target() -> None:
+    one, two = query([4.5], 1000, 0.0011), query([2.9], 1000, 0.0022)
+    enough = [found.cores.tolist() for found in allocate_shared([one, two], 64)]
+    assert enough == [[7], [4]]
+    for budget in range(8, 11):
+        shared = allocate_shared([one, two], budget)
+        lateness = max(f.sojourn_s / n.target_s for f, n in zip(shared, (one, two), strict=True))
+        best = min(
+            max(
+                network_sojourn_time(4500, [4500.0], [1000.0], [k]) / one.target_s,
+                network_sojourn_time(2900, [2900.0], [1000.0], [budget - k]) / two.target_s,
+            )
+            for k in range(5, budget - 2)
+        )
+        assert lateness == pytest.approx(best)
+        assert sum(int(found.cores.sum()) for found in shared) == budget
+        assert any(found.outcome is Outcome.BUDGET for found in shared)
+        assert all(f.wanted_cores == k for f, k in zip(shared, (7, 4), strict=True))
+    over = allocate_shared([one, two], 7)
+    assert [found.outcome for found in over] == [Outcome.OVERLOAD] * 2
+    assert [found.cores.tolist() for found in over] == [[4], [3]]
+
+
+def test_limits_and_queries_without_rows_beside_others() -> None:
+    idle, stuck, free = query([0.0], 9, 1.0), query([5.0], 9, 1.0, [2]), query([2.9], 9, 0.13)
+    shared = allocate_shared([idle, stuck, free], 8)
+    assert [found.cores.tolist() for found in shared] == [[1], [2], [5]]
+    tight = allocate_shared([idle, stuck, free], 7)
+    assert [found.cores.tolist() for found in tight] == [[1], [2], [4]]
+    assert tight[1].outcome is Outcome.CORE_LIMIT and tight[2].outcome is Outcome.BUDGET
 
 
 @pytest.mark.parametrize(

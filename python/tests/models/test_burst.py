@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laneshift.errors import InputError
-from laneshift.models.burst import KEEP, BurstForecast
+from laneshift.models.burst import KEEP, BurstForecast, _quantile
 
 
 def feed(rates: list[float], quantile: float = 0.9) -> BurstForecast:
@@ -110,3 +110,8 @@ def test_wrong_inputs_name_the_field() -> None:
         BurstForecast(quantile=1.0)
     with pytest.raises(InputError, match="rate"):
         BurstForecast().observe(-1.0)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.floats(0, 0.999))
+def test_quantiles_are_those_of_numpy(values: list[float], share: float) -> None:
+    assert _quantile(sorted(values), share) == np.quantile(values, share)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laneshift.models.holding import Load, Prices, choose
+from laneshift.models.holding import Load, Prices, choose, choose_all
 
 PRICES = Prices(0.12, 0.3)
 
@@ -21,10 +21,11 @@ def load(
     room: tuple[float, float] = (0.0, 0.0),
     full: float = 0.0,
     blur: float = 0.0,
+    drain: float = 0.0,
 ) -> Load:
     """Rates in cores: one core serves one row per second, windows of one second."""
     both = np.array([rates, upper or rates])
-    return Load(both, np.full(len(rates), blur), queue, 1.0, 1.0, room, full)
+    return Load(both, np.full(len(rates), blur), queue, 1.0, 1.0, room, full, drain)
 
 
 def cores(case: Load, held: int, prices: Prices = PRICES, least: int = 1) -> int:
@@ -73,6 +74,16 @@ def test_what_is_not_known_to_half_a_core_is_not_rounded_up() -> None:
     assert cores(load([10.4] * 4, blur=0.6), 1) == 10
 
 
+def test_a_backlog_is_drained_in_its_time() -> None:
+    """3 cores for what comes and 60 rows / 5 windows for what waits, not 60 at once."""
+    assert cores(load([3.0] * 4, queue=60.0), 3) == 63
+    assert cores(load([3.0] * 4, queue=60.0, drain=5.0), 3) == 15
+    assert cores(load([3.0] * 4, queue=60.0, drain=60.0), 3) == 4
+    # one that has room is left alone, and a time below a window is a window
+    assert cores(load([3.0] * 4, queue=60.0, room=(60.0, 0.0), full=99.0, drain=5.0), 3) == 3
+    assert cores(load([3.0] * 4, queue=60.0, drain=0.5), 3) == 63
+
+
 def test_the_most_there_is_if_nothing_fits() -> None:
     found = choose(load([50.0] * 3), 4, 1, 8, PRICES)
     assert found.cores == 8
@@ -106,3 +117,31 @@ def test_no_other_count_is_cheaper(seed: int) -> None:
     chosen = cores(case, held, least=least)
     cheapest = min(price(k) for k in [held, *range(least, 120)])
     assert price(chosen) <= cheapest + 1e-6
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_many_at_once_are_each_as_if_alone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    h = int(rng.integers(1, 6))
+    cases = [
+        load(
+            rng.uniform(0, 40, h).tolist(),
+            queue=float(rng.choice([0.0, 5.0, 300.0])),
+            room=[(math.inf, 0.0), (0.0, 0.5), (7.0, 0.0)][int(rng.integers(3))],
+            full=float(rng.choice([10.0, math.inf])),
+            blur=float(rng.choice([0.0, 0.7])),
+            drain=float(rng.choice([0.0, 3.0])),
+        )
+        for _ in range(5)
+    ]
+    held, least, most = (rng.integers(1, n, 5).tolist() for n in (40, 5, 60))
+    together = choose_all(cases, held, least, most, PRICES)
+    for found, case, h0, l0, m0 in zip(together, cases, held, least, most, strict=True):
+        alone = choose(case, h0, l0, m0, PRICES)
+        assert found.cores == alone.cores
+        assert np.array_equal(found.served, alone.served)
+
+
+def test_none_at_all() -> None:
+    assert choose_all([], [], [], [], PRICES) == []

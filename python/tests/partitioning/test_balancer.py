@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,19 +82,31 @@ def test_wrong_input_names_the_field(load: float, lane: int, theta: float, field
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.integers(1, 6), st.integers(1, 20), st.floats(1.0, 1.5), st.integers(0, 2**31), st.booleans()
+    st.integers(2, 6),
+    st.integers(1, 60),
+    st.floats(1.0, 1.5),
+    st.integers(0, 2**31),
+    st.booleans(),
+    st.sampled_from([0.0, 0.05]),
+    st.sampled_from([1, 3, 10**6]),
 )
-def test_batch_equals_one_by_one(n: int, shards: int, theta: float, seed: int, guard: bool) -> None:
+def test_batch_equals_one_by_one(
+    n: int, shards: int, theta: float, seed: int, guard: bool, gain: float, most: int
+) -> None:
+    """One partition alone has a loop of its own, which must make the same moves."""
     rng = np.random.default_rng(seed)
     load = rng.pareto(1.2, (n, shards)) * rng.integers(0, 2, (n, shards))
     lanes = rng.integers(1, 6, n)
     lane = (rng.random((n, shards)) * lanes[:, None]).astype(np.int64)
-    result = balance_batch(load, lane, lanes, theta, hot_shard_guard=guard)
+    how: Any = {"hot_shard_guard": guard, "min_gain": gain, "max_moves": most}
+    result = balance_batch(load, lane, lanes, theta, **how)
     for p in range(n):
-        alone = balance_batch(
-            load[p : p + 1], lane[p : p + 1], lanes[p : p + 1], theta, hot_shard_guard=guard
-        )
+        alone = balance_batch(load[p : p + 1], lane[p : p + 1], lanes[p : p + 1], theta, **how)
         assert result.lane[p].tolist() == alone.lane[0].tolist()
+        assert result.delta[p] == alone.delta[0]
+        here = result.partition == p
+        for name in ("shard", "source", "target"):
+            assert getattr(result, name)[here].tolist() == getattr(alone, name).tolist()
         before = np.bincount(lane[p], weights=load[p], minlength=lanes[p]).max()
         after = np.bincount(result.lane[p], weights=load[p], minlength=lanes[p]).max()
         assert after <= before * (1 + 1e-12)

@@ -1,5 +1,7 @@
 """elasticutor, naive-ec and static: worked examples end to end, invariants, edge cases."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,8 +12,18 @@ from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.policies.elasticutor import Elasticutor
 from laneshift.scheduler.policies.naive_ec import NaiveEc
 from laneshift.scheduler.policies.static import Static
+from laneshift.scheduler.registry import policy
 from laneshift.scheduler.samples import cluster, partition
-from laneshift.scheduler.vocabulary import ClusterLoad, PartitionLoad, Plan, Reason
+from laneshift.scheduler.vocabulary import (
+    ClusterLoad,
+    PartitionId,
+    PartitionLoad,
+    Plan,
+    QueryId,
+    Reason,
+    SourceId,
+    SourceLoad,
+)
 
 
 def chain(placement: list[dict[str, int]], **change: float) -> ClusterLoad:
@@ -49,6 +61,16 @@ def test_infeasibility_is_reported(target: float, reason: Reason) -> None:
     assert not plan.feasible and plan.shortfalls[0].message
 
 
+@pytest.mark.parametrize("name", ["elasticutor", "laneshift", "resource-centric"])
+def test_a_target_below_a_rows_cost_says_what_a_row_costs(name: str) -> None:
+    part = partition("a", {"n": 1}, offered_rate=100, service_rate=50)
+    chosen = policy(name, target_s=0.019)
+    plan, _ = chosen.decide(cluster({"n": 9}, [part]), chosen.start())
+    (short,) = plan.shortfalls
+    assert short.reason is Reason.UNREACHABLE_TARGET and short.wanted_cores is None
+    assert "0.019 s" in short.message and "0.02 s" in short.message
+
+
 def test_overload_is_reported_and_uses_every_core() -> None:
     part = [partition(n, {"n": 1}, offered_rate=r, service_rate=1) for n, r in (("a", 9), ("b", 3))]
     snap = cluster({"n": 8}, part)
@@ -64,25 +86,84 @@ def test_max_cores_is_kept() -> None:
     assert plan.shortfalls[0].reason is Reason.CORE_LIMIT
 
 
-def test_surplus_is_kept_as_printed_and_released_on_request() -> None:
+def two_queries() -> ClusterLoad:
+    """Many cheap rows in one query, few dear ones in the other; one core of 8 is left over."""
+    cheap = partition("a:0.0", {"n": 1}, offered_rate=10_000, service_rate=100_000, query="a")
+    dear = partition(
+        "b:0.0", {"n": 3}, offered_rate=250, service_rate=100, query="b", operator="dear"
+    )
+    return cluster({"n": 8}, [cheap, dear])
+
+
+@pytest.mark.parametrize("name", ["elasticutor", "naive-ec", "resource-centric", "laneshift"])
+def test_each_query_has_a_target_of_its_own(name: str) -> None:
+    chosen = policy(name, target_s=0.015)
+    plan, _ = chosen.decide(two_queries(), chosen.start())
+    counts = {change.partition: change.after for change in plan.core_changes}
+    assert counts == {"b:0.0": 4} and plan.feasible
+    pooled = [replace(part, query=QueryId("")) for part in two_queries().partitions]
+    plan, _ = chosen.decide(replace(two_queries(), partitions=tuple(pooled)), chosen.start())
+    assert not plan.core_changes  # the cheap rows' mean hides the dear ones
+
+
+def test_what_enters_a_query_is_what_its_sources_give() -> None:
+    snap = two_queries()
+    assert snap.external_rate_of(QueryId("a")) == 10_000 and snap.external_rate == 10_250
+    fed = SourceLoad(SourceId("b:source"), 240.0, feeds=(PartitionId("b:0.0"),))
+    snap = replace(snap, sources=(fed,))
+    assert snap.external_rate_of(QueryId("b")) == 240
+    assert snap.external_rate_of(QueryId("a")) == 10_000
+
+
+def test_a_partition_at_its_limit_leaves_the_target_to_the_others() -> None:
+    stuck = partition("a", {"n": 1}, offered_rate=10_000, service_rate=1000, max_cores=8)
+    free = partition("b", {"n": 1}, offered_rate=2990, service_rate=1000)
+    for name in ("elasticutor", "laneshift"):
+        chosen = policy(name, target_s=0.002)
+        plan, _ = chosen.decide(cluster({"n": 64}, [stuck, free]), chosen.start())
+        assert {c.partition: c.after for c in plan.core_changes} == {"a": 8, "b": 4}
+        assert [short.reason for short in plan.shortfalls] == [Reason.CORE_LIMIT]
+        assert "met by a," in plan.shortfalls[0].message
+
+
+def test_surplus_is_kept_as_printed_on_request() -> None:
     idle = cluster({"n": 8}, [partition("a", {"n": 6}, offered_rate=1, service_rate=1000)])
-    keep, _ = Elasticutor().decide(idle, Elasticutor().start())
+    chosen = Elasticutor(release_surplus=False, release_after_s=0)
+    keep, _ = chosen.decide(idle, chosen.start())
     assert keep.is_empty
-    give, _ = Elasticutor(release_surplus=True).decide(idle, Elasticutor().start())
+    at_once = Elasticutor(release_after_s=0)
+    give, _ = at_once.decide(idle, at_once.start())
     assert give.core_changes[0].after == 1
 
 
-def test_shrinking_waits_and_growing_does_not() -> None:
-    policy = Elasticutor(release_surplus=True, shrink_after=3)
-    idle = cluster({"n": 8}, [partition("a", {"n": 6}, offered_rate=1, service_rate=1000)])
-    state = policy.start()
-    empties = []
-    for _ in range(3):
-        plan, state = policy.decide(idle, state)
-        empties.append(plan.is_empty)
-    assert empties == [True, True, False]
-    busy = cluster({"n": 8}, [partition("a", {"n": 2}, offered_rate=4000, service_rate=1000)])
-    assert not policy.decide(busy, policy.start())[0].is_empty
+@pytest.mark.parametrize("name", ["elasticutor", "naive-ec", "resource-centric"])
+def test_lanes_that_are_not_needed_go_after_ten_seconds(name: str) -> None:
+    """As docs/scheduling.md shows it, without a parameter: 1 -> 3 -> 1 lanes."""
+    chosen = policy(name, target_s=0.05)
+    state, counts = chosen.start(), []
+    snap = cluster({"n": 8}, [partition("a", {"n": 1}, service_rate=1000)], window_s=1.0)
+    for second in range(40):
+        rate = 2100.0 if 2 <= second < 12 else 200.0
+        part = replace(snap.partitions[0], offered_rate=rate)
+        snap = replace(snap, time_s=float(second), partitions=(part,))
+        plan, state = chosen.decide(snap, state)
+        snap = apply_plan(snap, plan)
+        counts.append(snap.partitions[0].cores)
+    assert counts == [1] * 2 + [3] * 20 + [1] * 18
+
+
+def test_what_was_needed_in_those_seconds_stays() -> None:
+    """Load that dips for a window and comes back changes nothing, growth comes at once."""
+    chosen = Elasticutor(release_after_s=3)
+    state, counts = chosen.start(), []
+    snap = cluster({"n": 8}, [partition("a", {"n": 6}, service_rate=1000)], window_s=1.0)
+    for second, rate in enumerate((100, 3500, 100, 100, 100, 100, 100, 5500, 100, 7500)):
+        part = replace(snap.partitions[0], offered_rate=float(rate))
+        snap = replace(snap, time_s=float(second), partitions=(part,))
+        plan, state = chosen.decide(snap, state)
+        snap = apply_plan(snap, plan)
+        counts.append(snap.partitions[0].cores)
+    assert counts == [6, 6, 6, 4, 4, 4, 4, 6, 6, 8]
 
 
 def test_back_pressure_doubles_the_demand() -> None:
@@ -99,9 +180,9 @@ def test_naive_moves_more_state() -> None:
     moved = {"elasticutor": 0.0, "naive-ec": 0.0}
     for _ in range(20):
         snap = random_cluster(rng, 8, 4, 6)
-        for policy in (Elasticutor(target_s=0.01), NaiveEc(target_s=0.01)):
-            plan, _ = policy.decide(snap, policy.start())
-            moved[policy.name] += plan.note("migration_bytes") or 0.0
+        for chosen in (Elasticutor(target_s=0.01), NaiveEc(target_s=0.01)):
+            plan, _ = chosen.decide(snap, chosen.start())
+            moved[chosen.name] += plan.note("migration_bytes") or 0.0
     assert moved["naive-ec"] > 1.5 * moved["elasticutor"] > 0
 
 
@@ -132,7 +213,7 @@ def random_cluster(rng: np.random.Generator, nodes: int, cores: int, parts: int)
 @settings(max_examples=50, deadline=None)
 def test_invariants(seed: int, target: float, release: bool) -> None:
     snap = random_cluster(np.random.default_rng(seed), 4, 4, 5)
-    policy = Elasticutor(target_s=target, release_surplus=release)
+    policy = Elasticutor(target_s=target, release_surplus=release, release_after_s=0)
     plan, state = policy.decide(snap, policy.start())
     assert (plan, state) == policy.decide(snap, policy.start())
     after = apply_plan(snap, plan)  # raises if capacity is exceeded or the plan is no diff
@@ -157,7 +238,7 @@ def test_static_never_changes() -> None:
         ("phi_0", -1.0),
         ("smoothing", 0.0),
         ("smoothing", 1.1),
-        ("shrink_after", 0),
+        ("release_after_s", -1.0),
         ("saturated_growth", 0.5),
     ],
 )

@@ -317,7 +317,7 @@ def test_meets_the_target_where_the_model_alone_does_not() -> None:
     found = {}
     for policy in (
         Laneshift(target_s=0.01),
-        Elasticutor(target_s=0.01, release_surplus=True),
+        Elasticutor(target_s=0.01, release_after_s=0),
     ):
         runs = [micro(policy, seed) for seed in range(1, 4)]
         latency = [run.mean("latency_mean_s", 20) for run in runs]
@@ -331,3 +331,39 @@ def test_meets_the_target_where_the_model_alone_does_not() -> None:
         )
     assert max(found["laneshift"][0]) < 0.01 < min(found["elasticutor"][0])
     assert np.mean(found["laneshift"][1]) < np.mean(found["elasticutor"][1])
+
+
+def drained(policy: Laneshift | Elasticutor, blocked: bool) -> list[int]:
+    """Lanes per second: 3 cores' worth arrives, 60,000 rows wait at first, in queues or outside."""
+    state, counts, lanes, waiting = policy.start(), [], 4, 60_000.0
+    snap = cluster({"n": 32}, [partition("a", {"n": 4}, service_rate=1000)], window_s=1.0)
+    for second in range(60):
+        served = min(waiting + 3000.0, 1000.0 * lanes)
+        waiting += 3000.0 - served
+        part = replace(
+            snap.partitions[0],
+            offered_rate=served if blocked else 3000.0,
+            saturated=blocked and waiting > 0,
+            queue_rows=min(waiting, 2000.0) if blocked else waiting,
+            queue_capacity_rows=2000.0 if blocked else None,
+        )
+        snap = replace(snap, time_s=float(second), partitions=(part,))
+        plan, state = policy.decide(snap, state)
+        snap = apply_plan(snap, plan)
+        lanes = snap.partitions[0].cores
+        counts.append(lanes)
+    assert waiting <= 3000.0
+    return counts
+
+
+def test_a_backlog_that_is_drained_is_no_demand() -> None:
+    """While it is served: what comes and a fifth of it per second. After: 4 lanes, at most 8."""
+    inside = drained(Laneshift(target_s=0.05), blocked=False)
+    assert max(inside) == 16  # 3,000 rows/s and (60,000 - 1,000 rows served meanwhile) / 5 s
+    assert all(4 <= lanes <= 8 for lanes in inside[10:]) and inside[-1] == 4
+    outside = drained(Laneshift(target_s=0.05), blocked=True)
+    assert all(4 <= lanes <= 8 for lanes in outside[10:]) and outside[-1] == 4
+    as_before = drained(Laneshift(target_s=0.05, drain_s=0), blocked=True)
+    assert max(as_before[10:]) > 8  # the drain was taken for load
+    paper = drained(Elasticutor(target_s=0.05), blocked=True)
+    assert all(4 <= lanes <= 8 for lanes in paper[30:])

@@ -45,7 +45,7 @@ def test_scaling_out_creates_executors_and_moves_shards_with_global_synchronisat
 def test_scaling_in_empties_the_executors_that_go() -> None:
     snap = pool(6, [0.1] * 12)
     assert decide(snap).is_empty  # nobody claims them
-    after = apply_plan(snap, decide(snap, ResourceCentric(release_surplus=True)))
+    after = apply_plan(snap, decide(snap, ResourceCentric(release_after_s=0)))
     assert after.partitions[0].cores == 2
     assert lane_loads(after) == pytest.approx([0.6, 0.6])
 
@@ -76,7 +76,7 @@ def test_a_partition_can_be_deleted_and_created_again() -> None:
         partition("b", {"n1": 1}, offered_rate=50, service_rate=1000), [0.05], first_shard=1
     )
     both = cluster({"n0": 1, "n1": 1}, [a, b])
-    one = apply_plan(both, decide(both, ResourceCentric(release_surplus=True)))
+    one = apply_plan(both, decide(both, ResourceCentric(release_after_s=0)))
     assert sorted(p.cores for p in one.partitions) == [0, 1]
     policy = ResourceCentric(target_s=0.00101)
     back = apply_plan(one, policy.decide(one, policy.start())[0])
@@ -93,13 +93,13 @@ def test_rates_hidden_by_back_pressure_are_at_least_what_was_measured() -> None:
     part = partition("op", {"n": 6}, offered_rate=3000, service_rate=1000)
     calm = cluster({"n": 16}, [part])
     full = cluster({"n": 16}, [replace(part, saturated=True)])
-    policy = ResourceCentric(release_surplus=True)
+    policy = ResourceCentric(release_after_s=0)
     assert decide(calm, policy).core_changes[0].after == 4
     assert decide(full, policy).core_changes[0].after == 7
 
 
 def test_no_count_changes_on_a_window_with_an_own_stop() -> None:
-    policy = ResourceCentric(release_surplus=True)
+    policy = ResourceCentric(release_after_s=0)
     plan, state = policy.decide(pool(2, [0.25] * 12, time_s=10), policy.start())
     assert plan.shard_moves
     stopped = pool(4, [0.1] * 12, time_s=15)
@@ -121,7 +121,7 @@ def test_surplus_goes_to_those_who_need_it() -> None:
 
 
 def test_cool_down() -> None:
-    policy = ResourceCentric(cooldown_s=300, release_surplus=True)
+    policy = ResourceCentric(cooldown_s=300, release_after_s=0)
     _, state = policy.decide(pool(2, [0.25] * 12), policy.start())
     early, state = policy.decide(pool(4, [0.1] * 12, time_s=299), state)
     late, _ = policy.decide(pool(4, [0.1] * 12, time_s=300), state)
@@ -142,7 +142,9 @@ def test_invariants(seed: int, target: float) -> None:
         parts.append(with_shards(part, loads, first_shard=first))
         first += 6
     snap = cluster({"n0": 5, "n1": 5, "n2": 5}, parts)
-    policy = ResourceCentric(target_s=target, release_surplus=bool(rng.integers(2)))
+    policy = ResourceCentric(
+        target_s=target, release_surplus=bool(rng.integers(2)), release_after_s=0
+    )
     plan, state = policy.decide(snap, policy.start())
     assert (plan, state) == policy.decide(snap, policy.start())
     after = apply_plan(snap, plan)

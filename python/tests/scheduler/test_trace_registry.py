@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +15,7 @@ from laneshift.scheduler import registry
 from laneshift.scheduler.metrics import METRICS, metric
 from laneshift.scheduler.policies.elasticutor import Elasticutor
 from laneshift.scheduler.policies.static import Static
+from laneshift.scheduler.registry import policy
 from laneshift.scheduler.trace import (
     TraceWriter,
     from_json,
@@ -65,6 +67,59 @@ def test_damage_is_named_and_a_cut_last_line_is_left_out(tmp_path: Path) -> None
     path.write_text(lines[0] + lines[1].replace('"edges"', '"edgse"'))
     with pytest.raises(InputError, match="edgse"):
         list(read_trace(path))
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (['{"laneshift_trace":2}'], ["version of trace", "found 2", "expected 1", "that recorded"]),
+        (['{"laneshift_trace":"1"}'], ["version of trace", "'1'"]),
+        (['{"laneshift_trace":1}', '{"time_s":1}'], ["line 2", "'time_s'", "window_s, nodes"]),
+        (['{"laneshift_trace":1}', "[]"], ["line 2", "a JSON object"]),
+        (
+            [
+                '{"laneshift_trace":1}',
+                '{"time_s":1,"window_s":1,"nodes":[{"node":"a"}],"partitions":[]}',
+            ],
+            ["line 2", "cores"],
+        ),
+        (
+            ['{"laneshift_trace":1}', '{"time_s":1,"window_s":1,"colour":2}'],
+            ["line 2", "ClusterLoad", "'colour'", "another version"],
+        ),
+    ],
+)
+def test_a_trace_of_another_version_is_refused_in_one_sentence(
+    tmp_path: Path, lines: list[str], words: list[str]
+) -> None:
+    (tmp_path / "t").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        list(read_trace(tmp_path / "t"))
+    said = str(caught.value)
+    assert all(word in said for word in words), said
+    assert said.count("LANESHIFT_INVALID_INPUT") == 1 and "__init__" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "words"),
+    [
+        ("laneshift", {"realease_surplus": True}, ["realease_surplus", "release_surplus"]),
+        ("laneshift", {"throttle_sources": "false"}, ["throttle_sources", "True or False"]),
+        ("elasticutor", {"release_surplus": 1}, ["release_surplus", "True or False"]),
+        ("oera", {"settle_guard": "yes"}, ["settle_guard", "True or False"]),
+        ("elasticutor", {"target_s": None}, ["target_s", "> 0"]),
+        ("elasticutor", {"target_s": "50ms"}, ["target_s", "a finite number"]),
+        ("laneshift", {"occ_limit": 1.01}, ["occ_limit", "<= 1"]),
+        ("laneshift", {"occ_limit": 0.0}, ["occ_limit", "> 0"]),
+        ("threshold", {"occ_high": 1.2}, ["occ_high"]),
+    ],
+)
+def test_a_wrong_parameter_is_named_with_the_way_out(
+    name: str, given: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(InputError) as caught:
+        policy(name, **given)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
 def test_events_lie_between_cluster_loads(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_simulate_compares_policies_on_a_trace(tmp_path: Path) -> None:
     done = CliRunner().invoke(
         simulate,
         ["--trace", str(trace), "--policy", "static,elasticutor,oera", "--cores", "12",
-         "--set", "elasticutor.release_surplus=true", "--picture", str(picture)],
+         "--set", "elasticutor.release_after_s=0", "--picture", str(picture)],
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert any(" 12.0 " in line for line in done.output.splitlines())

@@ -17,6 +17,8 @@ def hidden_growth(cluster: ClusterLoad, growth: float) -> list[float]:
     Coupled: of one operator, or joined by edges, directly or not.
     """
     parts = cluster.partitions
+    if not any(part.saturated for part in parts):
+        return [1.0] * len(parts)
     group = {part.partition: part.partition for part in parts}
 
     def root(p: PartitionId) -> PartitionId:

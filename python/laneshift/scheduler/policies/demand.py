@@ -28,6 +28,7 @@ class DemandState:
 
     Attributes:
         forecasts: one per head.
+        before: of heads that are saturated, the forecast before they were.
         output: rows/s emitted in the last window, per partition.
         lag_error: running error of "one window later" minus that of "same window", per non-head
             (rows/s): negative where rows arrive a window later.
@@ -36,6 +37,7 @@ class DemandState:
     """
 
     forecasts: Mapping[PartitionId, BurstForecast] = field(default_factory=dict)
+    before: Mapping[PartitionId, BurstForecast] = field(default_factory=dict)
     output: Mapping[PartitionId, float] = field(default_factory=dict)
     lag_error: Mapping[PartitionId, float] = field(default_factory=dict)
     level: Mapping[PartitionId, float] = field(default_factory=dict)
@@ -77,19 +79,34 @@ class Flow:
 
     @classmethod
     def begin(
-        cls, cluster: ClusterLoad, state: DemandState, quantile: float, growth: float, horizon: int
+        cls,
+        cluster: ClusterLoad,
+        state: DemandState,
+        quantile: float,
+        growth: float,
+        horizon: int,
+        forget: bool = False,
     ) -> tuple[Flow, DemandState]:
-        """Measure the window; inputs of the next ones follow with `inputs`."""
+        """Measure the window; inputs of the next ones follow with `inputs`.
+
+        With ``forget``, the rates of windows under back-pressure, in which lanes serve a backlog,
+        say nothing of the load any more once it is served.
+        """
         parts, dt = cluster.partitions, cluster.window_s
         index = {part.partition: i for i, part in enumerate(parts)}
         upstream: list[list[tuple[int, float]]] = [[] for _ in parts]
         for edge in cluster.edges:
             upstream[index[edge.downstream]].append((index[edge.upstream], edge.ratio))
         emitted = [_emitted(part, state.level.get(part.partition, 0.0), dt) for part in parts]
-        heads = {}
+        heads, before = {}, {}
         for head in cluster.heads:
+            part = cluster.partition(head)
             known = state.forecasts.get(head, BurstForecast(quantile=quantile))
-            heads[index[head]] = known.observe(cluster.partition(head).offered_rate)
+            if forget and part.saturated:
+                before[head] = state.before.get(head, known)
+            elif forget:
+                known = state.before.get(head, known)
+            heads[index[head]] = known.observe(part.offered_rate)
         lag, share = dict(state.lag_error), dict(state.share)
         for part, edges in zip(parts, upstream, strict=True):
             if not edges or any(parts[u].partition not in state.output for u, _ in edges):
@@ -119,6 +136,7 @@ class Flow:
         )
         memory = DemandState(
             forecasts={parts[i].partition: known for i, known in heads.items()},
+            before=before,
             output={part.partition: out for part, out in zip(parts, emitted, strict=True)},
             lag_error=lag,
             level={part.partition: part.queue_rows for part in parts},
@@ -143,6 +161,16 @@ class Flow:
                 rates += b * self.output[u]
                 self.blur[i] += b * self.parts[u].selectivity * self.blur[u]
         return rates
+
+    def waves(self) -> list[list[int]]:
+        """Partitions in an order in which upstreams come first; those of a wave are independent."""
+        depth = [0] * len(self.parts)
+        for i in self.order:
+            depth[i] = max((depth[u] + 1 for u, _ in self.upstream[i]), default=0)
+        waves: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
+        for i in self.order:
+            waves[depth[i]].append(i)
+        return waves
 
     def settle(self, i: int, served: FloatArray) -> None:
         """Partition i will serve ``served`` rows/s in the next windows, (2, H)."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
-from laneshift.inputcheck import FloatArray, IntArray, number, whole
-from laneshift.models.allocation import Allocation, Outcome, allocate_cores
+from laneshift.inputcheck import FloatArray, IntArray, number
+from laneshift.models.allocation import Allocation, Network, Outcome, allocate_shared
 from laneshift.models.assignment import PHI_0
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
@@ -17,6 +17,7 @@ from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan, Reason, Shortfall
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.coupling import hidden_growth
+from laneshift.scheduler.policies.release import RELEASE_AFTER_S, Surplus, hold_back
 from laneshift.scheduler.view import View
 
 
@@ -26,11 +27,11 @@ class ElasticutorState:
 
     Attributes:
         offered: smoothed offered rate per partition (rows/s).
-        below: windows in a row in which a partition's target was below what it held.
+        surplus: of partitions that hold more than they need.
     """
 
     offered: Mapping[PartitionId, float] = field(default_factory=dict)
-    below: Mapping[PartitionId, int] = field(default_factory=dict)
+    surplus: Mapping[PartitionId, Surplus] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +43,12 @@ class Elasticutor(Policy[ElasticutorState]):
             the user [S]; default 0.1 [D].
         phi_0: data-intensity threshold to start from (bytes/s per core, > 0), 512 KB/s [S].
         release_surplus: give back cores that nobody claims; the algorithm as printed keeps them
-            [D], and so does the default.
+            until somebody does, at once [D].
+        release_after_s: for how long fewer cores must have been enough before any is given back
+            (s, >= 0), then down to the most that were needed meanwhile [D]. Without effect if
+            surplus is kept.
         smoothing: weight of the newest rate in an exponential mean, in (0, 1]; 1 = as measured,
             the paper's "instantaneous metrics" [S].
-        shrink_after: windows in a row for which a target must be below what is held before it is
-            lowered (count, >= 1); 1 = at once, as in the paper.
         saturated_growth: under back-pressure the offered rate is only "at least this" [D]: it is
             taken as this many times what was measured (>= 1), for the saturated partition and all
             that is coupled to it; 1 = as measured.
@@ -58,9 +60,9 @@ class Elasticutor(Policy[ElasticutorState]):
 
     target_s: float = 0.1
     phi_0: float = PHI_0
-    release_surplus: bool = False
+    release_surplus: bool = True
+    release_after_s: float = RELEASE_AFTER_S
     smoothing: float = 1.0
-    shrink_after: int = 1
     saturated_growth: float = 2.0
 
     _costs: ClassVar[bool] = True
@@ -69,7 +71,7 @@ class Elasticutor(Policy[ElasticutorState]):
         number("target_s", self.target_s, low=0, low_open=True, unit="s")
         number("phi_0", self.phi_0, low=0, low_open=True, unit="bytes/s per core")
         number("smoothing", self.smoothing, low=0, low_open=True, high=1)
-        whole("shrink_after", self.shrink_after, low=1, unit="windows")
+        number("release_after_s", self.release_after_s, low=0, unit="s")
         number("saturated_growth", self.saturated_growth, low=1)
 
     def start(self) -> ElasticutorState:
@@ -83,18 +85,35 @@ class Elasticutor(Policy[ElasticutorState]):
         view = View.of(cluster)
         smooth = self._smooth(view, state)
         found = self._allocate(view, smooth)
-        targets, below = self._hold_back(view, found.cores, state)
+        wanted = np.ones(len(cluster.partitions), dtype=np.int64)
+        for rows, _, each in found:
+            wanted[rows] = each.cores
+        targets, surplus = self._hold_back(view, wanted, state)
         placer = Placer(phi_0=self.phi_0, costs=self._costs, release=self.release_surplus)
         plan = placer.plan(
             view,
             targets,
-            shortfalls=shortfalls_of(found, int(view.node_cores.sum()), self.target_s),
-            notes=(("predicted_latency_mean", found.sojourn_s),),
+            shortfalls=tuple(
+                short
+                for rows, _, each in found
+                for short in shortfalls_of(
+                    each,
+                    int(view.node_cores.sum()),
+                    self.target_s,
+                    [cluster.partitions[j].partition for j in rows.tolist()],
+                )
+            ),
+            notes=(
+                (
+                    "predicted_latency_mean",
+                    mean_latency([(entering, each.sojourn_s) for _, entering, each in found]),
+                ),
+            ),
         )
         ids = [part.partition for part in cluster.partitions]
         after = ElasticutorState(
             offered=dict(zip(ids, smooth.tolist(), strict=True)),
-            below=dict(zip(ids, below.tolist(), strict=True)),
+            surplus=surplus,
         )
         return plan, after
 
@@ -105,47 +124,74 @@ class Elasticutor(Policy[ElasticutorState]):
         )
         return before + self.smoothing * (view.offered - before)
 
-    def _allocate(self, view: View, offered: FloatArray) -> Allocation:
+    def _allocate(
+        self, view: View, offered: FloatArray
+    ) -> list[tuple[IntArray, float, Allocation]]:
+        """Of each query: its partitions, the rows/s that enter it, what it gets."""
         cluster = view.cluster
         growth = np.array(hidden_growth(cluster, self.saturated_growth))
         rates = offered * growth
-        entering = cluster.external_rate * float(growth.max(initial=1.0))
-        if entering <= 0 and rates.sum() > 0:  # nothing enters any more, smoothed rates fade out
-            entering = float(rates.sum())
-        return allocate_cores(
-            entering,
-            rates,
-            view.service,
-            self.target_s,
+        queries = []
+        for query, members in cluster.queries.items():
+            rows = np.array(members)
+            entering = cluster.external_rate_of(query) * float(growth[rows].max(initial=1.0))
+            if entering <= 0:  # nothing enters any more, smoothed rates fade out
+                entering = float(rates[rows].sum())
+            queries.append((rows, entering))
+        found = allocate_shared(
+            [
+                Network(entering, rates[rows], view.service[rows], self.target_s, view.limits[rows])
+                for rows, entering in queries
+            ],
             int(view.node_cores.sum()),
-            view.limits,
         )
+        return [(*query, each) for query, each in zip(queries, found, strict=True)]
 
     def _hold_back(
         self, view: View, targets: IntArray, state: ElasticutorState
-    ) -> tuple[IntArray, IntArray]:
-        lower = targets < view.cores
-        before = np.array(
-            [state.below.get(p.partition, 0) for p in view.cluster.partitions], dtype=np.int64
+    ) -> tuple[IntArray, dict[PartitionId, Surplus]]:
+        if not self.release_surplus:
+            return targets, {}
+        cluster = view.cluster
+        names = [part.partition for part in cluster.partitions]
+        held, surplus = hold_back(
+            names, targets, view.cores, state.surplus, cluster.time_s, self.release_after_s
         )
-        below = np.where(lower, before + 1, 0)
-        keep = lower & (below < self.shrink_after)
-        held = np.where(keep, view.cores, targets)
         # Cores that are held back must not starve those who need more.
         if int(held.sum()) > int(view.node_cores.sum()):
             held = targets
-        return held, below
+        return held, surplus
 
 
-def shortfalls_of(found: Allocation, available: int, target_s: float) -> tuple[Shortfall, ...]:
-    """What an allocation did not reach, in words."""
-    if found.outcome is Outcome.MET:
-        return ()
-    reason, message = _WORDS[found.outcome]
-    text = message.format(
-        target=target_s, wanted=found.wanted_cores, available=available, latency=found.sojourn_s
-    )
-    return (Shortfall(reason, found.wanted_cores, available, text),)
+def mean_latency(queries: Sequence[tuple[float, float]]) -> float:
+    """Over all rows, from each query's rows/s and mean latency (s)."""
+    if len(queries) == 1:
+        return queries[0][1]
+    entering = sum(rate for rate, _ in queries)
+    return sum(rate * mean for rate, mean in queries if rate > 0) / entering if entering else 0.0
+
+
+def shortfalls_of(
+    found: Allocation, available: int, target_s: float, names: Sequence[str]
+) -> tuple[Shortfall, ...]:
+    """What an allocation did not reach, in words; ``names`` of what got cores, (m,)."""
+    outcomes = [] if found.outcome is Outcome.MET else [found.outcome]
+    if found.limited.any() and found.outcome is not Outcome.CORE_LIMIT:
+        outcomes.append(Outcome.CORE_LIMIT)
+    shortfalls = []
+    for outcome in outcomes:
+        reason, message = _WORDS[outcome]
+        text = message.format(
+            target=target_s,
+            wanted=found.wanted_cores,
+            available=available,
+            latency=found.sojourn_s,
+            least=found.least_s,
+            names=", ".join(names[j] for j in np.flatnonzero(found.limited).tolist()),
+        )
+        wanted = None if outcome is Outcome.CORE_LIMIT else found.wanted_cores
+        shortfalls.append(Shortfall(reason, wanted, available, text))
+    return tuple(shortfalls)
 
 
 _WORDS = {
@@ -156,8 +202,8 @@ _WORDS = {
     ),
     Outcome.UNREACHABLE: (
         Reason.UNREACHABLE_TARGET,
-        "target_s {target:g} s is below the sum of service times: no number of cores reaches it;"
-        " raise it or make rows cheaper",
+        "target_s {target:g} s is not above the {least:.4g} s that a row's processing alone takes:"
+        " no number of cores reaches it; raise it or make rows cheaper",
     ),
     Outcome.OVERLOAD: (
         Reason.OVERLOAD,
@@ -166,7 +212,7 @@ _WORDS = {
     ),
     Outcome.CORE_LIMIT: (
         Reason.CORE_LIMIT,
-        "target_s {target:g} s cannot be met because a partition is at its max_cores; raise that"
-        " limit or split its hottest key",
+        "target_s {target:g} s cannot be met by {names}, which can use no more cores; raise"
+        " max_cores or split the hottest key",
     ),
 }

@@ -12,14 +12,15 @@ import numpy as np
 from laneshift.inputcheck import IntArray, number, whole
 from laneshift.models.allocation import share_cores
 from laneshift.models.assignment import PHI_0
-from laneshift.models.holding import Load, Prices, Stretch, choose
+from laneshift.models.holding import Load, Prices, Stretch, choose_all
 from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.ids import PartitionId, QueryId
+from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.placing import Placer, over_budget
 from laneshift.scheduler.plan import Plan, Shortfall, Throttle
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.demand import DemandState, Flow
-from laneshift.scheduler.policies.elasticutor import shortfalls_of
+from laneshift.scheduler.policies.elasticutor import mean_latency, shortfalls_of
 from laneshift.scheduler.policies.hot_keys import splits, useful_cores
 from laneshift.scheduler.policies.latency_model import LatencyModel
 from laneshift.scheduler.view import View
@@ -72,6 +73,9 @@ class Laneshift(Policy[LaneshiftState]):
             (>= 0). Default 0.3.
         release_surplus: give back cores that nobody claims, else keep them where they are.
         occ_limit: highest occupancy of a bounded buffer to plan for, in (0, 1]. Default 0.7.
+        drain_s: rows that wait longer than they should are no demand that lasts: lanes are for what
+            comes in and that backlog / this time (s, >= 0); 0: it is served within a window.
+            Default 5.
         payback_s: time in which saved traffic must outweigh moved state (s, >= 0). Default 60.
         most_swaps: exchanges per decision at most (>= 0). Default 16.
         phi_0: as in `elasticutor` (bytes/s per core, > 0).
@@ -94,6 +98,7 @@ class Laneshift(Policy[LaneshiftState]):
     core_price: float = 0.3
     release_surplus: bool = True
     occ_limit: float = 0.7
+    drain_s: float = 5.0
     payback_s: float = 60.0
     most_swaps: int = 16
     phi_0: float = PHI_0
@@ -110,6 +115,7 @@ class Laneshift(Policy[LaneshiftState]):
         number("change_price", self.change_price, low=0, unit="windows")
         number("core_price", self.core_price, low=0, unit="windows")
         number("occ_limit", self.occ_limit, low=0, low_open=True, high=1)
+        number("drain_s", self.drain_s, low=0, unit="s")
         number("payback_s", self.payback_s, low=0, unit="s")
         whole("most_swaps", self.most_swaps, low=0)
         number("phi_0", self.phi_0, low=0, low_open=True, unit="bytes/s per core")
@@ -123,7 +129,12 @@ class Laneshift(Policy[LaneshiftState]):
         """Counts, placement, and where asked for, throttles and key splits."""
         view = View.of(cluster)
         flow, memory = Flow.begin(
-            cluster, state.demand, self.quantile, self.saturated_growth, self.horizon
+            cluster,
+            state.demand,
+            self.quantile,
+            self.saturated_growth,
+            self.horizon,
+            forget=self.drain_s > 0,
         )
         strain, wait_s = self._strain(cluster, state)
         flow.strain[:] = [strain.get(part.partition, 0.0) for part in cluster.partitions]
@@ -131,18 +142,30 @@ class Laneshift(Policy[LaneshiftState]):
         most = np.array(
             [useful_cores(part, self.split_above) for part in cluster.partitions], dtype=np.int64
         )
-        for i in flow.order:
-            found = self._stretch(flow, i, int(most[i]))
-            targets[i] = found.cores
-            flow.settle(i, found.served)
-        model = None if self.target_s is None else LatencyModel.of(view, flow, self.target_s, most)
-        if model is not None:
-            targets = model.raise_counts(targets)
-        plan = self._place(view, flow, targets, model)
+        for wave in flow.waves():
+            for i, found in zip(wave, self._stretches(flow, wave, most), strict=True):
+                targets[i] = found.cores
+                flow.settle(i, found.served)
+        models = [] if self.target_s is None else LatencyModel.of(view, flow, self.target_s, most)
+        for model in models:
+            targets[model.rows] = model.raise_counts(targets[model.rows])
+        plan = self._place(view, flow, targets, models)
         return plan, LaneshiftState(memory, strain, wait_s)
 
-    def _stretch(self, flow: Flow, i: int, most: int) -> Stretch:
-        """The count that is cheapest while it can be held."""
+    def _stretches(self, flow: Flow, wave: list[int], most: IntArray) -> list[Stretch]:
+        """For each partition of ``wave`` the count that is cheapest while it can be held."""
+        loads = [self._load(flow, i) for i in wave]
+        held = [max(1, flow.parts[i].cores) for i in wave]
+        return choose_all(
+            [load for load, _ in loads],
+            held,
+            [least for _, least in loads],
+            [int(most[i]) for i in wave],
+            Prices(self.change_price, self.core_price),
+        )
+
+    def _load(self, flow: Flow, i: int) -> tuple[Load, int]:
+        """What partition ``i`` will have to serve, and the fewest cores to do it with."""
         part, rates = flow.parts[i], flow.inputs(i)
         slower = 1.0 + flow.strain[i]
         unit, full = part.service_rate_per_core, part.queue_capacity_rows
@@ -152,21 +175,17 @@ class Laneshift(Policy[LaneshiftState]):
         if full is not None and self.occ_limit * full < room[0] + room[1] * max(1, part.cores):
             room = (self.occ_limit * full, 0.0)
         least = math.ceil(float((rates[0] - flow.blur[i]).min()) * slower / unit * (1.0 - _NEAR))
-        return choose(
-            Load(
-                rates * slower,
-                flow.blur[i],
-                part.queue_rows,
-                unit,
-                flow.window_s,
-                room,
-                math.inf if full is None else full,
-            ),
-            max(1, part.cores),
-            max(1, least),
-            most,
-            Prices(self.change_price, self.core_price),
+        load = Load(
+            rates * slower,
+            flow.blur[i],
+            part.queue_rows,
+            unit,
+            flow.window_s,
+            room,
+            math.inf if full is None else full,
+            self.drain_s,
         )
+        return load, max(1, least)
 
     def _strain(
         self, cluster: ClusterLoad, state: LaneshiftState
@@ -177,26 +196,41 @@ class Laneshift(Policy[LaneshiftState]):
         By Little's law a queue of q rows means a wait of q / offered rate. A queue that is seen
         once may be chance, so that the mean of several windows must be long as well.
         """
-        entering = cluster.external_rate
-        if self.target_s is None or entering <= 0:
-            return {}, {}
-        service = sum(part.offered_load for part in cluster.partitions) / entering
-        room = max(0.1 * self.target_s, self.target_s - service)
         after: dict[PartitionId, float] = {}
         waits: dict[PartitionId, float] = {}
+        rooms: dict[QueryId, float] = {}
+        for query, members in cluster.queries.items():
+            entering = cluster.external_rate_of(query)
+            if self.target_s is not None and entering > 0:
+                service = sum(cluster.partitions[i].offered_load for i in members) / entering
+                rooms[query] = max(0.1 * self.target_s, self.target_s - service)
         for part in cluster.partitions:
+            room = rooms.get(part.query)
+            if room is None:
+                continue
             known = state.strain.get(part.partition, 0.0)
             wait = part.queue_rows / part.offered_rate if part.offered_rate > 0 else 0.0
             mean = state.wait_s.get(part.partition, 0.0)
             waits[part.partition] = mean = mean + NEWEST_WAIT * (wait - mean)
-            if min(wait, mean) > room and not part.saturated:
+            if self._drains(part, state.demand.level, cluster.window_s):
+                pass  # rows wait because they are many, not because lanes are uneven
+            elif min(wait, mean) > room and not part.saturated:
                 known = min(MOST_STRAIN, known + STRAIN_STEP)
             elif wait < 0.25 * room:
                 known *= STRAIN_DECAY
             after[part.partition] = known if known > 1e-3 else 0.0
         return after, waits
 
-    def _place(self, view: View, flow: Flow, targets: IntArray, model: LatencyModel | None) -> Plan:
+    def _drains(
+        self, part: PartitionLoad, level: Mapping[PartitionId, float], window_s: float
+    ) -> bool:
+        """Whether a backlog shrinks, at least half as fast as it should."""
+        before = level.get(part.partition, 0.0)
+        if self.drain_s <= 0 or before <= 0:
+            return False
+        return part.queue_rows <= before * (1.0 - 0.5 * min(1.0, window_s / self.drain_s))
+
+    def _place(self, view: View, flow: Flow, targets: IntArray, models: list[LatencyModel]) -> Plan:
         available = int(view.node_cores.sum())
         shortfalls: tuple[Shortfall, ...] = ()
         throttles: tuple[Throttle, ...] = ()
@@ -207,11 +241,19 @@ class Laneshift(Policy[LaneshiftState]):
                 throttles = tuple(
                     Throttle(source.source, source.rate / worst) for source in view.cluster.sources
                 )
-        elif model is not None:
-            shortfalls = shortfalls_of(model.found, available, model.target_s)
+        else:
+            names = [part.partition for part in view.cluster.partitions]
+            shortfalls = tuple(
+                short
+                for model in models
+                for short in shortfalls_of(
+                    model.found, available, model.target_s, [names[i] for i in model.rows.tolist()]
+                )
+            )
         notes = [("forecast_rate", float(sum(flow.rates[i, 0, 0] for i in flow.heads)))]
-        if model is not None:
-            notes.append(("predicted_latency_mean", model.latency(targets)))
+        if models:
+            latencies = [(model.entering, model.latency(targets[model.rows])) for model in models]
+            notes.append(("predicted_latency_mean", mean_latency(latencies)))
         placer = Placer(
             phi_0=self.phi_0,
             release=self.release_surplus,

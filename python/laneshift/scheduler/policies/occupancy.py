@@ -24,9 +24,9 @@ def buffer_capacity(part: PartitionLoad) -> float:
 
 
 def check_band(low: float, target: float, high: float) -> None:
-    """Raise `InputError` unless 0 <= low < target <= high."""
+    """Raise `InputError` unless 0 <= low < target <= high <= 1: beyond a full buffer rows go."""
     number("occ_low", low, low=0, high=1)
-    number("occ_high", high, low=low, low_open=True)
+    number("occ_high", high, low=low, low_open=True, high=1)
     number("occ_target", target, low=low, high=high, low_open=True)
 
 

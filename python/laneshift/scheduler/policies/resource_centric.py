@@ -9,25 +9,32 @@ from typing import ClassVar
 import numpy as np
 
 from laneshift.inputcheck import IntArray, number
-from laneshift.models.allocation import Allocation, allocate_cores
+from laneshift.models.allocation import Allocation, Network, allocate_shared
 from laneshift.partitioning.balance_core import balance_batch
 from laneshift.partitioning.balancer import drain
 from laneshift.scheduler.apply import apply_plan
 from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import LaneRef, OperatorId, ShardId
+from laneshift.scheduler.ids import LaneId, LaneRef, NodeId, OperatorId, ShardId
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.coupling import hidden_growth
-from laneshift.scheduler.policies.elasticutor import shortfalls_of
+from laneshift.scheduler.policies.elasticutor import mean_latency, shortfalls_of
+from laneshift.scheduler.policies.release import RELEASE_AFTER_S, Surplus, hold_back
 from laneshift.scheduler.view import View
 
 
 @dataclass(frozen=True)
 class ResourceCentricState:
-    """When each operator was last repartitioned (s, cluster load time)."""
+    """Memory of the policy.
+
+    Attributes:
+        repartitioned_s: when each operator was last repartitioned (s, cluster load time).
+        surplus: of operators that hold more than they need.
+    """
 
     repartitioned_s: Mapping[OperatorId, float] = field(default_factory=dict)
+    surplus: Mapping[OperatorId, Surplus] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +55,8 @@ class ResourceCentric(Policy[ResourceCentricState]):
 
     Attributes:
         target_s: as in `elasticutor` (s, > 0), default 0.1 [D].
-        release_surplus: delete executors that nobody else claims; by default they are kept, as
-            `elasticutor` keeps surplus cores [D].
+        release_surplus: delete executors that nobody else claims [D].
+        release_after_s: as in `elasticutor` (s, >= 0) [D].
         saturated_growth: as in `elasticutor` (>= 1) [D].
         imbalance: repartition when the most loaded executor of an operator has more than this
             times the mean load (> 1). 1.2 [XK], the value that Elasticutor is recalled to use.
@@ -62,13 +69,15 @@ class ResourceCentric(Policy[ResourceCentricState]):
     source: ClassVar[str] = "Elasticutor, 2019: its baseline RC"
 
     target_s: float = 0.1
-    release_surplus: bool = False
+    release_surplus: bool = True
+    release_after_s: float = RELEASE_AFTER_S
     saturated_growth: float = 2.0
     imbalance: float = 1.2
     cooldown_s: float = 0.0
 
     def __post_init__(self) -> None:
         number("target_s", self.target_s, low=0, low_open=True, unit="s")
+        number("release_after_s", self.release_after_s, low=0, unit="s")
         number("saturated_growth", self.saturated_growth, low=1)
         number("imbalance", self.imbalance, low=1, low_open=True)
         number("cooldown_s", self.cooldown_s, low=0, unit="s")
@@ -89,14 +98,22 @@ class ResourceCentric(Policy[ResourceCentricState]):
         ]
         available = int(view.node_cores.sum())
         found = self._allocate(view, members, available)
+        wanted = np.ones(len(members), dtype=np.int64)
+        for rows, _, each in found:
+            wanted[rows] = each.cores
         done = dict(state.repartitioned_s)
         held = np.array([int(view.cores[rows].sum()) for rows in members])
         stopped = max(done.values(), default=-np.inf) >= cluster.time_s - cluster.window_s - 1e-9
-        targets = found.cores
+        targets, surplus = wanted, dict(state.surplus)
         if stopped:
             targets = held
         elif not self.release_surplus:
-            targets = _keep_surplus(found.cores, held, available)
+            targets = _keep_surplus(wanted, held, available)
+        else:
+            targets, surplus = hold_back(
+                operators, wanted, held, surplus, cluster.time_s, self.release_after_s
+            )
+            targets = _keep_surplus(wanted, targets, available)
         after = view.placement.copy()
         moves: list[ShardMove] = []
         changed = [
@@ -123,21 +140,50 @@ class ResourceCentric(Policy[ResourceCentricState]):
             core_changes=counts,
             placement_changes=cells,
             shard_moves=tuple(moves),
-            shortfalls=shortfalls_of(found, available, self.target_s),
-            notes=(("predicted_latency_mean", found.sojourn_s),),
+            shortfalls=tuple(
+                short
+                for rows, _, each in found
+                for short in shortfalls_of(
+                    each, available, self.target_s, [operators[o] for o in rows.tolist()]
+                )
+            ),
+            notes=(
+                (
+                    "predicted_latency_mean",
+                    mean_latency([(entering, each.sojourn_s) for _, entering, each in found]),
+                ),
+            ),
         )
-        return plan, ResourceCentricState(done)
+        return plan, ResourceCentricState(done, surplus)
 
-    def _allocate(self, view: View, members: list[IntArray], available: int) -> Allocation:
-        """Executors per operator; rates that back-pressure hides are taken higher."""
-        growth = np.array(hidden_growth(view.cluster, self.saturated_growth))
+    def _allocate(
+        self, view: View, members: list[IntArray], available: int
+    ) -> list[tuple[IntArray, float, Allocation]]:
+        """Of each query: its operators, the rows/s that enter it, executors for each.
+
+        Rates that back-pressure hides are taken higher.
+        """
+        cluster = view.cluster
+        growth = np.array(hidden_growth(cluster, self.saturated_growth))
         rates = view.offered * growth
         offered = np.array([rates[rows].sum() for rows in members])
         demand = np.array([(rates[rows] / view.service[rows]).sum() for rows in members])
         idle = np.array([view.service[rows].mean() for rows in members])
         speed = np.divide(offered, demand, out=idle, where=demand > 0)
-        entering = view.cluster.external_rate * float(growth.max(initial=1.0))
-        return allocate_cores(entering, offered, speed, self.target_s, available)
+        queries: list[tuple[IntArray, float]] = []
+        for query, parts in cluster.queries.items():
+            mine = np.array([o for o, rows in enumerate(members) if int(rows[0]) in parts])
+            grown = float(growth[list(parts)].max(initial=1.0))
+            entering = cluster.external_rate_of(query) * grown
+            queries.append((mine, entering if entering > 0 else float(offered[mine].sum())))
+        found = allocate_shared(
+            [
+                Network(entering, offered[mine], speed[mine], self.target_s)
+                for mine, entering in queries
+            ],
+            available,
+        )
+        return [(*query, each) for query, each in zip(queries, found, strict=True)]
 
     def _repartition(self, grown: ClusterLoad, rows: IntArray, after: IntArray) -> list[ShardMove]:
         """Moves over all lanes of one operator; lanes that go are emptied."""
@@ -153,14 +199,16 @@ class ResourceCentric(Policy[ResourceCentricState]):
                 stays.append(lane.lane in keep)
         if not any(stays):
             return []
-        rank = {ref: i for i, ref in enumerate(lanes)}
         shard: list[int] = []
         owner: list[int] = []
         load: list[float] = []
+        first = 0
         for part in parts:
             assert part.shards is not None
+            rank = {lane.lane: first + i for i, lane in enumerate(part.lanes)}
+            first += len(part.lanes)
             shard += part.shards.shard.tolist()
-            owner += [rank[LaneRef(part.partition, at)] for at in part.shards.lane.tolist()]
+            owner += [rank[at] for at in part.shards.lane.tolist()]
             load += part.shards.load_cores.tolist()
         if not shard:
             return []
@@ -232,13 +280,15 @@ def _grown(cluster: ClusterLoad, after: IntArray, view: View) -> ClusterLoad:
 def _kept_lanes(grown: ClusterLoad, part: PartitionLoad, after: IntArray) -> set[int]:
     """Lanes that stay: per node those with most load; `apply_plan` then finds the others empty."""
     assert part.shards is not None
-    load = {
-        lane.lane: float(part.shards.load_cores[part.shards.lane == lane.lane].sum())
-        for lane in part.lanes
-    }
+    here: dict[NodeId, list[LaneId]] = {}
+    for lane in part.lanes:
+        here.setdefault(lane.node, []).append(lane.lane)
     kept: set[int] = set()
+    owner, cost = part.shards.lane, part.shards.load_cores
     for i, node in enumerate(grown.nodes):
-        here = [lane.lane for lane in part.lanes if lane.node == node.node]
-        here.sort(key=lambda lane: (-load[lane], lane))
-        kept.update(here[: int(after[i])])
+        lanes, room = here.get(node.node, []), int(after[i])
+        if len(lanes) > room:
+            load = {lane: float(cost[owner == lane].sum()) for lane in lanes}
+            lanes = sorted(lanes, key=lambda lane: (-load[lane], lane))
+        kept.update(lanes[:room])
     return kept
