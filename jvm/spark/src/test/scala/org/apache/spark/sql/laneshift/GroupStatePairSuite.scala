@@ -86,6 +86,14 @@ class GroupStatePairSuite extends AnyFunSuite with ElasticSession {
     val elastic = PairCheck.microBatch(spark, this, GroupStatePairSuite.continued, chunks, seed = 6L)
     assert(elastic.batches.map(_.size).sum > 100, "hardly any rows")
   }
+
+  test(
+    "an initial state above an elastic operator: the stores of both are one provider's from the first batch on"
+  ) {
+    val elastic = PairCheck.microBatch(spark, this, GroupStatePairSuite.continuedAbove, chunks, seed = 7L)
+    assert(elastic.batches.map(_.size).sum > 100, "hardly any rows")
+    assert(!elastic.plan.contains("StockStateful"), elastic.plan)
+  }
 }
 
 /** Operators with user functions over groups. */
@@ -142,6 +150,19 @@ object GroupStatePairSuite {
     _.as[TestInput]
       .groupByKey(_.key)
       .flatMapGroupsWithState(OutputMode.Update, GroupStateTimeout.NoTimeout, known)(
+        (key: String, rows: Iterator[TestInput], state: GroupState[Tally]) =>
+          Iterator(GroupFunctions.running(key, rows, state))
+      )
+      .toDF()
+  }
+
+  /** The same above a deduplication, which is elastic at once. */
+  val continuedAbove = QueryCase("initial state above dropDuplicates", "append") {
+    val known = session.range(30).map(i => s"key-$i" -> Tally(i, i * 10, 0L)).groupByKey(_._1).mapValues(_._2)
+    _.dropDuplicates("id")
+      .as[TestInput]
+      .groupByKey(_.key)
+      .flatMapGroupsWithState(OutputMode.Append, GroupStateTimeout.NoTimeout, known)(
         (key: String, rows: Iterator[TestInput], state: GroupState[Tally]) =>
           Iterator(GroupFunctions.running(key, rows, state))
       )
