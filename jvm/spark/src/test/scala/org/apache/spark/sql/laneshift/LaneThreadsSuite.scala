@@ -40,7 +40,9 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
   private val still = Seq(
     "spark.sql.laneshift.enabled" -> "true",
     "spark.sql.laneshift.lanes" -> "2",
-    "spark.sql.laneshift.maxLanes" -> "4"
+    "spark.sql.laneshift.maxLanes" -> "4",
+    // The input waits for the lanes: while it goes on there may be more of them.
+    "spark.sql.laneshift.queueBytes" -> "1k"
   )
 
   test("lanes that cannot start in the middle of a batch are not waited for, and come when they can") {
@@ -144,19 +146,20 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
           else if (tried.incrementAndGet() == 1) noThread(name)
           else throw new NoSuchMethodError("planted")
         ) {
-          slow = true
+          held = true
           life.add(chunk(0))
           val running = life.start()
           try {
-            Patience.until(running)(partitions(running).exists(_.view.running))
-            partitions(running).take(1).foreach(_.setLanes(4))
+            def working = partitions(running).filter(p => p.view.running && p.view.lanes == 2)
+            Patience.until(running)(working.nonEmpty)
+            working.head.setLanes(4)
             Patience.until(running)(tried.get > 1)
             broken = false
             Patience.until(running)(partitions(running).exists(_.view.lanes == 4))
-            slow = false
+            held = false
             life.await(running)
           } finally {
-            slow = false
+            held = false
             running.stop()
           }
         }
@@ -245,6 +248,9 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
 
 object LaneThreadsSuite {
   @volatile var slow = false
+
+  /** Rows wait until they are let go. */
+  @volatile var held = false
   val passed = new java.util.concurrent.atomic.AtomicLong
 
   /** Task, thread and class loader of each row. */
@@ -280,6 +286,7 @@ object LaneThreadsSuite {
     val thread = Thread.currentThread()
     loaders.add((TaskContext.get().taskAttemptId(), thread.getName, thread.getContextClassLoader))
     passed.incrementAndGet()
+    while (held) Thread.sleep(5L)
     if (slow) Thread.sleep(10L)
     key
   }
