@@ -166,11 +166,13 @@ def around(session: SparkSession, folder: Path, at: Path) -> list[list[Any]]:
     found: list[list[Any]] = []
 
     def body(batch: DataFrame, batch_id: int) -> None:
+        batch = batch.persist()  # computed once (docs/design.md, fact 18)
         static = session_of(batch).createDataFrame(batch.collect(), batch.schema)
         found.extend(list(row) for row in in_pandas(static).collect())
         found.extend(list(row) for row in by_rows(batch).collect())
         found.extend(stream(session_of(batch), "in_pandas", folder, at / f"in_pandas-{batch_id}"))
         found.extend(stream(session_of(batch), "aggregated", folder, at / "aggregated-inner"))
+        batch.unpersist()
 
     query = (
         session.readStream.schema(SCHEMA)

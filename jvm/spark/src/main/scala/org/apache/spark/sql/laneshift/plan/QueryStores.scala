@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift.plan
 
-import java.util.{LinkedHashMap, Map => JMap, UUID}
+import java.util.{IdentityHashMap, LinkedHashMap, Map => JMap, UUID}
 
 import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider, RocksDBStateStoreProvider}
 import org.apache.spark.sql.internal.SQLConf
@@ -20,21 +20,24 @@ private[plan] object QueryStores {
     if (conf.getConf(SQLConf.STATE_STORE_PROVIDER_CLASS) == ElasticStateStoreProvider.className)
       conf.setConfString(Key, Sparks)
 
-  /** Regions that this thread is making RDDs of, one inside the other: an operator makes those below it first. */
-  private val depth = ThreadLocal.withInitial[Int](() => 0)
+  /** How many regions are making their RDDs now, by session: one inside the other, because an operator makes those below it
+    * first, and at a time, because Spark broadcasts a side of a join from a thread of its own.
+    */
+  private val making = new IdentityHashMap[SQLConf, Int]
 
   /** Makes RDDs whose stores are ours. */
   def within[T](conf: SQLConf)(body: => T): T = {
-    ours(conf)
-    depth.set(depth.get + 1)
-    try body
-    finally {
-      depth.set(depth.get - 1)
-      if (depth.get == 0) {
-        depth.remove()
-        sparks(conf)
-      }
+    making.synchronized {
+      making.merge(conf, 1, (a, b) => a + b)
+      ours(conf)
     }
+    try body
+    finally making.synchronized {
+        if (making.merge(conf, -1, (a, b) => a + b) == 0) {
+          making.remove(conf)
+          sparks(conf)
+        }
+      }
   }
 }
 
