@@ -30,6 +30,8 @@ class MeasureSuite extends WorkloadSession {
       val deadline = System.nanoTime() + 60L * 1000000000
       while (query.isActive && !done(now) && System.nanoTime() < deadline) Thread.sleep(50)
       query.exception.foreach(throw _)
+      // What came after the last look, where the query has ended by itself.
+      if (!query.isActive) done(now)
       now
     } finally {
       query.stop()
