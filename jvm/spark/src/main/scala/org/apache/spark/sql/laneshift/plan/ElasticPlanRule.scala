@@ -47,14 +47,15 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
         // Options that do not go together are the user's to mend: not guarded.
         LaneshiftConf.checkTogether(plan.conf)
         StockRuns.reason(run) match {
-          case Some(why) => guarded(plan, None)(explain(plan, why)).getOrElse(plan)
+          case Some(why) => stock(plan, why)
           case None =>
-            guarded(plan, Some(run))(planned(plan, isExplained(plan))).fold(
-              why => guarded(plan, None)(explain(plan, why)).getOrElse(plan),
-              identity
-            )
+            guarded(plan, Some(run))(planned(plan, isExplained(plan))).fold(stock(plan, _), identity)
         }
     }
+
+  /** The plan as it is, with the reason if that can be put in. */
+  private def stock(plan: SparkPlan, why: String): SparkPlan =
+    guarded(plan, None)(explain(plan, why)).getOrElse(plan)
 
   /** The run of the streaming query that the plan is a batch of, or is explained for; none if it is no streaming query's, or
     * such queries are to stay as they are.

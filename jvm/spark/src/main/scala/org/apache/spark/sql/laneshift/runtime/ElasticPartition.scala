@@ -116,14 +116,11 @@ final class ElasticPartition(
       if (motion.isOn)
         motion.moves(shards, lanes).foreach { case (shard, lane) => routing(shard) = lane }
     }
-    if (lanes > 1 || !isStock) recordChanges(before, lanes)
+    if (lanes > 1 || midBatch) recordChanges(before, lanes)
     batchLanes = lanes
     wantedMoves.clear()
     BatchStart(routing.clone(), lanes)
   }
-
-  /** One lane for the whole batch: Spark's own path runs it. */
-  def isStock: Boolean = synchronized(!midBatch && granted.lanes == 1)
 
   /** A batch boundary is a handoff without a pause: nothing is in flight. */
   private def recordChanges(before: Array[Int], lanes: Int): Unit =
