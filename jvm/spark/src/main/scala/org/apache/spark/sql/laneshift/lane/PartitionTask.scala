@@ -285,7 +285,7 @@ private object PartitionTask {
   private val ScanBytes = 256L * 1024
 
   /** What one operator may keep in memory of all shards of a partition, if Spark grants it. */
-  private val KeptBytes = 1L << 20
+  private val KeptBytes = 8L << 20
 }
 
 /** The account, in the Spark task's memory, of what operators keep of shards. It cannot be spilled: it is written out as the
