@@ -5,19 +5,21 @@ package laneshift.lane
   */
 final class LaneBudget(limit: Int) {
   require(limit >= 0, s"a budget of $limit lanes")
-  private var taken = 0
+  private var lent = 0
 
   /** Takes up to `wanted` and says how many. */
   def take(wanted: Int): Int = synchronized {
-    val granted = math.max(0, math.min(wanted, limit - taken))
-    taken += granted
+    val granted = math.max(0, math.min(wanted, limit - lent))
+    lent += granted
     granted
   }
 
   def give(lanes: Int): Unit = synchronized {
-    require(lanes >= 0 && lanes <= taken, s"$lanes lanes come back of $taken")
-    taken -= lanes
+    require(lanes >= 0 && lanes <= lent, s"$lanes lanes come back of $lent")
+    lent -= lanes
   }
 
-  def free: Int = synchronized(limit - taken)
+  def free: Int = synchronized(limit - lent)
+
+  def taken: Int = synchronized(lent)
 }

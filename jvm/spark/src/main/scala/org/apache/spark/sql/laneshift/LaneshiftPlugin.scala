@@ -2,7 +2,7 @@ package org.apache.spark.sql.laneshift
 
 import java.util.{Collections, Map => JMap}
 
-import org.apache.spark.{SparkConf, SparkContext, SparkEnv, SparkException}
+import org.apache.spark.{SparkConf, SparkContext, SparkEnv, SparkException, TaskContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.internal.Logging
 import org.apache.spark.internal.config.EVENT_LOG_ENABLED
@@ -110,9 +110,12 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
 }
 
 private final class LaneshiftExecutor extends ExecutorPlugin {
+  @volatile private var runtime = Option.empty[ElasticRuntime]
+
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = {
     val env = SparkEnv.get.rpcEnv
     val runtime = ElasticRuntime.start(context.conf(), new PluginMemory(context))
+    this.runtime = Some(runtime)
     RuntimeMetrics.registerExecutor(context.metricRegistry(), runtime)
     try {
       val ref = env.setupEndpoint(ExecutorEndpoint.Name, new ExecutorEndpoint(env, runtime))
@@ -123,6 +126,11 @@ private final class LaneshiftExecutor extends ExecutorPlugin {
         throw e
     }
   }
+
+  override def onTaskStart(): Unit = for {
+    here <- runtime
+    task <- Option(TaskContext.get())
+  } here.cores.taskStarted(task)
 
   override def shutdown(): Unit = {
     ElasticRuntime.stop()

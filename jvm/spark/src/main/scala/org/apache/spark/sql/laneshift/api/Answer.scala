@@ -58,6 +58,9 @@ private[api] object SnapshotJson {
       "name" -> q.run.name,
       "mode" -> (if (q.realTime) "real-time" else "micro-batch"),
       "active" -> q.run.active,
+      "trigger" -> q.trigger.map(t =>
+        Map[String, Any]("kind" -> t.kind, "interval_s" -> t.intervalMs.map(_ / 1e3))
+      ),
       "batch" -> q.run.batch.map(batch),
       "given" -> read.map(n => Map[String, Any]("rows" -> n.rows, "batch_id" -> n.batchId)),
       "operators" -> q.operators.map { partitions =>
@@ -101,6 +104,16 @@ private[api] object SnapshotJson {
       "shards" -> options.shards,
       "lanes" -> v.lanes,
       "max_lanes" -> options.maxLanes,
+      "auto" -> v.auto,
+      "last_batch" -> v.lastBatch.map { b =>
+        Map[String, Any](
+          "batch_id" -> b.batchId,
+          "lanes" -> b.lanes,
+          "rows" -> b.rows,
+          "busy_s" -> b.busyNs / 1e9,
+          "took_s" -> b.tookNs / 1e9
+        )
+      },
       "lane_of_shard" -> v.routing,
       // CPU time is counted in nanoseconds.
       "shard_load" -> (if (options.loadByCpu) v.loads.map(_ / 1e9) else v.loads),

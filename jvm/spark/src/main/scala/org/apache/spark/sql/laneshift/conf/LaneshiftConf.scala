@@ -63,8 +63,9 @@ object LaneshiftConf {
   val Lanes: ConfigEntry[String] = SQLConf
     .buildConf(Prefix + "lanes")
     .doc(
-      "Lanes of each state partition when a query starts: a number from 1 to maxLanes, or 'auto' for the cores of " +
-        "the executor divided by the operator's partitions, at least 1. One lane is the stock path, without threads."
+      "Lanes of each state partition when a query starts: a number from 1 to maxLanes, or 'auto': one, the stock path " +
+        "without threads, and idle cores for a partition that would hold up its micro-batch or cannot keep up in " +
+        "Real-time Mode, for as long as they are measured to help. Lanes that a user or a policy sets stay as they are set."
     )
     .version(Since)
     .stringConf
@@ -172,6 +173,43 @@ object LaneshiftConf {
     .allowing("allowed are 100ms to 1h")(n => n >= 100 && n <= 3600000L)
     .createWithDefault(1000L)
 
+  val SchedulerQuery: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "scheduler.query")
+    .doc("The name or id of the only query that the policy is to drive; empty for all queries of the application.")
+    .version(Since)
+    .stringConf
+    .createWithDefault("")
+
+  val SchedulerCores: ConfigEntry[Int] = SQLConf
+    .buildConf(Prefix + "scheduler.cores")
+    .doc(
+      "The most cores of an executor that lanes may use by the policy's decisions; 0 for all. A partition always keeps one."
+    )
+    .version(Since)
+    .intConf
+    .allowing("allowed are 0 (all cores) to 4096 cores")(n => n >= 0 && n <= 4096)
+    .createWithDefault(0)
+
+  val SchedulerDryRun: ConfigEntry[Boolean] = SQLConf
+    .buildConf(Prefix + "scheduler.dryRun")
+    .doc("Makes the policy decide and report, and change nothing.")
+    .version(Since)
+    .booleanConf
+    .allowing("allowed are true and false")(_ => true)
+    .createWithDefault(false)
+
+  val SchedulerTrace: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "scheduler.trace")
+    .doc(
+      "A file on the driver's machine for what the policy measured, decided and moved, to report, replay and simulate; empty for none."
+    )
+    .version(Since)
+    .stringConf
+    .createWithDefault("")
+
+  /** Options that begin so are the policy's own parameters, whose names and ranges its Python knows. */
+  val SchedulerParam: String = Prefix + "scheduler.param."
+
   val SchedulerPython: ConfigEntry[String] = SQLConf
     .buildConf(Prefix + "scheduler.python")
     .doc(
@@ -224,6 +262,10 @@ object LaneshiftConf {
     Scheduler,
     SchedulerTargetLatency,
     SchedulerInterval,
+    SchedulerQuery,
+    SchedulerCores,
+    SchedulerDryRun,
+    SchedulerTrace,
     SchedulerPython,
     Motion,
     MotionSeed,
@@ -233,12 +275,15 @@ object LaneshiftConf {
   /** Refuses keys under our prefix that no entry has: a typing error would otherwise go unnoticed. */
   def checkKeys(keys: Iterable[String]): Unit = {
     val known = all.map(_.key).toSet
-    keys.find(k => k.startsWith(Prefix) && !known(k)).foreach { k =>
+    keys.find(k => k.startsWith(Prefix) && !known(k) && !isParameter(k)).foreach { k =>
       throw new IllegalArgumentException(
-        s"$k is not an option of laneshift. The options are: ${known.toSeq.sorted.mkString(", ")}."
+        s"$k is not an option of laneshift. The options are: ${known.toSeq.sorted.mkString(", ")}, and ${SchedulerParam}NAME " +
+          "for a parameter of the policy."
       )
     }
   }
+
+  private def isParameter(key: String): Boolean = key.startsWith(SchedulerParam) && key.length > SchedulerParam.length
 
   /** What entries cannot check alone: throws if the values do not go together. */
   def checkTogether(conf: SQLConf): Unit = {

@@ -3,6 +3,9 @@ package org.apache.spark.sql.laneshift.driver
 /** A query with its elastic operators. */
 private[laneshift] final case class QueryView(run: QueryRun, operators: Seq[Seq[PartitionSite]]) {
   def realTime: Boolean = operators.headOption.exists(_.head.view.spec.realTime)
+
+  /** None if the query has just ended. */
+  def trigger: Option[TriggerView] = RunningQueries.get(run.id).map(q => TriggerView.of(q.trigger))
 }
 
 private[laneshift] object QueryView {

@@ -7,6 +7,8 @@ import java.security.SecureRandom
 import java.util.concurrent.TimeUnit
 import javax.net.SocketFactory
 
+import scala.jdk.CollectionConverters._
+
 import com.fasterxml.jackson.databind.ObjectMapper
 
 import org.apache.spark.SparkConf
@@ -143,7 +145,12 @@ private[laneshift] object SchedulerProcess {
       val settings = Map[String, Any](
         "policy" -> policy,
         "target_latency_ms" -> conf.get(LaneshiftConf.SchedulerTargetLatency),
-        "interval_s" -> conf.get(LaneshiftConf.SchedulerInterval) / 1000.0
+        "interval_s" -> conf.get(LaneshiftConf.SchedulerInterval) / 1000.0,
+        "query" -> conf.get(LaneshiftConf.SchedulerQuery),
+        "cores" -> conf.get(LaneshiftConf.SchedulerCores),
+        "dry_run" -> conf.get(LaneshiftConf.SchedulerDryRun),
+        "trace" -> conf.get(LaneshiftConf.SchedulerTrace),
+        "parameters" -> conf.getAllWithPrefix(LaneshiftConf.SchedulerParam).toMap.asJava
       )
       Some(new SchedulerProcess(Seq(python(conf), "-m", "laneshift.loop.process"), settings))
     }

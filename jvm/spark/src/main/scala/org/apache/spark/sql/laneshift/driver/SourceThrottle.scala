@@ -4,7 +4,6 @@ import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.read.streaming.{
   CompositeReadLimit,
   ReadLimit,
@@ -31,7 +30,7 @@ private[laneshift] final class SourceThrottle(executors: ExecutorDirectory) exte
 
   /** To `rate` rows per second at most, for `seconds`; 0 seconds end a limit in force. Left: why it cannot be held back. */
   def limit(queryId: String, rate: Double, seconds: Double): Either[String, Applied] =
-    running(UUID.fromString(queryId)).flatMap { query =>
+    RunningQueries.get(queryId).toRight("it has just stopped").flatMap { query =>
       limits(query).toSeq match {
         case Seq((_: DealtStream, _)) if realTime(query) =>
           executors.limitSource(query.runId.toString, rate, seconds)
@@ -46,11 +45,6 @@ private[laneshift] final class SourceThrottle(executors: ExecutorDirectory) exte
         case several => Left(s"it has ${several.size} sources, and which of them to hold is not known")
       }
     }
-
-  private def running(id: UUID): Either[String, StreamExecution] =
-    SparkSession.getDefaultSession
-      .flatMap(s => Option(s.sharedState.activeStreamingQueries.get(id)))
-      .toRight("it has just stopped")
 
   private def realTime(query: StreamExecution) = query.trigger.isInstanceOf[RealTimeTrigger]
 

@@ -113,7 +113,8 @@ case class ElasticExec(
       stateKeys,
       idsOf(ElasticExec.oncePerStore: _*),
       StateMetrics(idsOf("numTotalStateRows"), idsOf("stateMemory"), idsOf("rocksdbSstFileSize")),
-      sentAt
+      sentAt,
+      sparkContext.maxNumConcurrentTasks(sparkContext.resourceProfileManager.defaultResourceProfile)
     )
   }
 

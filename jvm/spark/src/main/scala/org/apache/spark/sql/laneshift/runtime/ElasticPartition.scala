@@ -33,7 +33,7 @@ final class ElasticPartition(
     override val index: Int,
     history: HandoffHistory,
     budget: LaneBudget,
-    cores: Int
+    cores: Cores
 ) extends PartitionHome {
   private var current = initial
   private var isNew = true
@@ -43,18 +43,28 @@ final class ElasticPartition(
   private val motion = new Motion(initial.operator, index)
   private val handoffIds = new AtomicLong
 
-  private val initialLanes = initial.options.lanes.getOrElse(
-    math.min(initial.options.maxLanes, math.max(1, cores / initial.partitions))
-  )
+  private val leftToUs = initial.options.lanes.isEmpty && !motion.isOn
+  private val growth = new LaneGrowth(cores, initial.options.maxLanes)
+
+  /** Whether nobody has said how many lanes it should have. */
+  private var auto = leftToUs
+  private var autoBatch = Option.empty[AutoBatch]
+  private val initialLanes = initial.options.lanes.getOrElse(1)
   private var wantedLanes = initialLanes
   private var routing = RoutingTable.roundRobin(shards, wantedLanes)
   private var batchLanes = wantedLanes
+
+  /** The batch has had as many from its beginning. */
+  private var constantLanes = true
   private val wantedMoves = mutable.LinkedHashMap.empty[Int, Int]
+
+  private var lastBatch = Option.empty[BatchRecord]
 
   private var session: Session = Session.Resting
   private var granted = new LaneGrant(budget)
   private var lastScaleNs = 0L
   private var lastMotionNs = 0L
+  private var lastGrowthNs = 0L
 
   /** The driver knows something of the partition that was not planned. */
   private var remembered = false
@@ -73,11 +83,11 @@ final class ElasticPartition(
 
   /** What the driver should know for another process that may have the partition next; none if that is nothing new. */
   def toRemember: Option[PartitionMemory] = synchronized {
-    val asPlanned = wantedLanes == initialLanes && batchLanes == 1
+    val asPlanned = auto == leftToUs && wantedLanes == initialLanes && batchLanes == 1
     val known = remembered
     remembered = !asPlanned
     Option.when(known || !asPlanned)(
-      PartitionMemory(current.batchId, wantedLanes, routing.clone(), balancer.loads)
+      PartitionMemory(current.batchId, wantedLanes, auto, routing.clone(), balancer.loads)
     )
   }
 
@@ -87,6 +97,7 @@ final class ElasticPartition(
     if (newer && session == Session.Resting && memory.routing.length == shards) {
       remembered = true
       wantedLanes = math.min(memory.lanes, current.options.maxLanes)
+      auto = memory.auto
       routing = memory.routing.clone()
       balancer.remember(memory.loads)
     }
@@ -97,30 +108,62 @@ final class ElasticPartition(
 
   // ---- batches
 
+  /** Whether the number of lanes is left to laneshift. */
+  def isAuto: Boolean = synchronized(auto)
+
   /** The routing and lanes of a batch that begins; applies what was wanted since the last one. Its lanes are granted until the
     * task ends.
+    *
+    * @param asked what laneshift found best for this task, where that is left to it
     */
-  def startBatch(spec: ElasticSpec, context: TaskContext): BatchStart = synchronized {
+  def startBatch(spec: ElasticSpec, context: TaskContext, asked: Option[AutoBatch]): BatchStart = synchronized {
     current = spec
     isNew = false
     touchedNs = System.nanoTime()
+    autoBatch = asked.filter(_ => auto)
+    autoBatch.foreach(b => wantedLanes = b.lanes)
     if (motion.isOn && !session.isWorking) motion.lanes().foreach(wantedLanes = _)
     val grant = new LaneGrant(budget)
     granted = grant
-    context.addTaskCompletionListener[Unit](_ => grant.giveBack())
+    val before = meter.counts(session, None)
+    val sinceNs = System.nanoTime()
+    // Registered first and so run last: what the task did has been counted.
+    context.addTaskCompletionListener[Unit] { task =>
+      grant.giveBack()
+      asked.foreach(_.over(task, heldLanes))
+      if (!task.isFailed() && !task.isInterrupted()) finished(before, sinceNs)
+    }
     val lanes = 1 + grant.take(wantedLanes - 1)
-    val before = routing
-    routing = if (lanes == 1) new Array[Int](shards) else balancer.route(before, lanes)
+    val was = routing
+    routing = if (lanes == 1) new Array[Int](shards) else balancer.route(was, lanes)
     if (lanes > 1) {
       wantedMoves.foreach { case (shard, lane) => if (lane < lanes) routing(shard) = lane }
       if (motion.isOn)
         motion.moves(shards, lanes).foreach { case (shard, lane) => routing(shard) = lane }
     }
-    if (lanes > 1 || midBatch) recordChanges(before, lanes)
+    if (lanes > 1 || midBatch) recordChanges(was, lanes)
     batchLanes = lanes
+    constantLanes = true
     wantedMoves.clear()
     BatchStart(routing.clone(), lanes)
   }
+
+  private def finished(before: Counts, sinceNs: Long): Unit = synchronized {
+    val now = meter.counts(session, session.stats)
+    val took = System.nanoTime() - sinceNs
+    lastBatch = Some(
+      BatchRecord(
+        current.batchId,
+        batchLanes,
+        now.rowsIn - before.rowsIn,
+        now.busyNs.sum - before.busyNs.sum,
+        took
+      )
+    )
+  }
+
+  /** The lanes of the batch, if it has had as many from its beginning. */
+  private def heldLanes: Option[Int] = synchronized(Option.when(constantLanes)(batchLanes))
 
   /** A batch boundary is a handoff without a pause: nothing is in flight. */
   private def recordChanges(before: Array[Int], lanes: Int): Unit =
@@ -210,7 +253,12 @@ final class ElasticPartition(
   // ---- commands
 
   def setLanes(count: Int): Applied = synchronized {
-    wantedLanes = count
+    auto = false
+    want(count)
+  }
+
+  private def want(lanes: Int): Applied = {
+    wantedLanes = lanes
     scale()
   }
 
@@ -227,7 +275,9 @@ final class ElasticPartition(
     inlet.setLanes(math.min(wantedLanes, granted.lanes)) match {
       case Left(_) => Applied.NextBatch
       case Right(lanes) =>
+        constantLanes = constantLanes && lanes == batchLanes
         batchLanes = lanes
+        granted.keep(lanes)
         balancer.spread(inlet.stats).foreach(m => inlet.move(m.shard, m.to, MoveReason.Scale))
         Applied.Now
     }
@@ -260,6 +310,7 @@ final class ElasticPartition(
       lastScaleNs = nowNs
       scale()
     }
+    if (auto && midBatch) grow(nowNs)
     if (motion.isOn && midBatch && nowNs - lastMotionNs >= current.options.motionIntervalMs * 1000000L) {
       lastMotionNs = nowNs
       session match {
@@ -270,11 +321,19 @@ final class ElasticPartition(
     }
   }
 
-  private def motionStep(to: Inlet[_]): Unit = {
-    motion.lanes().foreach { n =>
-      wantedLanes = n
-      scale()
+  /** Idle cores for a partition that has more to do than it can, and back. */
+  private def grow(nowNs: Long): Unit =
+    if (!session.isWorking) growth.rest()
+    else if (meter.rates.last.atNs != lastGrowthNs) {
+      lastGrowthNs = meter.rates.last.atNs
+      val busy = meter.rates.busy.take(batchLanes).sum
+      val worth = current.realTime || autoBatch.exists(_.isWorthMore(nowNs))
+      val lanes = growth.turn(nowNs, batchLanes, busy, meter.rates.perSecond(_.rowsIn), worth)
+      if (lanes != batchLanes) want(lanes)
     }
+
+  private def motionStep(to: Inlet[_]): Unit = {
+    motion.lanes().foreach(want)
     motion.moves(shards, to.stats.activeLanes).foreach { case (shard, lane) =>
       to.move(ShardId(shard), LaneId(lane), MoveReason.Motion)
     }
@@ -309,6 +368,8 @@ final class ElasticPartition(
       running = session.isWorking,
       lanes = stats.fold(wantedLanes)(_.activeLanes),
       wantedLanes = wantedLanes,
+      auto = auto,
+      lastBatch = lastBatch,
       routing = stats.fold(routing.clone())(_.routing),
       loads = balancer.loads,
       rowsIn = now.rowsIn,
@@ -355,9 +416,15 @@ private[runtime] final class LaneGrant(budget: LaneBudget) {
     got
   }
 
+  /** Gives back what is beyond `lanes`. */
+  def keep(lanes: Int): Unit = synchronized {
+    val back = math.max(0, more - (lanes - 1))
+    budget.give(back)
+    more -= back
+  }
+
   def giveBack(): Unit = synchronized {
-    budget.give(more)
-    more = 0
+    keep(1)
     over = true
   }
 }

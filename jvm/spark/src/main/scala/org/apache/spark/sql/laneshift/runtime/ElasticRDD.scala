@@ -38,7 +38,10 @@ private[laneshift] final class ElasticRDD(
     val bodySplit = split.asInstanceOf[LaneSplit].bodySplit
     val runtime = ElasticRuntime.get
     val partition = runtime.partition(spec, split.index)
-    val start = partition.startBatch(spec, context)
+    val asked =
+      if (spec.realTime || !partition.isAuto) None
+      else runtime.auto.begin(spec, split.index, dependencies.map(_.rdd), context)
+    val start = partition.startBatch(spec, context, asked)
     val meter = partition.newMeter()
     val sources = dependencies.indices.map { i =>
       val input = parent[InternalRow](i)
@@ -47,7 +50,7 @@ private[laneshift] final class ElasticRDD(
     def newBody(): RDD[InternalRow] =
       SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
 
-    // Registered first and so run last: everything has been reported by then.
+    // Registered before what the operators register, and so run after: everything has been reported by then.
     context.addTaskCompletionListener[Unit] { _ =>
       partition.noteState(context)
       runtime.computed(partition)

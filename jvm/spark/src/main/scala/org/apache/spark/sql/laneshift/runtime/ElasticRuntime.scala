@@ -15,10 +15,14 @@ import laneshift.lane.LaneBudget
 /** The elastic partitions that one process computes, and the thread that looks after them: it balances loads and, in the
   * fault mode, moves shards. One per executor process.
   */
-final class ElasticRuntime private (cores: Int, lanes: Int, driver: DriverMemory) extends Logging {
+final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMemory) extends Logging {
   private val partitions = new ConcurrentHashMap[(OperatorKey, Int), ElasticPartition]
   private val budget = new LaneBudget(lanes)
+  private[laneshift] val cores = new Cores(coreCount, budget, () => Cores.machineLoad())
+  private[runtime] val auto = new AutoLanes(cores)
   val history = new HandoffHistory(100000)
+
+  private var lookedNs = 0L
 
   private val timer: ScheduledExecutorService = Executors.newSingleThreadScheduledExecutor { work =>
     val thread = new Thread(work, "laneshift control")
@@ -48,7 +52,10 @@ final class ElasticRuntime private (cores: Int, lanes: Int, driver: DriverMemory
     partition.toRemember.foreach(driver.remember(partition.key, partition.index, _))
 
   /** The run has ended: nothing of it will be computed again. Its handoffs stay on record. */
-  def forget(runId: String): Unit = partitions.keySet().removeIf(_._1.runId == runId)
+  def forget(runId: String): Unit = {
+    partitions.keySet().removeIf(_._1.runId == runId)
+    auto.forget(runId)
+  }
 
   def all: Seq[ElasticPartition] = partitions.values().asScala.toSeq
 
@@ -56,16 +63,18 @@ final class ElasticRuntime private (cores: Int, lanes: Int, driver: DriverMemory
 
   private def tick(): Unit = {
     val now = System.nanoTime()
-    partitions.values().forEach { p =>
-      try p.tick(now)
-      catch {
-        // Also an Error: a turn that throws would be the timer's last.
-        case error: Throwable =>
-          logError(s"The controller's turn on partition ${p.index} failed; the partition goes on.", error)
-      }
+    if (now - lookedNs >= RateSample.EveryNs) {
+      lookedNs = now
+      attempt("The look at the machine's load")(cores.look())
     }
+    partitions.values().forEach(p => attempt(s"The controller's turn on partition ${p.index}")(p.tick(now)))
     partitions.values().removeIf(p => !p.isRunning && now - p.lastTouchedNs > ElasticRuntime.ForgetNs)
   }
+
+  /** Also past an Error: a turn that throws would be the timer's last. */
+  private def attempt(what: String)(body: => Unit): Unit =
+    try body
+    catch { case error: Throwable => logError(s"$what failed; everything else goes on.", error) }
 
   private def close(): Unit = timer.shutdownNow()
 }

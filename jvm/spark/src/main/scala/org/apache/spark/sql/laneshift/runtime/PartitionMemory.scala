@@ -9,8 +9,15 @@ import org.apache.spark.sql.laneshift.spec.OperatorKey
 /** What is remembered of a partition where it is not computed: by the driver, for the executor that has it next.
   *
   * @param batchId the batch at whose end this was so
+  * @param auto whether the lanes were left to laneshift
   */
-final case class PartitionMemory(batchId: Long, lanes: Int, routing: Array[Int], loads: Array[Double])
+final case class PartitionMemory(
+    batchId: Long,
+    lanes: Int,
+    auto: Boolean,
+    routing: Array[Int],
+    loads: Array[Double]
+)
 
 /** An executor tells the driver what to remember. */
 final case class RememberPartition(key: OperatorKey, index: Int, memory: PartitionMemory)

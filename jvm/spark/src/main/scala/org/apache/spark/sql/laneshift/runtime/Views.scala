@@ -12,6 +12,11 @@ final case class PauseView(p50: Double, p99: Double, max: Double, count: Long)
 /** How old outputs were when they left the operator, in milliseconds, over the last full ten seconds. */
 final case class LatencyView(mean: Double, p50: Double, p99: Double, max: Double, count: Long)
 
+/** What a partition's task has done in the newest batch that it has finished: `lanes` that it ended with, `busyNs` of all of them
+  * together, and the time from the task's beginning to its end.
+  */
+final case class BatchRecord(batchId: Long, lanes: Int, rows: Long, busyNs: Long, tookNs: Long)
+
 /** One partition at one moment. Arrays are by shard (`routing`, `loads`) or by lane; counters grow while the query runs. */
 final case class PartitionView(
     spec: OperatorSpec,
@@ -19,6 +24,8 @@ final case class PartitionView(
     running: Boolean,
     lanes: Int,
     wantedLanes: Int,
+    auto: Boolean,
+    lastBatch: Option[BatchRecord],
     routing: Array[Int],
     loads: Array[Double],
     rowsIn: Long,

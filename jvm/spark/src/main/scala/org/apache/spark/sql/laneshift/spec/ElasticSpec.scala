@@ -92,6 +92,7 @@ final case class OperatorSpec(
   * @param stateKeys for each stateful operator id of the region
   * @param onceMetrics ids of the accumulators that count stores, not lanes
   * @param sentAt which output has the time at which a row set out
+  * @param slots tasks that Spark runs at a time, on all executors
   */
 final case class ElasticSpec(
     operator: OperatorSpec,
@@ -100,7 +101,8 @@ final case class ElasticSpec(
     stateKeys: Map[Long, StateKey],
     onceMetrics: Set[Long],
     stateMetrics: StateMetrics,
-    sentAt: Option[Int]
+    sentAt: Option[Int],
+    slots: Int
 ) {
   def key: OperatorKey = operator.key
   def batchId: Long = operator.batchId

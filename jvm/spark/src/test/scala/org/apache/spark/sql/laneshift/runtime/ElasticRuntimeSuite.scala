@@ -35,7 +35,8 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       Map.empty,
       Set.empty,
       StateMetrics(Set.empty, Set.empty, Set.empty),
-      None
+      None,
+      slots = 2
     )
   }
 
@@ -58,7 +59,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
         Map.empty
       ))
       def begin(partition: Int, task: Int): BatchStart =
-        runtime.partition(spec(lanes = 3), partition).startBatch(spec(lanes = 3), tasks(task))
+        runtime.partition(spec(lanes = 3), partition).startBatch(spec(lanes = 3), tasks(task), None)
       assert((0 to 2).map(i => begin(i, i).lanes) == Seq(3, 2, 1))
       tasks(0).markTaskCompleted(None)
       val next = begin(2, 2)

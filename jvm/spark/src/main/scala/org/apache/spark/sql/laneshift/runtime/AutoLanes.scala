@@ -1,0 +1,59 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, OperatorKey}
+
+/** What a process knows of the operators whose lanes are left to laneshift (`spark.sql.laneshift.lanes=auto`). Nothing depends on it
+  * but the number of lanes.
+  */
+private[runtime] final class AutoLanes(val cores: Cores) {
+  private val operators = new ConcurrentHashMap[OperatorKey, OperatorWork]
+
+  /** A task of a micro-batch begins; on its thread. None where shuffles do not tell what they hold. */
+  def begin(spec: ElasticSpec, partition: Int, inputs: Seq[RDD[_]], context: TaskContext): Option[AutoBatch] = {
+    val operator = operators.computeIfAbsent(
+      spec.key,
+      _ => new OperatorWork(cores.count, spec.options.maxLanes)
+    )
+    val attempt = StageAttempt(spec.batchId, context.stageId(), context.stageAttemptNumber())
+    // Asked for without a lock: it may take a call to the driver.
+    val bytes = if (operator.knows(attempt)) None else ShuffleSizes.of(inputs, spec.partitions)
+    val now = System.nanoTime()
+    operator
+      .begin(
+        attempt,
+        partition,
+        bytes,
+        spec.slots,
+        cores.activeTasks,
+        now
+      )
+      .map(new AutoBatch(operator, attempt, partition, now, _))
+  }
+
+  def forget(runId: String): Unit = operators.keySet().removeIf(_.runId == runId)
+}
+
+/** One task of a partition whose lanes are left to laneshift.
+  *
+  * @param lanes those to begin with
+  */
+private[runtime] final class AutoBatch(
+    operator: OperatorWork,
+    attempt: StageAttempt,
+    partition: Int,
+    sinceNs: Long,
+    val lanes: Int
+) {
+
+  /** Whether what is left of the task is worth more lanes. */
+  def isWorthMore(nowNs: Long): Boolean = operator.isWorthMore(attempt, partition, nowNs)
+
+  /** The task is over; `lanes` if it had as many from its beginning to its end. */
+  def over(context: TaskContext, lanes: Option[Int]): Unit =
+    if (context.isFailed() || context.isInterrupted()) operator.failed(attempt, partition)
+    else operator.ended(attempt, partition, lanes, System.nanoTime() - sinceNs)
+}

@@ -1,0 +1,72 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import java.lang.management.ManagementFactory
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicInteger
+
+import scala.jdk.CollectionConverters._
+
+import com.sun.management.OperatingSystemMXBean
+
+import org.apache.spark.TaskContext
+
+import laneshift.lane.LaneBudget
+
+/** The cores of one process: Spark's tasks have each one, first of all; lanes beyond the first of each partition have others, and what
+  * is left is idle. A lane for which there is no core is one too many: Spark has started tasks since.
+  *
+  * Any thread may call any method.
+  *
+  * @param machineLoad the share of the machine's CPU time that is used, by whomever, since it was last asked; below zero if that
+  *   is not known
+  */
+private[laneshift] final class Cores(val count: Int, lanes: LaneBudget, machineLoad: () => Double) {
+  private val tasks = new AtomicInteger
+  @volatile private var load = 0.0
+
+  /** Partitions that could use more cores, with the lanes that they have beyond their first. */
+  private val hungry = new ConcurrentHashMap[AnyRef, Int]
+
+  /** A task of Spark's begins, of whichever query or job, on its thread. */
+  def taskStarted(task: TaskContext): Unit = {
+    tasks.incrementAndGet()
+    task.addTaskCompletionListener[Unit](_ => tasks.decrementAndGet())
+  }
+
+  def activeTasks: Int = tasks.get
+
+  /** Below zero if lanes run for which there is no core. */
+  def idle: Int = count - tasks.get - lanes.taken
+
+  /** Called every half second or so. */
+  def look(): Unit = load = machineLoad()
+
+  /** The machine has no CPU time left, whatever Spark was told of its cores: more threads would only share it. */
+  def areExhausted: Boolean = load > Cores.Exhausted
+
+  /** Notes that a partition, with so many lanes, could use more cores, or could not. */
+  def want(partition: AnyRef, lanes: Int, more: Boolean): Unit =
+    if (more) hungry.put(partition, lanes - 1) else hungry.remove(partition)
+
+  /** What a partition that wants more may take at once: its part of the idle cores, at least one while there are any. */
+  def share: Int = {
+    val free = idle
+    if (free <= 0 || areExhausted) 0 else math.max(1, free / math.max(1, hungry.size))
+  }
+
+  /** The most lanes that a partition should have for others that want more and have less. */
+  def fair: Int = {
+    val each = (count - tasks.get) / math.max(1, hungry.size)
+    if (hungry.values().asScala.exists(_ < each)) 1 + math.max(0, each) else Int.MaxValue
+  }
+}
+
+private[laneshift] object Cores {
+  private val Exhausted = 0.95
+
+  /** Tests of what lanes do run on machines that have other things to do. */
+  @volatile private[laneshift] var machineLoad: () => Double = ManagementFactory.getOperatingSystemMXBean match {
+    case system: OperatingSystemMXBean => () => system.getCpuLoad
+    case _ => () => -1.0
+  }
+}

@@ -1,0 +1,98 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import java.util.concurrent.TimeUnit
+
+/** Chooses the lanes of one partition while its batch runs, where the query leaves them to laneshift and shards may move between two
+  * rows: idle cores while its lanes have more than they can do, and fewer when it has done with less for a while. What did not
+  * make it faster is given back, and tried again less and less often.
+  *
+  * The partition's lock guards it; each turn is one sample of what the lanes did.
+  */
+private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int) {
+  import LaneGrowth._
+
+  private var tried = Option.empty[Tried]
+  private var restUntilNs = Long.MinValue
+  private var refusals = 0
+  private var tooMany = 0
+  private var mostNeeded = 0
+  private var neededSinceNs = Long.MinValue
+
+  /** The lanes from now on.
+    *
+    * @param lanes those that it has
+    * @param busy how many of them were busy, in lanes: 1.5 of two
+    * @param rows that came in, per second
+    * @param worth whether what is left of the batch is worth more lanes
+    */
+  def turn(nowNs: Long, lanes: Int, busy: Double, rows: Double, worth: Boolean): Int = {
+    val full = busy >= Full * lanes
+    cores.want(this, lanes, full && worth && nowNs >= restUntilNs)
+    tooMany = if (cores.idle < 0 && lanes > 1) tooMany + 1 else 0
+    val fair = cores.fair
+    if (tooMany >= 2 || lanes > fair) {
+      tried = None
+      math.min(lanes - 1, fair)
+    } else
+      tried match {
+        case Some(t) if nowNs - t.sinceNs < TrialNs => lanes
+        case Some(t) if full && rows < t.rows * (1 + Gain * (lanes.toDouble / t.lanes - 1)) =>
+          tried = None
+          restUntilNs = nowNs + (FirstRestNs << math.min(refusals, Doublings))
+          refusals += 1
+          t.lanes
+        case _ =>
+          if (tried.nonEmpty) refusals = 0
+          tried = None
+          if (full && worth && nowNs >= restUntilNs) grown(nowNs, lanes, rows) else released(nowNs, lanes, busy)
+      }
+  }
+
+  private def grown(nowNs: Long, lanes: Int, rows: Double): Int = {
+    neededSinceNs = Long.MinValue
+    val more = math.min(maxLanes - lanes, cores.share)
+    if (more > 0) tried = Some(Tried(nowNs, lanes, rows))
+    lanes + math.max(0, more)
+  }
+
+  private def released(nowNs: Long, lanes: Int, busy: Double): Int = {
+    if (neededSinceNs == Long.MinValue) {
+      neededSinceNs = nowNs
+      mostNeeded = 1
+    }
+    mostNeeded = math.max(mostNeeded, math.ceil(busy / Comfortable).toInt)
+    if (nowNs - neededSinceNs < ReleaseNs) lanes
+    else {
+      neededSinceNs = Long.MinValue
+      math.min(lanes, mostNeeded)
+    }
+  }
+
+  /** The partition does not work any more: it wants nothing. */
+  def rest(): Unit = {
+    cores.want(this, 1, more = false)
+    tried = None
+    neededSinceNs = Long.MinValue
+  }
+}
+
+private[runtime] object LaneGrowth {
+  private final case class Tried(sinceNs: Long, lanes: Int, rows: Double)
+
+  /** Lanes that are busy for this part of the time have more than they can do. */
+  val Full = 0.9
+
+  /** Lanes are given back down to where they would be busy for this part of the time. */
+  val Comfortable = 0.7
+
+  /** So long lanes are tried before it is asked what they have brought, and so long fewer must have been enough. */
+  val TrialNs: Long = TimeUnit.MILLISECONDS.toNanos(1500)
+  val ReleaseNs: Long = TimeUnit.SECONDS.toNanos(10)
+
+  /** The least that twice the lanes have to bring, of what they could. */
+  val Gain = 0.25
+
+  /** Rest after lanes that brought nothing; doubles each time, six times at most. */
+  val FirstRestNs: Long = TimeUnit.SECONDS.toNanos(30)
+  private val Doublings = 6
+}

@@ -1,0 +1,117 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import scala.collection.mutable
+
+/** Chooses the lanes of an operator's partitions as their tasks begin, where the query leaves that to laneshift
+  * (`spark.sql.laneshift.lanes=auto`): a partition that would hold up its stage gets as many as let it end with the others. One
+  * per operator and process; what it knows of costs is measured there, batch by batch.
+  *
+  * Called by tasks' threads, each method under this object's lock, which is held over no other call.
+  */
+private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
+  private val costs = new LaneCosts
+  private val trial = new LaneTrial
+
+  /** What a byte of a partition took when it had lanes the last time. */
+  private val onLanes = mutable.Map.empty[Int, Double]
+  private var stage = Option.empty[(StageAttempt, StageWork)]
+
+  /** The lanes that a partition should begin the batch with; none if it is not known what the stage has to do.
+    *
+    * @param bytes what the stage's shuffles hold for each partition; needed unless it knows the attempt
+    * @param slots tasks that Spark runs at a time, on all executors
+    * @param activeTasks tasks that run here, those of other stages and this one included
+    */
+  def begin(
+      attempt: StageAttempt,
+      partition: Int,
+      bytes: Option[Array[Long]],
+      slots: Int,
+      activeTasks: Int,
+      nowNs: Long
+  ): Option[Int] = synchronized {
+    if (known(attempt).isEmpty) stage = bytes.map(attempt -> new StageWork(_, cores, slots, costs.nsPerByte))
+    known(attempt).map { work =>
+      work.begin(partition, nowNs)
+      if (trial.allows(attempt.batchId)) lanes(work, partition, activeTasks - work.running, nowNs) else 1
+    }
+  }
+
+  /** Whether what is left of a partition is worth more lanes. */
+  def isWorthMore(attempt: StageAttempt, partition: Int, nowNs: Long): Boolean = synchronized {
+    trial.allows(attempt.batchId) && known(attempt).exists(_.restNs(partition, nowNs) >= OperatorWork.WorthNs)
+  }
+
+  private def lanes(work: StageWork, partition: Int, otherTasks: Int, nowNs: Long): Int = {
+    val alone = work.of(partition)
+    val even = math.max(work.evenNs(nowNs), 1.0)
+    val most = math.min(maxLanes, cores - math.max(0, otherTasks))
+    val wanted = math.min(most.toDouble, math.ceil(alone / even - OperatorWork.Slack)).toInt
+    val saved = alone - math.max(even, alone / math.max(1, wanted))
+    if (alone < even * OperatorWork.Uneven || saved < OperatorWork.WorthNs) 1 else math.max(1, wanted)
+  }
+
+  /** The partition's task has succeeded; `lanes` if it had as many all the time. */
+  def ended(attempt: StageAttempt, partition: Int, lanes: Option[Int], tookNs: Long): Unit = synchronized {
+    known(attempt).foreach { work =>
+      work.end(partition)
+      val bytes = work.bytesOf(partition)
+      if (bytes > 0L) lanes.foreach { n =>
+        val now = tookNs.toDouble / bytes
+        if (n == 1) {
+          onLanes.get(partition).foreach(lanes => trial.onOneLane(attempt.batchId, now / lanes))
+          costs.measured(partition, bytes, now)
+        } else {
+          onLanes(partition) = now
+          trial.onLanes(attempt.batchId, costs.nsPerByte(partition) / now)
+        }
+      }
+    }
+  }
+
+  /** The partition's task has ended some other way. */
+  def failed(attempt: StageAttempt, partition: Int): Unit =
+    synchronized(known(attempt).foreach(_.end(partition)))
+
+  def knows(attempt: StageAttempt): Boolean = synchronized(known(attempt).nonEmpty)
+
+  private def known(attempt: StageAttempt): Option[StageWork] = stage.collect { case (`attempt`, work) => work }
+}
+
+/** One attempt of the stage that computes an operator in one batch. */
+private[runtime] final case class StageAttempt(batchId: Long, stageId: Int, number: Int)
+
+private[runtime] object OperatorWork {
+
+  /** A partition with less than so many times the even share is left alone. */
+  val Uneven = 1.3
+
+  /** A lane for less than this part of the even share is not worth its thread. */
+  val Slack = 0.3
+
+  /** Nor are lanes for less time than this in a batch. */
+  val WorthNs = 250e6
+}
+
+/** What a byte of an operator's input takes on one lane, in nanoseconds, by partition: moving averages. A partition that has not
+  * been measured takes the operator's average, none at all if there is none.
+  */
+private[runtime] final class LaneCosts {
+  private val byPartition = mutable.Map.empty[Int, Double]
+  private var average = 0.0
+
+  def nsPerByte(partition: Int): Double = byPartition.getOrElse(partition, average)
+
+  def measured(partition: Int, bytes: Long, nsPerByte: Double): Unit = {
+    byPartition(partition) = byPartition.get(partition).fold(nsPerByte)(LaneCosts.mixed(_, nsPerByte, 0.8))
+    // A partition with little in it says little: most of its time is not its rows'.
+    val weight = if (average == 0.0) 1.0 else 0.3 * bytes / (bytes + LaneCosts.ManyBytes)
+    average = LaneCosts.mixed(average, nsPerByte, weight)
+  }
+}
+
+private object LaneCosts {
+  private val ManyBytes = 64.0 * 1024
+
+  def mixed(before: Double, now: Double, weight: Double): Double = before * (1 - weight) + now * weight
+}

@@ -1,0 +1,48 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import scala.collection.mutable
+
+/** What one stage of a micro-batch has left to do for this executor: from what its shuffles hold for each partition, and from what
+  * a byte took in earlier batches. Spark starts a stage's tasks in the order of their partitions, so that those behind the
+  * newest one here are still to come, on whichever executor has a core free first.
+  *
+  * @param bytes by partition
+  * @param cores of this executor
+  * @param slots tasks that Spark runs at a time, on all executors
+  * @param nsPerByte what a byte of a partition takes on one lane
+  */
+private[runtime] final class StageWork(
+    bytes: Array[Long],
+    cores: Int,
+    slots: Int,
+    nsPerByte: Int => Double
+) {
+  private val runningSince = mutable.Map.empty[Int, Long]
+  private var newest = -1
+
+  def bytesOf(partition: Int): Long = bytes(partition)
+
+  /** What all of the partition takes on one lane, in nanoseconds. */
+  def of(partition: Int): Double = bytes(partition) * nsPerByte(partition)
+
+  def begin(partition: Int, nowNs: Long): Unit = {
+    runningSince(partition) = nowNs
+    newest = math.max(newest, partition)
+  }
+
+  def end(partition: Int): Unit = runningSince -= partition
+
+  /** The time after which this executor's cores would be done together if work could be cut at will, in nanoseconds. */
+  def evenNs(nowNs: Long): Double = {
+    val here = runningSince.keysIterator.map(restNs(_, nowNs)).sum
+    val ahead = (newest + 1 until bytes.length).iterator.map(of).sum
+    (here + ahead * cores / math.max(cores, slots)) / cores
+  }
+
+  /** What a partition that runs here would still take if it had one lane from its beginning. */
+  def restNs(partition: Int, nowNs: Long): Double =
+    runningSince.get(partition).fold(0.0)(since => math.max(0.0, of(partition) - (nowNs - since)))
+
+  /** Tasks of this stage that run here. */
+  def running: Int = runningSince.size
+}

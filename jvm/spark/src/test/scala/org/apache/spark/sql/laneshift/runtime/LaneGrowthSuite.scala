@@ -1,0 +1,105 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.TaskContextImpl
+import org.apache.spark.executor.TaskMetrics
+import org.apache.spark.sql.laneshift.Quick
+
+import laneshift.lane.LaneBudget
+
+/** Lanes of partitions whose batch goes on and on, turn by turn: half a second each. */
+class LaneGrowthSuite extends AnyFunSuite {
+
+  private final class Machine(count: Int) {
+    val budget = new LaneBudget(256)
+    var load = 0.5
+    val cores = new Cores(count, budget, () => load)
+    var nowNs = 0L
+    def turn(): Unit = {
+      nowNs += 500000000L
+      cores.look()
+    }
+  }
+
+  /** A partition with a task. A lane takes 1,000 rows/s; `gain` says what so many lanes make of it. */
+  private final class Partition(machine: Machine, gain: Int => Double = _.toDouble) {
+    private val growth = new LaneGrowth(machine.cores, maxLanes = 64)
+    var lanes = 1
+    machine.cores.taskStarted(context())
+
+    def turn(rows: Double): Int = {
+      val took = math.min(rows, 1000 * gain(lanes))
+      val busy = math.min(lanes.toDouble, lanes * rows / (1000 * gain(lanes)))
+      val wanted = growth.turn(machine.nowNs, lanes, busy, took, worth = true)
+      if (wanted > lanes) lanes += machine.budget.take(wanted - lanes)
+      else {
+        machine.budget.give(lanes - wanted)
+        lanes = wanted
+      }
+      lanes
+    }
+  }
+
+  private def context() = new TaskContextImpl(
+    0, 0, 0, 0L, 0, 1, null, new java.util.Properties, null, TaskMetrics.empty, 1.0, Map.empty
+  )
+
+  private def turns(machine: Machine, count: Int)(each: => Unit): Unit = (0 until count).foreach { _ =>
+    machine.turn()
+    each
+  }
+
+  test("a partition that cannot keep up gets the idle cores at once, and gives back what it does not need", Quick) {
+    val machine = new Machine(8)
+    val (hot, cold) = (new Partition(machine), new Partition(machine))
+    turns(machine, 4) { hot.turn(1500); cold.turn(100) }
+    assert((hot.lanes, cold.lanes) == ((7, 1)), "all but the two tasks' own")
+    turns(machine, 40) { hot.turn(1500); cold.turn(100) }
+    assert(hot.lanes == 3, "1.5 lanes of work are comfortable on three")
+    turns(machine, 40) { hot.turn(1500); cold.turn(100) }
+    assert(hot.lanes == 3, "and stay so")
+    turns(machine, 80) { hot.turn(100); cold.turn(100) }
+    assert(hot.lanes == 1)
+  }
+
+  test("several that cannot keep up share the idle cores", Quick) {
+    val machine = new Machine(8)
+    val all = Seq.fill(2)(new Partition(machine))
+    turns(machine, 20)(all.foreach(_.turn(10000)))
+    assert(all.map(_.lanes) == Seq(4, 4) && machine.cores.idle == 0)
+  }
+
+  test("lanes that bring nothing are given back and tried again after longer and longer rests", Quick) {
+    val machine = new Machine(8)
+    val stuck = new Partition(machine, gain = _ => 1.0)
+    var more = 0
+    turns(machine, 2 * 3600)(if (stuck.turn(10000) > 1) more += 1)
+    assert(more > 0 && more <= 2 * 3600 / 50, "a fiftieth of an hour at most")
+  }
+
+  test("a machine without CPU time left has no idle cores, whatever Spark was told", Quick) {
+    val machine = new Machine(8)
+    machine.load = 1.0
+    val hot = new Partition(machine)
+    turns(machine, 20)(hot.turn(10000))
+    assert(hot.lanes == 1)
+    machine.load = 0.4
+    turns(machine, 20)(hot.turn(10000))
+    assert(hot.lanes == 8)
+  }
+
+  test("when Spark starts tasks their cores are given back", Quick) {
+    val machine = new Machine(4)
+    val hot = new Partition(machine)
+    turns(machine, 20)(hot.turn(10000))
+    assert(hot.lanes == 4)
+    val tasks = Seq.fill(2)(context())
+    tasks.foreach(machine.cores.taskStarted)
+    turns(machine, 20)(hot.turn(10000))
+    assert(hot.lanes == 2)
+    tasks.foreach(_.markTaskCompleted(None))
+    turns(machine, 20)(hot.turn(10000))
+    assert(hot.lanes == 4)
+  }
+}

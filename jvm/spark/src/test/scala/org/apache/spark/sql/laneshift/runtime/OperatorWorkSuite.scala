@@ -1,0 +1,132 @@
+package org.apache.spark.sql.laneshift.runtime
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.laneshift.Quick
+
+/** Lanes at the start of a micro-batch's tasks, with tasks that take what they should: one nanosecond a byte, in bytes of a second. */
+class OperatorWorkSuite extends AnyFunSuite {
+  private val second = 1000000000L
+
+  /** Runs stages on `cores` cores by the clock of a simulation, tasks in order of their partitions. */
+  private final class Stages(cores: Int, slots: Int = 0, maxLanes: Int = 64, gain: Int => Double = _.toDouble, slowness: Long => Double = _ => 1.0) {
+    private val operator = new OperatorWork(cores, maxLanes)
+    private var batch = 0L
+    private var nowNs = 0L
+
+    private def took(bytes: Long, lanes: Int): Long = (bytes / gain(lanes) * slowness(batch)).toLong
+
+    /** The lanes of each partition; tasks take their seconds divided by what their lanes gain. */
+    def run(seconds: Double*): Seq[Int] = {
+      val bytes = seconds.map(s => (s * second).toLong).toArray
+      val attempt = StageAttempt(batch, batch.toInt, 0)
+      val lanes = new Array[Int](bytes.length)
+      var running = Map.empty[Int, Long]
+      var next = 0
+      while (next < bytes.length || running.nonEmpty) {
+        while (next < bytes.length && running.size < cores) {
+          lanes(next) = operator
+            .begin(attempt, next, Some(bytes), math.max(cores, slots), running.size + 1, nowNs)
+            .get
+          running += next -> (nowNs + took(bytes(next), lanes(next)))
+          next += 1
+        }
+        val (done, at) = running.minBy(_._2)
+        running -= done
+        nowNs = at
+        operator.ended(attempt, done, Some(lanes(done)), took(bytes(done), lanes(done)))
+      }
+      batch += 1
+      lanes.toSeq
+    }
+  }
+
+  test("the first batch has one lane each; then a hot partition gets what lets it end with the others", Quick) {
+    val stages = new Stages(cores = 2)
+    assert(stages.run(7.5, 0.8, 0.8, 0.8) == Seq(1, 1, 1, 1))
+    assert(stages.run(7.5, 0.8, 0.8, 0.8) == Seq(2, 1, 1, 1))
+    assert(stages.run(0.8, 0.8, 0.8, 7.5) == Seq(1, 1, 1, 2), "a hot one that begins last")
+  }
+
+  test("one that begins while others keep the cores busy as long is left alone", Quick) {
+    val stages = new Stages(cores = 4)
+    val even = Seq.fill(199)(1.0)
+    stages.run(20.0 +: even: _*)
+    assert(stages.run(20.0 +: even: _*).head == 1, "20 s of 54")
+    stages.run(even: _*)
+    assert(stages.run(even :+ 20.0: _*).last == 4, "it would be alone for 20 s")
+  }
+
+  test("partitions as large as each other, and little ones, stay on the stock path", Quick) {
+    for (cores <- Seq(1, 2, 4, 8); waves <- 1 to 3) {
+      val stages = new Stages(cores)
+      val even = Seq.fill(cores * waves)(5.0)
+      assert((0 until 5).forall(_ => stages.run(even: _*).forall(_ == 1)), (cores, waves))
+    }
+    val little = new Stages(cores = 8)
+    assert((0 until 5).forall(_ => little.run(0.2, 0.01, 0.01).forall(_ == 1)))
+  }
+
+  test("fewer partitions than cores: all cores work", Quick) {
+    val stages = new Stages(cores = 8)
+    stages.run(4, 4)
+    assert(stages.run(4, 4) == Seq(4, 4))
+    val bounded = new Stages(cores = 8, maxLanes = 3)
+    bounded.run(4, 4)
+    assert(bounded.run(4, 4) == Seq(3, 3))
+  }
+
+  test("tasks of other stages keep their cores", Quick) {
+    val operator = new OperatorWork(cores = 8, maxLanes = 8)
+    def begin(batch: Long, tasks: Int) = {
+      val attempt = StageAttempt(batch, 0, 0)
+      val lanes = operator.begin(attempt, 0, Some(Array(4 * second)), 8, tasks, 0L)
+      operator.ended(attempt, 0, lanes, 4 * second / lanes.get)
+      lanes
+    }
+    assert(begin(0L, tasks = 1).contains(1))
+    assert(begin(1L, tasks = 1).contains(8))
+    assert(begin(2L, tasks = 6).contains(3), "five others")
+    assert(begin(3L, tasks = 20).contains(1))
+  }
+
+  test("with executors beside this one, theirs is their part of what is to come", Quick) {
+    val alone = new Stages(cores = 2, slots = 2)
+    val four = new Stages(cores = 2, slots = 8)
+    val load = 4.0 +: Seq.fill(8)(1.0)
+    Seq(alone, four).foreach(_.run(load: _*))
+    assert(alone.run(load: _*).head == 1, "4 s of 12 on two cores")
+    assert(four.run(load: _*).head == 2, "the others' 8 s are shared with six other cores")
+  }
+
+  test("lanes that do not pay are tried rarely: a share of the batches that goes to nothing", Quick) {
+    val stages = new Stages(cores = 2, gain = n => if (n == 1) 1.0 else 0.67)
+    val tried = (0 until 1000).filter(_ => stages.run(7.5, 0.8, 0.8, 0.8).head > 1)
+    assert(tried.nonEmpty && tried.size <= 14, tried)
+    assert(tried.count(_ < 19) <= 2 && tried.count(_ >= 500) <= 4, tried)
+  }
+
+  test("what was slow in the first batch, and is not any more, is not taken for what lanes have brought", Quick) {
+    val stages = new Stages(cores = 2, gain = _ => 1.0, slowness = batch => if (batch < 1) 5.0 else 1.0)
+    val tried = (0 until 100).filter(_ => stages.run(7.5, 0.8, 0.8, 0.8).head > 1)
+    assert(tried.nonEmpty && tried.size <= 8, tried)
+  }
+
+  test("lanes that pay stay, but for one batch in many that measures one lane again", Quick) {
+    val stages = new Stages(cores = 2, gain = n => if (n == 1) 1.0 else 1.5)
+    val one = (1 until 1000).filter(_ => stages.run(7.5, 0.8, 0.8, 0.8).head == 1)
+    assert(one.size <= 8, one)
+  }
+
+  test("a task that fails tells nothing, a new attempt of its stage begins anew", Quick) {
+    val operator = new OperatorWork(cores = 2, maxLanes = 8)
+    val bytes = Array(8 * second, second, second, second)
+    val (first, again) = (StageAttempt(0L, 0, 0), StageAttempt(0L, 0, 1))
+    operator.begin(first, 0, Some(bytes), 2, 1, 0L)
+    operator.failed(first, 0)
+    operator.ended(StageAttempt(9L, 9, 9), 0, Some(1), second)
+    operator.begin(again, 0, Some(bytes), 2, 1, 0L)
+    assert(operator.begin(again, 3, None, 2, 2, 0L).contains(1), "no cost is known")
+    assert(new OperatorWork(2, 8).begin(first, 0, None, 2, 1, 0L).isEmpty, "no sizes, no advice")
+  }
+}
