@@ -91,6 +91,10 @@ class Meter:
         slots = [(int(at), int(rows)) for at, rows in data["slots"]]
         return slots, Latency.from_json(data["latency_us"]["all"])
 
+    def lines(self) -> list[str]:
+        """Texts of the sink's `lineColumn` since the last call."""
+        return [each.split(",", 1)[1] for each in str(self._jvm.lines(self._name)).splitlines()]
+
     def drop(self) -> None:
         """Let the JVM forget this sink."""
         self._jvm.drop(self._name)
