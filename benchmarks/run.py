@@ -51,6 +51,32 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
         click.option("--batches", type=click.IntRange(2), help="Micro-batches of a run."),
         rounds_option,
     ),
+    "microbatch": (
+        click.option(
+            "--load", "loads", multiple=True,
+            type=click.Choice(["constant", "burst", "day", "hot", "skew"]),
+            help="May be given again  [default: all]",
+        ),
+        click.option(
+            "--policy", "policies", multiple=True, metavar="NAME",
+            help="May be given again; 'all' for each  [default: static, elasticutor, laneshift]",
+        ),
+        click.option(
+            "--trigger", "triggers", multiple=True, type=click.FloatRange(0.5),
+            help="Seconds; may be given again  [default: constant 1, 5 and 30, others 5]",
+        ),
+        click.option(
+            "--seconds", type=click.FloatRange(5), help="Of a run  [default: 300, day 600]"
+        ),
+        click.option(
+            "--together", type=click.IntRange(1), default=1, show_default=True,
+            help="Queries at a time, each with its own emulated cores.",
+        ),
+        click.option(
+            "--add", type=click.Path(dir_okay=False, path_type=Path),
+            help="microbatch.json of an earlier run, whose other parts stay in the table.",
+        ),
+    ),
 }  # fmt: skip
 """Options of single benchmarks, which are arguments of their ``run``."""
 

@@ -169,7 +169,7 @@ class Found:
 
 def more_lanes(partition: int, lanes: int, run: Running) -> None:
     """What who knows the answer does: more lanes for the hot partition."""
-    attach(run.query.sparkSession).set_lanes(run.query, 0, partition, lanes)
+    attach(SparkSession.active()).set_lanes(run.query, 0, partition, lanes)
 
 
 def costly(micros: int, rows: DataFrame) -> DataFrame:

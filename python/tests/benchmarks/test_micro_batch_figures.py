@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from laneshift.errors import InputError
@@ -9,6 +11,20 @@ from laneshift_bench import quiet
 from laneshift_bench.auto import same
 from laneshift_bench.batches import Batches, digest
 from laneshift_bench.hot import Hot, in_order
+from laneshift_bench.measure import Latency, Measurement
+from laneshift_bench.microbatch import LOADS, Watched, contenders, load_of
+from laneshift_bench.offered import (
+    SHAPES,
+    Oracle,
+    Stages,
+    batches_until,
+    burst,
+    constant,
+    day,
+    due,
+    held_core_seconds,
+    missed,
+)
 from laneshift_bench.query import BenchmarkError
 
 
@@ -77,3 +93,95 @@ def test_a_benchmark_waits_for_a_quiet_machine_and_says_if_it_was_not() -> None:
     busy = quiet.wait(12, lambda: 4.0, clock, sleep)
     assert not busy.met and busy.waited_s == 12
     assert str(busy).startswith("**no**, load 4.00 after waiting 12 s")
+
+
+def oracle(stages: Stages, **more: Any) -> Oracle:
+    """Of two equal partitions, 10 ms a row, 16 cores."""
+    given: dict[str, Any] = {
+        "trigger_s": 5.0, "cost_s": 0.01, "shares": (0.5, 0.5), "cores": 16, "target": 0.8,
+        "fixed_s": 0.0,
+    }  # fmt: skip
+    return Oracle(stages, **(given | more))
+
+
+def test_shapes_of_a_load_last_as_long_as_they_should() -> None:
+    for shape in SHAPES.values():
+        assert sum(seconds for _, seconds in shape(100, 60)) == pytest.approx(60)
+    assert due(burst(100, 100), 100) == pytest.approx(40 * 100 + 20 * 400 + 40 * 100)
+    rates = [rate for rate, _ in day(100, 600)]
+    assert sum(rates) / len(rates) == pytest.approx(100)
+    assert (min(rates), max(rates)) == pytest.approx((25, 175), rel=0.03)
+
+
+def test_the_oracle_has_the_fewest_lanes_that_keep_to_the_target() -> None:
+    # 200 rows/s are 2 cores' worth, a partition 5 s a batch; 4 s are allowed.
+    constant_load = oracle(constant(200, 60))
+    assert constant_load.needed(1000).tolist() == [2, 2]
+    assert constant_load.core_seconds() == 4 * 60
+    assert oracle(constant(200, 60), target=1.0).core_seconds() == 2 * 60
+    assert oracle(constant(200, 60), fixed_s=2.0).needed(1000).tolist() == [3, 3]
+
+
+def test_the_oracle_follows_a_burst_and_keeps_within_the_cores() -> None:
+    found = oracle(burst(200, 100))
+    assert found.lanes().tolist() == [4] * 8 + [10] * 4 + [4] * 8
+    assert (found.first, found.peak) == (2, 5)
+    assert oracle(burst(200, 100), cores=6).lanes().max() == 6
+    assert oracle(constant(200, 10), shares=(0.9, 0.1), cores=4).needed(1000).tolist() == [3, 1]
+
+
+def test_more_partitions_than_cores_hold_no_more_than_the_cores() -> None:
+    found = oracle(constant(100, 60), shares=(0.02,) * 50, cores=4)
+    assert found.lanes().max() == 4
+
+
+def test_an_oracle_without_time_for_rows_is_refused() -> None:
+    with pytest.raises(InputError, match="fixed_s"):
+        oracle(constant(100, 60), fixed_s=4.0)
+
+
+def test_a_batch_that_is_as_long_as_its_interval_misses_no_trigger() -> None:
+    assert missed([400, 5000, 999], 5.0) == 0
+    assert missed([5001, 10_000, 10_001], 5.0) == 1 + 1 + 2
+
+
+def test_core_seconds_are_lanes_times_time() -> None:
+    held = [(1.0, 2), (4.0, 6), (8.0, 2), (30.0, 9)]
+    assert held_core_seconds(held, 0.0, 10.0, 16) == 4 * 2 + 4 * 6 + 2 * 2
+    assert held_core_seconds(held, 0.0, 10.0, 4) == 4 * 2 + 4 * 4 + 2 * 2
+    assert held_core_seconds([], 0.0, 10.0, 4) == 0
+
+
+def test_capacity_is_there_in_the_batch_that_has_the_lanes() -> None:
+    batches = [(0.0, 2), (5.0, 2), (10.0, 4), (15.0, 8), (20.0, 8), (25.0, 2)]
+    assert batches_until(batches, 7.0, 8) == 2
+    assert batches_until(batches, 17.0, 2, at_most=True) == 2
+    assert batches_until(batches, 7.0, 9) is None
+
+
+def test_core_seconds_of_a_run_are_compared_with_the_oracle() -> None:
+    load = load_of("burst", 5.0, 100.0)
+    run = Watched(0.0, latency=Measurement(1, 1.0, 1.0, *[Latency(1, 1.0, 2.0, 3.0, 4.0)] * 2))
+    run.held = [(0.0, 2), (46.0, 10), (66.0, 4)]
+    run.batches = [(5.0 * i, 2000.0 if i != 9 else 6000.0) for i in range(1, 20)]
+    run.changes = [46.0, 66.0, 120.0]
+    found = run.figures(load)
+    assert found["core_seconds"] == 46 * 2 + 20 * 10 + 34 * 4
+    assert (found["changes"], found["changes_settled"], found["missed"]) == (2, 2, 1)
+    # The batches at 45 s and 50 s read the burst first; lanes were there at the end of the first.
+    assert (found["up"], found["down"]) == (1, 1)
+
+
+def test_all_sides_of_a_load_share_its_cores() -> None:
+    for name in LOADS:
+        load = load_of(name, 5.0, 60.0)
+        for one in contenders(load, ["static", "laneshift"]):
+            lanes = int(one.side.options.get("lanes", "1").replace("auto", "1"))
+            resident = min(lanes * one.side.partitions, load.cores)
+            assert resident <= load.cores
+            if one.side.options.get("lanes", "auto") != "auto":
+                assert lanes <= int(one.side.options["maxLanes"])
+    names = [one.name for one in contenders(load_of("skew", 5.0, 60.0), ["laneshift"])]
+    assert names == [
+        "stock", "stock, 4 a core", "stock, 8 a core", "stock, 8 salts", "jar alone", "laneshift",
+    ]  # fmt: skip
