@@ -77,6 +77,13 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             help="microbatch.json of an earlier run, whose other parts stay in the table.",
         ),
     ),
+    "live": (
+        click.option(
+            "--payload", "payloads", multiple=True,
+            type=click.Choice(["none", "middle", "large"]),
+            help="Of rows: 0, 1 to 4 KB, 4 to 8 KB; may be given again  [default: all]",
+        ),
+    ),
 }  # fmt: skip
 """Options of single benchmarks, which are arguments of their ``run``."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from laneshift.errors import InputError
 from laneshift_bench.bound import divided, partitioned, rates, taken
 from laneshift_bench.burst import BASE, TIMES, Burst, live
 from laneshift_bench.driven import Lap, Run
+from laneshift_bench.live import cases as live_cases
+from laneshift_bench.live import room
 from laneshift_bench.measure import Latency
 from laneshift_bench.query import BenchmarkError
 from laneshift_bench.rescale import first_output_s, longest_gap_s
@@ -176,3 +179,23 @@ def test_a_gap_begins_with_the_last_row_before_the_call() -> None:
     assert longest_gap_s(came, 1000.0, 5500.0) == 3.0
     assert longest_gap_s(came, 1000.0, 1300.0) == pytest.approx(0.4)
     assert longest_gap_s([900.0], 1000.0, 9900.0) == 9.0
+
+
+def test_payloads_differ_in_nothing_but_the_rows_that_wait() -> None:
+    (small, _), (large, _) = (live_cases(quick=True, payload=name)[0] for name in ("none", "large"))
+    assert replace(small.setting, name="", row_bytes=0) == replace(
+        large.setting, name="", row_bytes=0
+    )
+    # Buffers of 4 KB, two for each of 8 partitions: of 85 small rows, or of a large one.
+    assert room(small.setting) == 2 * 8 * 85
+    assert room(large.setting) == 2 * 8
+    with pytest.raises(InputError, match="payload"):
+        live_cases(quick=True, payload="huge")
+
+
+def test_a_late_half_second_counts_with_all_its_rows() -> None:
+    run = run_of([100.0] * 8)
+    run.laps = [Lap(lap.end_s, Latency(50, 1, 5, 5, 5, ((5000, 50),)), 8) for lap in run.laps]
+    run.laps[5] = Lap(3.0, Latency(900, 900.0, 900.0, 900.0, 900.0, ((900_000, 900),)), 8)
+    assert run.p99_ms(0.0, 4.0) == 5.0
+    assert run.p99_all_ms(0.0, 4.0) == 900.0
