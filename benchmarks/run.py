@@ -22,6 +22,7 @@ RESULTS = Path(__file__).parent / "results"
 BENCHMARKS = {
     "auto": "what the jar gives with nothing configured, in micro-batches",
     "microbatch": "policies on micro-batches: lane changes, missed triggers, core-seconds",
+    "sojourn": "a row's time in 1 to 16 lanes against what the models predict",
     "idle": "what laneshift costs a query that has nothing to balance",
     "operators": "the same for each stateful operator, in micro-batches",
     "pause": "how long a shard of 32 KB stands still while it moves",
@@ -82,6 +83,20 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             "--payload", "payloads", multiple=True,
             type=click.Choice(["none", "middle", "large"]),
             help="Of rows: 0, 1 to 4 KB, 4 to 8 KB; may be given again  [default: all]",
+        ),
+    ),
+    "sojourn": (
+        click.option(
+            "--mode", "modes", multiple=True, type=click.Choice(["real-time", "micro-batch"]),
+            help="May be given again  [default: both]",
+        ),
+        click.option(
+            "--lanes", multiple=True, type=click.IntRange(1, 64),
+            help="May be given again  [default: 1, 2, 4, 8, 16]",
+        ),
+        click.option(
+            "--seconds", type=click.FloatRange(5),
+            help="Measured of each case  [default: 120; micro-batch 40]",
         ),
     ),
 }  # fmt: skip

@@ -78,12 +78,12 @@ all rows of the same time, in which a late half second counts with all its rows.
 held on average, at half load and at full. Sides take turns, after a warm-up.
 
 Three payloads, all else the same: none (a row has about {ROW_BYTES} bytes), 1 to 4 KB, and 4 to 8
-KB, the more the longer a row takes. They differ in how many rows are on their way to stock's
-partitions: buffers, readers and sockets hold bytes. Of small rows they hold seconds of work, so
-that the hot partition's rows wait there while the source goes on to the next period, in which other
-keys are hot: over some periods hash partitioning is even, and late. Of large rows they hold a
-moment's, and the hottest partition of each period holds up all others. The notes have the
-arithmetic of each.
+KB, the more the longer a row takes. What is on its way to stock's partitions is bounded in bytes,
+so payloads differ in the rows that wait there. If those are much work, the hot partition's rows
+wait while the source goes on to the next period, in which other keys are hot: over some periods
+hash partitioning is even, and late. If they are a moment's work, the hottest partition of each
+period holds up all others. The notes have the arithmetic of each payload, with what the buffers
+hold; what readers and sockets hold besides has not been measured.
 
 {SIMULATED}"""
 KNOWN = """\

@@ -29,13 +29,15 @@ class Latency:
     p999_ms: float
     max_ms: float
     counts: tuple[tuple[int, int], ...] = field(default=(), repr=False, compare=False)
+    mean_ms: float = field(default=math.nan, compare=False)
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Latency:
         """Read the sink's answer, which is in microseconds."""
         p50, p99, p999, most = (round(data[k] / 1e3, 3) for k in ("p50", "p99", "p999", "max"))
         counts = tuple((int(us), int(rows)) for us, rows in data.get("counts", ()))
-        return Latency(int(data["count"]), p50, p99, p999, most, counts)
+        mean = round(float(data["mean"]) / 1e3, 3)
+        return Latency(int(data["count"]), p50, p99, p999, most, counts, mean)
 
     @staticmethod
     def merged(laps: Iterable[Latency]) -> Latency:
