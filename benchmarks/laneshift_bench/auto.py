@@ -195,12 +195,13 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
     few, more = (few, more) if batches is None else (batches, batches)
     first = min(first, few - 1)
     rounds = (1, 1) if quick else (5, 3)
+    scale = 5 if quick else 1
 
     def skewed(
         hot: Hot, build: Build, keys: int, each: float, batches: int, **more: object
     ) -> Stream:
         """``keys`` of those that are kept, so many rows of each in a batch."""
-        of = round(keys / hot.kept)
+        of = round(keys / scale / hot.kept)
         source = {"keys": of, "zipf": 0, "rowBytes": 8} | more
         return Stream(source, partial(thinned, hot, build), round(of * each), batches, first)
 
@@ -214,7 +215,7 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
              ((2, 2), (1, 2)), emulated=False),
         Case("Python, fast", 2, quarter, skewed(quarter, fast, 2000, 10, more), 0.98, rounds[0],
              ((2, 2), (1, 2)), emulated=False),
-        *(Case(f"balanced, {case.name}", 2, None, _balanced(case, first, more), 0.98, rounds[0],
+        *(Case(f"balanced, {case.name}", 2, None, _balanced(case, scale, first, more), 0.98, rounds[0],
                emulated=False)
           for case in operators.CASES),
         Case("hot 20 x one", 4, one, skewed(one, counts, 3000, EACH, few), 1.0, rounds[1],
@@ -225,15 +226,15 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
              ((8, 8), (1, 8))),
         # Event time goes so fast that a row of one side meets one of the other side on average.
         Case("hot join", 8, half,
-             skewed(half, joins, 2000, 8, few, rowsPerSecond=round(2 * 2000 / half.kept)), 1.5,
+             skewed(half, joins, 2000, 8, few, rowsPerSecond=round(2 * 2000 / scale / half.kept)), 1.5,
              rounds[1], ((8, 8), (1, 8))),
     ]  # fmt: skip
     return found
 
 
-def _balanced(case: operators.Case, first: int, batches: int) -> Stream:
+def _balanced(case: operators.Case, scale: int, first: int, batches: int) -> Stream:
     source = {"keys": case.keys, "zipf": 0.3, "rowBytes": 8}
-    return Stream(source, case.build, case.rows, batches, first, case.mode)
+    return Stream(source, case.build, case.rows // scale, batches, first, case.mode)
 
 
 def chosen(every: Sequence[Case], names: Sequence[str]) -> list[Case]:

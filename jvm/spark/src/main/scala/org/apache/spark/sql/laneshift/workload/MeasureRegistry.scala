@@ -167,7 +167,8 @@ private[workload] final class Meter {
   private def counts(of: Histogram): JValue = {
     val coarse = new Histogram(Meter.MostMicros, 2)
     coarse.add(of)
-    val pairs = coarse.recordedValues.asScala.map(at => List(at.getValueIteratedTo, at.getCountAtValueIteratedTo))
+    val pairs =
+      coarse.recordedValues.asScala.map(at => List(at.getValueIteratedTo, at.getCountAtValueIteratedTo))
     JArray(pairs.map(pair => JArray(pair.map(JInt(_)))).toList)
   }
 
