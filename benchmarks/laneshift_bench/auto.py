@@ -67,7 +67,6 @@ class Case:
         goal: for jar alone over stock, rates.
         rounds: that count, if nothing else is asked for.
         hand: lanes that may be right, as (lanes of every partition, lanes of the hot one).
-        emulated: whether rows wait, so that the arithmetic of cores holds.
     """
 
     name: str
@@ -77,7 +76,6 @@ class Case:
     goal: float
     rounds: int
     hand: Sequence[tuple[int, int]] = ()
-    emulated: bool = True
 
     @property
     def partitions(self) -> int:
@@ -210,26 +208,26 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
     slow, fast = (partial(python, partial(burn, turns_of(us))) for us in (SLOW_US, FAST_US))
     waits = partial(python, partial(wait, WAIT_US))
     counts, joins = partial(costly, ROW_US), partial(costly_join, JOIN_US)
-    found = [
+    twice, four, eight = ((2, 2), (1, 2)), ((4, 4), (1, 4)), ((8, 8), (1, 8))
+    # Event time goes so fast that a row of one side meets one of the other side on average.
+    pace = round(2 * 2000 / scale / half.kept)
+    of_batch = skewed(half, joins, 2000, 8, few, rowsPerSecond=pace)
+    return [
         Case("Python, slow", 2, quarter, skewed(quarter, slow, 2000, 10, more), 1.3, rounds[0],
-             ((2, 2), (1, 2)), emulated=False),
+             twice),
         Case("Python, fast", 2, quarter, skewed(quarter, fast, 2000, 10, more), 0.98, rounds[0],
-             ((2, 2), (1, 2)), emulated=False),
-        *(Case(f"balanced, {case.name}", 2, None, _balanced(case, scale, first, more), 0.98, rounds[0],
-               emulated=False)
-          for case in operators.CASES),
-        Case("hot 20 x one", 4, one, skewed(one, counts, 3000, EACH, few), 1.0, rounds[1],
-             ((4, 4), (1, 4))),
+             twice),
+        *(
+            Case(f"balanced, {of.name}", 2, None, _balanced(of, scale, first, more), 0.98,
+                 rounds[0])
+            for of in operators.CASES
+        ),
+        Case("hot 20 x one", 4, one, skewed(one, counts, 3000, EACH, few), 1.0, rounds[1], four),
         Case("hot 20 x all", 4, every, skewed(every, counts, 3000, EACH, few), 2.0, rounds[1],
-             ((4, 4), (1, 4))),
-        Case("hot Python", 8, half, skewed(half, waits, 2000, 10, few), 1.5, rounds[1],
-             ((8, 8), (1, 8))),
-        # Event time goes so fast that a row of one side meets one of the other side on average.
-        Case("hot join", 8, half,
-             skewed(half, joins, 2000, 8, few, rowsPerSecond=round(2 * 2000 / scale / half.kept)), 1.5,
-             rounds[1], ((8, 8), (1, 8))),
+             four),
+        Case("hot Python", 8, half, skewed(half, waits, 2000, 10, few), 1.5, rounds[1], eight),
+        Case("hot join", 8, half, of_batch, 1.5, rounds[1], eight),
     ]  # fmt: skip
-    return found
 
 
 def _balanced(case: operators.Case, scale: int, first: int, batches: int) -> Stream:
