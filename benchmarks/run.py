@@ -6,18 +6,23 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
 from laneshift.errors import InputError
-from laneshift_bench import memory
+from laneshift_bench import memory, quiet
 from laneshift_bench.query import BenchmarkError
 from laneshift_bench.report import Report, ran_on
 
 RESULTS = Path(__file__).parent / "results"
 BENCHMARKS = {
+    "auto": "what the jar gives with nothing configured, in micro-batches",
+    "microbatch": "policies on micro-batches: lane changes, missed triggers, core-seconds",
+    "sojourn": "a row's time in 1 to 16 lanes against what the models predict",
     "idle": "what laneshift costs a query that has nothing to balance",
     "operators": "the same for each stateful operator, in micro-batches",
     "pause": "how long a shard of 32 KB stands still while it moves",
@@ -34,6 +39,69 @@ BENCHMARKS = {
     "memory": "heap, native memory and threads, at rest and under motion",
 }
 
+Option = Callable[[Any], Any]
+rounds_option = click.option(
+    "--rounds", type=click.IntRange(1), help="Rounds that count  [default: the benchmark's own]"
+)
+ARGUMENTS: dict[str, tuple[Option, ...]] = {
+    "auto": (
+        click.option(
+            "--case", "only", multiple=True, metavar="NAME",
+            help="Cases whose name begins so; may be given again  [default: all]",
+        ),
+        click.option("--batches", type=click.IntRange(2), help="Micro-batches of a run."),
+        rounds_option,
+    ),
+    "microbatch": (
+        click.option(
+            "--load", "loads", multiple=True,
+            type=click.Choice(["constant", "burst", "day", "hot", "skew"]),
+            help="May be given again  [default: all]",
+        ),
+        click.option(
+            "--policy", "policies", multiple=True, metavar="NAME",
+            help="May be given again; 'all' for each  [default: static, elasticutor, laneshift]",
+        ),
+        click.option(
+            "--trigger", "triggers", multiple=True, type=click.FloatRange(0.5),
+            help="Seconds; may be given again  [default: constant 1, 5 and 30, others 5]",
+        ),
+        click.option(
+            "--seconds", type=click.FloatRange(5), help="Of a run  [default: 300, day 600]"
+        ),
+        click.option(
+            "--together", type=click.IntRange(1), default=1, show_default=True,
+            help="Queries at a time, each with its own emulated cores.",
+        ),
+        click.option(
+            "--add", type=click.Path(dir_okay=False, path_type=Path),
+            help="microbatch.json of an earlier run, whose other parts stay in the table.",
+        ),
+    ),
+    "live": (
+        click.option(
+            "--payload", "payloads", multiple=True,
+            type=click.Choice(["none", "middle", "large"]),
+            help="Of rows: 0, 1 to 4 KB, 4 to 8 KB; may be given again  [default: all]",
+        ),
+    ),
+    "sojourn": (
+        click.option(
+            "--mode", "modes", multiple=True, type=click.Choice(["real-time", "micro-batch"]),
+            help="May be given again  [default: both]",
+        ),
+        click.option(
+            "--lanes", multiple=True, type=click.IntRange(1, 64),
+            help="May be given again  [default: 1, 2, 4, 8, 16]",
+        ),
+        click.option(
+            "--seconds", type=click.FloatRange(5),
+            help="Measured of each case  [default: 120; micro-batch 40]",
+        ),
+    ),
+}  # fmt: skip
+"""Options of single benchmarks, which are arguments of their ``run``."""
+
 quick_option = click.option(
     "--quick", is_flag=True, help="Minutes instead of an hour; the numbers say little."
 )
@@ -42,6 +110,10 @@ results_option = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for the results  [default: benchmarks/results, or build/bench-quick if --quick]",
 )
+quiet_option = click.option(
+    "--wait", type=click.FloatRange(0), default=quiet.WITHIN_S, show_default=True,
+    help=f"Longest wait (s) for a load average of {quiet.LIMIT:g}; the results say how it was.",
+)  # fmt: skip
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -58,20 +130,29 @@ def _folder(results: Path | None, quick: bool) -> Path:
 def _command(name: str) -> click.Command:
     @quick_option
     @results_option
-    def command(quick: bool, results: Path | None) -> None:
-        about = ran_on(f"make bench ARGS='{name}{' --quick' * quick}'", *_versions())
+    @quiet_option
+    def command(quick: bool, results: Path | None, wait: float, **chosen: Any) -> None:
+        calm = quiet.wait(wait)
+        if not calm.met:
+            click.echo(f"This machine is not quiet: {calm}.", err=True)
+        given = " ".join(sys.argv[1:]) or name
+        about = ran_on(f"make bench ARGS='{given}'", *_versions()) | {"quiet": str(calm)}
         begun = time.monotonic()
         try:
-            report: Report = import_module(f"laneshift_bench.{name}").run(quick)
+            report: Report = import_module(f"laneshift_bench.{name}").run(quick, **chosen)
         except (BenchmarkError, InputError) as error:
             raise click.ClickException(str(error)) from error
         about["took_s"] = round(time.monotonic() - begun)
         about["load_at_end"] = round(os.getloadavg()[0], 2)
+        if not calm.met:
+            report.notes.insert(0, f"The machine was not quiet when this began: {calm}.")
         if quick:
             report.notes.append("A quick run: too short for its numbers to be trusted.")
         file = report.write(_folder(results, quick), about)
         click.echo(file.read_text())
 
+    for option in reversed(ARGUMENTS.get(name, ())):
+        command = option(command)
     return click.command(name, help=f"Measure {BENCHMARKS[name]}.")(command)
 
 
@@ -82,11 +163,12 @@ for _name in BENCHMARKS:
 @main.command("all")
 @quick_option
 @results_option
-def run_all(quick: bool, results: Path | None) -> None:
+@quiet_option
+def run_all(quick: bool, results: Path | None, wait: float) -> None:
     """Run every benchmark, each in a process of its own."""
     failed = []
     for name in BENCHMARKS:
-        command = [sys.executable, __file__, name, *["--quick"] * quick]
+        command = [sys.executable, __file__, name, *["--quick"] * quick, "--wait", str(wait)]
         command += ["--results", str(results)] if results is not None else []
         if subprocess.run(command).returncode:
             failed.append(name)

@@ -69,12 +69,20 @@ class Run:
 
     def p99_ms(self, begin_s: float, end_s: float) -> float:
         """The median of the half seconds' 99th percentiles."""
-        inside = [
-            lap.latency.p99_ms
+        inside = [latency.p99_ms for latency in self._latencies(begin_s, end_s)]
+        return float(np.median(inside)) if inside else float("nan")
+
+    def p99_all_ms(self, begin_s: float, end_s: float) -> float:
+        """The 99th percentile over all rows, each with the same weight."""
+        return Latency.merged(self._latencies(begin_s, end_s)).p99_ms
+
+    def _latencies(self, begin_s: float, end_s: float) -> list[Latency]:
+        """Of the half seconds inside, those that had rows."""
+        return [
+            lap.latency
             for lap in self.laps
             if begin_s + LAP_S <= lap.end_s <= end_s and lap.latency.count
         ]
-        return float(np.median(inside)) if inside else float("nan")
 
     def series(self, step_s: float) -> tuple[FloatArray, FloatArray]:
         """(times, rows/s): ends of steps of ``step_s`` from 0 on, and the rate in each."""

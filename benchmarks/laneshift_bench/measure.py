@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,19 +17,45 @@ SLOT_MS = 100
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Latency of ``count`` rows, from the time they were due to their arrival in the sink (ms)."""
+    """Latency of ``count`` rows, from the time they were due to their arrival in the sink (ms).
+
+    ``counts`` has (latency in us, rows) of all of them, to a percent: of laps it gives percentiles
+    over all rows.
+    """
 
     count: int
     p50_ms: float
     p99_ms: float
     p999_ms: float
     max_ms: float
+    counts: tuple[tuple[int, int], ...] = field(default=(), repr=False, compare=False)
+    mean_ms: float = field(default=math.nan, compare=False)
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Latency:
         """Read the sink's answer, which is in microseconds."""
         p50, p99, p999, most = (round(data[k] / 1e3, 3) for k in ("p50", "p99", "p999", "max"))
-        return Latency(int(data["count"]), p50, p99, p999, most)
+        counts = tuple((int(us), int(rows)) for us, rows in data.get("counts", ()))
+        mean = round(float(data["mean"]) / 1e3, 3)
+        return Latency(int(data["count"]), p50, p99, p999, most, counts, mean)
+
+    @staticmethod
+    def merged(laps: Iterable[Latency]) -> Latency:
+        """Of all rows of these laps together, each with the same weight; NaN without rows."""
+        rows: Counter[int] = Counter()
+        for lap in laps:
+            for us, n in lap.counts:
+                rows[us] += n
+        if not rows:
+            return Latency(0, math.nan, math.nan, math.nan, math.nan)
+        values = np.array(sorted(rows), dtype=np.float64)
+        upto = np.cumsum([rows[int(value)] for value in values])
+
+        def at_most(share: float) -> float:
+            """The lowest value that so many rows do not exceed, as the sink's percentiles are."""
+            return round(float(values[np.searchsorted(upto, share * upto[-1])]) / 1e3, 3)
+
+        return Latency(int(upto[-1]), at_most(0.5), at_most(0.99), at_most(0.999), at_most(1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +118,10 @@ class Meter:
         data = json.loads(self._jvm.take(self._name))
         slots = [(int(at), int(rows)) for at, rows in data["slots"]]
         return slots, Latency.from_json(data["latency_us"]["all"])
+
+    def lines(self) -> list[str]:
+        """Texts of the sink's `lineColumn` since the last call."""
+        return [each.split(",", 1)[1] for each in str(self._jvm.lines(self._name)).splitlines()]
 
     def drop(self) -> None:
         """Let the JVM forget this sink."""

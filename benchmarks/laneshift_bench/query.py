@@ -114,18 +114,23 @@ def running(
     trigger: str | None = "5 seconds",
     checkpoint: Path | None = None,
     mode: str = "update",
+    line: str | None = None,
+    every: str = "0 seconds",
 ) -> Iterator[Running]:
     """Start a query with the side's settings; stop it at the end of the block.
 
-    ``trigger`` is the batch duration of Real-time Mode, or None for micro-batches without pause;
-    ``checkpoint`` may be one that an earlier run has left; ``mode`` is the output mode.
+    ``trigger`` is the batch duration of Real-time Mode, or None for a micro-batch ``every`` so
+    often, by default without pause; ``checkpoint`` may be one that an earlier run has left;
+    ``mode`` is the output mode; ``line`` names an output column that the sink is to keep.
     """
     name = f"bench{next(_numbers)}"
     with as_side(spark, side):
         written = writer(spark, name, source, build).outputMode(mode)
         written = written.option("checkpointLocation", str(checkpoint or work / name))
+        if line is not None:
+            written = written.option("lineColumn", line)
         if trigger is None:
-            written = written.trigger(processingTime="0 seconds")
+            written = written.trigger(processingTime=every)
         else:
             written = written.trigger(realTime=trigger)  # type: ignore[call-overload]
         found = Running(written.start(), Meter(spark, name))

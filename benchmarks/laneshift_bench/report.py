@@ -96,6 +96,11 @@ class Report:
         return file
 
 
+def ran_now() -> str:
+    """Date and commit, for a part of results that come from several runs."""
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC at {_commit()}"
+
+
 def ran_on(command: str, jdk: str, spark: str) -> dict[str, Any]:
     """The machine, the versions and the command, as published with a result."""
     return {

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from laneshift import attach
+from laneshift.session.live import Laneshift
 from laneshift.session.repartition import RepartitionedQuery
 from laneshift_bench.measure import Latency, Meter
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
-from laneshift_bench.query import BenchmarkError, as_side, counting_payloads, running, writer
+from laneshift_bench.query import (
+    BenchmarkError,
+    Running,
+    as_side,
+    counting_payloads,
+    running,
+    writer,
+)
 from laneshift_bench.report import Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, stock
@@ -28,17 +41,23 @@ PARTITIONS, TIMES = 2, 4
 WARM_S = 20.0
 LAP_S = 0.2
 CALM_S = 5.0
+IN_FORCE_S = 60.0
 METHOD = f"""\
 Counts per key and each key's greatest payload, micro-batches without pause at {RATE:,} rows/s due,
 {PARTITIONS} state partitions. After {WARM_S:g} s it gets {TIMES} times the parallelism.
 *resource-centric* is stock Spark by `RepartitionedQuery`: stop, do the batch
 again that was cut short, Spark's offline repartition to {TIMES * PARTITIONS} partitions, start.
-*laneshift* is one command, {TIMES} lanes in each partition instead of one. *Took*: until the call
-came back. *Latest row*: the highest latency, from the time a row is due to its arrival in the sink,
-of the rows that came after the call. *p99 before* and *afterwards*: medians of the 99th percentiles
-of each {LAP_S:g} s, over the {CALM_S:g} s before the call and the last {CALM_S:g} s. Two real cores
-do all of it, so neither side gets faster by its new parallelism. Sides take turns in one JVM,
-after a warm-up of each."""
+*laneshift* is one command, {TIMES} lanes in each partition instead of one. Both are timed alike,
+from the call. *First output*: until the first row came to the sink of a batch that began after the
+new parallelism was in force: Spark's first batch of the query that started again, and the first
+batch after all lanes were seen. *Longest gap*: the longest time in which no row came to the sink,
+from the last one before the call on; *before* is the same over the {CALM_S:g} s before it, which is
+the rhythm of the batches. *Call* is how long the call itself took, which for laneshift is that of a
+command, and says little. *Latest row*: the highest latency, from the time a row is due to its
+arrival in the sink, of the rows that came after the call. *p99 before* and *afterwards*: over all
+rows of the {CALM_S:g} s before the call and of the last {CALM_S:g} s; *windows*: the medians of the
+99th percentiles of each {LAP_S:g} s. Two real cores do all of it, so neither side gets faster by
+its new parallelism. Sides take turns in one JVM, after a warm-up of each."""
 HEADER = ("state", "figure", "resource-centric", "laneshift", "laneshift / resource-centric")
 
 
@@ -73,18 +92,69 @@ class Change:
     """What a change of parallelism did to the query that it was for.
 
     Attributes:
+        first_s: until the first output at the new parallelism.
+        gap_s: the longest time without a row after the call.
+        gap_before_s: the same before it.
         took_s: until the call came back.
         latest_ms: highest latency after the call.
-        before_ms: median of the laps' 99th percentiles before.
-        after_ms: the same at the end.
+        before_ms, after_ms: 99th percentile over all rows before, and at the end.
+        before_window_ms, after_window_ms: medians of the laps' 99th percentiles.
         steps: of Spark's way, in seconds each.
     """
 
+    first_s: float
+    gap_s: float
+    gap_before_s: float
     took_s: float
     latest_ms: float
     before_ms: float
     after_ms: float
+    before_window_ms: float
+    after_window_ms: float
     steps: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a call did: times of its steps (s), and when batches began that have the new
+    parallelism (ms since 1970), asked for at the end of the run."""
+
+    steps: Mapping[str, float]
+    began_ms: Callable[[], Sequence[float]]
+
+
+def begun_ms(query: StreamingQuery) -> list[float]:
+    """When each batch with rows began that has ended (ms since 1970)."""
+    return [
+        1000 * datetime.fromisoformat(progress.timestamp).timestamp()
+        for progress in query.recentProgress
+        if progress.numInputRows
+    ]
+
+
+def first_output_s(came_ms: Sequence[float], began_ms: Sequence[float], call_ms: float) -> float:
+    """Seconds from the call to the first row of the first batch at the new parallelism.
+
+    Args:
+        came_ms: starts of the slots of `SLOT_MS` in which rows came, in their order.
+        began_ms: when batches at the new parallelism began.
+
+    Errors: BenchmarkError if there is none.
+    """
+    begin = min(began_ms, default=math.inf)
+    # A batch takes longer than a slot: what came in the slot in which it began is of another one.
+    first = next((at for at in came_ms if at >= begin), None)
+    if first is None:
+        raise BenchmarkError("No row came at the new parallelism.")
+    return (first - call_ms) / 1000
+
+
+def longest_gap_s(came_ms: Sequence[float], from_ms: float, until_ms: float) -> float:
+    """The longest time without a row (s): from the last one before ``from_ms`` on."""
+    before = [at for at in came_ms if at <= from_ms]
+    inside = [at for at in came_ms if from_ms < at <= until_ms]
+    marks = [*before[-1:], *inside, until_ms]
+    return max((b - a for a, b in pairwise(marks)), default=0.0) / 1000
 
 
 def run(quick: bool) -> Report:
@@ -104,7 +174,10 @@ def run(quick: bool) -> Report:
                     progress.step(f"{state.name}, {side}, {what}")
                     folder = work / f"rescale{progress.done}"
                     one = change(spark, folder, state, after_s)
-                    progress.note(f"{one.took_s:.3f} s, latest row {one.latest_ms / 1000:.2f} s")
+                    progress.note(
+                        f"first output after {one.first_s:.2f} s, longest gap {one.gap_s:.2f} s, "
+                        f"call {one.took_s:.3f} s, latest row {one.latest_ms / 1000:.2f} s"
+                    )
                     if number:
                         found[side].append(one)
             _add(report, state, found)
@@ -122,9 +195,11 @@ def resource_centric(spark: SparkSession, folder: Path, state: State, after_s: f
     trigger = {"processingTime": "0 seconds"}
     query = RepartitionedQuery(spark, written, str(folder), trigger)
 
-    def change() -> dict[str, float]:
+    def change() -> Done:
         done = asdict(query.rescale(TIMES * PARTITIONS))
-        return {name: value for name, value in done.items() if name.endswith("_s")}
+        steps = {name: value for name, value in done.items() if name.endswith("_s")}
+        # All of the batches of the query that has started again.
+        return Done(steps, partial(begun_ms, query.query))
 
     with as_side(spark, stock(PARTITIONS)):
         query.start()
@@ -145,59 +220,108 @@ def more_lanes(spark: SparkSession, folder: Path, state: State, after_s: float) 
     live = attach(spark)
     with running(spark, folder, side, state.source(), counting_payloads, trigger=None) as query:
 
-        def change() -> dict[str, float]:
+        def change() -> Done:
             live.set_lanes(query.query, 0, -1, TIMES)
-            return {}
+            in_force = pool.submit(_in_force_ms, query, live)
 
-        found = _watched(query.meter, change, after_s)
+            def began_ms() -> list[float]:
+                since = in_force.result()
+                return [at for at in begun_ms(query.query) if at > since]
+
+            return Done({}, began_ms)
+
+        with ThreadPoolExecutor(1) as pool:
+            found = _watched(query.meter, change, after_s)
         query.check()
         if (lanes := query.lanes(live)) != TIMES * PARTITIONS:
             raise BenchmarkError(f"There are {lanes} lanes, expected {TIMES * PARTITIONS}.")
         return found
 
 
-def _watched(meter: Meter, change: Callable[[], dict[str, float]], after_s: float) -> Change:
+def _in_force_ms(query: Running, live: Laneshift) -> float:
+    """When all lanes were seen first (ms since 1970)."""
+    deadline = time.monotonic() + IN_FORCE_S
+    while query.lanes(live) != TIMES * PARTITIONS:
+        query.check()
+        if time.monotonic() > deadline:
+            raise BenchmarkError(f"The new lanes were not there within {IN_FORCE_S:g} s.")
+        time.sleep(0.01)
+    return time.time() * 1000
+
+
+@dataclass(frozen=True)
+class Laps:
+    """What came in one phase: laps with rows, as (seconds since its begin, latency), and slots."""
+
+    laps: list[tuple[float, Latency]]
+    came_ms: list[float]
+
+    def p99_ms(self, from_s: float) -> tuple[float, float]:
+        """Over all rows that came later than ``from_s``, and the laps' median."""
+        late = [lap for at, lap in self.laps if at > from_s]
+        return Latency.merged(late).p99_ms, float(np.median([lap.p99_ms for lap in late]))
+
+
+def _watched(meter: Meter, change: Callable[[], Done], after_s: float) -> Change:
     """Change a running query, with a lap of its meter every `LAP_S` before and after."""
     before = _laps(meter, WARM_S)
 
-    def timed() -> tuple[float, dict[str, float]]:
+    def timed() -> tuple[float, Done]:
         began = time.monotonic()
-        steps = change()
-        return time.monotonic() - began, steps
+        done = change()
+        return time.monotonic() - began, done
 
+    call_ms = time.time() * 1000
     with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(timed)
+        called = pool.submit(timed)
         after = _laps(meter, after_s)
-        took_s, steps = done.result()
+        took_s, done = called.result()
+    end_ms = time.time() * 1000
     if took_s > after_s / 2:
         raise BenchmarkError(f"It took {took_s:.1f} s, expected at most {after_s / 2:g} s.")
-    before_ms, after_ms = (
-        float(np.median([lap.p99_ms for at, lap in laps if at > seconds - CALM_S]))
-        for laps, seconds in ((before, WARM_S), (after, after_s))
+    came_ms = sorted({*before.came_ms, *after.came_ms})
+    before_ms, before_window_ms = before.p99_ms(WARM_S - CALM_S)
+    after_ms, after_window_ms = after.p99_ms(after_s - CALM_S)
+    return Change(
+        first_s=first_output_s(came_ms, done.began_ms(), call_ms),
+        gap_s=longest_gap_s(came_ms, call_ms, end_ms),
+        gap_before_s=longest_gap_s(came_ms, call_ms - 1000 * CALM_S, call_ms),
+        took_s=took_s,
+        latest_ms=max(lap.max_ms for _, lap in after.laps),
+        before_ms=before_ms,
+        after_ms=after_ms,
+        before_window_ms=before_window_ms,
+        after_window_ms=after_window_ms,
+        steps=done.steps,
     )
-    return Change(took_s, max(lap.max_ms for _, lap in after), before_ms, after_ms, steps)
 
 
-def _laps(meter: Meter, seconds: float) -> list[tuple[float, Latency]]:
-    """(seconds since the call, latency) of each lap in which rows came."""
+def _laps(meter: Meter, seconds: float) -> Laps:
+    """Laps of so many seconds."""
     began = time.monotonic()
-    found = []
+    found = Laps([], [])
     while (at := time.monotonic() - began) < seconds:
         time.sleep(LAP_S - at % LAP_S)
-        _, latency = meter.lap()
+        slots, latency = meter.lap()
+        found.came_ms.extend(float(slot) for slot, _ in slots)
         if latency.count:
-            found.append((time.monotonic() - began, latency))
-    if not found:
+            found.laps.append((time.monotonic() - began, latency))
+    if not found.laps:
         raise BenchmarkError(f"No row came in {seconds:g} s.")
     return found
 
 
 def _add(report: Report, state: State, found: Mapping[str, list[Change]]) -> None:
     figures: dict[str, Callable[[Change], float]] = {
-        "took, s": lambda one: one.took_s,
+        "first output, s": lambda one: one.first_s,
+        "longest gap, s": lambda one: one.gap_s,
+        "longest gap before, s": lambda one: one.gap_before_s,
+        "call, s": lambda one: one.took_s,
         "latest row, s": lambda one: one.latest_ms / 1000,
         "p99 before, ms": lambda one: one.before_ms,
         "p99 afterwards, ms": lambda one: one.after_ms,
+        "p99 before, windows, ms": lambda one: one.before_window_ms,
+        "p99 afterwards, windows, ms": lambda one: one.after_window_ms,
     }
     data: dict[str, Any] = {side: [asdict(one) for one in each] for side, each in found.items()}
     report.data[state.name] = data

@@ -36,3 +36,8 @@ def elastic(lanes: int, partitions: int = 2) -> Side:
         {"lanes": str(lanes), "maxLanes": str(lanes)},
         partitions,
     )
+
+
+def alone(partitions: int = 2) -> Side:
+    """The jar with nothing configured: lanes as the plugin finds right by itself."""
+    return Side("jar alone", {"lanes": "auto"}, partitions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,11 @@ from laneshift.errors import InputError
 from laneshift_bench.bound import divided, partitioned, rates, taken
 from laneshift_bench.burst import BASE, TIMES, Burst, live
 from laneshift_bench.driven import Lap, Run
+from laneshift_bench.live import cases as live_cases
+from laneshift_bench.live import room
 from laneshift_bench.measure import Latency
+from laneshift_bench.query import BenchmarkError
+from laneshift_bench.rescale import first_output_s, longest_gap_s
 from laneshift_bench.setting import STOCK, Setting
 
 GIVEN: dict[str, Any] = {
@@ -146,3 +151,51 @@ def test_sides_are_stock_and_policies_with_the_same_cores() -> None:
     assert (driven.options["lanes"], driven.options["maxLanes"]) == ("4", "7")
     with pytest.raises(InputError, match="found 'fastest'"):
         setting.side("fastest")
+
+
+def test_percentiles_over_all_rows_are_not_those_of_the_median_lap() -> None:
+    calm = Latency(100, 1.0, 1.0, 1.0, 1.0, ((1000, 100),))
+    late = Latency(300, 9.0, 9.0, 9.0, 9.0, ((1000, 10), (9000, 290)))
+    found = Latency.merged([calm, late, calm])
+    assert (found.count, found.p50_ms, found.p99_ms, found.max_ms) == (500, 9.0, 9.0, 9.0)
+    assert Latency.merged([calm]).p99_ms == 1.0
+    assert math.isnan(Latency.merged([]).p99_ms)
+    most = Latency.merged([Latency(100, 1, 1, 1, 5, ((1000, 99), (5000, 1)))])
+    assert (most.p99_ms, most.p999_ms) == (1.0, 5.0)
+
+
+def test_the_first_output_is_of_a_batch_that_began_with_the_new_parallelism() -> None:
+    came = [900.0, 1400.0, 2100.0, 2200.0, 3300.0]
+    # The call at 1,000 ms; the batch that began at 1,350 was begun before the lanes were there.
+    assert first_output_s(came, [2050.0, 3000.0], 1000.0) == pytest.approx(1.1)
+    with pytest.raises(BenchmarkError, match="No row came"):
+        first_output_s(came, [4000.0], 1000.0)
+    with pytest.raises(BenchmarkError, match="No row came"):
+        first_output_s(came, [], 1000.0)
+
+
+def test_a_gap_begins_with_the_last_row_before_the_call() -> None:
+    came = [100.0, 900.0, 1400.0, 4400.0, 5000.0]
+    assert longest_gap_s(came, 1000.0, 5500.0) == 3.0
+    assert longest_gap_s(came, 1000.0, 1300.0) == pytest.approx(0.4)
+    assert longest_gap_s([900.0], 1000.0, 9900.0) == 9.0
+
+
+def test_payloads_differ_in_nothing_but_the_rows_that_wait() -> None:
+    (small, _), (large, _) = (live_cases(quick=True, payload=name)[0] for name in ("none", "large"))
+    assert replace(small.setting, name="", row_bytes=0) == replace(
+        large.setting, name="", row_bytes=0
+    )
+    # Buffers of 4 KB, two for each of 8 partitions: of 85 small rows, or of a large one.
+    assert room(small.setting) == 2 * 8 * 85
+    assert room(large.setting) == 2 * 8
+    with pytest.raises(InputError, match="payload"):
+        live_cases(quick=True, payload="huge")
+
+
+def test_a_late_half_second_counts_with_all_its_rows() -> None:
+    run = run_of([100.0] * 8)
+    run.laps = [Lap(lap.end_s, Latency(50, 1, 5, 5, 5, ((5000, 50),)), 8) for lap in run.laps]
+    run.laps[5] = Lap(3.0, Latency(900, 900.0, 900.0, 900.0, 900.0, ((900_000, 900),)), 8)
+    assert run.p99_ms(0.0, 4.0) == 5.0
+    assert run.p99_all_ms(0.0, 4.0) == 900.0

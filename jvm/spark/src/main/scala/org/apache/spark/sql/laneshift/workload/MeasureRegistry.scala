@@ -4,8 +4,10 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.immutable.SortedMap
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
 import org.HdrHistogram.{Histogram, SingleWriterRecorder}
+import org.json4s.{JArray, JInt, JNothing, JValue}
 import org.json4s.JsonDSL._
 import org.json4s.jackson.JsonMethods
 
@@ -23,7 +25,10 @@ object MeasureRegistry {
     */
   def read(name: String): String = of(name).read()
 
-  /** As `read`, and then `begin`, with no row in between: each row is in one answer. */
+  /** As `read`, and then `begin`, with no row in between: each row is in one answer. `latency_us` of `all` rows has
+    * `counts`, too: pairs of a latency, to a percent, and the rows that had it. Who adds those of several answers up has the
+    * percentiles of all their rows.
+    */
   def take(name: String): String = of(name).take()
 
   /** The lines kept since the last call, oldest first: for each the time at which it came (microseconds since 1970), a
@@ -139,7 +144,9 @@ private[workload] final class Meter {
 
   private def drain(): Unit = tapes.foreach(_.drainTo(all, steady))
 
-  def read(): String = synchronized {
+  def read(): String = found(_ => JNothing)
+
+  private def found(more: Histogram => JValue): String = synchronized {
     drain()
     val rows = slots.to(SortedMap).toSeq.map { case (slot, n) => List(slot * Meter.SlotMicros / 1000, n) }
     JsonMethods.compact(
@@ -147,14 +154,22 @@ private[workload] final class Meter {
         ("rows" -> slots.values.sum) ~
         ("slots" -> rows) ~
         ("opened_ms" -> opened.toSeq) ~
-        ("latency_us" -> ("all" -> summary(all)) ~ ("steady" -> summary(steady)))
+        ("latency_us" -> ("all" -> (summary(all) ~ ("counts" -> more(all)))) ~ ("steady" -> summary(steady)))
     )
   }
 
   def take(): String = synchronized {
-    val found = read()
+    val taken = found(counts)
     forget()
-    found
+    taken
+  }
+
+  private def counts(of: Histogram): JValue = {
+    val coarse = new Histogram(Meter.MostMicros, 2)
+    coarse.add(of)
+    val pairs =
+      coarse.recordedValues.asScala.map(at => List(at.getValueIteratedTo, at.getCountAtValueIteratedTo))
+    JArray(pairs.map(pair => JArray(pair.map(JInt(_)))).toList)
   }
 
   private def summary(of: Histogram) =

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.laneshift.workload
 
+import scala.collection.mutable
+
 import org.json4s._
 import org.json4s.jackson.JsonMethods
 
@@ -78,15 +80,19 @@ class MeasureSuite extends WorkloadSession {
     })
     writer.start()
     var (counted, timed, takes) = (0L, 0L, 0)
+    val spread = mutable.HashMap.empty[Long, Long]
     def take(): Unit = {
       val found = JsonMethods.parse(meter.take())
       counted += rows(found)
       timed += latency(found, "all", "count")
+      for (List(micros, times) <- (found \ "latency_us" \ "all" \ "counts").extract[List[List[Long]]])
+        spread(micros) = spread.getOrElse(micros, 0L) + times
       takes += 1
     }
     while (writer.isAlive) take()
     take()
     assert(takes > 2 && counted == all && timed == all)
+    assert(spread == (0L until 100L).map(_ -> all / 100L).toMap, "each latency has its rows over all answers")
   }
 
   test("lines come once, in each task's order, with the time at which they came") {

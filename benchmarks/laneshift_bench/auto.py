@@ -1,0 +1,295 @@
+"""What the jar alone gives: nothing configured, beside stock Spark and the best lanes by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from statistics import median
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from laneshift import attach
+from laneshift.errors import InputError
+from laneshift_bench import operators
+from laneshift_bench.batches import CHECKED, Batches, Command, Stream
+from laneshift_bench.costs import burn, turns_of, wait
+from laneshift_bench.hot import Hot
+from laneshift_bench.lanes import joined, python
+from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.progress import Progress
+from laneshift_bench.query import BenchmarkError, Build, Running, counting
+from laneshift_bench.report import Goal, Report
+from laneshift_bench.session import session
+from laneshift_bench.sides import Side, alone, elastic, stock
+
+SLOW_US, FAST_US, WAIT_US, ROW_US, JOIN_US = 150, 10, 400, 4000, 1000
+EACH = 3
+"""Rows of a key in a batch where a key's answer is what costs: 5 % of the keys have none."""
+METHOD = f"""\
+Micro-batches back to back, all of one size. *stock* has laneshift disabled, *jar alone* has it on
+and nothing configured (`spark.sql.laneshift.lanes` at `auto`), *by hand* is the better one of two
+that need to know the answer: the same number of lanes in every state partition, or more lanes in
+the hot one alone. Sides take turns in one JVM, on `local[cores]`, each run a new query with a new
+checkpoint. *Batch* is the median over a run's later batches, *first* the mean of those before
+them, in which the JVM warms up and `auto` learns what a byte costs and what lanes bring, *all* the
+mean of every batch. *x stock* is a rate over that of the same round's stock run: above 1 is
+faster. In a round before those that count, every side's results of the first {CHECKED} batches are
+compared with stock's, row by row: they were the same, or there would be no table.
+
+*Python, slow* and *fast*: real CPU, 2 cores, 4 state partitions, 75 % of 20,000 rows in one of
+them, `applyInPandasWithState` with a Python loop of about {SLOW_US} and {FAST_US} microseconds a
+row. *Balanced*: every operator of `operators`, 2 state partitions on 2 cores, keys nearly equally
+likely. All others have emulated cores: rows wait to an absolute deadline. *Hot 20 x one*: 200
+state partitions on 4 cores, counts per key whose answers wait {ROW_US / 1000:g} ms each, one
+partition with 20 times what each other one has, the last to start. *Hot 20 x all*: the same with
+20 times what all others have together. *Hot Python*: 8 partitions on 8 cores, half of the rows in
+one, `applyInPandasWithState`, {WAIT_US} microseconds a row. *Hot join*: a stream-stream join,
+{JOIN_US / 1000:g} ms a joined row, half of them in one of 8 partitions."""
+HEADER = (
+    "case", "side", "batch, ms", "x stock", "first, ms", "all, ms", "all: x stock",
+)  # fmt: skip
+HAND = "by hand"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query with its skew.
+
+    Attributes:
+        name: in tables and for ``--case``.
+        cores: of the session.
+        hot: the skew; None: balanced, without lanes by hand.
+        stream: the query.
+        goal: for jar alone over stock, rates.
+        rounds: that count, if nothing else is asked for.
+        hand: lanes that may be right, as (lanes of every partition, lanes of the hot one).
+    """
+
+    name: str
+    cores: int
+    hot: Hot | None
+    stream: Stream
+    goal: float
+    rounds: int
+    hand: Sequence[tuple[int, int]] = ()
+
+    @property
+    def partitions(self) -> int:
+        """State partitions."""
+        return 2 if self.hot is None else self.hot.partitions
+
+    @property
+    def sides(self) -> list[tuple[Side, Command | None]]:
+        """Stock, jar alone, and those by hand, with what is to be done by hand."""
+        found: list[tuple[Side, Command | None]] = [
+            (stock(self.partitions), None), (alone(self.partitions), None),
+        ]  # fmt: skip
+        for lanes, most in self.hand:
+            side = elastic(lanes, self.partitions)
+            if most == lanes:
+                found.append((side, None))
+                continue
+            options = side.options | {"maxLanes": str(most)}
+            name = f"hot: {most} lanes"
+            command = partial(more_lanes, 0 if self.hot is None else self.hot.at, most)
+            found.append((Side(name, options, self.partitions), command))
+        return found
+
+    def arithmetic(self) -> str:
+        """What tasks and lanes can do with this skew, in words."""
+        if self.hot is None:
+            return ""
+        hot, cores = self.hot, self.cores
+        tasks, ideal, mean = hot.stock(cores), hot.ideal(cores), hot.anywhere(cores)
+        return (
+            f"{self.name}: the hot partition has {hot.share:.1%} of the work. In units of all "
+            f"work on one core, a batch on {cores} cores takes stock {tasks:.3f} by arithmetic "
+            f"(a task a partition, started in the order of their numbers; {mean:.3f} on average "
+            f"over all places of the hot one), and {ideal:.3f} if work goes to any core: "
+            f"{tasks / ideal:.2f} times stock's rate at most ({mean / ideal:.2f} on average)."
+        )
+
+
+@dataclass
+class Found:
+    """A case's runs: by side, one a round."""
+
+    case: Case
+    runs: dict[str, list[Batches]] = field(default_factory=dict)
+
+    def best(self) -> str | None:
+        """The best side by hand."""
+        hands = [side.name for side, _ in self.case.sides[2:]]
+        if not hands:
+            return None
+        return min(hands, key=lambda name: median(run.settled_ms for run in self.runs[name]))
+
+    def ratio(self, side: str, figure: Callable[[Batches], float]) -> Ratio:
+        """Rates over stock's, by a time of a batch."""
+        runs, against = self.runs[side], self.runs["stock"]
+        return Ratio.of([figure(one) for one in against], [figure(one) for one in runs])
+
+    def add_to(self, report: Report) -> None:
+        """Its lines, its goal, and all that was measured."""
+        best = self.best()
+        shown = {"stock": "stock", "jar alone": "jar alone"}
+        if best is not None:
+            shown[best] = f"{HAND}: {best}"
+        for side, name in shown.items():
+            runs = self.runs[side]
+            later = self.ratio(side, lambda one: one.settled_ms)
+            whole = self.ratio(side, lambda one: one.all_ms)
+            report.rows.append(
+                [
+                    self.case.name,
+                    name,
+                    spread([one.settled_ms for one in runs]),
+                    "" if side == "stock" else str(later),
+                    spread([one.learning_ms for one in runs]),
+                    spread([one.all_ms for one in runs]),
+                    "" if side == "stock" else str(whole),
+                ]
+            )
+        gain = self.ratio("jar alone", lambda one: one.settled_ms)
+        report.goals.append(
+            Goal(f"{self.case.name}: jar alone x stock", gain.median, ">=", self.case.goal)
+        )
+        if words := self.case.arithmetic():
+            report.notes.append(words)
+        report.data[self.case.name] = {
+            side: [one.data() for one in runs] for side, runs in self.runs.items()
+        } | {"ratio": gain.data(), "first_batches": self.case.stream.first}
+
+
+def more_lanes(partition: int, lanes: int, run: Running) -> None:
+    """What who knows the answer does: more lanes for the hot partition."""
+    attach(SparkSession.active()).set_lanes(run.query, 0, partition, lanes)
+
+
+def costly(micros: int, rows: DataFrame) -> DataFrame:
+    """Counts per key, each answer paid for."""
+    cost = sf.expr(f"laneshift_cost(n, {micros}, 'wait')").alias("n")
+    return counting(rows).select("key", cost, "event_time")
+
+
+def costly_join(micros: int, rows: DataFrame) -> DataFrame:
+    """The join of `lanes`, each row of its output paid for."""
+    cost = sf.expr(f"laneshift_cost(key, {micros}, 'wait')").alias("key")
+    return joined(rows).select(cost, "event_time")
+
+
+def thinned(hot: Hot, build: Build, rows: DataFrame) -> DataFrame:
+    """The query over a stream with that skew."""
+    return build(hot.thin(rows))
+
+
+def cases(quick: bool, batches: int | None = None) -> list[Case]:
+    """All of them, by cores of their session."""
+    first, few, more = (1, 3, 4) if quick else (4, 9, 12)
+    few, more = (few, more) if batches is None else (batches, batches)
+    first = min(first, few - 1)
+    rounds = (1, 1) if quick else (5, 3)
+    scale = 5 if quick else 1
+
+    def skewed(
+        hot: Hot, build: Build, keys: int, each: float, batches: int, **more: object
+    ) -> Stream:
+        """``keys`` of those that are kept, so many rows of each in a batch."""
+        of = round(keys / scale / hot.kept)
+        source = {"keys": of, "zipf": 0, "rowBytes": 8} | more
+        return Stream(source, partial(thinned, hot, build), round(of * each), batches, first)
+
+    quarter, half = Hot(4, 9), Hot(8, 7)
+    one, every = Hot(200, 20, 199), Hot.of_all_others(200, 20, 100)
+    slow, fast = (partial(python, partial(burn, turns_of(us))) for us in (SLOW_US, FAST_US))
+    waits = partial(python, partial(wait, WAIT_US))
+    counts, joins = partial(costly, ROW_US), partial(costly_join, JOIN_US)
+    twice, four, eight = ((2, 2), (1, 2)), ((4, 4), (1, 4)), ((8, 8), (1, 8))
+    # Event time goes so fast that a row of one side meets one of the other side on average.
+    pace = round(2 * 2000 / scale / half.kept)
+    of_batch = skewed(half, joins, 2000, 8, few, rowsPerSecond=pace)
+    return [
+        Case("Python, slow", 2, quarter, skewed(quarter, slow, 2000, 10, more), 1.3, rounds[0],
+             twice),
+        Case("Python, fast", 2, quarter, skewed(quarter, fast, 2000, 10, more), 0.98, rounds[0],
+             twice),
+        *(
+            Case(f"balanced, {of.name}", 2, None, _balanced(of, scale, first, more), 0.98,
+                 rounds[0])
+            for of in operators.CASES
+        ),
+        Case("hot 20 x one", 4, one, skewed(one, counts, 3000, EACH, few), 1.0, rounds[1], four),
+        Case("hot 20 x all", 4, every, skewed(every, counts, 3000, EACH, few), 2.0, rounds[1],
+             four),
+        Case("hot Python", 8, half, skewed(half, waits, 2000, 10, few), 1.5, rounds[1], eight),
+        Case("hot join", 8, half, of_batch, 1.5, rounds[1], eight),
+    ]  # fmt: skip
+
+
+def _balanced(case: operators.Case, scale: int, first: int, batches: int) -> Stream:
+    source = {"keys": case.keys, "zipf": 0.3, "rowBytes": 8}
+    return Stream(source, case.build, case.rows // scale, batches, first, case.mode)
+
+
+def chosen(every: Sequence[Case], names: Sequence[str]) -> list[Case]:
+    """Those whose name begins with one of ``names``; all without names."""
+    for name in names:
+        if not any(case.name.startswith(name) for case in every):
+            known = ", ".join(case.name for case in every)
+            raise InputError("case", name, f"the beginning of one of: {known}", "Choose one.")
+    return [case for case in every if not names or case.name.startswith(tuple(names))]
+
+
+def run(
+    quick: bool, only: Sequence[str] = (), rounds: int | None = None, batches: int | None = None
+) -> Report:
+    """The whole benchmark, or the cases whose names begin with one of ``only``."""
+    every = chosen(cases(quick, batches), only)
+    turns = {case.name: rounds or case.rounds for case in every}
+    progress = Progress("auto", sum((turns[case.name] + 1) * len(case.sides) for case in every))
+    report = Report("auto", "The jar alone", METHOD, HEADER)
+    for cores, group in groupby(every, lambda case: case.cores):
+        with session(cores) as (spark, work):
+            for case in group:
+                found = compare(spark, work, case, turns[case.name], progress)
+                found.add_to(report)
+    report.notes.append(
+        f"A loop of about {SLOW_US} us a row has {turns_of(SLOW_US):,} turns on this machine, one "
+        f"of {FAST_US} us {turns_of(FAST_US):,}: measured in a process that runs alone."
+    )
+    return report
+
+
+def compare(spark: SparkSession, work: Path, case: Case, rounds: int, progress: Progress) -> Found:
+    """A round that compares results, then those that count."""
+    found = Found(case, {side.name: [] for side, _ in case.sides})
+    digests: dict[str, str] = {}
+    for number in range(rounds + 1):
+        for side, command in case.sides:
+            what = f"round {number}" if number else "results"
+            progress.step(f"{case.name}, {side.name}, {what}")
+            one = case.stream.run(spark, work, side, command, check=number == 0)
+            progress.note(f"{one.settled_ms:,.0f} ms a batch, {one.all_ms:,.0f} ms over all")
+            if number:
+                found.runs[side.name].append(one)
+            else:
+                digests[side.name] = one.digest
+        if number == 0:
+            same(case.name, digests)
+    return found
+
+
+def same(name: str, digests: Mapping[str, str]) -> None:
+    """Errors: BenchmarkError if a side's results are not stock's, or if there are none."""
+    expected = digests["stock"]
+    if expected.startswith("0:"):
+        raise BenchmarkError(f"{name}: no row came out of stock Spark, so nothing was compared.")
+    other = {side: each for side, each in digests.items() if each != expected}
+    if other:
+        raise BenchmarkError(
+            f"{name}: results differ from those of stock Spark, {expected} (rows:digest): {other}"
+        )

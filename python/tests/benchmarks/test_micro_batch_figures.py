@@ -1,0 +1,187 @@
+"""The arithmetic of the micro-batch benchmarks: no Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from laneshift.errors import InputError
+from laneshift_bench import quiet
+from laneshift_bench.auto import same
+from laneshift_bench.batches import Batches, digest
+from laneshift_bench.hot import Hot, in_order
+from laneshift_bench.measure import Latency, Measurement
+from laneshift_bench.microbatch import LOADS, Watched, contenders, load_of
+from laneshift_bench.offered import (
+    SHAPES,
+    Oracle,
+    Stages,
+    batches_until,
+    burst,
+    constant,
+    day,
+    due,
+    held_core_seconds,
+    missed,
+)
+from laneshift_bench.query import BenchmarkError
+
+
+def test_tasks_start_in_their_order_on_the_core_that_is_free_first() -> None:
+    assert in_order([3, 1, 1, 1], 2) == 3
+    assert in_order([1, 1, 1, 3], 2) == 4
+    assert in_order([1, 1], 8) == 1
+    assert in_order([], 8) == 0
+
+
+def test_three_quarters_in_one_of_four_partitions_leave_half_again_to_two_cores() -> None:
+    hot = Hot(4, 9)
+    assert hot.share == pytest.approx(0.75)
+    assert hot.stock(2) == pytest.approx(0.75)
+    assert hot.ideal(2) == pytest.approx(0.5)
+    assert hot.kept == pytest.approx(0.25 + 0.75 / 9)
+
+
+def test_of_two_hundred_equal_partitions_one_hot_one_matters_only_if_it_starts_late() -> None:
+    first, last = Hot(200, 20), Hot(200, 20, 199)
+    assert first.stock(4) / first.ideal(4) == pytest.approx(1.0, abs=0.01)
+    assert last.stock(4) / last.ideal(4) == pytest.approx(69 / 54.75)
+    assert first.stock(4) < first.anywhere(4) < last.stock(4)
+
+
+def test_twenty_times_all_others_is_nearly_the_whole_batch() -> None:
+    hot = Hot.of_all_others(200, 20, 100)
+    assert hot.share == pytest.approx(20 / 21)
+    assert hot.stock(4) == pytest.approx(20 / 21 + 25 / 199 / 21)
+    assert hot.stock(4) / hot.ideal(4) > 3.8
+
+
+def test_a_hot_partition_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InputError, match="at: found 4"):
+        Hot(4, 9, 4)
+
+
+def test_batches_that_learn_are_in_the_mean_and_not_in_the_median() -> None:
+    found = Batches((900.0, 500.0, 100.0, 110.0, 90.0), 2)
+    assert found.settled_ms == 100.0
+    assert found.learning_ms == 700.0
+    assert found.all_ms == 340.0
+
+
+def test_results_are_compared_whatever_their_order() -> None:
+    one, other = digest(["a|1", "b|2"]), digest(["b|2", "a|1"])
+    same("made up", {"stock": one, "jar alone": other})
+    with pytest.raises(BenchmarkError, match="jar alone"):
+        same("made up", {"stock": one, "jar alone": digest(["a|1", "b|2", "b|2"])})
+    with pytest.raises(BenchmarkError, match="no row came out"):
+        same("made up", {"stock": digest([]), "jar alone": digest([])})
+
+
+def test_a_benchmark_waits_for_a_quiet_machine_and_says_if_it_was_not() -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    def clock() -> float:
+        return now[0]
+
+    calm = quiet.wait(180, lambda: 4.0 - now[0] / 10, clock, sleep)
+    assert calm.met and calm.waited_s == 35
+    assert str(calm) == "yes, load 0.50 after waiting 35 s"
+    busy = quiet.wait(12, lambda: 4.0, clock, sleep)
+    assert not busy.met and busy.waited_s == 12
+    assert str(busy).startswith("**no**, load 4.00 after waiting 12 s")
+
+
+def oracle(stages: Stages, **more: Any) -> Oracle:
+    """Of two equal partitions, 10 ms a row, 16 cores."""
+    given: dict[str, Any] = {
+        "trigger_s": 5.0, "cost_s": 0.01, "shares": (0.5, 0.5), "cores": 16, "target": 0.8,
+        "fixed_s": 0.0,
+    }  # fmt: skip
+    return Oracle(stages, **(given | more))
+
+
+def test_shapes_of_a_load_last_as_long_as_they_should() -> None:
+    for shape in SHAPES.values():
+        assert sum(seconds for _, seconds in shape(100, 60)) == pytest.approx(60)
+    assert due(burst(100, 100), 100) == pytest.approx(40 * 100 + 20 * 400 + 40 * 100)
+    rates = [rate for rate, _ in day(100, 600)]
+    assert sum(rates) / len(rates) == pytest.approx(100)
+    assert (min(rates), max(rates)) == pytest.approx((25, 175), rel=0.03)
+
+
+def test_the_oracle_has_the_fewest_lanes_that_keep_to_the_target() -> None:
+    # 200 rows/s are 2 cores' worth, a partition 5 s a batch; 4 s are allowed.
+    constant_load = oracle(constant(200, 60))
+    assert constant_load.needed(1000).tolist() == [2, 2]
+    assert constant_load.core_seconds() == 4 * 60
+    assert oracle(constant(200, 60), target=1.0).core_seconds() == 2 * 60
+    assert oracle(constant(200, 60), fixed_s=2.0).needed(1000).tolist() == [3, 3]
+
+
+def test_the_oracle_follows_a_burst_and_keeps_within_the_cores() -> None:
+    found = oracle(burst(200, 100))
+    assert found.lanes().tolist() == [4] * 8 + [10] * 4 + [4] * 8
+    assert (found.first, found.peak) == (2, 5)
+    assert oracle(burst(200, 100), cores=6).lanes().max() == 6
+    assert oracle(constant(200, 10), shares=(0.9, 0.1), cores=4).needed(1000).tolist() == [3, 1]
+
+
+def test_more_partitions_than_cores_hold_no_more_than_the_cores() -> None:
+    found = oracle(constant(100, 60), shares=(0.02,) * 50, cores=4)
+    assert found.lanes().max() == 4
+
+
+def test_an_oracle_without_time_for_rows_is_refused() -> None:
+    with pytest.raises(InputError, match="fixed_s"):
+        oracle(constant(100, 60), fixed_s=4.0)
+
+
+def test_a_batch_that_is_as_long_as_its_interval_misses_no_trigger() -> None:
+    assert missed([400, 5000, 999], 5.0) == 0
+    assert missed([5001, 10_000, 10_001], 5.0) == 1 + 1 + 2
+
+
+def test_core_seconds_are_lanes_times_time() -> None:
+    held = [(1.0, 2), (4.0, 6), (8.0, 2), (30.0, 9)]
+    assert held_core_seconds(held, 0.0, 10.0, 16) == 4 * 2 + 4 * 6 + 2 * 2
+    assert held_core_seconds(held, 0.0, 10.0, 4) == 4 * 2 + 4 * 4 + 2 * 2
+    assert held_core_seconds([], 0.0, 10.0, 4) == 0
+
+
+def test_capacity_is_there_in_the_batch_that_has_the_lanes() -> None:
+    batches = [(0.0, 2), (5.0, 2), (10.0, 4), (15.0, 8), (20.0, 8), (25.0, 2)]
+    assert batches_until(batches, 7.0, 8) == 2
+    assert batches_until(batches, 17.0, 2, at_most=True) == 2
+    assert batches_until(batches, 7.0, 9) is None
+
+
+def test_core_seconds_of_a_run_are_compared_with_the_oracle() -> None:
+    load = load_of("burst", 5.0, 100.0)
+    run = Watched(0.0, latency=Measurement(1, 1.0, 1.0, *[Latency(1, 1.0, 2.0, 3.0, 4.0)] * 2))
+    run.held = [(0.0, 2), (46.0, 10), (66.0, 4)]
+    run.batches = [(5.0 * i, 2000.0 if i != 9 else 6000.0) for i in range(1, 20)]
+    run.changes = [46.0, 66.0, 120.0]
+    found = run.figures(load)
+    assert found["core_seconds"] == 46 * 2 + 20 * 10 + 34 * 4
+    assert (found["changes"], found["changes_settled"], found["missed"]) == (2, 2, 1)
+    # The batches at 45 s and 50 s read the burst first; lanes were there at the end of the first.
+    assert (found["up"], found["down"]) == (1, 1)
+
+
+def test_all_sides_of_a_load_share_its_cores() -> None:
+    for name in LOADS:
+        load = load_of(name, 5.0, 60.0)
+        for one in contenders(load, ["static", "laneshift"]):
+            lanes = int(one.side.options.get("lanes", "1").replace("auto", "1"))
+            resident = min(lanes * one.side.partitions, load.cores)
+            assert resident <= load.cores
+            if one.side.options.get("lanes", "auto") != "auto":
+                assert lanes <= int(one.side.options["maxLanes"])
+    names = [one.name for one in contenders(load_of("skew", 5.0, 60.0), ["laneshift"])]
+    assert names == [
+        "stock", "stock, 4 a core", "stock, 8 a core", "stock, 8 salts", "jar alone", "laneshift",
+    ]  # fmt: skip
