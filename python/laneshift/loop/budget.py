@@ -1,4 +1,7 @@
-"""The cores that Spark leaves to lanes on an executor, and lanes that keep within them."""
+"""The cores that Spark leaves to lanes on an executor, and lanes that keep within them.
+
+What runs counts, not what is there: of 200 partitions of a micro-batch on 4 cores, 4 run at a time.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from dataclasses import replace
 from laneshift.loop.rests import with_cores
 from laneshift.loop.seen import Seen
 from laneshift.plugin.snapshot import ExecutorSnapshot
+from laneshift.scheduler.batch_budget import lanes_not_running
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.partition_load import PartitionLoad
 
 OTHERS_MS = 10_000
 """For so long a core that another task was seen on counts as taken (ours)."""
@@ -44,6 +49,17 @@ class Budget:
             others.popleft()
         budget = executor.cores - max((count for _, count in others), default=0)
         return budget if self._cores is None else min(budget, self._cores)
+
+
+def idle_lanes(here: Sequence[Seen], measured: Sequence[PartitionLoad], cores: int) -> int:
+    """Lanes of micro-batch partitions that take no core from others (count)."""
+    loads = {part.partition: part for part in measured}
+    queries: dict[str, dict[int, list[PartitionLoad | None]]] = {}
+    for seen in here:
+        if seen.query.mode == "micro-batch":
+            stages = queries.setdefault(seen.query.run_id, {})
+            stages.setdefault(seen.operator.operator_id, []).append(loads.get(seen.name))
+    return sum(lanes_not_running(list(stages.values()), cores) for stages in queries.values())
 
 
 def within_budget(lanes: Mapping[PartitionId, int], budget: int) -> dict[PartitionId, int]:

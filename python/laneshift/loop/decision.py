@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.plan import Plan
@@ -160,6 +161,14 @@ def because(part: PartitionLoad | None, after: int, budget: int, cut: bool) -> s
     """Why a partition gets ``after`` lanes; ``part`` is its measurement, None if there is none."""
     if cut or part is None:
         return f"Spark leaves {budget} cores to lanes on this executor"
+    if part.batch is not None:
+        batch = part.batch
+        every = f"every {batch.period_s:.3g} s" if batch.paced else f"in {batch.period_s:.3g} s"
+        words = (
+            f"{batch.rows:,.0f} rows {every} are {batch.work_s:.3g} s of work,"
+            f" and the batch took {batch.took_s:.3g} s"
+        )
+        return words + (f", {batch.fixed_s:.2g} s of it beside lanes" if batch.paced else "")
     least = "at least " if part.saturated else ""
     words = (
         f"{least}{part.offered_rate:,.0f} rows/s come in, a busy core takes"
@@ -170,6 +179,32 @@ def because(part: PartitionLoad | None, after: int, budget: int, cut: bool) -> s
     elif part.queue_rows >= 1:
         words += f", {part.queue_rows:,.0f} rows wait"
     return words
+
+
+def out_of_reach(
+    cluster: ClusterLoad, target_utilisation: float, target_batch_s: float | None
+) -> tuple[str, ...]:
+    """Notes on queries of which no number of lanes brings a batch to the targets."""
+    notes = []
+    for query, members in cluster.queries.items():
+        batches = [b for i in members if (b := cluster.partitions[i].batch) is not None]
+        late = [b for b in batches if b.is_out_of_reach(target_utilisation, target_batch_s)]
+        row_s = max((1.0 / cluster.partitions[i].service_rate_per_core for i in members), default=0)
+        for batch in late[:1]:
+            most = batch.most_s(target_utilisation, target_batch_s)
+            notes.append(
+                f"batches of {query} are to take {most:.2g} s at most, and {batch.fixed_s:.2g} s"
+                " of each is planning, reading and commit, which lanes do not shorten: lengthen"
+                " the trigger's interval or raise target_batch_s or target_utilisation"
+            )
+        if not late and batches:
+            most = min(b.most_s(target_utilisation, target_batch_s) for b in batches)
+            if batches[0].paced and most < row_s:
+                notes.append(
+                    f"batches of {query} are to take {most:.2g} s at most, and a single row takes"
+                    f" {row_s:.2g} s: raise target_batch_s"
+                )
+    return tuple(notes)
 
 
 def not_done(plan: Plan) -> tuple[str, ...]:

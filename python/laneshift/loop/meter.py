@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from laneshift.loop.budget import Budget
+from laneshift.loop.batches import QueryBatches, in_batches
+from laneshift.loop.budget import Budget, idle_lanes
 from laneshift.loop.island import Island, PartitionRef, SourceRef
 from laneshift.loop.rates import PartitionMeter
 from laneshift.loop.seen import Key, Seen, Window, query_name, seen_partitions
@@ -30,6 +32,7 @@ class Meter:
         self._before: Snapshot | None = None
         self._rates: defaultdict[Key, PartitionMeter] = defaultdict(PartitionMeter)
         self._shares: defaultdict[Key, SourceShare] = defaultdict(SourceShare)
+        self._batches: dict[str, QueryBatches] = {}
 
     def measure(self, live: Snapshot) -> tuple[Island, ...]:
         """The islands of ``live``, in the order of their executors; windows end at its time."""
@@ -47,19 +50,35 @@ class Meter:
             and s.key in earlier
             and not s.has_run_since(earlier[s.key])
         }
+        news = self._look_at_batches(live, parts)
         found = []
         for executor in live.executors:
             here = [s for s in parts if s.part.executor == executor.executor]
             if here:
                 beside = [s for s in everything if s.part.executor == executor.executor]
-                budget = max(self._budget.of(executor, live.time_ms, beside), len(here))
+                cores = self._budget.of(executor, live.time_ms, beside)
                 windows = {
                     s.key: Window(earlier[s.key], since_ms, live.time_ms)
                     for s in here
                     if s.key in earlier and live.time_ms > since_ms
                 }
-                found.append(self._island(executor.executor, budget, here, windows, resting))
+                found.append(self._island(executor.executor, cores, here, windows, resting, news))
         return tuple(found)
+
+    def _look_at_batches(self, live: Snapshot, parts: Sequence[Seen]) -> set[str]:
+        """Run ids of micro-batch queries of which a batch has ended since the last look."""
+        cores = {executor.executor: executor.cores for executor in live.executors}
+        there = {s.query.run_id: s.query for s in parts}
+        for gone in self._batches.keys() - there.keys():
+            del self._batches[gone]
+        news = set()
+        for run, query in there.items():
+            if not in_batches(query):
+                continue
+            known = self._batches.setdefault(run, QueryBatches(query))
+            if known.look(query, [s for s in parts if s.query.run_id == run], cores, live.time_ms):
+                news.add(run)
+        return news
 
     def _mine(self, parts: Sequence[Seen]) -> list[Seen]:
         return [s for s in parts if self._query in (None, s.query.run_id, s.query.id)]
@@ -72,15 +91,21 @@ class Meter:
     def _island(
         self,
         executor: str,
-        budget: int,
+        cores: int,
         here: Sequence[Seen],
         windows: Mapping[Key, Window],
         resting: set[str],
+        news: set[str],
     ) -> Island:
         measured = []
         for s in here:
             window = windows.get(s.key)
-            if window is not None and s.has_moved_since(window.was):
+            if s.query.run_id in self._batches:
+                in_batch = self._batches[s.query.run_id].shown(s)
+                measured += [] if in_batch is None else [in_batch]
+                if window is not None and s.has_moved_since(window.was):
+                    self._shares[s.key].begin(s)
+            elif window is not None and s.has_moved_since(window.was):
                 # It counts from nothing there; what was measured says the old executor is its home.
                 self._shares[s.key].begin(s)
                 self._rates[s.key].begin()
@@ -89,14 +114,32 @@ class Meter:
                 measured += [] if shown is None else [shown]
             self._shares[s.key].count(s)
         refs = {
-            s.name: PartitionRef(s.query.id, s.operator.operator_id, s.part.partition, s.part.lanes)
+            s.name: PartitionRef(
+                s.query.id,
+                s.operator.operator_id,
+                s.part.partition,
+                s.part.lanes,
+                s.part.auto,
+                s.query.run_id,
+            )
             for s in here
         }
+        budget = max(cores + idle_lanes(here, measured, cores), len(here))
+        is_new = any(s.query.run_id in news or s.query.run_id not in self._batches for s in here)
         shares = {s.name: share for s in here if (share := self._shares[s.key].share) is not None}
-        if not measured:
-            return Island(executor, budget, refs, None, {}, shares)
+        if not measured or not windows:
+            return Island(executor, budget, cores, refs, None, {}, shares)
+        measured = [_at_most(part, cores) for part in measured]
         cluster, sources = _cluster(executor, budget, here, measured, next(iter(windows.values())))
-        return Island(executor, budget, refs, cluster, sources, shares)
+        return Island(executor, budget, cores, refs, cluster, sources, shares, is_new)
+
+
+def _at_most(part: PartitionLoad, cores: int) -> PartitionLoad:
+    """In micro-batch, ``part`` as one that no more lanes than the executor's cores help."""
+    if part.batch is None:
+        return part
+    most = max(1, cores)
+    return replace(part, max_cores=most if part.max_cores is None else min(part.max_cores, most))
 
 
 def _cluster(

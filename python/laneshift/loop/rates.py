@@ -56,13 +56,14 @@ class PartitionMeter:
         self._service = UNKNOWN_RATE
         self._row_bytes = UNKNOWN_ROW_BYTES
         self._arrivals = Arrivals()
+        self._pressed: tuple[float, float] | None = None  # rows and seconds under back-pressure
         self._last: PartitionLoad | None = None
         self._rest: Rest | None = None
 
     def begin(self) -> None:
         """The partition has moved: what arrived elsewhere says nothing of it here."""
         self._arrivals = Arrivals()
-        self._last = self._rest = None
+        self._last = self._rest = self._pressed = None
 
     def shown(self, seen: Seen, window: Window, ran: bool) -> PartitionLoad | None:
         """What a policy sees of it; None if there was nothing to measure yet.
@@ -91,7 +92,7 @@ class PartitionMeter:
         rows_out = max(0, part.rows_out - was.rows_out)
         offered_rate = rows_in / seconds
         if seen.query.mode == "real-time":  # a micro-batch comes at once, which is no chance
-            offered_rate = self._arrivals.add(rows_in, seconds)
+            offered_rate = self._arrived(rows_in, seconds, saturated)
         service = self._service_rate(part, window)
         queued = int(part.queue_rows.sum())
         if queued:
@@ -120,6 +121,22 @@ class PartitionMeter:
             shards=_shards(part, service),
         )
         return self._last
+
+    def _arrived(self, rows: float, seconds: float, saturated: bool) -> float:
+        """The rate (rows/s) at which rows arrive; under back-pressure, at which at least.
+
+        What had to wait outside comes all at once when it may, and is no load that lasts: the time
+        in which it waited is its own. So the rate under back-pressure is that of all of it, the
+        first window after it included.
+        """
+        if self._pressed is not None:
+            rows, seconds = rows + self._pressed[0], seconds + self._pressed[1]
+        if saturated:
+            self._pressed = rows, seconds
+            return rows / seconds
+        if self._pressed is not None:
+            self._pressed, self._arrivals = None, Arrivals()
+        return self._arrivals.add(rows, seconds)
 
     def _service_rate(self, part: PartitionSnapshot, window: Window) -> float:
         rows, worked = self._worked

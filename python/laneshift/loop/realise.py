@@ -49,3 +49,36 @@ def move_shards(
             except LaneshiftError as problem:
                 notes.append(f"shard {move.shard} of {name} stays: {problem}")
     return moved, tuple(notes)
+
+
+class TakenOver:
+    """Partitions whose lanes were the plugin's (``lanes=auto``) and are the scheduler's now.
+
+    A count that is sent ends the plugin's own decisions: otherwise two would decide.
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[tuple[str, int, int]] = set()
+
+    def take(
+        self, gateway: Gateway, island: Island, changes: tuple[LaneChange, ...]
+    ) -> tuple[str, ...]:
+        """Sends, once, the lanes that they have to those of which ``changes`` say nothing.
+
+        Returns notes, such as on a partition that has just left; it is tried again.
+        """
+        notes = []
+        changed = {change.partition for change in changes}
+        for name, ref in island.partitions.items():
+            key = (ref.run_id, ref.operator_id, ref.partition)
+            if not ref.auto:
+                self._taken.discard(key)
+            elif name in changed:
+                self._taken.add(key)
+            elif key not in self._taken:
+                try:
+                    gateway.set_lanes(ref.query_id, ref.operator_id, ref.partition, ref.lanes)
+                    self._taken.add(key)
+                except LaneshiftError as problem:
+                    notes.append(f"{name} is still the plugin's: {problem}")
+        return tuple(notes)

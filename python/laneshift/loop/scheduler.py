@@ -12,20 +12,23 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from laneshift.errors import LaneshiftError, SessionError
 from laneshift.loop.budget import held, within_budget
-from laneshift.loop.decision import Decision, LaneChange, because, not_done
+from laneshift.loop.decision import Decision, LaneChange, because, not_done, out_of_reach
 from laneshift.loop.island import Island
 from laneshift.loop.meter import Meter
 from laneshift.loop.moves import MoveLog
-from laneshift.loop.realise import move_shards, set_lanes
+from laneshift.loop.realise import TakenOver, move_shards, set_lanes
 from laneshift.loop.throttles import Brakes, source_limits
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.plan import Plan
+from laneshift.scheduler.policies.base import Policy, SizingPolicy
 from laneshift.scheduler.trace import TraceWriter
 
 KEPT = 10_000
@@ -62,6 +65,8 @@ class LiveScheduler:
         self._trace = TraceWriter(trace) if trace is not None else None
         self._moves = MoveLog(gateway, query)
         self._states: dict[str, Any] = {}
+        self._answered_s: dict[str, float] = {}  # by executor
+        self._taken = TakenOver()
         self._told: dict[str, Decision] = {}  # by executor, of the turn before
         self._brakes = Brakes(gateway)
         self._decisions: deque[Decision] = deque(maxlen=KEPT)
@@ -208,6 +213,7 @@ class LiveScheduler:
             for gone in self._states.keys() - {island.executor for island in islands}:
                 del self._states[gone]
                 self._told.pop(gone, None)
+                self._answered_s.pop(gone, None)
             for island in islands:
                 decision = self._decide(island)
                 if decision is not None:
@@ -236,16 +242,13 @@ class LiveScheduler:
             listener(decision)
 
     def _decide(self, island: Island) -> Decision | None:
+        sends = not (self._dry_run or self._paused.is_set())
         if island.cluster is None:
-            return None
+            notes = self._taken.take(self._gateway, island, ()) if sends else ()
+            return self._said(island, notes) if notes else None
         fitting = within_budget(island.lanes, island.budget)
         cluster = held(island.cluster, fitting, island.budget)
-        if self._trace is not None:
-            self._trace.record(cluster)
-        state = self._states.get(island.executor)
-        if state is None:
-            state = self._policy.start()
-        plan, self._states[island.executor] = self._policy.decide(cluster, state)
+        plan = self._answer(island, cluster)
         wanted = fitting | {c.partition: max(1, c.after) for c in plan.core_changes}
         wanted = within_budget(wanted, island.budget)
         parts = {part.partition: part for part in cluster.partitions}
@@ -257,19 +260,20 @@ class LiveScheduler:
                 because(
                     parts.get(name),
                     wanted[name],
-                    island.budget,
+                    island.cores,
                     cut=wanted[name] == fitting[name],
                 ),
             )
             for name, before in island.lanes.items()
             if wanted[name] != before
         )
-        sends = not (self._dry_run or self._paused.is_set())
         limits, notes = source_limits(plan, cluster, island)
         notes += not_done(plan)
+        notes += self._out_of_reach(cluster)
         moves = 0
         if sends:
             notes += set_lanes(self._gateway, island, changes)
+            notes += self._taken.take(self._gateway, island, changes)
             moves, more = move_shards(self._gateway, island, plan, wanted)
             limits, refused = self._brakes.hold(limits, cluster.window_s)
             notes += more + refused
@@ -283,3 +287,28 @@ class LiveScheduler:
             sends,
             notes,
         )
+
+    def _answer(self, island: Island, cluster: ClusterLoad) -> Plan:
+        """The policy's plan; the empty one if nothing was measured since it answered last."""
+        last_s = self._answered_s.get(island.executor)
+        if not island.is_new and last_s is not None:
+            return Plan()
+        if last_s is not None and cluster.time_s > last_s:
+            cluster = replace(cluster, window_s=cluster.time_s - last_s)
+        self._answered_s[island.executor] = cluster.time_s
+        if self._trace is not None:
+            self._trace.record(cluster)
+        state = self._states.get(island.executor)
+        if state is None:
+            state = self._policy.start()
+        plan, self._states[island.executor] = self._policy.answer(cluster, state)
+        return plan
+
+    def _out_of_reach(self, cluster: ClusterLoad) -> tuple[str, ...]:
+        """Notes on micro-batch queries whose batches cannot keep to the policy's targets."""
+        if not isinstance(self._policy, SizingPolicy):
+            return ()
+        return out_of_reach(cluster, self._policy.target_utilisation, self._policy.target_batch_s)
+
+    def _said(self, island: Island, notes: tuple[str, ...]) -> Decision:
+        return Decision(time.time(), island.executor, self._policy.name, applied=True, notes=notes)

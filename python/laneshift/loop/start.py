@@ -45,5 +45,9 @@ def chosen_policy(
                 f"None for the policy {policy}, which has no latency target",
                 f"Those that have one: {', '.join(having)}.",
             )
-        parameters = parameters | {"target_s": target_latency_ms / 1000}
+        # In micro-batch rows wait for their batch: there it is the batch that is to take no longer.
+        seconds = target_latency_ms / 1000
+        parameters = parameters | {"target_s": seconds}
+        if "target_batch_s" in registry.defaults(policy):
+            parameters = {"target_batch_s": seconds} | parameters
     return registry.policy(policy, **parameters)

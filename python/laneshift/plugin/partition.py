@@ -38,6 +38,25 @@ class Latency:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionBatch:
+    """The newest batch that a partition has finished (micro-batch mode only).
+
+    Attributes:
+        batch_id: its number.
+        lanes: lanes that the partition had at its end (count).
+        rows: rows of the batch that came to the partition.
+        busy_s: how long all lanes together worked on them (lane-seconds).
+        took_s: from the begin of the partition's task to its end (s).
+    """
+
+    batch_id: int
+    lanes: int
+    rows: int
+    busy_s: float
+    took_s: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionSnapshot:
     """One elastic partition: one state partition of an elastic operator.
@@ -70,6 +89,10 @@ class PartitionSnapshot:
             blocks (bytes).
         state_file_bytes: RocksDB's table files of it then, without rows that are in memory only.
         latency: how old its outputs are.
+        last_batch: the newest batch that it has finished, None before the first and in Real-time
+            Mode.
+        auto: whether its lanes are left to the plugin (``spark.sql.laneshift.lanes=auto``), because
+            nobody has set them.
     """
 
     partition: int
@@ -106,6 +129,8 @@ class PartitionSnapshot:
     state_memory_bytes: int
     state_file_bytes: int
     latency: Latency
+    last_batch: PartitionBatch | None = None
+    auto: bool = False
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> PartitionSnapshot:
@@ -147,6 +172,8 @@ class PartitionSnapshot:
             bytes_in_per_s=float(data["bytes_in_per_s"]),
             bytes_out_per_s=float(data["bytes_out_per_s"]),
             handoffs_per_s=float(data["handoffs_per_s"]),
+            last_batch=_batch(data.get("last_batch")),
+            auto=bool(data.get("auto", False)),
             **{name: int(data[name]) for name in whole + limits + state},
         )
 
@@ -168,6 +195,18 @@ class PartitionSnapshot:
         load = self.lane_load
         mean = float(load.mean()) if load.size else 0.0
         return float(load.max()) / mean if mean > 0 else 1.0
+
+
+def _batch(data: Mapping[str, Any] | None) -> PartitionBatch | None:
+    if data is None:
+        return None
+    return PartitionBatch(
+        int(data["batch_id"]),
+        int(data["lanes"]),
+        int(data["rows"]),
+        float(data["busy_s"]),
+        float(data["took_s"]),
+    )
 
 
 def _ints(values: Any) -> IntArray:

@@ -75,6 +75,19 @@ class BatchSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class Trigger:
+    """What starts a query's batches.
+
+    Attributes:
+        kind: ``interval``, ``back-to-back``, ``available-now`` or ``real-time``.
+        interval_s: time from one batch to the next (s); None if no interval paces them.
+    """
+
+    kind: str
+    interval_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceCount:
     """Rows that a query's sources have given since it started.
 
@@ -90,8 +103,9 @@ class SourceCount:
 class QuerySnapshot:
     """A streaming query with elastic operators. ``mode`` is ``micro-batch`` or ``real-time``.
 
-    ``batch`` is None until the first batch has ended. ``given`` is None as long as nothing was
-    counted: in Real-time Mode only ``laneshift-workload`` and ``laneshift-replay`` count.
+    ``batch`` is None until the first batch has ended, ``trigger`` if it is not known. ``given`` is
+    None as long as nothing was counted: in Real-time Mode only ``laneshift-workload`` and
+    ``laneshift-replay`` count.
     """
 
     id: str
@@ -102,6 +116,7 @@ class QuerySnapshot:
     operators: tuple[OperatorSnapshot, ...]
     batch: BatchSnapshot | None = None
     given: SourceCount | None = None
+    trigger: Trigger | None = None
 
     @property
     def label(self) -> str:
@@ -163,7 +178,13 @@ def _query(data: Mapping[str, Any]) -> QuerySnapshot:
         ),
         batch=None if data.get("batch") is None else _batch(data["batch"]),
         given=None if data.get("given") is None else _given(data["given"]),
+        trigger=None if data.get("trigger") is None else _trigger(data["trigger"]),
     )
+
+
+def _trigger(data: Mapping[str, Any]) -> Trigger:
+    interval = data.get("interval_s")
+    return Trigger(str(data["kind"]), None if interval is None else float(interval))
 
 
 def _given(data: Mapping[str, Any]) -> SourceCount:

@@ -75,7 +75,8 @@ def _place(cluster: ClusterLoad, part: PartitionLoad, cells: dict[NodeId, int]) 
         for node in cluster.nodes
         if held.get(node.node, 0) > 0
     )
-    if not part.lanes:
+    looks_inside = part.lanes or (part.cores == 0 and part.shards is not None)
+    if not looks_inside:
         return replace(part, placement=placement)
     lanes = list(part.lanes)
     for entry in placement:

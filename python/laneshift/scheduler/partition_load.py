@@ -8,6 +8,7 @@ import numpy as np
 
 from laneshift.errors import InputError
 from laneshift.inputcheck import number, unique, whole
+from laneshift.scheduler.batch_load import BatchLoad
 from laneshift.scheduler.ids import KeyId, LaneId, NodeId, OperatorId, PartitionId, QueryId
 from laneshift.scheduler.measured import REMEDY, optional
 from laneshift.scheduler.shard_table import ShardTable
@@ -101,6 +102,8 @@ class PartitionLoad:
         lanes: the lanes, one per held core; empty if the recorder does not look inside.
         shards: the shards, or None if the recorder does not look inside.
         hot_keys: the heaviest keys and all that are split, heaviest first; may be empty.
+        batch: what its batches ask for, if its query runs in micro-batches; then the offered rate
+            is a batch's rows over the period from one batch to the next.
     """
 
     partition: PartitionId
@@ -125,6 +128,7 @@ class PartitionLoad:
     shards: ShardTable | None = None
     hot_keys: tuple[HotKey, ...] = ()
     query: QueryId = NO_QUERY
+    batch: BatchLoad | None = None
 
     def __post_init__(self) -> None:
         of = f"of partition {self.partition}"

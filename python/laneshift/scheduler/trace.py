@@ -19,6 +19,7 @@ import numpy as np
 
 from laneshift.errors import InputError
 from laneshift.inputcheck import choice
+from laneshift.scheduler.batch_load import BatchLoad
 from laneshift.scheduler.cluster_load import ClusterLoad, Edge, Node, SourceLoad
 from laneshift.scheduler.partition_load import HotKey, LaneLoad, NodeCores, PartitionLoad
 from laneshift.scheduler.plan import Plan
@@ -53,6 +54,7 @@ _PARTS: dict[type[Any], dict[str, type[Any]]] = {
         "lanes": LaneLoad,
         "shards": ShardTable,
         "hot_keys": HotKey,
+        "batch": BatchLoad,
     },
 }
 
@@ -199,7 +201,7 @@ def replay(recorded: Iterable[ClusterLoad], policy: Policy[Any]) -> Iterator[Rep
     """
     state = policy.start()
     for cluster in recorded:
-        plan, state = policy.decide(cluster, state)
+        plan, state = policy.answer(cluster, state)
         yield Replayed(cluster, plan)
 
 

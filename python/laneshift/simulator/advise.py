@@ -160,7 +160,7 @@ def advise(
             replace(p, queue_rows=float(q), rows_lost=float(o), saturated=False)
             for p, q, o in zip(seen.partitions, queue, over, strict=True)
         )
-        plan, state = chosen.decide(replace(seen, partitions=parts), state)
+        plan, state = chosen.answer(replace(seen, partitions=parts), state)
         shortfalls += not plan.feasible
         after = placement.copy()
         for change in plan.placement_changes:

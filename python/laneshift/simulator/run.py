@@ -135,7 +135,7 @@ class Simulation:
         if self.record:
             self.recorded.append(cluster)
         assert self.policy is not None  # only called with one
-        plan, self._state = self.policy.decide(cluster, self._state)
+        plan, self._state = self.policy.answer(cluster, self._state)
         self.decisions += 1
         if not plan.is_empty:
             self._due.append((now + self.scenario.engine.actuation_s, plan))

@@ -6,12 +6,15 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from laneshift.errors import error
 from laneshift.loop import process
+from laneshift.scheduler.registry import policy
+from loop.scripted import until
 from plugin.fake import FakeGateway
 
 SETTINGS = {"port": 1, "token": "t", "policy": "static", "target_latency_ms": 0, "interval_s": 0.1}
@@ -42,6 +45,16 @@ def test_it_ends_when_the_driver_closes_its_input(
     [
         ({"policy": "elastik"}, "elastik"),
         ({"policy": "craa", "target_latency_ms": 5}, "no latency target"),
+        (
+            {"policy": "craa", "parameters": {"occ_hihg": "0.9"}},
+            "expected one of target_utilisation, target_batch_s, buffer_s, occ_high",
+        ),
+        ({"policy": "craa", "parameters": {"occ_hihg": "0.9"}}, "Did you mean occ_high?"),
+        ({"policy": "craa", "parameters": {"occ_high": "much"}}, "occ_high"),
+        ({"policy": "laneshift", "parameters": {"target_utilisation": "1.2"}}, "> 0 and <= 1"),
+        ({"policy": "static", "parameters": {"occ_high": "0.9"}}, "expected one of none"),
+        ({"cores": 0.5}, "cores"),
+        ({"trace": "/no/such/folder/trace"}, "Make the folder first"),
     ],
 )
 def test_wrong_settings_are_told_and_never_tried_again(
@@ -52,6 +65,66 @@ def test_wrong_settings_are_told_and_never_tried_again(
 ) -> None:
     assert start(**wrong) == 2
     assert words in capsys.readouterr().out
+
+
+def test_parameters_come_as_text(tmp_path: Path) -> None:
+    more = {
+        "policy": "laneshift",
+        "target_latency_ms": 250,
+        "parameters": {"horizon": "2", "target_utilisation": "0.5", "release_surplus": "false"},
+        "cores": 6,
+        "dry_run": True,
+        "trace": str(tmp_path / "trace"),
+    }
+    found = process.Settings.of(SETTINGS | more)
+    assert found.policy == policy(
+        "laneshift", horizon=2, target_utilisation=0.5, release_surplus=False, target_s=0.25,
+        target_batch_s=0.25,
+    )  # fmt: skip
+    assert (found.cores, found.dry_run, found.query) == (6, True, None)
+
+
+def test_a_trace_is_never_overwritten(tmp_path: Path) -> None:
+    file = tmp_path / "trace.jsonl"
+    names = []
+    for _ in range(3):
+        names.append(process.unused(file).name)
+        process.unused(file).touch()
+    assert names == ["trace.jsonl", "trace-2.jsonl", "trace-3.jsonl"]
+
+
+def test_only_the_query_that_is_named_is_driven_while_it_is_there(
+    start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway = FakeGateway()
+    queries = gateway.data["queries"]
+    gateway.data["queries"] = []
+    told: list[str] = []
+    run = queries[0]["run_id"]
+
+    class Driver(io.StringIO):
+        """Keeps its input open until the query has come, gone and come again."""
+
+        def read(self, size: int | None = -1, /) -> str:
+            for there in ([], queries, [], queries):
+                gateway.data["queries"] = there
+                if there:
+                    before = len(gateway.claims)
+                    until(lambda before=before: len(gateway.claims) > before)
+                else:
+                    before = gateway.released
+                    until(lambda before=before: not gateway.claims or gateway.released > before)
+                told.append("there" if there else "gone")
+            return ""
+
+    monkeypatch.setattr(process, "PortGateway", lambda *_: gateway)
+    monkeypatch.setattr(process, "LOOK_S", 0.05)
+    monkeypatch.setattr(sys, "stdin", Driver())
+    assert start(query="running") == 0
+    assert told == ["gone", "there", "gone", "there"]
+    assert {claim[1] for claim in gateway.claims} == {run}
+    assert gateway.released == 2
+    assert "waits for the query running" in capsys.readouterr().out
 
 
 def test_a_driver_that_does_not_answer_is_a_failure(

@@ -162,3 +162,45 @@ def test_wrong_parameters_name_the_field() -> None:
         ResourceCentric(imbalance=1.0)
     with pytest.raises(InputError, match="cooldown_s"):
         ResourceCentric(cooldown_s=-1.0)
+
+
+@pytest.mark.parametrize("cooldown_s", [0.0, 12.0])
+@pytest.mark.parametrize("seed", range(8))
+def test_long_random_runs_leave_no_shard_without_a_lane(seed: int, cooldown_s: float) -> None:
+    rng = np.random.default_rng(seed)
+    count, each = int(rng.integers(2, 5)), 6
+    snap = cluster(
+        {"n": int(rng.integers(count, 12)), "m": int(rng.integers(1, 6))},
+        [
+            with_shards(
+                partition(f"p{i}", {"n": 1}, offered_rate=500), [0.1] * each, first_shard=i * each
+            )
+            for i in range(count)
+        ],
+    )
+    policy = ResourceCentric(release_after_s=0, cooldown_s=cooldown_s)
+    state = policy.start()
+    for turn in range(60):
+        loads = rng.uniform(0, 3, count) * rng.integers(0, 2, count)
+        parts = []
+        for part, load in zip(snap.partitions, loads.tolist(), strict=True):
+            table = part.shards
+            assert table is not None
+            if len(table):
+                table = replace(table, load_cores=rng.dirichlet(np.ones(len(table))) * load)
+            parts.append(replace(part, offered_rate=1000 * load, shards=table))
+        snap = replace(snap, time_s=5.0 * turn, partitions=tuple(parts))
+        plan, state = policy.decide(snap, state)
+        snap = apply_plan(snap, plan)
+        for part in snap.partitions:
+            assert part.shards is not None
+            assert not len(part.shards) or part.lanes
+
+
+def test_a_partition_whose_lanes_have_gone_gets_one_again() -> None:
+    a = with_shards(partition("a", {"n": 2}, offered_rate=1500), [0.5, 0.5, 0.5])
+    b = with_shards(partition("b", {"n": 1}, offered_rate=100), [0.05, 0.05], first_shard=3)
+    lost = replace(b, placement=(), lanes=())  # its node has failed
+    plan = decide(cluster({"n": 8}, [a, lost]))
+    assert ("b", 0, 1) in [(c.partition, c.before, c.after) for c in plan.core_changes]
+    assert all(move.source.partition == "a" for move in plan.shard_moves)

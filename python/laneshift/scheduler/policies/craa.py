@@ -14,7 +14,7 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.policies.base import BufferPolicy
 from laneshift.scheduler.policies.cooperation import Cooperation
 from laneshift.scheduler.policies.kalman import FORECASTS
 from laneshift.scheduler.policies.occupancy import Band
@@ -35,7 +35,7 @@ class CraaState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Craa(Policy[CraaState]):
+class Craa(BufferPolicy[CraaState]):
     """CRAA, 2018: feedback upstream, feed-forward downstream, a forecast at the head.
 
     Once per window, partitions in topological order. Four zones of the occupancy forecast for the
@@ -87,6 +87,7 @@ class Craa(Policy[CraaState]):
     literal_use_test: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._band()
         number("occ_ceiling", self.occ_ceiling, low=0, low_open=True, high=1)
         number("trend_tolerance", self.trend_tolerance, low=0, high=1)

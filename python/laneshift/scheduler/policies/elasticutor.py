@@ -13,11 +13,12 @@ from laneshift.models.allocation import Allocation, Network, Outcome, allocate_s
 from laneshift.models.assignment import PHI_0
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan, Reason, Shortfall
-from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.policies.base import SizingPolicy
 from laneshift.scheduler.policies.coupling import hidden_growth
-from laneshift.scheduler.policies.release import RELEASE_AFTER_S, Surplus, hold_back
+from laneshift.scheduler.policies.release import RELEASE_AFTER_S, Surplus, hold_back, patience_s
 from laneshift.scheduler.view import View
 
 
@@ -35,7 +36,7 @@ class ElasticutorState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Elasticutor(Policy[ElasticutorState]):
+class Elasticutor(SizingPolicy[ElasticutorState]):
     """The dynamic scheduler of Elasticutor, 2019, 4.1 to 4.5 (marks in `models`).
 
     Attributes:
@@ -45,8 +46,8 @@ class Elasticutor(Policy[ElasticutorState]):
         release_surplus: give back cores that nobody claims; the algorithm as printed keeps them
             until somebody does, at once [D].
         release_after_s: for how long fewer cores must have been enough before any is given back
-            (s, >= 0), then down to the most that were needed meanwhile [D]. Without effect if
-            surplus is kept.
+            (s, >= 0), in micro-batch for three batches if that is less, then down to the most that
+            were needed meanwhile [D]. Without effect if surplus is kept.
         smoothing: weight of the newest rate in an exponential mean, in (0, 1]; 1 = as measured,
             the paper's "instantaneous metrics" [S].
         saturated_growth: under back-pressure the offered rate is only "at least this" [D]: it is
@@ -68,6 +69,7 @@ class Elasticutor(Policy[ElasticutorState]):
     _costs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         number("target_s", self.target_s, low=0, low_open=True, unit="s")
         number("phi_0", self.phi_0, low=0, low_open=True, unit="bytes/s per core")
         number("smoothing", self.smoothing, low=0, low_open=True, high=1)
@@ -132,16 +134,18 @@ class Elasticutor(Policy[ElasticutorState]):
         growth = np.array(hidden_growth(cluster, self.saturated_growth))
         rates = offered * growth
         queries = []
+        targets = []
         for query, members in cluster.queries.items():
             rows = np.array(members)
+            targets.append(latency_target([cluster.partitions[i] for i in members], self.target_s))
             entering = cluster.external_rate_of(query) * float(growth[rows].max(initial=1.0))
             if entering <= 0:  # nothing enters any more, smoothed rates fade out
                 entering = float(rates[rows].sum())
             queries.append((rows, entering))
         found = allocate_shared(
             [
-                Network(entering, rates[rows], view.service[rows], self.target_s, view.limits[rows])
-                for rows, entering in queries
+                Network(entering, rates[rows], view.service[rows], target_s, view.limits[rows])
+                for (rows, entering), target_s in zip(queries, targets, strict=True)
             ],
             int(view.node_cores.sum()),
         )
@@ -155,12 +159,26 @@ class Elasticutor(Policy[ElasticutorState]):
         cluster = view.cluster
         names = [part.partition for part in cluster.partitions]
         held, surplus = hold_back(
-            names, targets, view.cores, state.surplus, cluster.time_s, self.release_after_s
+            names,
+            targets,
+            view.cores,
+            state.surplus,
+            cluster.time_s,
+            [patience_s(part, self.release_after_s) for part in cluster.partitions],
         )
         # Cores that are held back must not starve those who need more.
         if int(held.sum()) > int(view.node_cores.sum()):
             held = targets
         return held, surplus
+
+
+NO_TARGET_S = 1e9
+"""A target that every stable queue meets (s)."""
+
+
+def latency_target(parts: Sequence[PartitionLoad], target_s: float) -> float:
+    """The target of a query's rows (s): none in micro-batch, where they wait for their batch."""
+    return NO_TARGET_S if any(part.batch is not None for part in parts) else target_s
 
 
 def mean_latency(queries: Sequence[tuple[float, float]]) -> float:

@@ -13,7 +13,7 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.policies.base import BufferPolicy
 from laneshift.scheduler.policies.cooperation import Cooperation
 from laneshift.scheduler.policies.occupancy import Band
 from laneshift.scheduler.policies.threshold import ThresholdState
@@ -21,7 +21,7 @@ from laneshift.scheduler.view import View
 
 
 @dataclass(frozen=True, kw_only=True)
-class Faa(Policy[ThresholdState]):
+class Faa(BufferPolicy[ThresholdState]):
     """Feedback alone: what Algorithm 1 of CRAA is worth without forecast and trend check [D].
 
     The next window's input is taken to be the last one's, at heads and elsewhere. Triggers and
@@ -53,6 +53,7 @@ class Faa(Policy[ThresholdState]):
     settle_guard: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         Band.of(self)
         number("occ_ceiling", self.occ_ceiling, low=0, low_open=True, high=1)
         choice("feedback_amount", self.feedback_amount, ("limit", "needed"))

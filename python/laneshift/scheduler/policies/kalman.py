@@ -16,7 +16,7 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.policies.base import BufferPolicy
 from laneshift.scheduler.policies.occupancy import Band
 from laneshift.scheduler.view import View
 
@@ -36,7 +36,7 @@ class KalmanState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kalman(Policy[KalmanState]):
+class Kalman(BufferPolicy[KalmanState]):
     """Baseline KPA of CRAA, 2018 [R]: CRAA's trigger and sizing, own forecast, no more.
 
     I(n+1) is a Kalman forecast of the partition's own input; there is no feedback and no trend
@@ -63,6 +63,7 @@ class Kalman(Policy[KalmanState]):
     settle_guard: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         Band.of(self)
         choice("forecast", self.forecast, FORECASTS)
 

@@ -18,7 +18,7 @@ from laneshift.scheduler.ids import PartitionId, QueryId
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.placing import Placer, over_budget
 from laneshift.scheduler.plan import Plan, Shortfall, Throttle
-from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.policies.base import SizingPolicy
 from laneshift.scheduler.policies.demand import DemandState, Flow
 from laneshift.scheduler.policies.elasticutor import mean_latency, shortfalls_of
 from laneshift.scheduler.policies.hot_keys import splits, useful_cores
@@ -45,7 +45,7 @@ class LaneshiftState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laneshift(Policy[LaneshiftState]):
+class Laneshift(SizingPolicy[LaneshiftState]):
     """Hold a count for as long as it is worth it, and change it for what is coming.
 
     1. Demand: heads are forecast by whichever of five experts was closest lately
@@ -107,6 +107,7 @@ class Laneshift(Policy[LaneshiftState]):
     split_above: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("target_s", "split_above"):
             if getattr(self, name) is not None:
                 number(name, getattr(self, name), low=0, low_open=True)
@@ -170,7 +171,9 @@ class Laneshift(Policy[LaneshiftState]):
         slower = 1.0 + flow.strain[i]
         unit, full = part.service_rate_per_core, part.queue_capacity_rows
         room = (math.inf, 0.0)
-        if self.target_s is not None:
+        if part.batch is not None:
+            room = (0.0, 0.0)  # a batch that is late is late for the target
+        elif self.target_s is not None:
             room = (0.0, unit * self.target_s)
         if full is not None and self.occ_limit * full < room[0] + room[1] * max(1, part.cores):
             room = (self.occ_limit * full, 0.0)

@@ -46,6 +46,8 @@ class LatencyModel:
         service = view.service / (1.0 + np.array(flow.strain))
         asked: list[tuple[IntArray, Network]] = []
         for query, members in view.cluster.queries.items():
+            if any(flow.parts[i].batch is not None for i in members):
+                continue  # rows wait for their batch, whatever the lanes do
             rows = np.array(members)
             mine = set(members)
             seen = sum(flow.parts[i].offered_rate for i in flow.heads if i in mine)
@@ -61,6 +63,8 @@ class LatencyModel:
                     reachable = max(target_s, 1.05 * slowed)
                 network = Network(entering, rates[rows], service[rows], reachable, limits[rows])
                 asked.append((rows, network))
+        if not asked:
+            return []
         budget = max(int(view.node_cores.sum()), len(rates))
         shared = allocate_shared([network for _, network in asked], budget)
         return [

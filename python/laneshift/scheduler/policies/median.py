@@ -13,8 +13,10 @@ import numpy as np
 from laneshift.inputcheck import whole
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
+from laneshift.scheduler.policies.occupancy import buffer_capacity
 from laneshift.scheduler.policies.oera import OeraRule, OeraState
 from laneshift.scheduler.view import View
 
@@ -32,7 +34,8 @@ class Median(OeraRule):
 
     The optimum is recorded in every window, whether or not the occupancy left its band; the median
     of an even number of counts is the mean of the two middle ones, rounded up; the first
-    interval keeps the deployed counts [A].
+    interval keeps the deployed counts [A]. In a running query a full buffer ends the interval at
+    once, with the newest optimum [D]: the paper's buffers lose what does not fit, Spark's do not.
 
     Attributes:
         interval: windows per interval (count, >= 1), 10 [P].
@@ -70,7 +73,14 @@ class Median(OeraRule):
             count = max(1, part.cores)
             if len(found) >= self.interval:
                 count, found = math.ceil(median(found)), ()
+            elif _overflows(part) and found[-1] > count:
+                count, found = found[-1], ()
             optimal[part.partition] = found
             targets.append(count)
         plan = Placer().plan(View.of(cluster), np.array(targets, dtype=np.int64))
         return plan, MedianState(levels, optimal)
+
+
+def _overflows(part: PartitionLoad) -> bool:
+    """Whether a buffer is full that loses no rows, as a running query's."""
+    return part.saturated or (part.rows_lost == 0 and part.queue_rows >= buffer_capacity(part))

@@ -15,7 +15,7 @@ from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.policies.base import BufferPolicy
 from laneshift.scheduler.policies.occupancy import buffer_capacity, check_band
 from laneshift.scheduler.view import View
 
@@ -28,7 +28,7 @@ class OeraState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OeraRule(Policy[OeraState]):
+class OeraRule(BufferPolicy[OeraState]):
     """What `oera` and `median` share: the estimate of the level and equation (2).
 
     Attributes:
@@ -55,6 +55,7 @@ class OeraRule(Policy[OeraState]):
     clip: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_band(self.occ_low, self.occ_target, self.occ_high)
         choice("residue", self.residue, ("fresh", "stale"))
         choice("rounding", self.rounding, ("ceil", "floor"))
@@ -68,6 +69,8 @@ class OeraRule(Policy[OeraState]):
         start = before.get(part.partition, 0.0)
         rate = part.service_rate_per_core * part.cores
         raw = raw_level(start, part.offered_rate, rate, cluster.window_s)
+        if part.saturated:
+            raw = max(raw, capacity)  # back-pressure: it is full, whatever the rates add up to
         if self.level == "measured":
             return start, raw, part.queue_rows
         return start, raw, min(max(raw, 0.0), capacity) if self.clip else raw

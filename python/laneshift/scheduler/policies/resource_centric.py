@@ -17,10 +17,10 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import LaneId, LaneRef, NodeId, OperatorId, ShardId
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
-from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.policies.base import SizingPolicy
 from laneshift.scheduler.policies.coupling import hidden_growth
-from laneshift.scheduler.policies.elasticutor import mean_latency, shortfalls_of
-from laneshift.scheduler.policies.release import RELEASE_AFTER_S, Surplus, hold_back
+from laneshift.scheduler.policies.elasticutor import latency_target, mean_latency, shortfalls_of
+from laneshift.scheduler.policies.release import RELEASE_AFTER_S, Surplus, hold_back, patience_s
 from laneshift.scheduler.view import View
 
 
@@ -38,7 +38,7 @@ class ResourceCentricState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResourceCentric(Policy[ResourceCentricState]):
+class ResourceCentric(SizingPolicy[ResourceCentricState]):
     """The RC baseline of Elasticutor: same model, same balancing, other paradigm [S].
 
     A lane is an executor here, bound 1:1 to a core; keys belong to the operator, so a shard may go
@@ -76,6 +76,7 @@ class ResourceCentric(Policy[ResourceCentricState]):
     cooldown_s: float = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         number("target_s", self.target_s, low=0, low_open=True, unit="s")
         number("release_after_s", self.release_after_s, low=0, unit="s")
         number("saturated_growth", self.saturated_growth, low=1)
@@ -91,11 +92,11 @@ class ResourceCentric(Policy[ResourceCentricState]):
     ) -> tuple[Plan, ResourceCentricState]:
         """Executors per operator from the Jackson model over operators, then even shares."""
         view = View.of(cluster)
-        operators = list(dict.fromkeys(part.operator for part in cluster.partitions))
-        members = [
-            np.array([j for j, p in enumerate(cluster.partitions) if p.operator == op])
-            for op in operators
-        ]
+        groups: dict[OperatorId, list[int]] = {}
+        for j, part in enumerate(cluster.partitions):
+            groups.setdefault(_group(part), []).append(j)
+        operators = list(groups)
+        members = [np.array(rows) for rows in groups.values()]
         available = int(view.node_cores.sum())
         found = self._allocate(view, members, available)
         wanted = np.ones(len(members), dtype=np.int64)
@@ -111,7 +112,15 @@ class ResourceCentric(Policy[ResourceCentricState]):
             targets = _keep_surplus(wanted, held, available)
         else:
             targets, surplus = hold_back(
-                operators, wanted, held, surplus, cluster.time_s, self.release_after_s
+                operators,
+                wanted,
+                held,
+                surplus,
+                cluster.time_s,
+                [
+                    patience_s(cluster.partitions[int(rows[0])], self.release_after_s)
+                    for rows in members
+                ],
             )
             targets = _keep_surplus(wanted, targets, available)
         after = view.placement.copy()
@@ -122,6 +131,7 @@ class ResourceCentric(Policy[ResourceCentricState]):
             if cluster.time_s - done.get(operators[o], -np.inf) >= self.cooldown_s
             and held[o] != targets[o]
         ]
+        _revive(view, after)
         # Deletions first: they free the cores that others are created on.
         for o in changed:
             _delete(view, after, members[o], int(targets[o]))
@@ -171,15 +181,17 @@ class ResourceCentric(Policy[ResourceCentricState]):
         idle = np.array([view.service[rows].mean() for rows in members])
         speed = np.divide(offered, demand, out=idle, where=demand > 0)
         queries: list[tuple[IntArray, float]] = []
+        targets = []
         for query, parts in cluster.queries.items():
             mine = np.array([o for o, rows in enumerate(members) if int(rows[0]) in parts])
+            targets.append(latency_target([cluster.partitions[i] for i in parts], self.target_s))
             grown = float(growth[list(parts)].max(initial=1.0))
             entering = cluster.external_rate_of(query) * grown
             queries.append((mine, entering if entering > 0 else float(offered[mine].sum())))
         found = allocate_shared(
             [
-                Network(entering, offered[mine], speed[mine], self.target_s)
-                for mine, entering in queries
+                Network(entering, offered[mine], speed[mine], target_s)
+                for (mine, entering), target_s in zip(queries, targets, strict=True)
             ],
             available,
         )
@@ -188,7 +200,7 @@ class ResourceCentric(Policy[ResourceCentricState]):
     def _repartition(self, grown: ClusterLoad, rows: IntArray, after: IntArray) -> list[ShardMove]:
         """Moves over all lanes of one operator; lanes that go are emptied."""
         parts = [grown.partitions[j] for j in rows.tolist()]
-        if any(p.shards is None or (p.cores and not p.lanes) for p in parts):
+        if not all(map(_looks_inside, parts)):
             return []
         lanes: list[LaneRef] = []
         stays: list[bool] = []
@@ -207,24 +219,34 @@ class ResourceCentric(Policy[ResourceCentricState]):
             assert part.shards is not None
             rank = {lane.lane: first + i for i, lane in enumerate(part.lanes)}
             first += len(part.lanes)
-            shard += part.shards.shard.tolist()
-            owner += [rank[at] for at in part.shards.lane.tolist()]
-            load += part.shards.load_cores.tolist()
+            table = part.shards
+            for name, at, cost in zip(
+                table.shard.tolist(), table.lane.tolist(), table.load_cores.tolist(), strict=True
+            ):
+                if at in rank:  # else its lane has gone: there is none that could hand it over
+                    shard.append(name)
+                    owner.append(rank[at])
+                    load.append(cost)
         if not shard:
             return []
-        cost, before = np.array(load), np.array(owner, dtype=np.int64)
-        where = drain(cost, before, np.array(stays))
+        costs, before = np.array(load), np.array(owner, dtype=np.int64)
+        where = drain(costs, before, np.array(stays))
         alive = np.flatnonzero(stays)
         compact = np.zeros(len(lanes), dtype=np.int64)
         compact[alive] = np.arange(alive.size)
         even = balance_batch(
-            cost[None, :], compact[where][None, :], np.array([alive.size]), self.imbalance
+            costs[None, :], compact[where][None, :], np.array([alive.size]), self.imbalance
         )
         goal = alive[even.lane[0]]
         return [
             ShardMove(ShardId(shard[s]), lanes[before[s]], lanes[int(goal[s])], MoveScope.OPERATOR)
             for s in np.flatnonzero(goal != before).tolist()
         ]
+
+
+def _group(part: PartitionLoad) -> OperatorId:
+    """Whose executors share keys: the operator's; a micro-batch's partitions keep their own."""
+    return part.operator if part.batch is None else OperatorId(part.partition)
 
 
 def _keep_surplus(wanted: IntArray, held: IntArray, available: int) -> IntArray:
@@ -235,12 +257,22 @@ def _keep_surplus(wanted: IntArray, held: IntArray, available: int) -> IntArray:
     return kept
 
 
+def _revive(view: View, after: IntArray) -> None:
+    """A lane for each partition that has shards and no lane: a node has gone, say."""
+    for j, part in enumerate(view.cluster.partitions):
+        if part.shards is not None and len(part.shards) and not after[j].any():
+            free = view.node_cores - after.sum(axis=0)
+            if free.max() > 0:
+                after[j, int(free.argmax())] += 1
+
+
 def _delete(view: View, after: IntArray, rows: IntArray, target: int) -> None:
     parts = view.cluster.partitions
-    movable = all(parts[j].shards is not None for j in rows.tolist())
+    movable = all(_looks_inside(parts[j]) for j in rows.tolist())
+    orphaned = np.array([_is_orphan(parts[j]) for j in rows.tolist()])
     while int(after[rows].sum()) > target:
         total = after[rows].sum(axis=1)
-        spare = np.flatnonzero(total > (0 if movable else 1))
+        spare = np.flatnonzero(total > np.where(orphaned | (not movable), 1, 0))
         if spare.size == 0:
             return
         # The partition with the least load per executor loses one, farthest from home.
@@ -249,6 +281,19 @@ def _delete(view: View, after: IntArray, rows: IntArray, target: int) -> None:
         remote = np.arange(after.shape[1]) != view.homes[j]
         held = after[j] > 0
         after[j, int(np.lexsort((~remote, ~held))[0])] -= 1
+
+
+def _looks_inside(part: PartitionLoad) -> bool:
+    """Whether lanes and shards are recorded; a partition without cores has no lanes."""
+    return part.shards is not None and (bool(part.lanes) or part.cores == 0)
+
+
+def _is_orphan(part: PartitionLoad) -> bool:
+    """Whether shards of it have no lane that could hand them over."""
+    if part.shards is None:
+        return False
+    lanes = {int(lane.lane) for lane in part.lanes}
+    return not lanes.issuperset(part.shards.lane.tolist())
 
 
 def _create(view: View, after: IntArray, rows: IntArray, target: int) -> None:

@@ -14,7 +14,7 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.policies.base import BufferPolicy
 from laneshift.scheduler.policies.occupancy import Band
 from laneshift.scheduler.view import View
 
@@ -27,7 +27,7 @@ class ThresholdState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Threshold(Policy[ThresholdState]):
+class Threshold(BufferPolicy[ThresholdState]):
     """Baseline TA of CRAA, 2018 [R]: the paper names it without defining it.
 
     At the end of window n: raw = BO(n-1) + (I(n) - P(n))*dt; outside the band the count is sized
@@ -56,6 +56,7 @@ class Threshold(Policy[ThresholdState]):
     settle_guard: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         Band.of(self)
         choice("sizing", self.sizing, ("matched", "unit"))
 

@@ -1,0 +1,210 @@
+"""From finished batches to the load of each partition, steady under a steady load (ours [D]).
+
+A batch has more or fewer rows by chance and because triggers are not exact, and its cost a row
+varies. So a quantity is the mean of the newest batches, until a batch differs from them by more
+than chance explains; and what is shown stays as it is until that mean has left it by a few per
+cent. The same code measures running queries and the simulator's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from laneshift.scheduler.batch_load import BatchLoad
+from laneshift.scheduler.ids import OperatorId, PartitionId
+
+KEPT = 5
+"""Batches whose mean counts (ours)."""
+
+STILL = 0.05
+"""A mean that is no further than this share from what is shown is no change (ours)."""
+
+HOT = 2.0
+"""A partition with more than so many times the mean work of its stage is hot: where tasks wait for
+cores, it may be the last to begin (ours)."""
+
+SURE = 4.5
+"""Standard deviations of a Poisson count that are chance (ours), as in Real-time Mode."""
+
+OWN_SHARE = 0.1
+"""What every task does beside its lanes' work counts up to this share of the period (ours)."""
+
+LEAST_PART = 0.01
+"""Of a batch's time, a stage with next to no work gets so much (ours)."""
+
+
+@dataclass(slots=True)
+class Steady:
+    """One quantity, batch by batch.
+
+    Attributes:
+        tolerance: share of the mean by which a batch may differ from those before it.
+        patience: so many batches in a row must differ for a change upwards and downwards.
+        shown: what is said of it; None before the first batch.
+    """
+
+    tolerance: float
+    patience: tuple[int, int] = (1, 2)
+    shown: float | None = None
+    _values: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
+    _strange: list[float] = field(default_factory=list)
+
+    def add(self, value: float, chance: float = 0.0, still: float = 0.0) -> float:
+        """What is shown after one more batch.
+
+        ``chance``: by so much it may differ by chance; ``still``: so little is no change at all.
+        """
+        if self._values:
+            mean = sum(self._values) / len(self._values)
+            apart = value - mean
+            if abs(apart) <= max(self.tolerance * mean, chance, still):
+                self._strange.clear()
+                self._values.append(value)
+            else:
+                if self._strange and (self._strange[-1] > mean) != (apart > 0):
+                    self._strange.clear()
+                self._strange.append(value)
+                if len(self._strange) < self.patience[apart < 0]:
+                    return mean if self.shown is None else self.shown
+                self._values.clear()
+                # The newest alone: those before it may have been of the time of the change.
+                self._values.append(value)
+                self._strange.clear()
+                self.shown = None
+        else:
+            self._values.append(value)
+        mean = sum(self._values) / len(self._values)
+        if self.shown is None or abs(mean - self.shown) > max(STILL * self.shown, still):
+            self.shown = mean
+        return self.shown
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one partition did in a batch.
+
+    Attributes:
+        partition, operator: ids.
+        executor: where its task ran, and ``cores``: tasks that run there at a time (>= 1).
+        lanes: lanes that it had (>= 1).
+        rows, busy_s: rows, and lane-seconds of work on them (s).
+        took_s: from its task's begin to its end (s).
+    """
+
+    partition: PartitionId
+    operator: OperatorId
+    executor: str
+    cores: int
+    lanes: int
+    rows: float
+    busy_s: float
+    took_s: float
+
+
+class BatchRates:
+    """What the batches of one query ask for. Not safe for several threads.
+
+    Args:
+        interval_s: the trigger's interval (s), None if none paces the batches.
+    """
+
+    def __init__(self, interval_s: float | None) -> None:
+        self._interval_s = interval_s
+        self._rates: dict[PartitionId, Steady] = {}
+        self._costs: dict[PartitionId, Steady] = {}
+        self._fixed = Steady(0.3, (2, 2))
+        self._took_s = 0.0
+
+    def add(
+        self, batch_id: int, took_s: float, arrived_s: float | None, done: Sequence[Done]
+    ) -> dict[PartitionId, BatchLoad]:
+        """The loads after one more batch, of those partitions that it tells of.
+
+        Args:
+            batch_id: its number.
+            took_s: how long it took, all of it (s).
+            arrived_s: in how long its rows have come (s); None if that is not known.
+            done: what its partitions did.
+        """
+        interval = self._interval_s
+        if arrived_s is None:
+            arrived_s = max(interval or 0.0, self._took_s if interval else took_s)
+        arrived_s = max(arrived_s, 1e-3)
+        self._took_s = took_s
+        period = interval if interval is not None else max(took_s, 1e-3)
+        for part in done:
+            rate = self._rates.setdefault(part.partition, Steady(0.15))
+            rate.add(part.rows / arrived_s, SURE * math.sqrt(part.rows) / arrived_s)
+            if part.rows > 0:
+                cost = self._costs.setdefault(part.partition, Steady(0.25, (2, 2)))
+                cost.add(part.busy_s / part.rows)
+        fixed = 0.0
+        if interval is not None:
+            own = min((p.took_s - p.busy_s / p.lanes for p in done), default=0.0)
+            own = min(max(0.0, own), OWN_SHARE * period)
+            beside = max(0.0, took_s - sum(stage_spans(done).values()))
+            fixed = self._fixed.add(beside + own, 0.0, 0.05 * period)
+        return self._loads(batch_id, period, took_s, fixed, done)
+
+    def idle(self, batch_id: int, done: Sequence[PartitionId]) -> dict[PartitionId, BatchLoad]:
+        """The loads of a query that has had nothing to do for a while."""
+        self._rates.clear()
+        period = self._interval_s or max(self._took_s, 1e-3)
+        paced = self._interval_s is not None
+        return {p: BatchLoad(batch_id, period, paced, self._took_s, 0.0, 0.0) for p in done}
+
+    def cost_s(self, partition: PartitionId) -> float | None:
+        """Lane-seconds that a row takes (s), None if it is not known."""
+        known = self._costs.get(partition)
+        return None if known is None else known.shown
+
+    def _loads(
+        self, batch_id: int, period: float, took_s: float, fixed: float, done: Sequence[Done]
+    ) -> dict[PartitionId, BatchLoad]:
+        rows = {p.partition: (self._rates[p.partition].shown or 0.0) * period for p in done}
+        work = {p: rows[p] * (self.cost_s(p) or 0.0) for p in rows}
+        hottest: dict[OperatorId, float] = {}
+        stages: dict[tuple[OperatorId, str], list[Done]] = {}
+        for part in done:
+            hottest[part.operator] = max(hottest.get(part.operator, 0.0), work[part.partition])
+            stages.setdefault((part.operator, part.executor), []).append(part)
+        total = sum(hottest.values())
+        found = {}
+        for (operator, _), stage in stages.items():
+            everything = sum(work[p.partition] for p in stage)
+            cores = stage[0].cores
+            for part in stage:
+                mine = work[part.partition]
+                waiting = 0.0
+                if len(stage) > cores and mine > HOT * everything / len(stage):
+                    waiting = (everything - mine) / cores
+                found[part.partition] = BatchLoad(
+                    batch_id,
+                    period,
+                    self._interval_s is not None,
+                    took_s,
+                    rows[part.partition],
+                    mine,
+                    fixed_s=fixed,
+                    waiting_s=waiting,
+                    stage_share=max(LEAST_PART, hottest[operator] / total) if total > 0 else 1.0,
+                )
+        return found
+
+
+def stage_spans(done: Sequence[Done]) -> dict[OperatorId, float]:
+    """How long each operator's stage ran (s): the longest task, or all tasks over the cores."""
+    longest: dict[OperatorId, float] = {}
+    together: dict[tuple[OperatorId, str], float] = {}
+    for part in done:
+        took = part.took_s if part.took_s > 0 else part.busy_s / part.lanes
+        longest[part.operator] = max(longest.get(part.operator, 0.0), took)
+        where = (part.operator, part.executor)
+        together[where] = together.get(where, 0.0) + took / part.cores
+    return {
+        operator: max(span, *(t for (o, _), t in together.items() if o == operator))
+        for operator, span in longest.items()
+    }
