@@ -69,7 +69,7 @@ class AutoLanesSuite extends AnyFunSuite with ElasticSession {
   for (query <- Seq(blocking, rowByRow))
     test(s"${query.name}: a partition that holds up its micro-batches gets idle cores") {
       var lanes = Seq.empty[Seq[Int]]
-      val ids = batches(query, 4) { (_, running) => lanes :+= views(running).map(_.lastBatch.get.lanes) }
+      val ids = batches(query, 4)((_, running) => lanes :+= views(running).map(_.lastBatch.get.lanes))
       // What is known in the first batch comes from its other partitions: too late for operators that block.
       assert(query != blocking || lanes.head == Seq(1, 1, 1))
       assert(lanes.tail.exists(_(1) > 2) && lanes.count(_(1) == 1) <= 2, lanes)

@@ -175,7 +175,9 @@ object LaneshiftConf {
 
   val SchedulerQuery: ConfigEntry[String] = SQLConf
     .buildConf(Prefix + "scheduler.query")
-    .doc("The name or id of the only query that the policy is to drive; empty for all queries of the application.")
+    .doc(
+      "The name or id of the only query that the policy is to drive; empty for all queries of the application."
+    )
     .version(Since)
     .stringConf
     .createWithDefault("")
@@ -283,7 +285,8 @@ object LaneshiftConf {
     }
   }
 
-  private def isParameter(key: String): Boolean = key.startsWith(SchedulerParam) && key.length > SchedulerParam.length
+  private def isParameter(key: String): Boolean =
+    key.startsWith(SchedulerParam) && key.length > SchedulerParam.length
 
   /** What entries cannot check alone: throws if the values do not go together. */
   def checkTogether(conf: SQLConf): Unit = {

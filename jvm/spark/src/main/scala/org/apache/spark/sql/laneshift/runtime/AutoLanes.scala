@@ -13,7 +13,12 @@ private[runtime] final class AutoLanes(val cores: Cores) {
   private val operators = new ConcurrentHashMap[OperatorKey, OperatorWork]
 
   /** A task of a micro-batch begins; on its thread. None where shuffles do not tell what they hold. */
-  def begin(spec: ElasticSpec, partition: Int, inputs: Seq[RDD[_]], context: TaskContext): Option[AutoBatch] = {
+  def begin(
+      spec: ElasticSpec,
+      partition: Int,
+      inputs: Seq[RDD[_]],
+      context: TaskContext
+  ): Option[AutoBatch] = {
     val operator = operators.computeIfAbsent(
       spec.key,
       _ => new OperatorWork(cores.count, spec.options.maxLanes)

@@ -65,8 +65,9 @@ private[laneshift] object Cores {
   private val Exhausted = 0.95
 
   /** Tests of what lanes do run on machines that have other things to do. */
-  @volatile private[laneshift] var machineLoad: () => Double = ManagementFactory.getOperatingSystemMXBean match {
-    case system: OperatingSystemMXBean => () => system.getCpuLoad
-    case _ => () => -1.0
-  }
+  @volatile private[laneshift] var machineLoad: () => Double =
+    ManagementFactory.getOperatingSystemMXBean match {
+      case system: OperatingSystemMXBean => () => system.getCpuLoad
+      case _ => () => -1.0
+    }
 }

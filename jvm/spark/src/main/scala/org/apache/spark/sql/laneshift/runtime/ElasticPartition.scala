@@ -116,37 +116,38 @@ final class ElasticPartition(
     *
     * @param asked what laneshift found best for this task, where that is left to it
     */
-  def startBatch(spec: ElasticSpec, context: TaskContext, asked: Option[AutoBatch]): BatchStart = synchronized {
-    current = spec
-    isNew = false
-    touchedNs = System.nanoTime()
-    autoBatch = asked.filter(_ => auto)
-    autoBatch.foreach(b => wantedLanes = b.lanes)
-    if (motion.isOn && !session.isWorking) motion.lanes().foreach(wantedLanes = _)
-    val grant = new LaneGrant(budget)
-    granted = grant
-    val before = meter.counts(session, None)
-    val sinceNs = System.nanoTime()
-    // Registered first and so run last: what the task did has been counted.
-    context.addTaskCompletionListener[Unit] { task =>
-      grant.giveBack()
-      asked.foreach(_.over(task, heldLanes))
-      if (!task.isFailed() && !task.isInterrupted()) finished(before, sinceNs)
+  def startBatch(spec: ElasticSpec, context: TaskContext, asked: Option[AutoBatch]): BatchStart =
+    synchronized {
+      current = spec
+      isNew = false
+      touchedNs = System.nanoTime()
+      autoBatch = asked.filter(_ => auto)
+      autoBatch.foreach(b => wantedLanes = b.lanes)
+      if (motion.isOn && !session.isWorking) motion.lanes().foreach(wantedLanes = _)
+      val grant = new LaneGrant(budget)
+      granted = grant
+      val before = meter.counts(session, None)
+      val sinceNs = System.nanoTime()
+      // Registered first and so run last: what the task did has been counted.
+      context.addTaskCompletionListener[Unit] { task =>
+        grant.giveBack()
+        asked.foreach(_.over(task, heldLanes))
+        if (!task.isFailed() && !task.isInterrupted()) finished(before, sinceNs)
+      }
+      val lanes = 1 + grant.take(wantedLanes - 1)
+      val was = routing
+      routing = if (lanes == 1) new Array[Int](shards) else balancer.route(was, lanes)
+      if (lanes > 1) {
+        wantedMoves.foreach { case (shard, lane) => if (lane < lanes) routing(shard) = lane }
+        if (motion.isOn)
+          motion.moves(shards, lanes).foreach { case (shard, lane) => routing(shard) = lane }
+      }
+      if (lanes > 1 || midBatch) recordChanges(was, lanes)
+      batchLanes = lanes
+      constantLanes = true
+      wantedMoves.clear()
+      BatchStart(routing.clone(), lanes)
     }
-    val lanes = 1 + grant.take(wantedLanes - 1)
-    val was = routing
-    routing = if (lanes == 1) new Array[Int](shards) else balancer.route(was, lanes)
-    if (lanes > 1) {
-      wantedMoves.foreach { case (shard, lane) => if (lane < lanes) routing(shard) = lane }
-      if (motion.isOn)
-        motion.moves(shards, lanes).foreach { case (shard, lane) => routing(shard) = lane }
-    }
-    if (lanes > 1 || midBatch) recordChanges(was, lanes)
-    batchLanes = lanes
-    constantLanes = true
-    wantedMoves.clear()
-    BatchStart(routing.clone(), lanes)
-  }
 
   private def finished(before: Counts, sinceNs: Long): Unit = synchronized {
     val now = meter.counts(session, session.stats)

@@ -44,7 +44,8 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int) {
         case _ =>
           if (tried.nonEmpty) refusals = 0
           tried = None
-          if (full && worth && nowNs >= restUntilNs) grown(nowNs, lanes, rows) else released(nowNs, lanes, busy)
+          if (full && worth && nowNs >= restUntilNs) grown(nowNs, lanes, rows)
+          else released(nowNs, lanes, busy)
       }
   }
 

@@ -75,7 +75,9 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
 
   def knows(attempt: StageAttempt): Boolean = synchronized(known(attempt).nonEmpty)
 
-  private def known(attempt: StageAttempt): Option[StageWork] = stage.collect { case (`attempt`, work) => work }
+  private def known(attempt: StageAttempt): Option[StageWork] = stage.collect { case (`attempt`, work) =>
+    work
+  }
 }
 
 /** One attempt of the stage that computes an operator in one batch. */

@@ -42,7 +42,18 @@ class LaneGrowthSuite extends AnyFunSuite {
   }
 
   private def context() = new TaskContextImpl(
-    0, 0, 0, 0L, 0, 1, null, new java.util.Properties, null, TaskMetrics.empty, 1.0, Map.empty
+    0,
+    0,
+    0,
+    0L,
+    0,
+    1,
+    null,
+    new java.util.Properties,
+    null,
+    TaskMetrics.empty,
+    1.0,
+    Map.empty
   )
 
   private def turns(machine: Machine, count: Int)(each: => Unit): Unit = (0 until count).foreach { _ =>
@@ -50,7 +61,10 @@ class LaneGrowthSuite extends AnyFunSuite {
     each
   }
 
-  test("a partition that cannot keep up gets the idle cores at once, and gives back what it does not need", Quick) {
+  test(
+    "a partition that cannot keep up gets the idle cores at once, and gives back what it does not need",
+    Quick
+  ) {
     val machine = new Machine(8)
     val (hot, cold) = (new Partition(machine), new Partition(machine))
     turns(machine, 4) { hot.turn(1500); cold.turn(100) }

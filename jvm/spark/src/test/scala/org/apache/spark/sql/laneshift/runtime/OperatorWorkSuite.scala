@@ -9,7 +9,13 @@ class OperatorWorkSuite extends AnyFunSuite {
   private val second = 1000000000L
 
   /** Runs stages on `cores` cores by the clock of a simulation, tasks in order of their partitions. */
-  private final class Stages(cores: Int, slots: Int = 0, maxLanes: Int = 64, gain: Int => Double = _.toDouble, slowness: Long => Double = _ => 1.0) {
+  private final class Stages(
+      cores: Int,
+      slots: Int = 0,
+      maxLanes: Int = 64,
+      gain: Int => Double = _.toDouble,
+      slowness: Long => Double = _ => 1.0
+  ) {
     private val operator = new OperatorWork(cores, maxLanes)
     private var batch = 0L
     private var nowNs = 0L
@@ -41,7 +47,10 @@ class OperatorWorkSuite extends AnyFunSuite {
     }
   }
 
-  test("the first batch has one lane each; then a hot partition gets what lets it end with the others", Quick) {
+  test(
+    "the first batch has one lane each; then a hot partition gets what lets it end with the others",
+    Quick
+  ) {
     val stages = new Stages(cores = 2)
     assert(stages.run(7.5, 0.8, 0.8, 0.8) == Seq(1, 1, 1, 1))
     assert(stages.run(7.5, 0.8, 0.8, 0.8) == Seq(2, 1, 1, 1))
@@ -106,7 +115,10 @@ class OperatorWorkSuite extends AnyFunSuite {
     assert(tried.count(_ < 19) <= 2 && tried.count(_ >= 500) <= 4, tried)
   }
 
-  test("what was slow in the first batch, and is not any more, is not taken for what lanes have brought", Quick) {
+  test(
+    "what was slow in the first batch, and is not any more, is not taken for what lanes have brought",
+    Quick
+  ) {
     val stages = new Stages(cores = 2, gain = _ => 1.0, slowness = batch => if (batch < 1) 5.0 else 1.0)
     val tried = (0 until 100).filter(_ => stages.run(7.5, 0.8, 0.8, 0.8).head > 1)
     assert(tried.nonEmpty && tried.size <= 8, tried)
