@@ -225,7 +225,7 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
         Case("hot 20 x one", 4, one, skewed(one, counts, 3000, EACH, few), 1.0, rounds[1], four),
         Case("hot 20 x all", 4, every, skewed(every, counts, 3000, EACH, few), 2.0, rounds[1],
              four),
-        Case("hot Python", 8, half, skewed(half, waits, 2000, 10, few), 1.5, rounds[1], eight),
+        Case("hot Python", 8, half, skewed(half, waits, 1000, 20, few), 1.5, rounds[1], eight),
         Case("hot join", 8, half, of_batch, 1.5, rounds[1], eight),
     ]  # fmt: skip
 

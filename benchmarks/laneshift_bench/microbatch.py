@@ -53,9 +53,9 @@ COST_US, RATE = 1500, 1200.0
 """1.8 cores' worth of rows: with 4 lanes a batch takes about half of a trigger of 5 s."""
 CORES, PARTITIONS = 16, 2
 HOT_CORES, HOT_PARTITIONS, HOT_TIMES, HOT_RATE = 4, 50, 20, 1600.0
-SKEW_CORES, SKEW_ZIPF, SKEW_KEYS, SKEW_RATE, SKEW_US = 8, 1.0, 2000, 5000.0, 400
+SKEW_CORES, SKEW_ZIPF, SKEW_KEYS, SKEW_RATE, SKEW_US = 8, 1.0, 500, 5000.0, 400
 SALTS = 8
-KEYS = 1_000_000
+KEYS, HOT_KEYS = 1_000_000, 600_000
 """So many that rows of a batch seldom share a key, and a batch's work is that of its rows."""
 TARGET, FIXED_S = 0.8, 0.3
 """What counts as right: at most so much of the interval for a batch, of which so much is fixed."""
@@ -159,7 +159,7 @@ def load_of(name: str, trigger_s: float, seconds: float) -> Load:
         shares = tuple(hot.work.tolist())
         oracle = Oracle(stages, trigger_s, COST_US / 1e6, shares, HOT_CORES, TARGET, FIXED_S)
         build = partial(thinned, hot, partial(costly, COST_US))
-        source = counts | {"keys": round(KEYS / hot.kept)}
+        source = counts | {"keys": round(HOT_KEYS / hot.kept)}
         return Load(name, trigger_s, stages, HOT_CORES, oracle, build, source, 1 / hot.kept)
     stages = constant(SKEW_RATE, seconds)
     even = (1 / PARTITIONS,) * PARTITIONS

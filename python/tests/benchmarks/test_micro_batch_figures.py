@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -12,7 +13,15 @@ from laneshift_bench.auto import same
 from laneshift_bench.batches import Batches, digest
 from laneshift_bench.hot import Hot, in_order
 from laneshift_bench.measure import Latency, Measurement
-from laneshift_bench.microbatch import LOADS, Watched, contenders, load_of
+from laneshift_bench.microbatch import (
+    HEADER,
+    LOADS,
+    Watched,
+    contenders,
+    load_of,
+    notes,
+    table,
+)
 from laneshift_bench.offered import (
     SHAPES,
     Oracle,
@@ -175,6 +184,7 @@ def test_core_seconds_of_a_run_are_compared_with_the_oracle() -> None:
 def test_all_sides_of_a_load_share_its_cores() -> None:
     for name in LOADS:
         load = load_of(name, 5.0, 60.0)
+        assert int(str(load.source["keys"])) <= 10_000_000, "all that the source has"
         for one in contenders(load, ["static", "laneshift"]):
             lanes = int(one.side.options.get("lanes", "1").replace("auto", "1"))
             resident = min(lanes * one.side.partitions, load.cores)
@@ -185,3 +195,19 @@ def test_all_sides_of_a_load_share_its_cores() -> None:
     assert names == [
         "stock", "stock, 4 a core", "stock, 8 a core", "stock, 8 salts", "jar alone", "laneshift",
     ]  # fmt: skip
+
+
+def test_the_table_is_made_of_data_that_a_file_may_have_kept() -> None:
+    load = load_of("burst", 5.0, 100.0)
+    run = Watched(0.0, latency=Measurement(1, 1.0, 1.0, *[Latency(1, 1.0, 2.0, 3.0, 4.0)] * 2))
+    run.held, run.batches = [(0.0, 4)], [(5.0, 2000.0), (10.0, 3000.0)]
+    part = {
+        "oracle_core_seconds": 400.0, "static_core_seconds": 200.0, "peak_core_seconds": 800.0,
+        "ran": "now", "seconds": 100.0, "sides": {"laneshift": run.figures(load)},
+    }  # fmt: skip
+    data = json.loads(json.dumps({load.part: part}))
+    (row,) = table(data)
+    assert len(row) == len(HEADER)
+    assert row[:9] == ["burst", "5", "laneshift", "0", "0", "0", "400", "2.00", "0.50"]
+    assert row[9:] == ["1.00", "2,500", "3,000", "0.00", "0.00", "never, never"]
+    assert "100 s a run" in notes(data)[0]
