@@ -33,7 +33,7 @@ private[runtime] final class AutoLanes(val cores: Cores) {
         partition,
         bytes,
         spec.slots,
-        cores.activeTasks,
+        cores.tasksBeside(attempt.stageId),
         now
       )
       .map(new AutoBatch(operator, attempt, partition, now, _))

@@ -2,7 +2,6 @@ package org.apache.spark.sql.laneshift.runtime
 
 import java.lang.management.ManagementFactory
 import java.util.concurrent.ConcurrentHashMap
-import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
@@ -21,7 +20,7 @@ import laneshift.lane.LaneBudget
   *   is not known
   */
 private[laneshift] final class Cores(val count: Int, lanes: LaneBudget, machineLoad: () => Double) {
-  private val tasks = new AtomicInteger
+  private val tasks = ConcurrentHashMap.newKeySet[TaskContext]()
   @volatile private var load = 0.0
 
   /** Partitions that could use more cores, with the lanes that they have beyond their first. */
@@ -29,14 +28,18 @@ private[laneshift] final class Cores(val count: Int, lanes: LaneBudget, machineL
 
   /** A task of Spark's begins, of whichever query or job, on its thread. */
   def taskStarted(task: TaskContext): Unit = {
-    tasks.incrementAndGet()
-    task.addTaskCompletionListener[Unit](_ => tasks.decrementAndGet())
+    tasks.add(task)
+    task.addTaskCompletionListener[Unit] { over =>
+      tasks.remove(over)
+      ()
+    }
   }
 
-  def activeTasks: Int = tasks.get
+  /** Running tasks of other stages. */
+  def tasksBeside(stageId: Int): Int = tasks.asScala.count(_.stageId() != stageId)
 
   /** Below zero if lanes run for which there is no core. */
-  def idle: Int = count - tasks.get - lanes.taken
+  def idle: Int = count - tasks.size - lanes.taken
 
   /** Called every half second or so. */
   def look(): Unit = load = machineLoad()
@@ -56,7 +59,7 @@ private[laneshift] final class Cores(val count: Int, lanes: LaneBudget, machineL
 
   /** The most lanes that a partition should have for others that want more and have less. */
   def fair: Int = {
-    val each = (count - tasks.get) / math.max(1, hungry.size)
+    val each = (count - tasks.size) / math.max(1, hungry.size)
     if (hungry.values().asScala.exists(_ < each)) 1 + math.max(0, each) else Int.MaxValue
   }
 }

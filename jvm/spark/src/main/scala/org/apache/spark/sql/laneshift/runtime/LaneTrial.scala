@@ -11,7 +11,7 @@ private[runtime] final class LaneTrial {
   private var notBefore = 0L
   private var disappointing = 0
 
-  /** The first batch with lanes; it starts threads and Python workers, and does not count. */
+  /** The first batch with lanes; it starts threads and Python workers, and does not count. The next one does. */
   private var since = NotTried
 
   /** The batch that is to run on one lane next. */
@@ -25,10 +25,8 @@ private[runtime] final class LaneTrial {
 
   /** A partition's batch on lanes took `gain` times less than one lane took the last time. */
   def onLanes(batchId: Long, gain: Double): Unit = {
-    if (since == NotTried) {
-      since = batchId
-      stockAt = batchId + FirstStock
-    }
+    if (since == NotTried) since = batchId
+    else if (batchId > since && stockAt == NotTried) stockAt = batchId + 1
     if (batchId > since && batchId > lastJudged) {
       lastJudged = batchId
       // What one lane took before the first comparison, it took while everything was slow.
@@ -70,7 +68,7 @@ private[runtime] object LaneTrial {
   val FirstRest = 16L
   private val Doublings = 6
 
-  /** Batches from the first on lanes to the one that is compared with them; then four times as many each time, up to the last. */
+  /** Batches from the first comparison to the second; then four times as many each time, up to the last. */
   val FirstStock = 2L
   val StockEvery = 256L
   private val NotTried = -1L

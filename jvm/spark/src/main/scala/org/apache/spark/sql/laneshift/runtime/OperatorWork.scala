@@ -20,20 +20,22 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
     *
     * @param bytes what the stage's shuffles hold for each partition; needed unless it knows the attempt
     * @param slots tasks that Spark runs at a time, on all executors
-    * @param activeTasks tasks that run here, those of other stages and this one included
+    * @param otherTasks tasks of other stages that run here
     */
   def begin(
       attempt: StageAttempt,
       partition: Int,
       bytes: Option[Array[Long]],
       slots: Int,
-      activeTasks: Int,
+      otherTasks: Int,
       nowNs: Long
   ): Option[Int] = synchronized {
     if (known(attempt).isEmpty) stage = bytes.map(attempt -> new StageWork(_, cores, slots, costs.nsPerByte))
     known(attempt).map { work =>
       work.begin(partition, nowNs)
-      if (trial.allows(attempt.batchId)) lanes(work, partition, activeTasks - work.running, nowNs) else 1
+      val chosen = if (trial.allows(attempt.batchId)) lanes(work, partition, otherTasks, nowNs) else 1
+      work.hasLanes = work.hasLanes || chosen > 1
+      chosen
     }
   }
 
@@ -45,7 +47,7 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
   private def lanes(work: StageWork, partition: Int, otherTasks: Int, nowNs: Long): Int = {
     val alone = work.of(partition)
     val even = math.max(work.evenNs(nowNs), 1.0)
-    val most = math.min(maxLanes, cores - math.max(0, otherTasks))
+    val most = math.min(maxLanes, cores - otherTasks)
     val wanted = math.min(most.toDouble, math.ceil(alone / even - OperatorWork.Slack)).toInt
     val saved = alone - math.max(even, alone / math.max(1, wanted))
     if (alone < even * OperatorWork.Uneven || saved < OperatorWork.WorthNs) 1 else math.max(1, wanted)
@@ -60,7 +62,8 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
         val now = tookNs.toDouble / bytes
         if (n == 1) {
           onLanes.get(partition).foreach(lanes => trial.onOneLane(attempt.batchId, now / lanes))
-          costs.measured(partition, bytes, now)
+          // Beside another partition's lanes a task may have less than a core.
+          if (!work.hasLanes || !costs.knows(partition)) costs.measured(partition, bytes, now)
         } else {
           onLanes(partition) = now
           trial.onLanes(attempt.batchId, costs.nsPerByte(partition) / now)
@@ -86,10 +89,10 @@ private[runtime] final case class StageAttempt(batchId: Long, stageId: Int, numb
 private[runtime] object OperatorWork {
 
   /** A partition with less than so many times the even share is left alone. */
-  val Uneven = 1.3
+  val Uneven = 1.15
 
   /** A lane for less than this part of the even share is not worth its thread. */
-  val Slack = 0.3
+  val Slack = 0.15
 
   /** Nor are lanes for less time than this in a batch. */
   val WorthNs = 250e6
@@ -101,6 +104,8 @@ private[runtime] object OperatorWork {
 private[runtime] final class LaneCosts {
   private val byPartition = mutable.Map.empty[Int, Double]
   private var average = 0.0
+
+  def knows(partition: Int): Boolean = byPartition.contains(partition)
 
   def nsPerByte(partition: Int): Double = byPartition.getOrElse(partition, average)
 

@@ -20,6 +20,9 @@ private[runtime] final class StageWork(
   private val runningSince = mutable.Map.empty[Int, Long]
   private var newest = -1
 
+  /** Whether a partition of the stage has more than one lane here. */
+  var hasLanes = false
+
   def bytesOf(partition: Int): Long = bytes(partition)
 
   /** What all of the partition takes on one lane, in nanoseconds. */
@@ -42,7 +45,4 @@ private[runtime] final class StageWork(
   /** What a partition that runs here would still take if it had one lane from its beginning. */
   def restNs(partition: Int, nowNs: Long): Double =
     runningSince.get(partition).fold(0.0)(since => math.max(0.0, of(partition) - (nowNs - since)))
-
-  /** Tasks of this stage that run here. */
-  def running: Int = runningSince.size
 }

@@ -32,7 +32,7 @@ class OperatorWorkSuite extends AnyFunSuite {
       while (next < bytes.length || running.nonEmpty) {
         while (next < bytes.length && running.size < cores) {
           lanes(next) = operator
-            .begin(attempt, next, Some(bytes), math.max(cores, slots), running.size + 1, nowNs)
+            .begin(attempt, next, Some(bytes), math.max(cores, slots), 0, nowNs)
             .get
           running += next -> (nowNs + took(bytes(next), lanes(next)))
           next += 1
@@ -93,9 +93,9 @@ class OperatorWorkSuite extends AnyFunSuite {
       operator.ended(attempt, 0, lanes, 4 * second / lanes.get)
       lanes
     }
-    assert(begin(0L, tasks = 1).contains(1))
-    assert(begin(1L, tasks = 1).contains(8))
-    assert(begin(2L, tasks = 6).contains(3), "five others")
+    assert(begin(0L, tasks = 0).contains(1))
+    assert(begin(1L, tasks = 0).contains(8))
+    assert(begin(2L, tasks = 5).contains(3))
     assert(begin(3L, tasks = 20).contains(1))
   }
 
@@ -134,11 +134,11 @@ class OperatorWorkSuite extends AnyFunSuite {
     val operator = new OperatorWork(cores = 2, maxLanes = 8)
     val bytes = Array(8 * second, second, second, second)
     val (first, again) = (StageAttempt(0L, 0, 0), StageAttempt(0L, 0, 1))
-    operator.begin(first, 0, Some(bytes), 2, 1, 0L)
+    operator.begin(first, 0, Some(bytes), 2, 0, 0L)
     operator.failed(first, 0)
     operator.ended(StageAttempt(9L, 9, 9), 0, Some(1), second)
-    operator.begin(again, 0, Some(bytes), 2, 1, 0L)
-    assert(operator.begin(again, 3, None, 2, 2, 0L).contains(1), "no cost is known")
-    assert(new OperatorWork(2, 8).begin(first, 0, None, 2, 1, 0L).isEmpty, "no sizes, no advice")
+    operator.begin(again, 0, Some(bytes), 2, 0, 0L)
+    assert(operator.begin(again, 3, None, 2, 0, 0L).contains(1), "no cost is known")
+    assert(new OperatorWork(2, 8).begin(first, 0, None, 2, 0, 0L).isEmpty, "no sizes, no advice")
   }
 }
