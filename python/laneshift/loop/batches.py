@@ -26,7 +26,8 @@ class QueryBatches:
 
     def __init__(self, query: QuerySnapshot) -> None:
         assert query.trigger is not None
-        self._interval_s = query.trigger.interval_s if query.trigger.kind == "interval" else None
+        paced = query.trigger.kind == "interval" and query.trigger.interval_s
+        self._interval_s = query.trigger.interval_s if paced else None
         self._rates = BatchRates(self._interval_s)
         self._seen = -1
         self._since_ms = 0
