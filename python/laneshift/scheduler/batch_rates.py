@@ -149,18 +149,21 @@ class BatchRates:
         Args:
             batch_id: its number.
             took_s: how long it took, all of it (s).
-            arrived_s: in how long its rows have come (s); None if that is not known.
+            arrived_s: in how long its rows have come (s); None if that is not known. Then a batch
+                that an interval paces says nothing of the rate: the first one may have had a
+                backlog. Without an interval they count over the time that the batch took.
             done: what its partitions did.
         """
         interval = self._interval_s
-        if arrived_s is None:
-            arrived_s = max(interval or 0.0, self._took_s if interval else took_s)
-        arrived_s = max(arrived_s, 1e-3)
+        if arrived_s is None and interval is None:
+            arrived_s = took_s
         self._took_s = took_s
         period = interval if interval is not None else max(took_s, 1e-3)
         for part in done:
-            rate = self._rates.setdefault(part.partition, Steady())
-            rate.add(part.rows / arrived_s, math.sqrt(part.rows) / arrived_s)
+            if arrived_s is not None:
+                seconds = max(arrived_s, 1e-3)
+                rate = self._rates.setdefault(part.partition, Steady())
+                rate.add(part.rows / seconds, math.sqrt(part.rows) / seconds)
             if part.rows > 0:
                 cost = self._costs.setdefault(part.partition, Steady((2, 2)))
                 cost.add(part.busy_s / part.rows)
@@ -170,7 +173,8 @@ class BatchRates:
             own = min(max(0.0, own), OWN_SHARE * period)
             beside = max(0.0, took_s - sum(stage_spans(done).values()))
             fixed = self._fixed.add(beside + own, 0.0, 0.05 * period)
-        return self._loads(batch_id, period, took_s, fixed, done)
+        known = [part for part in done if part.partition in self._rates]
+        return self._loads(batch_id, period, took_s, fixed, known)
 
     def idle(self, batch_id: int, done: Sequence[PartitionId]) -> dict[PartitionId, BatchLoad]:
         """The loads of a query that has had nothing to do for a while."""

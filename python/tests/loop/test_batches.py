@@ -213,6 +213,31 @@ def test_a_query_without_batches_has_nothing_to_do() -> None:
     assert again is not None and again.partition(P0).offered_rate == pytest.approx(10_000)
 
 
+def test_the_first_batch_may_have_had_a_backlog() -> None:
+    gateway, meter = Batches(), Meter()
+    looks(meter, gateway)
+    gateway.rate *= 10
+    gateway.batch()
+    gateway.query["batch"]["sources"][0]["rows_per_s"] = 0.0  # as Spark says of a run's first
+    assert looks(meter, gateway) == [None]
+    gateway.rate /= 10
+    gateway.batch()
+    (cluster,) = looks(meter, gateway)
+    assert cluster is not None and cluster.partition(P0).offered_rate == pytest.approx(10_000)
+
+
+def test_a_batch_without_rows_says_nothing() -> None:
+    gateway, meter = Batches(trigger="back-to-back"), Meter()
+    looks(meter, gateway)
+    shown = []
+    for n in range(12):
+        rate, gateway.rate = gateway.rate, gateway.rate if n % 2 else 0.0
+        gateway.batch()
+        gateway.rate = rate
+        shown += [c.partition(P0).offered_rate for c in looks(meter, gateway) if c is not None]
+    assert shown == pytest.approx([10_000] * 6)
+
+
 def test_chance_is_no_change_and_a_change_is() -> None:
     gateway, meter = Batches(), Meter()
     looks(meter, gateway)
