@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from laneshift.loop.decision import Decision, LaneChange
     from laneshift.loop.scheduler import LiveScheduler
     from laneshift.plugin.handoff import Handoff
-    from laneshift.plugin.partition import Latency, PartitionSnapshot, Pauses
+    from laneshift.plugin.partition import (
+        Latency,
+        PartitionBatch,
+        PartitionSnapshot,
+        Pauses,
+    )
     from laneshift.plugin.snapshot import (
         BatchSnapshot,
         ExecutorSnapshot,
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
         QuerySnapshot,
         Snapshot,
         SourceSnapshot,
+        Trigger,
     )
     from laneshift.session.builder import configure
     from laneshift.session.live import Laneshift, attach
@@ -49,12 +55,14 @@ __all__ = [
     "LiveScheduler",
     "NotFoundError",
     "OperatorSnapshot",
+    "PartitionBatch",
     "PartitionSnapshot",
     "Pauses",
     "QuerySnapshot",
     "SessionError",
     "Snapshot",
     "SourceSnapshot",
+    "Trigger",
     "UnsupportedError",
     "__version__",
     "attach",
@@ -67,7 +75,10 @@ _HOME = {
     **dict.fromkeys(("Laneshift", "attach"), "session.live"),
     **dict.fromkeys((n for n in __all__ if n.endswith("Error")), "errors"),
     **dict.fromkeys((n for n in __all__ if n.endswith("Snapshot")), "plugin.snapshot"),
-    **dict.fromkeys(("Latency", "PartitionSnapshot", "Pauses"), "plugin.partition"),
+    **dict.fromkeys(
+        ("Latency", "PartitionBatch", "PartitionSnapshot", "Pauses"), "plugin.partition"
+    ),
+    "Trigger": "plugin.snapshot",
     "Handoff": "plugin.handoff",
     **dict.fromkeys(("Decision", "LaneChange"), "loop.decision"),
     "LiveScheduler": "loop.scheduler",

@@ -81,15 +81,21 @@ def test_examples_with_prompts(page: str) -> None:
     assert tried.failed == 0
 
 
-def test_examples_of_the_simulators_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_of_the_simulators_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs/simulator.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         names: dict[str, object] = {}
         exec(block, names)
-        assert names["result"].mean("throughput", 10) > 1000  # type: ignore[attr-defined]
+        if "run" in names:
+            assert capsys.readouterr().out.endswith("\n(5, 2) 0 0\n")
+            assert "It prints `(5, 2) 0 0`" in text
+        else:
+            assert names["result"].mean("throughput", 10) > 1000  # type: ignore[attr-defined]
     assert (tmp_path / "run.csv").exists()
 
 

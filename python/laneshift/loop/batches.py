@@ -26,7 +26,8 @@ class QueryBatches:
 
     def __init__(self, query: QuerySnapshot) -> None:
         assert query.trigger is not None
-        self._interval_s = query.trigger.interval_s if query.trigger.kind == "interval" else None
+        paced = query.trigger.kind == "interval" and query.trigger.interval_s
+        self._interval_s = query.trigger.interval_s if paced else None
         self._rates = BatchRates(self._interval_s)
         self._seen = -1
         self._since_ms = 0
@@ -61,6 +62,9 @@ class QueryBatches:
                 return False  # the executors' news is still on its way
             rows = sum(source.rows for source in batch.sources)
             rate = sum(source.rows_per_s for source in batch.sources)
+            if rows == 0 and not any(part.rows for part in done):
+                self._seen = batch.batch_id  # a batch without rows, for watermarks and timers
+                return False
             arrived = rows / rate if rows > 0 and rate > 0 else None
             if query.trigger is not None and query.trigger.kind == "available-now":
                 arrived = None  # all of them were there: what counts is how fast they go

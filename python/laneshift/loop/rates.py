@@ -57,6 +57,7 @@ class PartitionMeter:
         self._row_bytes = UNKNOWN_ROW_BYTES
         self._arrivals = Arrivals()
         self._pressed: tuple[float, float] | None = None  # rows and seconds under back-pressure
+        self._blind = False  # whether back-pressure was there at the first look
         self._last: PartitionLoad | None = None
         self._rest: Rest | None = None
 
@@ -127,8 +128,14 @@ class PartitionMeter:
 
         What had to wait outside comes all at once when it may, and is no load that lasts: the time
         in which it waited is its own. So the rate under back-pressure is that of all of it, the
-        first window after it included.
+        first window after it included. If it was there before the first look, nobody knows for how
+        long: that window is then left out.
         """
+        if self._pressed is None:
+            self._blind = saturated and self._last is None
+        elif self._blind and not saturated:
+            (rows, seconds), self._pressed = self._pressed, None
+            return rows / seconds
         if self._pressed is not None:
             rows, seconds = rows + self._pressed[0], seconds + self._pressed[1]
         if saturated:

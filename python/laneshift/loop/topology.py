@@ -57,9 +57,24 @@ def entering(
             queries[source] = seen.query
             feeds.setdefault(source, []).append(name)
     return [
-        (SourceLoad(source, sum(rates[p] for p in parts), feeds=tuple(parts)), queries[source])
+        (
+            SourceLoad(
+                source,
+                sum(rates[p] for p in parts),
+                backlog_rows=_backlog(queries[source]) if source.endswith(SOURCE) else 0.0,
+                feeds=tuple(parts),
+            ),
+            queries[source],
+        )
         for source, parts in feeds.items()
     ]
+
+
+def _backlog(query: QuerySnapshot) -> float:
+    """Rows that waited at a query's sources when its newest batch ended; 0 if they do not tell."""
+    if query.batch is None or query.mode == "real-time":
+        return 0.0  # a batch of Real-time Mode may have ended minutes ago
+    return float(sum(source.backlog_rows or 0 for source in query.batch.sources))
 
 
 def edges(here: Sequence[Seen], measured: set[PartitionId]) -> tuple[Edge, ...]:

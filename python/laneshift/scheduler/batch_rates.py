@@ -1,33 +1,40 @@
 """From finished batches to the load of each partition, steady under a steady load (ours [D]).
 
 A batch has more or fewer rows by chance and because triggers are not exact, and its cost a row
-varies. So a quantity is the mean of the newest batches, until a batch differs from them by more
-than chance explains; and what is shown stays as it is until that mean has left it by a few per
-cent. The same code measures running queries and the simulator's.
+varies. So a quantity is the mean of the newest batches, for as long as no later part of them
+differs from the earlier one by more than chance explains; and what is shown stays as it is until
+that mean has clearly left it. The same code measures running queries and the simulator's.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from laneshift.scheduler.batch_load import BatchLoad
 from laneshift.scheduler.ids import OperatorId, PartitionId
 
-KEPT = 5
+KEPT = 20
 """Batches whose mean counts (ours)."""
 
-STILL = 0.05
+STILL = 0.08
 """A mean that is no further than this share from what is shown is no change (ours)."""
+
+USUAL, USUAL_BATCHES = 0.05, 4
+"""How much batches are taken to differ at first, as a share of their mean: as if so many had been
+seen that did (ours)."""
+
+SURE, CLEAR = 4.0, 3.0
+"""Standard errors by which two parts must differ, and the mean from what is shown (ours)."""
+
+LATER = (1, 2, 3, 5, 8)
+"""So many of the newest batches are held against those before them (ours)."""
 
 HOT = 2.0
 """A partition with more than so many times the mean work of its stage is hot: where tasks wait for
 cores, it may be the last to begin (ours)."""
-
-SURE = 4.5
-"""Standard deviations of a Poisson count that are chance (ours), as in Real-time Mode."""
 
 OWN_SHARE = 0.1
 """What every task does beside its lanes' work counts up to this share of the period (ours)."""
@@ -41,45 +48,61 @@ class Steady:
     """One quantity, batch by batch.
 
     Attributes:
-        tolerance: share of the mean by which a batch may differ from those before it.
         patience: so many batches in a row must differ for a change upwards and downwards.
         shown: what is said of it; None before the first batch.
     """
 
-    tolerance: float
     patience: tuple[int, int] = (1, 2)
     shown: float | None = None
     _values: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
-    _strange: list[float] = field(default_factory=list)
 
     def add(self, value: float, chance: float = 0.0, still: float = 0.0) -> float:
         """What is shown after one more batch.
 
-        ``chance``: by so much it may differ by chance; ``still``: so little is no change at all.
+        ``chance``: its standard deviation by chance at least; ``still``: so little is no change.
         """
-        if self._values:
-            mean = sum(self._values) / len(self._values)
-            apart = value - mean
-            if abs(apart) <= max(self.tolerance * mean, chance, still):
-                self._strange.clear()
-                self._values.append(value)
-            else:
-                if self._strange and (self._strange[-1] > mean) != (apart > 0):
-                    self._strange.clear()
-                self._strange.append(value)
-                if len(self._strange) < self.patience[apart < 0]:
-                    return mean if self.shown is None else self.shown
-                self._values.clear()
-                # The newest alone: those before it may have been of the time of the change.
-                self._values.append(value)
-                self._strange.clear()
-                self.shown = None
-        else:
-            self._values.append(value)
-        mean = sum(self._values) / len(self._values)
-        if self.shown is None or abs(mean - self.shown) > max(STILL * self.shown, still):
+        self._values.append(value)
+        changed = self._changed(chance, still)
+        if changed:
+            # Of two that differ the first may be of the time of the change.
+            self._values = deque(list(self._values)[-(1 if changed < 3 else changed) :], KEPT)
+            self.shown = None
+        mean = _mean(self._values)
+        error = _spread(self._values, chance) / math.sqrt(len(self._values))
+        if self.shown is None or abs(mean - self.shown) > max(
+            STILL * self.shown, CLEAR * error, still
+        ):
             self.shown = mean
         return self.shown
+
+    def _changed(self, chance: float, still: float) -> int:
+        """How many of the newest are of another load than those before; 0 without a change."""
+        values = list(self._values)
+        for later in LATER:
+            before, after = values[:-later], values[-later:]
+            if not before:
+                break
+            apart = _mean(after) - _mean(before)
+            error = _spread(before, chance) * math.sqrt(1.0 / len(after) + 1.0 / len(before))
+            if abs(apart) <= max(SURE * error, STILL * _mean(before), still):
+                continue
+            # One that is far off makes the mean of several differ: those that must, do each.
+            newest = values[-self.patience[apart < 0] :]
+            if all((value - _mean(before)) / apart > 0.5 for value in newest):
+                return later
+        return 0
+
+
+def _mean(values: Collection[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _spread(values: Collection[float], chance: float) -> float:
+    """Standard deviation of single batches; with few of them, near what is usual."""
+    mean = _mean(values)
+    squares = sum((value - mean) ** 2 for value in values)
+    squares += USUAL_BATCHES * (USUAL * mean) ** 2
+    return max(chance, math.sqrt(squares / (USUAL_BATCHES + len(values) - 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +138,7 @@ class BatchRates:
         self._interval_s = interval_s
         self._rates: dict[PartitionId, Steady] = {}
         self._costs: dict[PartitionId, Steady] = {}
-        self._fixed = Steady(0.3, (2, 2))
+        self._fixed = Steady((2, 2))
         self._took_s = 0.0
 
     def add(
@@ -126,20 +149,23 @@ class BatchRates:
         Args:
             batch_id: its number.
             took_s: how long it took, all of it (s).
-            arrived_s: in how long its rows have come (s); None if that is not known.
+            arrived_s: in how long its rows have come (s); None if that is not known. Then a batch
+                that an interval paces says nothing of the rate: the first one may have had a
+                backlog. Without an interval they count over the time that the batch took.
             done: what its partitions did.
         """
         interval = self._interval_s
-        if arrived_s is None:
-            arrived_s = max(interval or 0.0, self._took_s if interval else took_s)
-        arrived_s = max(arrived_s, 1e-3)
+        if arrived_s is None and interval is None:
+            arrived_s = took_s
         self._took_s = took_s
         period = interval if interval is not None else max(took_s, 1e-3)
         for part in done:
-            rate = self._rates.setdefault(part.partition, Steady(0.15))
-            rate.add(part.rows / arrived_s, SURE * math.sqrt(part.rows) / arrived_s)
+            if arrived_s is not None:
+                seconds = max(arrived_s, 1e-3)
+                rate = self._rates.setdefault(part.partition, Steady())
+                rate.add(part.rows / seconds, math.sqrt(part.rows) / seconds)
             if part.rows > 0:
-                cost = self._costs.setdefault(part.partition, Steady(0.25, (2, 2)))
+                cost = self._costs.setdefault(part.partition, Steady((2, 2)))
                 cost.add(part.busy_s / part.rows)
         fixed = 0.0
         if interval is not None:
@@ -147,7 +173,8 @@ class BatchRates:
             own = min(max(0.0, own), OWN_SHARE * period)
             beside = max(0.0, took_s - sum(stage_spans(done).values()))
             fixed = self._fixed.add(beside + own, 0.0, 0.05 * period)
-        return self._loads(batch_id, period, took_s, fixed, done)
+        known = [part for part in done if part.partition in self._rates]
+        return self._loads(batch_id, period, took_s, fixed, known)
 
     def idle(self, batch_id: int, done: Sequence[PartitionId]) -> dict[PartitionId, BatchLoad]:
         """The loads of a query that has had nothing to do for a while."""

@@ -38,6 +38,8 @@ def as_flow(
         target_batch_s: how long a paced micro-batch may take at most (s, > 0), or none.
         buffer_s: size of a partition's buffer (s, > 0); none: as measured.
     """
+    if buffer_s is None and all(part.batch is None for part in cluster.partitions):
+        return cluster
     parts = []
     for part in cluster.partitions:
         seen, use = part, None

@@ -186,6 +186,19 @@ def test_more_rows_get_more_lanes_with_the_first_batch_that_has_them() -> None:
     )
 
 
+def test_the_pages_example_is_what_a_decision_says() -> None:
+    page = (Path(__file__).parents[3] / "docs/scheduling.md").read_text("utf-8")
+    gateway = Batches()
+    gateway.query["name"], gateway.rate = "orders", 40_000.0
+    made = LiveScheduler(gateway, named("laneshift"))
+    gateway.batch()
+    made.turn()
+    gateway.batch()
+    (decision,) = made.turn()
+    assert [c.after for c in decision.changes] == [4, 4]
+    assert f"\n{decision.changes[1]}\n" in page
+
+
 def test_a_query_without_batches_has_nothing_to_do() -> None:
     gateway, meter = Batches(), Meter()
     gateway.batch()
@@ -198,6 +211,31 @@ def test_a_query_without_batches_has_nothing_to_do() -> None:
     gateway.batch()
     (again,) = looks(meter, gateway)
     assert again is not None and again.partition(P0).offered_rate == pytest.approx(10_000)
+
+
+def test_the_first_batch_may_have_had_a_backlog() -> None:
+    gateway, meter = Batches(), Meter()
+    looks(meter, gateway)
+    gateway.rate *= 10
+    gateway.batch()
+    gateway.query["batch"]["sources"][0]["rows_per_s"] = 0.0  # as Spark says of a run's first
+    assert looks(meter, gateway) == [None]
+    gateway.rate /= 10
+    gateway.batch()
+    (cluster,) = looks(meter, gateway)
+    assert cluster is not None and cluster.partition(P0).offered_rate == pytest.approx(10_000)
+
+
+def test_a_batch_without_rows_says_nothing() -> None:
+    gateway, meter = Batches(trigger="back-to-back"), Meter()
+    looks(meter, gateway)
+    shown = []
+    for n in range(12):
+        rate, gateway.rate = gateway.rate, gateway.rate if n % 2 else 0.0
+        gateway.batch()
+        gateway.rate = rate
+        shown += [c.partition(P0).offered_rate for c in looks(meter, gateway) if c is not None]
+    assert shown == pytest.approx([10_000] * 6)
 
 
 def test_chance_is_no_change_and_a_change_is() -> None:

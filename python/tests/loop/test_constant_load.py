@@ -10,6 +10,7 @@ import pytest
 
 from laneshift.loop.meter import Meter
 from laneshift.plugin.snapshot import Snapshot
+from laneshift.scheduler.registry import names
 from laneshift.scheduler.registry import policy as named
 from plugin.fake import FakeGateway, partition, set_lanes
 
@@ -48,7 +49,7 @@ class Lanes:
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("name", ["static", "naive-ec", "elasticutor", "laneshift"])
+@pytest.mark.parametrize("name", names())
 def test_lanes_stay_as_they_are(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     data: dict[str, Any] = FakeGateway().data
@@ -63,7 +64,7 @@ def test_lanes_stay_as_they_are(name: str, seed: int) -> None:
     for window in range(WINDOWS):
         (island,) = meter.measure(Snapshot.from_json(copy.deepcopy(data)))
         if island.cluster is not None:
-            plan, state = policy.decide(island.cluster, state)
+            plan, state = policy.answer(island.cluster, state)
             for change in plan.core_changes:
                 ref = island.partitions[change.partition]
                 running[ref.partition].resize(change.after)

@@ -89,13 +89,19 @@ def test_an_overload_is_met_with_enough_and_not_too_much(
     assert len(last) <= 1
 
 
-def test_what_waited_is_no_load_that_lasts() -> None:
-    """4 lanes are enough; the backlog that they drained was taken for demand, and 10 stayed."""
+@pytest.mark.parametrize("waited_s", [0, 20])
+@pytest.mark.parametrize("name", [name for name in names() if name not in ("static", "median")])
+def test_what_waited_is_no_load_that_lasts(name: str, waited_s: int) -> None:
+    """2 lanes are enough; the backlog of 20 s that they drained was taken for demand: 13 lanes."""
     stream = Stream(1500.0, 1)
-    made = LiveScheduler(stream, named("elasticutor"))
+    for _ in range(waited_s):
+        stream.snapshot()
+    made = LiveScheduler(stream, named(name))
     most = 0
-    for _ in range(30):
+    for _ in range(90):
         made.turn()
         most = max(most, *(part["lanes"] for part in stream.parts))
-    assert most <= 4
-    assert [part["lanes"] for part in stream.parts] == [2, 2]
+    # `laneshift` works off what waits within drain_s, the others with what they have to spare.
+    assert most <= (2 * 2 if name != "laneshift" else 5)
+    assert max(part["lanes"] for part in stream.parts) <= 3
+    assert max(stream.outside + stream.inside) < 1500

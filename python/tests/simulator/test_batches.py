@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laneshift.errors import InputError
-from laneshift.scheduler.registry import names, policy
+from laneshift.scheduler.registry import defaults, names, policy
 from laneshift.simulator.batches import BatchRun, BatchScene, run_batches
 from laneshift.simulator.rates import Constant, Levels, Rate
 
@@ -116,7 +116,9 @@ def test_a_burst_is_met_and_let_go(name: str, interval_s: float, phase: float) -
     full = [b for b in run.batches if begin_s + interval_s <= b.begin_s <= begin_s + length_s]
     assert all(total[b.begin_s] >= 6 for b in full[2:])
     over = [b for b in run.batches if b.begin_s > begin_s + length_s + interval_s]
-    assert sum(over[5].lanes) <= 3
+    # Those that hold surplus back let it go in two steps where a batch was half burst.
+    after = 8 if "release_after_s" in defaults(name) else 5
+    assert sum(over[after].lanes) <= 3
     assert max(total.values()) <= 12
     assert run.missed_after(begin_s + length_s + 3 * interval_s) == 0
 

@@ -46,7 +46,7 @@ class Elasticutor(SizingPolicy[ElasticutorState]):
         release_surplus: give back cores that nobody claims; the algorithm as printed keeps them
             until somebody does, at once [D].
         release_after_s: for how long fewer cores must have been enough before any is given back
-            (s, >= 0), in micro-batch for three batches if that is less, then down to the most that
+            (s, >= 0), in micro-batch for two batches if that is less, then down to the most that
             were needed meanwhile [D]. Without effect if surplus is kept.
         smoothing: weight of the newest rate in an exponential mean, in (0, 1]; 1 = as measured,
             the paper's "instantaneous metrics" [S].

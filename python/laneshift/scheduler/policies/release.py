@@ -14,7 +14,7 @@ from laneshift.scheduler.partition_load import PartitionLoad
 RELEASE_AFTER_S = 10.0
 """Default of ``release_after_s`` (s): ten turns of a live scheduler (ours)."""
 
-RELEASE_BATCHES = 3
+RELEASE_BATCHES = 2
 """Of a micro-batch query, so many batches are long enough (ours): load that comes back is seen in
 the next one."""
 
