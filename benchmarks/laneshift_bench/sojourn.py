@@ -28,8 +28,8 @@ REAL_TIME, MICRO_BATCH = "real-time", "micro-batch"
 MODES = (REAL_TIME, MICRO_BATCH)
 LANES = (1, 2, 4, 8, 16)
 LOADS = (0.5, 0.7, 0.9)
-IDLE = 0.05
-"""Load at which nothing waits: what a row takes beyond its cost then is its way through Spark."""
+WAY_LOAD = 0.7
+"""At whose rate rows without a cost are timed: what they take is their way through Spark."""
 COST_S = 0.005
 PERIOD_S, STEPS = 0.001, 100_000
 """Rows come at random in each period; so many of them before the source begins again."""
@@ -43,8 +43,8 @@ One state partition with k lanes, counts per key, equally likely keys. Each answ
 that is distributed exponentially with mean {COST_S * 1000:g} ms (`laneshift_cost` in mode `wait`,
 so that lanes need no cores), and rows come as a Poisson process, to the {PERIOD_S * 1000:g} ms, at
 50, 70 and 90 % of what k lanes take. *Measured* is the mean time of a row from when it is due to
-the sink, less its *way*: what a row takes beyond its cost at {IDLE:.0%} of one lane's load, where
-nothing waits. *One queue* is M/M/k (`sojourn_time`), which the papers' policies use, *own queues* k
+the sink, less its *way*: what rows take that cost nothing, with as many lanes, at {WAY_LOAD:.0%} of
+that rate. *One queue* is M/M/k (`sojourn_time`), which the papers' policies use, *own queues* k
 queues with a lane each and even shares of the rows (`lanes_sojourn_time`), *shares* the same with
 the shares that lanes had in this run. Relative errors are predicted / measured - 1.
 
@@ -109,6 +109,8 @@ class Case:
     mode: str
     lanes: int
     load: float
+    free: bool = False
+    """Whether rows cost nothing, at the same rate."""
 
     @property
     def rate(self) -> float:
@@ -131,7 +133,8 @@ class Case:
         mode = "30 minutes" if self.mode == REAL_TIME else None
         every = f"{round(1000 * TRIGGER_S)} milliseconds"
         live = attach(spark)
-        with running(spark, work, side, self.source(work), costly, mode, every=every) as run:
+        build = counting if self.free else costly
+        with running(spark, work, side, self.source(work), build, mode, every=every) as run:
             time.sleep(WARM_S if self.mode == REAL_TIME else 2 * TRIGGER_S)
             run.meter.lap()
             before = _lane_rows(live, run)
@@ -160,12 +163,8 @@ class Case:
 
 
 def way_ms(mode: str, mean_ms: float) -> float:
-    """What a row takes beyond waiting for its trigger and its cost, of a run that idles."""
-    idle = Case(mode, 1, IDLE)
-    known = COST_S
-    if mode == MICRO_BATCH:
-        known = batch_sojourn_s(idle.rate, COST_S, TRIGGER_S, np.ones(1))
-    return max(0.0, mean_ms - 1000 * known)
+    """What a row takes beyond waiting for its trigger, of a run in which rows cost nothing."""
+    return max(0.0, mean_ms - (500 * TRIGGER_S if mode == MICRO_BATCH else 0.0))
 
 
 def error(predicted: float, measured: float) -> float:
@@ -191,17 +190,17 @@ def run(
     length: Callable[[str], float] = lambda mode: (  # noqa: E731
         seconds or ((20.0 if quick else 120.0) if mode == REAL_TIME else 8 * TRIGGER_S)
     )
-    progress = Progress("sojourn", len(chosen) * (1 + len(counts) * len(loads)))
+    progress = Progress("sojourn", len(chosen) * len(counts) * (1 + len(loads)))
     report = Report("sojourn", "Predicted and measured time of a row", METHOD, HEADER)
     with session(slots=4) as (spark, work):
         # A JVM that begins belongs to no case.
-        Case(chosen[0], 1, IDLE).run(spark, work, 5.0)
+        Case(chosen[0], max(counts), WAY_LOAD).run(spark, work, 5.0 if quick else 30.0)
         for mode in chosen:
-            progress.step(f"{mode}: the way of a row")
-            idle = Case(mode, 1, IDLE).run(spark, work, length(mode))
-            way = way_ms(mode, idle.latency.mean_ms)
-            progress.note(f"{way:.2f} ms beyond cost and trigger, of {idle.latency.count:,} rows")
             for k in counts:
+                progress.step(f"{mode}, {k} lanes: the way of a row")
+                free = Case(mode, k, WAY_LOAD, free=True).run(spark, work, length(mode) / 2)
+                way = way_ms(mode, free.latency.mean_ms)
+                progress.note(f"{way:.2f} ms, of {free.latency.count:,} rows")
                 for load in loads:
                     case = Case(mode, k, load)
                     progress.step(f"{mode}, {k} lanes, {load:.0%}")

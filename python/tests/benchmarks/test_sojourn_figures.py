@@ -9,7 +9,6 @@ import pytest
 
 from laneshift_bench.sojourn import (
     COST_S,
-    IDLE,
     MICRO_BATCH,
     REAL_TIME,
     TRIGGER_S,
@@ -55,8 +54,7 @@ def test_models_differ_in_who_waits_for_whom() -> None:
     assert Case(MICRO_BATCH, 16, 0.9).predictions([1 / 16] * 16)["batch"] > 1000 * TRIGGER_S / 2
 
 
-def test_the_way_is_what_is_left_where_nothing_waits() -> None:
-    assert way_ms(REAL_TIME, 1000 * COST_S + 2.5) == pytest.approx(2.5)
-    idle = batch_sojourn_s(Case(MICRO_BATCH, 1, IDLE).rate, COST_S, TRIGGER_S, np.ones(1))
-    assert way_ms(MICRO_BATCH, 1000 * idle + 300) == pytest.approx(300)
+def test_the_way_is_what_rows_take_that_cost_nothing() -> None:
+    assert way_ms(REAL_TIME, 2.5) == 2.5
+    assert way_ms(MICRO_BATCH, 500 * TRIGGER_S + 300) == pytest.approx(300)
     assert error(12.0, 10.0) == pytest.approx(0.2)
