@@ -236,6 +236,9 @@ class Watched:
         inside = [ms for begin, ms in self.batches if begin <= load.seconds]
         if not inside:
             raise BenchmarkError(f"{load.part}: no batch with rows ended in {load.seconds:g} s.")
+        # A batch that has not ended by then has let triggers pass, too.
+        begin, ms = max(self.batches)
+        running_s = max(0.0, load.seconds - begin - ms / 1000)
         settled = sum(load.settle_s < at <= load.seconds for at in self.changes)
         assert self.latency is not None
         up = down = None
@@ -251,7 +254,7 @@ class Watched:
         return {
             "changes": len([at for at in self.changes if at <= load.seconds]),
             "changes_settled": settled,
-            "missed": missed(inside, load.trigger_s),
+            "missed": missed(inside, load.trigger_s) + int(running_s / load.trigger_s),
             "core_seconds": held_core_seconds(self.held, 0.0, load.seconds, load.cores),
             "batch_ms": inside,
             "latency": asdict(self.latency.all),

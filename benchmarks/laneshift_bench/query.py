@@ -135,7 +135,7 @@ def running(
             written = written.trigger(realTime=trigger)  # type: ignore[call-overload]
         found = Running(written.start(), Meter(spark, name))
         try:
-            _await_rows(found)
+            await_rows(found)
             yield found
         finally:
             found.query.stop()
@@ -158,7 +158,8 @@ def batch_ms(run: Running, first: int, batches: int) -> list[float]:
     return times[first : first + batches]
 
 
-def _await_rows(run: Running) -> None:
+def await_rows(run: Running) -> None:
+    """Until the first row has come out. Errors: BenchmarkError if none does in time."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while run.meter.read().rows == 0:
         run.check()

@@ -28,6 +28,7 @@ from laneshift_bench.query import (
     BenchmarkError,
     Running,
     as_side,
+    await_rows,
     counting_payloads,
     running,
     writer,
@@ -204,6 +205,7 @@ def resource_centric(spark: SparkSession, folder: Path, state: State, after_s: f
     with as_side(spark, stock(PARTITIONS)):
         query.start()
         try:
+            await_rows(Running(query.query, meter))
             found = _watched(meter, change, after_s)
             if query.query.exception() is not None:
                 raise BenchmarkError(f"The query has ended: {query.query.exception()}")
