@@ -11,12 +11,14 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 from laneshift.errors import InputError, LaneshiftError
 from laneshift.loop.decision import Decision
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.loop.start import check_turns, chosen_policy
-from laneshift.plugin.gateway import PortGateway, connect
+from laneshift.plugin.gateway import Gateway, PortGateway, connect
 
 VARIABLE = "LANESHIFT_SCHEDULER"
 
@@ -27,9 +29,7 @@ def main() -> int:
     try:
         gateway = PortGateway(int(settings["port"]), str(settings["token"]))
         connect(gateway)
-        chosen = chosen_policy(settings["policy"], settings["target_latency_ms"] or None, {})
-        check_turns(settings["interval_s"])
-        scheduler = LiveScheduler(gateway, chosen, interval_s=settings["interval_s"]).begin()
+        scheduler = begun(gateway, settings)
     except InputError as problem:
         say(str(problem))
         return 2
@@ -37,7 +37,24 @@ def main() -> int:
         say(str(problem))
         return 1
     scheduler.on_decision(show)
+    over = ending()
+    while scheduler.is_running and not over.wait(0.5):
+        pass
+    scheduler.stop()
+    return 0
+
+
+def begun(gateway: Gateway, settings: Mapping[str, Any]) -> LiveScheduler:
+    """The scheduler that the driver's settings ask for, running. Errors: those of its start."""
+    chosen = chosen_policy(settings["policy"], settings["target_latency_ms"] or None, {})
+    check_turns(settings["interval_s"])
+    scheduler = LiveScheduler(gateway, chosen, interval_s=settings["interval_s"]).begin()
     say(f"{scheduler.policy.name} decides every {settings['interval_s']:g} s")
+    return scheduler
+
+
+def ending() -> threading.Event:
+    """Set once the driver has closed our standard input, as its own end does."""
     over = threading.Event()
 
     def wait_for_end() -> None:
@@ -45,10 +62,7 @@ def main() -> int:
         over.set()
 
     threading.Thread(target=wait_for_end, daemon=True).start()
-    while scheduler.is_running and not over.wait(0.5):
-        pass
-    scheduler.stop()
-    return 0
+    return over
 
 
 def show(decision: Decision) -> None:
