@@ -28,7 +28,7 @@ def of_connect(session: Any) -> tuple[Address, str]:
     except Exception as cause:  # Spark has a class of its own for each way to fail
         what = str(cause).strip().partition("\n")[0][:300]
         raise error("LANESHIFT_SESSION_STOPPED", method=f"attach ({what})") from cause
-    if not port or not token:
+    if port in ("", "-1") or not token:
         raise error("LANESHIFT_NO_CONTROL", what="The Spark Connect server of this session")
     if host in EVERYWHERE:
         host = str(session.client.host)

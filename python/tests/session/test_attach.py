@@ -9,6 +9,8 @@ import pytest
 
 import laneshift
 from laneshift.plugin.gateway import ENTRY_CLASS, Py4jGateway, decode
+from plugin.fake import FakeGateway
+from session.transports import TOKEN, serving
 
 pytest.importorskip("py4j")
 
@@ -71,6 +73,55 @@ def test_no_session(spark: Any) -> None:
     with pytest.raises(laneshift.ArgumentError, match="expected a SparkSession") as caught:
         laneshift.attach(spark)
     assert type(spark).__name__ in str(caught.value)
+
+
+class Connected:
+    """A Spark Connect session: its server's configuration, and where it is."""
+
+    def __init__(self, host: str = "127.0.0.1", **conf: str) -> None:
+        prefix = "spark.sql.laneshift.control."
+        found = {prefix + name: value for name, value in conf.items()}
+        self.conf = Namespace(get=lambda key, default: found.get(key, default))
+        self.client = Namespace(host=host)
+
+    def sql(self, text: str) -> Any:
+        return Namespace(schema=text)
+
+
+Connected.__module__ = "pyspark.sql.connect.session"
+
+
+def test_a_spark_connect_session() -> None:
+    with serving(FakeGateway()) as address:
+        port = address.rpartition(":")[2]
+        for listens in ("127.0.0.1", "0.0.0.0"):
+            spark: Any = Connected(address=listens, port=port, token=TOKEN)
+            with laneshift.attach(spark) as live:
+                assert live.set_lanes("running", 0, 0, 2) == "now"
+        with laneshift.attach(spark, TOKEN) as live:  # as the operator
+            assert live.snapshot().queries
+        with pytest.raises(laneshift.SessionError, match="lets nobody in"):
+            laneshift.attach(Connected(address="127.0.0.1", port=port, token=TOKEN + "x"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("conf", [{}, {"port": "-1", "address": "127.0.0.1"}, {"port": "15010"}])
+def test_a_connect_server_without_control_service(conf: dict[str, str]) -> None:
+    with pytest.raises(
+        laneshift.SessionError, match=r"spark\.sql\.laneshift\.control\.port=0"
+    ) as err:
+        laneshift.attach(Connected(**conf))  # type: ignore[arg-type]
+    assert err.value.condition == "LANESHIFT_NO_CONTROL"
+
+
+def test_a_connect_session_that_has_ended() -> None:
+    spark: Any = Connected()
+
+    def gone(text: str) -> Any:
+        raise RuntimeError("[NO_ACTIVE_SESSION] nothing there")
+
+    spark.sql = gone
+    with pytest.raises(laneshift.SessionError, match="NO_ACTIVE_SESSION"):
+        laneshift.attach(spark)
 
 
 def test_a_stopped_session() -> None:
