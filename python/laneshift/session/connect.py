@@ -8,9 +8,8 @@ from laneshift.control.address import Address
 from laneshift.control.tokens import checked
 from laneshift.errors import error
 
-PORT = "spark.sql.laneshift.control.port"
-ADDRESS = "spark.sql.laneshift.control.address"
-TOKEN = "spark.sql.laneshift.control.token"
+FUNCTION = "laneshift_control"
+"""Of the plugin: Spark Connect hides configurations with "token" in their names."""
 
 EVERYWHERE = ("0.0.0.0", "::", "[::]")
 
@@ -22,14 +21,16 @@ def of_connect(session: Any) -> tuple[Address, str]:
     session is at its end.
     """
     try:
-        # The server gives a session its token when it reads its first plan.
-        _ = session.sql("SELECT 1").schema
-        port, host, token = (session.conf.get(key, "") for key in (PORT, ADDRESS, TOKEN))
+        rows = session.sql(f"SELECT address, port, token FROM {FUNCTION}()").collect()
     except Exception as cause:  # Spark has a class of its own for each way to fail
         what = str(cause).strip().partition("\n")[0][:300]
-        raise error("LANESHIFT_SESSION_STOPPED", method=f"attach ({what})") from cause
-    if port in ("", "-1") or not token:
+        if FUNCTION in what:
+            rows = []
+        else:
+            raise error("LANESHIFT_SESSION_STOPPED", method=f"attach ({what})") from cause
+    if not rows:
         raise error("LANESHIFT_NO_CONTROL", what="The Spark Connect server of this session")
+    host, port, token = map(str, rows[0])
     if host in EVERYWHERE:
         host = str(session.client.host)
-    return Address.of(f"{host}:{port}", ADDRESS), checked(token, TOKEN)
+    return Address.of(f"{host}:{port}", FUNCTION), checked(token, FUNCTION)

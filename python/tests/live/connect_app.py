@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -89,7 +91,8 @@ def main(url: str, tenants: str) -> None:
     ]
     with lives[0].start("elasticutor", query="one", interval_s=0.2, dry_run=True) as scheduler:
         until(lambda: scheduler.turns > 3, "turns")
-    tokens = [spark.conf.get("spark.sql.laneshift.control.token") for spark in sessions]
+    told = "SELECT token FROM laneshift_control()"
+    tokens = [spark.sql(told).collect()[0][0] for spark in sessions]
     out["tokens"] = tokens
     out["lanes"] = [p.lanes for live in lives for p in partitions(live)]
     for query in queries:
@@ -101,4 +104,8 @@ def main(url: str, tenants: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)  # queries that still run would keep the process

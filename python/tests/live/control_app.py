@@ -16,7 +16,12 @@ def main(token_file: str, *options: str) -> None:
         key, _, value = option.partition("=")
         builder = builder.config(key, value)
     spark = laneshift.configure(
-        builder, lanes=1, max_lanes=4, control_port=0, control_token_file=token_file
+        builder,
+        lanes=1,
+        max_lanes=4,
+        balance_enabled=False,
+        control_port=0,
+        control_token_file=token_file,
     ).getOrCreate()
     rows = spark.readStream.format("rate").option("rowsPerSecond", 2000).load()
     counts = rows.groupBy((rows.value % 50).alias("key")).count()

@@ -76,16 +76,21 @@ def test_no_session(spark: Any) -> None:
 
 
 class Connected:
-    """A Spark Connect session: its server's configuration, and where it is."""
+    """A Spark Connect session: what its server's function gives, and where it is."""
 
-    def __init__(self, host: str = "127.0.0.1", **conf: str) -> None:
-        prefix = "spark.sql.laneshift.control."
-        found = {prefix + name: value for name, value in conf.items()}
-        self.conf = Namespace(get=lambda key, default: found.get(key, default))
-        self.client = Namespace(host=host)
+    def __init__(self, *rows: tuple[str, str, str], problem: str = "") -> None:
+        self.rows = rows
+        self.problem = problem
+        self.client = Namespace(host="127.0.0.1")
 
     def sql(self, text: str) -> Any:
-        return Namespace(schema=text)
+        assert text.endswith("FROM laneshift_control()")
+        return self
+
+    def collect(self) -> Any:
+        if self.problem:
+            raise RuntimeError(self.problem + "\nmore")
+        return list(self.rows)
 
 
 Connected.__module__ = "pyspark.sql.connect.session"
@@ -94,34 +99,36 @@ Connected.__module__ = "pyspark.sql.connect.session"
 def test_a_spark_connect_session() -> None:
     with serving(FakeGateway()) as address:
         port = address.rpartition(":")[2]
-        for listens in ("127.0.0.1", "0.0.0.0"):
-            spark: Any = Connected(address=listens, port=port, token=TOKEN)
+        for listens in ("127.0.0.1", "0.0.0.0", "::"):
+            spark: Any = Connected((listens, port, TOKEN))
             with laneshift.attach(spark) as live:
                 assert live.set_lanes("running", 0, 0, 2) == "now"
-        with laneshift.attach(spark, TOKEN) as live:  # as the operator
-            assert live.snapshot().queries
+        nobodys: Any = Connected(("127.0.0.1", port, TOKEN[::-1]))
         with pytest.raises(laneshift.SessionError, match="lets nobody in"):
-            laneshift.attach(Connected(address="127.0.0.1", port=port, token=TOKEN + "x"))  # type: ignore[arg-type]
+            laneshift.attach(nobodys)
+        with laneshift.attach(nobodys, TOKEN) as live:  # as the operator
+            assert live.snapshot().queries
 
 
-@pytest.mark.parametrize("conf", [{}, {"port": "-1", "address": "127.0.0.1"}, {"port": "15010"}])
-def test_a_connect_server_without_control_service(conf: dict[str, str]) -> None:
-    with pytest.raises(
-        laneshift.SessionError, match=r"spark\.sql\.laneshift\.control\.port=0"
-    ) as err:
-        laneshift.attach(Connected(**conf))  # type: ignore[arg-type]
-    assert err.value.condition == "LANESHIFT_NO_CONTROL"
-
-
-def test_a_connect_session_that_has_ended() -> None:
-    spark: Any = Connected()
-
-    def gone(text: str) -> Any:
-        raise RuntimeError("[NO_ACTIVE_SESSION] nothing there")
-
-    spark.sql = gone
-    with pytest.raises(laneshift.SessionError, match="NO_ACTIVE_SESSION"):
+@pytest.mark.parametrize(
+    ("problem", "condition", "words"),
+    [
+        ("", "NO_CONTROL", r"spark\.sql\.laneshift\.control\.port=0"),
+        (
+            "[UNRESOLVABLE_TABLE_VALUED_FUNCTION] no laneshift_control here",
+            "NO_CONTROL",
+            "Connect server",
+        ),
+        ("[NO_ACTIVE_SESSION] nothing there", "SESSION_STOPPED", "NO_ACTIVE_SESSION"),
+    ],
+)
+def test_a_connect_session_without_control_service(
+    problem: str, condition: str, words: str
+) -> None:
+    spark: Any = Connected(problem=problem)
+    with pytest.raises(laneshift.SessionError, match=words) as caught:
         laneshift.attach(spark)
+    assert caught.value.condition == f"LANESHIFT_{condition}"
 
 
 def test_a_stopped_session() -> None:

@@ -4,6 +4,7 @@ import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
+import org.apache.spark.sql.laneshift.api.ControlFunction
 import org.apache.spark.sql.laneshift.conf.ControlConf
 import org.apache.spark.sql.laneshift.driver.DriverState
 import org.apache.spark.sql.laneshift.plan.ElasticPlanRule
@@ -18,6 +19,7 @@ class LaneshiftExtensions extends (SparkSessionExtensions => Unit) {
       }
     )
     WorkloadFunctions.register(extensions)
+    ControlFunction.register(extensions)
     extensions.injectResolutionRule { (session: SparkSession) =>
       welcome(session)
       Unchanged
