@@ -20,9 +20,12 @@ FOLDER = Path(__file__).parents[1]
 
 @contextmanager
 def running(
-    command: list[str], log: Path, ready: Path | str, limit_s: float = 120
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is ready once a file is there, or its log has a text; ended afterwards."""
+    command: list[str], log: Path, ready: Path | str, *, reads: bool, limit_s: float = 300
+) -> Iterator[None]:
+    """A process that is ready once a file is there, or its log has a text; ended afterwards.
+
+    One that ``reads`` its input ends with that, another one by a signal.
+    """
     require_jar()
     env = environment(FOLDER, FOLDER.parent) | {"SPARK_HOME": str(HOME)}
     with log.open("wb") as out:
@@ -35,10 +38,12 @@ def running(
             said = log.read_text("utf-8")[-4000:]
             assert process.poll() is None and time.monotonic() < end, said
             time.sleep(0.2)
-        yield process
+        yield
     finally:
         assert process.stdin is not None
         process.stdin.close()
+        if not reads:
+            process.terminate()
         try:
             process.wait(20)
         except subprocess.TimeoutExpired:
@@ -55,7 +60,7 @@ def controlled(folder: Path, *options: str) -> Iterator[Path]:
     """``control_app.py``, and the file with its token; the address is beside it."""
     token = folder / "token"
     command = [sys.executable, str(FOLDER / "live" / "control_app.py"), str(token), *options]
-    with running(command, folder / "app.log", "started"):
+    with running(command, folder / "app.log", "started", reads=True):
         end = time.monotonic() + 60
         while not (folder / "token.address").exists():
             assert time.monotonic() < end, (folder / "app.log").read_text("utf-8")[-4000:]
@@ -84,6 +89,5 @@ def connect_server(folder: Path, port: int, **options: str) -> Iterator[Path]:
         *(word for key, value in conf.items() for word in ("--conf", f"{key}={value}")),
         "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal",
     ]  # fmt: skip
-    with running(command, folder / "server.log", folder / "token.address") as process:
+    with running(command, folder / "server.log", folder / "token.address", reads=False):
         yield token
-        process.terminate()

@@ -39,7 +39,7 @@ def by_function(spark: SparkSession) -> DataFrame:
     )
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = 90.0) -> Any:
+def until(condition: Callable[[], Any], what: str, seconds: float = 240.0) -> Any:
     end = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < end, f"not in time: {what}"

@@ -83,6 +83,7 @@ def test_the_protocol_has_all_that_a_snapshot_says(
     assert list(lacking(data, again, "snapshot")) == []
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("tenants", ["own", "all"])
 def test_two_clients_of_a_connect_server(tmp_path: Path, tenants: str) -> None:
     with socket.socket() as probe:
@@ -91,7 +92,7 @@ def test_two_clients_of_a_connect_server(tmp_path: Path, tenants: str) -> None:
     options = {"spark.sql.laneshift.control.tenants": tenants}
     with connect_server(tmp_path, port, **options) as token:
         folder = Path(__file__).parent
-        seen = run_app(folder / "connect_app.py", f"sc://127.0.0.1:{port}", tenants, limit_s=240)
+        seen = run_app(folder / "connect_app.py", f"sc://127.0.0.1:{port}", tenants, limit_s=600)
         address = (tmp_path / "token.address").read_text("utf-8").strip()
         with laneshift.attach(address, token_file=token) as operator:
             assert operator.snapshot().version == laneshift.__version__
