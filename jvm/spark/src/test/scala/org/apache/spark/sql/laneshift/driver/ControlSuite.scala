@@ -15,7 +15,7 @@ class ControlSuite extends AnyFunSuite {
 
   test("a session has a token of its own, and its queries are its tenant's") {
     val tenants = new Tenants
-    val Seq(one, other) = Seq.fill(2)(new SQLConf)
+    val (one, other) = (new SQLConf, new SQLConf)
     Seq(one, other).foreach(tenants.welcome)
     assert(tokenOf(one) != tokenOf(other))
     val first = tokenOf(one)
@@ -66,7 +66,13 @@ class ControlSuite extends AnyFunSuite {
     assert(SchedulerProcess.wanted(asked, new Tenants).nonEmpty)
   }
 
-  Seq("port" -> "70000", "port" -> "-2", "address" -> "two words", "token" -> "short", "tenants" -> "some").foreach {
+  Seq(
+    "port" -> "70000",
+    "port" -> "-2",
+    "address" -> "two words",
+    "token" -> "short",
+    "tenants" -> "some"
+  ).foreach {
     case (name, value) =>
       test(s"$name=$value is refused") {
         val key = ControlConf.Port.key.stripSuffix("port") + name
