@@ -5,7 +5,8 @@ import org.apache.spark.sql.internal.SQLConf
 
 /** Options of the control service, which programs on this and other machines reach. All are read when the application starts. */
 object ControlConf {
-  private val Prefix = LaneshiftConf.Prefix + "control."
+  // Not by LaneshiftConf.Prefix: that object is made of this one's entries, whichever is asked for first.
+  private val Prefix = "spark.sql.laneshift.control."
   private val Since = "0.1.0"
 
   /** What a port that is not set stands for: nothing listens. */
