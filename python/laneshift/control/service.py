@@ -95,6 +95,7 @@ class ControlService(ControlServicer):
     ) -> None:
         self._gateway = gateway
         self._feed = SnapshotFeed(gateway.snapshot)
+        self._replies: tuple[Mapping[str, Any], dict[str | None, pb.SnapshotReply]] = {}, {}
         self._policies = policies
         self._caller_of = caller
         self._tenants_share = tenants_share
@@ -289,10 +290,14 @@ class ControlService(ControlServicer):
 
     def _snapshot(self, tenant: str | None, oldest_s: float = 0.0) -> pb.SnapshotReply:
         data = self._feed.newest(oldest_s)
-        if tenant is not None:
-            mine = [query for query in data["queries"] if query.get("tenant") == tenant]
-            data = {**data, "queries": mine}
-        return to_message(pb.SnapshotReply(), data)
+        made_of, replies = self._replies
+        if made_of is not data:
+            replies = {}
+            self._replies = (data, replies)
+        if tenant not in replies:  # made once for all who watch
+            mine = [q for q in data["queries"] if tenant is None or q.get("tenant") == tenant]
+            replies[tenant] = to_message(pb.SnapshotReply(), {**data, "queries": mine})
+        return replies[tenant]
 
     def _own(self, tenant: str | None, query: str) -> str:
         """The query as it was named, if the caller may steer it. Errors: NotFoundError."""
