@@ -33,7 +33,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills leaks compatibility matrix prove mutants lint fmt wheel demo demo-kafka bench experiments clean
+.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills leaks compatibility matrix proto prove mutants lint fmt wheel demo demo-kafka bench experiments clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -120,6 +120,11 @@ compatibility: setup ## Run the JVM's tests and write docs/compatibility.md from
 matrix: setup ## Compare every operator, output mode and trigger with stock Spark, and write docs/compatibility-matrix.md (ONLY='part of a name' for some, in build/)
 	@scripts/sbt "spark/Test/runMain org.apache.spark.sql.laneshift.CompatibilityMatrix \
 	  $(CURDIR)/$(if $(ONLY),build/matrix.md,docs/compatibility-matrix.md) '$(ONLY)'" </dev/null
+
+proto: setup ## Make the Python code of control.proto anew, after a change of it
+	@cd python && $(VENV_PYTHON) -m grpc_tools.protoc -I. --plugin=protoc-gen-mypy=$(CURDIR)/.venv/bin/protoc-gen-mypy \
+	  --plugin=protoc-gen-mypy_grpc=$(CURDIR)/.venv/bin/protoc-gen-mypy_grpc --python_out=. --grpc_python_out=. \
+	  --mypy_out=. --mypy_grpc_out=. laneshift/control/v1/control.proto
 
 prove: setup ## Explore a million schedules of the handoff protocol, and race it on threads (SEED=n SCHEDULES=1 repeats one; FAULT=name plants a bug)
 	@SEED='$(SEED)' SCHEDULES='$(SCHEDULES)' FAULT='$(FAULT)' \

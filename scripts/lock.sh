@@ -13,7 +13,8 @@ import tomllib
 with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)["project"]
 extras = project["optional-dependencies"].values()
-print("\n".join(project["dependencies"] + [need for extra in extras for need in extra]))
+needs = project["dependencies"] + [need for extra in extras for need in extra]
+print("\n".join(need for need in needs if not need.startswith("laneshift[")))
 PY
 "${PYTHON:-python3}" -m venv "$work/venv"
 scripts/quiet.sh build/logs/lock.log "Resolving the Python packages" \

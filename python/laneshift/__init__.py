@@ -1,6 +1,7 @@
 """Elastic stateful operators for Apache Spark Structured Streaming, while the query runs.
 
-``configure(builder)`` puts the plugin into a session, ``attach(session)`` gives the live object.
+``configure(builder)`` puts the plugin into a session, ``attach(session)`` gives the live object,
+and ``attach("HOST:PORT")`` that of an application elsewhere.
 All names load on first use: importing laneshift imports neither PySpark nor numpy.
 """
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         Trigger,
     )
     from laneshift.session.builder import configure
+    from laneshift.session.host import Scheduler
     from laneshift.session.live import Laneshift, attach
 
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "PartitionSnapshot",
     "Pauses",
     "QuerySnapshot",
+    "Scheduler",
     "SessionError",
     "Snapshot",
     "SourceSnapshot",
@@ -82,6 +85,7 @@ _HOME = {
     "Handoff": "plugin.handoff",
     **dict.fromkeys(("Decision", "LaneChange"), "loop.decision"),
     "LiveScheduler": "loop.scheduler",
+    "Scheduler": "session.host",
 }
 
 

@@ -27,9 +27,13 @@ ROOMS: dict[str, set[str]] = {
     "simulator": {"errors", "inputcheck", "plotting", "models", "partitioning", "scheduler"},
     "plugin": {"errors", "version"},
     "loop": {"errors", "inputcheck", "scheduler", "plugin"},
-    "session": {"errors", "inputcheck", "version", "scheduler", "plugin", "loop"},
+    "control": {"errors", "inputcheck", "version", "scheduler", "plugin", "loop"},
+    "session": {"errors", "inputcheck", "version", "scheduler", "plugin", "loop", "control"},
     "report": {"errors", "inputcheck", "plotting", "scheduler", "loop"},
-    "cli": {"errors", "version", "scheduler", "simulator", "plugin", "loop", "report"},
+    "cli": {
+        *("errors", "version", "scheduler", "simulator", "plugin", "loop", "control", "session"),
+        "report",
+    },
     NAME: {"errors", "version", "plugin", "loop", "session"},  # what `import laneshift` offers
     "demo": {"plotting", NAME},
 }

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 import click
 
-from laneshift.errors import InputError
+from laneshift.errors import InputError, LaneshiftError
 from laneshift.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "policies": ("laneshift.cli.policies:policies", "List the policies, or explain one."),
+    "decisions": ("laneshift.cli.commands:decisions", "Show what running policies decide."),
+    "handoffs": ("laneshift.cli.commands:handoffs", "Show which shards have moved."),
+    "limit-source": ("laneshift.cli.commands:limit_source", "Slow the source of a query down."),
+    "move-shard": ("laneshift.cli.commands:move_shard", "Hand a shard over to another lane."),
+    "policies": ("laneshift.cli.policies:policies", "List, explain, start and stop policies."),
     "replay": ("laneshift.cli.replay:replay", "Decide again on a recorded trace."),
-    "report": ("laneshift.cli.report:report", "Show what happened in a recorded run."),
+    "report": ("laneshift.cli.report:report", "Show what happened in a run."),
+    "set-lanes": ("laneshift.cli.commands:set_lanes", "Give a partition another number of lanes."),
+    "snapshot": ("laneshift.cli.commands:snapshot", "Show what elastic queries do right now."),
     "top": ("laneshift.cli.top:top", "Watch the elastic queries of a running application."),
     "simulate": ("laneshift.cli.simulate:simulate", "Compare policies on a recorded trace."),
 }
@@ -45,14 +52,25 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run; wrong input ends with its message and exit code 2, not with a stack trace."""
+        """Run; our errors end with their message and an exit code, not with a stack trace."""
         try:
             return super().invoke(ctx)
         except InputError as error:
             raise click.UsageError(str(error)) from error
+        except LaneshiftError as error:
+            from laneshift.cli.control import Failed
+
+            raise Failed(error) from error
 
 
 @click.group(cls=LazyGroup)
 @click.version_option(__version__, prog_name="laneshift")
 def main() -> None:
-    """Elastic stateful operators for Spark Structured Streaming: watch, report, simulate."""
+    """Elastic stateful operators for Spark Structured Streaming: watch, steer, report, simulate.
+
+    Commands that reach a running application end with 0 if done, 2 for wrong arguments, 3 if what
+    they name is not there, 4 if nobody answers, 5 if the token is refused, 1 for anything else.
+    """
+    # A policy of one's own, module:Class, may stand in the folder that one is in.
+    if "" not in sys.path:
+        sys.path.append("")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -12,6 +13,7 @@ from urllib.request import urlopen
 
 import click
 
+from laneshift.cli.control import Target, controlled
 from laneshift.loop.decision import Decision
 from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
@@ -26,9 +28,8 @@ HEADER = (
 
 
 @click.command()
-@click.option(
-    "--url", default="http://localhost:4040", show_default=True, help="The application's Spark UI."
-)
+@controlled
+@click.option("--url", help="The application's Spark UI (default: http://localhost:4040).")
 @click.option(
     "--every",
     type=click.FloatRange(0.2, 3600),
@@ -37,22 +38,31 @@ HEADER = (
     help="Seconds between two looks.",
 )
 @click.option("--once", is_flag=True, help="Look once and end, without clearing the screen.")
-def top(url: str, every: float, once: bool) -> None:
+def top(target: Target, url: str | None, every: float, once: bool) -> None:
     """Watch the elastic queries of a running application; Ctrl-C ends.
 
-    The numbers are those of the tab Laneshift of Spark's UI (``spark.ui.enabled``).
+    The numbers are those of the tab Laneshift of Spark's UI (``spark.ui.enabled``), or with
+    --control those of its control service, from any machine.
     """
+    with suppress(KeyboardInterrupt):
+        for said in _looks(target, url, every, once):
+            if not once:
+                click.clear()
+            click.echo("\n".join(lines(said)))
+            if once:
+                return
+
+
+def _looks(target: Target, url: str | None, every: float, once: bool) -> Iterator[dict[str, Any]]:
+    if url is None and target.is_named:
+        with target.client() as client:
+            for said in [client.snapshot()] if once else client.watch(every):
+                newest = list(client.decisions(DECISIONS))[::-1]
+                yield {**said, "decisions": newest}
+        return
     while True:
-        screen = "\n".join(lines(status(url)))
-        if once:
-            click.echo(screen)
-            return
-        click.clear()
-        click.echo(screen)
-        try:
-            time.sleep(every)
-        except KeyboardInterrupt:
-            return
+        yield dict(status(url or "http://localhost:4040"))
+        time.sleep(every)
 
 
 def status(url: str) -> Mapping[str, Any]:

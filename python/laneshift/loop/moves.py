@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from laneshift.errors import LaneshiftError
-from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.gateway import Commands
 from laneshift.plugin.handoff import Handoff
 from laneshift.plugin.snapshot import Snapshot
 
@@ -75,7 +75,7 @@ class MoveLog:
         query: run id of the only query to look at, None for all.
     """
 
-    def __init__(self, gateway: Gateway, query: str | None) -> None:
+    def __init__(self, gateway: Commands, query: str | None) -> None:
         self._gateway = gateway
         self._query = query
         self._counts: dict[tuple[str, int, int], int] | None = None

@@ -84,6 +84,11 @@ class Settings:
             trace,
         )
 
+    @property
+    def words(self) -> str:
+        """What runs, for the log."""
+        return f"{self.policy.name} decides every {self.interval_s:g} s"
+
     def scheduler(self, gateway: Gateway, run: str | None) -> LiveScheduler:
         """A scheduler of the query's run, None for all, that has begun."""
         return LiveScheduler(
@@ -100,13 +105,12 @@ class Settings:
 def main() -> int:
     """Run until the driver closes our standard input or does not answer any more."""
     data = json.loads(os.environ[VARIABLE])
-    over = threading.Event()
     try:
         gateway = PortGateway(int(data["port"]), str(data["token"]))
         connect(gateway)
         settings = Settings.of(data)
-        say(f"{settings.policy.name} decides every {settings.interval_s:g} s")
-        threading.Thread(target=wait_for_end, args=(over,), daemon=True).start()
+        say(settings.words)
+        over = ending()
         if settings.query is None:
             drive(settings.scheduler(gateway, None), over)
         else:
@@ -120,10 +124,16 @@ def main() -> int:
     return 0
 
 
-def wait_for_end(over: threading.Event) -> None:
-    """Set ``over`` once the driver closes our standard input."""
-    sys.stdin.read()
-    over.set()
+def ending() -> threading.Event:
+    """Set once the driver has closed our standard input, as its own end does."""
+    over = threading.Event()
+
+    def wait_for_end() -> None:
+        sys.stdin.read()
+        over.set()
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
+    return over
 
 
 def drive(
@@ -138,15 +148,23 @@ def drive(
         scheduler.stop()
 
 
-def drive_runs(settings: Settings, gateway: Gateway, over: threading.Event) -> None:
-    """Drive each run of the query that the settings name, as long as it is there."""
+def drive_runs(
+    settings: Settings,
+    gateway: Gateway,
+    over: threading.Event,
+    begun: Callable[[LiveScheduler], object] = lambda _: None,
+) -> None:
+    """Drive each run of the query that the settings name, as long as it is there.
+
+    ``begun`` hears of each run's scheduler.
+    """
     say(f"it waits for the query {settings.query}")
     while not over.wait(LOOK_S):
         run = run_of(gateway, settings.query)
         if run is not None:
-            drive(
-                settings.scheduler(gateway, run), over, Every(LOOK_S, same(settings, gateway, run))
-            )
+            scheduler = settings.scheduler(gateway, run)
+            begun(scheduler)
+            drive(scheduler, over, Every(LOOK_S, same(settings, gateway, run)))
 
 
 def run_of(gateway: Gateway, query: str | None) -> str | None:

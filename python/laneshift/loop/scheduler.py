@@ -85,6 +85,16 @@ class LiveScheduler:
         return self._policy
 
     @property
+    def name(self) -> str:
+        """Name of the policy."""
+        return self._policy.name
+
+    @property
+    def is_dry_run(self) -> bool:
+        """True if it never sends anything."""
+        return self._dry_run
+
+    @property
     def is_running(self) -> bool:
         """True until it is stopped or its Spark session has gone."""
         return self._thread.is_alive() and not self._over.is_set()

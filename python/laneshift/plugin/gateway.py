@@ -19,15 +19,11 @@ ENTRY_CLASS = "org.apache.spark.sql.laneshift.api.LaneshiftGateway"
 PLUGIN_CLASS = "org.apache.spark.sql.laneshift.LaneshiftPlugin"
 
 
-class Gateway(Protocol):
-    """What the plugin can be asked. Every method may raise a LaneshiftError."""
+class Commands(Protocol):
+    """What users may ask of the plugin. Every method may raise a LaneshiftError."""
 
     def version(self) -> str:
         """Version of the jar."""
-        ...
-
-    def config_entries(self) -> list[dict[str, Any]]:
-        """The plugin's settings: key, default, type, unit, doc, version, allowed."""
         ...
 
     def snapshot(self) -> dict[str, Any]:
@@ -50,6 +46,14 @@ class Gateway(Protocol):
 
     def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
         """Hold a query's source to ``rate`` rows/s for a while; 0 seconds end a limit in force."""
+        ...
+
+
+class Gateway(Commands, Protocol):
+    """What the plugin can be asked, schedulers' calls included."""
+
+    def config_entries(self) -> list[dict[str, Any]]:
+        """The plugin's settings: key, default, type, unit, doc, version, allowed."""
         ...
 
     def claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:

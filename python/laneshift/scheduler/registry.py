@@ -4,12 +4,14 @@ A package adds one with, in its pyproject.toml:
 
     [project.entry-points."laneshift.policies"]
     my-policy = "my_package.my_module:MyPolicy"
+
+A policy without a package is named by where Python finds it: ``my_module:MyPolicy``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -18,7 +20,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from laneshift.errors import InputError
 from laneshift.scheduler.policies.base import Policy
 
-__all__ = ["defaults", "names", "parse_parameters", "policy", "policy_class"]
+__all__ = ["defaults", "name_of", "names", "parse_parameters", "policy", "policy_class"]
 
 GROUP = "laneshift.policies"
 
@@ -37,6 +39,9 @@ BUILT_IN: dict[str, str] = {
 }
 """Name -> module:class. Built-in names win over entry points, so that no package shadows them."""
 
+_PARTS = ("name", "summary", "source")
+"""What a policy says of itself."""
+
 
 def names() -> tuple[str, ...]:
     """All known names, sorted."""
@@ -44,15 +49,17 @@ def names() -> tuple[str, ...]:
 
 
 def policy_class(name: str) -> type[Policy[Any]]:
-    """The class of the policy ``name``.
+    """The class of the policy ``name``, or of ``module:Class``.
 
     Raises:
-        InputError: the name is unknown (the message lists the known ones), or what the entry
-            point names cannot be loaded or is not a `Policy`.
+        InputError: the name is unknown (the message lists the known ones), or what it or the
+            entry point names cannot be loaded or is not a `Policy`.
     """
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         found = getattr(import_module(module), attribute)
+    elif ":" in name:
+        found = _class_at(name)
     else:
         points = [point for point in entry_points(group=GROUP) if point.name == name]
         if not points:
@@ -60,7 +67,8 @@ def policy_class(name: str) -> type[Policy[Any]]:
                 "policy",
                 name,
                 "one of " + ", ".join(names()),
-                f"Check the spelling, or install the package that offers it in {GROUP}.",
+                f"Check the spelling, install the package that offers it in {GROUP}, or write "
+                "module:Class.",
             )
         try:
             found = points[0].load()
@@ -70,8 +78,41 @@ def policy_class(name: str) -> type[Policy[Any]]:
                 f"Repair or remove the package that offers {points[0].value}.",
             ) from cause  # fmt: skip
     if not (isinstance(found, type) and issubclass(found, Policy)):
-        raise InputError(f"policy {name}", found, "a subclass of Policy", "Fix its entry point.")
+        remedy = "Name its class." if ":" in name else "Fix its entry point."
+        raise InputError(f"policy {name}", found, "a subclass of Policy", remedy)
+    missing = [part for part in _PARTS if not hasattr(found, part)]
+    missing += sorted(getattr(found, "__abstractmethods__", ()))
+    if missing or not is_dataclass(found):
+        raise InputError(
+            f"policy {name}",
+            f"{found.__qualname__} without {', '.join(missing) or '@dataclass'}",
+            "a dataclass with name, summary, source, start and decide",
+            "docs/policies shows one.",
+        )
     return found
+
+
+def _class_at(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except Exception as cause:  # a module may raise anything when it is imported
+        raise InputError(
+            f"policy {name}",
+            f"{type(cause).__name__}: {cause}",
+            "module:Class of a module that Python finds and can import",
+            "Install it, or put its folder on PYTHONPATH, where the policy runs.",
+        ) from cause
+
+
+def name_of(found: type[Policy[Any]]) -> str:
+    """By which `policy_class` finds a class: its built-in name, or ``module:Class``.
+
+    >>> name_of(policy_class("faa"))
+    'faa'
+    """
+    place = f"{found.__module__}:{found.__qualname__}"
+    return next((name for name, at in BUILT_IN.items() if at == place), place)
 
 
 def policy(name: str, **parameters: Any) -> Policy[Any]:

@@ -1,4 +1,4 @@
-"""The live session object: look at elastic queries and change them while they run.
+"""The live object: look at elastic queries and change them while they run.
 
 Arguments are checked here, against a fresh snapshot, before a command is sent: a wrong one never
 reaches a running query. The plugin checks again, since a query may end in between.
@@ -6,18 +6,21 @@ reaches a running query. The plugin checks again, since a query may end in betwe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from laneshift.control.address import Address, ClientTls
+from laneshift.control.tokens import client_token
 from laneshift.errors import NotFoundError, error, shown
 from laneshift.inputcheck import number
-from laneshift.loop.scheduler import LiveScheduler
-from laneshift.loop.start import check_turns, chosen_policy
-from laneshift.plugin.gateway import Gateway, Py4jGateway, connect
+from laneshift.loop.start import check_turns
+from laneshift.plugin.gateway import Commands, Gateway, Py4jGateway, connect
 from laneshift.plugin.handoff import Handoff
 from laneshift.plugin.snapshot import QuerySnapshot, Snapshot
 from laneshift.scheduler.policies.base import Policy
+from laneshift.session.connect import of_connect
+from laneshift.session.host import Here, Host, Scheduler
 from laneshift.session.lookup import (
     QueryRef,
     find_operator,
@@ -27,7 +30,6 @@ from laneshift.session.lookup import (
     stopped,
     whole_numbers,
 )
-from laneshift.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,20 +40,61 @@ HANDOFF_LIMIT = 100_000
 ALL_PARTITIONS = -1
 
 
-def attach(spark: SparkSession) -> Laneshift:
-    """The live object of a classic session that was built with :func:`laneshift.configure`.
+def attach(
+    target: SparkSession | str,
+    token: str | None = None,
+    *,
+    token_file: str | Path | None = None,
+    ca: str | Path | None = None,
+    cert: str | Path | None = None,
+    key: str | Path | None = None,
+) -> Laneshift:
+    """The live object of a Spark application.
 
-    Errors: :class:`~laneshift.errors.ArgumentError` if ``spark`` is not a session,
-    :class:`~laneshift.errors.UnsupportedError` for Spark Connect,
-    :class:`~laneshift.errors.SessionError` if the session has stopped, the plugin is not loaded, or
-    its jar is of another version than this package.
+    Args:
+        target: a session that was built with :func:`laneshift.configure`; a Spark Connect session
+            whose server has the plugin and ``spark.sql.laneshift.control.port``; or ``"HOST:PORT"``
+            of such an application's control service.
+        token: for HOST:PORT; left out, ``token_file`` or the environment's ``LANESHIFT_TOKEN`` or
+            ``LANESHIFT_TOKEN_FILE`` has it. A Connect session brings its own.
+        token_file: a file with the token.
+        ca: PEM file of who has signed the service's certificate; without it there is no TLS.
+        cert, key: PEM files of this client's own certificate, if the service asks for one.
+
+    Errors: :class:`~laneshift.errors.ArgumentError` for a target, token or file that is none,
+    :class:`~laneshift.errors.SessionError` if the session has stopped, the plugin is not loaded or
+    of another version than this package, nobody answers at the address or lets nobody in.
     """
-    kind = type(spark)
+    tls = ClientTls(ca, cert, key)
+    if isinstance(target, str):
+        address = Address.of(target, "target")
+        return attached(address, client_token(token, token_file), tls)
+    kind = type(target)
     if kind.__module__.startswith("pyspark.sql.connect"):
-        raise error("LANESHIFT_CONNECT_NOT_SUPPORTED", what="This", version=__version__)
-    if not hasattr(spark, "_jvm") or not hasattr(spark, "sparkContext"):
-        raise error("LANESHIFT_NOT_A_SESSION", value=shown(spark), type=kind.__name__)
-    return Laneshift(Py4jGateway(spark))
+        address, own = of_connect(target)
+        given = token is not None or token_file is not None
+        return attached(address, client_token(token, token_file) if given else own, tls)
+    if not hasattr(target, "_jvm") or not hasattr(target, "sparkContext"):
+        raise error("LANESHIFT_NOT_A_SESSION", value=shown(target), type=kind.__name__)
+    return Laneshift(Py4jGateway(target))
+
+
+def attached(address: Address, token: str, tls: ClientTls) -> Laneshift:
+    """The live object of the application whose control service is at ``address``.
+
+    Errors: :class:`~laneshift.errors.SessionError`.
+    """
+    try:
+        from laneshift.control.client import ControlClient
+        from laneshift.session.there import There
+    except ImportError as cause:
+        raise error("LANESHIFT_NO_GRPC", missing=cause.name) from cause
+    client = ControlClient(address, token, tls)
+    try:
+        return Laneshift(client, There(client))
+    except BaseException:
+        client.close()
+        raise
 
 
 class Laneshift:
@@ -64,19 +107,32 @@ class Laneshift:
     :class:`~laneshift.errors.SessionError` if the query or the session has stopped.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._version = connect(gateway)
-        self._scheduler: LiveScheduler | None = None
+    @overload
+    def __init__(self, gateway: Gateway) -> None: ...
+
+    @overload
+    def __init__(self, gateway: Commands, host: Host) -> None: ...
+
+    def __init__(self, gateway: Any, host: Host | None = None) -> None:
+        self._gateway: Commands = gateway
+        self._host = host if host is not None else Here(gateway)
+        # A control service may be of another version: its protocol says what it can do.
+        self._version = gateway.version() if host is not None else connect(gateway)
+        self._scheduler: Scheduler | None = None
 
     @property
     def version(self) -> str:
-        """Version of the plugin's jar."""
+        """Version of the plugin's jar, or of the control service."""
         return self._version
 
     def snapshot(self) -> Snapshot:
         """What every elastic query of the application does right now."""
         return _read("snapshot", Snapshot.from_json, self._gateway.snapshot())
+
+    def watch(self, interval_s: float = 1.0) -> Iterator[Snapshot]:
+        """A snapshot every ``interval_s`` (0.1 to 3600), for as long as they are taken."""
+        check_turns(interval_s)
+        return (_read("watch", Snapshot.from_json, d) for d in self._host.watch(interval_s))
 
     def set_lanes(self, query: QueryRef, operator: int, partition: int, n: int) -> str:
         """Give a partition ``n`` lanes (1 to its ``max_lanes``); partition -1 means all of them.
@@ -175,7 +231,7 @@ class Laneshift:
         dry_run: bool = False,
         trace: str | Path | None = None,
         **parameters: Any,
-    ) -> LiveScheduler:
+    ) -> Scheduler:
         """Let a policy set the lanes of running queries, once per interval, until it is stopped.
 
         Args:
@@ -195,27 +251,45 @@ class Laneshift:
         :meth:`set_lanes` for ``query``, :class:`~laneshift.errors.SessionError` if this object has
         a scheduler that runs, or another one drives one of the queries. A scheduler that has died
         is waited for, 5 s at most.
+
+        With a session of this process the policy runs here, as a
+        :class:`~laneshift.loop.scheduler.LiveScheduler`, and ends with this process. Attached by an
+        address it runs in the application's control process, and goes on until it is stopped there:
+        ``policy`` has to be installed there, and ``trace`` is not possible.
         """
-        chosen = chosen_policy(policy, target_latency_ms, parameters)
-        check_turns(interval_s, cores)
-        only = None if query is None else self._running(query, query_key(query)).run_id
-        if self._scheduler is not None and self._scheduler.is_running:
-            raise error("LANESHIFT_SCHEDULER_RUNS", policy=self._scheduler.policy.name)
-        self._scheduler = LiveScheduler(
-            self._gateway,
-            chosen,
+
+        def run_of() -> str | None:
+            only = None if query is None else self._running(query, query_key(query)).run_id
+            if self._scheduler is not None and self._scheduler.is_running:
+                raise error("LANESHIFT_SCHEDULER_RUNS", policy=self._scheduler.name)
+            return only
+
+        self._scheduler = self._host.start(
+            policy,
+            parameters,
+            target_latency_ms=target_latency_ms,
             interval_s=interval_s,
-            query=only,
+            run_of=run_of,
             cores=cores,
             dry_run=dry_run,
             trace=trace,
-        ).begin()
+        )
         return self._scheduler
 
     @property
-    def scheduler(self) -> LiveScheduler | None:
+    def scheduler(self) -> Scheduler | None:
         """What :meth:`start` has returned last."""
         return self._scheduler
+
+    def close(self) -> None:
+        """End the connection to a control service; a session of this process is left as it is."""
+        self._host.close()
+
+    def __enter__(self) -> Laneshift:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _running(self, query: QueryRef, key: str) -> QuerySnapshot:
         snapshot = self.snapshot()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
+from pathlib import Path
 
 from laneshift.errors import error, shown
 
@@ -28,13 +29,17 @@ Write = Callable[[object], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: keyword, the rest of its Spark key, what it allows, and how to get there."""
+    """One option: keyword, the rest of its Spark key, what it allows, and how to get there.
+
+    No message repeats the value of a secret one.
+    """
 
     name: str
     suffix: str
     write: Write
     allowed: str
     remedy: str
+    secret: bool = False
 
     @property
     def key(self) -> str:
@@ -79,10 +84,24 @@ def _one_of(*words: str) -> Write:
     return lambda value: value if isinstance(value, str) and value in words else None
 
 
-def _policy(value: object) -> str | None:
-    from laneshift.scheduler.registry import names
+def _matching(form: str) -> Write:
+    return lambda value: value if isinstance(value, str) and re.fullmatch(form, value) else None
 
-    return value if isinstance(value, str) and value in ("none", *names()) else None
+
+def _path(value: object) -> str | None:
+    text = str(value).strip() if isinstance(value, str | Path) else ""
+    return text or None
+
+
+def _policy(value: object) -> str | None:
+    from laneshift.scheduler.registry import names, policy_class
+
+    if not isinstance(value, str):
+        return None
+    if ":" in value:
+        policy_class(value)  # says what is wrong with it
+        return value
+    return value if value in ("none", *names()) else None
 
 
 def _bytes(value: object) -> str | None:
@@ -112,6 +131,8 @@ def _time_text(value: object, low_ms: float, high_ms: float) -> str | None:
 
 
 _SIZE = "a size from 1k to 1g, such as '512k', '1m' or a number of bytes"
+_FILE = "the path of a file on the driver's machine"
+_PEM = "PEM, as openssl writes it; a certificate and its key go together."
 _SPAN = "such as '200ms', 200 (milliseconds) or a timedelta"
 
 OPTIONS: Mapping[str, Option] = {
@@ -186,7 +207,7 @@ OPTIONS: Mapping[str, Option] = {
             "scheduler",
             "scheduler",
             _policy,
-            "'none' or the name of a policy, as `laneshift policies` lists them",
+            "'none', the name of a policy, as `laneshift policies` lists them, or module:Class",
             "Leave it out to set lanes yourself, or start one by laneshift.attach(spark).start().",
         ),
         Option(
@@ -237,6 +258,39 @@ OPTIONS: Mapping[str, Option] = {
             lambda value: value if isinstance(value, str) else None,
             "the path of a Python that has laneshift",
             "Leave it out for the driver's own Python.",
+        ),
+        Option(
+            "control_port",
+            "control.port",
+            _whole(-1, 65535),
+            "a port from 1 to 65535, 0 for any free one, or -1 for none",
+            "The driver's log names the address and the file with the token.",
+        ),
+        Option(
+            "control_address",
+            "control.address",
+            _matching(r"[A-Za-z0-9_.:\[\]%-]+"),
+            "one host name or IP address",
+            "127.0.0.1 lets only this machine in, 0.0.0.0 others, too.",
+        ),
+        Option(
+            "control_token",
+            "control.token",
+            _matching(r"[!-~]{16,512}"),
+            "16 to 512 printable characters without spaces",
+            "Leave it out: one is generated, into a file that only its owner can read.",
+            secret=True,
+        ),
+        Option("control_token_file", "control.tokenFile", _path, _FILE, "Or leave it out."),
+        Option("control_tls_certificate", "control.tls.certificate", _path, _FILE, _PEM),
+        Option("control_tls_key", "control.tls.key", _path, _FILE, _PEM),
+        Option("control_tls_client_ca", "control.tls.clientCa", _path, _FILE, _PEM),
+        Option(
+            "control_tenants",
+            "control.tenants",
+            _one_of("own", "all"),
+            "'own' or 'all'",
+            "It is for sessions of a Spark Connect server.",
         ),
         Option(
             "motion",
@@ -302,7 +356,7 @@ def _refused(option: Option, value: object, allowed: str) -> Exception:
         "LANESHIFT_INVALID_OPTION",
         key=option.key,
         option=option.name,
-        value=shown(value),
+        value="..." if option.secret else shown(value),
         range=allowed,
         remedy=option.remedy,
     )

@@ -3,30 +3,88 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from laneshift.errors import InputError, LaneshiftError, SessionError
+from laneshift.loop.decision import Decision
 from laneshift.loop.scheduler import LiveScheduler
-from laneshift.scheduler.plan import Plan
+from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.plan import CoreChange, Plan
+from laneshift.scheduler.policies.base import Policy
 from laneshift.session.live import Laneshift
 from loop.scripted import Moving, Scripted, lanes, until
+from session.transports import TRANSPORTS, facade
+
+
+@dataclass(frozen=True, kw_only=True)
+class Everything(Policy[None]):
+    """Gives each partition so many lanes."""
+
+    name: ClassVar[str] = "everything"
+    summary: ClassVar[str] = "for tests"
+    source: ClassVar[str] = "ours"
+    lanes: int = 2
+
+    def start(self) -> None:
+        return None
+
+    def decide(self, cluster: ClusterLoad, state: None) -> tuple[Plan, None]:
+        moves = [
+            CoreChange(p.partition, p.cores, self.lanes)
+            for p in cluster.partitions
+            if p.cores != self.lanes
+        ]
+        return Plan(core_changes=tuple(moves)), None
+
+
+@pytest.fixture
+def gateway() -> Moving:
+    return Moving()
+
+
+@pytest.fixture(params=TRANSPORTS)
+def live(gateway: Moving, request: pytest.FixtureRequest) -> Iterator[Laneshift]:
+    with facade(request.param, gateway) as made:
+        yield made
 
 
 class TestStart:
     """Arguments of Laneshift.start."""
 
-    def test_by_name_with_parameters(self) -> None:
-        live = Laneshift(Moving())
-        with live.start("elasticutor", target_latency_ms=20, smoothing=0.5, interval_s=30) as made:
+    def test_by_name_with_parameters(self, live: Laneshift, gateway: Moving) -> None:
+        with live.start("elasticutor", target_latency_ms=20, smoothing=0.5, interval_s=0.1) as made:
             assert live.scheduler is made
-            assert made.policy.target_s == 0.02  # type: ignore[attr-defined]
-            assert made.policy.smoothing == 0.5  # type: ignore[attr-defined]
+            assert made.name == "elasticutor" and made.is_running and not made.is_paused
             with pytest.raises(SessionError, match="elasticutor drives the queries"):
                 live.start("static")
+            until(lambda: made.turns > 1)
+            made.pause()
+            assert made.is_paused
+            made.resume()
+            assert not made.is_paused
+        assert not made.is_running
+        assert gateway.claims[0] == ("elasticutor", "") and gateway.released == 1
         live.start("static", interval_s=30).stop()
+
+    def test_parameters_reach_the_policy(self) -> None:
+        with Laneshift(Moving()).start("elasticutor", target_latency_ms=20, smoothing=0.5) as made:
+            assert made.policy.target_s == 0.02  # type: ignore[attr-defined]
+            assert made.policy.smoothing == 0.5  # type: ignore[attr-defined]
+
+    def test_a_policy_of_ones_own(self, live: Laneshift) -> None:
+        heard: list[Decision] = []
+        with live.start(Everything(lanes=3), interval_s=0.1, query="running") as made:
+            made.on_decision(heard.append)
+            until(lambda: made.decisions())
+        assert made.name == "everything"
+        (decision, *_) = made.decisions(1)
+        assert {change.after for change in decision.changes} == {3}
+        assert decision.applied and made.decisions(0) == ()
 
     @pytest.mark.parametrize(
         ("arguments", "words"),
@@ -50,9 +108,9 @@ class TestStart:
             ),
         ],
     )
-    def test_wrong_arguments(self, arguments: dict[str, Any], words: list[str]) -> None:
-        gateway = Moving()
-        live = Laneshift(gateway)
+    def test_wrong_arguments(
+        self, live: Laneshift, gateway: Moving, arguments: dict[str, Any], words: list[str]
+    ) -> None:
         with pytest.raises(InputError) as caught:
             live.start(**arguments)
         for word in words:
@@ -60,9 +118,9 @@ class TestStart:
         assert live.scheduler is None
         assert gateway.sent == []
 
-    def test_unknown_query(self) -> None:
+    def test_unknown_query(self, live: Laneshift) -> None:
         with pytest.raises(LaneshiftError, match="there is no elastic query"):
-            Laneshift(Moving()).start(query="nobody")
+            live.start(query="nobody")
 
     def test_trace_is_never_overwritten(self, tmp_path: Path) -> None:
         file = tmp_path / "trace"

@@ -13,6 +13,7 @@ from laneshift.cli.main import main
 from laneshift.errors import InputError
 from laneshift.scheduler import registry
 from laneshift.scheduler.metrics import METRICS, metric
+from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.elasticutor import Elasticutor
 from laneshift.scheduler.policies.static import Static
 from laneshift.scheduler.registry import policy
@@ -190,6 +191,32 @@ def test_entry_points_add_policies_and_do_not_shadow(monkeypatch: pytest.MonkeyP
     assert "gone " in listed and "unusable" in listed and "threshold" in listed
     with pytest.raises(InputError, match="keep"):
         registry.parse_parameters("mine", {"keep": "perhaps"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unnamed(Policy[None]):
+    """Has nothing that a policy needs."""
+
+
+def test_a_policy_is_named_by_where_python_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert registry.policy_class("laneshift.scheduler.policies.faa:Faa").name == "faa"
+    (tmp_path / "a_module_of_this_test.py").write_text("from dataclasses import dataclass\n1 / 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(registry, "Unnamed", Unnamed, raising=False)
+    for name, words in (
+        ("laneshift.no_such:Policy", "No module named 'laneshift.no_such'.*PYTHONPATH"),
+        ("laneshift.scheduler.registry:Nothing", "has no attribute 'Nothing'"),
+        ("a_module_of_this_test:Policy", "ZeroDivisionError"),
+        ("laneshift.scheduler.registry:policy", "a subclass of Policy"),
+        ("laneshift.scheduler.registry:Unnamed", "Unnamed without name, summary, source, decide"),
+        (":", "Empty module name"),
+    ):
+        with pytest.raises(InputError, match=words):
+            registry.policy_class(name)
+    assert registry.name_of(Static) == "static"
+    assert registry.policy_class(registry.name_of(Static)) is Static
 
 
 def test_metrics_have_name_unit_sentence() -> None:

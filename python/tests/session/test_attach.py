@@ -9,6 +9,8 @@ import pytest
 
 import laneshift
 from laneshift.plugin.gateway import ENTRY_CLASS, Py4jGateway, decode
+from plugin.fake import FakeGateway
+from session.transports import TOKEN, serving
 
 pytest.importorskip("py4j")
 
@@ -66,17 +68,67 @@ def test_attach() -> None:
     assert live.handoffs() == ()
 
 
-@pytest.mark.parametrize("spark", [None, "spark", 5, object()])
+@pytest.mark.parametrize("spark", [None, 5, object()])
 def test_no_session(spark: Any) -> None:
     with pytest.raises(laneshift.ArgumentError, match="expected a SparkSession") as caught:
         laneshift.attach(spark)
     assert type(spark).__name__ in str(caught.value)
 
 
+class Connected:
+    """A Spark Connect session: what its server's function gives, and where it is."""
+
+    def __init__(self, *rows: tuple[str, str, str], problem: str = "") -> None:
+        self.rows = rows
+        self.problem = problem
+        self.client = Namespace(host="127.0.0.1")
+
+    def sql(self, text: str) -> Any:
+        assert text.endswith("FROM laneshift_control()")
+        return self
+
+    def collect(self) -> Any:
+        if self.problem:
+            raise RuntimeError(self.problem + "\nmore")
+        return list(self.rows)
+
+
+Connected.__module__ = "pyspark.sql.connect.session"
+
+
 def test_a_spark_connect_session() -> None:
-    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(laneshift.UnsupportedError, match="Spark Connect"):
-        laneshift.attach(remote)
+    with serving(FakeGateway()) as address:
+        port = address.rpartition(":")[2]
+        for listens in ("127.0.0.1", "0.0.0.0", "::"):
+            spark: Any = Connected((listens, port, TOKEN))
+            with laneshift.attach(spark) as live:
+                assert live.set_lanes("running", 0, 0, 2) == "now"
+        nobodys: Any = Connected(("127.0.0.1", port, TOKEN[::-1]))
+        with pytest.raises(laneshift.SessionError, match="lets nobody in"):
+            laneshift.attach(nobodys)
+        with laneshift.attach(nobodys, TOKEN) as live:  # as the operator
+            assert live.snapshot().queries
+
+
+@pytest.mark.parametrize(
+    ("problem", "condition", "words"),
+    [
+        ("", "NO_CONTROL", r"spark\.sql\.laneshift\.control\.port=0"),
+        (
+            "[UNRESOLVABLE_TABLE_VALUED_FUNCTION] no laneshift_control here",
+            "NO_CONTROL",
+            "Connect server",
+        ),
+        ("[NO_ACTIVE_SESSION] nothing there", "SESSION_STOPPED", "NO_ACTIVE_SESSION"),
+    ],
+)
+def test_a_connect_session_without_control_service(
+    problem: str, condition: str, words: str
+) -> None:
+    spark: Any = Connected(problem=problem)
+    with pytest.raises(laneshift.SessionError, match=words) as caught:
+        laneshift.attach(spark)
+    assert caught.value.condition == f"LANESHIFT_{condition}"
 
 
 def test_a_stopped_session() -> None:

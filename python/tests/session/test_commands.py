@@ -1,15 +1,24 @@
-"""Commands of the live object: what is sent, and that wrong arguments are never sent."""
+"""Commands of the live object over each transport: what is sent, and what never is."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import laneshift
-from laneshift import ArgumentError, Laneshift, LaneshiftError, NotFoundError, SessionError
+from laneshift import (
+    ArgumentError,
+    Laneshift,
+    LaneshiftError,
+    NotFoundError,
+    SessionError,
+    Snapshot,
+)
 from plugin.fake import RUNNING, STOPPED, FakeGateway, FakeQuery, query
+from session.transports import TRANSPORTS, facade
 
 UNKNOWN = "33333333-3333-4333-8333-333333333333"
 STARTED = FakeQuery(RUNNING, active=True)
@@ -21,9 +30,10 @@ def gateway() -> FakeGateway:
     return FakeGateway()
 
 
-@pytest.fixture
-def live(gateway: FakeGateway) -> Laneshift:
-    return Laneshift(gateway)
+@pytest.fixture(params=TRANSPORTS)
+def live(gateway: FakeGateway, request: pytest.FixtureRequest) -> Iterator[Laneshift]:
+    with facade(request.param, gateway) as made:
+        yield made
 
 
 @pytest.mark.parametrize("named", [RUNNING, RUNNING[::-1], "running", " running ", STARTED])
@@ -190,30 +200,32 @@ def test_a_wrong_argument_is_refused_before_anything_is_sent(
     assert gateway.sent == []
 
 
-def test_a_name_that_two_running_queries_have_is_ambiguous(gateway: FakeGateway) -> None:
-    live = Laneshift(gateway)
+def test_a_name_that_two_running_queries_have_is_ambiguous(
+    live: Laneshift, gateway: FakeGateway
+) -> None:
     gateway.data["queries"].append(query(UNKNOWN, "running", active=True))
     with pytest.raises(ArgumentError, match=f"2 running queries .*{RUNNING}.*{UNKNOWN}"):
         live.set_lanes("running", 0, 0, 1)
     assert gateway.sent == []
 
 
-def test_a_running_query_wins_over_a_stopped_one_of_the_same_name(gateway: FakeGateway) -> None:
-    live = Laneshift(gateway)
+def test_a_running_query_wins_over_a_stopped_one_of_the_same_name(
+    live: Laneshift, gateway: FakeGateway
+) -> None:
     gateway.data["queries"].append(query(UNKNOWN, "running", active=False))
     live.set_lanes("running", 0, 0, 1)
     assert gateway.sent == [("set_lanes", RUNNING, 0, 0, 1)]
 
 
-def test_an_old_object_of_a_query_that_was_started_again_is_refused(gateway: FakeGateway) -> None:
-    live = Laneshift(gateway)
+def test_an_old_object_of_a_query_that_was_started_again_is_refused(
+    live: Laneshift, gateway: FakeGateway
+) -> None:
     with pytest.raises(SessionError, match="has stopped"):
         live.set_lanes(FakeQuery(RUNNING, active=False), 0, 0, 1)  # type: ignore[arg-type]
     assert gateway.sent == []
 
 
-def test_without_any_query_the_message_says_so(gateway: FakeGateway) -> None:
-    live = Laneshift(gateway)
+def test_without_any_query_the_message_says_so(live: Laneshift, gateway: FakeGateway) -> None:
     gateway.data["queries"] = []
     with pytest.raises(NotFoundError, match="there are none"):
         live.move_shard("nope", 0, 0, 0, 0)
@@ -233,6 +245,19 @@ def test_a_jar_of_another_version_is_refused(jar: str) -> None:
         Laneshift(FakeGateway(version=jar or "0"))
     assert caught.value.condition == "LANESHIFT_JAR_VERSION_MISMATCH"
     assert laneshift.__version__ in str(caught.value)
+
+
+def test_snapshots_are_the_same_and_go_on(live: Laneshift, gateway: FakeGateway) -> None:
+    gateway.data["queries"].append(query(STOPPED, "old", active=False))
+    first = live.snapshot()
+    assert repr(first) == repr(Snapshot.from_json(gateway.data))
+    stream = live.watch(0.1)
+    assert next(stream).time_ms == first.time_ms
+    gateway.data["time_ms"] += 700
+    assert next(stream).time_ms == first.time_ms + 700
+    stream.close()  # type: ignore[attr-defined]
+    with pytest.raises(ArgumentError, match="interval_s"):
+        live.watch(0.01)
 
 
 def test_the_live_object_shows_its_version(live: Laneshift) -> None:

@@ -1,8 +1,12 @@
 package org.apache.spark.sql.laneshift
 
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
+import org.apache.spark.sql.laneshift.api.ControlFunction
+import org.apache.spark.sql.laneshift.conf.ControlConf
+import org.apache.spark.sql.laneshift.driver.DriverState
 import org.apache.spark.sql.laneshift.plan.ElasticPlanRule
 import org.apache.spark.sql.laneshift.workload.WorkloadFunctions
 
@@ -15,5 +19,21 @@ class LaneshiftExtensions extends (SparkSessionExtensions => Unit) {
       }
     )
     WorkloadFunctions.register(extensions)
+    ControlFunction.register(extensions)
+    extensions.injectResolutionRule { (session: SparkSession) =>
+      welcome(session)
+      Unchanged
+    }
+  }
+
+  /** Gives a session of a Spark Connect server its token before it makes its first plan. */
+  private def welcome(session: SparkSession): Unit = {
+    val conf = session.sessionState.conf
+    if (conf.getConf(ControlConf.Port) != ControlConf.NoPort)
+      DriverState.get.foreach(_.tenants.welcome(conf))
+  }
+
+  private object Unchanged extends Rule[LogicalPlan] {
+    override def apply(plan: LogicalPlan): LogicalPlan = plan
   }
 }

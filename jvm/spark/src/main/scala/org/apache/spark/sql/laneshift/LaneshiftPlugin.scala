@@ -71,7 +71,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     sc.addSparkListener(driver.executors)
     driver.journal.start()
     sc.ui.foreach(LaneshiftTab.live(_, driver))
-    scheduler = SchedulerProcess.wanted(conf)
+    scheduler = SchedulerProcess.wanted(conf, driver.tenants)
     scheduler.foreach(_.start())
     logInfo(s"laneshift ${BuildInfo.version} on Spark ${sc.version}: $set")
     Collections.emptyMap()

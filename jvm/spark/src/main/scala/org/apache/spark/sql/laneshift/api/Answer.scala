@@ -51,13 +51,14 @@ private[api] object Answer {
 /** Partitions and handoffs in the words of the Python side. */
 private[api] object SnapshotJson {
 
-  def query(q: QueryView, read: Option[SourceCount]): Map[String, Any] =
+  def query(q: QueryView, read: Option[SourceCount], tenant: Option[String]): Map[String, Any] =
     Map[String, Any](
       "id" -> q.run.id,
       "run_id" -> q.run.runId,
       "name" -> q.run.name,
       "mode" -> (if (q.realTime) "real-time" else "micro-batch"),
       "active" -> q.run.active,
+      "tenant" -> tenant,
       "trigger" -> q.trigger.map(t =>
         Map[String, Any]("kind" -> t.kind, "interval_s" -> t.intervalMs.map(_ / 1e3))
       ),

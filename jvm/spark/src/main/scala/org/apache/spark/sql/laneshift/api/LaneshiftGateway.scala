@@ -36,7 +36,7 @@ object LaneshiftGateway {
     val live = if (found.exists(_.realTime)) driver.executors.sourceRows() else Map.empty[String, Long]
     found.map { q =>
       val read = if (q.realTime) live.get(q.run.runId).map(SourceCount(_, None)) else q.run.read
-      SnapshotJson.query(q, read)
+      SnapshotJson.query(q, read, driver.tenants.of(q.run.runId))
     }
   }
 

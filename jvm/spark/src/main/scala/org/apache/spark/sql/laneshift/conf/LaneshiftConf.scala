@@ -144,13 +144,13 @@ object LaneshiftConf {
   val Scheduler: ConfigEntry[String] = SQLConf
     .buildConf(Prefix + "scheduler")
     .doc(
-      "The policy that sets the lanes of all running queries, such as 'elasticutor', or 'none'. Read when the " +
-        "application starts: the driver runs it in a Python process of its own, which needs the laneshift package."
+      "The policy that sets the lanes of all running queries, such as 'elasticutor' or module:Class of one's own, or 'none'. " +
+        "Read when the application starts: the driver runs it in a Python process of its own, which needs the laneshift package."
     )
     .version(Since)
     .stringConf
-    .allowing("allowed are 'none' and a policy's name, as `laneshift policies` lists them")(
-      _.matches("[A-Za-z0-9_.-]+")
+    .allowing("allowed are 'none', a policy's name, as `laneshift policies` lists them, and module:Class")(
+      _.matches("[A-Za-z0-9_.-]+(:[A-Za-z0-9_.]+)?")
     )
     .createWithDefault("none")
 
@@ -272,7 +272,7 @@ object LaneshiftConf {
     Motion,
     MotionSeed,
     MotionInterval
-  )
+  ) ++ ControlConf.all
 
   /** Refuses keys under our prefix that no entry has: a typing error would otherwise go unnoticed. */
   def checkKeys(keys: Iterable[String]): Unit = {

@@ -14,6 +14,7 @@ private[laneshift] final class DriverState(
   val queries = new QueryInventory(executors)
   val memories = new PartitionMemories
   val claims = new SchedulerClaims
+  val tenants = new Tenants
   val throttle = new SourceThrottle(executors)
   val decisions = new Decisions(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
   val journal = new Journal(queries, executors, post)

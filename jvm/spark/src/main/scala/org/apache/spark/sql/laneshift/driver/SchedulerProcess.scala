@@ -17,8 +17,8 @@ import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 
 import py4j.{CallbackClient, GatewayServer}
 
-/** The policy of `spark.sql.laneshift.scheduler`, in a Python process beside the driver that calls the gateway by py4j, as a
-  * session's own Python does.
+/** The policy of `spark.sql.laneshift.scheduler`, and the control service of `spark.sql.laneshift.control.port`, in a Python
+  * process beside the driver that calls the gateway by py4j, as a session's own Python does.
   *
   * Queries never wait for it. If it ends, it is started again, later and later; if its settings are wrong (exit code 2),
   * it is not. It ends with the driver, however that ends: its standard input closes.
@@ -137,10 +137,11 @@ private[laneshift] object SchedulerProcess {
     0
   )
 
-  /** The process that the configuration asks for, not started yet. */
-  def wanted(conf: SparkConf): Option[SchedulerProcess] = {
+  /** The process that the configuration asks for, not started yet: for a policy, the control service, or both. */
+  def wanted(conf: SparkConf, tenants: Tenants): Option[SchedulerProcess] = {
     val policy = conf.get(LaneshiftConf.Scheduler)
-    if (policy == "none") None
+    val control = ControlSettings.taken(conf, tenants)
+    if (policy == "none" && control.isEmpty) None
     else {
       val settings = Map[String, Any](
         "policy" -> policy,
@@ -152,7 +153,8 @@ private[laneshift] object SchedulerProcess {
         "trace" -> conf.get(LaneshiftConf.SchedulerTrace),
         "parameters" -> conf.getAllWithPrefix(LaneshiftConf.SchedulerParam).toMap.asJava
       )
-      Some(new SchedulerProcess(Seq(python(conf), "-m", "laneshift.loop.process"), settings))
+      val module = if (control.isEmpty) "laneshift.loop.process" else "laneshift.control.process"
+      Some(new SchedulerProcess(Seq(python(conf), "-m", module), settings ++ control.map("control" -> _)))
     }
   }
 

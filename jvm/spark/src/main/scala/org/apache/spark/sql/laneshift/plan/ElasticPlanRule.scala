@@ -44,6 +44,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     guarded(plan, None)(runOf(plan)) match {
       case Left(_) | Right(None) => plan
       case Right(Some(run)) =>
+        DriverState.get.foreach(_.tenants.started(run.toString, plan.conf))
         // Options that do not go together are the user's to mend: not guarded.
         LaneshiftConf.checkTogether(plan.conf)
         StockRuns.reason(run) match {

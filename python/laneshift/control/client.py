@@ -1,0 +1,206 @@
+"""The plugin as a client of the control service sees it: one call of the service each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from laneshift.control.address import NO_TLS, Address, ClientTls
+from laneshift.control.codec import to_json
+from laneshift.control.failures import failure
+from laneshift.control.protocol import MOST_REPLY_BYTES, REVISION, SCHEME, TOKEN_KEY
+from laneshift.control.v1 import control_pb2 as pb
+from laneshift.control.v1.control_pb2_grpc import ControlStub
+from laneshift.errors import InputError, error
+from laneshift.version import __version__
+
+Q = TypeVar("Q", bound=Message)
+R = TypeVar("R", bound=Message)
+
+TIMEOUT_S = 20.0
+"""Of a call that is no stream: executors are asked, and a dead scheduler's claim is waited for."""
+
+OPTIONS: tuple[tuple[str, Any], ...] = (
+    ("grpc.max_receive_message_length", MOST_REPLY_BYTES),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    # Not from one client object's channel to the next: their certificates may differ.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+def credentials(tls: ClientTls) -> grpc.ChannelCredentials | None:
+    """None without TLS. Errors: InputError for a file that is none, a certificate without a key."""
+    if tls.ca is None and tls.cert is None and tls.key is None:
+        return None
+    if (tls.cert is None) != (tls.key is None):
+        missing = "cert" if tls.cert is None else "key"
+        raise InputError(missing, "nothing", "a PEM file", "A certificate needs its key.")
+    return grpc.ssl_channel_credentials(
+        _pem("ca", tls.ca), _pem("key", tls.key), _pem("cert", tls.cert)
+    )
+
+
+def _pem(field: str, file: str | Path | None) -> bytes | None:
+    if file is None:
+        return None
+    try:
+        text = Path(file).read_bytes()
+    except OSError as cause:
+        raise InputError(
+            field, f"{file} ({cause.strerror})", "a PEM file", "Correct the path."
+        ) from cause
+    if b"-----BEGIN " not in text:
+        raise InputError(field, str(file), "a PEM file: -----BEGIN ...", "Convert it with openssl.")
+    return text
+
+
+class ControlClient:
+    """A gateway to the application whose control service is at ``address``.
+
+    Every method may be called from any thread, and raises the errors that the plugin's own gateway
+    raises, and SessionErrors if the service does not answer or lets nobody in.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        token: str,
+        tls: ClientTls = NO_TLS,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self.address = address
+        self._metadata = ((TOKEN_KEY, SCHEME + token),)
+        self._timeout_s = timeout_s
+        secured = credentials(tls)
+        if secured is None:
+            self._channel = grpc.insecure_channel(str(address), OPTIONS)
+        else:
+            self._channel = grpc.secure_channel(str(address), secured, OPTIONS)
+        self._stub = ControlStub(self._channel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._channel.close()
+
+    # ---- as the plugin's own gateway
+
+    def version(self) -> str:
+        """Version of the application's laneshift. Errors: SessionError if it is too old."""
+        said = self._call("Hello", self._stub.Hello, pb.HelloRequest(version=__version__))
+        if said.revision < REVISION:
+            raise error(
+                "LANESHIFT_CONTROL_VERSION",
+                address=self.address,
+                found=f"laneshift {said.version}, revision {said.revision} of the protocol",
+                client=f"{__version__} (revision {REVISION})",
+            )
+        return said.version
+
+    def snapshot(self) -> dict[str, Any]:
+        return to_json(self._call("Snapshot", self._stub.Snapshot, pb.SnapshotRequest()))
+
+    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> dict[str, Any]:
+        request = pb.SetLanesRequest(
+            query=query, operator=operator, partition=partition, lanes=lanes
+        )
+        return to_json(self._call("SetLanes", self._stub.SetLanes, request))
+
+    def move_shard(
+        self, query: str, operator: int, partition: int, shard: int, lane: int
+    ) -> dict[str, Any]:
+        request = pb.MoveShardRequest(
+            query=query, operator=operator, partition=partition, shard=shard, lane=lane
+        )
+        return to_json(self._call("MoveShard", self._stub.MoveShard, request))
+
+    def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
+        request = pb.HandoffsRequest(query=query, limit=limit)
+        return [to_json(h) for h in self._call("Handoffs", self._stub.Handoffs, request).handoffs]
+
+    def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
+        request = pb.LimitSourceRequest(query=query, rows_per_second=rate, seconds=seconds)
+        return to_json(self._call("LimitSource", self._stub.LimitSource, request))
+
+    # ---- streams
+
+    def watch(self, interval_s: float) -> Iterator[dict[str, Any]]:
+        """A snapshot each interval, for as long as they are taken."""
+        request = pb.WatchSnapshotsRequest(interval_s=interval_s)
+        call = self._stub.WatchSnapshots(request, metadata=self._metadata)
+        yield from map(to_json, self._stream("WatchSnapshots", call))
+
+    def decisions(
+        self, limit: int = 100, *, follow: bool = False, id: str = ""
+    ) -> Iterator[dict[str, Any]]:
+        """The newest decisions, oldest first; if ``follow``, then those to come."""
+        request = pb.DecisionsRequest(limit=limit, follow=follow, id=id)
+        timeout = None if follow else self._timeout_s
+        call = self._stub.Decisions(request, metadata=self._metadata, timeout=timeout)
+        yield from map(to_json, self._stream("Decisions", call))
+
+    # ---- policies
+
+    def start_policy(
+        self,
+        policy: str,
+        parameters: Mapping[str, str],
+        *,
+        target_latency_ms: float | None,
+        interval_s: float,
+        query: str,
+        cores: int | None,
+        dry_run: bool,
+    ) -> pb.PolicyRun:
+        """Start a policy there; ``parameters`` are JSON texts."""
+        request = pb.StartPolicyRequest(
+            policy=policy,
+            parameters=parameters,
+            target_latency_ms=target_latency_ms,
+            interval_s=interval_s,
+            query=query,
+            cores=cores,
+            dry_run=dry_run,
+        )
+        return self._call("StartPolicy", self._stub.StartPolicy, request)
+
+    def stop_policy(self, id: str = "") -> pb.PolicyRun:
+        """Stop a policy; the only one that runs if ``id`` is empty."""
+        return self._call("StopPolicy", self._stub.StopPolicy, pb.StopPolicyRequest(id=id))
+
+    def pause_policy(self, id: str, paused: bool) -> pb.PolicyRun:
+        """Let a policy send nothing, or send again."""
+        request = pb.PausePolicyRequest(id=id, paused=paused)
+        return self._call("PausePolicy", self._stub.PausePolicy, request)
+
+    def policies(self) -> tuple[pb.PolicyRun, ...]:
+        """Policies that run there, and those that did, oldest first."""
+        return tuple(self._call("Policies", self._stub.Policies, pb.PoliciesRequest()).runs)
+
+    def _call(self, method: str, call: grpc.UnaryUnaryMultiCallable[Q, R], request: Q) -> R:
+        try:
+            return call(request, metadata=self._metadata, timeout=self._timeout_s)
+        except grpc.RpcError as cause:
+            raise failure(cause, method, self.address) from cause
+        except ValueError as cause:  # a channel that was closed
+            raise error(
+                "LANESHIFT_CONTROL_FAILED", method=method, address=self.address, cause=str(cause)
+            ) from cause
+
+    def _stream(self, method: str, call: Any) -> Iterator[Any]:
+        try:
+            yield from call
+        except grpc.RpcError as cause:
+            raise failure(cause, method, self.address) from cause
+        finally:
+            call.cancel()

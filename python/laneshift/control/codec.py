@@ -1,0 +1,57 @@
+"""The plugin's JSON as messages of the same names, and back.
+
+Not ``google.protobuf.json_format``: it goes through every number of a list in Python, ten times as
+long for a snapshot of 200 partitions, and writes 64-bit integers as strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+M = TypeVar("M", bound=Message)
+
+_FRACTIONS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
+
+
+def to_message(message: M, data: Mapping[str, Any]) -> M:
+    """Fill ``message`` with the values of its fields' names; what it has no field for is left out.
+
+    Errors: TypeError, ValueError if a value is of another kind than its field.
+    """
+    for field in message.DESCRIPTOR.fields:
+        value = data.get(field.name)
+        if value is None:
+            continue
+        if field.message_type is not None:
+            inside = getattr(message, field.name)
+            if field.is_repeated:
+                for item in value:
+                    to_message(inside.add(), item)
+            else:
+                inside.SetInParent()
+                to_message(inside, value)
+        elif field.is_repeated:
+            # JSON has no infinity and no NaN: the plugin's are strings.
+            numbers = map(float, value) if field.cpp_type in _FRACTIONS else value
+            getattr(message, field.name).extend(numbers)
+        else:
+            setattr(message, field.name, float(value) if field.cpp_type in _FRACTIONS else value)
+    return message
+
+
+def to_json(message: Message) -> dict[str, Any]:
+    """All fields of ``message`` by name; None for an optional one that is not there."""
+    return {field.name: _value(message, field) for field in message.DESCRIPTOR.fields}
+
+
+def _value(message: Message, field: Any) -> Any:
+    if field.has_presence and not message.HasField(field.name):
+        return None
+    value = getattr(message, field.name)
+    if field.message_type is None:
+        return list(value) if field.is_repeated else value
+    return [to_json(item) for item in value] if field.is_repeated else to_json(value)

@@ -1,0 +1,144 @@
+"""The process that ``spark.sql.laneshift.control.port`` asks for: the driver starts and ends it.
+
+``python -m laneshift.control.process``, with the settings as JSON in ``LANESHIFT_SCHEDULER``. It
+does what :mod:`laneshift.loop.process` does if the driver has a policy, too, and its exit codes are
+the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from laneshift.control.running import RunningPolicies
+from laneshift.control.server import ControlServer
+from laneshift.control.service import ControlService
+from laneshift.control.settings import ControlSettings
+from laneshift.errors import InputError, LaneshiftError
+from laneshift.loop.process import VARIABLE, Settings, drive_runs, ending, say, show
+from laneshift.plugin.gateway import Gateway, PortGateway, connect
+
+AGAIN_S = 5.0
+"""Between two tries to have a port, or a query, that another process has (ours)."""
+
+
+def main() -> int:
+    """Run until the driver closes our standard input."""
+    data = json.loads(os.environ.pop(VARIABLE))
+    policies = RunningPolicies()
+    over = ending()
+    try:
+        gateway = PortGateway(int(data["port"]), str(data["token"]))
+        connect(gateway)
+        control = ControlSettings.of(data["control"])
+        if data["policy"] != "none":
+            drive_beside(Settings.of(data), gateway, policies, over)
+    except InputError as problem:
+        say(str(problem))
+        return 2
+    except LaneshiftError as problem:
+        say(str(problem))
+        return 1
+    try:
+        return serve(gateway, control, policies, over)
+    finally:
+        policies.stop_all()
+
+
+def drive_beside(
+    settings: Settings, gateway: Gateway, policies: RunningPolicies, over: threading.Event
+) -> None:
+    """Run the driver's policy on threads of its own. Errors: those of its start, if it starts now."""
+    say(settings.words)
+    if settings.query is None:
+        scheduler = settings.scheduler(gateway, None)
+        policies.add(scheduler)
+        scheduler.on_decision(show)
+        return
+    query = settings.query
+
+    def follow() -> None:
+        while not over.is_set():
+            try:
+                drive_runs(settings, gateway, over, lambda begun: policies.add(begun, query))
+            except LaneshiftError as problem:  # another scheduler has it, or the driver is gone
+                say(str(problem))
+                over.wait(AGAIN_S)
+
+    threading.Thread(target=follow, name="laneshift policy", daemon=True).start()
+
+
+def serve(
+    gateway: Gateway, control: ControlSettings, policies: RunningPolicies, over: threading.Event
+) -> int:
+    """Listen until it is over. A port that is taken is asked for again: policies run meanwhile."""
+    told = ""
+    while not over.is_set():
+        server = ControlServer(
+            control,
+            lambda gate: ControlService(
+                gateway,
+                policies,
+                gate.caller,
+                tenants_share=control.tenants_share,
+                tell=say,
+            ),
+            say,
+        )
+        try:
+            address = server.start()
+        except InputError as problem:
+            say(str(problem))
+            return 2
+        except LaneshiftError as problem:
+            if str(problem) != told:
+                say(told := str(problem))
+            over.wait(AGAIN_S)
+            continue
+        try:
+            _announce(control, address)
+            over.wait()
+        finally:
+            server.stop()
+            _forget(control)
+    return 0
+
+
+def _announce(control: ControlSettings, address: str) -> None:
+    has_tls = "TLS" if control.tls else "no TLS"
+    where = control.token_file if control.token_file.is_file() else "as given"
+    say(f"control listens at {address}, {has_tls}, token: {where}")
+    if control.is_open_and_plain:
+        say(
+            "control: tokens reach this address unencrypted; set "
+            "spark.sql.laneshift.control.tls.certificate and .key, or listen on 127.0.0.1"
+        )
+    try:
+        control.address_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write(control.address_file, address + "\n")
+    except OSError as problem:
+        say(f"control: the address is not written to {control.address_file}: {problem}")
+
+
+def _write(file: Path, text: str) -> None:
+    """Whole or not at all, for its owner."""
+    new = file.with_name(file.name + ".new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        out.write(text)
+    new.replace(file)
+
+
+def _forget(control: ControlSettings) -> None:
+    """Remove what this application has written; a token file that was named stays."""
+    with suppress(OSError):
+        control.address_file.unlink(missing_ok=True)
+        if control.generated:
+            control.token_file.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

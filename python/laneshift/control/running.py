@@ -1,0 +1,113 @@
+"""The policies that run in the control process, and what they have decided."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from laneshift.errors import error, shown
+from laneshift.loop.decision import Decision
+from laneshift.loop.scheduler import KEPT, LiveScheduler
+
+MOST_RUNNING, MOST_KEPT = 64, 200
+"""Policies at a time, and runs of them that are remembered (ours)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A policy that was started: ``tenant`` by whom, None for the operator and the driver."""
+
+    id: str
+    scheduler: LiveScheduler
+    query: str
+    tenant: str | None
+
+
+class RunningPolicies:
+    """Starts and stops policies. Every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, Run] = {}
+        self._numbers = itertools.count(1)
+        self._decided: deque[tuple[int, str, Decision]] = deque(maxlen=KEPT)
+        self._count = 0
+        self._news = threading.Condition()
+
+    def add(self, scheduler: LiveScheduler, query: str = "", tenant: str | None = None) -> Run:
+        """Remember a scheduler that runs or is about to; its decisions are kept from now on.
+
+        Errors: SessionError if too many run.
+        """
+        with self._news:
+            running = [run for run in self._runs.values() if run.scheduler.is_running]
+            if len(running) >= MOST_RUNNING:
+                raise error("LANESHIFT_SCHEDULER_RUNS", policy=f"{MOST_RUNNING} policies")
+            run = Run(f"{scheduler.policy.name}-{next(self._numbers)}", scheduler, query, tenant)
+            self._runs[run.id] = run
+            for old in list(self._runs.values())[:-MOST_KEPT]:
+                if not old.scheduler.is_running:
+                    del self._runs[old.id]
+        scheduler.on_decision(lambda decision: self._keep(run.id, decision))
+        return run
+
+    def drop(self, run: Run) -> None:
+        """Forget a scheduler that could not begin."""
+        with self._news:
+            self._runs.pop(run.id, None)
+
+    def visible(self, may_see: Callable[[Run], bool]) -> tuple[Run, ...]:
+        """The runs that a caller may see, oldest first."""
+        with self._news:
+            return tuple(filter(may_see, self._runs.values()))
+
+    def find(self, id: str, may_see: Callable[[Run], bool]) -> Run:
+        """The run of that id; an empty id is the only one that runs. Errors: NotFoundError."""
+        seen = self.visible(may_see)
+        active = [run for run in seen if run.scheduler.is_running]
+        if not id and len(active) == 1:
+            return active[0]
+        for run in seen:
+            if run.id == id:
+                return run
+        there = ", ".join(run.id for run in active[:20]) or "none"
+        raise error("LANESHIFT_NO_SUCH_POLICY", value=shown(id), range=there)
+
+    def stop_all(self) -> None:
+        """Stop every one."""
+        for run in self.visible(lambda _: True):
+            run.scheduler.stop()
+
+    def decisions(
+        self,
+        may_see: Callable[[Run], bool],
+        limit: int,
+        id: str,
+        *,
+        follow: bool,
+        is_wanted: Callable[[], bool],
+    ) -> Iterator[Decision]:
+        """The newest decisions, oldest first, then new ones as long as they are wanted."""
+        after = -1
+        while is_wanted():
+            with self._news:
+                if follow and after >= self._count - 1:
+                    self._news.wait(timeout=0.5)
+                seen = {run.id for run in self._runs.values() if may_see(run)}
+                found = [
+                    decision
+                    for number, run, decision in self._decided
+                    if number > after and run in seen and id in ("", run)
+                ]
+                first, after = after == -1, self._count - 1
+            yield from found[max(0, len(found) - limit) :] if first else found
+            if not follow:
+                return
+
+    def _keep(self, id: str, decision: Decision) -> None:
+        with self._news:
+            self._decided.append((self._count, id, decision))
+            self._count += 1
+            self._news.notify_all()

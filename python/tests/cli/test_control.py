@@ -1,0 +1,207 @@
+"""The commands that reach a running application: what they do, and the codes they end with."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from laneshift.cli.main import main
+from loop.scripted import Chain, until
+from plugin.fake import HANDOFF, RUNNING, FakeGateway
+from session.transports import TOKEN, serving
+
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+from laneshift.scheduler.plan import CoreChange, Plan
+from laneshift.scheduler.policies.base import Policy
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Policy[None]):
+    name: ClassVar[str] = "own"
+    summary: ClassVar[str] = "of a file beside"
+    source: ClassVar[str] = "ours"
+    lanes: int = 2
+    def start(self): return None
+    def decide(self, cluster, state):
+        changes = [CoreChange(p.partition, p.cores, self.lanes)
+                   for p in cluster.partitions if p.cores != self.lanes]
+        return Plan(core_changes=tuple(changes)), None
+
+@dataclass(frozen=True, kw_only=True)
+class Half(Policy[None]):
+    name: ClassVar[str] = "half"
+    def start(self): return None
+"""
+
+
+@pytest.fixture
+def gateway() -> FakeGateway:
+    return Chain()
+
+
+@pytest.fixture
+def token(gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file with the token of a service whose address stands beside it."""
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    for name in ("LANESHIFT_CONTROL", "LANESHIFT_TOKEN", "LANESHIFT_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    with serving(gateway, tell=lambda _: None) as address:
+        (tmp_path / "token.address").write_text(address + "\n")
+        monkeypatch.setenv("LANESHIFT_TOKEN_FILE", str(file))
+        yield file
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def done(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.usefixtures("token")
+class TestCommands:
+    def test_snapshot(self) -> None:
+        said = json.loads(done("snapshot", "--json"))
+        assert said["queries"][0]["id"] == RUNNING
+        assert "running, real-time: operator 0" in done("snapshot")
+
+    def test_top(self) -> None:
+        assert "running, real-time: operator 0" in done("top", "--once")
+
+    def test_set_lanes(self, gateway: FakeGateway) -> None:
+        assert done("set-lanes", "running", 0, 1, 3) == "done\n"
+        assert json.loads(done("set-lanes", "running", 1, "all", 2, "--json")) == {"applied": "now"}
+        assert gateway.sent == [
+            ("set_lanes", RUNNING, 0, 1, 3),
+            ("set_lanes", RUNNING, 1, -1, 2),
+        ]
+
+    def test_move_shard_and_limit_source(self, gateway: FakeGateway) -> None:
+        assert done("move-shard", "running", 0, 1, 7, 1) == "from the next batch on\n"
+        assert done("limit-source", RUNNING, 100, 5.5) == "done\n"
+        assert [call[0] for call in gateway.sent] == ["move_shard", "limit_source"]
+
+    def test_handoffs(self) -> None:
+        assert json.loads(done("handoffs", "running", "--json")) == [HANDOFF]
+        assert "shard 5: lane 0 -> 1, user, paused 0.089 ms" in done("handoffs")
+
+    def test_policies(self, gateway: FakeGateway) -> None:
+        assert done("policies", "running") == "no policy runs in the control process\n"
+        options = ("--interval", 0.1, "--set", "target_s=0.05", "--query", "running", "--json")
+        id = json.loads(done("policies", "start", "elasticutor", *options))["id"]
+        until(lambda: done("decisions"))
+        assert f"{id}: running," in done("policies", "running")
+        lines = [json.loads(line) for line in done("decisions", "--json").splitlines()]
+        assert lines[0]["policy"] == "elasticutor" and lines[0]["changes"]
+        assert "Decisions, newest first" in done("top", "--once")
+        assert json.loads(done("policies", "stop", "--json"))["id"] == id
+        assert gateway.released == 1
+        assert "stopped" in done("policies", "running", "--all")
+        assert "target_s = 0.1" in done("policies", "elasticutor")
+
+    def test_a_policy_of_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "own_policies.py").write_text(OWN)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        assert "of a file beside" in done("policies", "own_policies:Own")
+        done("policies", "start", "own_policies:Own", "--set", "lanes=3", "--interval", 0.1)
+        until(lambda: "-> 3 lanes" in done("decisions"))
+        assert "own-1 has stopped" in done("policies", "stop", "own-1")
+
+    def test_a_report_of_what_runs(self, tmp_path: Path) -> None:
+        done("policies", "start", "elasticutor", "--interval", 0.1)
+        page, trace = tmp_path / "run.html", tmp_path / "trace"
+        said = done("report", "--live", "--seconds", 3, "-o", page, trace)
+        assert said == f"wrote {page}\n"
+        assert "running:0.0" in page.read_text("utf-8")
+        assert "elasticutor" in trace.read_text("utf-8")
+        assert run("report", "--live", "--seconds", 3, "-o", page, trace).exit_code == 2
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "words"),
+        [
+            (("set-lanes", "nobody", 0, 0, 2), 3, ["no elastic query 'nobody'", "'running'"]),
+            (("set-lanes", "running", 9, 0, 2), 3, ["no elastic operator 9"]),
+            (("set-lanes", "running", 0, 0, 99), 2, ["99 lanes", "1 to 6"]),
+            (("set-lanes", "running", 0, "some", 2), 2, ["PARTITION", '"all"']),
+            (("set-lanes", "running", 0), 2, ["Missing argument"]),
+            (("move-shard", "running", 0, 0, 99, 1), 3, ["no shard 99"]),
+            (("limit-source", "running", 1, 9999), 2, ["seconds", "3600"]),
+            (("policies", "start", "elastik"), 2, ["elastik", "one of"]),
+            (("policies", "start", "faa", "--set", "x"), 2, ["KEY=VALUE"]),
+            (("policies", "start", "faa", "--set", "nope=1"), 2, ["parameter of faa", "nope"]),
+            (("policies", "start", "no_such_module:Policy"), 2, ["No module named", "PYTHONPATH"]),
+            (("policies", "start", "os:system"), 2, ["a subclass of Policy"]),
+            (("policies", "stop"), 3, ["laneshift policies start NAME"]),
+            (("policies", "stop", "faa-7"), 3, ["faa-7"]),
+            (("decisions", "--id", "faa-7"), 3, ["faa-7"]),
+            (("report",), 2, ["a recorded trace, or --live"]),
+            (("report", "--live", "-o", "x.pdf"), 2, [".html"]),
+        ],
+    )
+    def test_wrong_input(self, arguments: tuple[Any, ...], code: int, words: list[str]) -> None:
+        result = run(*arguments)
+        assert result.exit_code == code, result.output
+        for word in words:
+            assert word in " ".join(result.output.split())
+        assert "Traceback" not in result.output
+
+
+def test_a_half_policy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "half_policies.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = run("policies", "half_policies:Half")
+    assert result.exit_code == 2
+    assert "Half without summary, source, decide" in " ".join(result.output.split())
+
+
+class TestTheWayThere:
+    def test_nothing_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("LANESHIFT_CONTROL", "LANESHIFT_TOKEN", "LANESHIFT_TOKEN_FILE"):
+            monkeypatch.delenv(name, raising=False)
+        result = run("snapshot")
+        assert result.exit_code == 2 and "LANESHIFT_CONTROL" in result.output
+        result = run("snapshot", "--control", "h:1")
+        assert result.exit_code == 2 and "LANESHIFT_TOKEN_FILE" in result.output
+
+    def test_the_environment_and_options(
+        self, token: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        address = (tmp_path / "token.address").read_text().strip()
+        monkeypatch.delenv("LANESHIFT_TOKEN_FILE")
+        done("snapshot", "--control", address, "--token-file", token)
+        monkeypatch.setenv("LANESHIFT_CONTROL", address)
+        monkeypatch.setenv("LANESHIFT_TOKEN", TOKEN)
+        done("snapshot")
+        monkeypatch.setenv("LANESHIFT_TOKEN_FILE", str(tmp_path / "nowhere"))
+        done("snapshot")
+        monkeypatch.setenv("LANESHIFT_TOKEN", "another-one-of-these")
+        result = run("snapshot")
+        assert result.exit_code == 5 and "lets nobody in" in result.output
+        assert "another-one" not in result.output
+        done("snapshot", "--token-file", token)
+
+    def test_nobody_answers(self, token: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        for command in (("snapshot",), ("top", "--once"), ("policies", "stop"),
+                        ("report", "--live")):  # fmt: skip
+            result = run(*command, "--control", f"127.0.0.1:{port}")
+            assert result.exit_code == 4, result.output
+            assert "No control service answers" in result.output
+            assert "Traceback" not in result.output
+
+    def test_no_option_takes_a_token(self) -> None:
+        for command in ("snapshot", "top", "set-lanes", "decisions", "report"):
+            assert "--token " not in run(command, "--help").output

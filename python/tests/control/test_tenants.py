@@ -1,0 +1,122 @@
+"""Sessions of a Spark Connect server: each steers its own queries only, unless allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+import laneshift
+from laneshift import ArgumentError, Laneshift, NotFoundError
+from laneshift.control.tokens import signed
+from loop.scripted import Moving, until
+from plugin.fake import HANDOFF, RUNNING, query
+from session.transports import TENANT_KEY, TOKEN, serving, settings
+
+OTHERS = "44444444-4444-4444-8444-444444444444"
+NOBODYS = "55555555-5555-4555-8555-555555555555"
+
+
+class Shared(Moving):
+    """The queries of two tenants, and one of none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data["queries"][0]["tenant"] = "t1"
+        self.others = [
+            query(OTHERS, "others", active=True) | {"tenant": "t2"},
+            query(NOBODYS, "nobodys", active=True),
+        ]
+
+    def snapshot(self) -> dict[str, Any]:
+        found = super().snapshot()
+        return found | {"queries": found["queries"] + self.others}
+
+    def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
+        self.asked.append((query, limit))
+        return [HANDOFF, HANDOFF | {"query_id": OTHERS}]
+
+
+def token(tenant: str) -> str:
+    return f"{tenant}.{signed(TENANT_KEY.encode(), tenant)}"
+
+
+@pytest.fixture
+def gateway() -> Shared:
+    return Shared()
+
+
+@pytest.fixture
+def attached(gateway: Shared) -> Iterator[tuple[Laneshift, Laneshift, Laneshift]]:
+    """Of the first tenant, the second and the operator."""
+    with serving(gateway) as address, ExitStack() as stack:
+        found = (laneshift.attach(address, t) for t in (token("t1"), token("t2"), TOKEN))
+        one, two, operator = (stack.enter_context(live) for live in found)
+        yield one, two, operator
+
+
+Attached = tuple[Laneshift, Laneshift, Laneshift]
+
+
+def test_each_sees_its_own(attached: Attached) -> None:
+    one, two, operator = attached
+    for live, wanted in ((one, {RUNNING}), (two, {OTHERS}), (operator, {RUNNING, OTHERS, NOBODYS})):
+        assert {q.id for q in live.snapshot().queries} == wanted
+        assert {q.id for q in next(iter(live.watch(1.0))).queries} == wanted
+    assert [h.query_id for h in one.handoffs()] == [RUNNING]
+    assert len(operator.handoffs()) == 2
+
+
+def test_nobody_steers_anothers(attached: Attached, gateway: Shared) -> None:
+    one, two, operator = attached
+    client: Any = one._gateway
+    for name in ("others", OTHERS, OTHERS[::-1], NOBODYS, "nobodys"):
+        calls = [
+            lambda name=name: client.set_lanes(name, 0, 0, 2),
+            lambda name=name: client.move_shard(name, 0, 0, 1, 1),
+            lambda name=name: client.limit_source(name, 1.0, 1.0),
+            lambda name=name: client.handoffs(name, 1),
+            lambda name=name: one.set_lanes(name, 0, 0, 2),
+            lambda name=name: one.start("static", query=name),
+        ]
+        for call in calls:
+            with pytest.raises(NotFoundError) as caught:
+                call()
+            assert NOBODYS[:8] not in str(caught.value).replace(name, "")
+            assert "'running'" in str(caught.value)
+    assert gateway.sent == [] and gateway.asked == []
+    with pytest.raises(ArgumentError, match=r"its own queries only.*'running'"):
+        one.start("static")
+    one.set_lanes("running", 0, 0, 2)
+    two.set_lanes("others", 0, 0, 2)
+    operator.set_lanes("nobodys", 0, 0, 2)
+    assert [call[1] for call in gateway.sent] == [RUNNING, OTHERS, NOBODYS]
+
+
+def test_policies_are_their_starters(attached: Attached) -> None:
+    one, two, operator = attached
+    mine = one.start("elasticutor", query="running", interval_s=0.1)
+    client, other, all_seeing = (live._gateway for live in (one, two, operator))
+    until(lambda: mine.turns > 1)
+    assert [run.id for run in client.policies()] == [mine.id]  # type: ignore[attr-defined]
+    assert other.policies() == ()  # type: ignore[attr-defined]
+    for call in (other.stop_policy, lambda id: other.pause_policy(id, True)):  # type: ignore[attr-defined]
+        with pytest.raises(NotFoundError, match="there are none"):
+            call(mine.id)  # type: ignore[attr-defined]
+    assert len(all_seeing.policies()) == 1  # type: ignore[attr-defined]
+    mine.stop()
+    with pytest.raises(ArgumentError, match="installed"):
+        one.start("os:system", query="running")
+
+
+def test_all_may_steer_all_if_allowed(gateway: Shared) -> None:
+    with (
+        serving(gateway, settings(tenants_share=True)) as address,
+        laneshift.attach(address, token("t1")) as live,
+    ):
+        assert len(live.snapshot().queries) == 3
+        live.set_lanes("others", 0, 0, 2)
+        live.start("static", interval_s=1).stop()
+    assert gateway.sent == [("set_lanes", OTHERS, 0, 0, 2)]

@@ -1,0 +1,111 @@
+"""Two clients of a Spark Connect server, each with a query, and what they may do with both."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import laneshift
+
+
+def counted(spark: SparkSession) -> DataFrame:
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 2000).load()
+    return rows.groupBy((F.col("value") % 50).alias("key")).count()
+
+
+def summed(key: tuple[int], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    before = state.get[0] if state.exists else 0
+    after = before + sum(len(frame) for frame in frames)
+    state.update((after,))
+    yield pd.DataFrame({"key": [key[0]], "n": [after]})
+
+
+def by_function(spark: SparkSession) -> DataFrame:
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 500).load()
+    return (
+        rows.withColumn("key", F.col("value") % 20)
+        .groupBy("key")
+        .applyInPandasWithState(summed, "key LONG, n LONG", "n LONG", "update", "NoTimeout")
+    )
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = 240.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, f"not in time: {what}"
+        time.sleep(0.2)
+    return found
+
+
+def refused(call: Callable[[], Any]) -> str:
+    try:
+        call()
+    except laneshift.LaneshiftError as problem:
+        return problem.condition
+    return "done"
+
+
+def shows(live: laneshift.Laneshift, names: set[str]) -> bool:
+    return {q.name for q in live.snapshot().queries if q.operators} == names
+
+
+def works_on(live: laneshift.Laneshift, name: str, lanes: int) -> bool:
+    parts = [p for q in live.snapshot().queries if q.name == name
+             for o in q.operators for p in o.partitions]  # fmt: skip
+    return all(p.lanes == lanes and (p.lane_rows > 0).sum() >= 2 for p in parts)
+
+
+def partitions(live: laneshift.Laneshift) -> list[Any]:
+    return [p for q in live.snapshot().queries for o in q.operators for p in o.partitions]
+
+
+def main(url: str, tenants: str) -> None:
+    sessions = [SparkSession.builder.remote(url).create() for _ in range(2)]
+    queries = [
+        plan(spark).writeStream.format("noop").outputMode("update").queryName(name).start()
+        for spark, plan, name in zip(sessions, (counted, by_function), ("one", "two"), strict=True)
+    ]
+    lives = [laneshift.attach(spark) for spark in sessions]
+    out: dict[str, Any] = {"errors": []}
+    names = {"own": [{"one"}, {"two"}], "all": [{"one", "two"}] * 2}[tenants]
+    for live, wanted in zip(lives, names, strict=True):
+        until(partial(shows, live, wanted), f"queries {wanted}")
+    for live, query in zip(lives, queries, strict=True):
+        live.set_lanes(query, 0, -1, 3)
+        until(partial(works_on, live, str(query.name), 3), f"lanes of {query.name}")
+    out["moved"] = [len(live.handoffs(query)) for live, query in zip(lives, queries, strict=True)]
+    out["others"] = [
+        refused(lambda: lives[0].set_lanes("two", 0, 0, 1)),
+        refused(lambda: lives[1].limit_source(str(queries[0].id), 1, 1)),
+        refused(lambda: lives[0].start("static").stop()),
+    ]
+    with lives[0].start("elasticutor", query="one", interval_s=0.2, dry_run=True) as scheduler:
+        until(lambda: scheduler.turns > 3, "turns")
+    told = "SELECT token FROM laneshift_control()"
+    tokens = [spark.sql(told).collect()[0][0] for spark in sessions]
+    out["tokens"] = tokens
+    out["lanes"] = [p.lanes for live in lives for p in partitions(live)]
+    for query in queries:
+        out["errors"].append(str(query.exception()))
+        query.stop()
+    for spark in sessions:
+        spark.stop()
+    print(json.dumps(out))
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)  # queries that still run would keep the process

@@ -1,0 +1,108 @@
+"""The control service of a real driver, and of a Spark Connect server with two clients."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import laneshift
+from laneshift.plugin.gateway import Gateway
+from live.applications import connect_server, controlled
+from live.conftest import run_app
+
+pytestmark = pytest.mark.live
+
+
+def test_a_query_is_steered_from_another_process(tmp_path: Path) -> None:
+    with controlled(tmp_path) as token:
+        address = (tmp_path / "token.address").read_text("utf-8").strip()
+        with laneshift.attach(address, token_file=token) as live:
+            end = time.monotonic() + 120
+            while not [o for q in live.snapshot().queries for o in q.operators]:
+                assert time.monotonic() < end
+                time.sleep(0.2)
+            live.set_lanes("orders", 0, -1, 3)
+            for snapshot in live.watch(0.2):
+                parts = snapshot.queries[0].operators[0].partitions
+                if all(p.lanes == 3 and (p.lane_rows > 0).all() for p in parts):
+                    break
+                assert time.monotonic() < end
+            lane = int(live.snapshot().queries[0].operators[0].partitions[0].lane_of_shard[1])
+            live.move_shard("orders", 0, 0, 1, (lane + 1) % 3)
+            with pytest.raises(laneshift.SessionError, match="cannot be slowed down"):
+                live.limit_source("orders", 1000, 1)
+            with live.start("elasticutor", query="orders", interval_s=0.2) as scheduler:
+                while scheduler.turns < 4:
+                    time.sleep(0.1)
+            while not {"user", "scale"} <= {h.reason for h in live.handoffs("orders", 10_000)}:
+                assert time.monotonic() < end
+                time.sleep(0.2)
+            with pytest.raises(laneshift.ArgumentError, match="99 lanes for partition 0"):
+                live.set_lanes("orders", 0, 0, 99)
+            # What the plugin itself refuses keeps its words and its class.
+            client: Any = live._gateway
+            with pytest.raises(laneshift.ArgumentError, match="99"):
+                client.set_lanes("orders", 0, 0, 99)
+            with pytest.raises(laneshift.NotFoundError, match="orders"):
+                client.set_lanes("nobody", 0, 0, 2)
+    assert not (tmp_path / "token.address").exists()
+
+
+def test_the_protocol_has_all_that_a_snapshot_says(
+    live: laneshift.Laneshift, counting: Any
+) -> None:
+    from laneshift.control.codec import to_json, to_message
+    from laneshift.control.v1 import control_pb2 as pb
+
+    counting.add(1000)
+    gateway: Gateway = live._gateway  # type: ignore[assignment]
+    data = gateway.snapshot()
+    again = to_json(pb.SnapshotReply.FromString(
+        to_message(pb.SnapshotReply(), data).SerializeToString()))  # fmt: skip
+    for query in data["queries"]:
+        del query["tenant"]  # is for the control process alone
+
+    def lacking(said: Any, known: Any, where: str) -> Iterator[str]:
+        if isinstance(said, dict):
+            for key, value in said.items():
+                if key in known:
+                    yield from lacking(value, known[key], f"{where}.{key}")
+                else:
+                    yield f"{where}.{key}"
+        elif isinstance(said, list) and said and isinstance(said[0], dict):
+            for one, other in zip(said, known, strict=True):
+                yield from lacking(one, other, where)
+        elif said != known:
+            yield f"{where}: {said} became {known}"
+
+    assert list(lacking(data, again, "snapshot")) == []
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("tenants", ["own", "all"])
+def test_two_clients_of_a_connect_server(tmp_path: Path, tenants: str) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = {"spark.sql.laneshift.control.tenants": tenants}
+    with connect_server(tmp_path, port, **options) as token:
+        folder = Path(__file__).parent
+        seen = run_app(folder / "connect_app.py", f"sc://127.0.0.1:{port}", tenants, limit_s=600)
+        address = (tmp_path / "token.address").read_text("utf-8").strip()
+        with laneshift.attach(address, token_file=token) as operator:
+            assert operator.snapshot().version == laneshift.__version__
+    assert seen["errors"] == ["None", "None"]
+    assert all(count > 0 for count in seen["moved"])
+    assert set(seen["lanes"]) == {3} or tenants == "all"
+    allowed = {
+        "own": ["LANESHIFT_NO_SUCH_QUERY"] * 2 + ["LANESHIFT_OTHER_TENANT"],
+        "all": ["done", "LANESHIFT_SOURCE_NOT_LIMITED", "done"],
+    }
+    assert seen["others"] == allowed[tenants]
+    assert len(set(seen["tokens"])) == 2
+    assert token.read_text("utf-8").strip() not in seen["tokens"]
