@@ -52,7 +52,7 @@ def main() -> int:
 def drive_beside(
     settings: Settings, gateway: Gateway, policies: RunningPolicies, over: threading.Event
 ) -> None:
-    """Run the driver's policy on threads of its own. Errors: those of its start, if it starts now."""
+    """Run the driver's policy on threads of its own. Errors: those of a start that is now."""
     say(settings.words)
     if settings.query is None:
         scheduler = settings.scheduler(gateway, None)
