@@ -118,8 +118,8 @@ compatibility: setup ## Run the JVM's tests and write docs/compatibility.md from
 	@$(VENV_PYTHON) scripts/compatibility.py
 
 matrix: setup ## Compare every operator, output mode and trigger with stock Spark, and write docs/compatibility-matrix.md (ONLY='part of a name' for some, in build/)
-	@scripts/sbt "spark/Test/runMain org.apache.spark.sql.laneshift.CompatibilityMatrix \
-	  $(CURDIR)/$(if $(ONLY),build/matrix.md,docs/compatibility-matrix.md) '$(ONLY)'" </dev/null
+	@LANESHIFT_ONLY='$(ONLY)' scripts/sbt "spark/Test/runMain org.apache.spark.sql.laneshift.CompatibilityMatrix \
+	  $(CURDIR)/$(if $(ONLY),build/matrix.md,docs/compatibility-matrix.md)" </dev/null
 
 proto: setup ## Make the Python code of control.proto anew, after a change of it
 	@cd python && $(VENV_PYTHON) -m grpc_tools.protoc -I. --plugin=protoc-gen-mypy=$(CURDIR)/.venv/bin/protoc-gen-mypy \

@@ -66,6 +66,9 @@ class QueryBatches:
                 self._seen = batch.batch_id  # a batch without rows, for watermarks and timers
                 return False
             arrived = rows / rate if rows > 0 and rate > 0 else None
+            if arrived is not None and self._interval_s is None:
+                # Spark counts from when it last looked for rows: 10 ms ago if there were none.
+                arrived = max(arrived, batch.duration_s)
             if query.trigger is not None and query.trigger.kind == "available-now":
                 arrived = None  # all of them were there: what counts is how fast they go
             self.loads |= self._rates.add(batch.batch_id, batch.duration_s, arrived, done)

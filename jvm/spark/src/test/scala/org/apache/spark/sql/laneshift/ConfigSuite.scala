@@ -46,7 +46,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     ("motion.seed", "abc", "abc", "whole numbers of 64 bits"),
     ("motion.interval", "0", "0", "1ms to 1min"),
     ("motion.interval", "61s", "61000", "1ms to 1min"),
-    ("scheduler", "two words", "two words", "'none' and a policy's name"),
+    ("scheduler", "two words", "two words", "'none', a policy's name"),
     ("scheduler.targetLatency", "2h", "7200000", "0 (the policy's own) to 1h"),
     ("scheduler.interval", "50ms", "50", "100ms to 1h"),
     ("scheduler.interval", "soon", "soon", "100ms to 1h")

@@ -11,6 +11,9 @@ import org.apache.spark.sql.laneshift.spec.{ElasticSpec, StateMetrics}
 private[laneshift] final class RowCount {
   var rows = 0L
   var bytes = 0L
+
+  /** When the first one came, by the monotonic clock; 0 before. */
+  @volatile var sinceNs = 0L
 }
 
 /** Counts what one task of an elastic partition reads and puts out, and how old its outputs are. */
@@ -49,6 +52,7 @@ private final class CountedRows(rows: Iterator[InternalRow], count: RowCount, si
   override def hasNext: Boolean = rows.hasNext
   override def next(): InternalRow = {
     val row = rows.next()
+    if (count.sinceNs == 0L) count.sinceNs = System.nanoTime()
     count.rows += 1
     count.bytes += size(row)
     row

@@ -28,13 +28,14 @@ private[runtime] object Session {
     override def isWorking: Boolean = false
   }
 
-  /** Spark's own path computes a whole batch. */
+  /** Spark's own path computes a whole batch. It works, as a lane does, from its first row on: what comes before is the opening of
+    * its stores.
+    */
   final class Stock(in: RowCount) extends Session {
-    private val sinceNs = System.nanoTime()
     override def task: Option[PartitionTask] = None
     override def isWorking: Boolean = true
     override def counts(stats: Option[InletStats]): Counts =
-      Counts.ofOneLane(in.rows, System.nanoTime() - sinceNs)
+      Counts.ofOneLane(in.rows, if (in.sinceNs == 0L) 0L else System.nanoTime() - in.sinceNs)
   }
 
   /** A task has begun, or has put out everything, and works on no rows. */
