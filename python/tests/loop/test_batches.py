@@ -226,6 +226,19 @@ def test_the_first_batch_may_have_had_a_backlog() -> None:
     assert cluster is not None and cluster.partition(P0).offered_rate == pytest.approx(10_000)
 
 
+def test_rows_after_an_idle_time_have_not_come_in_the_time_since_spark_last_looked() -> None:
+    gateway, meter = Batches(trigger="back-to-back"), Meter()
+    looks(meter, gateway)
+    gateway.batch()
+    batch = gateway.query["batch"]
+    source = batch["sources"][0]
+    source["rows_per_s"] = source["rows"] / 0.01
+    (cluster,) = looks(meter, gateway)
+    assert cluster is not None
+    rates = [part.offered_rate for part in cluster.partitions]
+    assert sum(rates) == pytest.approx(source["rows"] / batch["duration_s"], rel=0.01)
+
+
 def test_a_batch_without_rows_says_nothing() -> None:
     gateway, meter = Batches(trigger="back-to-back"), Meter()
     looks(meter, gateway)
