@@ -128,7 +128,7 @@ def main(folder: Path) -> None:
         .start()
     )
     seen: dict[str, Any] = {"executors": [], "cores": []}
-    # What little lanes have to do here is more than a hundredth of their time: it has something to say.
+    # Lanes have more to do here than a hundredth of their time: it has something to say.
     scheduler = live.start("elasticutor", interval_s=0.5, dry_run=True, target_utilisation=0.01)
     killed = False
     (seen_process,) = until(lambda: scheduler_pids(mark))
