@@ -52,7 +52,7 @@ private final class CountedRows(rows: Iterator[InternalRow], count: RowCount, si
   override def hasNext: Boolean = rows.hasNext
   override def next(): InternalRow = {
     val row = rows.next()
-    if (count.sinceNs == 0L) count.sinceNs = System.nanoTime()
+    if (count.rows == 0L) count.sinceNs = System.nanoTime()
     count.rows += 1
     count.bytes += size(row)
     row

@@ -2,8 +2,6 @@ package org.apache.spark.sql.laneshift.runtime
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.TaskContextImpl
-import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.sql.laneshift.Quick
 import org.apache.spark.sql.laneshift.lane.BatchStart
 import org.apache.spark.sql.laneshift.spec._
@@ -44,20 +42,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
     val process = new ElasticRuntime.Holder
     val runtime = process.start(cores = 2, lanes = 3, Nobody)
     try {
-      val tasks = IndexedSeq.fill(3)(new TaskContextImpl(
-        0,
-        0,
-        0,
-        0L,
-        0,
-        1,
-        null,
-        new java.util.Properties,
-        null,
-        TaskMetrics.empty,
-        1.0,
-        Map.empty
-      ))
+      val tasks = IndexedSeq.fill(3)(LoneTask())
       def begin(partition: Int, task: Int): BatchStart =
         runtime.partition(spec(lanes = 3), partition).startBatch(spec(lanes = 3), tasks(task), None)
       assert((0 to 2).map(i => begin(i, i).lanes) == Seq(3, 2, 1))

@@ -2,8 +2,6 @@ package org.apache.spark.sql.laneshift.runtime
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.TaskContextImpl
-import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.sql.laneshift.Quick
 
 import laneshift.lane.LaneBudget
@@ -26,7 +24,7 @@ class LaneGrowthSuite extends AnyFunSuite {
   private final class Partition(machine: Machine, gain: Int => Double = _.toDouble) {
     private val growth = new LaneGrowth(machine.cores, maxLanes = 64)
     var lanes = 1
-    machine.cores.taskStarted(context())
+    machine.cores.taskStarted(LoneTask())
 
     def turn(rows: Double): Int = {
       val took = math.min(rows, 1000 * gain(lanes))
@@ -40,21 +38,6 @@ class LaneGrowthSuite extends AnyFunSuite {
       lanes
     }
   }
-
-  private def context() = new TaskContextImpl(
-    0,
-    0,
-    0,
-    0L,
-    0,
-    1,
-    null,
-    new java.util.Properties,
-    null,
-    TaskMetrics.empty,
-    1.0,
-    Map.empty
-  )
 
   private def turns(machine: Machine, count: Int)(each: => Unit): Unit = (0 until count).foreach { _ =>
     machine.turn()
@@ -108,7 +91,7 @@ class LaneGrowthSuite extends AnyFunSuite {
     val hot = new Partition(machine)
     turns(machine, 20)(hot.turn(10000))
     assert(hot.lanes == 4)
-    val tasks = Seq.fill(2)(context())
+    val tasks = Seq.fill(2)(LoneTask())
     tasks.foreach(machine.cores.taskStarted)
     turns(machine, 20)(hot.turn(10000))
     assert(hot.lanes == 2)
