@@ -13,28 +13,49 @@ import laneshift.testing.{Fault, Faults}
 final class PartitionStopped(cause: Throwable)
     extends RuntimeException("the elastic partition has stopped", cause)
 
-/** Bounds of one partition's buffers. */
-final case class InletLimits(maxLanes: Int, queueBytes: Long) {
+/** Bounds of one partition's buffers: the lanes that it may have here, numbered from 0, and on other executors, numbered behind
+  * them.
+  */
+final case class InletLimits(maxLanes: Int, queueBytes: Long, remoteLanes: Int = 0) {
+
+  /** Lanes of either kind. */
+  def slots: Int = maxLanes + remoteLanes
 
   /** Bytes of rows that all queues of the partition hold together before the receiver waits. One row more at most, and what
-    * lanes that had taken a block give back of it in a handoff: at most one block per lane.
+    * lanes that had taken rows give back of them in a handoff: at most one block per lane here, and what is kept for one
+    * elsewhere.
     */
-  def totalBytes: Long = maxLanes * queueBytes
+  def totalBytes: Long = slots * queueBytes
 }
 
 /** What `take` gives a lane. */
 sealed trait Taken[+R]
 
+/** What `takeRemote` gives a remote lane's thread. */
+sealed trait TakenRemote[+R]
+
 object Taken {
-  final case class Rows[R](block: RowBlock[R]) extends Taken[R]
+  final case class Rows[R](block: RowBlock[R]) extends Taken[R] with TakenRemote[R]
 
   /** A shard of this lane is wanted elsewhere: see [[Inlet.letGo]]. */
-  case object Recall extends Taken[Nothing]
+  case object Recall extends Taken[Nothing] with TakenRemote[Nothing]
+
+  /** These shards have come to the lane; their first rows are still to be taken. */
+  final case class Arrived(shards: Seq[Int]) extends TakenRemote[Nothing]
+
+  /** Somebody has called [[Inlet.poke]]. */
+  case object Poked extends TakenRemote[Nothing]
 
   /** What follows is of the next input. */
   case object NextInput extends Taken[Nothing]
-  case object End extends Taken[Nothing]
+  case object End extends Taken[Nothing] with TakenRemote[Nothing]
 }
+
+/** A shard that its lane is to give up; to a lane on another executor if it `leaves`. */
+final case class Recalled(shard: Int, leaves: Boolean)
+
+/** Rows that a lane has taken and not worked on: those of `block` from `from` on. */
+final case class Remainder[R](block: RowBlock[R], from: Int)
 
 /** The way of rows from the receiver to the lanes of one elastic partition, and every handoff on it: routing table and
   * lanes' queues under one lock (docs/handoff.md is its contract).
@@ -42,6 +63,9 @@ object Taken {
   * Who may call what: one receiver thread `offer`, `nextInput` and `finish`; lane i's thread `take(i)` and `letGo(i)`;
   * any thread the rest. Only `offer`, `finish` and `take` wait, never while anybody else needs the lock: each is a loop of
   * attempts, which change everything or nothing, and of waits for a signal.
+  *
+  * A remote lane works on another executor; its thread here speaks for it (docs/handoff.md, section 11). It owns shards from
+  * `join` until it is released, lost, or the input ends: then its shards are handed to lanes that are here.
   *
   * @param idleIsDone a lane that waits in `take` has worked on all that it has taken and has put its outputs out: whatever
   *   it owns may go without it
@@ -58,12 +82,12 @@ final class Inlet[R](
     clock: () => Long = () => System.nanoTime(),
     lock: Lock = new ReentrantLock
 ) {
-  import Inlet.Waiting
+  import Inlet.{Presence, Waiting}
   require(initialLanes >= 1 && initialLanes <= limits.maxLanes, s"$initialLanes lanes of ${limits.maxLanes}")
 
   private val receiverTurn = lock.newCondition()
   private val table = new RoutingTable(initialRouting)
-  private val lanes = Array.tabulate(limits.maxLanes)(i => new LaneState(i))
+  private val lanes = Array.tabulate(limits.slots)(i => new LaneState(i))
   private val offered = new Array[Long](initialRouting.length)
 
   private var activeLanes = initialLanes
@@ -89,10 +113,23 @@ final class Inlet[R](
     var ended = false
     @volatile var recalled = false
 
+    /** Of a remote lane: where its session is; it has worked on all that it has taken; what it has not been told. */
+    var presence = Presence.Away
+    var isBusy = false
+    var poked = false
+    val arrived = new ArrayBuffer[Int]
+
+    def isRemote: Boolean = index >= limits.maxLanes
+
+    /** Whether shards may come to it. */
+    def owns: Boolean = if (isRemote) presence == Presence.There && !closing else index < activeLanes
+
     /** It waits for rows and has none in hand. A lane that does not wait may be at work even before its first row: on
       * timers that are overdue when the batch begins.
       */
-    def isDone: Boolean =
+    def isDone: Boolean = if (isRemote) waiting != Waiting.No && !isBusy || presence == Presence.Away else isDoneHere
+
+    private def isDoneHere: Boolean =
       (waiting != Waiting.No && (idleIsDone || !hasTaken || Faults.isOn(Fault.ReadAheadLeft))) ||
         (!hasTaken && Faults.isOn(Fault.BeforeItsFirstRow)) || Faults.isOn(Fault.SettledUnderTheLane)
 
@@ -166,7 +203,7 @@ final class Inlet[R](
   /** A receiver that has to wait wakes the lanes that have rows but would look again by themselves. */
   private def noteReceiver(waits: Boolean): Unit = {
     receiverWaits = waits
-    if (waits) lanes.foreach(l => if (l.queue.rows > 0) l.wake())
+    if (waits) lanes.foreach(l => if (l.queue.rows > 0 && l.waiting != Waiting.NotForRows) l.wake())
   }
 
   private def wakeReceiver(): Unit = if (receiverWaits) receiverTurn.signal()
@@ -194,6 +231,7 @@ final class Inlet[R](
   private[lane] def tryFinish(fixed: (Array[Int], Int) => Unit): Boolean = {
     closing = true
     checkRunning()
+    lanes.foreach(lane => if (lane.presence == Presence.There) sendHome(lane))
     val over = table.inFlight == 0 || Faults.isOn(Fault.EndBeforeHandoffs)
     noteReceiver(waits = !over)
     if (over) {
@@ -239,15 +277,19 @@ final class Inlet[R](
   private[lane] def tryTake(lane: LaneId, looksAgain: Boolean): Taken[R] = {
     val state = lanes(lane.value)
     val taken = ready(state)
-    if (taken == null) {
-      state.waiting = if (looksAgain) Waiting.Looking else Waiting.ForSignal
+    val waits = if (looksAgain) Waiting.Looking else Waiting.ForSignal
+    noteIdle(state, if (taken == null) waits else Waiting.No, isIdle = taken == null)
+    taken
+  }
+
+  private def noteIdle(state: LaneState, waiting: Waiting.Value, isIdle: Boolean): Unit = {
+    state.waiting = waiting
+    if (isIdle) {
       if (state.idleSinceNs == 0L) state.idleSinceNs = clock()
     } else {
-      state.waiting = Waiting.No
       if (state.idleSinceNs != 0L) state.idleNs += clock() - state.idleSinceNs
       state.idleSinceNs = 0L
     }
-    taken
   }
 
   /** The lane has waited outside, to get rid of its outputs: that is not work. */
@@ -263,55 +305,69 @@ final class Inlet[R](
     checkRunning()
     if (state.recalls.nonEmpty) Taken.Recall
     else if (!state.queue.isEmpty) {
-      val block = state.queue.poll()
-      buffered -= block.bytes
-      state.rowsTaken += block.rows
-      state.hasTaken = true
-      wakeReceiver()
+      val block = takeBlock(state)
       if (block.isInstanceOf[Boundary[_]]) Taken.NextInput else Taken.Rows(block)
     } else if (state.ended) Taken.End
     else null
   }
 
-  /** The lane gives up every shard that is wanted elsewhere: what it has worked on of them is done, and its outputs are on
-    * the outlet. `block` (or null) is what it has taken and worked on up to row `at`; `noticedNs` is when it saw the recall.
+  private def takeBlock(state: LaneState): RowBlock[R] = {
+    val block = state.queue.poll()
+    buffered -= block.bytes
+    state.rowsTaken += block.rows
+    state.hasTaken = true
+    wakeReceiver()
+    block
+  }
+
+  /** The shards that the lane is to give up now. */
+  def recalls(lane: LaneId): Seq[Recalled] = locked {
+    lanes(lane.value).recalls.toList.map(h => Recalled(h.shard.value, lanes(h.to.value).isRemote))
+  }
+
+  /** The lane gives up the recalled shards that are in `shards`: what it has worked on of them is done, its outputs are on the
+    * outlet, and for a shard that leaves this process, its state is in the store. `taken` is what it has taken and not worked on,
+    * in order; `noticedNs` is when it saw the recall. It sees other recalls again.
     */
-  def letGo(lane: LaneId, block: RowBlock[R], at: Int, noticedNs: Long): Unit = locked {
+  def letGo(lane: LaneId, taken: Seq[Remainder[R]], noticedNs: Long, shards: Seq[Int]): Unit = locked {
     checkRunning()
     val from = lanes(lane.value)
-    val leaving = if (Faults.isOn(Fault.RecallForgotten)) from.recalls.take(1).toList else from.recalls.toList
+    val wanted = from.recalls.toList.filter(h => shards.contains(h.shard.value))
+    val leaving = if (Faults.isOn(Fault.RecallForgotten)) wanted.take(1) else wanted
     from.recalls --= leaving
-    from.recalled = false
+    from.recalled = from.recalls.nonEmpty && !Faults.isOn(Fault.RecallForgotten)
     leaving.foreach { handoff =>
       handoff.noticedNs = math.max(handoff.begunNs, noticedNs)
-      settle(handoff, block, at)
+      settle(handoff, taken)
     }
   }
 
   /** Routes the shard to its new lane, with the rows that nobody has worked on: what its lane had taken, then its queue. */
-  private def settle(handoff: Handoff, block: RowBlock[R], at: Int): Unit = {
+  private def settle(handoff: Handoff, taken: Seq[Remainder[R]]): Unit = {
     val shard = handoff.shard.value
     val from = lanes(handoff.from.value)
     val to = lanes(handoff.to.value)
     handoff.flushedNs = clock()
     buffered -= from.queue.bytes + to.queue.bytes
-    if (!Faults.isOn(Fault.RemainderBehindQueue)) moveTaken(handoff, block, at)
+    if (!Faults.isOn(Fault.RemainderBehindQueue)) taken.foreach(moveTaken(handoff, _))
     if (!Faults.isOn(Fault.QueueNotRecalled)) handoff.movedRows += from.queue.extract(shard, to.queue)
-    if (Faults.isOn(Fault.RemainderBehindQueue)) moveTaken(handoff, block, at)
+    if (Faults.isOn(Fault.RemainderBehindQueue)) taken.foreach(moveTaken(handoff, _))
     buffered += from.queue.bytes + to.queue.bytes
     table.settle(handoff)
     handoff.settledNs = clock()
+    if (to.isRemote) to.arrived += shard
     if (!Faults.isOn(Fault.LaneNotWoken)) to.wake()
+    if (from.presence == Presence.Leaving) from.wake()
     // Its row may have room now, in the queue that the shard has left or come to.
     if (!Faults.isOn(Fault.ReceiverNotWoken)) wakeReceiver()
     settled += handoff
-    if (!closing && handoff.to.value >= activeLanes && !Faults.isOn(Fault.LeftOnRetired)) retire(shard)
+    if (!to.owns && (to.isRemote || !closing) && !Faults.isOn(Fault.LeftOnRetired)) retire(shard, MoveReason.Scale)
   }
 
-  private def moveTaken(handoff: Handoff, block: RowBlock[R], at: Int): Unit = if (block != null) {
+  private def moveTaken(handoff: Handoff, taken: Remainder[R]): Unit = {
     val to =
       if (Faults.isOn(Fault.RemainderDropped)) new RowQueue[R](newBlock) else lanes(handoff.to.value).queue
-    val rows = block.extract(handoff.shard.value, at, to)
+    val rows = taken.block.extract(handoff.shard.value, taken.from, to)
     lanes(handoff.from.value).rowsTaken -= rows
     handoff.movedRows += rows
   }
@@ -322,19 +378,24 @@ final class Inlet[R](
   def move(shard: ShardId, to: LaneId, reason: MoveReason): Either[String, Handoff] = locked {
     if (failure != null || (closing && !Faults.isOn(Fault.MovedAtTheEnd)))
       Left("the batch is ending")
-    else if (to.value >= activeLanes) Left(s"lane ${to.value} is not one of the $activeLanes lanes")
+    else if (to.value >= limits.slots || !lanes(to.value).owns)
+      Left(s"lane ${to.value} is not one of the lanes, which are ${active.mkString(", ")}")
     else if (table.handoffOf(shard.value) != null) Left(s"${table.handoffOf(shard.value)} is under way")
     else if (table.owner(shard.value) == to.value)
       Left(s"shard ${shard.value} is on lane ${to.value} already")
     else Right(begin(shard.value, to.value, reason))
   }
 
+  private def beginOnly(shard: Int, to: Int, reason: MoveReason): Handoff =
+    table.begin(handoffIds(), ShardId(shard), LaneId(to), reason, clock())
+
   private def begin(shard: Int, to: Int, reason: MoveReason): Handoff = {
-    val handoff = table.begin(handoffIds(), ShardId(shard), LaneId(to), reason, clock())
+    val handoff = beginOnly(shard, to, reason)
     val from = lanes(handoff.from.value)
-    if (from.isDone) {
+    // A lane that is here may keep something of the shard in memory: a lane elsewhere needs it in the store.
+    if (from.isDone && (from.isRemote || !lanes(to).isRemote)) {
       handoff.noticedNs = handoff.begunNs
-      settle(handoff, null, 0)
+      settle(handoff, Nil)
     } else {
       from.recalls += handoff
       from.recalled = true
@@ -356,7 +417,7 @@ final class Inlet[R](
         while (startedLanes < count && started(LaneId(startedLanes))) ()
         activeLanes = math.min(count, startedLanes)
         (0 until table.shards).foreach { s =>
-          if (table.owner(s) >= activeLanes && table.handoffOf(s) == null) retire(s)
+          if (!lanes(table.owner(s)).owns && table.handoffOf(s) == null) retire(s, MoveReason.Scale)
         }
         Right(activeLanes)
       }
@@ -372,15 +433,138 @@ final class Inlet[R](
       true
     } catch { case _: LaneNotStarted => false }
 
-  /** Sends a shard of a lane that is to be retired to the lane that will own the fewest. */
-  private def retire(shard: Int): Unit = {
-    val counts = new Array[Int](activeLanes)
-    (0 until table.shards).foreach { s =>
-      val d = table.destination(s)
-      if (d < activeLanes) counts(d) += 1
-    }
-    begin(shard, counts.indexOf(counts.min), MoveReason.Scale)
+  /** Sends a shard of a lane that must not have it to the lane that will own the fewest. */
+  private def retire(shard: Int, reason: MoveReason): Unit = begin(shard, leastOwning, reason)
+
+  private def leastOwning: Int = {
+    val counts = new Array[Int](limits.slots)
+    (0 until table.shards).foreach(s => counts(table.destination(s)) += 1)
+    active.minBy(counts(_))
   }
+
+  /** Lanes that shards may come to, in ascending order. */
+  private def active: Seq[Int] = lanes.indices.filter(lanes(_).owns)
+
+  // ---- remote lanes
+
+  /** The remote lane's session is open: shards may come to it. False if the input ends already. */
+  def join(lane: LaneId): Boolean = locked {
+    val state = lanes(lane.value)
+    require(state.isRemote, s"lane ${lane.value} is not remote")
+    if (failure == null && !closing && state.presence == Presence.Away) state.presence = Presence.There
+    state.presence == Presence.There
+  }
+
+  /** The remote lane is not wanted any more: its shards go to others, and then it gets the end. */
+  def release(lane: LaneId): Unit = locked {
+    val state = lanes(lane.value)
+    if (failure == null && state.presence == Presence.There) sendHome(state)
+  }
+
+  private def sendHome(state: LaneState): Unit = {
+    state.presence = Presence.Leaving
+    shardsOf(state).foreach(s => if (table.handoffOf(s) == null) retire(s, MoveReason.Scale))
+    state.wake()
+  }
+
+  private def shardsOf(state: LaneState): Seq[Int] =
+    (0 until table.shards).filter(table.owner(_) == state.index)
+
+  /** The remote lane is no more, and what it was sent and has not acknowledged was never worked on: its shards go to others at
+    * once, with `kept`, those rows in order, and then with what has come since.
+    */
+  def lost(lane: LaneId, kept: Seq[Remainder[R]]): Unit = locked {
+    checkRunning()
+    val state = lanes(lane.value)
+    state.presence = Presence.Away
+    shardsOf(state).foreach { shard =>
+      val begun = table.handoffOf(shard)
+      val handoff =
+        if (begun != null) begun else beginOnly(shard, leastOwning, MoveReason.HostLost)
+      handoff.noticedNs = clock()
+      settle(handoff, kept)
+    }
+    leftRemote(state)
+  }
+
+  /** The remote lane has got its end, and all that it has put out is on the outlet. */
+  def leave(lane: LaneId): Unit = locked {
+    val state = lanes(lane.value)
+    state.presence = Presence.Away
+    leftRemote(state)
+  }
+
+  /** The slot is as it was. */
+  private def leftRemote(state: LaneState): Unit = {
+    state.recalls.clear()
+    state.recalled = false
+    state.arrived.clear()
+    state.poked = false
+    state.isBusy = false
+    state.waiting = Waiting.No
+    while (!state.queue.isEmpty) state.queue.poll()
+    if (state.idleSinceNs == 0L) state.idleSinceNs = clock()
+    wakeReceiver()
+  }
+
+  /** Makes the remote lane's thread look around: [[takeRemote]] gives `Poked`. */
+  def poke(lane: LaneId): Unit = locked {
+    val state = lanes(lane.value)
+    state.poked = true
+    state.wake()
+  }
+
+  /** What is next for a remote lane's thread; waits for it.
+    *
+    * @param rows whether it takes rows
+    * @param recalls whether it takes recalls; not while one is under way
+    * @param busy whether it has work that is not acknowledged: then shards do not go without it
+    */
+  def takeRemote(lane: LaneId, rows: Boolean, recalls: Boolean, busy: Boolean): TakenRemote[R] = locked {
+    val turn = lanes(lane.value).turn
+    var looks = Inlet.LooksBeforeWaiting
+    if (lanes(lane.value).startedNs == 0L) lanes(lane.value).startedNs = clock()
+    var taken = tryTakeRemote(lane, rows, recalls, busy, looks > 0)
+    while (taken == null) {
+      if (looks > 0 && rows) {
+        looks -= 1
+        turn.awaitNanos(Inlet.LookNs)
+      } else turn.await()
+      taken = tryTakeRemote(lane, rows, recalls, busy, looks > 0)
+    }
+    taken
+  }
+
+  /** One attempt, under the lock; null if the lane's thread has to wait for a signal. */
+  private[lane] def tryTakeRemote(
+      lane: LaneId,
+      rows: Boolean,
+      recalls: Boolean,
+      busy: Boolean,
+      looksAgain: Boolean
+  ): TakenRemote[R] = {
+    checkRunning()
+    val state = lanes(lane.value)
+    state.isBusy = busy
+    val taken: TakenRemote[R] =
+      if (state.poked) { state.poked = false; Taken.Poked }
+      else if (recalls && state.recalls.nonEmpty) Taken.Recall
+      else if (rows && state.arrived.nonEmpty) {
+        val shards = state.arrived.toList.distinct
+        state.arrived.clear()
+        Taken.Arrived(shards)
+      } else if (rows && !state.queue.isEmpty) Taken.Rows(takeBlock(state))
+      else if (!busy && state.presence == Presence.Leaving && state.queue.isEmpty && isBare(state)) Taken.End
+      else null
+    val waits =
+      if (!rows) Waiting.NotForRows else if (looksAgain) Waiting.Looking else Waiting.ForSignal
+    noteIdle(state, if (taken == null) waits else Waiting.No, isIdle = taken == null && !busy)
+    taken
+  }
+
+  /** It has no shard, and none comes to it. */
+  private def isBare(state: LaneState): Boolean =
+    (0 until table.shards).forall(s => table.owner(s) != state.index && table.destination(s) != state.index)
 
   /** Stops everybody: each waiting or later call throws. The first cause counts. */
   def fail(cause: Throwable): Unit = locked {
@@ -404,17 +588,19 @@ final class Inlet[R](
 
   def stats: InletStats = locked {
     val now = clock()
+    val last = lanes.lastIndexWhere(l => l.isRemote && l.startedNs != 0L)
+    val shown = lanes.take(math.max(startedLanes, last + 1))
     InletStats(
       table.toArray,
       Array.tabulate(table.shards)(table.destination),
-      activeLanes,
+      active.toArray,
       startedLanes,
       table.inFlight,
       offered.clone(),
-      lanes.take(startedLanes).map(_.rowsTaken),
-      lanes.take(startedLanes).map(_.queue.rows),
-      lanes.take(startedLanes).map(_.queue.bytes),
-      lanes.take(startedLanes).map(_.busyUntil(now)),
+      shown.map(_.rowsTaken),
+      shown.map(_.queue.rows),
+      shown.map(_.queue.bytes),
+      shown.map(_.busyUntil(now)),
       blockedNs + (if (blockedSinceNs == 0L) 0L else now - blockedSinceNs)
     )
   }
@@ -422,9 +608,14 @@ final class Inlet[R](
 
 object Inlet {
 
+  /** Where a remote lane's session is: there is none, it may own shards, or it hands them away. */
+  private object Presence extends Enumeration {
+    val Away, There, Leaving = Value
+  }
+
   /** What a lane without rows does. */
   private object Waiting extends Enumeration {
-    val No, Looking, ForSignal = Value
+    val No, Looking, ForSignal, NotForRows = Value
   }
 
   /** How often an idle lane looks again by itself before it waits for a signal, and how long it waits in between. Where rows
@@ -438,13 +629,13 @@ object Inlet {
 }
 
 /** A consistent view of an inlet; arrays are by shard (`routing`, `destinations`, `offered`) or by lane. `destinations` is
-  * the routing once everything in flight has settled. `busyNs` counts from a lane's first row, without its waits for rows
+  * the routing once everything in flight has settled, `active` the lanes that shards may come to, in ascending order. `busyNs` counts from a lane's first row, without its waits for rows
   * and for room behind it; `blockedNs` is how long the receiver has waited for room.
   */
 final case class InletStats(
     routing: Array[Int],
     destinations: Array[Int],
-    activeLanes: Int,
+    active: Array[Int],
     startedLanes: Int,
     inFlight: Int,
     offered: Array[Long],
@@ -453,4 +644,6 @@ final case class InletStats(
     queueBytes: Array[Long],
     busyNs: Array[Long],
     blockedNs: Long
-)
+) {
+  def activeLanes: Int = active.length
+}

@@ -13,6 +13,9 @@ object MoveReason {
   /** Lanes were added or are being retired. */
   case object Scale extends MoveReason("scale")
 
+  /** The executor that ran the lane is lost. */
+  case object HostLost extends MoveReason("host-lost")
+
   /** Somebody asked for this move. */
   case object User extends MoveReason("user")
 

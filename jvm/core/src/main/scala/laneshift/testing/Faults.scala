@@ -117,6 +117,15 @@ object Fault {
   case object CountedUnstarted
       extends Fault("counted-unstarted", "a lane that could not start is waited for at the end")
 
+  case object ArrivalNotTold
+      extends Fault("arrival-not-told", "a host goes on with what it knew of a shard before it was elsewhere")
+  case object HostNotAsked
+      extends Fault("host-not-asked", "a shard leaves a host that is at its rows")
+  case object KeptRowsDropped
+      extends Fault("kept-rows-dropped", "rows that a lost host had not worked on are lost with it")
+  case object RecalledRowsDone
+      extends Fault("recalled-rows-done", "a host works on rows of a shard that it has given up")
+
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
     RemainderDropped,
@@ -164,7 +173,11 @@ object Fault {
     ProviderByBatch,
     SealBeforeWrites,
     ReadsPastWrites,
-    CountedUnstarted
+    CountedUnstarted,
+    ArrivalNotTold,
+    HostNotAsked,
+    KeptRowsDropped,
+    RecalledRowsDone
   )
 }
 

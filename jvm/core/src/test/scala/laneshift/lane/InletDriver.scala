@@ -91,7 +91,7 @@ final class InletDriver(
     /** Gives up every shard that is recalled. */
     def letGo(): Boolean = isRecalled && {
       now += 1
-      inlet.letGo(id, block, at, now)
+      LetGo.all(inlet, id, block, at, now)
       true
     }
 

@@ -46,7 +46,7 @@ final class InletRace(idleIsDone: Boolean) {
     var worked = 0
 
     def step(): Unit =
-      if (inlet.isRecalled(id)) inlet.letGo(id, block, at, System.nanoTime())
+      if (inlet.isRecalled(id)) LetGo.all(inlet, id, block, at, System.nanoTime())
       else if (block != null && at < block.size) {
         if (block.shardAt(at) >= 0) {
           val row = block.itemAt(at)

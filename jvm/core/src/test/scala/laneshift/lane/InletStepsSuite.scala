@@ -110,7 +110,7 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     def why(shard: Int, to: Int): String =
       d.inlet.move(ShardId(shard), LaneId(to), MoveReason.User).left.getOrElse("it moved")
     assert(why(0, 0) == "shard 0 is on lane 0 already")
-    assert(why(0, 2) == "lane 2 is not one of the 2 lanes")
+    assert(why(0, 2) == "lane 2 is not one of the lanes, which are 0, 1")
     d.move(0, to = 1)
     assert(why(0, 1).contains("is under way"))
     d.finish()
@@ -230,7 +230,7 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     inlet.move(ShardId(0), LaneId(1), MoveReason.User)
     val receiver = new Waiting(offer(inlet, 0, 0 until 4))
     receiver.assertWaiting()
-    inlet.letGo(LaneId(0), null, 0, 0L)
+    LetGo.all(inlet, LaneId(0), null, 0, 0L)
     receiver.assertWaiting()
     assert(inlet.stats.queueRows.toSeq == Seq(0, 3))
     inlet.take(LaneId(1))
@@ -250,7 +250,7 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     lane1.assertWaiting()
     assert(told.get == null)
     assert(inlet.take(LaneId(0)) == Taken.Recall)
-    inlet.letGo(LaneId(0), null, 0, 0L)
+    LetGo.all(inlet, LaneId(0), null, 0, 0L)
     assert(receiver.end() == null && lane1.end() == null)
     assert(inlet.take(LaneId(0)) == Taken.End)
   }
@@ -278,7 +278,7 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
     // Lane 1 is at the row: its shard waits for it.
     inlet.move(ShardId(0), LaneId(0), MoveReason.User)
     assert(inlet.owner(0) == 1 && inlet.isRecalled(LaneId(1)))
-    inlet.letGo(LaneId(1), null, 0, 0L)
+    LetGo.all(inlet, LaneId(1), null, 0, 0L)
     inlet.finish((_, _) => ())
     assert(lane0.end() == null)
   }
@@ -302,7 +302,7 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
       () => inlet.take(LaneId(0)),
       () => offer(inlet, 1, 0 until 1),
       () => inlet.finish((_, _) => fail("the end was reached")),
-      () => inlet.letGo(LaneId(0), null, 0, 0L)
+      () => LetGo.all(inlet, LaneId(0), null, 0, 0L)
     ).foreach(call => assert(intercept[PartitionStopped](call()).getCause == cause))
     assert(inlet.setLanes(1).isLeft)
     assert(inlet.move(ShardId(1), LaneId(0), MoveReason.User).isLeft)

@@ -114,7 +114,7 @@ final class InletStress(plan: StressPlan) {
     def letGo(lane: LaneId, block: ArrayBlock, at: Int): Unit = {
       val noticed = System.nanoTime()
       flush()
-      inlet.letGo(lane, block, at, noticed)
+      LetGo.all(inlet, lane, block, at, noticed)
     }
   }
 

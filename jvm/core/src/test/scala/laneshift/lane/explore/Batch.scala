@@ -330,7 +330,7 @@ final class Batch(
     unless(stats.laneRows.sum + stats.queueRows.sum == received, "rows by lane")
     if (!closing) (0 until scenario.shards).foreach { s =>
       unless(
-        stats.destinations(s) < stats.activeLanes || table.handoffOf(s) != null,
+        stats.active.contains(stats.destinations(s)) || table.handoffOf(s) != null,
         s"retired lane ${stats.destinations(s)} has shard $s"
       )
     }

@@ -181,7 +181,7 @@ final class LaneActor(batch: Batch, val lane: LaneId)
     }
     batch.log(s"lets its recalled shards go, with $rows rows of the block at hand")
     batch.mayGrow = bytes
-    inlet.letGo(lane, block, at, noticedNs = 0L)
+    laneshift.lane.LetGo.all(inlet, lane, block, at, noticedNs = 0L)
     batch.requireInlet()
     restarting = false
     doing = Body

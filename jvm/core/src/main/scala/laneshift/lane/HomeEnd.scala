@@ -1,0 +1,96 @@
+package laneshift.lane
+
+import laneshift.ids.LaneId
+import laneshift.testing.{Fault, Faults}
+
+/** What home tells the host of one session, in this order. Never waits. */
+trait HostWire[R] {
+
+  /** Rows to work on; the first one has this number. */
+  def rows(first: Long, block: RowBlock[R]): Unit
+
+  /** What the host knows of these shards' state is out of date. */
+  def arrived(shards: Seq[Int]): Unit
+
+  /** These shards are wanted elsewhere: of the rows so far, which end with number `upTo`, the host shall work on no more. */
+  def recall(shards: Seq[Int], upTo: Long): Unit
+
+  /** There are no more rows. */
+  def end(): Unit
+}
+
+/** Home's end of one session with a remote lane (docs/handoff.md, section 11): sends rows, keeps them until a frame covers them, and
+  * makes of the host's answers what the inlet needs. One thread uses it; of its methods only `turn` waits, in the inlet.
+  *
+  * @param windowBytes bytes of rows that the host may have without having acknowledged them; one block more at most
+  * @param readsAhead the host's operators may hold rows that they have taken: a recall always asks them
+  */
+final class HomeEnd[R](
+    inlet: Inlet[R],
+    lane: LaneId,
+    windowBytes: Long,
+    readsAhead: Boolean,
+    host: HostWire[R]
+) {
+  private val kept = new KeptRows[R]
+  private var recalled = Seq.empty[Int]
+  private var noticedNs = 0L
+
+  /** Rows were sent since the host last stood between two rows with nothing in hand. */
+  private var mayHold = false
+  private var ended = false
+
+  /** The host has got its end: nothing but its last frames is to come. */
+  def isOver: Boolean = ended
+
+  /** Bytes of rows that the host was sent and has not acknowledged. */
+  def keptBytes: Long = kept.bytes
+
+  private def recalling: Boolean = recalled.nonEmpty
+  private def isBusy: Boolean = !kept.isEmpty || (readsAhead && mayHold)
+  private def hasRoom: Boolean = !recalling && kept.bytes < windowBytes
+
+  /** Does what is next, and waits for it. */
+  def turn(): Unit = handle(inlet.takeRemote(lane, hasRoom, !recalling, isBusy))
+
+  /** One attempt of `turn`, under the inlet's lock; null if there is nothing to do. */
+  private[lane] def tryTake(looksAgain: Boolean): TakenRemote[R] =
+    inlet.tryTakeRemote(lane, hasRoom, !recalling, isBusy, looksAgain)
+
+  private[lane] def handle(taken: TakenRemote[R]): Unit = taken match {
+    case Taken.Rows(block) =>
+      mayHold = true
+      host.rows(kept.add(block), block)
+    case Taken.Arrived(shards) => if (!Faults.isOn(Fault.ArrivalNotTold)) host.arrived(shards)
+    case Taken.Recall =>
+      noticedNs = System.nanoTime()
+      recalled = inlet.recalls(lane).map(_.shard)
+      if (!isBusy || Faults.isOn(Fault.HostNotAsked)) letGo()
+      else host.recall(recalled, kept.last)
+    case Taken.End =>
+      ended = true
+      host.end()
+    case Taken.Poked => ()
+  }
+
+  /** The host has worked on all rows up to this number, and what follows from them is in the store and on the outlet.
+    *
+    * @param answers whether the host has seen the recall, and works no more on the recalled shards' rows
+    */
+  def covered(upTo: Long, answers: Boolean): Unit = {
+    kept.cover(upTo)
+    if (answers) {
+      if (!recalling) throw new IllegalArgumentException("the host answers a recall that it was not sent")
+      mayHold = kept.last > upTo
+      letGo()
+    }
+  }
+
+  private def letGo(): Unit = {
+    inlet.letGo(lane, kept.behind, noticedNs, recalled)
+    recalled = Nil
+  }
+
+  /** The host is no more: what no frame has covered was never worked on. */
+  def lost(): Unit = inlet.lost(lane, if (Faults.isOn(Fault.KeptRowsDropped)) Nil else kept.behind)
+}
