@@ -121,6 +121,8 @@ object Fault {
       extends Fault("arrival-not-told", "a host goes on with what it knew of a shard before it was elsewhere")
   case object HostNotAsked
       extends Fault("host-not-asked", "a shard leaves a host that is at its rows")
+  case object GroupsStayHome
+      extends Fault("groups-stay-home", "groups that are not written yet stay in memory when their shard leaves")
   case object KeptRowsDropped
       extends Fault("kept-rows-dropped", "rows that a lost host had not worked on are lost with it")
   case object RecalledRowsDone
@@ -176,6 +178,7 @@ object Fault {
     CountedUnstarted,
     ArrivalNotTold,
     HostNotAsked,
+    GroupsStayHome,
     KeptRowsDropped,
     RecalledRowsDone
   )

@@ -130,7 +130,10 @@ private final class LaneshiftExecutor extends ExecutorPlugin {
   override def onTaskStart(): Unit = for {
     here <- runtime
     task <- Option(TaskContext.get())
-  } here.cores.taskStarted(task)
+  } {
+    here.cores.taskStarted(task)
+    here.hostLanes.taskStarted()
+  }
 
   override def shutdown(): Unit = {
     ElasticRuntime.stop()

@@ -80,7 +80,7 @@ class AutoLanesSuite extends AnyFunSuite with ElasticSession {
     batches(blocking, 3) { (i, running) =>
       if (i == 0) {
         assert(views(running).forall(_.auto))
-        LaneshiftGateway.setLanes(running.id.toString, 0L, -1, 1)
+        LaneshiftGateway.setLanes(running.id.toString, 0L, -1, 1, "")
       } else assert(views(running).forall(v => !v.auto && v.lastBatch.get.lanes == 1))
     }
   }

@@ -58,10 +58,13 @@ object PairCheck {
       session: ElasticSession,
       query: QueryCase,
       rows: Seq[TestInput],
-      seed: Long
+      seed: Long,
+      more: (String, String)*
   ): RunResult = {
     def side(options: Seq[(String, String)], expected: Option[Int]): RunResult =
-      session.withFolder(at => session.withConf(options: _*)(RealTimeRun(spark, query, rows, at, expected)))
+      session.withFolder { at =>
+        session.withConf(options ++ more: _*)(RealTimeRun(spark, query, rows, at, expected))
+      }
     val stock = side(ElasticSession.Stock, None)
     val elastic = side(ElasticSession.moving(seed), None)
     assert(!stock.plan.contains("Elastic ["), "the stock side is elastic")

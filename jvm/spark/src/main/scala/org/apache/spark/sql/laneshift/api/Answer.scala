@@ -12,6 +12,7 @@ import org.apache.spark.sql.laneshift.driver.{
   QueryView,
   SourceCount
 }
+import org.apache.spark.sql.laneshift.lane.RemoteLaneView
 import org.apache.spark.sql.laneshift.runtime.HandoffRecord
 
 /** Wraps what a call gives, or why it failed, in the JSON that Python reads. */
@@ -92,6 +93,18 @@ private[api] object SnapshotJson {
   def executor(e: ExecutorLoad): Map[String, Any] =
     Map("executor" -> e.id, "host" -> e.host, "cores" -> e.cores, "active_tasks" -> e.activeTasks)
 
+  private def remoteLane(r: RemoteLaneView): Map[String, Any] = Map(
+    "lane" -> r.lane,
+    "executor" -> r.executorId,
+    "open" -> r.open,
+    "kept_bytes" -> r.keptBytes,
+    "rows_sent" -> r.rowsSent,
+    "frames" -> r.frames,
+    "state_reads" -> r.stateReads,
+    "bytes_sent" -> r.bytesSent,
+    "bytes_received" -> r.bytesReceived
+  )
+
   private def partition(p: PartitionSite): Map[String, Any] = {
     val v = p.view
     val options = v.spec.options
@@ -128,13 +141,15 @@ private[api] object SnapshotJson {
       "rows_in" -> v.rowsIn,
       "rows_out" -> v.rowsOut,
       "lane_rows" -> perLane(v.laneRows, 0L),
-      "rows_taken" -> v.laneRows.sum,
-      "busy_s" -> v.busyNs.sum / 1e9,
+      "rows_taken" -> v.rowsTaken,
+      "busy_s" -> v.busyNs / 1e9,
       "blocked_s" -> v.blockedNs / 1e9,
       "lane_busy" -> perLane(v.laneBusy, 0.0),
       "queue_rows" -> perLane(v.queueRows, 0L),
       "queue_bytes" -> perLane(v.queueBytes, 0L),
       "queue_bytes_limit" -> options.queueBytes,
+      "elsewhere" -> v.elsewhere.map(remoteLane),
+      "elsewhere_note" -> v.elsewhereNote,
       "handoffs" -> v.handoffs,
       "handoffs_per_s" -> v.handoffsPerSecond,
       "in_flight" -> v.inFlight,

@@ -88,6 +88,50 @@ private[api] object ApiError {
     Map("lanes" -> lanes, "max" -> max)
   )
 
+  def noSuchExecutor(id: String, known: Seq[String]): ApiError = new ApiError(
+    "LANESHIFT_NO_SUCH_EXECUTOR",
+    NotFound,
+    s"There is no executor '$id' with the plugin. There are: ${if (known.isEmpty) "none" else known.mkString(", ")}.",
+    Map("executor" -> id, "executors" -> known)
+  )
+
+  def moreLanesThanCores(id: String, lanes: Int, cores: Int): ApiError = new ApiError(
+    "LANESHIFT_MORE_LANES_THAN_CORES",
+    OutOfRange,
+    s"Executor $id has $cores cores: it can run 1 to $cores lanes of a partition, not $lanes.",
+    Map("executor" -> id, "lanes" -> lanes, "cores" -> cores)
+  )
+
+  def executorIsHome(id: String, partition: Int): ApiError = new ApiError(
+    "LANESHIFT_EXECUTOR_IS_HOME",
+    WrongState,
+    s"Executor $id runs partition $partition itself: its lanes there are what 'lanes' says. Name other executors, or " +
+      "one partition at a time.",
+    Map("executor" -> id, "partition" -> partition)
+  )
+
+  def lanesStayHome(operator: Long): ApiError = new ApiError(
+    "LANESHIFT_LANES_STAY_HOME",
+    WrongState,
+    s"Operator $operator hands its shards off between batches only: its lanes stay on the executor of each partition.",
+    Map("operator" -> operator)
+  )
+
+  def tooManyElsewhere(lanes: Int, max: Int): ApiError = new ApiError(
+    "LANESHIFT_TOO_MANY_ELSEWHERE",
+    OutOfRange,
+    s"A partition can have 0 to $max lanes on other executors, not $lanes. spark.sql.laneshift.remote.maxLanes sets the bound " +
+      "when the query starts.",
+    Map("lanes" -> lanes, "max" -> max)
+  )
+
+  def elsewhereUnreadable(json: String): ApiError = new ApiError(
+    "LANESHIFT_ELSEWHERE_UNREADABLE",
+    "22023",
+    s"Lanes on other executors are numbers from 0 to 256 by executor id, as {\"2\": 4}, not $json.",
+    Map("elsewhere" -> json)
+  )
+
   def notMovable(shard: Int, why: String): ApiError = new ApiError(
     "LANESHIFT_NOT_MOVABLE",
     WrongState,

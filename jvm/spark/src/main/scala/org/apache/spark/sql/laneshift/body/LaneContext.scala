@@ -27,8 +27,11 @@ private[sql] trait LaneContext {
 
   /** What an operator keeps of each shard that `currentShard` tells apart: made once, and only ever used by the lane that owns
     * the shard, which it goes along with (docs/handoff.md, section 4).
+    *
+    * @param write called on the lane's thread between two rows, with what is kept of a shard that leaves the process: writes it
+    *   to the lane's store, and keeps nothing of it
     */
-  def perShard[T](operatorId: Long)(make: => T): IndexedSeq[T]
+  def perShard[T](operatorId: Long, write: T => Unit)(make: => T): IndexedSeq[T]
 
   /** The shards of this lane; once its input has ended, for good. */
   def ownShards: Seq[Int]

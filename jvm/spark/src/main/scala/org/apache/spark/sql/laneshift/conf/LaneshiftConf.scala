@@ -85,6 +85,36 @@ object LaneshiftConf {
     .allowing("allowed are 0 to 4096 lanes; each is a thread")(n => n >= 0 && n <= 4096)
     .createWithDefault(256)
 
+  val RemoteMaxLanes: ConfigEntry[Int] = SQLConf
+    .buildConf(Prefix + "remote.maxLanes")
+    .doc(
+      "The most lanes that one state partition may have on other executors. They are there only where somebody asks for them " +
+        "(set_lanes with 'on', or a policy)."
+    )
+    .version(Since)
+    .intConf
+    .allowing("allowed are 0 to 256 lanes")(n => n >= 0 && n <= 256)
+    .createWithDefault(32)
+
+  val RemoteWindow: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "remote.windowBytes")
+    .doc(
+      "Bytes of rows that a lane on another executor may have been sent without having acknowledged them. The partition keeps these " +
+        "rows, so that none is lost with an executor."
+    )
+    .version(Since)
+    .bytesConf(ByteUnit.BYTE)
+    .allowing("allowed are 32k to 64m")(n => n >= (32L << 10) && n <= (64L << 20))
+    .createWithDefault(256L << 10)
+
+  val RemoteCache: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "remote.cacheBytes")
+    .doc("Bytes of state that one lane on another executor may keep in memory there. What it does not have it reads at home.")
+    .version(Since)
+    .bytesConf(ByteUnit.BYTE)
+    .allowing("allowed are 0 to 4g")(n => n >= 0 && n <= (4L << 30))
+    .createWithDefault(32L << 20)
+
   val QueueBytes: ConfigEntry[Long] = SQLConf
     .buildConf(Prefix + "queueBytes")
     .doc("Bytes of rows that may wait for one lane before the lane pushes back on its partition's input.")
@@ -233,6 +263,17 @@ object LaneshiftConf {
     .checkValues(Set("never", "random", "always"))
     .createWithDefault("never")
 
+  val MotionRemote: ConfigEntry[Int] = SQLConf
+    .buildConf(Prefix + "motion.remoteLanes")
+    .doc(
+      "Fault mode: the most lanes of each partition that are reached over the network like those of other executors, though they run " +
+        "in the partition's own process; shards move to and from them, and their sessions end and begin."
+    )
+    .version(Since)
+    .intConf
+    .allowing("allowed are 0 to 8 lanes")(n => n >= 0 && n <= 8)
+    .createWithDefault(0)
+
   val MotionSeed: ConfigEntry[Long] = SQLConf
     .buildConf(Prefix + "motion.seed")
     .doc("Seed of the fault mode's random choices.")
@@ -255,6 +296,9 @@ object LaneshiftConf {
     Lanes,
     MaxLanes,
     LanesPerExecutor,
+    RemoteMaxLanes,
+    RemoteWindow,
+    RemoteCache,
     QueueBytes,
     LatencyColumn,
     BalanceEnabled,
@@ -270,6 +314,7 @@ object LaneshiftConf {
     SchedulerTrace,
     SchedulerPython,
     Motion,
+    MotionRemote,
     MotionSeed,
     MotionInterval
   ) ++ ControlConf.all

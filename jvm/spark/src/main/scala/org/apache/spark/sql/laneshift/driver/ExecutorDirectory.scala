@@ -18,6 +18,7 @@ import org.apache.spark.scheduler.{
   SparkListenerTaskStart
 }
 import org.apache.spark.sql.laneshift.conf.BuildInfo
+import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.runtime.{
   Applied,
   ExecutorHello,
@@ -52,8 +53,8 @@ final case class PartitionSite(executor: ExecutorRef, view: PartitionView) {
   private def key = view.spec.key
 
   /** None if the executor does not have the partition any more. */
-  def setLanes(lanes: Int): Option[Applied] =
-    executor.ask[Option[Applied]](ExecutorRequest.SetLanes(key, view.index, lanes))
+  def setLanes(lanes: Int, elsewhere: Map[HostAddress, Int] = Map.empty): Option[Applied] =
+    executor.ask[Option[Applied]](ExecutorRequest.SetLanes(key, view.index, lanes, elsewhere))
 
   def moveShard(shard: Int, lane: Int): Option[Either[String, (Int, Applied)]] =
     executor.ask[Option[Either[String, (Int, Applied)]]](
@@ -106,6 +107,12 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
       .map(e => e.id -> e.totalCores)
       .toMap
     all.flatMap(e => cores.get(e.id).map(ExecutorLoad(e.id, e.host, _, tasks.getOrDefault(e.id, 0))))
+  }
+
+  /** Where an executor's host lanes are reached; none if there is no such executor. */
+  def hostAddress(executorId: String): Option[HostAddress] = Option(known.get(executorId)).map { executor =>
+    val (host, port) = executor.ask[(String, Int)](ExecutorRequest.HostAt)
+    HostAddress(executorId, host, port)
   }
 
   /** Every elastic partition, once: where it runs now or ran last. */

@@ -34,7 +34,7 @@ private[laneshift] final class DirectLane(task: PartitionTask, source: Iterator[
   override def currentShard: Int = 0
   override def isRestarting: Boolean = restarting
   override def inputsEnded: Boolean = false
-  override def perShard[T](operatorId: Long)(make: => T): IndexedSeq[T] = Vector(make)
+  override def perShard[T](operatorId: Long, write: T => Unit)(make: => T): IndexedSeq[T] = Vector(make)
   override def ownShards: Seq[Int] = Seq(0)
   override val partition: Option[SharedPartition] = Some(task)
 
@@ -80,7 +80,7 @@ private[laneshift] final class StockLane(inputs: Seq[Iterator[InternalRow]]) ext
   override def currentShard: Int = 0
   override def isRestarting: Boolean = false
   override def inputsEnded: Boolean = false
-  override def perShard[T](operatorId: Long)(make: => T): IndexedSeq[T] = Vector(make)
+  override def perShard[T](operatorId: Long, write: T => Unit)(make: => T): IndexedSeq[T] = Vector(make)
   override def ownShards: Seq[Int] = Seq(0)
   override def partition: Option[SharedPartition] = None
 }

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.laneshift.lane
 
+import java.util.Properties
 import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable
@@ -8,10 +9,38 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.{SparkEnv, TaskContext, TaskContextImpl}
 import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.memory.TaskMemoryManager
+import org.apache.spark.resource.ResourceInformation
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo
 import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
 import laneshift.testing.{Fault, Faults}
+
+/** What a task says of itself: enough for another context of the same task, also in another process. */
+private[laneshift] final case class TaskIdentity(
+    stageId: Int,
+    stageAttemptNumber: Int,
+    partitionId: Int,
+    taskAttemptId: Long,
+    attemptNumber: Int,
+    numPartitions: Int,
+    localProperties: Properties,
+    cpuAmount: BigDecimal,
+    resources: Map[String, ResourceInformation]
+)
+
+private[laneshift] object TaskIdentity {
+  def of(task: TaskContext): TaskIdentity = TaskIdentity(
+    task.stageId(),
+    task.stageAttemptNumber(),
+    task.partitionId(),
+    task.taskAttemptId(),
+    task.attemptNumber(),
+    task.numPartitions(),
+    task.getLocalProperties,
+    task.cpuAmount(),
+    task.resources()
+  )
+}
 
 /** The task context of one lane: the task's identity, but a memory account, metrics and listeners of its own. A lane's memory
   * consumer thus never spills another lane's, and two lanes never add to one accumulator.
@@ -19,7 +48,7 @@ import laneshift.testing.{Fault, Faults}
   * A lane that restarts goes on under a new one, with the same metrics: what its body had from Spark, memory and listeners,
   * ends with the body, not with the batch.
   */
-private[lane] final class LaneTaskContext(task: TaskContext) {
+private[laneshift] final class LaneTaskContext(task: TaskIdentity) {
   val metrics: TaskMetrics = TaskMetrics.empty
   private var memory: TaskMemoryManager = _
   private var context: TaskContextImpl = _
@@ -30,18 +59,18 @@ private[lane] final class LaneTaskContext(task: TaskContext) {
   private def begin(): Unit = {
     memory = new TaskMemoryManager(SparkEnv.get.memoryManager, LaneTaskContext.nextAccount())
     context = new TaskContextImpl(
-      task.stageId(),
-      task.stageAttemptNumber(),
-      task.partitionId(),
-      task.taskAttemptId(),
-      task.attemptNumber(),
-      task.numPartitions(),
+      task.stageId,
+      task.stageAttemptNumber,
+      task.partitionId,
+      task.taskAttemptId,
+      task.attemptNumber,
+      task.numPartitions,
       memory,
-      task.getLocalProperties,
+      task.localProperties,
       SparkEnv.get.metricsSystem,
       metrics,
-      task.cpuAmount(),
-      task.resources()
+      task.cpuAmount,
+      task.resources
     )
   }
 
@@ -60,7 +89,7 @@ private[lane] final class LaneTaskContext(task: TaskContext) {
   }
 }
 
-private[lane] object LaneTaskContext {
+private object LaneTaskContext {
 
   /** Memory accounts are told apart by task attempt id; Spark's own are never negative. */
   private val accounts = new AtomicLong(-1L)
@@ -68,9 +97,9 @@ private[lane] object LaneTaskContext {
 }
 
 /** Adds the lanes' accumulators up into the Spark task's, once, after every lane has ended. */
-private[lane] object LaneAccumulators {
+private[laneshift] object LaneAccumulators {
 
-  private def of(metrics: TaskMetrics): Seq[AccumulatorV2[_, _]] = metrics.withExternalAccums(_.toList)
+  def of(metrics: TaskMetrics): Seq[AccumulatorV2[_, _]] = metrics.withExternalAccums(_.toList)
 
   /** Forgets what a body that is to be restarted has said of things that count once per store. */
   def forgetSeal(metrics: TaskMetrics, onceMetrics: Set[Long]): Unit =
@@ -78,7 +107,13 @@ private[lane] object LaneAccumulators {
       if (onceMetrics(acc.id)) acc.reset() else dropSealed(acc)
     }
 
-  def merge(lanes: Seq[TaskMetrics], task: TaskContext, onceMetrics: Set[Long]): Unit = {
+  /** @param elsewhere what remote lanes have counted; copies that cannot be reported by themselves */
+  def merge(
+      lanes: Seq[TaskMetrics],
+      elsewhere: Seq[AccumulatorV2[_, _]],
+      task: TaskContext,
+      onceMetrics: Set[Long]
+  ): Unit = {
     val merged = mutable.LinkedHashMap.empty[Long, AccumulatorV2[Any, Any]]
     lanes.foreach(lane =>
       of(lane).foreach { acc =>
@@ -91,6 +126,10 @@ private[lane] object LaneAccumulators {
         }
       }
     )
+    for {
+      acc <- elsewhere
+      sum <- merged.get(acc.id) if !onceMetrics(acc.id)
+    } sum.merge(acc.asInstanceOf[AccumulatorV2[Any, Any]])
     merged.values.foreach { acc =>
       if (!Faults.isOn(Fault.CheckpointIdPerLane)) dropSealed(acc)
       task.registerAccumulator(acc)

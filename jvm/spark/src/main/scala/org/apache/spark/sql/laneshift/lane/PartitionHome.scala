@@ -32,6 +32,13 @@ private[laneshift] trait PartitionHome {
   /** The task ends, whichever way. */
   def abandon(by: PartitionTask): Unit
 
+  /** The task has one lane more elsewhere: shards may go there. */
+  def lanesChanged(by: PartitionTask): Unit
+
+  /** A host has not taken a lane, or is no more. */
+  def hostRefused(host: HostAddress, why: String): Unit
+  def hostLost(host: HostAddress, why: String): Unit
+
   /** Called by the receiver after each row in the fault mode; null without it. */
   def receiverMotion: ReceiverMotion
 

@@ -36,12 +36,15 @@ private[laneshift] final class PartitionTask(
     sources: Seq[Iterator[InternalRow]],
     newBody: () => RDD[InternalRow],
     bodySplit: Partition,
-    metrics: Map[String, SQLMetric]
+    metrics: Map[String, SQLMetric],
+    lanesElsewhere: PartitionTask => RemoteLanes
 ) extends SharedPartition
     with Logging {
 
   private val options = spec.options
-  private val limits = InletLimits(options.maxLanes, options.queueBytes)
+  private val fixed = spec.handoff == HandoffMode.BetweenBatches
+  private val limits =
+    InletLimits(options.maxLanes, options.queueBytes, if (fixed) 0 else options.remoteLanes)
   private val lanes: Lanes = new LocalLanes(newBody, bodySplit)
   private val running = new ConcurrentLinkedQueue[Lane]
   private val sharedThings = new ConcurrentHashMap[AnyRef, AnyRef]
@@ -52,14 +55,12 @@ private[laneshift] final class PartitionTask(
   private var settledPauseNs = 0L
   private var queuePeak = 0L
 
-  private val fixed = spec.handoff == HandoffMode.BetweenBatches
-
   /** Lanes whose commits make one commit of a store; final once the input has ended. */
   @volatile private var committing = 0
   @volatile private var owners: Array[Int] = _
   private var emitter: Emitter = _
 
-  val threads = new TaskThreads(home.index, fail)
+  private[laneshift] val threads = new TaskThreads(home.index, fail)
 
   /** In which order the lanes read the inputs. */
   val turns = new InputTurns(spec.inputs.size)
@@ -84,6 +85,14 @@ private[laneshift] final class PartitionTask(
     PartitionTask.ScanBytes,
     _.size
   )
+
+  /** The task as others need to know it. */
+  def identity: TaskIdentity = TaskIdentity.of(context)
+
+  /** The numbers that lanes on other executors may have. */
+  def remoteSlots: Range = options.maxLanes until limits.slots
+
+  val remote: RemoteLanes = if (remoteSlots.isEmpty) RemoteLanes.None else lanesElsewhere(this)
 
   registerStop()
   home.begun(this)
@@ -147,7 +156,7 @@ private[laneshift] final class PartitionTask(
       )
     val stats = inlet.stats
     home.endBatch(this, stats.routing)
-    LaneAccumulators.merge(running.asScala.toSeq.map(_.counted), context, spec.onceMetrics)
+    LaneAccumulators.merge(running.asScala.toSeq.map(_.counted), remote.counted, context, spec.onceMetrics)
     metrics("lanes").set(stats.activeLanes)
     metrics("rowsIn") += stats.offered.sum
     metrics("busiestLaneRows") += stats.laneRows.max
@@ -184,9 +193,12 @@ private[laneshift] final class PartitionTask(
   def noteQueued(bytes: Long): Unit = if (bytes > queuePeak) queuePeak = bytes
 
   /** Ends the input: from here on routing and lanes are fixed, and lanes may commit. */
-  def inputEnded(): Unit = inlet.finish { (routing, lanes) =>
-    owners = routing
-    committing = lanes
+  def inputEnded(): Unit = {
+    inlet.finish { (routing, lanes) =>
+      owners = routing
+      committing = lanes
+    }
+    remote.inputEnded()
   }
 
   // ---- what lanes share
@@ -253,13 +265,14 @@ private[laneshift] final class PartitionTask(
   // ---- ending
 
   /** A thread of this partition failed: the task fails with its cause. */
-  private[lane] def fail(error: Throwable): Unit = error match {
+  private[laneshift] def fail(error: Throwable): Unit = error match {
     case _: PartitionStopped => ()
     case _ =>
       if (stopped.compareAndSet(null, error)) {
         inlet.fail(error)
         outlet.fail(error)
         endScans.fail(error)
+        remote.stop()
       }
   }
 
@@ -270,6 +283,7 @@ private[laneshift] final class PartitionTask(
     inlet.fail(cause)
     outlet.fail(cause)
     endScans.fail(cause)
+    remote.stop()
     threads.stop()
   }
 }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.laneshift.body.{LaneContext, SharedPartition}
 import org.apache.spark.sql.laneshift.spec.HandoffMode
 
 import laneshift.ids.LaneId
-import laneshift.lane.Taken
+import laneshift.lane.{Remainder, Taken}
 import laneshift.testing.{Fault, Faults}
 
 /** A lane fed by the inlet's queue. Its rows are asked for by the lane's thread, or by Python's writer where that reads ahead
@@ -30,6 +30,9 @@ private[lane] final class QueuedLane(task: PartitionTask, override val lane: Lan
   private var shard = 0
   @volatile private var restarting = false
   @volatile private var inputsLeft = ended.length
+
+  /** What the body's operators do with a shard that leaves the process. */
+  private var writers = List.empty[Int => Unit]
   private val load = if (task.spec.options.loadByCpu) new CpuSampler(task.home.cpuNs) else null
 
   override def currentShard: Int = shard
@@ -37,9 +40,13 @@ private[lane] final class QueuedLane(task: PartitionTask, override val lane: Lan
   override def inputsEnded: Boolean = inputsLeft == 0
   override val partition: Option[SharedPartition] = Some(task)
 
-  override def perShard[T](operatorId: Long)(make: => T): IndexedSeq[T] =
-    if (Faults.isOn(Fault.CachePerLane)) Vector.fill(task.spec.options.shards)(make)
-    else task.perShard(operatorId, make)
+  override def perShard[T](operatorId: Long, write: T => Unit)(make: => T): IndexedSeq[T] = {
+    val kept =
+      if (Faults.isOn(Fault.CachePerLane)) Vector.fill(task.spec.options.shards)(make)
+      else task.perShard(operatorId, make)
+    writers ::= (shard => write(kept(shard)))
+    kept
+  }
 
   override def ownShards: Seq[Int] = {
     val owners = task.routing
@@ -119,13 +126,17 @@ private[lane] final class QueuedLane(task: PartitionTask, override val lane: Lan
   /** The body has ended and written everything: shards may go, and the next body goes on with the same rows. */
   def restarted(): Unit = {
     letGo()
+    writers = Nil
     restarting = false
   }
 
   private def letGo(): Unit = {
     // On the same queue as all outputs, ahead of whatever the shards' next lanes will put out.
     if (!Faults.isOn(Fault.OutputsAfterSwitch)) out.flush()
-    inlet.letGo(lane, block, at, noticedNs)
+    val going = inlet.recalls(lane)
+    if (!Faults.isOn(Fault.GroupsStayHome))
+      going.foreach(gone => if (gone.leaves) writers.foreach(write => write(gone.shard)))
+    inlet.letGo(lane, Option(block).map(Remainder(_, at)).toSeq, noticedNs, going.map(_.shard))
   }
 }
 

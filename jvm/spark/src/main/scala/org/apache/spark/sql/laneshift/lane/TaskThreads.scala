@@ -12,7 +12,7 @@ import laneshift.lane.LaneNotStarted
 /** The threads of one partition task. All of them end before the task does, whatever happens (design fact 17). Made on the
   * Spark task's thread: every thread has its class loader, whoever asks for more lanes later.
   */
-private[lane] final class TaskThreads(partition: Int, failed: Throwable => Unit) extends Logging {
+private[laneshift] final class TaskThreads(partition: Int, failed: Throwable => Unit) extends Logging {
   private val loader = Thread.currentThread().getContextClassLoader
   private val taskThread = Thread.currentThread().getName
   private val started = new ConcurrentLinkedQueue[Thread]

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.laneshift.lane
 
+import java.nio.ByteBuffer
 import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -45,6 +46,20 @@ private[laneshift] final class UnsafeRowBlock extends RowBlock[UnsafeRow] {
     count += 1
   }
 
+  /** Bytes of the block as [[encode]] writes it. */
+  def encodedBytes: Int = Integer.BYTES * (2 + 2 * count) + used
+
+  /** The rows with their shards, places from which rows were extracted included. */
+  def encode(to: ByteBuffer): Unit = {
+    to.putInt(count).putInt(used)
+    var i = 0
+    while (i < count) {
+      to.putInt(starts(i)).putInt(shards(i))
+      i += 1
+    }
+    to.put(data, 0, used)
+  }
+
   /** Points `row` at row `i`; valid as long as the block is not appended to. */
   def read(i: Int, row: UnsafeRow): Unit =
     row.pointTo(data, Platform.BYTE_ARRAY_OFFSET.toLong + starts(i), sizeAt(i))
@@ -72,6 +87,29 @@ private[laneshift] final class UnsafeRowBlock extends RowBlock[UnsafeRow] {
 }
 
 private[laneshift] object UnsafeRowBlock {
+
+  /** What [[UnsafeRowBlock.encode]] wrote. Throws IllegalArgumentException at anything else. */
+  def decode(from: ByteBuffer): UnsafeRowBlock = {
+    val (count, used) = (from.getInt(), from.getInt())
+    if (count < 0 || used < 0 || from.remaining.toLong < used + 2L * Integer.BYTES * count)
+      throw new IllegalArgumentException(s"$count rows of $used bytes do not fit a message")
+    val block = new UnsafeRowBlock
+    block.starts = new Array[Int](count)
+    block.shards = new Array[Int](count)
+    block.data = new Array[Byte](used)
+    var i = 0
+    while (i < count) {
+      block.starts(i) = from.getInt()
+      block.shards(i) = from.getInt()
+      if (block.starts(i) < (if (i == 0) 0 else block.starts(i - 1)) || block.starts(i) > used)
+        throw new IllegalArgumentException(s"row $i of a block begins at ${block.starts(i)} of $used bytes")
+      i += 1
+    }
+    from.get(block.data)
+    block.count = count
+    block.used = used
+    block
+  }
   private val StartBytes = 512
   private val StartRows = 8
   private val FullBytes = 32 * 1024

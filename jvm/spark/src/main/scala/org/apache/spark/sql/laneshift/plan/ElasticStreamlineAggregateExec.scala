@@ -128,7 +128,8 @@ private[plan] final class DirtyGroups(
     store: StateStore,
     updated: SQLMetric
 ) {
-  private val ofShard = lane.fold(IndexedSeq(new ShardGroups))(_.perShard(operatorId)(new ShardGroups))
+  private val ofShard =
+    lane.fold(IndexedSeq(new ShardGroups))(_.perShard(operatorId, writeAll)(new ShardGroups))
   private val room = lane.flatMap(_.partition).fold(0L)(_.keptBytes(operatorId)) / ofShard.size
 
   /** The group's aggregation buffer, or null for a new key. */
@@ -145,10 +146,9 @@ private[plan] final class DirtyGroups(
   }
 
   /** Writes all groups of this lane's shards. */
-  def flush(): Unit = lane.fold(Seq(0))(_.ownShards).foreach { shard =>
-    val groups = ofShard(shard)
-    while (!groups.isEmpty) write(groups.removeOldest())
-  }
+  def flush(): Unit = lane.fold(Seq(0))(_.ownShards).foreach(shard => writeAll(ofShard(shard)))
+
+  private def writeAll(groups: ShardGroups): Unit = while (!groups.isEmpty) write(groups.removeOldest())
 
   private def write(group: UnsafeRow): Unit = {
     states.put(store, group)

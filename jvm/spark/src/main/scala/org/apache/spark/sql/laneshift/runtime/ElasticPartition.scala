@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicLong
 import scala.collection.mutable
 
 import org.apache.spark.TaskContext
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.lane._
@@ -33,8 +34,10 @@ final class ElasticPartition(
     override val index: Int,
     history: HandoffHistory,
     budget: LaneBudget,
-    cores: Cores
-) extends PartitionHome {
+    cores: Cores,
+    here: () => HostAddress
+) extends PartitionHome
+    with Logging {
   private var current = initial
   private var isNew = true
   private val shards = initial.options.shards
@@ -56,6 +59,11 @@ final class ElasticPartition(
 
   /** The batch has had as many from its beginning. */
   private var constantLanes = true
+  /** Lanes that are wanted on other executors. */
+  private var wantedElsewhere = Map.empty[HostAddress, Int]
+
+  /** Why the newest of them that is not there is not. */
+  private var elsewhereNote = Option.empty[String]
   private val wantedMoves = mutable.LinkedHashMap.empty[Int, Int]
 
   private var lastBatch = Option.empty[BatchRecord]
@@ -124,6 +132,8 @@ final class ElasticPartition(
       autoBatch = asked.filter(_ => auto)
       autoBatch.foreach(b => wantedLanes = b.lanes)
       if (motion.isOn && !session.isWorking) motion.lanes().foreach(wantedLanes = _)
+      if (motion.isOn && midBatch && spec.options.motionRemote > 0)
+        wantedElsewhere = Map(here() -> spec.options.motionRemote)
       val grant = new LaneGrant(budget)
       granted = grant
       val before = meter.counts(session, None)
@@ -217,7 +227,7 @@ final class ElasticPartition(
 
   override def runningDirect(by: PartitionTask, lane: DirectLane): Unit = synchronized {
     ifBy(by)(goOver(Session.Direct(by, lane)))
-    if ((wantedLanes > 1 && budget.free > 0) || motion.isOn) lane.requestThreads()
+    if ((wantedLanes > 1 && budget.free > 0) || motion.isOn || wantedElsewhere.nonEmpty) lane.requestThreads()
   }
 
   override def running(by: PartitionTask, inlet: Inlet[_]): Unit = synchronized {
@@ -225,6 +235,7 @@ final class ElasticPartition(
       goOver(Session.Threaded(by, inlet))
       balancer.newInlet()
       if (midBatch && wantedLanes != batchLanes) scale()
+      by.remote.want(wantedElsewhere)
     }
   }
 
@@ -242,6 +253,24 @@ final class ElasticPartition(
     }
   }
 
+  override def lanesChanged(by: PartitionTask): Unit = synchronized {
+    session match {
+      case Session.Threaded(task, inlet) if task eq by => spread(inlet)
+      case _ => ()
+    }
+  }
+
+  override def hostRefused(host: HostAddress, why: String): Unit = synchronized {
+    logWarning(s"Partition $index has no lane on $host: $why. It goes on with those that it has.")
+    elsewhereNote = Some(s"$host: $why")
+    if (!motion.isOn) wantedElsewhere -= host
+  }
+
+  override def hostLost(host: HostAddress, why: String): Unit = synchronized {
+    elsewhereNote = Some(s"$host is lost: $why")
+    if (!motion.isOn) wantedElsewhere -= host
+  }
+
   // ---- handoffs
 
   override def settled(handoff: Handoff, batchId: Long): Unit = synchronized(record(handoff, batchId))
@@ -253,8 +282,14 @@ final class ElasticPartition(
 
   // ---- commands
 
-  def setLanes(count: Int): Applied = synchronized {
+  /** @param elsewhere how many more on which other executors */
+  def setLanes(count: Int, elsewhere: Map[HostAddress, Int]): Applied = synchronized {
     auto = false
+    elsewhereNote = None
+    if (elsewhere.nonEmpty && !midBatch) throw new IllegalArgumentException(
+      s"Operator ${current.key.operatorId} hands shards off between batches only; its lanes stay on the executor of each partition."
+    )
+    wantedElsewhere = elsewhere
     want(count)
   }
 
@@ -264,8 +299,11 @@ final class ElasticPartition(
   }
 
   private def scale(): Applied = session match {
-    case Session.Threaded(_, inlet) if midBatch => scale(inlet)
-    case Session.Direct(_, lane) if midBatch && wantedLanes > 1 && budget.free > 0 =>
+    case Session.Threaded(by, inlet) if midBatch =>
+      by.remote.want(wantedElsewhere)
+      scale(inlet)
+    case Session.Direct(_, lane)
+        if midBatch && ((wantedLanes > 1 && budget.free > 0) || wantedElsewhere.nonEmpty) =>
       lane.requestThreads()
       Applied.Now
     case _ => Applied.NextBatch
@@ -279,16 +317,21 @@ final class ElasticPartition(
         constantLanes = constantLanes && lanes == batchLanes
         batchLanes = lanes
         granted.keep(lanes)
-        balancer.spread(inlet.stats).foreach(m => inlet.move(m.shard, m.to, MoveReason.Scale))
+        spread(inlet)
         Applied.Now
     }
   }
+
+  private def spread(inlet: Inlet[_]): Unit =
+    balancer.spread(inlet.stats).foreach(m => inlet.move(m.shard, m.to, MoveReason.Scale))
 
   /** Moves one shard; `Left` says why it cannot be. */
   def moveShard(shard: Int, lane: Int): Either[String, (Int, Applied)] = synchronized {
     session match {
       case Session.Threaded(_, inlet) if midBatch =>
-        inlet.move(ShardId(shard), LaneId(lane), MoveReason.User).map(h => (h.from.value, Applied.Now))
+        val lanes = LaneNumbers.of(inlet.stats)
+        inlet.move(ShardId(shard), LaneId(lanes.id(lane)), MoveReason.User)
+          .map(h => (lanes.shown(h.from.value), Applied.Now))
       case _ if routing(shard) == lane => Left(s"shard $shard is on lane $lane already")
       case _ =>
         wantedMoves(shard) = lane
@@ -335,8 +378,13 @@ final class ElasticPartition(
 
   private def motionStep(to: Inlet[_]): Unit = {
     motion.lanes().foreach(want)
-    motion.moves(shards, to.stats.activeLanes).foreach { case (shard, lane) =>
-      to.move(ShardId(shard), LaneId(lane), MoveReason.Motion)
+    motion.remoteLanes().foreach { lanes =>
+      wantedElsewhere = Map(here() -> lanes)
+      session.task.foreach(_.remote.want(wantedElsewhere))
+    }
+    val lanes = to.stats.active
+    motion.moves(shards, lanes.length).foreach { case (shard, lane) =>
+      to.move(ShardId(shard), LaneId(lanes(lane)), MoveReason.Motion)
     }
   }
 
@@ -363,6 +411,8 @@ final class ElasticPartition(
     val now = meter.counts(session, stats)
     val passed = meter.flow
     val rates = meter.rates
+    val lanes = stats.fold(LaneNumbers.first(wantedLanes))(LaneNumbers.of)
+    val elsewhere = session.task.fold(Seq.empty[RemoteLaneView])(_.remote.view)
     PartitionView(
       current.operator,
       index,
@@ -371,7 +421,7 @@ final class ElasticPartition(
       wantedLanes = wantedLanes,
       auto = auto,
       lastBatch = lastBatch,
-      routing = stats.fold(routing.clone())(_.routing),
+      routing = stats.fold(routing.clone())(s => s.routing.map(lanes.shown)),
       loads = balancer.loads,
       rowsIn = now.rowsIn,
       rowsOut = passed.rowsOut,
@@ -381,16 +431,19 @@ final class ElasticPartition(
       rowsOutPerSecond = rates.perSecond(_.flow.rowsOut),
       bytesInPerSecond = rates.perSecond(_.flow.bytesIn),
       bytesOutPerSecond = rates.perSecond(_.flow.bytesOut),
-      laneBusy = rates.busy,
-      laneRows = now.laneRows,
-      busyNs = now.busyNs,
+      laneBusy = lanes.show(rates.busy, 0.0),
+      laneRows = lanes.show(now.laneRows, 0L),
+      rowsTaken = now.laneRows.sum,
+      busyNs = now.busyNs.sum,
       blockedNs = now.blockedNs,
-      queueRows = stats.fold(Array.empty[Long])(_.queueRows),
-      queueBytes = stats.fold(Array.empty[Long])(_.queueBytes),
+      queueRows = stats.fold(Array.empty[Long])(s => lanes.show(s.queueRows, 0L)),
+      queueBytes = stats.fold(Array.empty[Long])(s => lanes.show(s.queueBytes, 0L)),
       inFlight = stats.fold(0)(_.inFlight),
       handoffs = meter.handoffs,
       handoffsPerSecond = rates.perSecond(_.handoffs),
       pauseUs = meter.pauseView,
+      elsewhere = elsewhere.map(e => e.copy(lane = lanes.shown(e.lane))),
+      elsewhereNote = elsewhereNote,
       state = meter.state,
       latencyMs = meter.latencyView
     )

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.body.LaneContext
 import org.apache.spark.sql.laneshift.lane.{PartitionTask, StockLane}
+import org.apache.spark.sql.laneshift.remote.RemoteSessions
 import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
 
 /** One elastic operator of one batch: its partitions are Spark's state partitions, each computed by a [[PartitionTask]].
@@ -69,7 +70,8 @@ private[laneshift] final class ElasticRDD(
         sources,
         newBody _,
         bodySplit,
-        metrics
+        metrics,
+        new RemoteSessions(_, bodyBytes, bodySplit, runtime.hostLanes.links)
       ).outputs
     meter.output(rows)
   }

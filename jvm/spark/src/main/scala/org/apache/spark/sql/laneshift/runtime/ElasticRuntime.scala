@@ -8,6 +8,8 @@ import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.internal.Logging
 import org.apache.spark.internal.config.EXECUTOR_CORES
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.sql.laneshift.lane.HostAddress
+import org.apache.spark.sql.laneshift.remote.HostLanes
 import org.apache.spark.sql.laneshift.spec.{ElasticSpec, OperatorKey}
 
 import laneshift.lane.LaneBudget
@@ -21,6 +23,14 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
   private[laneshift] val cores = new Cores(coreCount, budget, () => Cores.machineLoad())
   private[runtime] val auto = new AutoLanes(cores)
   val history = new HandoffHistory(100000)
+
+  /** The lanes that this process runs for others. */
+  private[laneshift] val hostLanes = new HostLanes(budget)
+
+  private def here: HostAddress = {
+    val (host, port) = hostLanes.address()
+    HostAddress("here", host, port)
+  }
 
   private var lookedNs = 0L
 
@@ -40,7 +50,7 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
   def partition(spec: ElasticSpec, index: Int): ElasticPartition = {
     val found = partitions.computeIfAbsent(
       (spec.key, index),
-      _ => new ElasticPartition(spec, index, history, budget, cores)
+      _ => new ElasticPartition(spec, index, history, budget, cores, () => here)
     )
     if (spec.operator.remembered && found.mayHaveMoved(spec.batchId))
       driver.recall(spec.key, index).foreach(found.recall)
@@ -76,7 +86,10 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
     try body
     catch { case error: Throwable => logError(s"$what failed; everything else goes on.", error) }
 
-  private def close(): Unit = timer.shutdownNow()
+  private def close(): Unit = {
+    hostLanes.stop()
+    timer.shutdownNow()
+  }
 }
 
 object ElasticRuntime {

@@ -6,6 +6,7 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{IsolatedThreadSafeRpcEndpoint, RpcCallContext, RpcEndpointRef, RpcEnv}
+import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.source.SourceRuns
 import org.apache.spark.sql.laneshift.spec.OperatorKey
 
@@ -21,7 +22,15 @@ object ExecutorRequest {
   case object Partitions extends ExecutorRequest
 
   /** `Option[Applied]`; none if the partition is not here. */
-  final case class SetLanes(key: OperatorKey, partition: Int, lanes: Int) extends ExecutorRequest
+  final case class SetLanes(
+      key: OperatorKey,
+      partition: Int,
+      lanes: Int,
+      elsewhere: Map[HostAddress, Int]
+  ) extends ExecutorRequest
+
+  /** `(String, Int)`: host and port at which lanes that others want here are reached. */
+  case object HostAt extends ExecutorRequest
 
   /** `Option[Either[String, (Int, Applied)]]` as [[ElasticPartition.moveShard]]; none if the partition is not here. */
   final case class MoveShard(key: OperatorKey, partition: Int, shard: Int, lane: Int) extends ExecutorRequest
@@ -51,7 +60,9 @@ final class ExecutorEndpoint(override val rpcEnv: RpcEnv, runtime: ElasticRuntim
 
   private def answer(request: ExecutorRequest): Any = request match {
     case Partitions => runtime.all.map(_.view)
-    case SetLanes(key, partition, lanes) => runtime.find(key, partition).map(_.setLanes(lanes))
+    case SetLanes(key, partition, lanes, elsewhere) =>
+      runtime.find(key, partition).map(_.setLanes(lanes, elsewhere))
+    case HostAt => runtime.hostLanes.address()
     case MoveShard(key, partition, shard, lane) => runtime.find(key, partition).map(_.moveShard(shard, lane))
     case Handoffs(limit, runIds) => runtime.history.newest(limit)(h => runIds.forall(_(h.key.runId)))
     case SourceRows => SourceRuns.rows

@@ -29,6 +29,12 @@ private[laneshift] final class Motion(spec: OperatorSpec, partition: Int) {
     if (random.nextDouble() < (if (always) 0.1 else 0.02)) Some(1 + random.nextInt(options.maxLanes))
     else None
 
+  /** A new number of lanes that are reached over the network, now and then. */
+  def remoteLanes(): Option[Int] =
+    if (options.motionRemote > 0 && random.nextDouble() < (if (always) 0.1 else 0.02))
+      Some(random.nextInt(options.motionRemote + 1))
+    else None
+
   /** Shards and the lanes they should go to. */
   def moves(shards: Int, lanes: Int): Seq[(Int, Int)] =
     if (lanes < 2 || random.nextDouble() >= (if (always) 1.0 else 0.3)) Nil

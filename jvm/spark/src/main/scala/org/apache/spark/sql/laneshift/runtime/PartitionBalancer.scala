@@ -2,6 +2,7 @@ package org.apache.spark.sql.laneshift.runtime
 
 import org.apache.spark.sql.laneshift.spec.ElasticOptions
 
+import laneshift.ids.LaneId
 import laneshift.lane.InletStats
 import laneshift.planner._
 
@@ -50,12 +51,24 @@ private[runtime] final class PartitionBalancer(options: ElasticOptions) {
 
   /** What evens out the lanes' loads in the middle of a batch. */
   def even(stats: InletStats): Seq[ShardMove] =
-    if (options.balance) planner.plan(tracker.loads, stats.destinations, stats.activeLanes) else Nil
+    if (options.balance) plan(planner, tracker.loads, stats) else Nil
 
   /** What gives new lanes something to do at once: by load where it is known, else by number of shards. */
   def spread(stats: InletStats): Seq[ShardMove] = {
     val now = loads
     val planner = if (isWarm && now.sum > 0) this.planner else CountBalancer
-    planner.plan(now, stats.destinations, stats.activeLanes)
+    plan(planner, now, stats)
+  }
+
+  /** Planners number lanes without gaps; lanes on other executors have numbers of their own. */
+  private def plan(planner: Planner, loads: Array[Double], stats: InletStats): Seq[ShardMove] = {
+    val lanes = stats.active
+    val places = stats.destinations.map { lane =>
+      val found = java.util.Arrays.binarySearch(lanes, lane)
+      if (found >= 0) found else lanes.length
+    }
+    planner.plan(loads, places, lanes.length).map { move =>
+      move.copy(from = LaneId(stats.destinations(move.shard.value)), to = LaneId(lanes(move.to.value)))
+    }
   }
 }

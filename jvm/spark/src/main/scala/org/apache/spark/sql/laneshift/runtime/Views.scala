@@ -2,6 +2,7 @@ package org.apache.spark.sql.laneshift.runtime
 
 import java.util.ArrayDeque
 
+import org.apache.spark.sql.laneshift.lane.RemoteLaneView
 import org.apache.spark.sql.laneshift.spec.{OperatorKey, OperatorSpec}
 
 import laneshift.routing.Handoff
@@ -38,7 +39,8 @@ final case class PartitionView(
     bytesOutPerSecond: Double,
     laneBusy: Array[Double],
     laneRows: Array[Long],
-    busyNs: Array[Long],
+    rowsTaken: Long,
+    busyNs: Long,
     blockedNs: Long,
     queueRows: Array[Long],
     queueBytes: Array[Long],
@@ -46,6 +48,8 @@ final case class PartitionView(
     handoffs: Long,
     handoffsPerSecond: Double,
     pauseUs: PauseView,
+    elsewhere: Seq[RemoteLaneView],
+    elsewhereNote: Option[String],
     state: StateView,
     latencyMs: LatencyView
 )

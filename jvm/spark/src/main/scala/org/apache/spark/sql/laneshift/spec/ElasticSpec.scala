@@ -26,11 +26,15 @@ final case class ElasticOptions(
     lanes: Option[Int],
     maxLanes: Int,
     queueBytes: Long,
+    remoteLanes: Int,
+    remoteWindowBytes: Long,
+    remoteCacheBytes: Long,
     balance: Boolean,
     threshold: Double,
     balanceIntervalMs: Long,
     loadByCpu: Boolean,
     motion: String,
+    motionRemote: Int,
     motionSeed: Long,
     motionIntervalMs: Long
 )
@@ -41,11 +45,15 @@ object ElasticOptions {
     lanes = conf.getConf(LaneshiftConf.Lanes).toIntOption,
     maxLanes = conf.getConf(LaneshiftConf.MaxLanes),
     queueBytes = conf.getConf(LaneshiftConf.QueueBytes),
+    remoteLanes = conf.getConf(LaneshiftConf.RemoteMaxLanes),
+    remoteWindowBytes = conf.getConf(LaneshiftConf.RemoteWindow),
+    remoteCacheBytes = conf.getConf(LaneshiftConf.RemoteCache),
     balance = conf.getConf(LaneshiftConf.BalanceEnabled),
     threshold = conf.getConf(LaneshiftConf.BalanceThreshold),
     balanceIntervalMs = conf.getConf(LaneshiftConf.BalanceInterval),
     loadByCpu = conf.getConf(LaneshiftConf.BalanceMetric) == "cpu",
     motion = conf.getConf(LaneshiftConf.Motion),
+    motionRemote = conf.getConf(LaneshiftConf.MotionRemote),
     motionSeed = conf.getConf(LaneshiftConf.MotionSeed),
     motionIntervalMs = conf.getConf(LaneshiftConf.MotionInterval)
   )

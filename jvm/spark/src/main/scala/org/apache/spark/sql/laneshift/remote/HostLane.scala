@@ -1,0 +1,292 @@
+package org.apache.spark.sql.laneshift.remote
+
+import java.nio.ByteBuffer
+import java.util.ArrayDeque
+import java.util.concurrent.LinkedBlockingQueue
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.TaskContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.execution.streaming.state.{HostStores, StateStoreTracking}
+import org.apache.spark.sql.laneshift.body.{LaneContext, RemoteState, SharedPartition}
+import org.apache.spark.sql.laneshift.lane.{LaneAccumulators, LaneTaskContext, UnsafeRowBlock}
+import org.apache.spark.sql.laneshift.spec.HandoffMode
+import org.apache.spark.sql.laneshift.wire.{Link, LinkListener}
+
+import laneshift.ids.LaneId
+import laneshift.lane.HostEnd
+import laneshift.testing.{Fault, Faults}
+
+/** A lane that works here for a partition whose home is another executor: runs the body over the rows that home sends, under a
+  * task context of its own, reads state at home, and sends what follows from the rows in frames (docs/handoff.md, section 11).
+  *
+  * One thread runs the body; the network's only puts messages into the inbox.
+  */
+private[remote] final class HostLane(link: Link, loader: ClassLoader, admit: () => Option[String], over: HostLane => Unit)
+    extends LinkListener
+    with Logging {
+  private val inbox = new LinkedBlockingQueue[HostLane.Event]
+
+  @volatile private var thread: Thread = _
+
+  // ---- network threads
+
+  override def received(message: ByteBuffer): Unit =
+    try
+      Messages.toHost(message) match {
+        case ToHost.Open(session) => open(session)
+        case other => inbox.add(HostLane.Heard(other))
+      }
+    catch {
+      case error: IllegalArgumentException => link.close(error.getMessage)
+    }
+
+  override def closed(cause: Option[Throwable]): Unit = inbox.add(HostLane.Closed)
+
+  private def open(session: Array[Byte]): Unit = synchronized {
+    if (thread != null) link.close("a session is opened twice")
+    else {
+      thread = new Thread(() => run(session), s"laneshift host lane for ${link.peer}")
+      thread.setDaemon(true)
+      thread.setContextClassLoader(loader)
+      thread.start()
+    }
+  }
+
+  /** The lane has been told to end, and has not: a body may be waiting for something else. */
+  def interrupt(): Unit = Option(thread).foreach(_.interrupt())
+
+  def hasBegun: Boolean = thread != null
+
+  // ---- the lane's thread
+
+  private def run(session: Array[Byte]): Unit =
+    try
+      admit() match {
+        case Some(reason) => send(ToHome.Refused(reason))
+        case None =>
+          val opening =
+            try Right(SessionBytes.read[SessionOpening](session, loader))
+            catch { case error @ (_: Exception | _: LinkageError) => Left(error) }
+          opening match {
+            case Left(error) => send(ToHome.Refused(s"the lane's body cannot be read there: $error"))
+            case Right(found) => new Body(found).run()
+          }
+      }
+    catch {
+      case HostLane.Ended => ()
+      case _: InterruptedException => ()
+    } finally over(this)
+
+  private def send(message: ToHome): Unit = link.send(Messages.encode(message))
+
+  /** The lane's rows through the operators; as a lane restart at its end: home finishes the batch. */
+  private final class Body(opening: SessionOpening) extends LaneContext {
+    private val spec = opening.spec
+    private val restarts = spec.handoff == HandoffMode.MidBatchRestart
+    private val taskContext = new LaneTaskContext(opening.task)
+    private val end = new HostEnd[UnsafeRow](spec.options.shards)
+    private val deferred = new ArrayDeque[ToHost]
+    private val stores = new HostStores(LaneId(opening.lane), HostPartition, opening.cacheBytes, ask)
+    private val row = new UnsafeRow(spec.inputs.head.fields)
+    private lazy val toUnsafe = UnsafeProjection.create(spec.outputs.toArray)
+    private var outputs = new UnsafeRowBlock
+    private var covered = 0L
+    private var sinceNs = System.nanoTime()
+    private var recall: ToHost.Recall = _
+    private var isReady = false
+    private var ended = false
+    private var has = false
+    @volatile private var restarting = false
+
+    override val lane: LaneId = LaneId(opening.lane)
+    override def currentShard: Int = end.shard
+    override def isRestarting: Boolean = restarting
+    override def inputsEnded: Boolean = false
+    override def perShard[T](operatorId: Long, write: T => Unit)(make: => T): IndexedSeq[T] =
+      Vector.fill(spec.options.shards)(make)
+    override def ownShards: Seq[Int] = 0 until spec.options.shards
+    override val partition: Option[SharedPartition] = Some(HostPartition)
+    override val remoteState: Option[RemoteState] = Some(stores)
+
+    /** What the operators may know of the partition here: nothing of it is shared with lanes at home but through home's stores. */
+    private object HostPartition extends SharedPartition {
+      override def spec = opening.spec
+      override def participants: Int = 0
+      override def routing: Array[Int] = Array.fill(opening.spec.options.shards)(opening.lane)
+      override def failure: Throwable = null
+      override def keptBytes(operatorId: Long): Long = 0L
+      override def shared[T <: AnyRef](key: AnyRef)(open: => T): T =
+        throw new IllegalStateException("a host lane shares nothing with lanes at home")
+      override def withTaskContext[T](body: => T): T = body
+      override def scanTogether(
+          lane: LaneId,
+          what: Any
+      )(open: => laneshift.lane.ScanSource[org.apache.spark.sql.laneshift.body.StateBytes]) = null
+    }
+
+    def run(): Unit = {
+      var failure: Option[Throwable] = None
+      try LaneContext.within(this)(work())
+      catch { case error: Throwable => failure = Some(error) }
+      try taskContext.complete(failure)
+      catch { case error: Throwable => failure = failure.orElse(Some(error)) }
+      TaskContext.unset()
+      StateStoreTracking.clear()
+      failure match {
+        case None =>
+          LaneAccumulators.forgetSeal(taskContext.metrics, spec.onceMetrics)
+          send(ToHome.Done(SessionBytes.of(LaneAccumulators.of(taskContext.metrics))))
+        case Some(HostLane.Ended) => ()
+        case Some(error) => send(ToHome.Failed(HostError.write(error)))
+      }
+    }
+
+    private def work(): Unit = {
+      TaskContext.setTaskContext(taskContext.current)
+      val body = HostBody.read(opening, loader)
+      var results = body.iterator(opening.split, taskContext.current)
+      ready()
+      var running = true
+      while (running) {
+        while (results.hasNext) add(results.next())
+        running = !ended
+        flush(answers = recall != null)
+        if (running) {
+          StateStoreTracking.clear()
+          LaneAccumulators.forgetSeal(taskContext.metrics, spec.onceMetrics)
+          restarting = false
+          taskContext.renew()
+          results = body.iterator(opening.split, taskContext.current)
+        }
+      }
+    }
+
+    private def ready(): Unit = if (!isReady) {
+      isReady = true
+      send(ToHome.Ready)
+    }
+
+    // ---- rows
+
+    override def input(index: Int): Iterator[InternalRow] = new Iterator[InternalRow] {
+      override def hasNext: Boolean = has || {
+        ready()
+        has = advance()
+        has
+      }
+
+      override def next(): InternalRow = {
+        if (!hasNext) throw new NoSuchElementException("the lane's input has ended")
+        has = false
+        row
+      }
+    }
+
+    /** Goes to the next row. What came before it is done: frames are made here, and recalls answered. */
+    private def advance(): Boolean = {
+      var found = false
+      while (!found && !restarting) {
+        hear()
+        if (recall != null && restarts) restarting = true
+        else {
+          if (recall != null) flush(answers = true)
+          else if (isDue) flush(answers = false)
+          found = end.advance()
+          if (found) end.current.asInstanceOf[UnsafeRowBlock].read(end.index, row)
+          else if (ended) restarting = true
+          else {
+            flush(answers = false)
+            handle(waitFor())
+          }
+        }
+      }
+      found
+    }
+
+    private def isDue: Boolean =
+      outputs.isFull || stores.pendingBytes >= HostLane.FrameBytes ||
+        (end.position > covered && System.nanoTime() - sinceNs > HostLane.LingerNs)
+
+    private def hear(): Unit = {
+      while (!deferred.isEmpty) handle(deferred.pollFirst())
+      var event = inbox.poll()
+      while (event != null) {
+        handle(heard(event))
+        event = inbox.poll()
+      }
+    }
+
+    private def waitFor(): ToHost = heard(inbox.take())
+
+    private def heard(event: HostLane.Event): ToHost = event match {
+      case HostLane.Heard(message) => message
+      case HostLane.Closed => throw HostLane.Ended
+    }
+
+    private def handle(message: ToHost): Unit = message match {
+      case ToHost.Rows(first, block) => end.add(first, block)
+      case ToHost.Arrived(shards) => stores.arrived(shards)
+      case asked: ToHost.Recall => recall = asked
+      case ToHost.End => ended = true
+      case other => throw new IllegalStateException(s"home says $other where rows are due")
+    }
+
+    // ---- what follows from them
+
+    private def add(output: InternalRow): Unit = synchronized {
+      outputs.append(
+        output match {
+          case u: UnsafeRow => u
+          case other => toUnsafe(other)
+        },
+        0
+      )
+      // Rows that operators have taken ahead are not waited for: nothing is made good for them.
+      if (restarts && outputs.isFull) flush(answers = false)
+    }
+
+    /** Sends what has followed from the rows up to the one before the next. */
+    private def flush(answers: Boolean): Unit = synchronized {
+      val writes = stores.takeWrites()
+      if (answers || end.position > covered || outputs.size > 0 || writes.length > 0) {
+        if (answers) {
+          end.recalled(recall.shards, recall.upTo)
+          recall = null
+        }
+        covered = end.position
+        send(ToHome.Frame(covered, answers, writes, if (outputs.size > 0) outputs else null))
+        if (outputs.size > 0) outputs = new UnsafeRowBlock
+      }
+      sinceNs = System.nanoTime()
+    }
+
+    /** A question that home answers after all frames before it. Other messages may come first. */
+    private def ask(request: Array[Byte]): Array[Byte] = {
+      send(ToHome.Ask(request))
+      var answer: Array[Byte] = null
+      while (answer == null) waitFor() match {
+        case ToHost.Answer(bytes) => answer = bytes
+        case other => deferred.addLast(other)
+      }
+      answer
+    }
+  }
+}
+
+private object HostLane {
+
+  /** A frame is sent when its writes have so many bytes, or its first row is so old. */
+  private val FrameBytes = 32 * 1024
+  private val LingerNs = 1000000L
+
+  private sealed trait Event
+  private final case class Heard(message: ToHost) extends Event
+  private case object Closed extends Event
+
+  /** The session is over, whatever the body was at. */
+  private object Ended extends RuntimeException("the session is over", null, false, false)
+}

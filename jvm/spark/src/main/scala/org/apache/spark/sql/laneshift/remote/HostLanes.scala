@@ -1,0 +1,85 @@
+package org.apache.spark.sql.laneshift.remote
+
+import java.util.concurrent.{ConcurrentHashMap, Executors, ScheduledExecutorService, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.laneshift.wire.{Link, LinkListener, LinkServer, LinkSettings, Links}
+
+import laneshift.lane.LaneBudget
+
+/** The lanes that this process runs for partitions of other executors. Nothing of it is there before the first is wanted. */
+private[laneshift] final class HostLanes(budget: LaneBudget) extends Logging {
+  private val lanes = ConcurrentHashMap.newKeySet[HostLane]()
+
+  /** The class loader of the newest task here: it knows the application's jars. */
+  @volatile private var loader = Thread.currentThread.getContextClassLoader
+  private var server: LinkServer = _
+  private var ownLinks: Links = _
+  private var janitor: ScheduledExecutorService = _
+
+  def taskStarted(): Unit = loader = Thread.currentThread.getContextClassLoader
+
+  /** Where lanes are reached; begins to listen if nobody has asked before. */
+  def address(): (String, Int) = synchronized {
+    if (server == null) {
+      server = new LinkServer(LinkSettings.of(SparkEnv.get), accept)
+      janitor = Executors.newSingleThreadScheduledExecutor { work =>
+        val thread = new Thread(work, "laneshift host lanes")
+        thread.setDaemon(true)
+        thread
+      }
+    }
+    (server.address.host, server.address.port)
+  }
+
+  def running: Int = lanes.size
+
+  /** The way from here to lanes elsewhere. */
+  def links: Links = synchronized {
+    if (ownLinks == null) ownLinks = new Links(LinkSettings.of(SparkEnv.get))
+    ownLinks
+  }
+
+  private def accept(link: Link): LinkListener = {
+    @volatile var admitted = false
+    def admit(): Option[String] = {
+      admitted = budget.take(1) == 1
+      if (admitted) None else Some("the executor runs as many lanes as spark.sql.laneshift.lanesPerExecutor allows")
+    }
+    val lane = new HostLane(
+      link,
+      loader,
+      admit _,
+      over => {
+        if (admitted) budget.give(1)
+        lanes.remove(over)
+        link.close("the session is over")
+      }
+    )
+    lanes.add(lane)
+    new LinkListener {
+      override def received(message: java.nio.ByteBuffer): Unit = lane.received(message)
+      override def closed(cause: Option[Throwable]): Unit = {
+        lane.closed(cause)
+        if (!lane.hasBegun) lanes.remove(lane)
+        // A body may be at something else than its rows.
+        HostLanes.this.synchronized {
+          if (janitor != null && !janitor.isShutdown)
+            janitor.schedule((() => if (lanes.contains(lane)) lane.interrupt()): Runnable, 1L, TimeUnit.SECONDS)
+        }
+      }
+    }
+  }
+
+  def stop(): Unit = synchronized {
+    if (ownLinks != null) ownLinks.stop()
+    if (server != null) {
+      server.stop()
+      janitor.shutdownNow()
+      lanes.asScala.foreach(_.interrupt())
+    }
+  }
+}

@@ -1,0 +1,244 @@
+package org.apache.spark.sql.laneshift.remote
+
+import java.nio.ByteBuffer
+import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
+
+import org.apache.spark.SparkException
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.HomeStores
+import org.apache.spark.sql.laneshift.lane.{HostAddress, PartitionTask, RemoteLaneView, UnsafeRowBlock}
+import org.apache.spark.sql.laneshift.spec.HandoffMode
+import org.apache.spark.sql.laneshift.wire.{Link, LinkListener, Links}
+import org.apache.spark.util.AccumulatorV2
+
+import laneshift.ids.LaneId
+import laneshift.lane.{HomeEnd, HostWire, RowBlock}
+
+/** The home's end of a lane on another executor: one thread that opens the session, sends rows, applies frames, answers reads of
+  * state, and gives the lane's shards to others when the host is lost (docs/handoff.md, section 11).
+  */
+private[remote] final class RemoteLane(
+    task: PartitionTask,
+    val id: LaneId,
+    val host: HostAddress,
+    opening: SessionOpening,
+    links: => Links,
+    over: RemoteLane => Unit
+) extends LinkListener
+    with Logging {
+  import RemoteLane._
+
+  private val inbox = new LinkedBlockingQueue[Event]
+  private val restarts = task.spec.handoff == HandoffMode.MidBatchRestart
+  private val stores = new HomeStores(id, task)
+  @volatile private var link: Link = _
+  @volatile private var state: State = Opening
+  @volatile private var released = false
+  private var counts = Seq.empty[AccumulatorV2[_, _]]
+  @volatile private var kept, rows, frames, reads = 0L
+
+  private val end = new HomeEnd[UnsafeRow](
+    task.inlet,
+    id,
+    task.spec.options.remoteWindowBytes,
+    restarts,
+    new HostWire[UnsafeRow] {
+      override def rows(first: Long, block: RowBlock[UnsafeRow]): Unit = {
+        RemoteLane.this.rows += block.rows
+        send(ToHost.Rows(first, block.asInstanceOf[UnsafeRowBlock]))
+      }
+      override def arrived(shards: Seq[Int]): Unit = send(ToHost.Arrived(shards))
+      override def recall(shards: Seq[Int], upTo: Long): Unit = send(ToHost.Recall(shards, upTo))
+      override def end(): Unit = send(ToHost.End)
+    }
+  )
+
+  def start(): Unit = task.threads.start(s"remote lane ${id.value} on executor ${host.executorId}")(run())
+
+  /** What the body has counted over there. */
+  def counted: Seq[AccumulatorV2[_, _]] = counts
+
+  def isReleased: Boolean = released
+
+  /** Its shards go to other lanes; then the session ends. */
+  def release(): Unit = {
+    released = true
+    inbox.add(LookAgain)
+    task.inlet.release(id)
+  }
+
+  def giveUpOpening(): Unit = if (state == Opening) stop()
+
+  def stop(): Unit = inbox.add(Closed(None))
+
+  def view: RemoteLaneView = {
+    val to = link
+    RemoteLaneView(
+      id.value,
+      host.executorId,
+      state == Open,
+      kept,
+      rows,
+      frames,
+      reads,
+      if (to == null) 0L else to.sentBytes,
+      if (to == null) 0L else to.receivedBytes
+    )
+  }
+
+  // ---- network threads
+
+  override def received(message: ByteBuffer): Unit =
+    tell(try Heard(Messages.toHome(message))
+    catch { case error: IllegalArgumentException => Closed(Some(error)) })
+
+  override def closed(cause: Option[Throwable]): Unit = tell(Closed(cause))
+
+  private def tell(event: Event): Unit = {
+    inbox.add(event)
+    if (state == Open) task.inlet.poke(id)
+  }
+
+  // ---- the lane's thread
+
+  private def send(message: ToHost): Unit = link.send(Messages.encode(message))
+
+  private def run(): Unit =
+    try
+      if (open()) {
+        task.outlet.addProducer()
+        // Before it joins: from then on nobody gives up the opening.
+        state = Open
+        if (task.inlet.join(id)) {
+          logInfo(s"Lane ${id.value} of partition ${task.home.index} works on $host.")
+          if (released) task.inlet.release(id) else task.home.lanesChanged(task)
+          work()
+        }
+        task.outlet.producerDone()
+      }
+    finally {
+      state = Over
+      stores.close()
+      if (link != null) link.close("the session is over")
+      over(this)
+    }
+
+  /** True once the host is ready. Whatever else happens costs nothing: the partition goes on without the lane. */
+  private def open(): Boolean =
+    try {
+      link = links.connect(host.host, host.port, this)
+      send(ToHost.Open(SessionBytes.of(opening)))
+      var answer = next()
+      while (answer == LookAgain && !released || answer.isInstanceOf[Heard] && heardEarly(answer))
+        answer = next()
+      answer match {
+        case Heard(ToHome.Ready) => true
+        case Heard(ToHome.Refused(reason)) =>
+          task.home.hostRefused(host, reason)
+          false
+        case Closed(cause) =>
+          if (cause.isDefined) task.home.hostRefused(host, cause.get.getMessage)
+          false
+        case _ => false
+      }
+    } catch {
+      case error: java.io.IOException =>
+        task.home.hostRefused(host, error.getMessage)
+        false
+    }
+
+  /** Operators may read their stores before they read a row. */
+  private def heardEarly(event: Event): Boolean = event match {
+    case Heard(ToHome.Ask(request)) =>
+      answer(request)
+      true
+    case Heard(ToHome.Failed(error)) => throw HostError.read(error, host)
+    case _ => false
+  }
+
+  private def next(): Event = {
+    val event = inbox.poll(OpeningSeconds, TimeUnit.SECONDS)
+    if (event == null) Closed(Some(new SparkException(s"it was not ready within $OpeningSeconds s"))) else event
+  }
+
+  private def work(): Unit = {
+    var goesOn = true
+    while (goesOn && !end.isOver) {
+      goesOn = handleAll()
+      kept = end.keptBytes
+      if (goesOn) end.turn()
+    }
+    while (goesOn) goesOn = handle(inbox.take())
+    if (end.isOver) task.inlet.leave(id)
+  }
+
+  private def handleAll(): Boolean = {
+    var goesOn = true
+    var event = inbox.poll()
+    while (goesOn && event != null) {
+      goesOn = handle(event)
+      event = if (goesOn) inbox.poll() else null
+    }
+    goesOn
+  }
+
+  /** False if nothing more is to come. */
+  private def handle(event: Event): Boolean = event match {
+    case Heard(frame: ToHome.Frame) =>
+      frames += 1
+      stores.apply(frame.writes)
+      if (frame.outputs != null && frame.outputs.size > 0) task.outlet.put(frame.outputs)
+      end.covered(frame.covered, frame.answers)
+      true
+    case Heard(ToHome.Ask(request)) =>
+      answer(request)
+      true
+    case Heard(ToHome.Done(counted)) =>
+      if (!end.isOver) throw new SparkException(s"$host ends a session that goes on")
+      counts = SessionBytes.read[Seq[AccumulatorV2[_, _]]](counted, Thread.currentThread.getContextClassLoader)
+      false
+    case Heard(ToHome.Failed(error)) => throw HostError.read(error, host)
+    case Heard(other) => throw new SparkException(s"$host says $other in the middle of a session")
+    case Closed(cause) =>
+      lost(cause)
+      false
+    case LookAgain => true
+  }
+
+  private def answer(request: Array[Byte]): Unit = {
+    reads += 1
+    send(ToHost.Answer(stores.answer(request)))
+  }
+
+  private def lost(cause: Option[Throwable]): Unit = if (!end.isOver && task.failure == null) {
+    val why = cause.fold("its connection was closed")(_.getMessage)
+    if (restarts)
+      throw new SparkException(
+        s"Lane ${id.value} of partition ${task.home.index} is lost with $host: $why. Its operators read rows ahead, so what it had " +
+          "worked on is not known: the task is to be run again.",
+        cause.orNull
+      )
+    logWarning(
+      s"Lane ${id.value} of partition ${task.home.index} is lost with $host: $why. Other lanes go on with its shards."
+    )
+    task.home.hostLost(host, why)
+    end.lost()
+  }
+}
+
+private object RemoteLane {
+  private val OpeningSeconds = 60L
+
+  private sealed trait State
+  private case object Opening extends State
+  private case object Open extends State
+  private case object Over extends State
+
+  private sealed trait Event
+  private final case class Heard(message: ToHome) extends Event
+
+  /** The connection is closed or is to be; without a cause if that was wanted. */
+  private final case class Closed(cause: Option[Throwable]) extends Event
+  private case object LookAgain extends Event
+}

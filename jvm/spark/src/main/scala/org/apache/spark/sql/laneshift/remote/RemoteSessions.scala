@@ -1,0 +1,84 @@
+package org.apache.spark.sql.laneshift.remote
+
+import scala.collection.mutable
+
+import org.apache.spark.Partition
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.laneshift.lane.{HostAddress, PartitionTask, RemoteLaneView, RemoteLanes}
+import org.apache.spark.sql.laneshift.wire.Links
+import org.apache.spark.util.AccumulatorV2
+
+import laneshift.ids.LaneId
+
+/** A partition task's sessions with hosts: opens and releases them as lanes are wanted. A slot that a session has left, or been
+  * lost in, is free for another.
+  */
+private[laneshift] final class RemoteSessions(
+    task: PartitionTask,
+    body: Array[Byte],
+    split: Partition,
+    links: => Links
+) extends RemoteLanes
+    with Logging {
+  private val slots = task.remoteSlots
+  private val sessions = mutable.LinkedHashMap.empty[Int, RemoteLane]
+  private var ended = Seq.empty[RemoteLane]
+  private var closed = false
+
+  override def want(hosts: Map[HostAddress, Int]): Unit = synchronized {
+    if (!closed) {
+      val wanted = mutable.Map.from(hosts).withDefaultValue(0)
+      sessions.values.toList.reverse.filter(!_.isReleased).groupBy(_.host).foreach { case (host, lanes) =>
+        val surplus = lanes.size - wanted(host)
+        lanes.take(surplus).foreach(_.release())
+        wanted(host) = math.max(0, -surplus)
+      }
+      wanted.foreach { case (host, more) => (0 until more).foreach(_ => open(host)) }
+    }
+  }
+
+  private def open(host: HostAddress): Unit = slots.find(!sessions.contains(_)) match {
+    case None =>
+      logWarning(
+        s"Partition ${task.home.index} has ${slots.size} lanes on other executors: none more, on $host. " +
+          "spark.sql.laneshift.remote.maxLanes allows more."
+      )
+    case Some(slot) =>
+      val opening = SessionOpening(
+        task.spec,
+        task.identity,
+        slot,
+        body,
+        split,
+        task.spec.options.remoteCacheBytes
+      )
+      val lane = new RemoteLane(task, LaneId(slot), host, opening, links, left)
+      sessions(slot) = lane
+      try lane.start()
+      catch {
+        case error: laneshift.lane.LaneNotStarted =>
+          sessions.remove(slot)
+          logWarning(error.getMessage)
+      }
+  }
+
+  /** A session is over; called by its thread. */
+  private def left(lane: RemoteLane): Unit = synchronized {
+    sessions.remove(lane.id.value)
+    ended :+= lane
+  }
+
+  override def inputEnded(): Unit = synchronized {
+    closed = true
+    sessions.values.foreach(_.giveUpOpening())
+  }
+
+  override def stop(): Unit = synchronized {
+    closed = true
+    sessions.values.foreach(_.stop())
+  }
+
+  override def counted: Seq[AccumulatorV2[_, _]] = synchronized(ended.flatMap(_.counted))
+
+  override def view: Seq[RemoteLaneView] = synchronized(sessions.values.toSeq.map(_.view))
+}

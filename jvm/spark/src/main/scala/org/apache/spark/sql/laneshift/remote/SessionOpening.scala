@@ -1,0 +1,58 @@
+package org.apache.spark.sql.laneshift.remote
+
+import java.io.{ByteArrayInputStream, InputStream, ObjectInputStream, ObjectStreamClass}
+import java.util.UUID
+
+import org.apache.spark.Partition
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.laneshift.lane.TaskIdentity
+import org.apache.spark.sql.laneshift.spec.ElasticSpec
+
+/** What a host must know to run a lane of a partition.
+  *
+  * @param body the RDD that a lane computes, in bytes
+  * @param lane the lane's number at home
+  * @param cacheBytes how much state it may keep in memory
+  */
+private[remote] final case class SessionOpening(
+    spec: ElasticSpec,
+    task: TaskIdentity,
+    lane: Int,
+    body: Array[Byte],
+    split: Partition,
+    cacheBytes: Long
+)
+
+/** Reads a lane's body on a host. Whatever in it names the query's run names another one: state stores are known by their run, and
+  * the run's own are home's (design fact 12).
+  */
+private[remote] object HostBody {
+
+  def read(opening: SessionOpening, loader: ClassLoader): RDD[InternalRow] = {
+    val run = UUID.fromString(opening.spec.key.runId)
+    val in = new Reading(new ByteArrayInputStream(opening.body), loader, run, standIn(run))
+    try in.readObject().asInstanceOf[RDD[InternalRow]]
+    finally in.close()
+  }
+
+  /** The run as which a host opens the stores of `run`. */
+  def standIn(run: UUID): UUID = UUID.nameUUIDFromBytes(s"laneshift host of $run".getBytes("UTF-8"))
+
+  private final class Reading(in: InputStream, loader: ClassLoader, run: UUID, instead: UUID)
+      extends ObjectInputStream(in) {
+    enableResolveObject(true)
+
+    override protected def resolveObject(found: AnyRef): AnyRef = if (found == run) instead else found
+
+    override protected def resolveClass(description: ObjectStreamClass): Class[_] =
+      // Without the loader only for primitive types, which it does not know.
+      try Class.forName(description.getName, false, loader)
+      catch { case _: ClassNotFoundException => super.resolveClass(description) }
+
+    override protected def resolveProxyClass(interfaces: Array[String]): Class[_] = {
+      val loaded = interfaces.map(Class.forName(_, false, loader))
+      java.lang.reflect.Proxy.newProxyInstance(loader, loaded, (_, _, _) => null).getClass
+    }
+  }
+}
