@@ -79,16 +79,32 @@ def decisions(target: Target, as_json: bool, follow: bool, limit: int, id: str) 
 @click.argument("operator", type=int)
 @click.argument("partition")
 @click.argument("lanes", type=int)
+@click.option(
+    "--on",
+    multiple=True,
+    metavar="EXECUTOR=LANES",
+    help="So many more on another executor; can be given for several.",
+)
 def set_lanes(
-    target: Target, as_json: bool, query: str, operator: int, partition: str, lanes: int
+    target: Target,
+    as_json: bool,
+    query: str,
+    operator: int,
+    partition: str,
+    lanes: int,
+    on: tuple[str, ...],
 ) -> None:
     """Give PARTITION ("all" for all) of an OPERATOR of QUERY so many LANES.
 
     `laneshift snapshot` shows what there is.
     """
+    hosts = {}
+    for text in on:
+        executor, _, count = text.partition("=")
+        hosts[executor] = _whole("--on", count)
     number = -1 if partition == "all" else _whole("PARTITION", partition)
     with target.live() as live:
-        _applied(live.set_lanes(query, operator, number, lanes), as_json)
+        _applied(live.set_lanes(query, operator, number, lanes, on=hosts or None), as_json)
 
 
 @click.command("move-shard")

@@ -110,9 +110,20 @@ class ControlClient:
     def snapshot(self) -> dict[str, Any]:
         return to_json(self._call("Snapshot", self._stub.Snapshot, pb.SnapshotRequest()))
 
-    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> dict[str, Any]:
+    def set_lanes(
+        self,
+        query: str,
+        operator: int,
+        partition: int,
+        lanes: int,
+        elsewhere: Mapping[str, int] | None = None,
+    ) -> dict[str, Any]:
         request = pb.SetLanesRequest(
-            query=query, operator=operator, partition=partition, lanes=lanes
+            query=query,
+            operator=operator,
+            partition=partition,
+            lanes=lanes,
+            elsewhere=elsewhere or {},
         )
         return to_json(self._call("SetLanes", self._stub.SetLanes, request))
 

@@ -188,7 +188,9 @@ class ControlService(ControlServicer):
         self, request: pb.SetLanesRequest, context: grpc.ServicerContext
     ) -> pb.AppliedReply:
         query = self._own(self._tenant(context), request.query)
-        done = self._gateway.set_lanes(query, request.operator, request.partition, request.lanes)
+        done = self._gateway.set_lanes(
+            query, request.operator, request.partition, request.lanes, dict(request.elsewhere)
+        )
         return pb.AppliedReply(applied=str(done["applied"]))
 
     @answered

@@ -7,6 +7,7 @@ out as :mod:`laneshift.errors`. :class:`Gateway` is the interface, so that tests
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from laneshift.errors import error, from_jvm
@@ -30,8 +31,18 @@ class Commands(Protocol):
         """All queries with their elastic operators, in the form of ``Snapshot.from_json``."""
         ...
 
-    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> dict[str, Any]:
-        """Ask for a number of lanes; partition -1 means every partition of the operator."""
+    def set_lanes(
+        self,
+        query: str,
+        operator: int,
+        partition: int,
+        lanes: int,
+        elsewhere: Mapping[str, int] | None = None,
+    ) -> dict[str, Any]:
+        """Ask for a number of lanes; partition -1 means every partition of the operator.
+
+        ``elsewhere``: how many more on which other executors, by executor id.
+        """
         ...
 
     def move_shard(
@@ -105,8 +116,16 @@ class Py4jGateway:
     def snapshot(self) -> dict[str, Any]:
         return self._object("snapshot")
 
-    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> dict[str, Any]:
-        return self._object("setLanes", query, operator, partition, lanes)
+    def set_lanes(
+        self,
+        query: str,
+        operator: int,
+        partition: int,
+        lanes: int,
+        elsewhere: Mapping[str, int] | None = None,
+    ) -> dict[str, Any]:
+        hosts = json.dumps(dict(elsewhere)) if elsewhere else ""
+        return self._object("setLanes", query, operator, partition, lanes, hosts)
 
     def move_shard(
         self, query: str, operator: int, partition: int, shard: int, lane: int

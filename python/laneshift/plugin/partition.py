@@ -57,6 +57,33 @@ class PartitionBatch:
     took_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteLane:
+    """A lane of a partition that works on another executor.
+
+    Attributes:
+        lane: its number among the partition's lanes.
+        executor: id of the executor that runs it.
+        open: whether it takes part; its session is being opened otherwise.
+        kept_bytes: rows that it was sent and has not acknowledged (bytes).
+        rows_sent: rows that it was sent since its session began.
+        frames: answers with what followed from them.
+        state_reads: reads of state that it did not have.
+        bytes_sent: bytes of all messages to it.
+        bytes_received: bytes of all messages from it.
+    """
+
+    lane: int
+    executor: str
+    open: bool
+    kept_bytes: int
+    rows_sent: int
+    frames: int
+    state_reads: int
+    bytes_sent: int
+    bytes_received: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionSnapshot:
     """One elastic partition: one state partition of an elastic operator.
@@ -93,6 +120,8 @@ class PartitionSnapshot:
             Mode.
         auto: whether its lanes are left to the plugin (``spark.sql.laneshift.lanes=auto``), because
             nobody has set them.
+        elsewhere: its lanes on other executors; ``lanes`` counts those that are open.
+        elsewhere_note: why the last of them that was wanted and is not there is not.
     """
 
     partition: int
@@ -131,6 +160,8 @@ class PartitionSnapshot:
     latency: Latency
     last_batch: PartitionBatch | None = None
     auto: bool = False
+    elsewhere: tuple[RemoteLane, ...] = ()
+    elsewhere_note: str | None = None
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> PartitionSnapshot:
@@ -174,6 +205,8 @@ class PartitionSnapshot:
             handoffs_per_s=float(data["handoffs_per_s"]),
             last_batch=_batch(data.get("last_batch")),
             auto=bool(data.get("auto", False)),
+            elsewhere=tuple(_remote(r) for r in data.get("elsewhere", ())),
+            elsewhere_note=data.get("elsewhere_note"),
             **{name: int(data[name]) for name in whole + limits + state},
         )
 
@@ -206,6 +239,16 @@ def _batch(data: Mapping[str, Any] | None) -> PartitionBatch | None:
         int(data["rows"]),
         float(data["busy_s"]),
         float(data["took_s"]),
+    )
+
+
+def _remote(data: Mapping[str, Any]) -> RemoteLane:
+    counts = ("kept_bytes", "rows_sent", "frames", "state_reads", "bytes_sent", "bytes_received")
+    return RemoteLane(
+        lane=int(data["lane"]),
+        executor=str(data["executor"]),
+        open=bool(data["open"]),
+        **{name: int(data[name]) for name in counts},
     )
 
 

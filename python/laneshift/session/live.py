@@ -6,7 +6,7 @@ reaches a running query. The plugin checks again, since a query may end in betwe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -22,6 +22,7 @@ from laneshift.scheduler.policies.base import Policy
 from laneshift.session.connect import of_connect
 from laneshift.session.host import Here, Host, Scheduler
 from laneshift.session.lookup import (
+    check_hosts,
     QueryRef,
     find_operator,
     find_partition,
@@ -134,8 +135,20 @@ class Laneshift:
         check_turns(interval_s)
         return (_read("watch", Snapshot.from_json, d) for d in self._host.watch(interval_s))
 
-    def set_lanes(self, query: QueryRef, operator: int, partition: int, n: int) -> str:
+    def set_lanes(
+        self,
+        query: QueryRef,
+        operator: int,
+        partition: int,
+        n: int,
+        *,
+        on: Mapping[str, int] | None = None,
+    ) -> str:
         """Give a partition ``n`` lanes (1 to its ``max_lanes``); partition -1 means all of them.
+
+        ``on`` is how many more it shall have on which other executors, ``{"2": 4}`` for four on
+        executor 2 (``snapshot().executors`` names them); without it, it has none elsewhere.
+        Operators that hand shards off between batches only stay on their own executor.
 
         Returns ``now`` or ``next-batch``: when the plugin applies it.
         """
@@ -155,7 +168,8 @@ class Laneshift:
                 partition="-1 (all)" if partition == ALL_PARTITIONS else partition,
                 operator=operator,
             )
-        return str(self._gateway.set_lanes(found.id, operator, partition, n)["applied"])
+        hosts = check_hosts(on)
+        return str(self._gateway.set_lanes(found.id, operator, partition, n, hosts)["applied"])
 
     def move_shard(
         self, query: QueryRef, operator: int, partition: int, shard: int, lane: int

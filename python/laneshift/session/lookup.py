@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     QueryRef = StreamingQuery | str
 else:
     QueryRef = object
+
+MOST_ELSEWHERE = 256
+"""Lanes that one partition may have on one other executor."""
 
 
 def query_key(query: object) -> str:
@@ -43,6 +47,33 @@ def query_key(query: object) -> str:
         expected="a StreamingQuery, its id or its name",
         remedy="Pass what writeStream.start() returned.",
     )
+
+
+def check_hosts(on: object) -> dict[str, int]:
+    """Lanes by executor id, of what a user says. Errors: ArgumentError for anything else."""
+    if on is None:
+        return {}
+    if not isinstance(on, Mapping):
+        raise error(
+            "LANESHIFT_INVALID_TYPE",
+            argument="on",
+            value=shown(on),
+            type=type(on).__name__,
+            expected='a number of lanes by executor id, as {"2": 4}',
+            remedy="snapshot().executors names the executors.",
+        )
+    hosts = {}
+    for executor, lanes in on.items():
+        (hosts[str(executor)],) = whole_numbers(on=lanes)
+        if not 0 <= hosts[str(executor)] <= MOST_ELSEWHERE:
+            raise error(
+                "LANESHIFT_OUT_OF_RANGE",
+                argument=f"on[{str(executor)!r}]",
+                value=lanes,
+                range=f"0 to {MOST_ELSEWHERE}",
+                remedy="An executor runs as many lanes of a partition as it has cores.",
+            )
+    return {executor: lanes for executor, lanes in hosts.items() if lanes > 0}
 
 
 def whole_numbers(

@@ -92,7 +92,9 @@ class Chain(Moving):
                 part["queue_bytes"] = [500_000 if rising else 0] * part["lanes"]
         return FakeGateway.snapshot(self)
 
-    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
+    def set_lanes(
+        self, query: str, operator: int, partition: int, lanes: int, elsewhere: Any = None
+    ) -> Any:
         part = self.data["queries"][0]["operators"][operator]["partitions"][partition]
         part["lanes"] = lanes
         part["lane_of_shard"] = [shard % lanes for shard in range(part["shards"])]

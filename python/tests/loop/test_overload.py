@@ -35,7 +35,9 @@ class Stream(FakeGateway):
             set_lanes(part, lanes)
             part["queue_bytes_limit"] = 43_690 * ROW_BYTES
 
-    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
+    def set_lanes(
+        self, query: str, operator: int, partition: int, lanes: int, elsewhere: Any = None
+    ) -> Any:
         set_lanes(self.parts[partition], lanes)
         self.changes.append(self.second)
         return super().set_lanes(query, operator, partition, lanes)

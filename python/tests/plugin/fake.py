@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import laneshift
@@ -45,6 +46,7 @@ def partition(number: int, *, shards: int = 8, lanes: int = 2) -> dict[str, Any]
         "handoffs": 5,
         "handoffs_per_s": 0.5,
         "in_flight": 0,
+        "elsewhere": [],
         "pause_us": {"p50": 800.0, "p99": 2000.0, "max": 2500, "count": 5},
         "state_rows": 300,
         "state_memory_bytes": 70_000,
@@ -144,8 +146,16 @@ class FakeGateway:
     def snapshot(self) -> dict[str, Any]:
         return copy.deepcopy(self.data)
 
-    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> dict[str, Any]:
-        self.sent.append(("set_lanes", query, operator, partition, lanes))
+    def set_lanes(
+        self,
+        query: str,
+        operator: int,
+        partition: int,
+        lanes: int,
+        elsewhere: Mapping[str, int] | None = None,
+    ) -> dict[str, Any]:
+        more = (dict(elsewhere),) if elsewhere else ()
+        self.sent.append(("set_lanes", query, operator, partition, lanes, *more))
         return {"lanes": lanes, "applied": "now"}
 
     def move_shard(

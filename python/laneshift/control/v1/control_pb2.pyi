@@ -410,6 +410,8 @@ class Partition(_message.Message):
     LATENCY_MS_FIELD_NUMBER: _builtins.int
     AUTO_FIELD_NUMBER: _builtins.int
     LAST_BATCH_FIELD_NUMBER: _builtins.int
+    ELSEWHERE_FIELD_NUMBER: _builtins.int
+    ELSEWHERE_NOTE_FIELD_NUMBER: _builtins.int
     partition: _builtins.int
     executor: _builtins.str
     host: _builtins.str
@@ -438,6 +440,7 @@ class Partition(_message.Message):
     state_memory_bytes: _builtins.int
     state_file_bytes: _builtins.int
     auto: _builtins.bool
+    elsewhere_note: _builtins.str
     @_builtins.property
     def lane_of_shard(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -456,6 +459,8 @@ class Partition(_message.Message):
     def latency_ms(self) -> Global___Ages: ...
     @_builtins.property
     def last_batch(self) -> Global___LastBatch: ...
+    @_builtins.property
+    def elsewhere(self) -> _containers.RepeatedCompositeFieldContainer[Global___RemoteLane]: ...
     def __init__(
         self,
         *,
@@ -496,21 +501,70 @@ class Partition(_message.Message):
         latency_ms: Global___Ages | None = ...,
         auto: _builtins.bool | None = ...,
         last_batch: Global___LastBatch | None = ...,
+        elsewhere: _abc.Iterable[Global___RemoteLane] | None = ...,
+        elsewhere_note: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_last_batch", b"_last_batch", "auto", b"auto", "last_batch", b"last_batch", "latency_ms", b"latency_ms", "pause_us", b"pause_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_elsewhere_note", b"_elsewhere_note", "_last_batch", b"_last_batch", "auto", b"auto", "elsewhere_note", b"elsewhere_note", "last_batch", b"last_batch", "latency_ms", b"latency_ms", "pause_us", b"pause_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_last_batch", b"_last_batch", "auto", b"auto", "batch_id", b"batch_id", "blocked_s", b"blocked_s", "busy_s", b"busy_s", "bytes_in", b"bytes_in", "bytes_in_per_s", b"bytes_in_per_s", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "executor", b"executor", "handoffs", b"handoffs", "handoffs_per_s", b"handoffs_per_s", "host", b"host", "in_flight", b"in_flight", "lane_busy", b"lane_busy", "lane_of_shard", b"lane_of_shard", "lane_rows", b"lane_rows", "lanes", b"lanes", "last_batch", b"last_batch", "latency_ms", b"latency_ms", "load_metric", b"load_metric", "max_lanes", b"max_lanes", "partition", b"partition", "pause_us", b"pause_us", "queue_bytes", b"queue_bytes", "queue_bytes_limit", b"queue_bytes_limit", "queue_rows", b"queue_rows", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "rows_taken", b"rows_taken", "running", b"running", "shard_load", b"shard_load", "shards", b"shards", "state_file_bytes", b"state_file_bytes", "state_memory_bytes", b"state_memory_bytes", "state_rows", b"state_rows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_elsewhere_note", b"_elsewhere_note", "_last_batch", b"_last_batch", "auto", b"auto", "batch_id", b"batch_id", "blocked_s", b"blocked_s", "busy_s", b"busy_s", "bytes_in", b"bytes_in", "bytes_in_per_s", b"bytes_in_per_s", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "elsewhere", b"elsewhere", "elsewhere_note", b"elsewhere_note", "executor", b"executor", "handoffs", b"handoffs", "handoffs_per_s", b"handoffs_per_s", "host", b"host", "in_flight", b"in_flight", "lane_busy", b"lane_busy", "lane_of_shard", b"lane_of_shard", "lane_rows", b"lane_rows", "lanes", b"lanes", "last_batch", b"last_batch", "latency_ms", b"latency_ms", "load_metric", b"load_metric", "max_lanes", b"max_lanes", "partition", b"partition", "pause_us", b"pause_us", "queue_bytes", b"queue_bytes", "queue_bytes_limit", b"queue_bytes_limit", "queue_rows", b"queue_rows", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "rows_taken", b"rows_taken", "running", b"running", "shard_load", b"shard_load", "shards", b"shards", "state_file_bytes", b"state_file_bytes", "state_memory_bytes", b"state_memory_bytes", "state_rows", b"state_rows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__auto: _TypeAlias = _typing.Literal["auto"]  # noqa: Y015
     _WhichOneofArgType__auto: _TypeAlias = _typing.Literal["_auto", b"_auto"]  # noqa: Y015
+    _WhichOneofReturnType__elsewhere_note: _TypeAlias = _typing.Literal["elsewhere_note"]  # noqa: Y015
+    _WhichOneofArgType__elsewhere_note: _TypeAlias = _typing.Literal["_elsewhere_note", b"_elsewhere_note"]  # noqa: Y015
     _WhichOneofReturnType__last_batch: _TypeAlias = _typing.Literal["last_batch"]  # noqa: Y015
     _WhichOneofArgType__last_batch: _TypeAlias = _typing.Literal["_last_batch", b"_last_batch"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__auto) -> _WhichOneofReturnType__auto | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__elsewhere_note) -> _WhichOneofReturnType__elsewhere_note | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__last_batch) -> _WhichOneofReturnType__last_batch | None: ...
 
 Global___Partition: _TypeAlias = Partition  # noqa: Y015
+
+@_typing.final
+class RemoteLane(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LANE_FIELD_NUMBER: _builtins.int
+    EXECUTOR_FIELD_NUMBER: _builtins.int
+    OPEN_FIELD_NUMBER: _builtins.int
+    KEPT_BYTES_FIELD_NUMBER: _builtins.int
+    ROWS_SENT_FIELD_NUMBER: _builtins.int
+    FRAMES_FIELD_NUMBER: _builtins.int
+    STATE_READS_FIELD_NUMBER: _builtins.int
+    BYTES_SENT_FIELD_NUMBER: _builtins.int
+    BYTES_RECEIVED_FIELD_NUMBER: _builtins.int
+    lane: _builtins.int
+    executor: _builtins.str
+    open: _builtins.bool
+    kept_bytes: _builtins.int
+    rows_sent: _builtins.int
+    frames: _builtins.int
+    state_reads: _builtins.int
+    bytes_sent: _builtins.int
+    bytes_received: _builtins.int
+    def __init__(
+        self,
+        *,
+        lane: _builtins.int = ...,
+        executor: _builtins.str = ...,
+        open: _builtins.bool = ...,
+        kept_bytes: _builtins.int = ...,
+        rows_sent: _builtins.int = ...,
+        frames: _builtins.int = ...,
+        state_reads: _builtins.int = ...,
+        bytes_sent: _builtins.int = ...,
+        bytes_received: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_received", b"bytes_received", "bytes_sent", b"bytes_sent", "executor", b"executor", "frames", b"frames", "kept_bytes", b"kept_bytes", "lane", b"lane", "open", b"open", "rows_sent", b"rows_sent", "state_reads", b"state_reads"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoteLane: _TypeAlias = RemoteLane  # noqa: Y015
 
 @_typing.final
 class Pauses(_message.Message):
@@ -608,15 +662,40 @@ class SetLanesRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class ElsewhereEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     QUERY_FIELD_NUMBER: _builtins.int
     OPERATOR_FIELD_NUMBER: _builtins.int
     PARTITION_FIELD_NUMBER: _builtins.int
     LANES_FIELD_NUMBER: _builtins.int
+    ELSEWHERE_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     operator: _builtins.int
     partition: _builtins.int
     """-1 for all of them"""
     lanes: _builtins.int
+    @_builtins.property
+    def elsewhere(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """how many more, by other executors' ids"""
+
     def __init__(
         self,
         *,
@@ -624,10 +703,11 @@ class SetLanesRequest(_message.Message):
         operator: _builtins.int = ...,
         partition: _builtins.int = ...,
         lanes: _builtins.int = ...,
+        elsewhere: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lanes", b"lanes", "operator", b"operator", "partition", b"partition", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["elsewhere", b"elsewhere", "lanes", b"lanes", "operator", b"operator", "partition", b"partition", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,6 +26,7 @@ else:
 _T = _typing.TypeVar("_T")
 
 class _MaybeAsyncIterator(_abc.AsyncIterator[_T], _abc.Iterator[_T], metaclass=_abc_1.ABCMeta): ...
+
 class _ServicerContext(_grpc.ServicerContext, _aio.ServicerContext):  # type: ignore[misc, type-arg]
     ...
 
@@ -39,36 +40,18 @@ class ControlStub:
     def __new__(cls, channel: _aio.Channel) -> ControlAsyncStub: ...
     Hello: _grpc.UnaryUnaryMultiCallable[_control_pb2.HelloRequest, _control_pb2.HelloReply]
     """Who answers, and what it can do."""
-    Snapshot: _grpc.UnaryUnaryMultiCallable[
-        _control_pb2.SnapshotRequest, _control_pb2.SnapshotReply
-    ]
+    Snapshot: _grpc.UnaryUnaryMultiCallable[_control_pb2.SnapshotRequest, _control_pb2.SnapshotReply]
     """What every elastic query of the application does right now; and again, once per interval."""
-    WatchSnapshots: _grpc.UnaryStreamMultiCallable[
-        _control_pb2.WatchSnapshotsRequest, _control_pb2.SnapshotReply
-    ]
+    WatchSnapshots: _grpc.UnaryStreamMultiCallable[_control_pb2.WatchSnapshotsRequest, _control_pb2.SnapshotReply]
     SetLanes: _grpc.UnaryUnaryMultiCallable[_control_pb2.SetLanesRequest, _control_pb2.AppliedReply]
-    MoveShard: _grpc.UnaryUnaryMultiCallable[
-        _control_pb2.MoveShardRequest, _control_pb2.AppliedReply
-    ]
-    LimitSource: _grpc.UnaryUnaryMultiCallable[
-        _control_pb2.LimitSourceRequest, _control_pb2.AppliedReply
-    ]
-    Handoffs: _grpc.UnaryUnaryMultiCallable[
-        _control_pb2.HandoffsRequest, _control_pb2.HandoffsReply
-    ]
-    StartPolicy: _grpc.UnaryUnaryMultiCallable[
-        _control_pb2.StartPolicyRequest, _control_pb2.PolicyRun
-    ]
+    MoveShard: _grpc.UnaryUnaryMultiCallable[_control_pb2.MoveShardRequest, _control_pb2.AppliedReply]
+    LimitSource: _grpc.UnaryUnaryMultiCallable[_control_pb2.LimitSourceRequest, _control_pb2.AppliedReply]
+    Handoffs: _grpc.UnaryUnaryMultiCallable[_control_pb2.HandoffsRequest, _control_pb2.HandoffsReply]
+    StartPolicy: _grpc.UnaryUnaryMultiCallable[_control_pb2.StartPolicyRequest, _control_pb2.PolicyRun]
     """Policies that run in the control process. They go on when their client has gone."""
-    StopPolicy: _grpc.UnaryUnaryMultiCallable[
-        _control_pb2.StopPolicyRequest, _control_pb2.PolicyRun
-    ]
-    PausePolicy: _grpc.UnaryUnaryMultiCallable[
-        _control_pb2.PausePolicyRequest, _control_pb2.PolicyRun
-    ]
-    Policies: _grpc.UnaryUnaryMultiCallable[
-        _control_pb2.PoliciesRequest, _control_pb2.PoliciesReply
-    ]
+    StopPolicy: _grpc.UnaryUnaryMultiCallable[_control_pb2.StopPolicyRequest, _control_pb2.PolicyRun]
+    PausePolicy: _grpc.UnaryUnaryMultiCallable[_control_pb2.PausePolicyRequest, _control_pb2.PolicyRun]
+    Policies: _grpc.UnaryUnaryMultiCallable[_control_pb2.PoliciesRequest, _control_pb2.PoliciesReply]
     Decisions: _grpc.UnaryStreamMultiCallable[_control_pb2.DecisionsRequest, _control_pb2.Decision]
     """The newest decisions of those policies, oldest first, and if wished those to come."""
 
@@ -79,25 +62,15 @@ class ControlAsyncStub(ControlStub):
     """Who answers, and what it can do."""
     Snapshot: _aio.UnaryUnaryMultiCallable[_control_pb2.SnapshotRequest, _control_pb2.SnapshotReply]  # type: ignore[assignment]
     """What every elastic query of the application does right now; and again, once per interval."""
-    WatchSnapshots: _aio.UnaryStreamMultiCallable[
-        _control_pb2.WatchSnapshotsRequest, _control_pb2.SnapshotReply
-    ]  # type: ignore[assignment]
+    WatchSnapshots: _aio.UnaryStreamMultiCallable[_control_pb2.WatchSnapshotsRequest, _control_pb2.SnapshotReply]  # type: ignore[assignment]
     SetLanes: _aio.UnaryUnaryMultiCallable[_control_pb2.SetLanesRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
-    MoveShard: _aio.UnaryUnaryMultiCallable[
-        _control_pb2.MoveShardRequest, _control_pb2.AppliedReply
-    ]  # type: ignore[assignment]
-    LimitSource: _aio.UnaryUnaryMultiCallable[
-        _control_pb2.LimitSourceRequest, _control_pb2.AppliedReply
-    ]  # type: ignore[assignment]
+    MoveShard: _aio.UnaryUnaryMultiCallable[_control_pb2.MoveShardRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
+    LimitSource: _aio.UnaryUnaryMultiCallable[_control_pb2.LimitSourceRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
     Handoffs: _aio.UnaryUnaryMultiCallable[_control_pb2.HandoffsRequest, _control_pb2.HandoffsReply]  # type: ignore[assignment]
-    StartPolicy: _aio.UnaryUnaryMultiCallable[
-        _control_pb2.StartPolicyRequest, _control_pb2.PolicyRun
-    ]  # type: ignore[assignment]
+    StartPolicy: _aio.UnaryUnaryMultiCallable[_control_pb2.StartPolicyRequest, _control_pb2.PolicyRun]  # type: ignore[assignment]
     """Policies that run in the control process. They go on when their client has gone."""
     StopPolicy: _aio.UnaryUnaryMultiCallable[_control_pb2.StopPolicyRequest, _control_pb2.PolicyRun]  # type: ignore[assignment]
-    PausePolicy: _aio.UnaryUnaryMultiCallable[
-        _control_pb2.PausePolicyRequest, _control_pb2.PolicyRun
-    ]  # type: ignore[assignment]
+    PausePolicy: _aio.UnaryUnaryMultiCallable[_control_pb2.PausePolicyRequest, _control_pb2.PolicyRun]  # type: ignore[assignment]
     Policies: _aio.UnaryUnaryMultiCallable[_control_pb2.PoliciesRequest, _control_pb2.PoliciesReply]  # type: ignore[assignment]
     Decisions: _aio.UnaryStreamMultiCallable[_control_pb2.DecisionsRequest, _control_pb2.Decision]  # type: ignore[assignment]
     """The newest decisions of those policies, oldest first, and if wished those to come."""
@@ -124,33 +97,36 @@ class ControlServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _control_pb2.WatchSnapshotsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[
-        _abc.Iterator[_control_pb2.SnapshotReply], _abc.AsyncIterator[_control_pb2.SnapshotReply]
-    ]: ...
+    ) -> _typing.Union[_abc.Iterator[_control_pb2.SnapshotReply], _abc.AsyncIterator[_control_pb2.SnapshotReply]]: ...
+
     @_abc_1.abstractmethod
     def SetLanes(
         self,
         request: _control_pb2.SetLanesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_pb2.AppliedReply, _abc.Awaitable[_control_pb2.AppliedReply]]: ...
+
     @_abc_1.abstractmethod
     def MoveShard(
         self,
         request: _control_pb2.MoveShardRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_pb2.AppliedReply, _abc.Awaitable[_control_pb2.AppliedReply]]: ...
+
     @_abc_1.abstractmethod
     def LimitSource(
         self,
         request: _control_pb2.LimitSourceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_pb2.AppliedReply, _abc.Awaitable[_control_pb2.AppliedReply]]: ...
+
     @_abc_1.abstractmethod
     def Handoffs(
         self,
         request: _control_pb2.HandoffsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_pb2.HandoffsReply, _abc.Awaitable[_control_pb2.HandoffsReply]]: ...
+
     @_abc_1.abstractmethod
     def StartPolicy(
         self,
@@ -165,28 +141,27 @@ class ControlServicer(metaclass=_abc_1.ABCMeta):
         request: _control_pb2.StopPolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_pb2.PolicyRun, _abc.Awaitable[_control_pb2.PolicyRun]]: ...
+
     @_abc_1.abstractmethod
     def PausePolicy(
         self,
         request: _control_pb2.PausePolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_pb2.PolicyRun, _abc.Awaitable[_control_pb2.PolicyRun]]: ...
+
     @_abc_1.abstractmethod
     def Policies(
         self,
         request: _control_pb2.PoliciesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_pb2.PoliciesReply, _abc.Awaitable[_control_pb2.PoliciesReply]]: ...
+
     @_abc_1.abstractmethod
     def Decisions(
         self,
         request: _control_pb2.DecisionsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[
-        _abc.Iterator[_control_pb2.Decision], _abc.AsyncIterator[_control_pb2.Decision]
-    ]:
+    ) -> _typing.Union[_abc.Iterator[_control_pb2.Decision], _abc.AsyncIterator[_control_pb2.Decision]]:
         """The newest decisions of those policies, oldest first, and if wished those to come."""
 
-def add_ControlServicer_to_server(
-    servicer: ControlServicer, server: _typing.Union[_grpc.Server, _aio.Server]
-) -> None: ...
+def add_ControlServicer_to_server(servicer: ControlServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
