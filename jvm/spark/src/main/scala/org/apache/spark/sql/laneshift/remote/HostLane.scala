@@ -90,7 +90,7 @@ private[remote] final class HostLane(link: Link, loader: ClassLoader, admit: () 
     private val taskContext = new LaneTaskContext(opening.task)
     private val end = new HostEnd[UnsafeRow](spec.options.shards)
     private val deferred = new ArrayDeque[ToHost]
-    private val stores = new HostStores(LaneId(opening.lane), HostPartition, opening.cacheBytes, ask)
+    private val stores = new HostStores(spec, LaneId(opening.lane), opening.cacheBytes, ask)
     private val row = new UnsafeRow(spec.inputs.head.fields)
     private lazy val toUnsafe = UnsafeProjection.create(spec.outputs.toArray)
     private var outputs = new UnsafeRowBlock
@@ -109,24 +109,10 @@ private[remote] final class HostLane(link: Link, loader: ClassLoader, admit: () 
     override def perShard[T](operatorId: Long, write: T => Unit)(make: => T): IndexedSeq[T] =
       Vector.fill(spec.options.shards)(make)
     override def ownShards: Seq[Int] = 0 until spec.options.shards
-    override val partition: Option[SharedPartition] = Some(HostPartition)
-    override val remoteState: Option[RemoteState] = Some(stores)
 
-    /** What the operators may know of the partition here: nothing of it is shared with lanes at home but through home's stores. */
-    private object HostPartition extends SharedPartition {
-      override def spec = opening.spec
-      override def participants: Int = 0
-      override def routing: Array[Int] = Array.fill(opening.spec.options.shards)(opening.lane)
-      override def failure: Throwable = null
-      override def keptBytes(operatorId: Long): Long = 0L
-      override def shared[T <: AnyRef](key: AnyRef)(open: => T): T =
-        throw new IllegalStateException("a host lane shares nothing with lanes at home")
-      override def withTaskContext[T](body: => T): T = body
-      override def scanTogether(
-          lane: LaneId,
-          what: Any
-      )(open: => laneshift.lane.ScanSource[org.apache.spark.sql.laneshift.body.StateBytes]) = null
-    }
+    /** Nothing here is shared with the lanes at home but through home's stores. */
+    override def partition: Option[SharedPartition] = None
+    override val remoteState: Option[RemoteState] = Some(stores)
 
     def run(): Unit = {
       var failure: Option[Throwable] = None
