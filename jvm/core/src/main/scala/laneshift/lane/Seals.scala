@@ -28,6 +28,9 @@ final class Seals(participants: () => Int, failure: () => Throwable) {
     else sealedBy.size == all
   }
 
+  /** Lanes that have sealed. */
+  def count: Int = sealedBy.size
+
   private def describe(all: Int): String =
     s"$all lanes share the store but these have committed: ${sealedBy.map(_.value).reverse.mkString(", ")}"
 }

@@ -12,7 +12,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.streaming.state.ElasticStateStoreProvider
+import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider, SharedStateStore}
 import org.apache.spark.sql.laneshift.body.{SharedPartition, StateBytes}
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
@@ -154,6 +154,10 @@ private[laneshift] final class PartitionTask(
           s"${ElasticStateStoreProvider.className}. The batch is given up; start the query again, or with " +
           s"${LaneshiftConf.Enabled.key}=false."
       )
+    sharedThings.values.asScala.foreach {
+      case store: SharedStateStore => store.requireCommitted()
+      case _ => ()
+    }
     val stats = inlet.stats
     home.endBatch(this, stats.routing)
     LaneAccumulators.merge(running.asScala.toSeq.map(_.counted), remote.counted, context, spec.onceMetrics)

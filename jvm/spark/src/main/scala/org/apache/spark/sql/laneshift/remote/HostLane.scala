@@ -4,8 +4,6 @@ import java.nio.ByteBuffer
 import java.util.ArrayDeque
 import java.util.concurrent.LinkedBlockingQueue
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
@@ -18,7 +16,6 @@ import org.apache.spark.sql.laneshift.wire.{Link, LinkListener}
 
 import laneshift.ids.LaneId
 import laneshift.lane.HostEnd
-import laneshift.testing.{Fault, Faults}
 
 /** A lane that works here for a partition whose home is another executor: runs the body over the rows that home sends, under a
   * task context of its own, reads state at home, and sends what follows from the rows in frames (docs/handoff.md, section 11).

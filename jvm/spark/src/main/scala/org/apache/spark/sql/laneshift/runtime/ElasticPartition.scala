@@ -283,7 +283,7 @@ final class ElasticPartition(
   // ---- commands
 
   /** @param elsewhere how many more on which other executors */
-  def setLanes(count: Int, elsewhere: Map[HostAddress, Int]): Applied = synchronized {
+  def setLanes(count: Int, elsewhere: Map[HostAddress, Int] = Map.empty): Applied = synchronized {
     auto = false
     elsewhereNote = None
     if (elsewhere.nonEmpty && !midBatch) throw new IllegalArgumentException(

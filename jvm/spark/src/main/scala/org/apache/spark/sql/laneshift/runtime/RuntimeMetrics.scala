@@ -19,7 +19,7 @@ private[laneshift] object RuntimeMetrics {
     "bytesOut" -> (_.map(_.bytesOut).sum.toDouble),
     "bytesInPerSecond" -> (_.map(_.bytesInPerSecond).sum),
     "bytesOutPerSecond" -> (_.map(_.bytesOutPerSecond).sum),
-    "busySeconds" -> (_.map(_.busyNs.sum).sum / 1e9),
+    "busySeconds" -> (_.map(_.busyNs).sum / 1e9),
     "blockedSeconds" -> (_.map(_.blockedNs).sum / 1e9),
     "queuedRows" -> (_.map(_.queueRows.sum).sum.toDouble),
     "queuedBytes" -> (_.map(_.queueBytes.sum).sum.toDouble),

@@ -48,6 +48,14 @@ private[sql] final class SharedStateStore(
     }
   }
 
+  /** Throws if some lane has ended without its seal: what the others have written would be lost. */
+  def requireCommitted(): Unit = lock.synchronized {
+    if (committer.isEmpty)
+      throw new IllegalStateException(
+        s"state store ${base.id} was not committed: ${seals.count} of ${partition.participants} lanes have sealed it"
+      )
+  }
+
   /** True for the lane whose seal was the commit: it alone speaks for the store. */
   def isCommitter(lane: LaneId): Boolean = lock.synchronized(committer.contains(lane))
 
