@@ -85,6 +85,17 @@ object LaneshiftConf {
     .allowing("allowed are 0 to 4096 lanes; each is a thread")(n => n >= 0 && n <= 4096)
     .createWithDefault(256)
 
+  val RemotePort: ConfigEntry[Int] = SQLConf
+    .buildConf(Prefix + "remote.port")
+    .doc(
+      "The port at which an executor takes lanes of other executors' partitions, from the first such lane on; 0 for any free one. " +
+        "If it is taken, those after it are tried, as many as spark.port.maxRetries says. Read when an executor starts."
+    )
+    .version(Since)
+    .intConf
+    .allowing("allowed are 1024 to 65535, and 0 for any free port")(p => p == 0 || p >= 1024 && p <= 65535)
+    .createWithDefault(0)
+
   val QueueBytes: ConfigEntry[Long] = SQLConf
     .buildConf(Prefix + "queueBytes")
     .doc("Bytes of rows that may wait for one lane before the lane pushes back on its partition's input.")
@@ -255,6 +266,7 @@ object LaneshiftConf {
     Lanes,
     MaxLanes,
     LanesPerExecutor,
+    RemotePort,
     QueueBytes,
     LatencyColumn,
     BalanceEnabled,
