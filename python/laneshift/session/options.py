@@ -167,6 +167,13 @@ OPTIONS: Mapping[str, Option] = {
             "a whole number from 0 to 4096",
             "It bounds the threads of one process; 0 leaves each partition its first lane.",
         ),
+        Option(
+            "remote_port",
+            "remote.port",
+            lambda value: "0" if _whole(0, 0)(value) else _whole(1024, 65535)(value),
+            "a port from 1024 to 65535, or 0 for any free one",
+            "If it is taken, an executor tries those after it (spark.port.maxRetries).",
+        ),
         Option("queue_bytes", "queueBytes", _bytes, _SIZE, "It bounds one lane's queue."),
         Option(
             "latency_column",

@@ -139,6 +139,7 @@ object StructureSuite {
     "org.apache.spark.sql.laneshift",
     Seq(
       "conf",
+      "wire",
       "spec",
       "body",
       "state",

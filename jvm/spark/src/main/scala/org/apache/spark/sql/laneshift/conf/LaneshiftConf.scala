@@ -115,6 +115,17 @@ object LaneshiftConf {
     .allowing("allowed are 0 to 4g")(n => n >= 0 && n <= (4L << 30))
     .createWithDefault(32L << 20)
 
+  val RemotePort: ConfigEntry[Int] = SQLConf
+    .buildConf(Prefix + "remote.port")
+    .doc(
+      "The port at which an executor takes lanes of other executors' partitions, from the first such lane on; 0 for any free one. " +
+        "If it is taken, those after it are tried, as many as spark.port.maxRetries says. Read when an executor starts."
+    )
+    .version(Since)
+    .intConf
+    .allowing("allowed are 1024 to 65535, and 0 for any free port")(p => p == 0 || p >= 1024 && p <= 65535)
+    .createWithDefault(0)
+
   val QueueBytes: ConfigEntry[Long] = SQLConf
     .buildConf(Prefix + "queueBytes")
     .doc("Bytes of rows that may wait for one lane before the lane pushes back on its partition's input.")
@@ -299,6 +310,7 @@ object LaneshiftConf {
     RemoteMaxLanes,
     RemoteWindow,
     RemoteCache,
+    RemotePort,
     QueueBytes,
     LatencyColumn,
     BalanceEnabled,
