@@ -76,7 +76,7 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
       forceSnapshotOnCommit: Boolean
   ): StateStore = readStore match {
     case store: LaneStateStore =>
-      if (forceSnapshotOnCommit) store.shared.forceSnapshot()
+      if (forceSnapshotOnCommit) store.access.forceSnapshot()
       store
     case other => super.upgradeReadStoreToWriteStore(other, version, uniqueId, forceSnapshotOnCommit)
   }
@@ -92,15 +92,11 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
       case Some((lane, partition)) =>
         val shared = partition.shared(stateStoreId) {
           val base = open.asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore]
-          new SharedStateStore(base, partition, baseId.isDefined)
+          new SharedStateStore(base, partition, encoding, baseId.isDefined)
         }
-        new LaneStateStore(
-          shared,
-          lane,
-          partition,
-          new LaneEncoders(stateStoreId, shared.db, encoding, lane.lane),
-          family
-        )
+        val encoders =
+          new LaneEncoders(stateStoreId, shared.db.delimiterSize, encoding, lane.lane.value.toString)
+        new LaneStateStore(new LocalStateAccess(shared, lane, partition, encoders), lane, encoders, family)
     }
 
   private def encoding: EncodingConf = EncodingConf(storeConf, hadoopConf, columnFamilies, schemas)

@@ -14,9 +14,10 @@ import laneshift.lane.Seals
   * `lock` guards what is not thread-safe below: writes (changelog, key counters) and iterators. Point reads take no lock:
   * the native database is thread-safe, and a lane reads its own keys only (design facts 9 and 13).
   */
-private[sql] final class SharedStateStore(
+private[sql] final class SharedStateStore private[state] (
     private[state] val base: RocksDBStateStoreProvider#RocksDBStateStore,
     partition: SharedPartition,
+    private[state] val encoding: EncodingConf,
     hasBaseId: Boolean
 ) extends Logging {
   private[state] val db: RocksDB = base.dbInstance()
@@ -28,6 +29,34 @@ private[sql] final class SharedStateStore(
   /** One for all views that a lane has of this store: each sees what the others have written. */
   def writes(lane: LaneId): LaneWrites =
     lock.synchronized(writers.computeIfAbsent(lane, _ => new LaneWrites(db, lock)))
+
+  private[state] def createFamily(name: String, schema: FamilySchema, isInternal: Boolean): Unit = lock.synchronized(
+    base.createColFamilyIfAbsent(
+      name,
+      schema.key,
+      schema.value,
+      schema.keySpec,
+      schema.multipleValues,
+      isInternal
+    )
+  )
+
+  def removeFamily(name: String): Boolean = lock.synchronized(base.removeColFamilyIfExists(name))
+
+  private[state] def prefixScan(prefix: Array[Byte], family: String): NativeScan =
+    new NativeScan(lock, db.prefixScan(prefix, family))
+
+  /** @param few rows at a time */
+  private[state] def scan(what: StoreScan, few: Int): NativeScan = {
+    val (start, end) = (what.start.map(_.array), what.end.map(_.array))
+    new NativeScan(
+      lock,
+      if (start.isDefined || end.isDefined) db.rangeScan(start, end, what.family)
+      else if (encoding.columnFamilies) db.iterator(what.family)
+      else db.iterator(),
+      few
+    )
+  }
 
   /** Makes the commit upload a snapshot, as Spark's coordinator wants when uploads lag behind. Spark keeps the wish in the
     * store, where only its own provider may set it; without the setter the wish is left to maintenance, as without a lag.
@@ -51,12 +80,10 @@ private[sql] final class SharedStateStore(
   /** True for the lane whose seal was the commit: it alone speaks for the store. */
   def isCommitter(lane: LaneId): Boolean = lock.synchronized(committer.contains(lane))
 
-  def nextVersion: Long = base.version + 1
-
   /** What a lane reports that has only sealed the store. It has a base if the store was opened by a checkpoint id. */
   def sealedInfo: StateStoreCheckpointInfo = StateStoreCheckpointInfo(
     base.id.partitionId,
-    nextVersion,
+    base.version + 1,
     Some(SharedStateStore.SealedMark),
     Option.when(hasBaseId)(SharedStateStore.SealedMark)
   )
