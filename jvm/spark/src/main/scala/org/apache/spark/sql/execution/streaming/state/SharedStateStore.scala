@@ -18,7 +18,7 @@ private[sql] final class SharedStateStore private[state] (
     private[state] val base: RocksDBStateStoreProvider#RocksDBStateStore,
     partition: SharedPartition,
     private[state] val encoding: EncodingConf,
-    hasBaseId: Boolean
+    private[state] val hasBaseId: Boolean
 ) extends Logging {
   private[state] val db: RocksDB = base.dbInstance()
   private[state] val lock = new Object
@@ -30,7 +30,11 @@ private[sql] final class SharedStateStore private[state] (
   def writes(lane: LaneId): LaneWrites =
     lock.synchronized(writers.computeIfAbsent(lane, _ => new LaneWrites(db, lock)))
 
-  private[state] def createFamily(name: String, schema: FamilySchema, isInternal: Boolean): Unit = lock.synchronized(
+  private[state] def createFamily(
+      name: String,
+      schema: FamilySchema,
+      isInternal: Boolean
+  ): Unit = lock.synchronized(
     base.createColFamilyIfAbsent(
       name,
       schema.key,
@@ -43,8 +47,11 @@ private[sql] final class SharedStateStore private[state] (
 
   def removeFamily(name: String): Boolean = lock.synchronized(base.removeColFamilyIfExists(name))
 
-  private[state] def prefixScan(prefix: Array[Byte], family: String): NativeScan =
-    new NativeScan(lock, db.prefixScan(prefix, family))
+  private[state] def prefixScan(
+      prefix: Array[Byte],
+      family: String,
+      few: Int = NativeScan.ForOne
+  ): NativeScan = new NativeScan(lock, db.prefixScan(prefix, family), few)
 
   /** @param few rows at a time */
   private[state] def scan(what: StoreScan, few: Int): NativeScan = {
@@ -80,19 +87,26 @@ private[sql] final class SharedStateStore private[state] (
   /** True for the lane whose seal was the commit: it alone speaks for the store. */
   def isCommitter(lane: LaneId): Boolean = lock.synchronized(committer.contains(lane))
 
-  /** What a lane reports that has only sealed the store. It has a base if the store was opened by a checkpoint id. */
-  def sealedInfo: StateStoreCheckpointInfo = StateStoreCheckpointInfo(
-    base.id.partitionId,
-    base.version + 1,
-    Some(SharedStateStore.SealedMark),
-    Option.when(hasBaseId)(SharedStateStore.SealedMark)
-  )
+  def sealedInfo: StateStoreCheckpointInfo = SharedStateStore.sealedInfo(base.id, base.version, hasBaseId)
 }
 
 private[sql] object SharedStateStore {
 
   /** Stands where a lane that did not commit would report a checkpoint id; never leaves the task. */
   val SealedMark = "laneshift-sealed"
+
+  /** What a lane reports that has only sealed the store. It has a base if the store was opened by a checkpoint id. */
+  private[state] def sealedInfo(
+      id: StateStoreId,
+      version: Long,
+      hasBaseId: Boolean
+  ): StateStoreCheckpointInfo =
+    StateStoreCheckpointInfo(
+      id.partitionId,
+      version + 1,
+      Some(SealedMark),
+      Option.when(hasBaseId)(SealedMark)
+    )
 }
 
 /** Spark passes a read store on to the write store of the same thread; a lane that starts again must not find its old one. */
