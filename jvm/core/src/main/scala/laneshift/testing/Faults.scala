@@ -113,6 +113,18 @@ object Fault {
       extends Fault("seal-before-writes", "a lane seals the store before it has done its writes")
   case object ReadsPastWrites
       extends Fault("reads-past-writes", "a lane does not read what it has written and not yet done")
+  case object ArrivalUnheard
+      extends Fault(
+        "arrival-unheard",
+        "a lane away from home reads what it knew of a shard before the shard was elsewhere"
+      )
+  case object ScanPastFrame
+      extends Fault("scan-past-frame", "a scan away from home does not see writes that have not come home")
+  case object MergeUnseen
+      extends Fault(
+        "merge-unseen",
+        "what a lane away from home knows of a key is not changed by what it merges onto it"
+      )
 
   case object CountedUnstarted
       extends Fault("counted-unstarted", "a lane that could not start is waited for at the end")
@@ -180,7 +192,10 @@ object Fault {
     HostNotAsked,
     GroupsStayHome,
     KeptRowsDropped,
-    RecalledRowsDone
+    RecalledRowsDone,
+    ArrivalUnheard,
+    ScanPastFrame,
+    MergeUnseen
   )
 }
 

@@ -5,7 +5,7 @@ import scala.util.Try
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.{Encoder, Encoders}
-import org.apache.spark.sql.execution.streaming.state.EncoderCheck
+import org.apache.spark.sql.execution.streaming.state.{EncoderCheck, RemoteStateCheck}
 import org.apache.spark.sql.expressions.Aggregator
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.body.ShardOfHash
@@ -57,6 +57,9 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(FamilyEncoderShared, "lanes decode a column family apart")(() =>
       withFolder(EncoderCheck.lanesDecodeApart(families = true))
     ),
+    Plant(ArrivalUnheard, "state away from home")(() => stateAway()),
+    Plant(ScanPastFrame, "state away from home")(() => stateAway()),
+    Plant(MergeUnseen, "state away from home")(() => stateAway()),
     Plant(ScanUnfiltered, "a late lane, complete mode")(() => lateLane(late)),
     Plant(CommitTwice, "a late lane, complete mode")(() => lateLane(late)),
     Plant(MetricsPerLane, "a late lane, complete mode")(() => lateLane(late)),
@@ -120,6 +123,9 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
       assert(red)
     }
   }
+
+  private def stateAway(): Unit =
+    (0 until 30).foreach(seed => withFolder(RemoteStateCheck.run(seed.toLong, _)))
 
   // ---- with Spark
 

@@ -38,6 +38,9 @@ private[sql] trait LaneContext {
 
   /** What the lanes of the partition share; none where Spark's own path runs, whose stores are Spark's. */
   def partition: Option[SharedPartition]
+
+  /** Where the state is of a lane that runs away from home, in another process than its stores; none for all others. */
+  def remoteState: Option[RemoteState] = None
 }
 
 private[sql] object LaneContext {

@@ -25,6 +25,9 @@ private[sql] trait SharedPartition {
   /** What the lanes share under this key, opened as the Spark task's own by whoever comes first. */
   def shared[T <: AnyRef](key: AnyRef)(open: => T): T
 
+  /** What the lanes share under this key by now, if somebody has opened it. */
+  def sharedNow(key: AnyRef): Option[AnyRef]
+
   /** Runs `body` as the Spark task itself: what it registers with the task context ends with the task. */
   def withTaskContext[T](body: => T): T
 

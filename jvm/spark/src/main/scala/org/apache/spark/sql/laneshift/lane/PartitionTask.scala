@@ -243,6 +243,8 @@ private[laneshift] final class PartitionTask(
       }
     ).asInstanceOf[T]
 
+  override def sharedNow(key: AnyRef): Option[AnyRef] = Option(sharedThings.get(key))
+
   /** Opens what lanes share and the Spark task frees. */
   private def asTask[T](open: => T): T = {
     val opened = withTaskContext(open)

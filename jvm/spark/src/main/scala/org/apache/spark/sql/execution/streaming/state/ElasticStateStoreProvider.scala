@@ -14,11 +14,14 @@ private[state] final case class FamilySchema(
 )
 
 /** Spark's RocksDB provider, whose stores the lanes of one elastic partition can share. Files, changelog, snapshots,
-  * checkpoint ids, maintenance and memory accounting are Spark's; outside a lane it is Spark's provider.
+  * checkpoint ids, maintenance and memory accounting are Spark's; outside a lane it is Spark's provider. For lanes away from
+  * home it has no database: their stores are open elsewhere, and one instance may serve several lanes, each on its own thread.
   *
   * In Spark's own package because encoders, run ids and the delimiter's size are private to it (design fact 9).
   */
 class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
+  private var id: StateStoreId = _
+  private var isAway = false
   private var family: FamilySchema = _
   private var storeConf: StateStoreConf = _
   private var hadoopConf: Configuration = _
@@ -36,38 +39,47 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
       useMultipleValuesPerKey: Boolean,
       stateSchemaProvider: Option[StateSchemaProvider]
   ): Unit = {
+    this.id = stateStoreId
+    this.isAway = remote.isDefined
     this.family = FamilySchema(keySchema, valueSchema, keyStateEncoderSpec, useMultipleValuesPerKey)
     this.storeConf = storeConf
     this.hadoopConf = hadoopConf
     this.columnFamilies = useColumnFamilies
     this.schemas = stateSchemaProvider
-    super.init(
-      stateStoreId,
-      keySchema,
-      valueSchema,
-      keyStateEncoderSpec,
-      useColumnFamilies,
-      storeConf,
-      hadoopConf,
-      useMultipleValuesPerKey,
-      stateSchemaProvider
-    )
+    if (!isAway)
+      super.init(
+        stateStoreId,
+        keySchema,
+        valueSchema,
+        keyStateEncoderSpec,
+        useColumnFamilies,
+        storeConf,
+        hadoopConf,
+        useMultipleValuesPerKey,
+        stateSchemaProvider
+      )
   }
+
+  override def stateStoreId: StateStoreId = id
 
   override def getStore(
       version: Long,
       uniqueId: Option[String],
       forceSnapshotOnCommit: Boolean,
       loadEmpty: Boolean
-  ): StateStore = inLane(uniqueId)(super.getStore(version, uniqueId, forceSnapshotOnCommit, loadEmpty))
+  ): StateStore = away(version).getOrElse(
+    inLane(uniqueId)(super.getStore(version, uniqueId, forceSnapshotOnCommit, loadEmpty))
+  )
 
   /** In a lane this opens for writing at once: Spark may load the database anew when a store goes over from reading to
     * writing (it does for an empty store with checkpoint ids), while other lanes still read from it.
     */
   override def getReadStore(version: Long, uniqueId: Option[String]): StateStore =
-    if (lane.isDefined)
-      inLane(uniqueId)(super.getStore(version, uniqueId, forceSnapshotOnCommit = false, loadEmpty = false))
-    else super.getReadStore(version, uniqueId)
+    away(version).getOrElse(
+      if (lane.isDefined)
+        inLane(uniqueId)(super.getStore(version, uniqueId, forceSnapshotOnCommit = false, loadEmpty = false))
+      else super.getReadStore(version, uniqueId)
+    )
 
   override def upgradeReadStoreToWriteStore(
       readStore: ReadStateStore,
@@ -76,9 +88,34 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
       forceSnapshotOnCommit: Boolean
   ): StateStore = readStore match {
     case store: LaneStateStore =>
-      if (forceSnapshotOnCommit) store.shared.forceSnapshot()
+      if (forceSnapshotOnCommit) store.access.forceSnapshot()
       store
     case other => super.upgradeReadStoreToWriteStore(other, version, uniqueId, forceSnapshotOnCommit)
+  }
+
+  override def doMaintenance(): Unit = if (!isAway) super.doMaintenance()
+  override def doSnapshotMaintenance(): Unit = if (!isAway) super.doSnapshotMaintenance()
+  override def doCleanupMaintenance(): Unit = if (!isAway) super.doCleanupMaintenance()
+  override def close(): Unit = if (!isAway) super.close()
+
+  /** The stores of the lane that this thread runs, if it is away from home. */
+  private def remote: Option[HostStores] =
+    LaneContext.get.flatMap(_.remoteState).collect { case stores: HostStores => stores }
+
+  /** Away from home, the lane's view of the store that is open there. */
+  private def away(version: Long): Option[StateStore] = {
+    if (isAway && remote.isEmpty)
+      throw new IllegalStateException(s"state store $id is open elsewhere, for lanes only")
+    for (stores <- remote; context <- LaneContext.get) yield {
+      val opened = stores.open(id, version, family)
+      val encoders = new LaneEncoders(id, opened.delimiterSize, encoding, stores.user)
+      new LaneStateStore(
+        new HostStateAccess(id, version, stores, opened, encoders),
+        context,
+        encoders,
+        family
+      )
+    }
   }
 
   /** The lane that this thread runs, unless it runs Spark's own path, and its partition. */
@@ -92,15 +129,11 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
       case Some((lane, partition)) =>
         val shared = partition.shared(stateStoreId) {
           val base = open.asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore]
-          new SharedStateStore(base, partition, baseId.isDefined)
+          new SharedStateStore(base, partition, encoding, baseId.isDefined)
         }
-        new LaneStateStore(
-          shared,
-          lane,
-          partition,
-          new LaneEncoders(stateStoreId, shared.db, encoding, lane.lane),
-          family
-        )
+        val encoders =
+          new LaneEncoders(stateStoreId, shared.db.delimiterSize, encoding, lane.lane.value.toString)
+        new LaneStateStore(new LocalStateAccess(shared, lane, partition, encoders), lane, encoders, family)
     }
 
   private def encoding: EncodingConf = EncodingConf(storeConf, hadoopConf, columnFamilies, schemas)

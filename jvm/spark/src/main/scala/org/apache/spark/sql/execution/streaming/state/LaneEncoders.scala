@@ -4,7 +4,6 @@ import java.util.HashMap
 
 import org.apache.hadoop.conf.Configuration
 
-import laneshift.ids.LaneId
 import laneshift.testing.{Fault, Faults}
 
 private[state] final case class EncodingConf(
@@ -15,18 +14,23 @@ private[state] final case class EncodingConf(
 )
 
 /** The state encoders of one lane. Spark's reuse row buffers, so two threads may not share one; its cache of data encoders
-  * goes by store name, so each lane asks under a name of its own (design fact 9).
+  * goes by store name, so each user asks under a name of its own (design fact 9).
+  *
+  * @param user tells threads of one process apart
   */
-private[state] final class LaneEncoders(id: StateStoreId, db: RocksDB, conf: EncodingConf, lane: LaneId) {
+private[state] final class LaneEncoders(
+    id: StateStoreId,
+    delimiterSize: Int,
+    conf: EncodingConf,
+    user: String
+) {
   private val byFamily = new HashMap[String, LaneEncoders.Pair]
-
-  val columnFamilies: Boolean = conf.columnFamilies
 
   def add(name: String, schema: FamilySchema): Unit = {
     val cacheName =
-      if (Faults.isOn(Fault.EncoderShared) || (columnFamilies && Faults.isOn(Fault.FamilyEncoderShared)))
+      if (Faults.isOn(Fault.EncoderShared) || (conf.columnFamilies && Faults.isOn(Fault.FamilyEncoderShared)))
         id.storeName
-      else s"${id.storeName}#${lane.value}"
+      else s"${id.storeName}#$user"
     val data = RocksDBStateStoreProvider.getDataEncoder(
       conf.store.stateStoreEncodingFormat,
       StateRowEncoderCacheKey(
@@ -45,7 +49,7 @@ private[state] final class LaneEncoders(id: StateStoreId, db: RocksDB, conf: Enc
       name,
       LaneEncoders.Pair(
         RocksDBStateEncoder.getKeyEncoder(data, schema.keySpec, conf.columnFamilies),
-        RocksDBStateEncoder.getValueEncoder(data, schema.value, schema.multipleValues, db.delimiterSize),
+        RocksDBStateEncoder.getValueEncoder(data, schema.value, schema.multipleValues, delimiterSize),
         schema
       )
     )

@@ -20,15 +20,18 @@ private[state] final class NativeScan(lock: Object, open: => NativeScan.Source, 
   override def fetch(): ArrayDeque[StateBytes] = lock.synchronized {
     val rows = new ArrayDeque[StateBytes](few)
     var bytes = 0L
-    while (!ended && rows.size < few && bytes < NativeScan.FetchBytes && source.hasNext) {
-      val pair = source.next()
-      val row = StateBytes(pair.key, pair.value)
-      rows.addLast(row)
-      bytes += row.size
-    }
-    if (rows.isEmpty) close()
+    while (!ended && rows.size < few && bytes < NativeScan.FetchBytes)
+      if (source.hasNext) {
+        val pair = source.next()
+        val row = StateBytes(pair.key, pair.value)
+        rows.addLast(row)
+        bytes += row.size
+      } else close()
     rows
   }
+
+  /** There are no more rows to fetch. */
+  def isOver: Boolean = lock.synchronized(ended)
 
   override def close(): Unit = lock.synchronized {
     ended = true

@@ -14,10 +14,11 @@ import laneshift.lane.Seals
   * `lock` guards what is not thread-safe below: writes (changelog, key counters) and iterators. Point reads take no lock:
   * the native database is thread-safe, and a lane reads its own keys only (design facts 9 and 13).
   */
-private[sql] final class SharedStateStore(
+private[sql] final class SharedStateStore private[state] (
     private[state] val base: RocksDBStateStoreProvider#RocksDBStateStore,
     partition: SharedPartition,
-    hasBaseId: Boolean
+    private[state] val encoding: EncodingConf,
+    private[state] val hasBaseId: Boolean
 ) extends Logging {
   private[state] val db: RocksDB = base.dbInstance()
   private[state] val lock = new Object
@@ -28,6 +29,41 @@ private[sql] final class SharedStateStore(
   /** One for all views that a lane has of this store: each sees what the others have written. */
   def writes(lane: LaneId): LaneWrites =
     lock.synchronized(writers.computeIfAbsent(lane, _ => new LaneWrites(db, lock)))
+
+  private[state] def createFamily(
+      name: String,
+      schema: FamilySchema,
+      isInternal: Boolean
+  ): Unit = lock.synchronized(
+    base.createColFamilyIfAbsent(
+      name,
+      schema.key,
+      schema.value,
+      schema.keySpec,
+      schema.multipleValues,
+      isInternal
+    )
+  )
+
+  def removeFamily(name: String): Boolean = lock.synchronized(base.removeColFamilyIfExists(name))
+
+  private[state] def prefixScan(
+      prefix: Array[Byte],
+      family: String,
+      few: Int = NativeScan.ForOne
+  ): NativeScan = new NativeScan(lock, db.prefixScan(prefix, family), few)
+
+  /** @param few rows at a time */
+  private[state] def scan(what: StoreScan, few: Int): NativeScan = {
+    val (start, end) = (what.start.map(_.array), what.end.map(_.array))
+    new NativeScan(
+      lock,
+      if (start.isDefined || end.isDefined) db.rangeScan(start, end, what.family)
+      else if (encoding.columnFamilies) db.iterator(what.family)
+      else db.iterator(),
+      few
+    )
+  }
 
   /** Makes the commit upload a snapshot, as Spark's coordinator wants when uploads lag behind. Spark keeps the wish in the
     * store, where only its own provider may set it; without the setter the wish is left to maintenance, as without a lag.
@@ -59,21 +95,26 @@ private[sql] final class SharedStateStore(
   /** True for the lane whose seal was the commit: it alone speaks for the store. */
   def isCommitter(lane: LaneId): Boolean = lock.synchronized(committer.contains(lane))
 
-  def nextVersion: Long = base.version + 1
-
-  /** What a lane reports that has only sealed the store. It has a base if the store was opened by a checkpoint id. */
-  def sealedInfo: StateStoreCheckpointInfo = StateStoreCheckpointInfo(
-    base.id.partitionId,
-    nextVersion,
-    Some(SharedStateStore.SealedMark),
-    Option.when(hasBaseId)(SharedStateStore.SealedMark)
-  )
+  def sealedInfo: StateStoreCheckpointInfo = SharedStateStore.sealedInfo(base.id, base.version, hasBaseId)
 }
 
 private[sql] object SharedStateStore {
 
   /** Stands where a lane that did not commit would report a checkpoint id; never leaves the task. */
   val SealedMark = "laneshift-sealed"
+
+  /** What a lane reports that has only sealed the store. It has a base if the store was opened by a checkpoint id. */
+  private[state] def sealedInfo(
+      id: StateStoreId,
+      version: Long,
+      hasBaseId: Boolean
+  ): StateStoreCheckpointInfo =
+    StateStoreCheckpointInfo(
+      id.partitionId,
+      version + 1,
+      Some(SealedMark),
+      Option.when(hasBaseId)(SealedMark)
+    )
 }
 
 /** Spark passes a read store on to the write store of the same thread; a lane that starts again must not find its old one. */

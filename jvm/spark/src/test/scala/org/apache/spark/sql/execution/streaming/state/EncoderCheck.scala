@@ -11,8 +11,6 @@ import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
-import laneshift.ids.LaneId
-
 /** In Spark's package because encoders are private to it. */
 object EncoderCheck {
   private val schema = new StructType().add("n", LongType)
@@ -37,9 +35,9 @@ object EncoderCheck {
           val encoders =
             new LaneEncoders(
               id,
-              store.dbInstance(),
+              store.dbInstance().delimiterSize,
               EncodingConf(conf, hadoop, columnFamilies = families, None),
-              LaneId(i)
+              i.toString
             )
           encoders.add(
             family,

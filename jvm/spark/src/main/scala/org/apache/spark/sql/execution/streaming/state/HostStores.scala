@@ -1,0 +1,181 @@
+package org.apache.spark.sql.execution.streaming.state
+
+import java.util.HashMap
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.laneshift.body.RemoteState
+import org.apache.spark.sql.laneshift.spec.ElasticSpec
+
+import laneshift.ids.LaneId
+import laneshift.testing.{Fault, Faults}
+
+/** The state stores of one lane away from home, which have nothing here but what the lane knows of them: what it has written
+  * since its last frame, and a cache. Everything else is asked of home.
+  *
+  * The lane's thread uses it and those that work for it.
+  *
+  * @param cacheBytes of all stores together
+  * @param ask sends a question home and waits for its answer; all writes that were taken here before have to go first
+  */
+private[sql] final class HostStores(
+    private[state] val spec: ElasticSpec,
+    lane: LaneId,
+    cacheBytes: Long,
+    ask: Array[Byte] => Array[Byte]
+) extends RemoteState {
+  private val frame = new HostFrame
+  private val cache = new HostCache(cacheBytes, spec.options.shards)
+  private val tables = new ArrayBuffer[HashMap[String, Integer]]
+  private var hitCount = 0L
+  private var missCount = 0L
+
+  /** The name of this lane's encoders: nobody else of this process may have the same. */
+  private[state] val user = s"${lane.value} away ${HostStores.sessions.incrementAndGet()}"
+
+  // ---- for the lane
+
+  override def pendingBytes: Int = synchronized(frame.bytes)
+
+  override def takeWrites(): Array[Byte] = synchronized(frame.take())
+
+  override def arrived(shards: Seq[Int]): Unit = synchronized(cache.arrived(shards))
+
+  /** Values that were known here, and values that home was asked for. */
+  def hits: Long = synchronized(hitCount)
+  def misses: Long = synchronized(missCount)
+  def cachedBytes: Long = synchronized(cache.bytes)
+
+  // ---- for its stores
+
+  private[state] def open(id: StateStoreId, version: Long, schema: FamilySchema): StateAnswer.Opened =
+    synchronized {
+      val opened = StateAnswer.readOpened(request(StateRequest.Open(id, version, schema)))
+      if (opened.store > tables.size)
+        throw new IllegalArgumentException(s"home has opened ${tables.size} stores and calls one ${opened.store}")
+      if (opened.store == tables.size) tables += new HashMap
+      tables(opened.store).put(StateStore.DEFAULT_COL_FAMILY_NAME, opened.table)
+      opened
+    }
+
+  private[state] def createFamily(
+      store: Int,
+      name: String,
+      schema: FamilySchema,
+      isInternal: Boolean
+  ): Unit = synchronized {
+    val answer = request(StateRequest.CreateFamily(store, name, schema, isInternal))
+    tables(store).put(name, StateAnswer.readTable(answer))
+    ()
+  }
+
+  private[state] def removeFamily(store: Int, name: String): Boolean = synchronized {
+    val table = tables(store).remove(name)
+    if (table != null) {
+      frame.forgetTable(table)
+      cache.forgetTable(table)
+    }
+    StateAnswer.readBool(request(StateRequest.RemoveFamily(store, name)))
+  }
+
+  private[state] def familyNames(store: Int): Set[String] = synchronized {
+    StateAnswer.readNames(request(StateRequest.FamilyNames(store)))
+  }
+
+  private[state] def table(store: Int, name: String): Int = synchronized {
+    val table = tables(store).get(name)
+    if (table == null) throw StateStoreErrors.unsupportedOperationOnMissingColumnFamily("access", name)
+    table
+  }
+
+  /** All of a key's value. */
+  private[state] def read(key: StateKey, shardOf: Array[Byte] => Int): Held = synchronized {
+    val held = known(key)
+    if (held == null) read(Array(key), shardOf)(0)
+    else {
+      hitCount += 1
+      held
+    }
+  }
+
+  /** All of the values of keys of one table. */
+  private[state] def read(keys: Array[StateKey], shardOf: Array[Byte] => Int): Array[Held] = synchronized {
+    val found = keys.map(known)
+    val missing = keys.indices.filter(found(_) == null)
+    hitCount += keys.length - missing.size
+    missCount += missing.size
+    if (missing.nonEmpty) {
+      val answer =
+        StateAnswer.readValues(request(StateRequest.Get(keys.head.table, missing.map(keys(_).bytes))))
+      if (answer.size != missing.size)
+        throw new IllegalArgumentException(s"${missing.size} values were asked of home, not ${answer.size}")
+      missing.zip(answer).foreach { case (i, home) => found(i) = learnt(keys(i), home, shardOf) }
+    }
+    found
+  }
+
+  /** What is known here of all of a key's value, or null. */
+  private def known(key: StateKey): Held = {
+    val written = frame.get(key)
+    if (written == null) cache.get(key) else if (written.isWhole) written else null
+  }
+
+  /** Home's value of a key is what this frame's writes come after. */
+  private def learnt(key: StateKey, home: Array[Byte], shardOf: Array[Byte] => Int): Held = {
+    val written = frame.get(key)
+    val whole =
+      if (written == null) Held.whole(home) else if (written.isWhole) written else written.onto(home)
+    if (written != null) frame.known(key, whole)
+    cache.put(key, whole)(shardOf(key.bytes))
+    whole
+  }
+
+  /** A write that leaves `after`, whatever was there before. */
+  private[state] def write(
+      write: StateWrite,
+      key: StateKey,
+      after: Held,
+      shardOf: Array[Byte] => Int
+  ): Unit = synchronized {
+    frame.add(write, key, after)
+    cache.put(key, after)(shardOf(key.bytes))
+  }
+
+  /** A write that leaves `value` behind what was there before. */
+  private[state] def merge(
+      write: StateWrite,
+      key: StateKey,
+      value: Array[Byte],
+      delimiter: Array[Byte],
+      shardOf: Array[Byte] => Int
+  ): Unit = synchronized {
+    val written = frame.get(key)
+    val before = if (written == null) cache.get(key) else written
+    val after = (if (before == null) Held.Unknown else before).merge(value, delimiter)
+    frame.add(write, key, after)
+    if (after.isWhole && !Faults.isOn(Fault.MergeUnseen)) cache.put(key, after)(shardOf(key.bytes))
+  }
+
+  /** A scan of home's rows and of what this frame has written among the `wanted` keys. */
+  private[state] def scan(
+      scan: StateRequest,
+      table: Int,
+      wanted: Array[Byte] => Boolean,
+      delimiter: Array[Byte]
+  ): HostScan = synchronized {
+    val written = if (Faults.isOn(Fault.ScanPastFrame)) Nil else frame.sorted(table, wanted)
+    new HostScan(StateAnswer.readRows(request(scan)), written, delimiter, asked)
+  }
+
+  /** Every shard may have been elsewhere. */
+  private[state] def forgetRead(): Unit = synchronized(cache.forgetAll())
+
+  private val asked: StateRequest => Array[Byte] = question => synchronized(request(question))
+
+  private def request(question: StateRequest): Array[Byte] = ask(question.encoded)
+}
+
+private object HostStores {
+  private val sessions = new AtomicLong
+}
