@@ -3,6 +3,7 @@ package org.apache.spark.sql.laneshift
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.laneshift.runtime.ElasticRuntime
 
 /** Lanes that are reached over the network, under constant motion to and from them: the same rows as stock, in the same order per
   * key, the same state, the same counts.
@@ -14,24 +15,34 @@ class RemotePairSuite extends AnyFunSuite with ElasticSession {
   private val chunks =
     Seq(0, 1, 2).map(i => TestInput.rows(seed = 50L + i, first = i * 4000, count = 4000, keys = 60))
 
+  /** Runs `body`, in which lanes over the network get rows. */
+  private def used(body: => RunResult): Unit = {
+    spark // with which the runtime begins
+    val traffic = ElasticRuntime.get.hostLanes.traffic
+    val before = traffic.rowsSent.sum
+    body
+    assert(traffic.rowsSent.sum > before + 500, "hardly a row went over the network")
+    assert(traffic.lostHosts.sum == 0)
+  }
+
   private val remote = Seq("spark.sql.laneshift.motion.remoteLanes" -> "2")
 
   RealTimePairSuite.cases.zipWithIndex.foreach { case (query, i) =>
     test(s"Real-time Mode: ${query.name} equals stock with lanes over the network", Quick.when(i == 0): _*) {
-      PairCheck.realTime(spark, this, query, rows, seed = 100L + i, remote: _*)
+      used(PairCheck.realTime(spark, this, query, rows, seed = 100L + i, remote: _*))
     }
   }
 
   test("micro-batches: dropDuplicates equals stock with lanes over the network") {
     val query = QueryCase("dropDuplicates", "append")(_.dropDuplicates("key", "number").select("key", "id"))
-    PairCheck.microBatch(spark, this, query, chunks, seed = 110L, remote: _*)
+    used(PairCheck.microBatch(spark, this, query, chunks, seed = 110L, remote: _*))
   }
 
   test("micro-batches: dropDuplicatesWithinWatermark equals stock with lanes over the network") {
     val query = QueryCase("dropDuplicatesWithinWatermark", "append")(
       _.withWatermark("time", "20 seconds").dropDuplicatesWithinWatermark("key", "number").select("key", "id")
     )
-    PairCheck.microBatch(spark, this, query, chunks, seed = 111L, remote: _*)
+    used(PairCheck.microBatch(spark, this, query, chunks, seed = 111L, remote: _*))
   }
 
   test("what stays home with its operators goes on as before") {

@@ -35,7 +35,11 @@ private[laneshift] final class HostLanes(budget: LaneBudget) extends Logging {
     (server.address.host, server.address.port)
   }
 
+  /** Lanes that run here for others. */
   def running: Int = lanes.size
+
+  /** What this process has sent to lanes elsewhere, and has had of them. */
+  val traffic = new RemoteTraffic
 
   /** The way from here to lanes elsewhere. */
   def links: Links = synchronized {

@@ -24,6 +24,7 @@ private[remote] final class RemoteLane(
     val host: HostAddress,
     opening: SessionOpening,
     links: => Links,
+    traffic: RemoteTraffic,
     over: RemoteLane => Unit
 ) extends LinkListener
     with Logging {
@@ -46,6 +47,7 @@ private[remote] final class RemoteLane(
     new HostWire[UnsafeRow] {
       override def rows(first: Long, block: RowBlock[UnsafeRow]): Unit = {
         RemoteLane.this.rows += block.rows
+        traffic.rowsSent.add(block.rows)
         send(ToHost.Rows(first, block.asInstanceOf[UnsafeRowBlock]))
       }
       override def arrived(shards: Seq[Int]): Unit = send(ToHost.Arrived(shards))
@@ -120,7 +122,11 @@ private[remote] final class RemoteLane(
     finally {
       state = Over
       stores.close()
-      if (link != null) link.close("the session is over")
+      if (link != null) {
+        link.close("the session is over")
+        traffic.bytesSent.add(link.sentBytes)
+        traffic.bytesReceived.add(link.receivedBytes)
+      }
       over(this)
     }
 
@@ -187,6 +193,7 @@ private[remote] final class RemoteLane(
   private def handle(event: Event): Boolean = event match {
     case Heard(frame: ToHome.Frame) =>
       frames += 1
+      traffic.frames.increment()
       stores.apply(frame.writes)
       if (frame.outputs != null && frame.outputs.size > 0) task.outlet.put(frame.outputs)
       end.covered(frame.covered, frame.answers)
@@ -208,6 +215,7 @@ private[remote] final class RemoteLane(
 
   private def answer(request: Array[Byte]): Unit = {
     reads += 1
+    traffic.stateReads.increment()
     send(ToHost.Answer(stores.answer(request)))
   }
 
@@ -222,6 +230,7 @@ private[remote] final class RemoteLane(
     logWarning(
       s"Lane ${id.value} of partition ${task.home.index} is lost with $host: $why. Other lanes go on with its shards."
     )
+    traffic.lostHosts.increment()
     task.home.hostLost(host, why)
     end.lost()
   }

@@ -17,7 +17,8 @@ private[laneshift] final class RemoteSessions(
     task: PartitionTask,
     body: Array[Byte],
     split: Partition,
-    links: => Links
+    links: => Links,
+    traffic: RemoteTraffic
 ) extends RemoteLanes
     with Logging {
   private val slots = task.remoteSlots
@@ -52,7 +53,7 @@ private[laneshift] final class RemoteSessions(
         split,
         task.spec.options.remoteCacheBytes
       )
-      val lane = new RemoteLane(task, LaneId(slot), host, opening, links, left)
+      val lane = new RemoteLane(task, LaneId(slot), host, opening, links, traffic, left)
       sessions(slot) = lane
       try lane.start()
       catch {

@@ -71,7 +71,7 @@ private[laneshift] final class ElasticRDD(
         newBody _,
         bodySplit,
         metrics,
-        new RemoteSessions(_, bodyBytes, bodySplit, runtime.hostLanes.links)
+        new RemoteSessions(_, bodyBytes, bodySplit, runtime.hostLanes.links, runtime.hostLanes.traffic)
       ).outputs
     meter.output(rows)
   }
