@@ -78,10 +78,11 @@ object RealTimeRun {
       answers: DataFrame,
       outputMode: String,
       checkpoint: Path,
-      writer: ForeachWriter[Row]
+      writer: ForeachWriter[Row],
+      duration: String = "1 second"
   ): StreamingQuery = answers.writeStream
     .outputMode(outputMode)
-    .trigger(Trigger.RealTime("1 second"))
+    .trigger(Trigger.RealTime(duration))
     .option("checkpointLocation", checkpoint.toString)
     .foreach(writer)
     .start()

@@ -28,6 +28,9 @@ private[laneshift] trait RemoteLanes {
     */
   def want(hosts: Map[HostAddress, Int]): Unit
 
+  /** Waits until every session that was wanted is open or refused, but not for long. For the fault mode. */
+  def awaitOpen(): Unit
+
   /** The input has ended: sessions that are not open yet are given up. */
   def inputEnded(): Unit
 
@@ -45,6 +48,7 @@ private[laneshift] object RemoteLanes {
   /** For operators whose lanes stay home. */
   object None extends RemoteLanes {
     override def want(hosts: Map[HostAddress, Int]): Unit = ()
+    override def awaitOpen(): Unit = ()
     override def inputEnded(): Unit = ()
     override def stop(): Unit = ()
     override def counted: Seq[AccumulatorV2[_, _]] = Nil

@@ -62,6 +62,7 @@ private[remote] final class RemoteLane(
   def counted: Seq[AccumulatorV2[_, _]] = counts
 
   def isReleased: Boolean = released
+  def isOpening: Boolean = state == Opening
 
   /** Its shards go to other lanes; then the session ends. */
   def release(): Unit = {

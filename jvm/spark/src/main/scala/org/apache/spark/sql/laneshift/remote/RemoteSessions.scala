@@ -69,6 +69,11 @@ private[laneshift] final class RemoteSessions(
     ended :+= lane
   }
 
+  override def awaitOpen(): Unit = {
+    val deadline = System.nanoTime() + RemoteSessions.OpeningNs
+    while (synchronized(sessions.values.exists(_.isOpening)) && System.nanoTime() < deadline) Thread.sleep(1L)
+  }
+
   override def inputEnded(): Unit = synchronized {
     closed = true
     sessions.values.foreach(_.giveUpOpening())
@@ -82,4 +87,8 @@ private[laneshift] final class RemoteSessions(
   override def counted: Seq[AccumulatorV2[_, _]] = synchronized(ended.flatMap(_.counted))
 
   override def view: Seq[RemoteLaneView] = synchronized(sessions.values.toSeq.map(_.view))
+}
+
+private object RemoteSessions {
+  private val OpeningNs = 5000000000L
 }

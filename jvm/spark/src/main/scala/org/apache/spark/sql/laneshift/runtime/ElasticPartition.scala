@@ -390,18 +390,22 @@ final class ElasticPartition(
 
   /** Moves driven by rows, so that short batches move too. */
   override def receiverMotion: ReceiverMotion = synchronized {
-    if (motion.isOn && midBatch)
+    if (motion.isOn && midBatch) {
+      // Batches are shorter than it takes to open a session.
+      lazy val begun = session.task.foreach(_.remote.awaitOpen())
       new ReceiverMotion(
         motion.everyRows,
-        inlet =>
+        inlet => {
+          begun
           synchronized {
             session match {
               case Session.Threaded(_, now) if now eq inlet => motionStep(now)
               case _ => ()
             }
           }
+        }
       )
-    else null
+    } else null
   }
 
   // ---- view

@@ -31,7 +31,7 @@ private[laneshift] final class Motion(spec: OperatorSpec, partition: Int) {
 
   /** A new number of lanes that are reached over the network, now and then. */
   def remoteLanes(): Option[Int] =
-    if (options.motionRemote > 0 && random.nextDouble() < (if (always) 0.1 else 0.02))
+    if (options.motionRemote > 0 && random.nextDouble() < (if (always) 0.02 else 0.005))
       Some(random.nextInt(options.motionRemote + 1))
     else None
 
