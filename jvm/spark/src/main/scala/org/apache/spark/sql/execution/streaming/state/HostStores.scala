@@ -53,7 +53,9 @@ private[sql] final class HostStores(
     synchronized {
       val opened = StateAnswer.readOpened(request(StateRequest.Open(id, version, schema)))
       if (opened.store > tables.size)
-        throw new IllegalArgumentException(s"home has opened ${tables.size} stores and calls one ${opened.store}")
+        throw new IllegalArgumentException(
+          s"home has opened ${tables.size} stores and calls one ${opened.store}"
+        )
       if (opened.store == tables.size) tables += new HashMap
       tables(opened.store).put(StateStore.DEFAULT_COL_FAMILY_NAME, opened.table)
       opened
