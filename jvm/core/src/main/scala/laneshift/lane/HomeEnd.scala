@@ -39,6 +39,10 @@ final class HomeEnd[R](
   /** Rows were sent since the host last stood between two rows with nothing in hand. */
   private var mayHold = false
   private var ended = false
+  private var gone = false
+
+  /** The host is no more: what comes from it all the same must not be applied. */
+  def isLost: Boolean = gone && !Faults.isOn(Fault.LostFrameApplied)
 
   /** The host has got its end: nothing but its last frames is to come. */
   def isOver: Boolean = ended
@@ -46,9 +50,12 @@ final class HomeEnd[R](
   /** Bytes of rows that the host was sent and has not acknowledged. */
   def keptBytes: Long = kept.bytes
 
-  private def recalling: Boolean = recalled.nonEmpty
-  private def isBusy: Boolean = !kept.isEmpty || (readsAhead && mayHold)
-  private def hasRoom: Boolean = !recalling && kept.bytes < windowBytes
+  private[lane] def recalling: Boolean = recalled.nonEmpty
+
+  /** The host may have something in hand; or it has got its end, and home waits for its last word. */
+  private[lane] def isBusy: Boolean = !kept.isEmpty || (readsAhead && mayHold) || ended
+  private[lane] def hasRoom: Boolean =
+    !recalling && (kept.bytes < windowBytes || Faults.isOn(Fault.WindowIgnored))
 
   /** Does what is next, and waits for it. */
   def turn(): Unit = handle(inlet.takeRemote(lane, hasRoom, !recalling, isBusy))
@@ -59,8 +66,11 @@ final class HomeEnd[R](
 
   private[lane] def handle(taken: TakenRemote[R]): Unit = taken match {
     case Taken.Rows(block) =>
-      mayHold = true
-      host.rows(kept.add(block), block)
+      // A block from which all was extracted is nothing to the host.
+      if (block.rows > 0) {
+        mayHold = true
+        host.rows(kept.add(block), block)
+      }
     case Taken.Arrived(shards) => if (!Faults.isOn(Fault.ArrivalNotTold)) host.arrived(shards)
     case Taken.Recall =>
       noticedNs = System.nanoTime()
@@ -78,11 +88,12 @@ final class HomeEnd[R](
     * @param answers whether the host has seen the recall, and works no more on the recalled shards' rows
     */
   def covered(upTo: Long, answers: Boolean): Unit = {
-    kept.cover(upTo)
+    if (isLost) throw new IllegalStateException("a frame of a host that was given up")
+    if (!Faults.isOn(Fault.CoveredRowsKept)) kept.cover(upTo)
     if (answers) {
       if (!recalling) throw new IllegalArgumentException("the host answers a recall that it was not sent")
-      mayHold = kept.last > upTo
       letGo()
+      mayHold = kept.hasRows || Faults.isOn(Fault.HoldsForEver)
     }
   }
 
@@ -91,6 +102,13 @@ final class HomeEnd[R](
     recalled = Nil
   }
 
+  /** Rows that no frame has covered; for tests. */
+  private[lane] def keepsRows: Boolean = !kept.isEmpty
+  private[lane] def unacknowledged: Seq[Remainder[R]] = kept.behind
+
   /** The host is no more: what no frame has covered was never worked on. */
-  def lost(): Unit = inlet.lost(lane, if (Faults.isOn(Fault.KeptRowsDropped)) Nil else kept.behind)
+  def lost(): Unit = {
+    gone = true
+    inlet.lost(lane, if (Faults.isOn(Fault.KeptRowsDropped)) Nil else kept.behind)
+  }
 }

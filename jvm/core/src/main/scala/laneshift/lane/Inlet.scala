@@ -127,7 +127,10 @@ final class Inlet[R](
     /** It waits for rows and has none in hand. A lane that does not wait may be at work even before its first row: on
       * timers that are overdue when the batch begins.
       */
-    def isDone: Boolean = if (isRemote) waiting != Waiting.No && !isBusy || presence == Presence.Away else isDoneHere
+    def isDone: Boolean = if (isRemote) isDoneElsewhere else isDoneHere
+
+    private def isDoneElsewhere: Boolean = presence == Presence.Away ||
+      (waiting != Waiting.No && (!isBusy || Faults.isOn(Fault.HostNotAwaited)))
 
     private def isDoneHere: Boolean =
       (waiting != Waiting.No && (idleIsDone || !hasTaken || Faults.isOn(Fault.ReadAheadLeft))) ||
@@ -231,7 +234,8 @@ final class Inlet[R](
   private[lane] def tryFinish(fixed: (Array[Int], Int) => Unit): Boolean = {
     closing = true
     checkRunning()
-    lanes.foreach(lane => if (lane.presence == Presence.There) sendHome(lane))
+    if (!Faults.isOn(Fault.RemoteLeftAtTheEnd))
+      lanes.foreach(lane => if (lane.presence == Presence.There) sendHome(lane))
     val over = table.inFlight == 0 || Faults.isOn(Fault.EndBeforeHandoffs)
     noteReceiver(waits = !over)
     if (over) {
@@ -322,7 +326,12 @@ final class Inlet[R](
 
   /** The shards that the lane is to give up now. */
   def recalls(lane: LaneId): Seq[Recalled] = locked {
-    lanes(lane.value).recalls.toList.map(h => Recalled(h.shard.value, lanes(h.to.value).isRemote))
+    lanes(lane.value).recalls.toList.map { handoff =>
+      Recalled(
+        handoff.shard.value,
+        leaves = lanes(handoff.to.value).isRemote && !Faults.isOn(Fault.LeavesUnwritten)
+      )
+    }
   }
 
   /** The lane gives up the recalled shards that are in `shards`: what it has worked on of them is done, its outputs are on the
@@ -349,9 +358,11 @@ final class Inlet[R](
     val to = lanes(handoff.to.value)
     handoff.flushedNs = clock()
     buffered -= from.queue.bytes + to.queue.bytes
-    if (!Faults.isOn(Fault.RemainderBehindQueue)) taken.foreach(moveTaken(handoff, _))
+    val behind = Faults.isOn(Fault.RemainderBehindQueue) ||
+      (from.isRemote && Faults.isOn(Fault.KeptRowsBehindQueue))
+    if (!behind) taken.foreach(moveTaken(handoff, _))
     if (!Faults.isOn(Fault.QueueNotRecalled)) handoff.movedRows += from.queue.extract(shard, to.queue)
-    if (Faults.isOn(Fault.RemainderBehindQueue)) taken.foreach(moveTaken(handoff, _))
+    if (behind) taken.foreach(moveTaken(handoff, _))
     buffered += from.queue.bytes + to.queue.bytes
     table.settle(handoff)
     handoff.settledNs = clock()
@@ -361,7 +372,8 @@ final class Inlet[R](
     // Its row may have room now, in the queue that the shard has left or come to.
     if (!Faults.isOn(Fault.ReceiverNotWoken)) wakeReceiver()
     settled += handoff
-    if (!to.owns && (to.isRemote || !closing) && !Faults.isOn(Fault.LeftOnRetired)) retire(shard, MoveReason.Scale)
+    if (!to.owns && (to.isRemote || !closing) && !Faults.isOn(Fault.LeftOnRetired))
+      retire(shard, MoveReason.Scale)
   }
 
   private def moveTaken(handoff: Handoff, taken: Remainder[R]): Unit = {
@@ -393,7 +405,7 @@ final class Inlet[R](
     val handoff = beginOnly(shard, to, reason)
     val from = lanes(handoff.from.value)
     // A lane that is here may keep something of the shard in memory: a lane elsewhere needs it in the store.
-    if (from.isDone && (from.isRemote || !lanes(to).isRemote)) {
+    if (from.isDone && (from.isRemote || !lanes(to).isRemote || Faults.isOn(Fault.LeavesUnasked))) {
       handoff.noticedNs = handoff.begunNs
       settle(handoff, Nil)
     } else {
@@ -451,7 +463,13 @@ final class Inlet[R](
   def join(lane: LaneId): Boolean = locked {
     val state = lanes(lane.value)
     require(state.isRemote, s"lane ${lane.value} is not remote")
-    if (failure == null && !closing && state.presence == Presence.Away) state.presence = Presence.There
+    if (failure == null && !closing && state.presence == Presence.Away) {
+      state.presence = Presence.There
+      if (state.startedNs == 0L) {
+        state.startedNs = clock()
+        state.idleSinceNs = state.startedNs
+      }
+    }
     state.presence == Presence.There
   }
 
@@ -477,7 +495,8 @@ final class Inlet[R](
     checkRunning()
     val state = lanes(lane.value)
     state.presence = Presence.Away
-    shardsOf(state).foreach { shard =>
+    val orphans = shardsOf(state).filter(table.handoffOf(_) == null || !Faults.isOn(Fault.LostUnderWay))
+    orphans.foreach { shard =>
       val begun = table.handoffOf(shard)
       val handoff =
         if (begun != null) begun else beginOnly(shard, leastOwning, MoveReason.HostLost)
@@ -494,9 +513,9 @@ final class Inlet[R](
     leftRemote(state)
   }
 
-  /** The slot is as it was. */
+  /** The slot is as it was, but for what it counts. */
   private def leftRemote(state: LaneState): Unit = {
-    state.recalls.clear()
+    if (!Faults.isOn(Fault.SlotNotCleared)) state.recalls.clear()
     state.recalled = false
     state.arrived.clear()
     state.poked = false
@@ -511,7 +530,7 @@ final class Inlet[R](
   def poke(lane: LaneId): Unit = locked {
     val state = lanes(lane.value)
     state.poked = true
-    state.wake()
+    if (!Faults.isOn(Fault.PokeUnheard)) state.wake()
   }
 
   /** What is next for a remote lane's thread; waits for it.
@@ -523,7 +542,6 @@ final class Inlet[R](
   def takeRemote(lane: LaneId, rows: Boolean, recalls: Boolean, busy: Boolean): TakenRemote[R] = locked {
     val turn = lanes(lane.value).turn
     var looks = Inlet.LooksBeforeWaiting
-    if (lanes(lane.value).startedNs == 0L) lanes(lane.value).startedNs = clock()
     var taken = tryTakeRemote(lane, rows, recalls, busy, looks > 0)
     while (taken == null) {
       if (looks > 0 && rows) {

@@ -4,6 +4,8 @@ import java.util.ArrayDeque
 
 import scala.jdk.CollectionConverters._
 
+import laneshift.testing.{Fault, Faults}
+
 /** The rows that a remote lane was sent and that no frame covers yet, in the blocks that were sent. Rows of a session are
   * numbered from 1 in the order in which they are sent; places from which rows were extracted count. Not safe for several threads.
   */
@@ -39,13 +41,22 @@ final class KeptRows[R] {
   /** All rows up to this number are worked on. */
   def cover(upTo: Long): Unit = {
     if (upTo < covered || upTo > sent)
-      throw new IllegalArgumentException(s"rows up to $upTo are acknowledged, but $covered of $sent were before")
+      throw new IllegalArgumentException(
+        s"rows up to $upTo are acknowledged, but $covered of $sent were before"
+      )
     covered = upTo
-    while (!blocks.isEmpty && blocks.peekFirst.last <= covered) blocks.pollFirst()
+    while (!blocks.isEmpty && isDone(blocks.peekFirst)) blocks.pollFirst()
   }
+
+  private def isDone(kept: Kept): Boolean =
+    (if (Faults.isOn(Fault.KeptRowsForgotten)) kept.first else kept.last) <= covered
+
+  /** True if there are rows to work on: places of extracted ones may be left alone. */
+  def hasRows: Boolean = behind.exists(r => (r.from until r.block.size).exists(r.block.shardAt(_) >= 0))
 
   /** The rows that are not worked on, in order. */
   def behind: Seq[Remainder[R]] = blocks.asScala.toList.map { kept =>
-    Remainder(kept.block, math.max(0L, covered + 1 - kept.first).toInt)
+    val next = if (Faults.isOn(Fault.LastRowAgain)) covered else covered + 1
+    Remainder(kept.block, math.max(0L, next - kept.first).toInt)
   }
 }

@@ -133,12 +133,52 @@ object Fault {
       extends Fault("arrival-not-told", "a host goes on with what it knew of a shard before it was elsewhere")
   case object HostNotAsked
       extends Fault("host-not-asked", "a shard leaves a host that is at its rows")
-  case object GroupsStayHome
-      extends Fault("groups-stay-home", "groups that are not written yet stay in memory when their shard leaves")
   case object KeptRowsDropped
       extends Fault("kept-rows-dropped", "rows that a lost host had not worked on are lost with it")
   case object RecalledRowsDone
       extends Fault("recalled-rows-done", "a host works on rows of a shard that it has given up")
+  case object FrameAppliedTwice extends Fault("frame-applied-twice", "home applies a host's frame twice")
+  case object CoveredRowsKept
+      extends Fault("covered-rows-kept", "rows that a frame covers are kept, and done again elsewhere")
+  case object KeptRowsForgotten
+      extends Fault(
+        "kept-rows-forgotten",
+        "rows that a host was sent are forgotten before a frame covers them"
+      )
+  case object LastRowAgain
+      extends Fault("last-row-again", "the last row that a frame covers is counted to those behind it")
+  case object FrameSplit
+      extends Fault("frame-split", "a host's frame ends between what a row writes and what it puts out")
+  case object RecalledInARow
+      extends Fault("recalled-in-a-row", "a host gives a shard up in the middle of a row")
+  case object HostNotAwaited
+      extends Fault("host-not-awaited", "a shard leaves a remote lane that waits for its host's frames")
+  case object LostFrameApplied
+      extends Fault("lost-frame-applied", "frames of a host that was given up are applied")
+  case object LeavesUnwritten
+      extends Fault("leaves-unwritten", "a lane is not told that a shard leaves for another executor")
+  case object LeavesUnasked
+      extends Fault("leaves-unasked", "a shard leaves for another executor without its idle lane")
+  case object KeptRowsBehindQueue
+      extends Fault(
+        "kept-rows-behind-queue",
+        "rows that a host was sent and has not done come behind those in its lane's queue"
+      )
+  case object RemoteLeftAtTheEnd
+      extends Fault("remote-left-at-the-end", "shards stay on remote lanes at the end of the input")
+  case object PokeUnheard
+      extends Fault("poke-unheard", "a waiting remote lane is not told of what its host sends")
+  case object WindowIgnored
+      extends Fault("window-ignored", "a host is sent rows however many it has not acknowledged")
+  case object LostUnderWay
+      extends Fault("lost-under-way", "shards that were to leave a lane stay there when it is lost")
+  case object SlotNotCleared
+      extends Fault("slot-not-cleared", "recalls of a remote lane outlive its session")
+  case object HoldsForEver
+      extends Fault(
+        "holds-for-ever",
+        "a host that gave up its last rows is still taken to hold some: its lane never ends"
+      )
 
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
@@ -190,12 +230,28 @@ object Fault {
     CountedUnstarted,
     ArrivalNotTold,
     HostNotAsked,
-    GroupsStayHome,
     KeptRowsDropped,
     RecalledRowsDone,
     ArrivalUnheard,
     ScanPastFrame,
-    MergeUnseen
+    MergeUnseen,
+    FrameAppliedTwice,
+    CoveredRowsKept,
+    KeptRowsForgotten,
+    LastRowAgain,
+    FrameSplit,
+    RecalledInARow,
+    HostNotAwaited,
+    LostFrameApplied,
+    LeavesUnwritten,
+    LeavesUnasked,
+    KeptRowsBehindQueue,
+    RemoteLeftAtTheEnd,
+    PokeUnheard,
+    WindowIgnored,
+    LostUnderWay,
+    SlotNotCleared,
+    HoldsForEver
   )
 }
 

@@ -41,6 +41,17 @@ final class ArrayBlock(capacity: Int) extends RowBlock[Item] {
     moved
   }
 
+  /** What a host gets of it: the same places, those of extracted rows included. */
+  def sent: ArrayBlock = {
+    val copy = new ArrayBlock(capacity)
+    items.copyToArray(copy.items)
+    shards.copyToArray(copy.shards)
+    copy.count = count
+    copy.gone = gone
+    copy.left = left
+    copy
+  }
+
   /** Key and number of each row. */
   override def toString: String =
     (0 until count).filter(shards(_) >= 0).map(i => s"${items(i).key}:${items(i).seq}").mkString(

@@ -22,6 +22,10 @@ final class Batch(
 
   var steps = 0
 
+  /** The first local lane's number as an actor: those before it are there from the beginning. */
+  val firstLane: Int =
+    if (scenario.remote.lanes == 0) Batch.Fates else Batch.Slots + scenario.remote.lanes * Slot.Actors
+
   /** Groups that go along with their shard. */
   val groups = new Groups(scenario.keys)
 
@@ -66,7 +70,9 @@ final class Batch(
 
   val actors = ArrayBuffer.empty[Actor]
   private val lanes = ArrayBuffer.empty[LaneActor]
-  private val chooser = Chooser.draw(random, Batch.Lanes + scenario.maxLanes)
+  val slots: Seq[Slot] =
+    Vector.tabulate(scenario.remote.lanes)(i => new Slot(this, i, Batch.Slots + i * Slot.Actors))
+  private val chooser = Chooser.draw(random, firstLane + scenario.maxLanes)
   private var acting: Actor = _
 
   private val emitter = new Emitter(this)
@@ -86,17 +92,26 @@ final class Batch(
     }
   }
 
-  private def startLane(lane: LaneId): Unit = {
+  def addProducer(): Unit = {
     outletLock.within(outlet.addProducer())
     producers += 1
+  }
+
+  private def startLane(lane: LaneId): Unit = {
+    addProducer()
     val actor = new LaneActor(this, lane)
     unless(lane.value == lanes.size, s"lane ${lane.value} starts as number ${lanes.size}")
     lanes += actor
     actors += actor
   }
 
-  def threads: Seq[Actor] = (actors.take(Batch.Control) ++ lanes).toSeq
-  def threadsAreOver: Boolean = actors(Batch.Receiver).over && lanes.forall(_.over)
+  def threads: Seq[Actor] =
+    (actors.take(Batch.Control) ++ lanes ++ slots.map(_.proxy).filterNot(_.isAway)).toSeq
+  def threadsAreOver: Boolean =
+    actors(Batch.Receiver).over && lanes.forall(_.over) && slots.forall(s => s.proxy.over || s.proxy.isAway)
+
+  /** A thread fails, and takes the task with it. */
+  def fails(what: String): Unit = failer.begin(new PlannedFailure(what))
 
   def log(what: => String): Unit = if (trace != null) trace.add(acting.name, what)
 
@@ -149,6 +164,10 @@ final class Batch(
     owners = fixed
     participants = count
     unless(participants == lanes.size, s"$participants of ${lanes.size} lanes take part in the end")
+    unless(
+      fixed.forall(_ < scenario.maxLanes),
+      s"the input ends with shards elsewhere: ${fixed.mkString(" ")}"
+    )
   }
 
   /** In which order the lanes read the inputs: each in turn. */
@@ -213,6 +232,9 @@ final class Batch(
   /** Runs the batch to its end; true if it was committed. */
   def run(): Boolean = {
     actors ++= Seq(new Receiver(this, drawInput()), emitter, new Control(this, wishes), failer)
+    if (slots.nonEmpty) actors += new Fates(this, slots, Batch.Fates)
+    actors ++= slots.flatMap(_.actors)
+    slots.foreach(slot => if (random.nextInt(4) > 0) slot.open())
     (0 until initialLanes).foreach(i => startLane(LaneId(i)))
     while (!isOver) {
       var ready, able = 0
@@ -222,7 +244,7 @@ final class Batch(
         if (actor.isReady) {
           ready |= 1 << actor.index
           // Whoever may be silent for ever does not count.
-          if (actor.index != Batch.Control && (actor.index != Batch.Failer || failer.hasStruck)) able += 1
+          if (!isSilent(actor.index)) able += 1
         }
         i += 1
       }
@@ -232,6 +254,10 @@ final class Batch(
     }
     emitter.committed
   }
+
+  /** It may never do anything. */
+  private def isSilent(actor: Int): Boolean = actor == Batch.Control ||
+    (actor == Batch.Failer && !failer.hasStruck) || (actor == Batch.Fates && slots.nonEmpty)
 
   private def isOver: Boolean = emitter.over && threadsAreOver
 
@@ -244,7 +270,7 @@ final class Batch(
       case e: PartitionStopped if cause != null && (e.getCause eq cause) => isStopped(actor)
       case e: PlannedFailure if (e eq cause) && (actor eq emitter) => isStopped(actor)
     }
-    unless(Seq(inletLock, outletLock, scansLock).forall(!_.isHeld), "a lock is still held")
+    unless(!inletLock.isHeld && !outletLock.isHeld && !scansLock.isHeld, "a lock is still held")
     if (!stopped && !emitter.committed) check()
   }
 
@@ -258,7 +284,7 @@ final class Batch(
 
   // ---- checks
 
-  private val laneBytes = new Array[Long](scenario.maxLanes)
+  private val laneBytes = new Array[Long](scenario.limits.slots)
   private var buffered = 0L
 
   /** The bounds as docs/handoff.md, section 7, has them. */
@@ -267,41 +293,64 @@ final class Batch(
       laneBytes(inlet.routingTable.owner(shard)) < scenario.limits.queueBytes
 
   private val mostBuffered =
-    scenario.limits.totalBytes + scenario.rowBytes + scenario.maxLanes * scenario.blockRows * scenario.rowBytes
+    scenario.limits.totalBytes + scenario.rowBytes +
+      scenario.limits.slots * scenario.blockRows * scenario.rowBytes +
+      scenario.remote.lanes * scenario.remote.windowBytes
 
   private def check(): Unit = {
-    val table = inlet.routingTable
     val before = buffered
     buffered = 0L
     ledger.beginCount()
     var i = 0
     while (i < lanes.size) {
       lanes(i).checkPossessions()
-      laneBytes(i) = 0L
-      inlet.queued(i).forEach { block =>
-        laneBytes(i) += count(block)
-        var row = 0
-        while (row < block.size) {
-          val shard = block.shardAt(row)
-          if (shard >= 0 && table.owner(shard) != i)
-            throw new Violation(s"a row of shard $shard is queued at lane $i, against the routing")
-          row += 1
-        }
-      }
-      buffered += laneBytes(i)
+      checkQueue(i)
+      i += 1
+    }
+    i = 0
+    while (i < slots.size) {
+      slots(i).proxy.checkPossessions()
+      checkQueue(slots(i).lane.value)
       i += 1
     }
     groups.check(ledger)
+    if (slots.nonEmpty) checkGroups()
     ledger.endCount()
     unless(buffered == inlet.bufferedBytes, s"$buffered bytes wait, not ${inlet.bufferedBytes}")
     unless(buffered <= before + mayGrow, s"${buffered - before} bytes more, not $mayGrow")
     unless(buffered <= mostBuffered, s"$buffered bytes wait, more than $mostBuffered")
     i = 0
     while (i < actors.size) {
-      if (!actors(i).over && actors(i).isAsleep) actors(i).checkWoken()
+      val actor = actors(i)
+      if (!actor.over && actor.isAsleep) actor.checkWoken()
       i += 1
     }
     if (random.nextInt(8) == 0) checkStats()
+  }
+
+  /** What is kept in memory here must be in the store before others read it. */
+  private def checkGroups(): Unit = {
+    var key = 0
+    while (key < scenario.keys) {
+      if (groups.has(key) && inlet.routingTable.owner(scenario.shardOf(key)) >= scenario.maxLanes)
+        throw new Violation(s"a group of key $key is kept here, but its shard is elsewhere")
+      key += 1
+    }
+  }
+
+  private def checkQueue(lane: Int): Unit = {
+    laneBytes(lane) = 0L
+    inlet.queued(lane).forEach { block =>
+      laneBytes(lane) += count(block)
+      var row = 0
+      while (row < block.size) {
+        val shard = block.shardAt(row)
+        if (shard >= 0 && inlet.routingTable.owner(shard) != lane)
+          throw new Violation(s"a row of shard $shard is queued at lane $lane, against the routing")
+        row += 1
+      }
+    }
+    buffered += laneBytes(lane)
   }
 
   private def count(block: RowBlock[Item]): Long = {
@@ -319,8 +368,19 @@ final class Batch(
   private def checkStats(): Unit = {
     val stats = inlet.stats
     val table = inlet.routingTable
-    unless(stats.startedLanes == lanes.size && stats.activeLanes <= lanes.size, "lanes")
-    unless(stats.queueBytes.sameElements(laneBytes.take(lanes.size)), "bytes queued")
+    unless(
+      stats.startedLanes == lanes.size && stats.active.count(_ < scenario.maxLanes) <= lanes.size,
+      "lanes"
+    )
+    unless(
+      stats.active.filter(_ >= scenario.maxLanes).sameElements(slots.filter(_.owns).map(_.lane.value)),
+      "remote lanes"
+    )
+    unless(
+      stats.queueBytes.length >= lanes.size && stats.queueBytes.length > stats.routing.max &&
+        stats.queueBytes.indices.forall(i => stats.queueBytes(i) == laneBytes(i)),
+      "bytes queued"
+    )
     unless(
       stats.inFlight == (0 until scenario.shards).count(table.handoffOf(_) != null),
       "handoffs in flight"
@@ -342,7 +402,8 @@ object Batch {
   val Emitter = 1
   val Control = 2
   val Failer = 3
-  val Lanes = 4
+  val Fates = 4
+  private val Slots = 5
 
   private val LatestFailure = 150
 

@@ -3,7 +3,7 @@ package laneshift.lane.explore
 import java.util.ArrayDeque
 
 import laneshift.ids.LaneId
-import laneshift.lane.{ArrayBlock, Item, Taken}
+import laneshift.lane.{ArrayBlock, Item, Remainder, Taken}
 import laneshift.testing.{Fault, Faults}
 
 /** A lane's thread: what LaneRunner and its operators do, each thing that others could see or come between as a step of its
@@ -11,7 +11,7 @@ import laneshift.testing.{Fault, Faults}
   * between any two rows, and may read rows ahead if its plan restarts for a handoff.
   */
 final class LaneActor(batch: Batch, val lane: LaneId)
-    extends Actor(Batch.Lanes + lane.value, s"lane ${lane.value}") {
+    extends Actor(batch.firstLane + lane.value, s"lane ${lane.value}") {
   import LaneActor._
   import batch.{inlet, ledger, random, scenario}
 
@@ -63,7 +63,8 @@ final class LaneActor(batch: Batch, val lane: LaneId)
       restarting = restarts
       doing = if (restarts) Drain else FlushOutputs
     case FlushOutputs => put(LetGo)
-    case LetGo => letGo()
+    case LetGo => writeLeaving()
+    case Switch => letGo()
     case Drain =>
       if (!ahead.isEmpty) work()
       else if (writeBack()) ()
@@ -169,19 +170,32 @@ final class LaneActor(batch: Batch, val lane: LaneId)
 
   // ---- handoffs
 
+  /** The shards that it sees to be recalled before it lets them go. */
+  private var leaving = Seq.empty[Int]
+
+  /** What it keeps in memory of a shard that goes elsewhere is written first. */
+  private def writeLeaving(): Unit = {
+    val recalls = inlet.recalls(lane)
+    leaving = recalls.map(_.shard)
+    recalls.filter(_.leaves).foreach { recalled =>
+      (0 until scenario.keys).filter(scenario.shardOf(_) == recalled.shard)
+        .foreach(groups.write(_, ledger, keep = false))
+    }
+    doing = Switch
+  }
+
   private def letGo(): Unit = {
-    val table = inlet.routingTable
     var (bytes, rows) = (0L, 0)
     if (block != null) (at until block.size).foreach { i =>
       val shard = block.shardAt(i)
-      if (shard >= 0 && table.handoffOf(shard) != null) {
+      if (leaving.contains(shard)) {
         bytes += block.itemAt(i).bytes
         rows += 1
       }
     }
     batch.log(s"lets its recalled shards go, with $rows rows of the block at hand")
     batch.mayGrow = bytes
-    laneshift.lane.LetGo.all(inlet, lane, block, at, noticedNs = 0L)
+    inlet.letGo(lane, if (block == null) Nil else Seq(Remainder(block, at)), noticedNs = 0L, leaving)
     batch.requireInlet()
     restarting = false
     doing = Body
@@ -313,6 +327,7 @@ object LaneActor {
   private case object Notice extends Doing
   private case object FlushOutputs extends Doing
   private case object LetGo extends Doing
+  private case object Switch extends Doing
   private case object Drain extends Doing
   private case object Scan extends Doing
   private case object Open extends Doing

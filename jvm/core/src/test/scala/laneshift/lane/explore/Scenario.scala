@@ -34,9 +34,36 @@ final case class Scenario(
     scanBytes: Long,
     /** Most rows and wishes of a batch. */
     rows: Int,
-    wishes: Int
+    wishes: Int,
+    remote: RemoteScenario = RemoteScenario.None
 ) {
   def shardOf(key: Int): Int = key % shards
+}
+
+/** Its remote lanes. */
+final case class RemoteScenario(
+    lanes: Int,
+    /** Bytes of rows that a host may have without having acknowledged them. */
+    windowBytes: Long,
+    /** Most openings, releases and losses of a batch. */
+    fates: Int,
+    /** Hosts are lost. */
+    losses: Boolean
+)
+
+object RemoteScenario {
+  val None: RemoteScenario = RemoteScenario(lanes = 0, windowBytes = 0, fates = 0, losses = false)
+
+  def draw(random: SplittableRandom, granularity: Granularity): RemoteScenario =
+    if (granularity == Granularity.BetweenBatches || random.nextInt(4) > 0) None
+    else RemoteScenario(
+      lanes = 1 + random.nextInt(2),
+      windowBytes = 1L + random.nextInt(if (random.nextBoolean()) 20 else 80),
+      fates = random.nextInt(6),
+      // Where a loss fails the batch, it shall not be all that happens.
+      losses = random.nextInt(if (granularity == Granularity.MidBatch) 4 else 3) > 0 ==
+        (granularity == Granularity.MidBatch)
+    )
 }
 
 object Scenario {
@@ -50,6 +77,7 @@ object Scenario {
       case 1 | 2 | 3 => Granularity.MidBatchRestart
       case _ => Granularity.MidBatch
     }
+    val remote = RemoteScenario.draw(random, granularity)
     Scenario(
       shards,
       keys = shards + random.nextInt(4),
@@ -57,7 +85,7 @@ object Scenario {
       maxLanes,
       granularity,
       blockRows = upTo(4),
-      InletLimits(maxLanes, queueBytes = upTo(if (tiny) 2 else 60)),
+      InletLimits(maxLanes, queueBytes = upTo(if (tiny) 2 else 60), remote.lanes),
       outletBytes = upTo(40),
       rowBytes = if (random.nextInt(4) == 0) 100 else 10,
       skew = upTo(3),
@@ -65,8 +93,9 @@ object Scenario {
       inputs = if (granularity == Granularity.BetweenBatches) upTo(3) else 1,
       scans = random.nextInt(3),
       scanBytes = upTo(40),
-      rows = random.nextInt(30),
-      wishes = random.nextInt(14)
+      rows = random.nextInt(if (remote.lanes > 0) 40 else 30),
+      wishes = random.nextInt(if (remote.lanes > 0) 30 else 14),
+      remote
     )
   }
 }

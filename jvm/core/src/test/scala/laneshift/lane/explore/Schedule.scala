@@ -34,7 +34,8 @@ final class Schedule(seed: Long, trace: Trace = null) {
       finally steps += batch.steps
       // Between batches shards move without a handoff.
       lanes =
-        if (random.nextInt(3) == 0) 1 + random.nextInt(scenario.maxLanes) else batch.inlet.stats.activeLanes
+        if (random.nextInt(3) == 0) 1 + random.nextInt(scenario.maxLanes)
+        else batch.inlet.stats.active.count(_ < scenario.maxLanes)
       val kept = batch.inlet.stats.routing
       routing = kept.map(lane => if (lane < lanes && random.nextInt(6) > 0) lane else random.nextInt(lanes))
     }

@@ -40,7 +40,15 @@ class ScheduleExplorerSuite extends AnyFunSuite {
       "with 2 rows",
       "is under way",
       "the batch is ending",
-      "offers row"
+      "offers row",
+      "with session 2: true",
+      "with session 1: false",
+      "loses its host, which is silent",
+      "loses its host, which is gone",
+      "does not look at Frame",
+      "answers: key",
+      "and lets go",
+      "leaves"
     )
     happens.foreach(what => assert(traces.exists(_.contains(what)), what))
     assert(traces.exists(_.linesIterator.exists(l => l.contains("ends the input: false"))))
@@ -84,6 +92,27 @@ object ScheduleExplorerSuite {
     ScanOpenedEarly,
     LeftLaneAwaited,
     LaterScanAwaited,
-    DealtWithoutBound
+    DealtWithoutBound,
+    ArrivalNotTold,
+    HostNotAsked,
+    KeptRowsDropped,
+    RecalledRowsDone,
+    FrameAppliedTwice,
+    CoveredRowsKept,
+    KeptRowsForgotten,
+    LastRowAgain,
+    FrameSplit,
+    RecalledInARow,
+    HostNotAwaited,
+    LostFrameApplied,
+    LeavesUnwritten,
+    LeavesUnasked,
+    KeptRowsBehindQueue,
+    RemoteLeftAtTheEnd,
+    PokeUnheard,
+    WindowIgnored,
+    LostUnderWay,
+    SlotNotCleared,
+    HoldsForEver
   )
 }

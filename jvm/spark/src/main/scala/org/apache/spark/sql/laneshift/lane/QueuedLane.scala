@@ -134,8 +134,7 @@ private[lane] final class QueuedLane(task: PartitionTask, override val lane: Lan
     // On the same queue as all outputs, ahead of whatever the shards' next lanes will put out.
     if (!Faults.isOn(Fault.OutputsAfterSwitch)) out.flush()
     val going = inlet.recalls(lane)
-    if (!Faults.isOn(Fault.GroupsStayHome))
-      going.foreach(gone => if (gone.leaves) writers.foreach(write => write(gone.shard)))
+    going.foreach(gone => if (gone.leaves) writers.foreach(write => write(gone.shard)))
     inlet.letGo(lane, Option(block).map(Remainder(_, at)).toSeq, noticedNs, going.map(_.shard))
   }
 }
