@@ -36,8 +36,6 @@ final class HomeEnd[R](
   private var recalled = Seq.empty[Int]
   private var noticedNs = 0L
 
-  /** Rows were sent since the host last stood between two rows with nothing in hand. */
-  private var mayHold = false
   private var ended = false
   private var gone = false
 
@@ -52,23 +50,27 @@ final class HomeEnd[R](
 
   private[lane] def recalling: Boolean = recalled.nonEmpty
 
-  /** The host may have something in hand; or it has got its end, and home waits for its last word. */
-  private[lane] def isBusy: Boolean = !kept.isEmpty || (readsAhead && mayHold) || ended
+  /** The host may be at something, of rows that it has read ahead or before its first one; or it has got its end, and home waits
+    * for its last word.
+    */
+  private[lane] def isBusy: Boolean = !kept.isEmpty || readsAhead || ended
+
+  /** Of a lane without shards, what the host may still be at comes to nothing. */
+  private[lane] def mayEnd: Boolean = (if (Faults.isOn(Fault.HoldsForEver)) !isBusy else kept.isEmpty) && !ended
   private[lane] def hasRoom: Boolean =
     !recalling && (kept.bytes < windowBytes || Faults.isOn(Fault.WindowIgnored))
 
   /** Does what is next, and waits for it. */
-  def turn(): Unit = handle(inlet.takeRemote(lane, hasRoom, !recalling, isBusy))
+  def turn(): Unit = handle(inlet.takeRemote(lane, hasRoom, !recalling, isBusy, mayEnd))
 
   /** One attempt of `turn`, under the inlet's lock; null if there is nothing to do. */
   private[lane] def tryTake(looksAgain: Boolean): TakenRemote[R] =
-    inlet.tryTakeRemote(lane, hasRoom, !recalling, isBusy, looksAgain)
+    inlet.tryTakeRemote(lane, hasRoom, !recalling, isBusy, mayEnd, looksAgain)
 
   private[lane] def handle(taken: TakenRemote[R]): Unit = taken match {
     case Taken.Rows(block) =>
       // A block from which all was extracted is nothing to the host.
       if (block.rows > 0) {
-        mayHold = true
         host.rows(kept.add(block), block)
       }
     case Taken.Arrived(shards) => if (!Faults.isOn(Fault.ArrivalNotTold)) host.arrived(shards)
@@ -93,7 +95,6 @@ final class HomeEnd[R](
     if (answers) {
       if (!recalling) throw new IllegalArgumentException("the host answers a recall that it was not sent")
       letGo()
-      mayHold = kept.hasRows || Faults.isOn(Fault.HoldsForEver)
     }
   }
 

@@ -537,18 +537,25 @@ final class Inlet[R](
     *
     * @param rows whether it takes rows
     * @param recalls whether it takes recalls; not while one is under way
-    * @param busy whether it has work that is not acknowledged: then shards do not go without it
+    * @param busy whether it may be at something: then shards do not go without it
+    * @param ends whether it has acknowledged all rows, and can be given its end
     */
-  def takeRemote(lane: LaneId, rows: Boolean, recalls: Boolean, busy: Boolean): TakenRemote[R] = locked {
+  def takeRemote(
+      lane: LaneId,
+      rows: Boolean,
+      recalls: Boolean,
+      busy: Boolean,
+      ends: Boolean
+  ): TakenRemote[R] = locked {
     val turn = lanes(lane.value).turn
     var looks = Inlet.LooksBeforeWaiting
-    var taken = tryTakeRemote(lane, rows, recalls, busy, looks > 0)
+    var taken = tryTakeRemote(lane, rows, recalls, busy, ends, looks > 0)
     while (taken == null) {
       if (looks > 0 && rows) {
         looks -= 1
         turn.awaitNanos(Inlet.LookNs)
       } else turn.await()
-      taken = tryTakeRemote(lane, rows, recalls, busy, looks > 0)
+      taken = tryTakeRemote(lane, rows, recalls, busy, ends, looks > 0)
     }
     taken
   }
@@ -559,6 +566,7 @@ final class Inlet[R](
       rows: Boolean,
       recalls: Boolean,
       busy: Boolean,
+      ends: Boolean,
       looksAgain: Boolean
   ): TakenRemote[R] = {
     checkRunning()
@@ -572,11 +580,11 @@ final class Inlet[R](
         state.arrived.clear()
         Taken.Arrived(shards)
       } else if (rows && !state.queue.isEmpty) Taken.Rows(takeBlock(state))
-      else if (!busy && state.presence == Presence.Leaving && state.queue.isEmpty && isBare(state)) Taken.End
+      else if (ends && state.presence == Presence.Leaving && state.queue.isEmpty && isBare(state)) Taken.End
       else null
     val waits =
       if (!rows) Waiting.NotForRows else if (looksAgain) Waiting.Looking else Waiting.ForSignal
-    noteIdle(state, if (taken == null) waits else Waiting.No, isIdle = taken == null && !busy)
+    noteIdle(state, if (taken == null) waits else Waiting.No, isIdle = taken == null && ends)
     taken
   }
 

@@ -51,9 +51,6 @@ final class KeptRows[R] {
   private def isDone(kept: Kept): Boolean =
     (if (Faults.isOn(Fault.KeptRowsForgotten)) kept.first else kept.last) <= covered
 
-  /** True if there are rows to work on: places of extracted ones may be left alone. */
-  def hasRows: Boolean = behind.exists(r => (r.from until r.block.size).exists(r.block.shardAt(_) >= 0))
-
   /** The rows that are not worked on, in order. */
   def behind: Seq[Remainder[R]] = blocks.asScala.toList.map { kept =>
     val next = if (Faults.isOn(Fault.LastRowAgain)) covered else covered + 1

@@ -138,7 +138,9 @@ class RemoteStepsSuite extends AnyFunSuite with Eventually {
     assert(d.inlet.owner(0) == 1)
     d.move(2, to = 1)
     s.turns()
-    assert(d.inlet.owner(2) == 1, "its operators have restarted, and no row has come since")
+    assert(d.inlet.owner(2) == 2, "its operators have restarted, and may be at their timers")
+    s.frame(answers = true)
+    assert(d.inlet.owner(2) == 1)
   }
 
   // ---- release and end
@@ -395,12 +397,12 @@ class RemoteStepsSuite extends AnyFunSuite with Eventually {
     extract(first, 1)
     assert(kept.add(first) == 1 && kept.add(second) == 4 && kept.last == 5 && kept.bytes == 40)
     kept.cover(2)
-    assert(kept.behind == Seq(Remainder(first, 2), Remainder(second, 0)) && kept.hasRows)
+    assert(kept.behind == Seq(Remainder(first, 2), Remainder(second, 0)))
     kept.cover(3)
     assert(kept.behind == Seq(Remainder(second, 0)) && kept.bytes == 20)
     kept.cover(4)
     extract(second, 0)
-    assert(kept.behind == Seq(Remainder(second, 1)) && kept.bytes == 0 && !kept.isEmpty && !kept.hasRows)
+    assert(kept.behind == Seq(Remainder(second, 1)) && kept.bytes == 0 && !kept.isEmpty)
     kept.cover(5)
     assert(kept.isEmpty && kept.behind.isEmpty)
   }

@@ -96,7 +96,7 @@ object HostKills {
         validator.outputMode,
         folder.resolve(validator.name),
         new CheckingWriter(validator),
-        duration = "60 seconds"
+        duration = "30 minutes"
       )
     val waits = Seq.newBuilder[Long]
     try {
@@ -112,14 +112,15 @@ object HostKills {
             there.size == 2 && there.forall(r => r.open && r.rowsSent > 20)
           }
         }
-        feed(2000)
-        Thread.sleep(random.nextInt(30).toLong)
+        feed(300)
+        Thread.sleep(random.nextInt(200).toLong)
         kill9(hosts(random.nextInt(hosts.size)))
         val since = System.nanoTime()
-        // Rows that went in after the kill come out: of every shard, so of the lost lane's.
-        feed(500)
+        // Rows that went in after the kill come out: of every shard, so of the lost lane's. The source takes about a millisecond for
+        // a row.
+        feed(60)
         val due = counts.sum
-        until(query, "rows after a kill")(site(query).exists(_.view.rowsOut >= due))
+        until(query, s"$due rows after a kill: ${site(query).map(told)}")(site(query).exists(_.view.rowsOut >= due))
         waits += (System.nanoTime() - since) / 1000000L
         if (failed.get > 0) throw new Wrong(s"a task has failed at kill $kill")
       }
@@ -135,6 +136,12 @@ object HostKills {
     DriverState.get.toSeq.flatMap(_.executors.partitions())
       .find(p => p.view.spec.key.runId == query.runId.toString && p.view.spec.key.operatorId == 0L)
 
+  private def told(site: PartitionSite): String = {
+    val v = site.view
+    s"${v.rowsIn} rows in, ${v.rowsOut} out, queued ${v.queueRows.sum}, batch ${v.spec.batchId} on ${site.executor.id}; " +
+      s"elsewhere ${v.elsewhere.mkString(", ")}; ${v.elsewhereNote}"
+  }
+
   private def idleExecutors(count: Int): Seq[String] = {
     def idle = DriverState.get.toSeq.flatMap(_.executors.inventory()).filter(_.activeTasks == 0).map(_.id)
     val deadline = System.nanoTime() + 120L * 1000000000L
@@ -143,10 +150,10 @@ object HostKills {
   }
 
   private def until(query: StreamingQuery, what: => String)(there: => Boolean): Unit = {
-    val deadline = System.nanoTime() + 120L * 1000000000L
+    val deadline = System.nanoTime() + 60L * 1000000000L
     while (!there) {
       query.exception.foreach(e => throw e)
-      if (System.nanoTime() > deadline) throw new Wrong(s"$what: not there after two minutes")
+      if (System.nanoTime() > deadline) throw new Wrong(s"$what: not there after a minute")
       Thread.sleep(10L)
     }
   }
