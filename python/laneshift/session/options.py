@@ -17,6 +17,8 @@ from laneshift.errors import error, shown
 PREFIX = "spark.sql.laneshift."
 MAX_LANES = 256
 DEFAULT_MAX_LANES = 8
+AT_START = ("control", "scheduler", "lanesPerExecutor")
+"""First words of the keys that are read when an application starts, not a query."""
 
 _BYTES = re.compile(r"(\d+)(b|k|kb|m|mb|g|gb|t|tb)?", re.IGNORECASE)
 _BYTE_UNIT = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -45,6 +47,11 @@ class Option:
     def key(self) -> str:
         """The Spark setting."""
         return PREFIX + self.suffix
+
+    @property
+    def at_start(self) -> bool:
+        """Whether it is read when an application starts; the others are, when a query does."""
+        return self.suffix.partition(".")[0] in AT_START
 
 
 def _flag(value: object) -> str | None:
