@@ -20,7 +20,7 @@ umask 022
 
 rm -rf build/release dist
 mkdir -p build/release dist
-git clone --quiet --no-hardlinks "$root" "$source"
+git clone --quiet --no-checkout --no-hardlinks "$root" "$source"
 cd "$source"
 git checkout --quiet --detach "$(git -C "$root" rev-parse HEAD)"
 SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)"
