@@ -121,8 +121,9 @@ lazy val spark = (project in file("jvm/spark"))
     assembly / assemblyMergeStrategy := {
       case PathList("META-INF", "services", _*) => MergeStrategy.filterDistinctLines
       case PathList("META-INF", "LICENSE" | "NOTICE") => MergeStrategy.singleOrError
-      // Of what is shaded: gets the library's name.
+      // Of what is shaded: gets the library's name, and is asked for again by that.
       case PathList("META-INF", "LICENSE.txt") => MergeStrategy.rename
+      case PathList("META-INF", name) if name.startsWith("LICENSE_") => MergeStrategy.singleOrError
       case PathList("META-INF", _*) => MergeStrategy.discard
       case PathList("module-info.class") => MergeStrategy.discard
       case _ => MergeStrategy.deduplicate
@@ -138,7 +139,9 @@ lazy val spark = (project in file("jvm/spark"))
         if module.organization != organization.value && module.organization != scalaOrganization.value
       } yield {
         val names =
-          licenses.collect { case (id, all) if id == (module.organization, module.name) => all }.flatten.distinct
+          licenses.collect {
+            case (id, all) if id == (module.organization, module.name) => all
+          }.flatten.distinct
         s"""  {"group": "${module.organization}", "name": "${module.name}", "version": "${module.revision}", """ +
           names.map(n => s""""$n"""").mkString(""""licenses": [""", ", ", "]}")
       }
@@ -150,15 +153,20 @@ lazy val spark = (project in file("jvm/spark"))
       val jar = assembly.value
       val limit = 15L << 20
       val zip = new java.util.zip.ZipFile(jar)
-      val classes =
-        try zip.stream().toArray.toSeq.map(_.toString).filter(_.endsWith(".class"))
+      val names =
+        try zip.stream().toArray.toSeq.map(_.toString)
         finally zip.close()
+      val classes = names.filter(_.endsWith(".class"))
       val foreign =
         classes.filterNot(c => c.startsWith("laneshift/") || c.startsWith("org/apache/spark/sql/"))
       if (foreign.nonEmpty)
         throw new MessageOnlyException(
           s"$jar holds ${foreign.size} classes that are neither ours nor shaded, such as ${foreign.head}: " +
             "add a ShadeRule to build.sbt."
+        )
+      if (!names.exists(_.startsWith("META-INF/LICENSE_HdrHistogram")))
+        throw new MessageOnlyException(
+          s"$jar lacks the licence of the classes that it has from HdrHistogram."
         )
       if (jar.length > limit)
         throw new MessageOnlyException(
