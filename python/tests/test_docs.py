@@ -164,6 +164,15 @@ def test_the_page_of_metrics_is_up_to_date(script: ModuleType) -> None:
     assert script.PAGE.read_text("utf-8") == script.page(), "run: python scripts/metrics_page.py"
 
 
+@pytest.mark.parametrize("script", ["scripts/site_pages"], indirect=True)
+def test_the_sites_pages_have_their_lists_apart(script: ModuleType) -> None:
+    tried = doctest.testmod(script)
+    assert tried.attempted > 0 and tried.failed == 0
+    code = "text\n```\n- no list\n```\n- a list"
+    assert script.with_lists_apart(code) == code.replace("\n- a", "\n\n- a")
+    assert script.with_lists_apart("text\n- a\n- b\n") == "text\n\n- a\n- b\n"
+
+
 @pytest.mark.parametrize("script", ["scripts/api_page"], indirect=True)
 def test_first_sentences(script: ModuleType) -> None:
     assert script.sentence("One. Two.") == "One."
