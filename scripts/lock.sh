@@ -24,19 +24,19 @@ for name, group in data["dependency-groups"].items():
     (work / f"requirements-{name}.lock").write_text("\n".join(group))
 PY
 
-# lock FILE WHAT: makes FILE of the requirements that stand in it.
+# lock FILE WHAT [--all]: makes FILE of the requirements that stand in it, setuptools included if they ask for it (--all).
 lock() {
   "${PYTHON:-python3}" -m venv --clear "$work/venv"
   scripts/quiet.sh "build/logs/lock.log" "Resolving $1" \
     "$work/venv/bin/python" -m pip install --disable-pip-version-check -r "$work/$1"
   {
     echo "# $2 Renew with: make lock"
-    "$work/venv/bin/python" -m pip freeze --all | grep -v '^pip=='
+    "$work/venv/bin/python" -m pip freeze ${3:-} | grep -v '^pip=='
   } >"$work/done"
   mv "$work/done" "$1"
 }
 
-lock requirements.lock "Every Python package that building, testing and the demos use."
+lock requirements.lock "Every Python package that building, testing and the demos use." --all
 for file in "$work"/requirements-*.lock; do
   name="$(basename "$file" .lock)"
   lock "$name.lock" "Every Python package that make ${name#requirements-} uses."

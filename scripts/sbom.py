@@ -24,7 +24,7 @@ from pathlib import Path
 from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentScope, ComponentType
-from cyclonedx.model.license import DisjunctiveLicense
+from cyclonedx.model.license import LicenseExpression
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
@@ -33,15 +33,17 @@ from packaging.requirements import Requirement
 
 JAR = "laneshift/jars/laneshift-spark.jar"
 OURS = "io.github.laneshift"
-SPDX = ("Apache-2.0", "BSD-2-Clause")
+SPDX = {"Public Domain, per Creative Commons CC0": "CC0-1.0"}
+"""What POMs call a licence whose name is not SPDX's."""
 
 
 def properties(**values: str) -> list[Property]:
     return [Property(name=f"laneshift:{name}", value=value) for name, value in values.items()]
 
 
-def licenses(*names: str) -> list[DisjunctiveLicense]:
-    return [DisjunctiveLicense(id=n) if n in SPDX else DisjunctiveLicense(name=n) for n in names]
+def licensed(*names: str) -> list[LicenseExpression]:
+    """One of them, whichever one likes: that is what several in a POM mean."""
+    return [LicenseExpression(" OR ".join(SPDX.get(name, name) for name in names))]
 
 
 def maven(group: str, name: str, version: str) -> PackageURL:
@@ -93,7 +95,7 @@ def document(wheel: Path, bundled: list[dict[str, object]]) -> Bom:
             version=str(lib["version"]),
             bom_ref=f"jar:{lib['name']}",
             purl=maven(str(lib["group"]), str(lib["name"]), str(lib["version"])),
-            licenses=licenses(*map(str, lib["licenses"])),  # type: ignore[call-overload]
+            licenses=licensed(*map(str, lib["licenses"])),  # type: ignore[call-overload]
             properties=properties(how="its classes are in the jar, under laneshift.shaded"),
         )
         for lib in bundled
@@ -105,7 +107,7 @@ def document(wheel: Path, bundled: list[dict[str, object]]) -> Bom:
         version=version,
         bom_ref="jar",
         purl=maven(OURS, "laneshift-spark_2.13", version),
-        licenses=licenses("Apache-2.0"),
+        licenses=licensed("Apache-2.0"),
         hashes=[hashed(jar_bytes)],
         properties=properties(file=JAR, commit=build["commit"]),
         components=inside,
@@ -117,7 +119,7 @@ def document(wheel: Path, bundled: list[dict[str, object]]) -> Bom:
         version=build["spark.version"],
         bom_ref="spark",
         purl=maven("org.apache.spark", "spark-sql_2.13", build["spark.version"]),
-        licenses=licenses("Apache-2.0"),
+        licenses=licensed("Apache-2.0"),
         properties=properties(how="not in the jar: the Spark that runs it has it; any 4.3.x"),
     )
     package = Component(
@@ -126,7 +128,7 @@ def document(wheel: Path, bundled: list[dict[str, object]]) -> Bom:
         version=version,
         bom_ref="wheel",
         purl=PackageURL("pypi", name="laneshift", version=version),
-        licenses=licenses("Apache-2.0"),
+        licenses=licensed("Apache-2.0"),
         hashes=[hashed(wheel.read_bytes())],
     )
     needs = list(asked_for(metadata))
