@@ -33,7 +33,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills host-kills leaks compatibility matrix proto prove mutants lint fmt wheel demo demo-kafka bench experiments clean
+.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills host-kills leaks compatibility matrix proto prove mutants lint fmt wheel release docs demo demo-kafka bench experiments clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -165,6 +165,17 @@ wheel: setup ## Build the Python wheel, with the jar inside, into dist/
 	@scripts/quiet.sh build/logs/wheel.log "Building the wheel" $(VENV_PYTHON) -m build --wheel --no-isolation
 	@$(VENV_PYTHON) -m zipfile -l dist/laneshift-*.whl | grep -F laneshift/jars/laneshift-spark.jar >/dev/null || { echo "The wheel has no jar inside." >&2; exit 1; }
 	@ls dist/laneshift-*.whl
+
+release: setup ## Build all that a release publishes into dist/: wheel, sdist, Maven repository, SBOM, checksums; the same bytes anywhere
+	@scripts/tool-venv.sh release
+	@scripts/release.sh
+
+# NO_MKDOCS_2_WARNING: the theme's authors advertise its successor, which reads mkdocs.yml, too.
+docs: ## Build the documentation as a site into build/site; a link that leads nowhere is an error
+	@scripts/tool-venv.sh docs
+	@$(PYTHON) scripts/site_pages.py
+	@NO_MKDOCS_2_WARNING=1 scripts/quiet.sh build/logs/docs.log "Building the site" build/tools/docs/bin/python -m mkdocs build --strict
+	@echo "build/site/index.html"
 
 demo: setup jar ## Show an elastic query beside a stock one (ARGS for the demo)
 	@$(VENV_PYTHON) -m laneshift.demo flights $(ARGS)

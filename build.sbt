@@ -1,15 +1,19 @@
-// Two modules: jvm/core knows no Spark; jvm/spark holds what must. Together they make one jar.
+// Two modules: jvm/core knows no Spark; jvm/spark holds what must. Together they make one jar, which jvm/published publishes.
 
 ThisBuild / organization := "io.github.laneshift"
 ThisBuild / version := sys.env.get("LANESHIFT_VERSION").filter(_.nonEmpty).getOrElse("0.0.0-dev")
 ThisBuild / scalaVersion := "2.13.18"
 ThisBuild / licenses := Seq(License.Apache2)
+ThisBuild / versionScheme := Some("early-semver")
+ThisBuild / description := "Elastic stateful operators for Apache Spark Structured Streaming, while the query runs"
 
 lazy val repoRoot = settingKey[File]("The folder of this file.")
 lazy val testPython = settingKey[String]("The Python that Spark's workers run in tests.")
 lazy val sparkJars = taskKey[SparkJars]("The Spark to compile against and to test with.")
 lazy val buildProperties =
   taskKey[Seq[File]]("Writes laneshift-build.properties: what this jar was made from.")
+lazy val licenseFiles = taskKey[Seq[File]]("Our LICENSE and NOTICE, for META-INF.")
+lazy val bundled = taskKey[File]("Writes bundled.json: the libraries whose classes the assembled jar holds.")
 lazy val checkJar = taskKey[File]("The assembled jar, after checking that it holds our classes only.")
 
 ThisBuild / repoRoot := (LocalRootProject / baseDirectory).value
@@ -98,6 +102,12 @@ lazy val spark = (project in file("jvm/spark"))
       Seq(out)
     },
     Compile / resourceGenerators += buildProperties.taskValue,
+    licenseFiles := Seq("LICENSE", "NOTICE").map { name =>
+      val out = (Compile / resourceManaged).value / "META-INF" / name
+      IO.copyFile(repoRoot.value / name, out)
+      out
+    },
+    Compile / resourceGenerators += licenseFiles.taskValue,
     assembly / assemblyOutputPath := target.value / "laneshift-spark.jar",
     assembly / test := {},
     assemblyPackageScala / assembleArtifact := false,
@@ -110,17 +120,43 @@ lazy val spark = (project in file("jvm/spark"))
     ),
     assembly / assemblyMergeStrategy := {
       case PathList("META-INF", "services", _*) => MergeStrategy.filterDistinctLines
+      case PathList("META-INF", "LICENSE" | "NOTICE") => MergeStrategy.singleOrError
+      // Of what is shaded: gets the library's name, and is asked for again by that.
+      case PathList("META-INF", "LICENSE.txt") => MergeStrategy.rename
+      case PathList("META-INF", name) if name.startsWith("LICENSE_") => MergeStrategy.singleOrError
       case PathList("META-INF", _*) => MergeStrategy.discard
       case PathList("module-info.class") => MergeStrategy.discard
       case _ => MergeStrategy.deduplicate
+    },
+    bundled := {
+      val excluded = (assembly / assemblyExcludedJars).value.map(_.data).toSet
+      val licenses = update.value.configuration(Runtime).toSeq.flatMap(_.modules).map { found =>
+        (found.module.organization, found.module.name) -> found.licenses.map(_._1)
+      }
+      val lines = for {
+        entry <- (assembly / fullClasspath).value if !excluded(entry.data) && entry.data.isFile
+        module <- entry.get(moduleID.key)
+        if module.organization != organization.value && module.organization != scalaOrganization.value
+      } yield {
+        val names =
+          licenses.collect {
+            case (id, all) if id == (module.organization, module.name) => all
+          }.flatten.distinct
+        s"""  {"group": "${module.organization}", "name": "${module.name}", "version": "${module.revision}", """ +
+          names.map(n => s""""$n"""").mkString(""""licenses": [""", ", ", "]}")
+      }
+      val out = target.value / "bundled.json"
+      IO.write(out, lines.sorted.mkString("[\n", ",\n", "\n]\n"))
+      out
     },
     checkJar := {
       val jar = assembly.value
       val limit = 15L << 20
       val zip = new java.util.zip.ZipFile(jar)
-      val classes =
-        try zip.stream().toArray.toSeq.map(_.toString).filter(_.endsWith(".class"))
+      val names =
+        try zip.stream().toArray.toSeq.map(_.toString)
         finally zip.close()
+      val classes = names.filter(_.endsWith(".class"))
       val foreign =
         classes.filterNot(c => c.startsWith("laneshift/") || c.startsWith("org/apache/spark/sql/"))
       if (foreign.nonEmpty)
@@ -128,10 +164,27 @@ lazy val spark = (project in file("jvm/spark"))
           s"$jar holds ${foreign.size} classes that are neither ours nor shaded, such as ${foreign.head}: " +
             "add a ShadeRule to build.sbt."
         )
+      if (!names.exists(_.startsWith("META-INF/LICENSE_HdrHistogram")))
+        throw new MessageOnlyException(
+          s"$jar lacks the licence of the classes that it has from HdrHistogram."
+        )
       if (jar.length > limit)
         throw new MessageOnlyException(
           s"$jar has ${jar.length} bytes, more than the $limit that it may have."
         )
       jar
     }
+  )
+
+// What a Maven repository gets: the one jar, its sources, and a POM that asks for nothing, since Spark is where the jar runs.
+lazy val published = (project in file("jvm/published"))
+  .disablePlugins(AssemblyPlugin)
+  .settings(
+    name := "laneshift-spark",
+    autoScalaLibrary := false,
+    Compile / packageBin := (spark / checkJar).value,
+    Compile / packageSrc / mappings := (core / Compile / packageSrc / mappings).value ++
+      (spark / Compile / packageSrc / mappings).value,
+    Compile / packageDoc / publishArtifact := false,
+    publishTo := Some(MavenCache("release", target.value / "repository"))
   )

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes requirements.lock anew: the newest versions that pyproject.toml allows, with every extra.
+# Writes the lock files anew: the newest versions that pyproject.toml allows. requirements.lock has every extra,
+# requirements-NAME.lock what the dependency group NAME asks for.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -7,20 +8,36 @@ cd "$root"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
-"${PYTHON:-python3}" - >"$work/wanted.txt" <<'PY'
+"${PYTHON:-python3}" - "$work" <<'PY'
+import sys
 import tomllib
+from pathlib import Path
 
+work = Path(sys.argv[1])
 with open("pyproject.toml", "rb") as file:
-    project = tomllib.load(file)["project"]
-extras = project["optional-dependencies"].values()
-needs = project["dependencies"] + [need for extra in extras for need in extra]
-print("\n".join(need for need in needs if not need.startswith("laneshift[")))
+    data = tomllib.load(file)
+extras = data["project"]["optional-dependencies"].values()
+needs = data["project"]["dependencies"] + [need for extra in extras for need in extra]
+needs = [need for need in needs if not need.startswith("laneshift[")]
+(work / "requirements.lock").write_text("\n".join(needs))
+for name, group in data["dependency-groups"].items():
+    (work / f"requirements-{name}.lock").write_text("\n".join(group))
 PY
-"${PYTHON:-python3}" -m venv "$work/venv"
-scripts/quiet.sh build/logs/lock.log "Resolving the Python packages" \
-  "$work/venv/bin/python" -m pip install --disable-pip-version-check -r "$work/wanted.txt"
-{
-  echo "# Every Python package that building, testing and the demos use. Renew with: make lock"
-  "$work/venv/bin/python" -m pip freeze --all | grep -v '^pip=='
-} >"$work/requirements.lock"
-mv "$work/requirements.lock" requirements.lock
+
+# lock FILE WHAT [--all]: makes FILE of the requirements that stand in it, setuptools included if they ask for it (--all).
+lock() {
+  "${PYTHON:-python3}" -m venv --clear "$work/venv"
+  scripts/quiet.sh "build/logs/lock.log" "Resolving $1" \
+    "$work/venv/bin/python" -m pip install --disable-pip-version-check -r "$work/$1"
+  {
+    echo "# $2 Renew with: make lock"
+    "$work/venv/bin/python" -m pip freeze ${3:-} | grep -v '^pip=='
+  } >"$work/done"
+  mv "$work/done" "$1"
+}
+
+lock requirements.lock "Every Python package that building, testing and the demos use." --all
+for file in "$work"/requirements-*.lock; do
+  name="$(basename "$file" .lock)"
+  lock "$name.lock" "Every Python package that make ${name#requirements-} uses."
+done

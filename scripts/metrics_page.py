@@ -54,7 +54,7 @@ sent` of the rows that an answer is made of. Each output is then as old as that 
 leaves the elastic operator. Spark's own progress has no latency of rows.
 
 ## Of policies and the simulator
-What a [policy](policies) sees, plans and predicts; the simulator measures the same.
+What a [policy](policies/README.md) sees, plans and predicts; the simulator measures the same.
 
 """
 

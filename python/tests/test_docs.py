@@ -15,6 +15,8 @@ from types import ModuleType
 
 import pytest
 
+from laneshift.errors import conditions
+
 ROOT = Path(__file__).parents[2]
 PAGES = ("docs/partitioners/index.md",)
 ROOMS = ("loop", "report", "scheduler", "models", "partitioning", "simulator")
@@ -72,6 +74,33 @@ def test_papers_are_cited_by_title_and_year() -> None:
             for title, year in re.findall(rf"({titles}), (\d{{4}})", text):
                 assert known[title] == year, (file, title, year)
             assert not re.findall(r"paper notes|\b(?:elasticutor|craa|oera)\.md \d", text), file
+
+
+def test_the_page_for_operators_quotes_what_the_code_says() -> None:
+    """Each message up to its `...` and setting names, each gauge, each error condition."""
+    page = (ROOT / "docs/operations.md").read_text("utf-8")
+    sources = [*ROOT.glob("jvm/*/src/main/**/*.scala"), *(ROOT / "python/laneshift").rglob("*.*")]
+    text = "\n".join(
+        f.read_text("utf-8") for f in sources if f.suffix in (".scala", ".py", ".json")
+    )
+    code = " ".join(re.sub(r'"\s*\+?\n?\s*[sf]?"', "", text).split())
+    ours = re.findall(r"LANESHIFT(?:_[A-Z]+)+", page)
+    assert len(ours) >= 7 and set(ours) <= conditions().keys()
+    gauges = re.findall(r'"gauge": "(\w+)"', text)
+    (watched,) = re.findall(r"\| gauge \|.*?\n\n", page, flags=re.DOTALL)
+    found = re.findall(
+        r"`(\w+)`", "\n".join(row.split("|")[1] for row in watched.splitlines() if row)
+    )
+    assert len(found) > 10 and set(found) - {"queries", "partitions"} <= set(gauges)
+    quoted = [
+        quote
+        for quote in re.findall(r"^(?:- `|\| (?:.*?, )?`)([^`]+)`", page, flags=re.MULTILINE)
+        if " " in quote
+    ]
+    assert len(quoted) > 25
+    for quote in quoted:
+        for part in re.split(r"\.\.\.|spark\.[\w.]+|4\.3|No module named laneshift", quote):
+            assert len(part.strip()) < 6 or part.strip() in code, (quote, part)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -133,6 +162,15 @@ def test_the_page_of_public_names_is_up_to_date(script: ModuleType) -> None:
 @pytest.mark.parametrize("script", ["scripts/metrics_page"], indirect=True)
 def test_the_page_of_metrics_is_up_to_date(script: ModuleType) -> None:
     assert script.PAGE.read_text("utf-8") == script.page(), "run: python scripts/metrics_page.py"
+
+
+@pytest.mark.parametrize("script", ["scripts/site_pages"], indirect=True)
+def test_the_sites_pages_have_their_lists_apart(script: ModuleType) -> None:
+    tried = doctest.testmod(script)
+    assert tried.attempted > 0 and tried.failed == 0
+    code = "text\n```\n- no list\n```\n- a list"
+    assert script.with_lists_apart(code) == code.replace("\n- a", "\n\n- a")
+    assert script.with_lists_apart("text\n- a\n- b\n") == "text\n\n- a\n- b\n"
 
 
 @pytest.mark.parametrize("script", ["scripts/api_page"], indirect=True)

@@ -28,7 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "plugin": {"errors", "version"},
     "loop": {"errors", "inputcheck", "scheduler", "plugin"},
     "control": {"errors", "inputcheck", "version", "scheduler", "plugin", "loop"},
-    "session": {"errors", "inputcheck", "version", "scheduler", "plugin", "loop", "control"},
+    "session": {"errors", "inputcheck", "scheduler", "plugin", "loop", "control"},
     "report": {"errors", "inputcheck", "plotting", "scheduler", "loop"},
     "cli": {
         *("errors", "version", "scheduler", "simulator", "plugin", "loop", "control", "session"),

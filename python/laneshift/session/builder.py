@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from laneshift.errors import error, shown
 from laneshift.plugin.gateway import PLUGIN_CLASS
 from laneshift.plugin.jar import check_versions, jar_path, jar_version
-from laneshift.session.options import settings
-from laneshift.version import __version__
+from laneshift.session.options import OPTIONS, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,14 +32,28 @@ def configure(builder: SparkSession.Builder, **options: object) -> SparkSession.
     ``spark.jars`` is kept. Options are ``lanes=4``, ``shards_per_partition=128``,
     ``motion="always"`` and so on, see ``docs/configuration.md``.
 
-    Errors: :class:`~laneshift.errors.ArgumentError` for a wrong or unknown option,
-    :class:`~laneshift.errors.SessionError` if the jar is missing or of another version, or Spark
-    runs already without the plugin, :class:`~laneshift.errors.UnsupportedError` for Spark Connect.
-    Nothing is added to the builder in these cases.
+    A builder of a Spark Connect client (``builder.remote("sc://...")``) gets the options alone:
+    jar and plugin are its server's. :func:`laneshift.attach` tells whether the server has them.
+
+    Errors: :class:`~laneshift.errors.ArgumentError` for a wrong or unknown option, or one that a
+    Connect client cannot set, :class:`~laneshift.errors.SessionError` if the jar is missing or of
+    another version, or Spark runs already without the plugin,
+    :class:`~laneshift.errors.UnsupportedError` if the session is to start a Connect server in this
+    process. Nothing is added to the builder in these cases.
     """
     present = _options_of(builder)
-    _refuse_connect(present)
+    server = _connect_server(builder, present)
     checked = settings(options)
+    if server is None:
+        _add_plugin(builder, present)
+    else:
+        _refuse_of_servers(options, checked, server)
+    for key, value in checked.items():
+        builder.config(key, value)
+    return builder
+
+
+def _add_plugin(builder: SparkSession.Builder, present: dict[str, str]) -> None:
     jar = jar_path()
     if not jar.is_file():
         raise error("LANESHIFT_JAR_MISSING", path=jar)
@@ -51,9 +64,6 @@ def configure(builder: SparkSession.Builder, **options: object) -> SparkSession.
         builder.config(
             DRIVER_CLASS_PATH, _appended(present, DRIVER_CLASS_PATH, str(jar), os.pathsep)
         )
-    for key, value in checked.items():
-        builder.config(key, value)
-    return builder
 
 
 def _options_of(builder: object) -> dict[str, str]:
@@ -63,13 +73,37 @@ def _options_of(builder: object) -> dict[str, str]:
     return {str(key): str(value) for key, value in options.items()}
 
 
-def _refuse_connect(present: dict[str, str]) -> None:
+def _connect_server(builder: object, present: dict[str, str]) -> str | None:
+    """Where the Connect server is whose client the session is to be; None for a classic session.
+
+    Errors: UnsupportedError for one that PySpark would start in this process: it gives that server
+    its own ``spark.plugins`` in place of the builder's.
+    """
     remote = present.get("spark.remote") or os.environ.get("SPARK_REMOTE")
-    if remote:
-        raise error("LANESHIFT_CONNECT_NOT_SUPPORTED", what=remote, version=__version__)
-    if present.get("spark.api.mode", "classic").lower() == "connect":
-        what = "A session with spark.api.mode=connect"
-        raise error("LANESHIFT_CONNECT_NOT_SUPPORTED", what=what, version=__version__)
+    if remote and remote.startswith("sc://"):
+        return remote.partition(";")[0]  # a token may follow
+    if getattr(builder, "_channel_builder", None) is not None:
+        return "of the builder's channel"
+    mode = present.get("spark.api.mode") or os.environ.get("SPARK_API_MODE", "classic")
+    if remote or mode.lower() == "connect":
+        what = f"builder.remote({remote!r})" if remote else "spark.api.mode=connect"
+        raise error("LANESHIFT_CONNECT_NOT_SUPPORTED", what=what)
+    return None
+
+
+def _refuse_of_servers(options: dict[str, object], checked: dict[str, str], server: str) -> None:
+    """Refuse options that a server reads when it starts: Spark would ignore them."""
+    of_server = [OPTIONS[name] for name in options if OPTIONS[name].at_start]
+    if of_server:
+        values = ("..." if o.secret else checked[o.key] for o in of_server)
+        raise error(
+            "LANESHIFT_SERVER_OPTION",
+            option=", ".join(o.name for o in of_server),
+            server=server,
+            settings=" ".join(
+                f"--conf {o.key}={v}" for o, v in zip(of_server, values, strict=True)
+            ),
+        )
 
 
 def _plugin_runs() -> bool:

@@ -17,6 +17,8 @@ from laneshift.errors import error, shown
 PREFIX = "spark.sql.laneshift."
 MAX_LANES = 256
 DEFAULT_MAX_LANES = 8
+AT_START = ("control", "scheduler", "lanesPerExecutor")
+"""First words of the keys that are read when an application starts, not a query."""
 
 _BYTES = re.compile(r"(\d+)(b|k|kb|m|mb|g|gb|t|tb)?", re.IGNORECASE)
 _BYTE_UNIT = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -45,6 +47,11 @@ class Option:
     def key(self) -> str:
         """The Spark setting."""
         return PREFIX + self.suffix
+
+    @property
+    def at_start(self) -> bool:
+        """Whether it is read when an application starts; the others are, when a query does."""
+        return self.suffix.partition(".")[0] in AT_START
 
 
 def _flag(value: object) -> str | None:
@@ -104,14 +111,18 @@ def _policy(value: object) -> str | None:
     return value if value in ("none", *names()) else None
 
 
-def _bytes(value: object) -> str | None:
+def _bytes(low: int, high: int) -> Write:
+    return lambda value: _bytes_text(value, low, high)
+
+
+def _bytes_text(value: object, low: int, high: int) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     match = _BYTES.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         return None
     size = int(match[1]) * _BYTE_UNIT[(match[2] or "").lower()[:1]]
-    return match[0] if 1 << 10 <= size <= 1 << 30 else None
+    return match[0] if low <= size <= high else None
 
 
 def _time(low_ms: float, high_ms: float) -> Write:
@@ -130,7 +141,7 @@ def _time_text(value: object, low_ms: float, high_ms: float) -> str | None:
     return match[0] if low_ms <= millis <= high_ms else None
 
 
-_SIZE = "a size from 1k to 1g, such as '512k', '1m' or a number of bytes"
+_BY_SIZE = "such as '512k', '1m' or a number of bytes"
 _FILE = "the path of a file on the driver's machine"
 _PEM = "PEM, as openssl writes it; a certificate and its key go together."
 _SPAN = "such as '200ms', 200 (milliseconds) or a timedelta"
@@ -174,7 +185,34 @@ OPTIONS: Mapping[str, Option] = {
             "a port from 1024 to 65535, or 0 for any free one",
             "If it is taken, an executor tries those after it (spark.port.maxRetries).",
         ),
-        Option("queue_bytes", "queueBytes", _bytes, _SIZE, "It bounds one lane's queue."),
+        Option(
+            "remote_max_lanes",
+            "remote.maxLanes",
+            _whole(0, 256),
+            "a whole number from 0 to 256",
+            "It bounds a partition's lanes on other executors; 0 keeps all at home.",
+        ),
+        Option(
+            "remote_window_bytes",
+            "remote.windowBytes",
+            _bytes(32 << 10, 64 << 20),
+            f"a size from 32k to 64m, {_BY_SIZE}",
+            "256k keeps a lane busy over most networks.",
+        ),
+        Option(
+            "remote_cache_bytes",
+            "remote.cacheBytes",
+            _bytes(0, 4 << 30),
+            f"a size from 0 to 4g, {_BY_SIZE}",
+            "What a lane elsewhere does not have in memory it reads at home.",
+        ),
+        Option(
+            "queue_bytes",
+            "queueBytes",
+            _bytes(1 << 10, 1 << 30),
+            f"a size from 1k to 1g, {_BY_SIZE}",
+            "It bounds one lane's queue.",
+        ),
         Option(
             "latency_column",
             "latencyColumn",
@@ -305,6 +343,13 @@ OPTIONS: Mapping[str, Option] = {
             _one_of("never", "random", "always"),
             "'never', 'random' or 'always'",
             "It is a fault mode for tests; leave it out in production.",
+        ),
+        Option(
+            "motion_remote_lanes",
+            "motion.remoteLanes",
+            _whole(0, 8),
+            "a whole number from 0 to 8",
+            "It is part of the fault mode for tests; leave it out in production.",
         ),
         Option(
             "motion_seed",

@@ -7,6 +7,7 @@ models of CRAA and OERA.
 
 from laneshift.simulator.result import Result, WindowRow
 from laneshift.simulator.run import Scenario, Simulation, simulate
+from laneshift.simulator.scenario_file import read_scenario
 from laneshift.simulator.spec import Cluster, Engine, Fault, Operator, Split
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "Simulation",
     "Split",
     "WindowRow",
+    "read_scenario",
     "simulate",
 ]

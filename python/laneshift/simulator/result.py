@@ -5,10 +5,14 @@ from __future__ import annotations
 import csv
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from laneshift.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,14 @@ class Result:
             return float(values.mean())
         weight = self.column("arrived")[keep]
         return float(values @ weight / weight.sum()) if weight.sum() > 0 else 0.0
+
+    def frame(self) -> pd.DataFrame:
+        """One row per window, indexed by ``time_s``. Errors: no pandas."""
+        try:
+            import pandas as pd
+        except ImportError as cause:
+            raise InputError("frame", "no pandas", "pandas", "pip install pandas.") from cause
+        return pd.DataFrame([asdict(row) for row in self.rows]).set_index("time_s")
 
     def write_csv(self, path: str | Path) -> None:
         """One line per window, with a header."""

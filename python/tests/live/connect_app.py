@@ -70,7 +70,8 @@ def partitions(live: laneshift.Laneshift) -> list[Any]:
 
 
 def main(url: str, tenants: str) -> None:
-    sessions = [SparkSession.builder.remote(url).create() for _ in range(2)]
+    builders = [SparkSession.builder.remote(url) for _ in range(2)]
+    sessions = [laneshift.configure(b, shards_per_partition=48).create() for b in builders]
     queries = [
         plan(spark).writeStream.format("noop").outputMode("update").queryName(name).start()
         for spark, plan, name in zip(sessions, (counted, by_function), ("one", "two"), strict=True)
@@ -94,6 +95,7 @@ def main(url: str, tenants: str) -> None:
     told = "SELECT token FROM laneshift_control()"
     tokens = [spark.sql(told).collect()[0][0] for spark in sessions]
     out["tokens"] = tokens
+    out["shards"] = [len(p.lane_of_shard) for live in lives for p in partitions(live)]
     out["lanes"] = [p.lanes for live in lives for p in partitions(live)]
     for query in queries:
         out["errors"].append(str(query.exception()))

@@ -98,6 +98,7 @@ def test_two_clients_of_a_connect_server(tmp_path: Path, tenants: str) -> None:
             assert operator.snapshot().version == laneshift.__version__
     assert seen["errors"] == ["None", "None"]
     assert all(count > 0 for count in seen["moved"])
+    assert set(seen["shards"]) == {48}  # as the clients' builders were configured
     assert set(seen["lanes"]) == {3} or tenants == "all"
     allowed = {
         "own": ["LANESHIFT_NO_SUCH_QUERY"] * 2 + ["LANESHIFT_OTHER_TENANT"],

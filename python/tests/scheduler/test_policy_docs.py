@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from laneshift.scheduler import registry
+from laneshift.scheduler.samples import cluster, partition
 
 PAGES = Path(__file__).parents[3] / "docs" / "policies"
 
@@ -36,3 +37,20 @@ def test_overview_links_every_page_and_its_example_runs() -> None:
     found: dict[str, Any] = {}
     exec(example.group(1), found)
     assert found["plan"].core_changes[0].after == 4
+
+
+def test_the_example_of_a_policy_with_a_state_smooths() -> None:
+    text = (PAGES / "README.md").read_text(encoding="utf-8")
+    _, example = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    found: dict[str, Any] = {"__name__": "smooth"}
+    exec(example, found)
+    policy = found["Smooth"](weight=0.5)
+    state = policy.start()
+    counts = []
+    for rate in (1000.0, 5000.0, 5000.0, 5000.0):
+        seen = partition("p0", {"node-a": 2}, offered_rate=rate, service_rate=1000)
+        before = state
+        plan, state = policy.answer(cluster({"node-a": 8}, [seen]), state)
+        assert policy.answer(cluster({"node-a": 8}, [seen]), before) == (plan, state)
+        counts.append([change.after for change in plan.core_changes])
+    assert counts == [[1], [3], [4], [5]]

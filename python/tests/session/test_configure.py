@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from datetime import timedelta
 from pathlib import Path
@@ -89,6 +90,10 @@ def test_what_spark_defaults_has_is_kept(jar: Path) -> None:
         ("lanes_per_executor", 64, "64"),
         ("remote_port", 0, "0"),
         ("remote_port", 7100, "7100"),
+        ("remote_max_lanes", 0, "0"),
+        ("remote_window_bytes", "1m", "1m"),
+        ("remote_cache_bytes", 0, "0"),
+        ("motion_remote_lanes", 2, "2"),
         ("queue_bytes", "512k", "512k"),
         ("queue_bytes", 65536, "65536"),
         ("balance_enabled", True, "true"),
@@ -144,6 +149,9 @@ REFUSED: list[tuple[str, object, list[str]]] = [
     ("max_lanes", "", ["''", "1 to 256"]),
     ("remote_port", 80, ["80", "1024 to 65535", "0 for any"]),
     ("remote_port", 65536, ["65536", "1024 to 65535"]),
+    ("remote_max_lanes", 257, ["257", "0 to 256"]),
+    ("remote_window_bytes", "1k", ["1k", "32k to 64m"]),
+    ("remote_cache_bytes", "5g", ["5g", "0 to 4g"]),
     ("queue_bytes", 0, ["0", "1k to 1g"]),
     ("queue_bytes", "1", ["'1'", "1k to 1g"]),
     ("queue_bytes", "2g", ["'2g'", "1k to 1g"]),
@@ -236,19 +244,73 @@ def test_a_file_that_is_no_jar(jar: Path) -> None:
         laneshift.configure(new_builder())
 
 
-@pytest.mark.parametrize("how", ["remote", "environment", "mode"])
-def test_spark_connect_is_not_supported_yet(
+@pytest.mark.parametrize("how", ["remote", "environment", "mode", "mode of the environment"])
+def test_a_connect_server_in_this_process_is_refused(
     jar: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     builder = new_builder()
     if how == "remote":
-        builder.remote("sc://localhost")
+        builder.remote("local[2]")
     elif how == "mode":
         builder.config("spark.api.mode", "connect")
+    elif how == "environment":
+        monkeypatch.setenv("SPARK_REMOTE", "local")
     else:
-        monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
-    with pytest.raises(laneshift.UnsupportedError, match=r"builder\.master"):
-        laneshift.configure(builder)
+        monkeypatch.setenv("SPARK_API_MODE", "connect")
+    before = options_of(builder)
+    with pytest.raises(laneshift.UnsupportedError, match=r"sc://HOST.*builder\.master") as caught:
+        laneshift.configure(builder, lanes=2)
+    assert {"remote": "remote('local[2]')", "environment": "remote('local')"}.get(
+        how, "spark.api.mode=connect"
+    ) in str(caught.value)
+    assert options_of(builder) == before
+
+
+@pytest.mark.parametrize("how", ["remote", "environment", "channel"])
+def test_a_connect_client_gets_the_options_and_neither_jar_nor_plugin(
+    jar: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    jar.unlink()  # it may be a machine without one
+    builder = new_builder()
+    if how == "remote":
+        builder.remote("sc://there:15002")
+    elif how == "environment":
+        monkeypatch.setenv("SPARK_REMOTE", "sc://there")
+    else:
+        monkeypatch.setattr(builder, "_channel_builder", object(), raising=False)
+    before = options_of(builder)
+    assert laneshift.configure(builder, lanes=2, balance_metric="cpu") is builder
+    assert options_of(builder) == before | {
+        "spark.sql.laneshift.lanes": "2",
+        "spark.sql.laneshift.balance.metric": "cpu",
+    }
+
+
+def test_a_connect_client_cannot_set_what_its_server_reads_when_it_starts(jar: Path) -> None:
+    builder = new_builder().remote("sc://there:15002/;token=hidden")
+    with pytest.raises(laneshift.ArgumentError) as caught:
+        laneshift.configure(builder, lanes=2, control_port=0, control_token="x" * 16)
+    assert caught.value.condition == "LANESHIFT_SERVER_OPTION"
+    for words in (
+        "control_port, control_token: read when an application starts",
+        "server sc://there:15002/ cannot",
+        "--conf spark.sql.laneshift.control.port=0 --conf spark.sql.laneshift.control.token=...",
+    ):
+        assert words in str(caught.value)
+    assert set(options_of(builder)) == {"spark.remote"}
+
+
+def test_a_wrong_value_is_told_to_a_connect_client_as_to_others(jar: Path) -> None:
+    with pytest.raises(laneshift.ArgumentError, match="LANESHIFT_INVALID_OPTION"):
+        laneshift.configure(new_builder().remote("sc://there"), lanes=0)
+
+
+def test_what_the_page_says_is_read_at_the_start_is_none_of_a_connect_clients() -> None:
+    page = (Path(__file__).parents[3] / "docs/configuration.md").read_text("utf-8")
+    for option in OPTIONS.values():
+        (line,) = (row for row in page.splitlines() if row.startswith(f"| `{option.key}` |"))
+        if re.search(r"when (the application|an executor) starts", line):
+            assert option.at_start, option.name
 
 
 class _Context:

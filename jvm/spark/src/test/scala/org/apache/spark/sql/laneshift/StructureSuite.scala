@@ -144,6 +144,7 @@ object StructureSuite {
       "body",
       "state",
       "lane",
+      "remote",
       "source",
       "runtime",
       "workload",
