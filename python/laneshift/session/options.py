@@ -17,7 +17,7 @@ from laneshift.errors import error, shown
 PREFIX = "spark.sql.laneshift."
 MAX_LANES = 256
 DEFAULT_MAX_LANES = 8
-AT_START = ("control", "scheduler", "lanesPerExecutor")
+AT_START = ("control", "scheduler", "lanesPerExecutor", "remote.port")
 """First words of the keys that are read when an application starts, not a query."""
 
 _BYTES = re.compile(r"(\d+)(b|k|kb|m|mb|g|gb|t|tb)?", re.IGNORECASE)
@@ -51,7 +51,7 @@ class Option:
     @property
     def at_start(self) -> bool:
         """Whether it is read when an application starts; the others are, when a query does."""
-        return self.suffix.partition(".")[0] in AT_START
+        return self.suffix.partition(".")[0] in AT_START or self.suffix in AT_START
 
 
 def _flag(value: object) -> str | None:
