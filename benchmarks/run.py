@@ -25,6 +25,7 @@ BENCHMARKS = {
     "sojourn": "a row's time in 1 to 16 lanes against what the models predict",
     "idle": "what laneshift costs a query that has nothing to balance",
     "operators": "the same for each stateful operator, in micro-batches",
+    "remote": "lanes on other executors against as many at home",
     "pause": "how long a shard of 32 KB stands still while it moves",
     "skew": "skew that moves: hash partitioning against lanes",
     "motion": "latency while 50 shards a second move",
