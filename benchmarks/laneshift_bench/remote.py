@@ -6,19 +6,20 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from laneshift import attach
 from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.session.live import Laneshift
 from laneshift_bench.progress import Progress
-from laneshift_bench.query import BenchmarkError, counting, writer
+from laneshift_bench.query import BenchmarkError, Build, counting, writer
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side
@@ -35,13 +36,14 @@ SPLITS: Mapping[str, tuple[int, tuple[int, ...]]] = {
 }
 METHOD = f"""\
 Real-time Mode, `local-cluster` with {EXECUTORS} executor processes of {CORES} cores each on this
-machine, one state partition, counts per key of {KEYS:,} keys, rows of {ROW_BYTES} bytes, 256 shards.
-Each answer waits {COST_US / 1000:g} ms (`laneshift_cost`, mode `wait`, to an absolute deadline, so that
-lanes need no cores). The same query goes from one split of its {LANES} lanes to the other and back, by
-`set_lanes(..., on=...)`; each time {WARM_S:g} s to settle, then {SECONDS:g} s that count. *Rows/s* at
-{OVERLOAD:,} rows/s offered, more than {LANES} lanes take; ages of answers when they leave the operator
-(`latencyColumn`) at {HALF:,}, half of it. *Without cost*: rows that cost nothing, offered without
-pacing, one lane at home and one elsewhere."""
+machine, one state partition, counts per key of {KEYS:,} keys, rows of {ROW_BYTES} bytes, 256
+shards. Each answer waits {COST_US / 1000:g} ms (`laneshift_cost`, mode `wait`, to an absolute
+deadline, so that lanes need no cores). The same query goes from one split of its {LANES} lanes to
+the other and back, by `set_lanes(..., on=...)`; each time {WARM_S:g} s to settle, then
+{SECONDS:g} s that count. *Rows/s* at {OVERLOAD:,} rows/s offered, more than {LANES} lanes take;
+ages of answers when they leave the operator (`latencyColumn`) at {HALF:,}, half of it. *Without
+cost*: rows that cost nothing, offered without pacing, one lane at home and one elsewhere; both
+processes share this machine's cores."""
 HEADER = ("split", "rows/s", "p50, ms", "p99, ms", "rows/s elsewhere", "state reads/s")
 
 
@@ -100,24 +102,22 @@ def run(quick: bool) -> Report:
     return _report(found)
 
 
-class _query:
-    """A running query of the workload source, its id while the block runs."""
-
-    def __init__(self, spark, work, name, source, build) -> None:  # type: ignore[no-untyped-def]
-        self._start = lambda: (
-            writer(spark, name, source, build)
-            .outputMode("update")
-            .option("checkpointLocation", str(work / name))
-            .trigger(realTime="10 minutes")
-            .start()
-        )
-
-    def __enter__(self) -> str:
-        self._running = self._start()
-        return str(self._running.id)
-
-    def __exit__(self, *_: object) -> None:
-        self._running.stop()
+@contextmanager
+def _query(
+    spark: SparkSession, work: Path, name: str, source: Mapping[str, object], build: Build
+) -> Iterator[str]:
+    """A running query of the workload source: its id."""
+    running = (
+        writer(spark, name, source, build)
+        .outputMode("update")
+        .option("checkpointLocation", str(work / name))
+        .trigger(realTime="10 minutes")  # type: ignore[call-overload]
+        .start()
+    )
+    try:
+        yield str(running.id)
+    finally:
+        running.stop()
 
 
 def _partition(live: Laneshift, query_id: str) -> PartitionSnapshot | None:

@@ -22,8 +22,8 @@ from laneshift.scheduler.policies.base import Policy
 from laneshift.session.connect import of_connect
 from laneshift.session.host import Here, Host, Scheduler
 from laneshift.session.lookup import (
-    check_hosts,
     QueryRef,
+    check_hosts,
     find_operator,
     find_partition,
     find_query,

@@ -56,7 +56,8 @@ final class HomeEnd[R](
   private[lane] def isBusy: Boolean = !kept.isEmpty || readsAhead || ended
 
   /** Of a lane without shards, what the host may still be at comes to nothing. */
-  private[lane] def mayEnd: Boolean = (if (Faults.isOn(Fault.HoldsForEver)) !isBusy else kept.isEmpty) && !ended
+  private[lane] def mayEnd: Boolean =
+    (if (Faults.isOn(Fault.HoldsForEver)) !isBusy else kept.isEmpty) && !ended
   private[lane] def hasRoom: Boolean =
     !recalling && (kept.bytes < windowBytes || Faults.isOn(Fault.WindowIgnored))
 

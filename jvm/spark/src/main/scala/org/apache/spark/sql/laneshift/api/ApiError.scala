@@ -91,7 +91,8 @@ private[api] object ApiError {
   def noSuchExecutor(id: String, known: Seq[String]): ApiError = new ApiError(
     "LANESHIFT_NO_SUCH_EXECUTOR",
     NotFound,
-    s"There is no executor '$id' with the plugin. There are: ${if (known.isEmpty) "none" else known.mkString(", ")}.",
+    s"There is no executor '$id' with the plugin. There are: ${if (known.isEmpty) "none"
+      else known.mkString(", ")}.",
     Map("executor" -> id, "executors" -> known)
   )
 

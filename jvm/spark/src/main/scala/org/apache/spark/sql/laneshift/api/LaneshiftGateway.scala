@@ -50,21 +50,22 @@ object LaneshiftGateway {
     *
     * @param elsewhere how many more on which other executors, as a JSON object: lanes by executor id
     */
-  def setLanes(query: String, operatorId: Long, partition: Int, lanes: Int, elsewhere: String): String = Answer {
-    val found = Inventory.partitions(query, operatorId, partition)
-    val max = found.head.view.spec.options.maxLanes
-    if (lanes < 1 || lanes > max) throw ApiError.lanesOutOfRange(lanes, max)
-    val hosts = Elsewhere.read(elsewhere)
-    Elsewhere.check(hosts, found)
-    val addresses = Elsewhere.addresses(hosts)
-    val applied =
-      found.map(p => p.setLanes(lanes, addresses).getOrElse(throw ApiError.partitionGone(p.view.index)))
-    Map[String, Any](
-      "lanes" -> lanes,
-      "elsewhere" -> hosts,
-      "applied" -> applied.maxBy(_ == Applied.NextBatch).name
-    )
-  }
+  def setLanes(query: String, operatorId: Long, partition: Int, lanes: Int, elsewhere: String): String =
+    Answer {
+      val found = Inventory.partitions(query, operatorId, partition)
+      val max = found.head.view.spec.options.maxLanes
+      if (lanes < 1 || lanes > max) throw ApiError.lanesOutOfRange(lanes, max)
+      val hosts = Elsewhere.read(elsewhere)
+      Elsewhere.check(hosts, found)
+      val addresses = Elsewhere.addresses(hosts)
+      val applied =
+        found.map(p => p.setLanes(lanes, addresses).getOrElse(throw ApiError.partitionGone(p.view.index)))
+      Map[String, Any](
+        "lanes" -> lanes,
+        "elsewhere" -> hosts,
+        "applied" -> applied.maxBy(_ == Applied.NextBatch).name
+      )
+    }
 
   def moveShard(query: String, operatorId: Long, partition: Int, shard: Int, lane: Int): String = Answer {
     if (partition < 0) throw ApiError.noSuchPartition(partition, 0)

@@ -109,7 +109,9 @@ object LaneshiftConf {
 
   val RemoteCache: ConfigEntry[Long] = SQLConf
     .buildConf(Prefix + "remote.cacheBytes")
-    .doc("Bytes of state that one lane on another executor may keep in memory there. What it does not have it reads at home.")
+    .doc(
+      "Bytes of state that one lane on another executor may keep in memory there. What it does not have it reads at home."
+    )
     .version(Since)
     .bytesConf(ByteUnit.BYTE)
     .allowing("allowed are 0 to 4g")(n => n >= 0 && n <= (4L << 30))

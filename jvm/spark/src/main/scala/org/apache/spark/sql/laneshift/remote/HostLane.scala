@@ -22,8 +22,12 @@ import laneshift.lane.HostEnd
   *
   * One thread runs the body; the network's only puts messages into the inbox.
   */
-private[remote] final class HostLane(link: Link, loader: ClassLoader, admit: () => Option[String], over: HostLane => Unit)
-    extends LinkListener
+private[remote] final class HostLane(
+    link: Link,
+    loader: ClassLoader,
+    admit: () => Option[String],
+    over: HostLane => Unit
+) extends LinkListener
     with Logging {
   private val inbox = new LinkedBlockingQueue[HostLane.Event]
 

@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.laneshift.wire.{Link, LinkListener, LinkServer, LinkSettings, Links}
+import org.apache.spark.sql.laneshift.wire.{Link, LinkListener, Links, LinkServer, LinkSettings}
 
 import laneshift.lane.LaneBudget
 
@@ -51,7 +51,8 @@ private[laneshift] final class HostLanes(budget: LaneBudget) extends Logging {
     @volatile var admitted = false
     def admit(): Option[String] = {
       admitted = budget.take(1) == 1
-      if (admitted) None else Some("the executor runs as many lanes as spark.sql.laneshift.lanesPerExecutor allows")
+      if (admitted) None
+      else Some("the executor runs as many lanes as spark.sql.laneshift.lanesPerExecutor allows")
     }
     val lane = new HostLane(
       link,
@@ -72,7 +73,11 @@ private[laneshift] final class HostLanes(budget: LaneBudget) extends Logging {
         // A body may be at something else than its rows.
         HostLanes.this.synchronized {
           if (janitor != null && !janitor.isShutdown)
-            janitor.schedule((() => if (lanes.contains(lane)) lane.interrupt()): Runnable, 1L, TimeUnit.SECONDS)
+            janitor.schedule(
+              (() => if (lanes.contains(lane)) lane.interrupt()): Runnable,
+              1L,
+              TimeUnit.SECONDS
+            )
         }
       }
     }

@@ -166,7 +166,8 @@ private[remote] final class RemoteLane(
 
   private def next(): Event = {
     val event = inbox.poll(OpeningSeconds, TimeUnit.SECONDS)
-    if (event == null) Closed(Some(new SparkException(s"it was not ready within $OpeningSeconds s"))) else event
+    if (event == null) Closed(Some(new SparkException(s"it was not ready within $OpeningSeconds s")))
+    else event
   }
 
   private def work(): Unit = {
@@ -204,7 +205,8 @@ private[remote] final class RemoteLane(
       true
     case Heard(ToHome.Done(counted)) =>
       if (!end.isOver) throw new SparkException(s"$host ends a session that goes on")
-      counts = SessionBytes.read[Seq[AccumulatorV2[_, _]]](counted, Thread.currentThread.getContextClassLoader)
+      counts =
+        SessionBytes.read[Seq[AccumulatorV2[_, _]]](counted, Thread.currentThread.getContextClassLoader)
       false
     case Heard(ToHome.Failed(error)) => throw HostError.read(error, host)
     case Heard(other) => throw new SparkException(s"$host says $other in the middle of a session")

@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.Partition
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.laneshift.lane.{HostAddress, PartitionTask, RemoteLaneView, RemoteLanes}
+import org.apache.spark.sql.laneshift.lane.{HostAddress, PartitionTask, RemoteLanes, RemoteLaneView}
 import org.apache.spark.sql.laneshift.wire.Links
 import org.apache.spark.util.AccumulatorV2
 

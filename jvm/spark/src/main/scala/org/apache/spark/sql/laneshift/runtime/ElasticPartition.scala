@@ -59,6 +59,7 @@ final class ElasticPartition(
 
   /** The batch has had as many from its beginning. */
   private var constantLanes = true
+
   /** Lanes that are wanted on other executors. */
   private var wantedElsewhere = Map.empty[HostAddress, Int]
 

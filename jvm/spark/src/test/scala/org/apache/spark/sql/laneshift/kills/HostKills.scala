@@ -23,7 +23,9 @@ object HostKills {
 
   def main(args: Array[String]): Unit = {
     val kills = args(0).toIntOption.filter(_ >= 2).getOrElse {
-      System.err.println(s"KILLS is '${args(0)}'; allowed are whole numbers from 2, as in make host-kills KILLS=100")
+      System.err.println(
+        s"KILLS is '${args(0)}'; allowed are whole numbers from 2, as in make host-kills KILLS=100"
+      )
       sys.exit(2)
     }
     val seed = if (args.length > 1) args(1).toLong else System.nanoTime() % 1000000L
@@ -104,7 +106,13 @@ object HostKills {
       until(query, "a partition")(site(query).exists(_.view.rowsOut > 0))
       (1 to kills).foreach { kill =>
         val hosts = idleExecutors(2)
-        LaneshiftGateway.setLanes(query.id.toString, 0L, 0, 2, hosts.map(id => s"\"$id\": 1").mkString("{", ",", "}"))
+        LaneshiftGateway.setLanes(
+          query.id.toString,
+          0L,
+          0,
+          2,
+          hosts.map(id => s"\"$id\": 1").mkString("{", ",", "}")
+        )
         until(query, s"lanes on $hosts: ${site(query).map(_.view.elsewhereNote)}") {
           feed(50)
           site(query).exists { s =>
@@ -120,7 +128,10 @@ object HostKills {
         // a row.
         feed(60)
         val due = counts.sum
-        until(query, s"$due rows after a kill: ${site(query).map(told)}")(site(query).exists(_.view.rowsOut >= due))
+        until(
+          query,
+          s"$due rows after a kill: ${site(query).map(told)}"
+        )(site(query).exists(_.view.rowsOut >= due))
         waits += (System.nanoTime() - since) / 1000000L
         if (failed.get > 0) throw new Wrong(s"a task has failed at kill $kill")
       }

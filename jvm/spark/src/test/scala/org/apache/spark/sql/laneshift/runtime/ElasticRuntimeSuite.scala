@@ -24,7 +24,23 @@ class ElasticRuntimeSuite extends AnyFunSuite {
 
   private def spec(lanes: Int): ElasticSpec = {
     val options =
-      ElasticOptions(16, Some(lanes), 8, 1L << 20, 8, 1L << 18, 1L << 20, true, 1.2, 200L, false, "never", 0, 0L, 20L)
+      ElasticOptions(
+        16,
+        Some(lanes),
+        8,
+        1L << 20,
+        8,
+        1L << 18,
+        1L << 20,
+        true,
+        1.2,
+        200L,
+        false,
+        "never",
+        0,
+        0L,
+        20L
+      )
     val key = OperatorKey("query", "run", 0L)
     ElasticSpec(
       OperatorSpec(key, "", 0L, realTime = false, HandoffMode.BetweenBatches, 4, options, Nil),

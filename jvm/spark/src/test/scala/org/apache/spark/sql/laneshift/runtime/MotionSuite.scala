@@ -9,7 +9,23 @@ import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, Operato
 class MotionSuite extends AnyFunSuite {
 
   private def motion(seed: Long, partition: Int, batch: Long = 0L): Motion = {
-    val options = ElasticOptions(16, Some(3), 5, 1L << 20, 8, 1L << 18, 1L << 20, false, 1.2, 200L, false, "always", 0, seed, 2L)
+    val options = ElasticOptions(
+      16,
+      Some(3),
+      5,
+      1L << 20,
+      8,
+      1L << 18,
+      1L << 20,
+      false,
+      1.2,
+      200L,
+      false,
+      "always",
+      0,
+      seed,
+      2L
+    )
     val key = OperatorKey("query", UUID.randomUUID.toString, 0L)
     val spec =
       OperatorSpec(key, "", batch, realTime = false, HandoffMode.MidBatch, 2, options, Nil)
