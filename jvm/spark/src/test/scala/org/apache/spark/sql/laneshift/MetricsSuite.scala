@@ -130,6 +130,7 @@ class MetricsSuite extends AnyFunSuite with ElasticSession {
   test("a snapshot measures what the vocabulary has as live") {
     val named = Set(
       Seq("partition", "executor", "host", "batch_id", "running", "auto", "last_batch"),
+      Seq("elsewhere", "elsewhere_note"),
       Seq("shards", "max_lanes", "lane_of_shard", "load_metric", "queue_bytes_limit")
     ).flatten
     measured(sums, oneLane: _*) { query =>

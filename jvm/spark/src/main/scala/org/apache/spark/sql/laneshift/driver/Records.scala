@@ -1,7 +1,7 @@
 package org.apache.spark.sql.laneshift.driver
 
 import org.apache.spark.scheduler.SparkListenerEvent
-import org.apache.spark.sql.laneshift.runtime.HandoffRecord
+import org.apache.spark.sql.laneshift.runtime.{HandoffRecord, PartitionView}
 
 /** What the tab shows of a partition at one moment. As all records here it is also written to Spark's event log as JSON by
   * Jackson, which forgets the type of a number inside a generic class: numbers stand in fields and arrays.
@@ -29,9 +29,14 @@ final case class PartitionRecord(
     laneBusy: Array[Double],
     queueRows: Array[Long],
     loads: Array[Double],
-    routing: Array[Int]
+    routing: Array[Int],
+    elsewhere: Array[String]
 ) {
   def lanes: Int = laneBusy.length
+
+  /** The other executor that runs a lane. Records of before there were such lanes say nothing. */
+  def executorOf(lane: Int): Option[String] =
+    Option(elsewhere).flatMap(_.lift(lane)).filter(_.nonEmpty)
 }
 
 /** An elastic operator: sums over its partitions, and in a whole record each of them. */
@@ -106,8 +111,15 @@ private[laneshift] object QueryRecord {
       v.laneBusy.padTo(v.lanes, 0.0).take(v.lanes),
       v.queueRows.padTo(v.lanes, 0L).take(v.lanes),
       v.loads,
-      v.routing
+      v.routing,
+      elsewhere(v)
     )
+  }
+
+  /** By lane, the other executor that runs it, or nothing. */
+  private def elsewhere(view: PartitionView): Array[String] = {
+    val executors = view.elsewhere.filter(_.open).map(r => r.lane -> r.executorId).toMap
+    Array.tabulate(view.lanes)(executors.getOrElse(_, ""))
   }
 }
 

@@ -57,6 +57,8 @@ private[remote] final class HostLane(
     }
   }
 
+  def cut(): Unit = link.close("cut by a test")
+
   /** The lane has been told to end, and has not: a body may be waiting for something else. */
   def interrupt(): Unit = Option(thread).foreach(_.interrupt())
 
@@ -97,9 +99,9 @@ private[remote] final class HostLane(
     private var outputs = new UnsafeRowBlock
     private var covered = 0L
     private var sinceNs = System.nanoTime()
-    private var recall: ToHost.Recall = _
+    @volatile private var recall: ToHost.Recall = _
     private var isReady = false
-    private var ended = false
+    @volatile private var ended = false
     private var has = false
     @volatile private var restarting = false
 

@@ -83,6 +83,9 @@ private[laneshift] final class HostLanes(budget: LaneBudget) extends Logging {
     }
   }
 
+  /** Closes every session here, whatever it is at: tests. */
+  def cut(): Unit = lanes.forEach(_.cut())
+
   def stop(): Unit = synchronized {
     if (ownLinks != null) ownLinks.stop()
     if (server != null) {

@@ -35,6 +35,9 @@ private[remote] final class RemoteLane(
   private val stores = new HomeStores(id, task)
   @volatile private var link: Link = _
   @volatile private var state: State = Opening
+
+  /** The thread, while it may be waiting for the host's first answer. */
+  private var opener: Thread = _
   @volatile private var released = false
   private var counts = Seq.empty[AccumulatorV2[_, _]]
   @volatile private var kept, rows, frames, reads = 0L
@@ -71,7 +74,13 @@ private[remote] final class RemoteLane(
     task.inlet.release(id)
   }
 
-  def giveUpOpening(): Unit = if (state == Opening) stop()
+  /** The input has ended: a host that has not answered yet is not waited for. */
+  def giveUpOpening(): Unit = synchronized {
+    if (state == Opening) {
+      state = Over
+      Option(opener).foreach(_.interrupt())
+    }
+  }
 
   def stop(): Unit = inbox.add(Closed(None))
 
@@ -109,10 +118,8 @@ private[remote] final class RemoteLane(
 
   private def run(): Unit =
     try
-      if (open()) {
+      if (open() && isOpened()) {
         task.outlet.addProducer()
-        // Before it joins: from then on nobody gives up the opening.
-        state = Open
         if (task.inlet.join(id)) {
           logInfo(s"Lane ${id.value} of partition ${task.home.index} works on $host.")
           if (released) task.inlet.release(id) else task.home.lanesChanged(task)
@@ -131,9 +138,18 @@ private[remote] final class RemoteLane(
       over(this)
     }
 
+  /** From here on nobody gives up the opening, or interrupts this thread for it. */
+  private def isOpened(): Boolean = synchronized {
+    opener = null
+    if (state == Opening) state = Open
+    Thread.interrupted()
+    state == Open
+  }
+
   /** True once the host is ready. Whatever else happens costs nothing: the partition goes on without the lane. */
   private def open(): Boolean =
     try {
+      synchronized { if (state == Opening) opener = Thread.currentThread else throw new InterruptedException }
       link = links.connect(host.host, host.port, this)
       send(ToHost.Open(SessionBytes.of(opening)))
       var answer = next()
@@ -151,8 +167,9 @@ private[remote] final class RemoteLane(
       }
     } catch {
       case error: java.io.IOException =>
-        task.home.hostRefused(host, error.getMessage)
+        if (state == Opening) task.home.hostRefused(host, error.getMessage)
         false
+      case _: InterruptedException if task.failure == null => false
     }
 
   /** Operators may read their stores before they read a row. */

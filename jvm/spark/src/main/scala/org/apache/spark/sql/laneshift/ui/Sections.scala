@@ -105,17 +105,17 @@ private object Sections {
       </td>
       <td>{
       p.laneBusy.zip(p.queueRows).zipWithIndex.toSeq.map { case ((share, rows), lane) =>
-        this.lane(lane, share, rows)
+        this.lane(lane, p.executorOf(lane), share, rows)
       }
     }</td>
       <td><div class="ls-shards">{shards(p.loads, p.routing)}</div></td>
     </tr>
   }
 
-  private def lane(number: Int, busy: Double, queued: Long): Node = {
+  private def lane(number: Int, executor: Option[String], busy: Double, queued: Long): Node = {
     val percent = math.round(100 * busy)
     <div class="ls-lane">
-      <b>lane {number}</b>
+      <b>lane {number}{executor.fold("")(id => s" on executor $id")}</b>
       <div class="ls-bar"><i style={s"width: $percent%"}></i></div>
       <span>{percent} %{if (queued > 0) s", ${counted(queued, "row")} wait" else ""}</span>
     </div>

@@ -1,0 +1,166 @@
+package org.apache.spark.sql.laneshift
+
+import java.net.{InetAddress, ServerSocket}
+import java.util.concurrent.atomic.AtomicLong
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.laneshift.lane.HostAddress
+import org.apache.spark.sql.laneshift.runtime.{ElasticPartition, ElasticRuntime}
+import org.apache.spark.sql.streaming.StreamingQuery
+
+/** Hosts of lanes that do not answer, fail or go away: what a partition does then. */
+class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
+  import RemoteFailureSuite._
+
+  private val query = QueryCase("dropDuplicates", "append")(
+    _.dropDuplicates("id").select(udf(pass _).apply(col("key")), col("id"))
+  )
+
+  private def chunk(i: Int) = TestInput.rows(seed = 43, i * 400L, 400)
+
+  private def partitions(running: StreamingQuery): Seq[ElasticPartition] =
+    ElasticRuntime.get.all.filter(_.view.spec.key.runId == running.runId.toString)
+
+  private def here: HostAddress = {
+    val (host, port) = ElasticRuntime.get.hostLanes.address()
+    HostAddress("here", host, port)
+  }
+
+  private val still = Seq(
+    "spark.sql.laneshift.enabled" -> "true",
+    "spark.sql.laneshift.lanes" -> "1",
+    "spark.sql.laneshift.maxLanes" -> "4",
+    "spark.sql.laneshift.shardsPerPartition" -> "16",
+    "spark.sql.laneshift.remote.windowBytes" -> "32k",
+    // The input waits for the lanes: while it goes on, lanes may come and go.
+    "spark.sql.laneshift.queueBytes" -> "1k"
+  )
+
+  /** A batch that is slow while `during` happens; then all rows are there once, and nothing is left behind. */
+  private def slowBatch(during: StreamingQuery => Unit): Unit = withFolder { at =>
+    withConf(still: _*) {
+      val life = new MicroBatchLife(spark, query, at)
+      slow = true
+      passed.set(0L)
+      life.add(chunk(0))
+      val running = life.start()
+      try {
+        Patience.until(running)(passed.get > 5)
+        during(running)
+        slow = false
+        life.await(running)
+        life.add(chunk(1))
+        life.await(running)
+      } finally {
+        slow = false
+        running.stop()
+      }
+      assert(life.rows.map(_.getLong(1)).sorted == (0L until 800L))
+      Leftovers.check()
+    }
+  }
+
+  private def open(partition: ElasticPartition): Int = partition.view.elsewhere.count(_.open)
+
+  test("a lane elsewhere works, and comes home when it is not wanted any more") {
+    spark // with which the runtime begins
+    val frames = ElasticRuntime.get.hostLanes.traffic.frames
+    slowBatch { running =>
+      val before = frames.sum
+      partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
+      Patience.until(running)(partitions(running).exists(open(_) == 2))
+      assert(partitions(running).exists(p => p.view.lanes == 3 && p.view.routing.toSet == Set(0, 1, 2)))
+      Patience.until(running)(frames.sum > before)
+      partitions(running).foreach(_.setLanes(1, Map.empty))
+      Patience.until(running)(partitions(running).forall(p => p.view.elsewhere.isEmpty && p.view.lanes == 1))
+    }
+  }
+
+  test("a host that does not take connections is left out, with the reason") {
+    val closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress)
+    val port = closed.getLocalPort
+    closed.close()
+    slowBatch { running =>
+      partitions(running).foreach(_.setLanes(1, Map(HostAddress("9", "127.0.0.1", port) -> 1)))
+      Patience.until(running)(partitions(running).exists(_.view.elsewhereNote.exists(_.contains("executor 9"))))
+      assert(partitions(running).forall(_.view.elsewhere.isEmpty))
+    }
+  }
+
+  test("the end of a batch does not wait for a host that does not answer") {
+    val silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress)
+    try slowBatch { running =>
+        partitions(running).foreach(_.setLanes(1, Map(HostAddress("9", "127.0.0.1", silent.getLocalPort) -> 1)))
+        Patience.until(running)(partitions(running).exists(_.view.elsewhere.nonEmpty))
+        val since = System.nanoTime()
+        slow = false
+        Patience.until(running)(running.lastProgress != null)
+        assert(System.nanoTime() - since < 8000000000L, "the batch waited for its host")
+      }
+    finally silent.close()
+  }
+
+  test("a host that goes away in the middle of its rows costs no row, and no task") {
+    attempts.set(0L)
+    slowBatch { running =>
+      partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
+      Patience.until(running)(partitions(running).exists(p => p.view.elsewhere.exists(_.rowsSent > 3)))
+      // As a killed process: its connections are gone, whatever it was at.
+      ElasticRuntime.get.hostLanes.cut()
+      Patience.until(running)(partitions(running).forall(_.view.elsewhere.isEmpty))
+      assert(partitions(running).exists(_.view.elsewhereNote.exists(_.contains("is lost"))))
+    }
+    assert(attempts.get == 0, "a task was run again")
+  }
+
+  test("what a function throws elsewhere fails the task as it would at home") {
+    withFolder { at =>
+      withConf(still: _*) {
+        val life = new MicroBatchLife(spark, query, at)
+        slow = true
+        passed.set(0L)
+        life.add(chunk(0))
+        val running = life.start()
+        try {
+          Patience.until(running)(passed.get > 5)
+          partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
+          Patience.until(running)(partitions(running).exists(p => p.view.elsewhere.exists(_.rowsSent > 0)))
+          failing = true
+          def causes(e: Throwable): Seq[String] = if (e == null) Nil else e.toString +: causes(e.getCause)
+          val error = intercept[Exception](life.await(running))
+          assert(causes(error).exists(_.contains("planted elsewhere")), error)
+        } finally {
+          slow = false
+          failing = false
+          running.stop()
+        }
+        life.run(chunk(1))
+        assert(life.rows.map(_.getLong(1)).sorted == (0L until 800L))
+        Leftovers.check()
+      }
+    }
+  }
+}
+
+object RemoteFailureSuite {
+  @volatile var slow = false
+
+  /** Rows fail on threads of host lanes. */
+  @volatile var failing = false
+  val passed = new AtomicLong
+
+  /** Attempts of tasks beyond their first. */
+  val attempts = new AtomicLong
+
+  def pass(key: String): String = {
+    passed.incrementAndGet()
+    if (TaskContext.get().attemptNumber() > 0) attempts.incrementAndGet()
+    if (failing && Thread.currentThread().getName.contains("host lane"))
+      throw new IllegalStateException("planted elsewhere")
+    if (slow) Thread.sleep(10L)
+    key
+  }
+}
