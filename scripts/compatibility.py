@@ -23,6 +23,7 @@ SUITES = {
     "JoinPairSuite": ("Stream-stream joins, and what shares their stage", "pairs"),
     "GroupStatePairSuite": ("mapGroupsWithState and flatMapGroupsWithState", "pairs"),
     "TransformWithStatePairSuite": ("transformWithState, Scala", "pairs"),
+    "RemotePairSuite": ("Lanes on other executors", "remote"),
     "SwitchSuite": ("laneshift on and off across restarts of one checkpoint", "switched"),
     "JoinSwitchSuite": ("Joins, on and off across restarts of one checkpoint", "switched"),
     "FailureSuite": ("Failures, kills and stops", "failures"),
@@ -31,6 +32,10 @@ COMPARED = {
     "pairs": "Stock and elastic on the same input, `motion=always` (shards and lane counts change"
     " all the time): the same multiset of rows in each batch, order per key kept, the same state"
     " rows and the same operator metrics.",
+    "remote": "Stock and elastic on the same input, with up to two lanes of each partition reached"
+    " over the network as if on another executor, and `motion=always`: shards go there and back,"
+    " and sessions end and begin. The same multiset of rows in each batch, order per key kept, the"
+    " same state rows and the same operator metrics.",
     "switched": "Several lives of one checkpoint, some on stock Spark and some elastic under"
     " motion: answers and state rows as if stock Spark had run all of them.",
     "failures": "The query fails or goes on with the real cause; no thread, lock, native handle or"
@@ -67,7 +72,10 @@ def page() -> str:
         out.append(f"\n## {title}\n{COMPARED[kind]}\n\n| case | result |\n|---|---|\n")
         well = "as it should" if kind == "failures" else "equal"
         for case in cases(report):
-            name = case.name.replace(" equals stock under motion", "").replace("|", "/")
+            name = case.name
+            for said in (" equals stock under motion", " equals stock with lanes over the network"):
+                name = name.replace(said, "")
+            name = name.replace("|", "/")
             out.append(f"| {name} | {case.problem or well} |\n")
     out.append(DIFFERENCES)
     return "".join(out)

@@ -53,6 +53,30 @@ against a live driver.
 sent` of the rows that an answer is made of. Each output is then as old as that column says when it
 leaves the elastic operator. Spark's own progress has no latency of rows.
 
+### Lanes
+Lanes are numbered without gaps from 0: those that shards may come to, local ones first, then those
+on other executors, then those that still have shards to give away. So the number of a lane changes
+when others come or go. The history of handoffs has the numbers inside: there a lane on another
+executor has one from `max_lanes` on.
+
+A partition also has `elsewhere`, a list of its lanes on [other executors](remote.md), and
+`elsewhere_note`, why the last of them that was wanted and is not there is not. Of each lane:
+
+| field | unit | what it is |
+|---|---|---|
+| `lane` | | Its number; -1 while shards neither are on it nor may come to it. |
+| `executor` | | Id of the executor that runs it. |
+| `open` | | Whether it takes part; its session is being opened otherwise. |
+| `kept_bytes` | bytes | Rows that it was sent and has not acknowledged. |
+| `rows_sent` | rows | Rows that it was sent since its session began, in this batch. |
+| `frames` | count | Answers with what followed from rows. |
+| `state_reads` | count | Questions about state that it did not have: reads of keys, and scans. |
+| `bytes_sent` | bytes | All messages to it. |
+| `bytes_received` | bytes | All messages from it. |
+
+`lanes` counts those of them that shards may come to. What `lane_busy` shows of one is the share of
+time in which rows that it was sent were not acknowledged, the way over the network included.
+
 ## Of policies and the simulator
 What a [policy](policies/README.md) sees, plans and predicts; the simulator measures the same.
 

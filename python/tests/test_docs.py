@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -16,6 +17,7 @@ from types import ModuleType
 import pytest
 
 from laneshift.errors import conditions
+from laneshift.plugin.partition import RemoteLane
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("docs/partitioners/index.md",)
@@ -101,6 +103,18 @@ def test_the_page_for_operators_quotes_what_the_code_says() -> None:
     for quote in quoted:
         for part in re.split(r"\.\.\.|spark\.[\w.]+|4\.3|No module named laneshift", quote):
             assert len(part.strip()) < 6 or part.strip() in code, (quote, part)
+
+
+def test_the_page_of_lanes_elsewhere_names_what_there_is() -> None:
+    """Error conditions, options, and the fields of a lane on another executor."""
+    page = (ROOT / "docs/remote.md").read_text("utf-8")
+    assert set(re.findall(r"LANESHIFT(?:_[A-Z]+)+", page)) <= conditions().keys()
+    options = set(re.findall(r"`(spark\.sql\.laneshift\.[\w.]+)`", page))
+    known = (ROOT / "docs/configuration.md").read_text("utf-8")
+    assert len(options) >= 5 and all(f"| `{option}` |" in known for option in options)
+    metrics = (ROOT / "docs/metrics.md").read_text("utf-8")
+    table = metrics.split("| field |")[1].split("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == [f.name for f in fields(RemoteLane)]
 
 
 @pytest.mark.parametrize("page", PAGES)
