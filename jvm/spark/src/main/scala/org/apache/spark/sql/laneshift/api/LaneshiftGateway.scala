@@ -72,7 +72,7 @@ object LaneshiftGateway {
     val found = Inventory.partitions(query, operatorId, partition).head
     val shards = found.view.spec.options.shards
     if (shard < 0 || shard >= shards) throw ApiError.noSuchShard(shard, shards)
-    val lanes = found.view.wantedLanes
+    val lanes = math.max(found.view.lanes, found.view.wantedLanes)
     if (lane < 0 || lane >= lanes) throw ApiError.noSuchLane(lane, lanes)
     found.moveShard(shard, lane).getOrElse(throw ApiError.partitionGone(partition)) match {
       case Left(why) => throw ApiError.notMovable(shard, why)

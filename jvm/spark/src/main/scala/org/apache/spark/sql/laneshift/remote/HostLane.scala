@@ -126,6 +126,7 @@ private[remote] final class HostLane(
       TaskContext.unset()
       StateStoreTracking.clear()
       failure match {
+        case Some(error: HostLane.Unreadable) => send(ToHome.Refused(error.getMessage))
         case None =>
           LaneAccumulators.forgetSeal(taskContext.metrics, spec.onceMetrics)
           send(ToHome.Done(SessionBytes.of(LaneAccumulators.of(taskContext.metrics))))
@@ -136,7 +137,12 @@ private[remote] final class HostLane(
 
     private def work(): Unit = {
       TaskContext.setTaskContext(taskContext.current)
-      val body = HostBody.read(opening, loader)
+      val body =
+        try HostBody.read(opening, loader)
+        catch {
+          case error @ (_: ReflectiveOperationException | _: java.io.IOException | _: LinkageError) =>
+            throw new HostLane.Unreadable(error)
+        }
       var results = body.iterator(opening.split, taskContext.current)
       ready()
       var running = true
@@ -275,6 +281,10 @@ private object HostLane {
   private sealed trait Event
   private final case class Heard(message: ToHost) extends Event
   private case object Closed extends Event
+
+  /** The application's classes are not all here. */
+  private final class Unreadable(cause: Throwable)
+      extends RuntimeException(s"the lane's body cannot be read there: $cause", cause)
 
   /** The session is over, whatever the body was at. */
   private object Ended extends RuntimeException("the session is over", null, false, false)

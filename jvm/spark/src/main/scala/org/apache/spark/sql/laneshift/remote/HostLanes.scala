@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift.remote
 
-import java.util.concurrent.{ConcurrentHashMap, Executors, ScheduledExecutorService, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, ScheduledThreadPoolExecutor, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
@@ -18,7 +18,7 @@ private[laneshift] final class HostLanes(budget: LaneBudget) extends Logging {
   @volatile private var loader = Thread.currentThread.getContextClassLoader
   private var server: LinkServer = _
   private var ownLinks: Links = _
-  private var janitor: ScheduledExecutorService = _
+  private var janitor: ScheduledThreadPoolExecutor = _
 
   def taskStarted(): Unit = loader = Thread.currentThread.getContextClassLoader
 
@@ -26,11 +26,7 @@ private[laneshift] final class HostLanes(budget: LaneBudget) extends Logging {
   def address(): (String, Int) = synchronized {
     if (server == null) {
       server = new LinkServer(LinkSettings.of(SparkEnv.get), accept)
-      janitor = Executors.newSingleThreadScheduledExecutor { work =>
-        val thread = new Thread(work, "laneshift host lanes")
-        thread.setDaemon(true)
-        thread
-      }
+      janitor = HostLanes.newJanitor()
     }
     (server.address.host, server.address.port)
   }
@@ -93,5 +89,23 @@ private[laneshift] final class HostLanes(budget: LaneBudget) extends Logging {
       janitor.shutdownNow()
       lanes.asScala.foreach(_.interrupt())
     }
+  }
+}
+
+private object HostLanes {
+
+  /** Its thread is there only while it has something to do. */
+  private def newJanitor(): ScheduledThreadPoolExecutor = {
+    val janitor = new ScheduledThreadPoolExecutor(
+      1,
+      (work: Runnable) => {
+        val thread = new Thread(work, "laneshift host lanes")
+        thread.setDaemon(true)
+        thread
+      }
+    )
+    janitor.setKeepAliveTime(100L, TimeUnit.MILLISECONDS)
+    janitor.allowCoreThreadTimeOut(true)
+    janitor
   }
 }

@@ -166,7 +166,7 @@ private[remote] final class RemoteLane(
         case _ => false
       }
     } catch {
-      case error: java.io.IOException =>
+      case error @ (_: java.io.IOException | _: IllegalArgumentException) =>
         if (state == Opening) task.home.hostRefused(host, error.getMessage)
         false
       case _: InterruptedException if task.failure == null => false

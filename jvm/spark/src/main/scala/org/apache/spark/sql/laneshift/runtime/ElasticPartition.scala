@@ -264,12 +264,16 @@ final class ElasticPartition(
   override def hostRefused(host: HostAddress, why: String): Unit = synchronized {
     logWarning(s"Partition $index has no lane on $host: $why. It goes on with those that it has.")
     elsewhereNote = Some(s"$host: $why")
-    if (!motion.isOn) wantedElsewhere -= host
+    oneLess(host)
   }
+
+  /** It is asked for the lane again only if somebody says so. */
+  private def oneLess(host: HostAddress): Unit = if (!motion.isOn)
+    wantedElsewhere = wantedElsewhere.updatedWith(host)(_.map(_ - 1).filter(_ > 0))
 
   override def hostLost(host: HostAddress, why: String): Unit = synchronized {
     elsewhereNote = Some(s"$host is lost: $why")
-    if (!motion.isOn) wantedElsewhere -= host
+    oneLess(host)
   }
 
   // ---- handoffs
