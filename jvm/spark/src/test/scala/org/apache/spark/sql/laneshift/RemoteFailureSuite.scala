@@ -72,7 +72,9 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
       val before = frames.sum
       partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
       Patience.until(running)(partitions(running).exists(open(_) == 2))
-      assert(partitions(running).exists(p => p.view.lanes == 3 && p.view.routing.toSet == Set(0, 1, 2)))
+      Patience.until(running)(
+        partitions(running).exists(p => p.view.lanes == 3 && p.view.routing.toSet == Set(0, 1, 2))
+      )
       Patience.until(running)(frames.sum > before)
       partitions(running).foreach(_.setLanes(1, Map.empty))
       Patience.until(running)(partitions(running).forall(p => p.view.elsewhere.isEmpty && p.view.lanes == 1))
@@ -122,7 +124,7 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
         val life = new MicroBatchLife(spark, query, at)
         slow = true
         passed.set(0L)
-        life.add(chunk(0))
+        life.add((0 to 3).flatMap(chunk))
         val running = life.start()
         try {
           Patience.until(running)(passed.get > 5)
@@ -137,8 +139,8 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
           failing = false
           running.stop()
         }
-        life.run(chunk(1))
-        assert(life.rows.map(_.getLong(1)).sorted == (0L until 800L))
+        life.run(chunk(4))
+        assert(life.rows.map(_.getLong(1)).sorted == (0L until 2000L))
         Leftovers.check()
       }
     }
@@ -160,7 +162,7 @@ object RemoteFailureSuite {
     if (TaskContext.get().attemptNumber() > 0) attempts.incrementAndGet()
     if (failing && Thread.currentThread().getName.contains("host lane"))
       throw new IllegalStateException("planted elsewhere")
-    if (slow) Thread.sleep(10L)
+    if (slow) Thread.sleep(40L)
     key
   }
 }
