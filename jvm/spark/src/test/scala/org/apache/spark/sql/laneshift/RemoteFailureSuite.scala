@@ -87,7 +87,9 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
     closed.close()
     slowBatch { running =>
       partitions(running).foreach(_.setLanes(1, Map(HostAddress("9", "127.0.0.1", port) -> 1)))
-      Patience.until(running)(partitions(running).exists(_.view.elsewhereNote.exists(_.contains("executor 9"))))
+      Patience.until(running)(
+        partitions(running).exists(_.view.elsewhereNote.exists(_.contains("executor 9")))
+      )
       assert(partitions(running).forall(_.view.elsewhere.isEmpty))
     }
   }
@@ -95,7 +97,10 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
   test("the end of a batch does not wait for a host that does not answer") {
     val silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress)
     try slowBatch { running =>
-        partitions(running).foreach(_.setLanes(1, Map(HostAddress("9", "127.0.0.1", silent.getLocalPort) -> 1)))
+        partitions(running).foreach(_.setLanes(
+          1,
+          Map(HostAddress("9", "127.0.0.1", silent.getLocalPort) -> 1)
+        ))
         Patience.until(running)(partitions(running).exists(_.view.elsewhere.nonEmpty))
         val since = System.nanoTime()
         slow = false
