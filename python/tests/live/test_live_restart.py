@@ -64,12 +64,13 @@ def run(spark: SparkSession, folder: Path) -> tuple[list[tuple[int, ...]], list[
     return rows, state, query._jsq.explainInternal(False), str(query.id)
 
 
+@pytest.mark.parametrize("remote", [0, 2])
 def test_lanes_restart_under_a_python_function_and_nothing_is_lost(
-    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
+    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path, remote: int
 ) -> None:
     with set_in(spark, {"spark.sql.laneshift.enabled": "false"}):
         stock = run(spark, tmp_path / "stock")
-    with set_in(spark, MOTION):
+    with set_in(spark, MOTION | {"spark.sql.laneshift.motion.remoteLanes": str(remote)}):
         elastic = run(spark, tmp_path / "elastic")
     assert "handoff mid-batch-restart" in elastic[2]
     paused = [h for h in live.handoffs(elastic[3]) if h.pause_us > 0]

@@ -16,12 +16,12 @@ class RemotePairSuite extends AnyFunSuite with ElasticSession {
     Seq(0, 1, 2).map(i => TestInput.rows(seed = 50L + i, first = i * 4000, count = 4000, keys = 60))
 
   /** Runs `body`, in which lanes over the network get rows. */
-  private def used(body: => RunResult): Unit = {
+  private def used(body: => RunResult, fewest: Int = 500): Unit = {
     spark // with which the runtime begins
     val traffic = ElasticRuntime.get.hostLanes.traffic
     val before = traffic.rowsSent.sum
     body
-    assert(traffic.rowsSent.sum > before + 500, "hardly a row went over the network")
+    assert(traffic.rowsSent.sum > before + fewest, "hardly a row went over the network")
     assert(traffic.lostHosts.sum == 0)
   }
 
@@ -31,6 +31,19 @@ class RemotePairSuite extends AnyFunSuite with ElasticSession {
     test(s"Real-time Mode: ${query.name} equals stock with lanes over the network", Quick.when(i == 0): _*) {
       used(PairCheck.realTime(spark, this, query, rows, seed = 100L + i, remote: _*))
     }
+  }
+
+  test("Real-time Mode: transformWithState with timers equals stock with lanes over the network") {
+    val rows = RowByRow.input
+    used(
+      {
+        val elastic = PairCheck.realTime(spark, this, RowByRow.query, rows, seed = 109L, remote: _*)
+        assert(elastic.batches.head.count(_.getString(1) == "fired") == rows.map(_.key).distinct.size)
+        elastic
+      },
+      // A look for timers after each row is a question to home.
+      fewest = 50
+    )
   }
 
   test("micro-batches: dropDuplicates equals stock with lanes over the network") {
