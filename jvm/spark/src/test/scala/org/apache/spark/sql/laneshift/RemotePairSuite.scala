@@ -16,7 +16,7 @@ class RemotePairSuite extends AnyFunSuite with ElasticSession {
     Seq(0, 1, 2).map(i => TestInput.rows(seed = 50L + i, first = i * 4000, count = 4000, keys = 60))
 
   /** Runs `body`, in which lanes over the network get rows. */
-  private def used(body: => RunResult, fewest: Int = 500): Unit = {
+  private def used(body: => RunResult, fewest: Int = 100): Unit = {
     spark // with which the runtime begins
     val traffic = ElasticRuntime.get.hostLanes.traffic
     val before = traffic.rowsSent.sum
@@ -42,20 +42,20 @@ class RemotePairSuite extends AnyFunSuite with ElasticSession {
         elastic
       },
       // A look for timers after each row is a question to home.
-      fewest = 50
+      fewest = 20
     )
   }
 
   test("micro-batches: dropDuplicates equals stock with lanes over the network") {
     val query = QueryCase("dropDuplicates", "append")(_.dropDuplicates("key", "number").select("key", "id"))
-    used(PairCheck.microBatch(spark, this, query, chunks, seed = 110L, remote: _*))
+    used(PairCheck.microBatch(spark, this, query, chunks, seed = 110L, remote: _*), fewest = 20)
   }
 
   test("micro-batches: dropDuplicatesWithinWatermark equals stock with lanes over the network") {
     val query = QueryCase("dropDuplicatesWithinWatermark", "append")(
       _.withWatermark("time", "20 seconds").dropDuplicatesWithinWatermark("key", "number").select("key", "id")
     )
-    used(PairCheck.microBatch(spark, this, query, chunks, seed = 111L, remote: _*))
+    used(PairCheck.microBatch(spark, this, query, chunks, seed = 111L, remote: _*), fewest = 20)
   }
 
   test("what stays home with its operators goes on as before") {
