@@ -232,11 +232,11 @@ class WireSuite extends AnyFunSuite with Eventually {
 
   test("stopping closes every link and leaves no thread", Quick) {
     // The shared session's own and those of tests before this one are none of ours.
-    val others = WireSuite.this.threads.toSet
-    def threads = WireSuite.this.threads.filterNot(others)
+    val others = threads.toSet
+    def ours = threads.filterNot(others)
     val host = new Host(settings())
     val links = new Links(settings())
-    assert(threads.isEmpty, "the server runs before anybody asks for its address")
+    assert(ours.isEmpty, "the server runs before anybody asks for its address")
     val (address, again) = (host.address, host.address)
     assert(address == again && address.host == "localhost")
     val notes = Seq.fill(10) {
@@ -244,15 +244,15 @@ class WireSuite extends AnyFunSuite with Eventually {
       links.connect(address.host, address.port, own)
       (own, host.next()._2)
     }
-    assert(threads.nonEmpty && threads.forall(_.isDaemon))
-    assert(threads.size <= 5, threads.map(_.getName).mkString(", "))
+    assert(ours.nonEmpty && ours.forall(_.isDaemon))
+    assert(ours.size <= 5, ours.map(_.getName).mkString(", "))
     host.close()
     notes.foreach { case (own, back) =>
       assert(back.cause.isEmpty)
       assert(own.cause.exists(_.isInstanceOf[LinkClosed]), own.cause)
     }
     links.stop()
-    eventually(assert(threads.isEmpty))
+    eventually(assert(ours.isEmpty))
     assert(intercept[LinkException](host.address).getMessage.contains("stopped"))
     assert(intercept[LinkException](links.connect("localhost", 1, new Notes)).getMessage.contains("stopped"))
     links.stop()
