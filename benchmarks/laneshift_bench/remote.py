@@ -66,8 +66,8 @@ def costly(rows: DataFrame) -> DataFrame:
 
 def run(quick: bool) -> Report:
     """The whole benchmark."""
-    rounds = 1 if quick else 5
-    progress = Progress("remote", 3 * rounds)
+    rounds = 1 if quick else 3
+    progress = Progress("remote", 2 * len(SPLITS) * rounds)
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     settings = {
         "spark.master": f"local-cluster[{EXECUTORS},{CORES},1536]",
