@@ -21,9 +21,9 @@ final case class InletLimits(maxLanes: Int, queueBytes: Long, remoteLanes: Int =
   /** Lanes of either kind. */
   def slots: Int = maxLanes + remoteLanes
 
-  /** Bytes of rows that all queues of the partition, those for lanes elsewhere included, hold together before the receiver waits. One row more at most, and what
-    * lanes that had taken rows give back of them in a handoff: at most one block per lane here, and what is kept for one
-    * elsewhere.
+  /** Bytes of rows that all queues of the partition, those for lanes elsewhere included, hold together before the receiver
+    * waits. One row more at most, and what lanes that had taken rows give back of them in a handoff: at most one block per
+    * lane here, and what is kept for one elsewhere.
     */
   def totalBytes: Long = maxLanes * queueBytes
 }

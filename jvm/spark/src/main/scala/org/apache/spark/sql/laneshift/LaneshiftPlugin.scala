@@ -17,11 +17,11 @@ import org.apache.spark.sql.laneshift.runtime.{
   PluginMemory,
   RecallPartition,
   RememberPartition,
-  RpcBytes,
   RuntimeMetrics
 }
 import org.apache.spark.sql.laneshift.source.SourceRuns
 import org.apache.spark.sql.laneshift.ui.LaneshiftTab
+import org.apache.spark.sql.laneshift.wire.RpcBytes
 import org.apache.spark.util.Utils
 
 /** `spark.plugins=org.apache.spark.sql.laneshift.LaneshiftPlugin` is all that a session needs: everything else is set from

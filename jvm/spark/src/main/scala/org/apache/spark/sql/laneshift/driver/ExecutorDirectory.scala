@@ -24,9 +24,9 @@ import org.apache.spark.sql.laneshift.runtime.{
   ExecutorHello,
   ExecutorRequest,
   HandoffRecord,
-  PartitionView,
-  RpcBytes
+  PartitionView
 }
+import org.apache.spark.sql.laneshift.wire.RpcBytes
 import org.apache.spark.util.ThreadUtils
 
 /** One executor that runs the plugin, as its driver reaches it. */

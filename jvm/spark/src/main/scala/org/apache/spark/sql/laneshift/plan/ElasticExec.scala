@@ -2,7 +2,6 @@ package org.apache.spark.sql.laneshift.plan
 
 import java.util.concurrent.ConcurrentHashMap
 
-import org.apache.spark.SparkEnv
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -24,6 +23,7 @@ import org.apache.spark.sql.laneshift.spec.{
   StateKey,
   StateMetrics
 }
+import org.apache.spark.sql.laneshift.wire.RpcBytes
 import org.apache.spark.sql.types.TimestampType
 
 import laneshift.testing.{Fault, Faults}
@@ -70,10 +70,7 @@ case class ElasticExec(
   override protected def doExecute(): RDD[InternalRow] = QueryStores.within(conf) {
     val body = child.execute()
     ElasticExec.resolve(body)
-    val buffer = SparkEnv.get.closureSerializer.newInstance().serialize(body)
-    val bytes = new Array[Byte](buffer.remaining())
-    buffer.get(bytes)
-    new ElasticRDD(inputs.map(_.child.execute()), body, bytes, spec, metrics)
+    new ElasticRDD(inputs.map(_.child.execute()), body, RpcBytes.of(body), spec, metrics)
   }
 
   private def writers: Seq[StateStoreWriter] = Elasticity.collectRegion(child).collect {

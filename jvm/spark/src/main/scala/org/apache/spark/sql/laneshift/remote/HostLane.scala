@@ -5,14 +5,13 @@ import java.util.ArrayDeque
 import java.util.concurrent.LinkedBlockingQueue
 
 import org.apache.spark.TaskContext
-import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state.{HostStores, StateStoreTracking}
 import org.apache.spark.sql.laneshift.body.{LaneContext, RemoteState, SharedPartition}
 import org.apache.spark.sql.laneshift.lane.{LaneAccumulators, LaneTaskContext, UnsafeRowBlock}
 import org.apache.spark.sql.laneshift.spec.HandoffMode
-import org.apache.spark.sql.laneshift.wire.{Link, LinkListener}
+import org.apache.spark.sql.laneshift.wire.{Link, LinkListener, RpcBytes}
 
 import laneshift.ids.LaneId
 import laneshift.lane.HostEnd
@@ -27,8 +26,7 @@ private[remote] final class HostLane(
     loader: ClassLoader,
     admit: () => Option[String],
     over: HostLane => Unit
-) extends LinkListener
-    with Logging {
+) extends LinkListener {
   private val inbox = new LinkedBlockingQueue[HostLane.Event]
 
   @volatile private var thread: Thread = _
@@ -72,7 +70,7 @@ private[remote] final class HostLane(
         case Some(reason) => send(ToHome.Refused(reason))
         case None =>
           val opening =
-            try Right(SessionBytes.read[SessionOpening](session, loader))
+            try Right(RpcBytes.read[SessionOpening](session, loader))
             catch { case error @ (_: Exception | _: LinkageError) => Left(error) }
           opening match {
             case Left(error) => send(ToHome.Refused(s"the lane's body cannot be read there: $error"))
@@ -129,7 +127,7 @@ private[remote] final class HostLane(
         case Some(error: HostLane.Unreadable) => send(ToHome.Refused(error.getMessage))
         case None =>
           LaneAccumulators.forgetSeal(taskContext.metrics, spec.onceMetrics)
-          send(ToHome.Done(SessionBytes.of(LaneAccumulators.of(taskContext.metrics))))
+          send(ToHome.Done(RpcBytes.of(LaneAccumulators.of(taskContext.metrics))))
         case Some(HostLane.Ended) => ()
         case Some(error) => send(ToHome.Failed(HostError.write(error)))
       }

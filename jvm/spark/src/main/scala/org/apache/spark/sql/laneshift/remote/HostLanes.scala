@@ -5,13 +5,12 @@ import java.util.concurrent.{ConcurrentHashMap, ScheduledThreadPoolExecutor, Tim
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkEnv
-import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.wire.{Link, LinkListener, Links, LinkServer, LinkSettings}
 
 import laneshift.lane.LaneBudget
 
 /** The lanes that this process runs for partitions of other executors. Nothing of it is there before the first is wanted. */
-private[laneshift] final class HostLanes(budget: LaneBudget) extends Logging {
+private[laneshift] final class HostLanes(budget: LaneBudget) {
   private val lanes = ConcurrentHashMap.newKeySet[HostLane]()
 
   /** The class loader of the newest task here: it knows the application's jars. */

@@ -1,7 +1,10 @@
 package org.apache.spark.sql.laneshift.remote
 
+import java.io.IOException
 import java.nio.ByteBuffer
 import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
+
+import scala.util.control.NonFatal
 
 import org.apache.spark.SparkException
 import org.apache.spark.internal.Logging
@@ -9,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.HomeStores
 import org.apache.spark.sql.laneshift.lane.{HostAddress, PartitionTask, RemoteLaneView, UnsafeRowBlock}
 import org.apache.spark.sql.laneshift.spec.HandoffMode
-import org.apache.spark.sql.laneshift.wire.{Link, LinkListener, Links}
+import org.apache.spark.sql.laneshift.wire.{Link, LinkListener, Links, RpcBytes}
 import org.apache.spark.util.AccumulatorV2
 
 import laneshift.ids.LaneId
@@ -151,7 +154,7 @@ private[remote] final class RemoteLane(
     try {
       synchronized { if (state == Opening) opener = Thread.currentThread else throw new InterruptedException }
       link = links.connect(host.host, host.port, this)
-      send(ToHost.Open(SessionBytes.of(opening)))
+      send(ToHost.Open(RpcBytes.of(opening)))
       var answer = next()
       while (answer == LookAgain && !released || answer.isInstanceOf[Heard] && heardEarly(answer))
         answer = next()
@@ -166,8 +169,8 @@ private[remote] final class RemoteLane(
         case _ => false
       }
     } catch {
-      case error @ (_: java.io.IOException | _: IllegalArgumentException) =>
-        if (state == Opening) task.home.hostRefused(host, error.getMessage)
+      case error @ (_: IOException | _: IllegalArgumentException) =>
+        if (state == Opening && task.participants == 0) task.home.hostRefused(host, error.getMessage)
         false
       case _: InterruptedException if task.failure == null => false
     }
@@ -175,7 +178,11 @@ private[remote] final class RemoteLane(
   /** Operators may read their stores before they read a row. */
   private def heardEarly(event: Event): Boolean = event match {
     case Heard(ToHome.Ask(request)) =>
-      answer(request)
+      // The batch may end meanwhile, and its stores be committed: a lane that is not open yet has missed nothing.
+      try answer(request)
+      catch {
+        case NonFatal(error) => throw new IOException(s"its stores are not open: ${error.getMessage}", error)
+      }
       true
     case Heard(ToHome.Failed(error)) => throw HostError.read(error, host)
     case _ => false
@@ -223,7 +230,7 @@ private[remote] final class RemoteLane(
     case Heard(ToHome.Done(counted)) =>
       if (!end.isOver) throw new SparkException(s"$host ends a session that goes on")
       counts =
-        SessionBytes.read[Seq[AccumulatorV2[_, _]]](counted, Thread.currentThread.getContextClassLoader)
+        RpcBytes.read[Seq[AccumulatorV2[_, _]]](counted, Thread.currentThread.getContextClassLoader)
       false
     case Heard(ToHome.Failed(error)) => throw HostError.read(error, host)
     case Heard(other) => throw new SparkException(s"$host says $other in the middle of a session")

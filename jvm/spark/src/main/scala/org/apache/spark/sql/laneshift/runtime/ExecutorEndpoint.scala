@@ -1,14 +1,10 @@
 package org.apache.spark.sql.laneshift.runtime
 
-import java.nio.ByteBuffer
-
-import scala.reflect.ClassTag
-
-import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{IsolatedThreadSafeRpcEndpoint, RpcCallContext, RpcEndpointRef, RpcEnv}
 import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.source.SourceRuns
 import org.apache.spark.sql.laneshift.spec.OperatorKey
+import org.apache.spark.sql.laneshift.wire.RpcBytes
 
 /** An executor's plugin tells the driver's that it is there, and where it can be asked. */
 final case class ExecutorHello(id: String, host: String, version: String, ref: RpcEndpointRef)
@@ -75,21 +71,4 @@ final class ExecutorEndpoint(override val rpcEnv: RpcEnv, runtime: ElasticRuntim
 
 object ExecutorEndpoint {
   val Name = "laneshift-executor"
-}
-
-/** Objects of our classes as bytes: an executor's RPC layer knows Spark's classes, but not those of a jar that came with the
-  * application.
-  */
-private[laneshift] object RpcBytes {
-  private def serializer = SparkEnv.get.closureSerializer.newInstance()
-
-  def of(value: Any): Array[Byte] = {
-    val buffer = serializer.serialize(value)
-    val bytes = new Array[Byte](buffer.remaining())
-    buffer.get(bytes)
-    bytes
-  }
-
-  def read[T: ClassTag](bytes: Array[Byte]): T =
-    serializer.deserialize[T](ByteBuffer.wrap(bytes), getClass.getClassLoader)
 }

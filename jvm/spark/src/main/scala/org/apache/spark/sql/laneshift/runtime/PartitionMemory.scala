@@ -5,6 +5,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.api.plugin.PluginContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.spec.OperatorKey
+import org.apache.spark.sql.laneshift.wire.RpcBytes
 
 /** What is remembered of a partition where it is not computed: by the driver, for the executor that has it next.
   *

@@ -9,7 +9,8 @@ import scala.reflect.ClassTag
 import org.apache.spark.SparkConf
 import org.apache.spark.rpc.{RpcAddress, RpcEndpointRef, RpcTimeout}
 import org.apache.spark.sql.laneshift.conf.BuildInfo
-import org.apache.spark.sql.laneshift.runtime.{ExecutorHello, ExecutorRequest, PartitionView, RpcBytes}
+import org.apache.spark.sql.laneshift.runtime.{ExecutorHello, ExecutorRequest, PartitionView}
+import org.apache.spark.sql.laneshift.wire.RpcBytes
 
 /** An executor that has these partitions, and answers or not as a test wants. */
 final class FakeExecutor(id: String, views: Seq[PartitionView] = Nil) extends RpcEndpointRef(new SparkConf) {
