@@ -82,7 +82,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(RestartSeals, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
     Plant(RestartReported, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
     Plant(RightByLeftHash, "a join that evicts")(() => pair(JoinCases.plain)),
-    Plant(ScanUnfiltered, "a join that evicts")(() => pair(JoinCases.plain)),
+    Plant(ScanUnfiltered, "a join that evicts", tries = 8)(() => pair(JoinCases.plain)),
     Plant(FieldsOfFirstInput, "a join with a wide right side")(() => pair(JoinCases.wide)),
     Plant(OpenUntilLastInput, "deduplication below a join")(() => pair(JoinCases.deduplicated)),
     Plant(NotDrained, "a sink that takes only some rows")(() => limited()),
