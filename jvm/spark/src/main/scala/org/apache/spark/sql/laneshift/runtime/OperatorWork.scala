@@ -60,13 +60,13 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
       val bytes = work.bytesOf(partition)
       if (bytes > 0L) lanes.foreach { n =>
         val now = tookNs.toDouble / bytes
-        if (n == 1) {
-          onLanes.get(partition).foreach(lanes => trial.onOneLane(attempt.batchId, now / lanes))
-          // Beside another partition's lanes a task may have less than a core.
-          if (!work.hasLanes || !costs.knows(partition)) costs.measured(partition, bytes, now)
-        } else {
-          onLanes(partition) = now
-          trial.onLanes(attempt.batchId, costs.nsPerByte(partition) / now)
+        if (n > 1) onLanes(partition) = now
+        // Beside another partition's lanes a task may have less than a core.
+        else if (!work.hasLanes || !costs.knows(partition)) costs.measured(partition, bytes, now)
+        // The partition that holds the stage back is what lanes are for: to others they need not bring anything.
+        if (onLanes.contains(partition) && work.heaviest(onLanes.keySet) == partition) {
+          if (n > 1) trial.onLanes(attempt.batchId, costs.nsPerByte(partition) / now)
+          else trial.onOneLane(attempt.batchId, now / onLanes(partition))
         }
       }
     }

@@ -28,6 +28,9 @@ private[runtime] final class StageWork(
   /** What all of the partition takes on one lane, in nanoseconds. */
   def of(partition: Int): Double = bytes(partition) * nsPerByte(partition)
 
+  /** The one that takes longest on one lane; there is one at least. */
+  def heaviest(partitions: collection.Set[Int]): Int = partitions.iterator.filter(_ < bytes.length).maxBy(of)
+
   def begin(partition: Int, nowNs: Long): Unit = {
     runningSince(partition) = nowNs
     newest = math.max(newest, partition)
