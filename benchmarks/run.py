@@ -26,6 +26,7 @@ BENCHMARKS = {
     "idle": "what laneshift costs a query that has nothing to balance",
     "operators": "the same for each stateful operator, in micro-batches",
     "remote": "lanes on other executors against as many at home",
+    "rowwise": "stages without state over lanes",
     "pause": "how long a shard of 32 KB stands still while it moves",
     "skew": "skew that moves: hash partitioning against lanes",
     "motion": "latency while 50 shards a second move",
@@ -45,6 +46,15 @@ rounds_option = click.option(
     "--rounds", type=click.IntRange(1), help="Rounds that count  [default: the benchmark's own]"
 )
 ARGUMENTS: dict[str, tuple[Option, ...]] = {
+    "rowwise": (
+        click.option(
+            "--case", "only", multiple=True, metavar="NAME",
+            help="Cases whose name begins so; may be given again  [default: all]",
+        ),
+        click.option(
+            "--rounds", type=click.IntRange(1), help="Rounds that count  [default: 3]",
+        ),
+    ),
     "auto": (
         click.option(
             "--case", "only", multiple=True, metavar="NAME",

@@ -81,7 +81,7 @@ final class Inlet[R](
     idleIsDone: Boolean,
     clock: () => Long = () => System.nanoTime(),
     lock: Lock = new ReentrantLock
-) {
+) extends LaneFeed {
   import Inlet.{Presence, Waiting}
   require(initialLanes >= 1 && initialLanes <= limits.maxLanes, s"$initialLanes lanes of ${limits.maxLanes}")
 
@@ -420,7 +420,7 @@ final class Inlet[R](
     * empty: a planner fills them. Lanes beyond `count` hand their shards to the others and then sit idle until they are
     * wanted again or the batch ends.
     */
-  def setLanes(count: Int): Either[String, Int] = {
+  override def setLanes(count: Int): Either[String, Int] = {
     require(count >= 1 && count <= limits.maxLanes, s"lanes must be 1..${limits.maxLanes}, not $count")
     locked {
       if (failure != null || closing) Left("the batch is ending")
@@ -612,7 +612,7 @@ final class Inlet[R](
   private[lane] def routingTable: RoutingTable = table
   private[lane] def queued(lane: Int): java.lang.Iterable[RowBlock[R]] = lanes(lane).queue.contents
 
-  def stats: InletStats = locked {
+  override def stats: InletStats = locked {
     val now = clock()
     val last = lanes.lastIndexWhere(l => l.isRemote && l.startedNs != 0L)
     val shown = lanes.take(math.max(startedLanes, last + 1))

@@ -179,6 +179,22 @@ object Fault {
         "holds-for-ever",
         "a host that gave up its last rows is still taken to hold some: its lane never ends"
       )
+  case object DealsOutOfOrder
+      extends Fault("deals-out-of-order", "outputs of a later deal come before those of an earlier one")
+  case object NextDealWaits
+      extends Fault("next-deal-waits", "outputs that are next wait for room behind those that wait for them")
+  case object NextDealNotWoken
+      extends Fault("next-deal-not-woken", "a lane that waits with outputs is not told that they are next")
+  case object FlushForgotten
+      extends Fault("flush-forgotten", "a lane that waits for rows is not asked for what it holds while there is no room for more")
+  case object RetiredHolds
+      extends Fault("retired-holds", "a lane that gets no more rows keeps those that it has not answered for")
+  case object AnsweredUnput
+      extends Fault("answered-unput", "a lane says that it is done with rows before their outputs are put out")
+  case object AnsweredEarly
+      extends Fault("answered-early", "outputs of a deal end it, whoever else may still put some out")
+  case object OutputsOfNewestDeal
+      extends Fault("outputs-of-newest-deal", "outputs are counted to the deal that their lane has taken last")
 
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
@@ -251,7 +267,15 @@ object Fault {
     WindowIgnored,
     LostUnderWay,
     SlotNotCleared,
-    HoldsForEver
+    HoldsForEver,
+    DealsOutOfOrder,
+    NextDealWaits,
+    NextDealNotWoken,
+    FlushForgotten,
+    RetiredHolds,
+    AnsweredUnput,
+    AnsweredEarly,
+    OutputsOfNewestDeal
   )
 }
 

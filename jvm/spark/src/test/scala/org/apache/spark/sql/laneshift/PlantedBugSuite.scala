@@ -12,7 +12,7 @@ import org.apache.spark.sql.laneshift.body.ShardOfHash
 import org.apache.spark.sql.streaming.{OutputMode, TimeMode}
 
 import laneshift.lane.{HandoffChecks, InletStress, StressPlan}
-import laneshift.lane.explore.ScheduleExplorerSuite
+import laneshift.lane.explore.{DealsScheduleSuite, ScheduleExplorerSuite}
 import laneshift.testing.{Fault, Faults}
 
 /** A sum that takes its time to merge values of a million and more: its lane is late, whatever the machine does. */
@@ -94,7 +94,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
   private val silent = scala.collection.mutable.Set.empty[String]
 
   test("every fault has a check") {
-    assert((plants.map(_.fault) ++ ScheduleExplorerSuite.Finds).toSet == Fault.all.toSet)
+    assert((plants.map(_.fault) ++ ScheduleExplorerSuite.Finds ++ DealsScheduleSuite.Finds).toSet == Fault.all.toSet)
     assert(Fault.all.map(_.name).distinct.size == Fault.all.size)
     assert(!Fault.all.exists(Faults.isOn))
   }

@@ -40,7 +40,7 @@ private[api] object Elsewhere {
       partitions.find(_.executor.id == id).foreach(p => throw ApiError.executorIsHome(id, p.view.index))
     }
     partitions.foreach { p =>
-      if (p.view.spec.handoff == HandoffMode.BetweenBatches)
+      if (Set[HandoffMode](HandoffMode.BetweenBatches, HandoffMode.Dealt)(p.view.spec.handoff))
         throw ApiError.lanesStayHome(p.view.spec.key.operatorId)
       val most = p.view.spec.options.remoteLanes
       if (hosts.values.sum > most) throw ApiError.tooManyElsewhere(hosts.values.sum, most)

@@ -85,6 +85,18 @@ object LaneshiftConf {
     .allowing("allowed are 0 to 4096 lanes; each is a thread")(n => n >= 0 && n <= 4096)
     .createWithDefault(256)
 
+  val Stateless: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "stateless")
+    .doc(
+      "Whether stages without state, from a stream's source or a shuffle to the next shuffle or sink, may run on several lanes, " +
+        "outputs in the order of the rows: 'auto' for those with expressions that may be costly (functions in Python or Scala, JSON, " +
+        "regular expressions, generators, ...), 'true' for all, 'false' for none. Read when a query starts."
+    )
+    .version(Since)
+    .stringConf
+    .allowing("allowed are 'auto', 'true' and 'false'")(Set("auto", "true", "false"))
+    .createWithDefault("auto")
+
   val RemoteMaxLanes: ConfigEntry[Int] = SQLConf
     .buildConf(Prefix + "remote.maxLanes")
     .doc(
@@ -309,6 +321,7 @@ object LaneshiftConf {
     Lanes,
     MaxLanes,
     LanesPerExecutor,
+    Stateless,
     RemoteMaxLanes,
     RemoteWindow,
     RemoteCache,

@@ -8,8 +8,10 @@ import laneshift.ids.LaneId
 /** The only lane of a partition with one input, run by the task's own thread straight from the shuffle. Another thread may ask for more
   * lanes: then the input ends at the next row boundary, as for a lane restart.
   */
-private[laneshift] final class DirectLane(task: PartitionTask, source: Iterator[InternalRow])
-    extends LaneContext {
+private[laneshift] final class DirectLane(
+    override val partition: Option[SharedPartition],
+    source: Iterator[InternalRow]
+) extends LaneContext {
 
   @volatile private var wanted = false
   @volatile private var restarting = false
@@ -36,7 +38,6 @@ private[laneshift] final class DirectLane(task: PartitionTask, source: Iterator[
   override def inputsEnded: Boolean = false
   override def perShard[T](operatorId: Long, write: T => Unit)(make: => T): IndexedSeq[T] = Vector(make)
   override def ownShards: Seq[Int] = Seq(0)
-  override val partition: Option[SharedPartition] = Some(task)
 
   override def input(index: Int): Iterator[InternalRow] = rowsFromSource
 

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
 import org.apache.spark.sql.laneshift.body.LaneContext
+import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
 /** What the lanes put out, for the task's own thread. */
 private[lane] final class Emitter(task: PartitionTask) extends Iterator[InternalRow] {
@@ -46,13 +47,14 @@ private object Emitter {
 
 /** Runs the only lane on the task's own thread; goes over to threads once another lane is wanted. */
 private[lane] final class DirectThenThreaded(
-    task: PartitionTask,
+    task: DirectTask,
+    spec: ElasticSpec,
     source: Iterator[InternalRow],
     newBody: () => RDD[InternalRow],
     split: Partition,
     context: TaskContext
 ) extends Iterator[InternalRow] {
-  private val lane = new DirectLane(task, source)
+  private val lane = new DirectLane(task.directPartition, source)
   private var threaded = false
   private var over = false
   private var now: Iterator[InternalRow] = {
@@ -66,7 +68,7 @@ private[lane] final class DirectThenThreaded(
     else if (lane.isRestarting) {
       threaded = true
       StateStoreTracking.clear()
-      LaneAccumulators.forgetSeal(context.taskMetrics(), task.spec.onceMetrics)
+      LaneAccumulators.forgetSeal(context.taskMetrics(), spec.onceMetrics)
       now = task.goThreaded(lane)
       now.hasNext || end()
     } else {

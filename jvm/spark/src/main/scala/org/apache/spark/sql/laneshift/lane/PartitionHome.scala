@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift.lane
 
-import laneshift.lane.Inlet
+import laneshift.lane.{Inlet, LaneFeed}
 import laneshift.routing.Handoff
 
 /** How a partition begins a batch. */
@@ -18,22 +18,22 @@ private[laneshift] trait PartitionHome {
   def settled(handoff: Handoff, batchId: Long): Unit
 
   /** The task is there; its threads are to come. */
-  def begun(task: PartitionTask): Unit
+  def begun(task: LaneTask): Unit
 
   /** The task runs its only lane on its own thread. */
-  def runningDirect(by: PartitionTask, lane: DirectLane): Unit
+  def runningDirect(by: LaneTask, lane: DirectLane): Unit
 
-  /** The task has started its receiver and lanes. */
-  def running(by: PartitionTask, inlet: Inlet[_]): Unit
+  /** The task has started its receiver and lanes, which get their rows from `feed`. */
+  def running(by: LaneTask, feed: LaneFeed): Unit
 
   /** The task has put out everything; `last` is the routing that the next batch starts with. */
-  def endBatch(by: PartitionTask, last: Array[Int]): Unit
+  def endBatch(by: LaneTask, last: Array[Int]): Unit
 
   /** The task ends, whichever way. */
-  def abandon(by: PartitionTask): Unit
+  def abandon(by: LaneTask): Unit
 
   /** The task has one lane more elsewhere: shards may go there. */
-  def lanesChanged(by: PartitionTask): Unit
+  def lanesChanged(by: LaneTask): Unit
 
   /** A host has not taken a lane, or is no more. */
   def hostRefused(host: HostAddress, why: String): Unit

@@ -39,6 +39,7 @@ private[laneshift] final class PartitionTask(
     metrics: Map[String, SQLMetric],
     lanesElsewhere: PartitionTask => RemoteLanes
 ) extends SharedPartition
+    with DirectTask
     with Logging {
 
   private val options = spec.options
@@ -92,7 +93,7 @@ private[laneshift] final class PartitionTask(
   /** The numbers that lanes on other executors may have. */
   def remoteSlots: Range = options.maxLanes until limits.slots
 
-  val remote: RemoteLanes = if (remoteSlots.isEmpty) RemoteLanes.None else lanesElsewhere(this)
+  override val remote: RemoteLanes = if (remoteSlots.isEmpty) RemoteLanes.None else lanesElsewhere(this)
 
   registerStop()
   home.begun(this)
@@ -112,21 +113,23 @@ private[laneshift] final class PartitionTask(
   /** The partition's outputs, for the task's own thread. */
   lazy val outputs: Iterator[InternalRow] =
     if (start.lanes == 1 && !fixed)
-      new DirectThenThreaded(this, sources.head, newBody, bodySplit, context)
+      new DirectThenThreaded(this, spec, sources.head, newBody, bodySplit, context)
     else startThreads()
 
-  private[lane] def beginDirect(lane: DirectLane): Unit = {
+  override def directPartition: Option[SharedPartition] = Some(this)
+
+  override def beginDirect(lane: DirectLane): Unit = {
     committing = 1
     owners = start.routing
     home.runningDirect(this, lane)
   }
 
-  private[lane] def goThreaded(lane: DirectLane): Iterator[InternalRow] = {
+  override def goThreaded(lane: DirectLane): Iterator[InternalRow] = {
     metrics("rowsIn") += lane.rows
     startThreads()
   }
 
-  private[lane] def endDirect(lane: DirectLane): Unit = {
+  override def endDirect(lane: DirectLane): Unit = {
     home.endBatch(this, start.routing)
     metrics("lanes").set(1)
     metrics("rowsIn") += lane.rows

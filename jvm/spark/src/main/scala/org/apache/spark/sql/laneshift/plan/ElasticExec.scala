@@ -1,18 +1,12 @@
 package org.apache.spark.sql.laneshift.plan
 
-import java.util.concurrent.ConcurrentHashMap
-
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning}
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
-import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
-import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.laneshift.driver.DriverState
-import org.apache.spark.sql.laneshift.runtime.ElasticRDD
 import org.apache.spark.sql.laneshift.spec.{
   ElasticOptions,
   ElasticSpec,
@@ -23,8 +17,6 @@ import org.apache.spark.sql.laneshift.spec.{
   StateKey,
   StateMetrics
 }
-import org.apache.spark.sql.laneshift.wire.RpcBytes
-import org.apache.spark.sql.types.TimestampType
 
 import laneshift.testing.{Fault, Faults}
 
@@ -39,27 +31,15 @@ case class ElasticExec(
     realTime: Boolean,
     stateKeys: Map[Long, StateKey],
     options: ElasticOptions
-) extends UnaryExecNode {
-  override def nodeName: String = "Elastic"
+) extends ElasticNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
 
   /** Outputs of several lanes come in no particular order between keys. */
   override def outputOrdering: Seq[SortOrder] = Nil
 
-  override def simpleString(maxFields: Int): String = {
-    val lanes = options.lanes.fold("auto")(_.toString)
-    s"$nodeName [shards ${options.shards}, lanes $lanes of at most ${options.maxLanes}, handoff ${handoff.name}]"
-  }
-
-  override lazy val metrics: Map[String, SQLMetric] = Map(
-    "lanes" -> SQLMetrics.createMetric(sparkContext, "lanes"),
-    "handoffs" -> SQLMetrics.createMetric(sparkContext, "handoffs of shards"),
-    "pauseTime" -> SQLMetrics.createNanoTimingMetric(sparkContext, "time shards were paused by handoffs"),
-    "rowsIn" -> SQLMetrics.createMetric(sparkContext, "number of rows received"),
-    "busiestLaneRows" -> SQLMetrics.createMetric(sparkContext, "number of rows of the busiest lane"),
-    "queuePeak" -> SQLMetrics.createSizeMetric(sparkContext, "most bytes queued for lanes")
-  )
+  override def simpleString(maxFields: Int): String =
+    s"$nodeName [shards ${options.shards}, $lanesInWords, handoff ${handoff.name}]"
 
   /** Throws if this could not be executed, as far as a plan can tell. */
   def check(): Unit = { spec; () }
@@ -69,8 +49,7 @@ case class ElasticExec(
 
   override protected def doExecute(): RDD[InternalRow] = QueryStores.within(conf) {
     val body = child.execute()
-    ElasticExec.resolve(body)
-    new ElasticRDD(inputs.map(_.child.execute()), body, RpcBytes.of(body), spec, metrics)
+    elastic(inputs.map(_.child.execute()), body, spec)
   }
 
   private def writers: Seq[StateStoreWriter] = Elasticity.collectRegion(child).collect {
@@ -78,7 +57,7 @@ case class ElasticExec(
   }
 
   /** That of the region's topmost stateful operator. */
-  private def operatorId: Long = writers.head.getStateInfo.operatorId
+  override def operatorId: Long = writers.head.getStateInfo.operatorId
 
   private def inputSpec(input: LaneInputExec): InputSpec = {
     val hashed = input.outputPartitioning.asInstanceOf[HashPartitioning].expressions
@@ -89,9 +68,6 @@ case class ElasticExec(
   private def spec: ElasticSpec = {
     val inputs = this.inputs
     val info = writers.head.getStateInfo
-    // One stage per batch is one query's: its id is in the local properties that the stream's thread has set.
-    val queryId = Option(sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)).getOrElse("")
-    val batchId = Option(sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY)).map(_.toLong)
     val key = OperatorKey(queryId, info.queryRunId.toString, operatorId)
     ElasticSpec(
       OperatorSpec(
@@ -102,7 +78,7 @@ case class ElasticExec(
         handoff,
         inputs.head.outputPartitioning.numPartitions,
         options,
-        inputs.flatMap(i => ElasticExec.nearestBelow(i.child)).map(_.operatorId).distinct,
+        upstream(inputs.map(_.child)),
         DriverState.get.exists(_.memories.knows(key))
       ),
       inputs.map(inputSpec),
@@ -111,17 +87,13 @@ case class ElasticExec(
       idsOf(ElasticExec.oncePerStore: _*),
       StateMetrics(idsOf("numTotalStateRows"), idsOf("stateMemory"), idsOf("rocksdbSstFileSize")),
       sentAt,
-      sparkContext.maxNumConcurrentTasks(sparkContext.resourceProfileManager.defaultResourceProfile)
+      slots
     )
   }
 
   /** Ids of the metrics that the region's stateful operators have by these names. */
   private def idsOf(names: String*): Set[Long] =
     writers.flatMap(w => names.flatMap(w.metrics.get)).map(_.id).toSet
-
-  private def sentAt: Option[Int] = conf.getConf(LaneshiftConf.LatencyColumn).map { name =>
-    output.indexWhere(a => conf.resolver(a.name, name) && a.dataType == TimestampType)
-  }.filter(_ >= 0)
 
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }
@@ -137,18 +109,4 @@ object ElasticExec {
     ttl <- Seq("", "WithTTL")
   } yield s"num${kind}State${ttl}Vars"
 
-  private def nearestBelow(plan: SparkPlan): Seq[ElasticExec] = plan match {
-    case e: ElasticExec => Seq(e)
-    case other => other.children.flatMap(nearestBelow)
-  }
-
-  /** Forces what an RDD works out lazily on the driver: it would be missing after the body is read back. */
-  private def resolve(rdd: RDD[_]): Unit = {
-    val seen = ConcurrentHashMap.newKeySet[Integer]()
-    def visit(r: RDD[_]): Unit = if (seen.add(r.id)) {
-      r.partitions
-      r.dependencies.foreach(d => visit(d.rdd))
-    }
-    visit(rdd)
-  }
 }

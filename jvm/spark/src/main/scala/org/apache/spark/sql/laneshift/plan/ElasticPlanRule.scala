@@ -5,8 +5,10 @@ import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicBoolean
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 import scala.util.control.NonFatal
 
+import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.SparkPlan
@@ -50,7 +52,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
         StockRuns.reason(run) match {
           case Some(why) => stock(plan, why)
           case None =>
-            guarded(plan, Some(run))(planned(plan, isExplained(plan))).fold(stock(plan, _), identity)
+            guarded(plan, Some(run))(planned(plan, run, isExplained(plan))).fold(stock(plan, _), identity)
         }
     }
 
@@ -64,8 +66,17 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private def runOf(plan: SparkPlan): Option[UUID] =
     plan
       .collectFirst { case w: StateStoreWriter if Elasticity.isStateful(w) => w.getStateInfo.queryRunId }
+      .orElse(runOfStateless(plan))
       .filter(_ => plan.conf.getConf(LaneshiftConf.Enabled))
       .filter(run => isExplained(plan) || isRunning(plan, run))
+
+  /** A plan without state says whose it is only by the thread that makes it. */
+  private def runOfStateless(plan: SparkPlan): Option[UUID] =
+    if (!RowWise.readsStream(plan)) None
+    else if (RowWise.isOnlyExplained(plan)) Some(new UUID(0L, 0L))
+    else
+      Option(plan.session.sparkContext.getLocalProperty(SparkContext.SPARK_JOB_GROUP_ID))
+        .flatMap(group => Try(UUID.fromString(group)).toOption)
 
   private def isRunning(plan: SparkPlan, run: UUID): Boolean =
     plan.session.sharedState.activeStreamingQueries.values().asScala.exists(_.runId == run)
@@ -75,7 +86,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     case w: StateStoreWriter =>
       w.stateInfo.exists(_.checkpointLocation == ElasticPlanRule.NoCheckpoint)
     case _ => false
-  }
+  } || RowWise.isOnlyExplained(plan)
 
   /** What `body` gives, or why there is nothing: the run, if one is given, stays stock for good, because its executors keep the
     * stores that they have opened.
@@ -91,7 +102,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
         Left(why)
     }
 
-  private def planned(plan: SparkPlan, explained: Boolean): SparkPlan = {
+  private def planned(plan: SparkPlan, run: UUID, explained: Boolean): SparkPlan = {
     planning()
     val conf = plan.conf
     val realTime = isRealTime(plan)
@@ -100,8 +111,10 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
       case _ if realTime && conf.getConf(AllowlistCheck) =>
         tellOfAllowlist()
         plan
-      case Some(why) => explain(plan, why)
-      case None if explained => wrap(plan, conf, realTime)
+      case _ if !DriverState.isLoaded => explain(plan, NotLoaded)
+      case Some(why) => RowWise.wrap(explain(plan, why), run.toString, realTime)
+      case None if explained => RowWise.wrap(wrap(plan, conf, realTime), run.toString, realTime)
+      case None if !plan.exists(Elasticity.isStateful) => RowWise.wrap(plan, run.toString, realTime)
       case None =>
         // After Spark has checked and recorded its own provider's name (design fact 7); the operators that the rules behind
         // this one make again read it.
@@ -114,13 +127,16 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
         // Also in a batch that is all stock, as the first one of an initial state is: an executor keeps the provider of a
         // store for the whole run.
         if (elastic.exists(_.isInstanceOf[ElasticExec]) || !Faults.isOn(Fault.ProviderByBatch))
-          acceptProvider(elastic)
+          RowWise.wrap(acceptProvider(elastic), run.toString, realTime)
         else {
           QueryStores.sparks(conf)
           plan
         }
     }
   }
+
+  private val NotLoaded =
+    s"the plugin is not loaded: set spark.plugins=${BuildInfo.PluginClass} before the session starts"
 
   private def tellOfAllowlist(): Unit = if (!toldOfAllowlist.getAndSet(true))
     logWarning(
@@ -131,11 +147,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private def unavailable(conf: SQLConf): Option[String] = {
     val provider = conf.getConf(SQLConf.STATE_STORE_PROVIDER_CLASS)
     val ours = Set(classOf[RocksDBStateStoreProvider].getName, ElasticStateStoreProvider.className)
-    if (!DriverState.isLoaded)
-      Some(
-        s"the plugin is not loaded: set spark.plugins=${BuildInfo.PluginClass} before the session starts"
-      )
-    else if (!ours(provider))
+    if (!ours(provider))
       Some(s"${SQLConf.STATE_STORE_PROVIDER_CLASS.key} is $provider; elastic is " + ours.head)
     else if (conf.getConf(SQLConf.STATE_STORE_UNLOAD_ON_COMMIT))
       Some(s"${SQLConf.STATE_STORE_UNLOAD_ON_COMMIT.key} unloads a store when the first of its lanes ends")

@@ -8,18 +8,21 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.laneshift.body.LaneContext
 
-/** Where an elastic region begins: below it is a shuffle, above it what every lane runs. Keeps the shuffle in the tree, so
+/** Where an elastic region begins: below it is a shuffle or, if its rows are `dealt`, a source; above it what every lane runs. Keeps what is below in the tree, so
   * that everything that walks the plan finds it; executing it gives the current lane's rows. A region has as many as it has
   * inputs, numbered by `index`.
   */
-case class LaneInputExec(child: SparkPlan, index: Int) extends UnaryExecNode {
+case class LaneInputExec(child: SparkPlan, index: Int, dealt: Boolean = false) extends UnaryExecNode {
   override def nodeName: String = "LaneInput"
   override def simpleString(maxFields: Int): String = s"$nodeName $index"
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
-  override protected def doExecute(): RDD[InternalRow] =
-    new LaneInputRDD(session.sparkContext, outputPartitioning.numPartitions, index)
+  override protected def doExecute(): RDD[InternalRow] = {
+    // Sources do not always tell how many partitions they have.
+    val partitions = if (dealt) child.execute().getNumPartitions else outputPartitioning.numPartitions
+    new LaneInputRDD(session.sparkContext, partitions, index)
+  }
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }
 

@@ -12,7 +12,7 @@ import org.apache.spark.sql.laneshift.lane._
 import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode, OperatorKey}
 
 import laneshift.ids.{LaneId, ShardId}
-import laneshift.lane.{Inlet, LaneBudget}
+import laneshift.lane.{Inlet, LaneBudget, LaneFeed}
 import laneshift.routing.{Handoff, MoveReason, RoutingTable}
 
 /** When a command takes effect. */
@@ -86,6 +86,8 @@ final class ElasticPartition(
   def lastTouchedNs: Long = touchedNs
   def isRunning: Boolean = synchronized(session != Session.Resting)
 
+  private def isDealt: Boolean = current.handoff == HandoffMode.Dealt
+
   private def midBatch: Boolean = current.handoff != HandoffMode.BetweenBatches
 
   // ---- memory
@@ -147,8 +149,8 @@ final class ElasticPartition(
       }
       val lanes = 1 + grant.take(wantedLanes - 1)
       val was = routing
-      routing = if (lanes == 1) new Array[Int](shards) else balancer.route(was, lanes)
-      if (lanes > 1) {
+      routing = if (lanes == 1 || isDealt) new Array[Int](shards) else balancer.route(was, lanes)
+      if (lanes > 1 && !isDealt) {
         wantedMoves.foreach { case (shard, lane) => if (lane < lanes) routing(shard) = lane }
         if (motion.isOn)
           motion.moves(shards, lanes).foreach { case (shard, lane) => routing(shard) = lane }
@@ -222,39 +224,42 @@ final class ElasticPartition(
     session = to
   }
 
-  private def ifBy(task: PartitionTask)(body: => Unit): Unit = if (session.task.exists(_ eq task)) body
+  private def ifBy(task: LaneTask)(body: => Unit): Unit = if (session.task.exists(_ eq task)) body
 
-  override def begun(task: PartitionTask): Unit = synchronized(goOver(Session.Attached(task)))
+  override def begun(task: LaneTask): Unit = synchronized(goOver(Session.Attached(task)))
 
-  override def runningDirect(by: PartitionTask, lane: DirectLane): Unit = synchronized {
+  override def runningDirect(by: LaneTask, lane: DirectLane): Unit = synchronized {
     ifBy(by)(goOver(Session.Direct(by, lane)))
     if ((wantedLanes > 1 && budget.free > 0) || motion.isOn || wantedElsewhere.nonEmpty) lane.requestThreads()
   }
 
-  override def running(by: PartitionTask, inlet: Inlet[_]): Unit = synchronized {
+  override def running(by: LaneTask, feed: LaneFeed): Unit = synchronized {
     ifBy(by) {
-      goOver(Session.Threaded(by, inlet))
+      goOver(feed match {
+        case inlet: Inlet[_] => Session.Threaded(by, inlet)
+        case deals => Session.Dealing(by, deals)
+      })
       balancer.newInlet()
       if (midBatch && wantedLanes != batchLanes) scale()
       by.remote.want(wantedElsewhere)
     }
   }
 
-  override def endBatch(by: PartitionTask, last: Array[Int]): Unit = synchronized {
+  override def endBatch(by: LaneTask, last: Array[Int]): Unit = synchronized {
     ifBy(by) {
       routing = last.clone()
       goOver(Session.Attached(by))
     }
   }
 
-  override def abandon(by: PartitionTask): Unit = synchronized {
+  override def abandon(by: LaneTask): Unit = synchronized {
     ifBy(by) {
       session.stats.foreach(s => routing = s.routing)
       goOver(Session.Resting)
     }
   }
 
-  override def lanesChanged(by: PartitionTask): Unit = synchronized {
+  override def lanesChanged(by: LaneTask): Unit = synchronized {
     session match {
       case Session.Threaded(task, inlet) if task eq by => spread(inlet)
       case _ => ()
@@ -291,7 +296,7 @@ final class ElasticPartition(
   def setLanes(count: Int, elsewhere: Map[HostAddress, Int] = Map.empty): Applied = synchronized {
     auto = false
     elsewhereNote = None
-    if (elsewhere.nonEmpty && !midBatch) throw new IllegalArgumentException(
+    if (elsewhere.nonEmpty && (!midBatch || isDealt)) throw new IllegalArgumentException(
       s"Operator ${current.key.operatorId} hands shards off between batches only; its lanes stay on the executor of each partition."
     )
     wantedElsewhere = elsewhere
@@ -304,9 +309,9 @@ final class ElasticPartition(
   }
 
   private def scale(): Applied = session match {
-    case Session.Threaded(by, inlet) if midBatch =>
-      by.remote.want(wantedElsewhere)
-      scale(inlet)
+    case threads: Session.OnThreads if midBatch =>
+      threads.by.remote.want(wantedElsewhere)
+      scale(threads.feed)
     case Session.Direct(_, lane)
         if midBatch && ((wantedLanes > 1 && budget.free > 0) || wantedElsewhere.nonEmpty) =>
       lane.requestThreads()
@@ -314,15 +319,18 @@ final class ElasticPartition(
     case _ => Applied.NextBatch
   }
 
-  private def scale(inlet: Inlet[_]): Applied = {
+  private def scale(feed: LaneFeed): Applied = {
     granted.take(wantedLanes - granted.lanes)
-    inlet.setLanes(math.min(wantedLanes, granted.lanes)) match {
+    feed.setLanes(math.min(wantedLanes, granted.lanes)) match {
       case Left(_) => Applied.NextBatch
       case Right(lanes) =>
         constantLanes = constantLanes && lanes == batchLanes
         batchLanes = lanes
         granted.keep(lanes)
-        spread(inlet)
+        feed match {
+          case inlet: Inlet[_] => spread(inlet)
+          case _ => ()
+        }
         Applied.Now
     }
   }
@@ -337,6 +345,7 @@ final class ElasticPartition(
         val lanes = LaneNumbers.of(inlet.stats)
         inlet.move(ShardId(shard), LaneId(lanes.id(lane)), MoveReason.User)
           .map(h => (lanes.shown(h.from.value), Applied.Now))
+      case _ if isDealt => Left("its rows go to any lane: it has no shards")
       case _ if routing(shard) == lane => Left(s"shard $shard is on lane $lane already")
       case _ =>
         wantedMoves(shard) = lane
@@ -364,6 +373,7 @@ final class ElasticPartition(
       lastMotionNs = nowNs
       session match {
         case Session.Threaded(_, inlet) => motionStep(inlet)
+        case Session.Dealing(_, _) => motion.lanes().foreach(want)
         case Session.Direct(_, lane) => lane.requestThreads()
         case _ => ()
       }
@@ -376,7 +386,7 @@ final class ElasticPartition(
     else if (meter.rates.last.atNs != lastGrowthNs) {
       lastGrowthNs = meter.rates.last.atNs
       val busy = meter.rates.busy.take(batchLanes).sum
-      val worth = current.realTime || autoBatch.exists(_.isWorthMore(nowNs))
+      val worth = current.realTime || isDealt || autoBatch.exists(_.isWorthMore(nowNs))
       val lanes = growth.turn(nowNs, batchLanes, busy, meter.rates.perSecond(_.rowsIn), worth)
       if (lanes != batchLanes) want(lanes)
     }

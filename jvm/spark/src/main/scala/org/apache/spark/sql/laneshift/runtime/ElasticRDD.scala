@@ -7,7 +7,7 @@ import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.body.LaneContext
-import org.apache.spark.sql.laneshift.lane.{PartitionTask, StockLane}
+import org.apache.spark.sql.laneshift.lane.{DealtTask, PartitionTask, StockLane}
 import org.apache.spark.sql.laneshift.remote.RemoteSessions
 import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
 
@@ -26,17 +26,21 @@ private[laneshift] final class ElasticRDD(
 ) extends RDD[InternalRow](inputs.head.sparkContext, inputs.map(new OneToOneDependency(_))) {
 
   override protected def getPartitions: Array[Partition] =
-    Array.tabulate(body.getNumPartitions)(LaneSplit(_, body))
+    Array.tabulate(body.getNumPartitions)(LaneSplit(_, body, inputs))
 
-  override protected def getPreferredLocations(split: Partition): Seq[String] =
-    body.preferredLocations(body.partitions(split.index))
+  /** Where the state is or, without any, the rows. */
+  override protected def getPreferredLocations(split: Partition): Seq[String] = {
+    val from = if (spec.handoff == HandoffMode.Dealt) inputs.head else body
+    from.preferredLocations(from.partitions(split.index))
+  }
 
-  /** Lanes emit in the order in which they get to it. */
+  /** Lanes that have shards emit in the order in which they get to it. */
   override protected def getOutputDeterministicLevel: DeterministicLevel.Value =
-    DeterministicLevel.UNORDERED
+    if (spec.handoff == HandoffMode.Dealt) super.getOutputDeterministicLevel
+    else DeterministicLevel.UNORDERED
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val bodySplit = split.asInstanceOf[LaneSplit].bodySplit
+    val LaneSplit(_, bodySplit, inputSplits) = split.asInstanceOf[LaneSplit]
     val runtime = ElasticRuntime.get
     val partition = runtime.partition(spec, split.index)
     val asked =
@@ -45,8 +49,7 @@ private[laneshift] final class ElasticRDD(
     val start = partition.startBatch(spec, context, asked)
     val meter = partition.newMeter()
     val sources = dependencies.indices.map { i =>
-      val input = parent[InternalRow](i)
-      meter.input(input.iterator(input.partitions(split.index), context))
+      meter.input(parent[InternalRow](i).iterator(inputSplits(i), context))
     }
     def newBody(): RDD[InternalRow] =
       SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
@@ -61,7 +64,9 @@ private[laneshift] final class ElasticRDD(
       partition.stockBatch(context, meter.in, metrics) {
         LaneContext.within(new StockLane(sources))(newBody().iterator(bodySplit, context))
       }
-    } else
+    } else if (spec.handoff == HandoffMode.Dealt)
+      new DealtTask(spec, partition, start, context, sources.head, newBody _, bodySplit, metrics).outputs
+    else
       new PartitionTask(
         spec,
         partition,
@@ -77,9 +82,10 @@ private[laneshift] final class ElasticRDD(
   }
 }
 
-/** A partition of [[ElasticRDD]] with the body's own, which may carry more than an index. */
-private[laneshift] final case class LaneSplit(index: Int, bodySplit: Partition) extends Partition
+/** A partition of [[ElasticRDD]] with the body's own and those of the inputs, which may carry more than an index. */
+private[laneshift] final case class LaneSplit(index: Int, body: Partition, inputs: Seq[Partition]) extends Partition
 
 private[laneshift] object LaneSplit {
-  def apply(index: Int, body: RDD[_]): LaneSplit = LaneSplit(index, body.partitions(index))
+  def apply(index: Int, body: RDD[_], inputs: Seq[RDD[_]]): LaneSplit =
+    LaneSplit(index, body.partitions(index), inputs.map(_.partitions(index)))
 }

@@ -1,14 +1,14 @@
 package org.apache.spark.sql.laneshift.runtime
 
-import org.apache.spark.sql.laneshift.lane.{DirectLane, PartitionTask}
+import org.apache.spark.sql.laneshift.lane.{DirectLane, LaneTask}
 
-import laneshift.lane.{Inlet, InletStats}
+import laneshift.lane.{Inlet, InletStats, LaneFeed}
 
 /** What a partition does at one moment: who computes it, and how. */
 private[runtime] sealed trait Session {
 
   /** The task of lanes that computes the partition. */
-  def task: Option[PartitionTask]
+  def task: Option[LaneTask]
 
   /** True while rows are worked on. */
   def isWorking: Boolean
@@ -24,7 +24,7 @@ private[runtime] object Session {
 
   /** Nobody computes the partition. */
   case object Resting extends Session {
-    override def task: Option[PartitionTask] = None
+    override def task: Option[LaneTask] = None
     override def isWorking: Boolean = false
   }
 
@@ -32,31 +32,41 @@ private[runtime] object Session {
     * its stores.
     */
   final class Stock(in: RowCount) extends Session {
-    override def task: Option[PartitionTask] = None
+    override def task: Option[LaneTask] = None
     override def isWorking: Boolean = true
     override def counts(stats: Option[InletStats]): Counts =
       Counts.ofOneLane(in.rows, if (in.sinceNs == 0L) 0L else System.nanoTime() - in.sinceNs)
   }
 
   /** A task has begun, or has put out everything, and works on no rows. */
-  final case class Attached(by: PartitionTask) extends Session {
-    override def task: Option[PartitionTask] = Some(by)
+  final case class Attached(by: LaneTask) extends Session {
+    override def task: Option[LaneTask] = Some(by)
     override def isWorking: Boolean = false
   }
 
   /** The task's own thread runs the only lane. */
-  final case class Direct(by: PartitionTask, lane: DirectLane) extends Session {
-    override def task: Option[PartitionTask] = Some(by)
+  final case class Direct(by: LaneTask, lane: DirectLane) extends Session {
+    override def task: Option[LaneTask] = Some(by)
     override def isWorking: Boolean = true
     override def counts(stats: Option[InletStats]): Counts = Counts.ofOneLane(lane.rows, lane.busyNs)
   }
 
   /** Receiver and lanes have threads of their own. */
-  final case class Threaded(by: PartitionTask, inlet: Inlet[_]) extends Session {
-    override def task: Option[PartitionTask] = Some(by)
+  sealed trait OnThreads extends Session {
+    def by: LaneTask
+    def feed: LaneFeed
+    override def task: Option[LaneTask] = Some(by)
     override def isWorking: Boolean = true
-    override def stats: Option[InletStats] = Some(inlet.stats)
+    override def stats: Option[InletStats] = Some(feed.stats)
     override def counts(stats: Option[InletStats]): Counts =
       stats.fold(Counts.none)(s => Counts(s.offered.sum, s.laneRows, s.busyNs, s.blockedNs))
   }
+
+  /** Each lane has shards of its own. */
+  final case class Threaded(by: LaneTask, inlet: Inlet[_]) extends OnThreads {
+    override def feed: LaneFeed = inlet
+  }
+
+  /** Any lane may have any row. */
+  final case class Dealing(by: LaneTask, feed: LaneFeed) extends OnThreads
 }

@@ -18,6 +18,9 @@ object HandoffMode {
 
   /** Between two batches: the operator blocks, it holds rows of every key until its input ends. */
   case object BetweenBatches extends HandoffMode("between-batches")
+
+  /** Never: rows go to any lane, and outputs in the order of the rows. */
+  case object Dealt extends HandoffMode("dealt")
 }
 
 /** The options of one elastic operator, read once per batch on the driver. Times in milliseconds. */

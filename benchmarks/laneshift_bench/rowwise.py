@@ -1,0 +1,183 @@
+"""Stages without state over lanes: one source partition, rows that cost something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from laneshift_bench.costs import burn, turns_of, wait
+from laneshift_bench.measure import Measurement
+from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.progress import Progress
+from laneshift_bench.query import ENDLESS, Build, batch_rate, running
+from laneshift_bench.report import Goal, Report
+from laneshift_bench.session import session
+from laneshift_bench.sides import Side, alone, elastic, stock
+
+COST_US = 1000
+LANES = 8
+SOURCE: Mapping[str, object] = {"keys": 1000, "zipf": 0, "rowBytes": 100, "numPartitions": 1}
+METHOD = f"""\
+Queries without state: a source of one partition, a function of each row, a sink. *Waits*: {COST_US / 1000:g}
+ms a row to an absolute deadline, so that lanes need no cores; as an expression
+(`laneshift_cost`), as a Python function that takes rows, and as one that takes pandas series of at
+most 20 rows. *Burns*: {COST_US / 1000:g} ms a row of a Python loop, on two real cores. *Nothing*: a
+Python function that returns its argument. Sides take turns in one JVM, each run a new query: stock,
+so many lanes, and *jar alone*, which has laneshift on and nothing configured. Real-time Mode:
+rows that the sink gets in 15 s of one batch from a source without pacing; ages at half of what
+stock takes, from the time a row is due to its arrival in the sink. Micro-batch: rows of a batch
+over its time, the median of a run's later ones. A round before those that count warms up."""
+HEADER = ("case", "side", "rows/s", "x stock", "p50, ms", "p99, ms")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function of rows, on so many cores.
+
+    Attributes:
+        lanes: of the side with lanes; 0: none.
+        goals: the least of rows/s over stock's, by side.
+        rate: rows/s at which ages are measured, 0: not.
+        batch: rows of a micro-batch, 0: Real-time Mode.
+    """
+
+    name: str
+    cores: int
+    build: Build
+    lanes: int
+    goals: Mapping[str, float]
+    rate: int = 0
+    batch: int = 0
+
+    @property
+    def sides(self) -> list[Side]:
+        """Stock first."""
+        more = [elastic(self.lanes, 1)] if self.lanes else []
+        return [stock(1), *more, alone(1)]
+
+
+def waits(key: int) -> int:
+    """One row."""
+    wait(COST_US, 1)
+    return key
+
+
+def _function(of: Callable[[int], int], rows: DataFrame) -> DataFrame:
+    return rows.select(sf.udf(of, "long")(sf.col("key")).alias("key"), "event_time")
+
+
+def _burns(turns: int, key: int) -> int:
+    burn(turns, 1)
+    return key
+
+
+def same(key: int) -> int:
+    """Nothing."""
+    return key
+
+
+def _pandas(rows: DataFrame) -> DataFrame:
+    import pandas as pd  # noqa: PLC0415 - Spark's workers load this module, too
+
+    def waiting(keys: pd.Series) -> pd.Series:
+        wait(COST_US, len(keys))
+        return keys
+
+    function = sf.pandas_udf(waiting, "long")  # type: ignore[call-overload]
+    return rows.select(function(sf.col("key")).alias("key"), "event_time")
+
+
+def _expression(rows: DataFrame) -> DataFrame:
+    cost = sf.expr(f"laneshift_cost(key, {COST_US}, 'wait')").alias("key")
+    return rows.select(cost, "event_time")
+
+
+def cases() -> list[Case]:
+    """By cores of their session."""
+    burning = partial(_burns, turns_of(COST_US))
+    python = partial(_function, waits)
+    eight = f"{LANES} lanes"
+    return [
+        Case("expression waits, Real-time", LANES, _expression, LANES, {eight: 7.0}, rate=500),
+        Case("Python waits, Real-time", LANES, python, LANES, {eight: 7.0}, rate=500),
+        Case("pandas waits, Real-time", LANES, _pandas, LANES, {eight: 7.0}, rate=500),
+        Case("Python waits, micro-batch", LANES, python, LANES, {eight: 7.0}, batch=8000),
+        Case("Python burns, Real-time", 2, partial(_function, burning), 2, {"2 lanes": 1.6}),
+        Case("Python burns, micro-batch", 2, partial(_function, burning), 2, {"2 lanes": 1.6},
+             batch=4000),
+        Case("nothing, Real-time", 2, partial(_function, same), 0, {"jar alone": 0.97}, rate=2000),
+        Case("nothing, micro-batch", 2, partial(_function, same), 0, {"jar alone": 0.97},
+             batch=200_000),
+    ]  # fmt: skip
+
+
+def run(quick: bool, only: Sequence[str] = (), rounds: int | None = None) -> Report:
+    """All cases, or those whose names begin with one of ``only``."""
+    chosen = [c for c in cases() if not only or c.name.startswith(tuple(only))]
+    turns = rounds or (1 if quick else 3)
+    steps = sum((turns + 1) * len(c.sides) for c in chosen)
+    progress = Progress("rowwise", steps)
+    report = Report("rowwise", "Row-wise work over lanes", METHOD, HEADER)
+    settings = {"spark.sql.execution.arrow.maxRecordsPerBatch": "20"}
+    for cores, group in groupby(chosen, lambda c: c.cores):
+        with session(cores, settings) as (spark, work):
+            for case in group:
+                _compare(spark, work, case, turns, quick, progress, report)
+    return report
+
+
+def _compare(
+    spark: SparkSession, work: Path, case: Case, rounds: int, quick: bool, progress: Progress,
+    report: Report,
+) -> None:  # fmt: skip
+    rates: dict[str, list[float]] = {side.name: [] for side in case.sides}
+    ages: dict[str, list[Measurement]] = {side.name: [] for side in case.sides}
+    for number in range(rounds + 1):
+        for side in case.sides:
+            progress.step(f"{case.name}, {side.name}, {f'round {number}' if number else 'warm-up'}")
+            rate = _rate(spark, work, case, side, quick)
+            age = _age(spark, work, case, side, quick) if case.rate and number else None
+            progress.note(f"{rate:,.0f} rows/s" + (f", {age.line}" if age else ""))
+            if number:
+                rates[side.name].append(rate)
+                ages[side.name] += [age] if age else []
+    for name, found in rates.items():
+        ratio = Ratio.of(found, rates["stock"])
+        late = ages[name]
+        report.rows.append([
+            case.name, name, spread(found), "" if name == "stock" else str(ratio),
+            spread([m.all.p50_ms for m in late]) if late else "",
+            spread([m.all.p99_ms for m in late]) if late else "",
+        ])  # fmt: skip
+        if (goal := case.goals.get(name)) is not None:
+            report.goals.append(Goal(f"{case.name}: {name} x stock", ratio.median, ">=", goal))
+        if late and name != "stock":
+            more = Ratio.of([m.all.p99_ms for m in late], [m.all.p99_ms for m in ages["stock"]])
+            report.goals.append(Goal(f"{case.name}: {name}, p99 / stock", more.median, "<=", 1.05))
+    report.data[case.name] = {
+        name: {"rows_per_s": found, "latency": [asdict(m) for m in ages[name]]}
+        for name, found in rates.items()
+    }
+
+
+def _rate(spark: SparkSession, work: Path, case: Case, side: Side, quick: bool) -> float:
+    source = SOURCE | {"pacing": "none"}
+    if case.batch:
+        source |= {"rowsPerBatch": case.batch}
+        with running(spark, work, side, source, case.build, trigger=None, mode="append") as run:
+            return batch_rate(run, case.batch, *((1, 2) if quick else (2, 4)))
+    source |= {"totalRows": ENDLESS}
+    with running(spark, work, side, source, case.build, trigger="30 seconds") as run:
+        return run.measure(*((4, 8) if quick else (8, 15))).rows_per_s
+
+
+def _age(spark: SparkSession, work: Path, case: Case, side: Side, quick: bool) -> Measurement:
+    source = SOURCE | {"rowsPerSecond": case.rate}
+    with running(spark, work, side, source, case.build, trigger="30 seconds") as run:
+        return run.measure(*((4, 8) if quick else (8, 15)))

@@ -1,0 +1,185 @@
+package org.apache.spark.sql.laneshift.lane
+
+import java.util.concurrent.ConcurrentLinkedQueue
+import java.util.concurrent.atomic.AtomicReference
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.{Partition, TaskContext}
+import org.apache.spark.internal.Logging
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.laneshift.body.SharedPartition
+import org.apache.spark.sql.laneshift.spec.ElasticSpec
+
+import laneshift.ids.LaneId
+import laneshift.lane.{Deals, DealLimits}
+
+/** One partition of a stage without state during one Spark task: its rows are dealt to lanes, and outputs go on in the order of
+  * the rows (docs/handoff.md, section 12).
+  *
+  * Threads: the task's own thread is the emitter. With one lane it runs the lane as well, and there is no other thread.
+  * Otherwise one thread receives and each lane has its own. Every thread ends before the task does.
+  */
+private[laneshift] final class DealtTask(
+    val spec: ElasticSpec,
+    home: PartitionHome,
+    start: BatchStart,
+    val context: TaskContext,
+    source: Iterator[InternalRow],
+    newBody: () => RDD[InternalRow],
+    bodySplit: Partition,
+    metrics: Map[String, SQLMetric]
+) extends DirectTask
+    with Logging {
+  private val running = new ConcurrentLinkedQueue[DealtLane]
+  private val stopped = new AtomicReference[Throwable]
+  private var emitter: DealtOutputs = _
+  private var queuePeak = 0L
+
+  private[lane] val threads = new TaskThreads(home.index, fail)
+
+  private[lane] val deals = new Deals[UnsafeRow, UnsafeRowBlock](
+    DealLimits(
+      spec.options.maxLanes,
+      spec.options.queueBytes,
+      DealtTask.OutputBytes,
+      if (spec.realTime) DealtTask.LingerNs else Deals.Forever
+    ),
+    start.lanes,
+    () => new UnsafeRowBlock,
+    _.bytes,
+    startLane
+  )
+
+  /** Rows of a stage without state stay on this executor. */
+  override def remote: RemoteLanes = RemoteLanes.None
+  override def directPartition: Option[SharedPartition] = None
+
+  context.addTaskFailureListener((_: TaskContext, error: Throwable) => stopAndJoin(error))
+  context.addTaskCompletionListener[Unit](_ => stopAndJoin(new InterruptedException("the task is over")))
+  home.begun(this)
+
+  /** The partition's outputs, for the task's own thread. */
+  lazy val outputs: Iterator[InternalRow] =
+    if (start.lanes == 1) new DirectThenThreaded(this, spec, source, newBody, bodySplit, context)
+    else startThreads()
+
+  override def beginDirect(lane: DirectLane): Unit = home.runningDirect(this, lane)
+
+  override def goThreaded(lane: DirectLane): Iterator[InternalRow] = {
+    metrics("rowsIn") += lane.rows
+    startThreads()
+  }
+
+  override def endDirect(lane: DirectLane): Unit = {
+    home.endBatch(this, start.routing)
+    metrics("lanes").set(1)
+    metrics("rowsIn") += lane.rows
+    metrics("busiestLaneRows") += lane.rows
+  }
+
+  private def startThreads(): Iterator[InternalRow] = {
+    emitter = new DealtOutputs(this)
+    (0 until start.lanes).foreach(i => startLane(LaneId(i)))
+    threads.start("receiver")(receive())
+    home.running(this, deals)
+    emitter
+  }
+
+  private def startLane(id: LaneId): Unit = {
+    val lane = new DealtLane(this, id, newBody, bodySplit)
+    running.add(lane)
+    try lane.start()
+    catch {
+      case error: Throwable =>
+        running.remove(lane)
+        logWarning(error.getMessage)
+        throw error
+    }
+  }
+
+  private def receive(): Unit = {
+    TaskContext.setTaskContext(context)
+    var rows = 0L
+    while (source.hasNext) {
+      deals.offer(source.next().asInstanceOf[UnsafeRow])
+      rows += 1
+      if ((rows & DealtTask.SampleMask) == 0) queuePeak = math.max(queuePeak, deals.bufferedBytes)
+    }
+    deals.finish()
+  }
+
+  /** Every lane has put out everything. */
+  private[lane] def finish(): Unit = {
+    threads.join()
+    val stats = deals.stats
+    home.endBatch(this, stats.routing)
+    LaneAccumulators.merge(running.asScala.toSeq.map(_.counted), Nil, context, spec.onceMetrics)
+    metrics("lanes").set(stats.activeLanes)
+    metrics("rowsIn") += stats.offered.sum
+    metrics("busiestLaneRows") += stats.laneRows.max
+    metrics("queuePeak").set(queuePeak)
+  }
+
+  /** A thread of this partition failed: the task fails with its cause. */
+  private[lane] def fail(error: Throwable): Unit = error match {
+    case _: laneshift.lane.PartitionStopped => ()
+    case _ => if (stopped.compareAndSet(null, error)) deals.fail(error)
+  }
+
+  /** Ends every thread and waits for it. Nothing that lanes use may be freed before. */
+  private def stopAndJoin(cause: Throwable): Unit = {
+    home.abandon(this)
+    stopped.compareAndSet(null, cause)
+    deals.fail(cause)
+    threads.stop()
+  }
+}
+
+private object DealtTask {
+
+  /** Outputs that may wait for those before them. */
+  private val OutputBytes = 4L << 20
+
+  /** In Real-time Mode, how long rows stay in operators that read ahead (Python's) while no more come. */
+  private val LingerNs = 20000000L
+
+  private val SampleMask = 1023L
+}
+
+/** What the lanes put out, in the order of the rows, for the task's own thread. */
+private[lane] final class DealtOutputs(task: DealtTask) extends Iterator[InternalRow] {
+  private val row = new UnsafeRow(task.spec.outputs.size)
+  private var block: UnsafeRowBlock = _
+  private var at = 0
+  private var done = false
+
+  override def hasNext: Boolean = {
+    while (!done && (block == null || at >= block.size))
+      task.deals.emit(DealtOutputs.PollMs, () => task.context.killTaskIfInterrupted()) match {
+        case Some(next) =>
+          block = next
+          at = 0
+        case None =>
+          done = true
+          task.finish()
+      }
+    !done
+  }
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException("no more outputs")
+    block.read(at, row)
+    at += 1
+    row
+  }
+}
+
+private object DealtOutputs {
+
+  /** How often the emitter looks whether its task was killed, while no output comes. */
+  private val PollMs = 100L
+}

@@ -1,0 +1,154 @@
+package org.apache.spark.sql.laneshift.plan
+
+import java.util.{LinkedHashMap, Map => JMap}
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.python.EvalPythonExec
+import org.apache.spark.sql.execution.streaming.runtime.StreamingRelationExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.sql.laneshift.spec.ElasticOptions
+
+/** Finds the row-wise regions of stages without state: the operators that go row by row, from (not including) a stream's source
+  * or a shuffle up to the first that does not.
+  */
+private[plan] object RowWise {
+
+  /** Wraps those of a batch's plan that are worth it. */
+  def wrap(plan: SparkPlan, runId: String, realTime: Boolean): SparkPlan = {
+    val conf = plan.conf
+    val wanted = conf.getConf(LaneshiftConf.Stateless)
+    // A limit stops reading, and what was read further would have moved the watermark.
+    val limited = plan.exists(_.isInstanceOf[LimitExec])
+    if (wanted == "false" || limited) plan
+    else new RowWise(conf, runId, realTime, all = wanted == "true").wrap(plan)
+  }
+
+  /** Whether a plan reads a stream: a batch of one, or what is explained of one. */
+  def readsStream(plan: SparkPlan): Boolean = plan.exists(isStreamLeaf)
+
+  def isOnlyExplained(plan: SparkPlan): Boolean = plan.exists(_.isInstanceOf[StreamingRelationExec])
+
+  private def isStreamLeaf(plan: SparkPlan): Boolean = plan match {
+    case s: StreamSourceAwareSparkPlan => s.getStream.isDefined
+    case _: RealTimeStreamScanExec | _: StreamingRelationExec => true
+    case _ => false
+  }
+
+  private def isInside(plan: SparkPlan): Boolean = plan match {
+    case _: EventTimeWatermarkExec => true
+    case other => Elasticity.isRowWise(other)
+  }
+
+  /** Nothing but the source's own rows, in Spark's format. */
+  private def isSource(plan: SparkPlan): Boolean = plan match {
+    case p: ProjectExec => p.projectList.forall(_.isInstanceOf[Attribute]) && isSource(p.child)
+    case c: ColumnarToRowExec => isSource(c.child)
+    case other => isStreamLeaf(other)
+  }
+
+  /** What a region from `plan` down reads. */
+  @scala.annotation.tailrec
+  private def below(plan: SparkPlan): SparkPlan =
+    if (isInside(plan) && !isSource(plan)) below(plan.children.head) else plan
+
+  private def mayBegin(below: SparkPlan): Boolean = below match {
+    case _: ShuffleExchangeLike => true
+    case other => isSource(other)
+  }
+
+  private def putsOutObjects(plan: SparkPlan): Boolean =
+    plan.output.exists(_.dataType.isInstanceOf[org.apache.spark.sql.types.ObjectType])
+
+  /** Expressions that cost less than a row's way to another thread. */
+  private def isCheap(expression: Expression): Boolean = expression match {
+    case _: AttributeReference | _: BoundReference | _: Literal | _: Alias | _: Cast => true
+    case _: BinaryArithmetic | _: BinaryComparison | _: And | _: Or | _: Not => true
+    case _: IsNull | _: IsNotNull | _: GetStructField | _: If | _: CaseWhen | _: Coalesce => true
+    case _ => false
+  }
+
+  private def mayBeCostly(plan: SparkPlan): Boolean = plan match {
+    case _: ProjectExec | _: FilterExec => plan.expressions.exists(_.exists(!isCheap(_)))
+    case _: EventTimeWatermarkExec => false
+    case _: SerializeFromObjectExec | _: DeserializeToObjectExec => false
+    case _ => true
+  }
+}
+
+private final class RowWise(conf: SQLConf, runId: String, realTime: Boolean, all: Boolean) {
+  import RowWise._
+  private val numbers = new RowWiseNumbers.OfPlan(runId)
+
+  def wrap(plan: SparkPlan): SparkPlan = plan match {
+    case e: ElasticExec => e.mapChildren(belowLanes)
+    case top if isInside(top) && !isSource(top) && !putsOutObjects(top) && mayBegin(below(top)) =>
+      val nodes = region(top)
+      if (all || nodes.exists(mayBeCostly)) {
+        val number = numbers.of(below(top))
+        RowWiseExec(lanes(top, Iterator.from(0)), number, runId, realTime, ElasticOptions.from(conf).copy(shards = 1))
+      } else top.mapChildren(wrap)
+    case other => other.mapChildren(wrap)
+  }
+
+  private def belowLanes(plan: SparkPlan): SparkPlan = plan match {
+    case input: LaneInputExec => input.mapChildren(wrap)
+    case other => other.mapChildren(belowLanes)
+  }
+
+  private def region(top: SparkPlan): Seq[SparkPlan] =
+    if (isInside(top) && !isSource(top)) top +: region(top.children.head) else Nil
+
+  /** What each lane runs; operators that read ahead are numbered from the input on. */
+  private def lanes(plan: SparkPlan, point: Iterator[Int]): SparkPlan =
+    if (!isInside(plan) || isSource(plan)) LaneInputExec(wrap(plan), 0, dealt = true)
+    else
+      plan match {
+        case python: EvalPythonExec =>
+          val child = lanes(python.child, point)
+          val at = point.next()
+          RowsThroughExec(python.withNewChildren(Seq(RowsThroughExec(child, at, above = false))), at, above = true)
+        case other => other.mapChildren(lanes(_, point))
+      }
+}
+
+/** Numbers of row-wise operators, behind those of the stateful ones: a region keeps its number from batch to batch, by the source
+  * that it reads, whatever Spark leaves out of a batch's plan.
+  */
+private[plan] object RowWiseNumbers {
+  private val Kept = 1000
+  private val First = 1000L
+
+  private val ofRuns = new LinkedHashMap[String, mutable.Map[AnyRef, Long]] {
+    override protected def removeEldestEntry(eldest: JMap.Entry[String, mutable.Map[AnyRef, Long]]): Boolean = size > Kept
+  }
+
+  final class OfPlan(runId: String) {
+    private val met = mutable.Map.empty[AnyRef, Int]
+
+    def of(below: SparkPlan): Long = {
+      val place = placeOf(below)
+      val times = met.getOrElse(place, 0)
+      met(place) = times + 1
+      RowWiseNumbers.synchronized {
+        val known = ofRuns.computeIfAbsent(runId, _ => mutable.Map.empty)
+        known.getOrElseUpdate((place, times), First + known.size)
+      }
+    }
+  }
+
+  /** What is the same in every batch. */
+  private def placeOf(below: SparkPlan): AnyRef = below match {
+    case s: StreamSourceAwareSparkPlan => s.getStream.get
+    case s: RealTimeStreamScanExec => s.stream
+    case s: ShuffleExchangeLike => s.output.map(_.name)
+    case leaf if leaf.children.isEmpty => leaf.output.map(_.name)
+    case other => placeOf(other.children.head)
+  }
+}

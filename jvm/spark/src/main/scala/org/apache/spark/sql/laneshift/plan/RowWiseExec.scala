@@ -1,0 +1,98 @@
+package org.apache.spark.sql.laneshift.plan
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Literal, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.laneshift.body.LaneContext
+import org.apache.spark.sql.laneshift.driver.DriverState
+import org.apache.spark.sql.laneshift.spec.{
+  ElasticOptions,
+  ElasticSpec,
+  HandoffMode,
+  InputSpec,
+  OperatorKey,
+  OperatorSpec,
+  StateMetrics
+}
+
+/** The top of a row-wise region without state: its rows are dealt to lanes, and its outputs come in the order of the rows, so that
+  * nothing above it can tell.
+  *
+  * @param runId of the query
+  */
+case class RowWiseExec(
+    child: SparkPlan,
+    operatorId: Long,
+    runId: String,
+    realTime: Boolean,
+    options: ElasticOptions
+) extends ElasticNode {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def simpleString(maxFields: Int): String = s"$nodeName [row-wise, in order, $lanesInWords]"
+
+  private def laneInput: LaneInputExec =
+    child.collectFirst { case l: LaneInputExec => l }.get
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val input = laneInput.child.execute()
+    elastic(Seq(input), child.execute(), spec(input.getNumPartitions))
+  }
+
+  private def spec(partitions: Int): ElasticSpec = {
+    val key = OperatorKey(queryId, runId, operatorId)
+    ElasticSpec(
+      OperatorSpec(
+        key,
+        RowWiseExec.Name,
+        batchId.getOrElse(0L),
+        realTime,
+        HandoffMode.Dealt,
+        partitions,
+        options,
+        upstream(Seq(laneInput.child)),
+        DriverState.get.exists(_.memories.knows(key))
+      ),
+      Seq(InputSpec(laneInput.output.size, Literal(0))),
+      output.map(_.dataType),
+      Map.empty,
+      Set.empty,
+      StateMetrics(Set.empty, Set.empty, Set.empty),
+      sentAt,
+      slots
+    )
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
+}
+
+object RowWiseExec {
+
+  /** What operators of this kind are called where stateful ones have the name of their state. */
+  val Name = "rowWise"
+}
+
+/** Stands below or above an operator of a row-wise region that reads rows ahead, and lets its lane see them pass. */
+case class RowsThroughExec(child: SparkPlan, point: Int, above: Boolean) extends UnaryExecNode {
+  override def nodeName: String = "RowsThrough"
+  override def simpleString(maxFields: Int): String = nodeName
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val (point, above) = (this.point, this.above)
+    child.execute().mapPartitionsInternal { rows =>
+      LaneContext.get.fold(rows) { lane =>
+        val seen = lane.throughReader(point)
+        if (above) rows.map { row => seen.cameOut(); row }
+        else rows.map { row => seen.wentIn(); row }
+      }
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
+}
