@@ -101,6 +101,8 @@ def writer(
         .writeStream.format("laneshift-measure")
         .option("name", name)
         .option("timeColumn", "event_time")
+        # What Spark does for Real-time queries without state needs a sink of its own list.
+        .option("asyncProgressTrackingEnabled", "false")
     )
 
 
