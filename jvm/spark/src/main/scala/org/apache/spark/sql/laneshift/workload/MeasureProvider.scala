@@ -60,7 +60,16 @@ private[workload] final case class MeasureWriterFactory(
 
 private[workload] object MeasureWriterFactory {
   private val Known =
-    Set("name", "timecolumn", "linecolumn", "settlems", "path", "checkpointlocation", "queryname")
+    Set(
+      "name",
+      "timecolumn",
+      "linecolumn",
+      "settlems",
+      "path",
+      "checkpointlocation",
+      "queryname",
+      "asyncprogresstrackingenabled"
+    )
 
   def of(options: CaseInsensitiveStringMap, schema: StructType): MeasureWriterFactory = {
     options.keySet().forEach { key =>
