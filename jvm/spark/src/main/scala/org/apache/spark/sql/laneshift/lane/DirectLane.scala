@@ -10,7 +10,8 @@ import laneshift.ids.LaneId
   */
 private[laneshift] final class DirectLane(
     override val partition: Option[SharedPartition],
-    source: Iterator[InternalRow]
+    source: Iterator[InternalRow],
+    readsAhead: Boolean
 ) extends LaneContext {
 
   @volatile private var wanted = false
@@ -23,14 +24,25 @@ private[laneshift] final class DirectLane(
   private var samples = 0L
   private var sampleSinceNs = 0L
 
+  // Where rows are read ahead, one row's time says nothing: then all waits for rows are timed.
+  @volatile private var begunNs = 0L
+  @volatile private var waitedNs = 0L
+  @volatile private var waitsSinceNs = 0L
+
   /** Asks for the change to threads; takes effect with the next row. */
   def requestThreads(): Unit = wanted = true
 
   /** Rows so far; exact for the task's thread, roughly so for others. */
   def rows: Long = received
 
-  /** Time spent on the rows so far, without waits for them, from samples. */
-  def busyNs: Long = if (samples == 0L) 0L else (received.toDouble / samples * sampledNs).toLong
+  /** Time spent on the rows so far, without waits for them; from samples, unless rows are read ahead. */
+  def busyNs: Long =
+    if (readsAhead) {
+      val now = System.nanoTime()
+      val waiting = if (waitsSinceNs == 0L) 0L else now - waitsSinceNs
+      if (begunNs == 0L) 0L else math.max(0L, now - begunNs - waitedNs - waiting)
+    } else if (samples == 0L) 0L
+    else (received.toDouble / samples * sampledNs).toLong
 
   override val lane: LaneId = LaneId(0)
   override def currentShard: Int = 0
@@ -54,15 +66,25 @@ private[laneshift] final class DirectLane(
         false
       } else {
         // What has ended stays so: the body may have committed on the strength of it.
-        ended = !source.hasNext
+        ended = !(if (readsAhead) timedHasNext else source.hasNext)
         !ended
       }
+    }
+
+    private def timedHasNext: Boolean = {
+      val since = System.nanoTime()
+      if (begunNs == 0L) begunNs = since
+      waitsSinceNs = since
+      val has = source.hasNext
+      waitsSinceNs = 0L
+      waitedNs += System.nanoTime() - since
+      has
     }
 
     override def next(): InternalRow = {
       received += 1
       val row = source.next()
-      if ((received & DirectLane.SampleMask) == 0L) sampleSinceNs = System.nanoTime()
+      if (!readsAhead && (received & DirectLane.SampleMask) == 0L) sampleSinceNs = System.nanoTime()
       row
     }
   }

@@ -54,7 +54,7 @@ private[lane] final class DirectThenThreaded(
     split: Partition,
     context: TaskContext
 ) extends Iterator[InternalRow] {
-  private val lane = new DirectLane(task.directPartition, source)
+  private val lane = new DirectLane(task.directPartition, source, spec.readsAhead)
   private var threaded = false
   private var over = false
   private var now: Iterator[InternalRow] = {

@@ -87,7 +87,8 @@ case class ElasticExec(
       idsOf(ElasticExec.oncePerStore: _*),
       StateMetrics(idsOf("numTotalStateRows"), idsOf("stateMemory"), idsOf("rocksdbSstFileSize")),
       sentAt,
-      slots
+      slots,
+      readsAhead = handoff == HandoffMode.MidBatchRestart
     )
   }
 

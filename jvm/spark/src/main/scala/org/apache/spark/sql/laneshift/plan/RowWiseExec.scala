@@ -62,7 +62,8 @@ case class RowWiseExec(
       Set.empty,
       StateMetrics(Set.empty, Set.empty, Set.empty),
       sentAt,
-      slots
+      slots,
+      readsAhead = child.exists(_.isInstanceOf[RowsThroughExec])
     )
   }
 

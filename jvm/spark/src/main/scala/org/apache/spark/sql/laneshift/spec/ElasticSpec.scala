@@ -104,6 +104,7 @@ final case class OperatorSpec(
   * @param onceMetrics ids of the accumulators that count stores, not lanes
   * @param sentAt which output has the time at which a row set out
   * @param slots tasks that Spark runs at a time, on all executors
+  * @param readsAhead some of its operators read rows ahead of those that they work on (Python's)
   */
 final case class ElasticSpec(
     operator: OperatorSpec,
@@ -113,7 +114,8 @@ final case class ElasticSpec(
     onceMetrics: Set[Long],
     stateMetrics: StateMetrics,
     sentAt: Option[Int],
-    slots: Int
+    slots: Int,
+    readsAhead: Boolean
 ) {
   def key: OperatorKey = operator.key
   def batchId: Long = operator.batchId
