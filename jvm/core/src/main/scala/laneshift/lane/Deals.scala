@@ -3,8 +3,6 @@ package laneshift.lane
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.locks.{Condition, Lock, ReentrantLock}
 
-import scala.collection.mutable
-
 import laneshift.ids.LaneId
 import laneshift.testing.{Fault, Faults}
 
@@ -12,34 +10,54 @@ import laneshift.testing.{Fault, Faults}
   *
   * @param rowBytes bytes of rows, for each lane that it has, that came in and whose outputs have not all gone out
   * @param outputBytes bytes of outputs that wait for others before them; one block more for each lane at most
-  * @param lingerNs how long a lane that waits for rows keeps rows in it that it has not answered for
   */
-final case class DealLimits(maxLanes: Int, rowBytes: Long, outputBytes: Long, lingerNs: Long)
+final case class DealLimits(maxLanes: Int, rowBytes: Long, outputBytes: Long)
+
+/** How lanes work on a deal.
+  *
+  * @param readsAhead their operators read rows ahead: that a lane asks for more says nothing of those that it has, and only the end
+  *   of its input makes it put out everything
+  * @param worthNs a deal has about so much work in it: so that what it costs to hand it over, or to end the input, is little
+  *   against it
+  * @param lingerNs how long a deal may wait for rows before it is closed, where lanes read ahead
+  */
+final case class DealWork(readsAhead: Boolean, worthNs: Long, firstRows: Int, lingerNs: Long)
+
+object DealWork {
+
+  /** A deal is not closed before somebody has to wait for it. */
+  val Forever: Long = Long.MaxValue
+  val RowByRow: DealWork = DealWork(readsAhead = false, 4000000L, 16, Forever)
+
+  /** A restart of Python functions takes some milliseconds. */
+  def ahead(lingerNs: Long): DealWork = DealWork(readsAhead = true, 100000000L, 100, lingerNs)
+}
 
 /** What a lane gets when it asks for rows. */
 sealed trait Dealt[+R]
 
 object Dealt {
 
-  /** Deal `number`: rows that follow each other. */
-  final case class Rows[R](number: Long, block: RowBlock[R]) extends Dealt[R]
+  /** Rows of its deal: that is a new one, unless lanes read ahead and it has one. */
+  final case class Rows[R](block: RowBlock[R]) extends Dealt[R]
 
-  /** The lane has to put out what it holds before it gets more. */
+  /** Its deal has all its rows: the lane has to put out what follows from them, and to say so. */
   case object Flush extends Dealt[Nothing]
 
   case object End extends Dealt[Nothing]
 }
 
-/** The way of rows through the lanes of one partition whose operators go row by row and have no state: rows in a row are one
-  * deal, any lane may take any deal, and outputs come out in the order of the deals (docs/handoff.md, section 12, is its
-  * contract). `R` is a row, `B` a block of outputs.
+/** The way of rows through the lanes of one partition whose operators go row by row and have no state: rows that follow each other
+  * are one deal, any lane may have any deal, and outputs come out in the order of the deals (docs/handoff.md, section 12, is
+  * its contract). `R` is a row, `B` a block of outputs.
   *
-  * Who may call what: one receiver thread `offer` and `finish`; lane i's thread the methods with its number; one emitter
+  * Who may call what: one receiver thread `offer` and `finish`; lane i's threads the methods with its number; one emitter
   * thread `emit`; any thread the rest. Each method that waits is a loop of attempts, which change everything or nothing, and of
   * waits for a signal.
   */
 final class Deals[R, B](
     limits: DealLimits,
+    work: DealWork,
     initialLanes: Int,
     newBlock: () => RowBlock[R],
     bytesOf: B => Long,
@@ -54,18 +72,23 @@ final class Deals[R, B](
   private val roomForOutputs = lock.newCondition()
   private val lanes = Array.fill(limits.maxLanes)(new LaneState(lock.newCondition()))
 
-  /** Rows that are not dealt yet. */
-  private var filling = newBlock()
-  private var nextNumber = 0L
+  /** Rows that nobody has taken, in order. */
+  private val queue = new java.util.ArrayDeque[RowBlock[R]]
+  private var queuedRows = 0L
+  private var queuedBytes = 0L
 
-  /** All deals that have not gone out, in order: their numbers have no gaps. Those from `nextToTake` on wait for a lane. */
-  private val open = mutable.ArrayDeque.empty[Deal]
-  private var nextToTake = 0L
+  /** Deals that lanes have and whose outputs have not all gone out, in order. */
+  private val open = new java.util.ArrayDeque[Deal]
+
+  /** The lane whose deal gets the next rows, where lanes read ahead: rows of a deal follow each other. */
+  private var puller = Deals.Nobody
 
   private var activeLanes = initialLanes
   private var startedLanes = initialLanes
   private var runningLanes = initialLanes
-  private var rowBytes = 0L
+
+  /** Of rows that lanes have and have not answered for. */
+  private var dealtBytes = 0L
   private var outputBytes = 0L
   private var offered = 0L
   private var ended = false
@@ -75,19 +98,18 @@ final class Deals[R, B](
   private var nsPerRow = 0.0
   @volatile private var failure: Throwable = _
 
-  private final class Deal(val number: Long, var block: RowBlock[R]) {
-    val rows: Int = block.rows
-    val bytes: Long = block.bytes
+  private final class Deal(val begunNs: Long) {
+    var rows = 0
+    var rowBytes = 0L
     val outputs = new java.util.ArrayDeque[B]
     var outputBytes = 0L
-    var takenNs = 0L
     var isDone = false
   }
 
   private final class LaneState(val turn: Condition) {
 
-    /** What it has taken and not answered for, in order. */
-    val held = mutable.ArrayDeque.empty[Deal]
+    /** What it has not answered for, or null. */
+    var deal: Deal = _
     var waits = false
     var looks = false
     var rows = 0L
@@ -128,28 +150,32 @@ final class Deals[R, B](
   /** One attempt, under the lock; false if the receiver has to wait for a signal. */
   private[lane] def tryOffer(row: R): Boolean = {
     checkRunning()
-    val room = rowBytes < limits.rowBytes * activeLanes
+    val room = queuedBytes + dealtBytes < limits.rowBytes * activeLanes
     receiverWaits = !room
     if (room) {
       offered += 1
-      rowBytes -= filling.bytes
-      filling.append(row, 0)
-      rowBytes += filling.bytes
-      if (filling.isFull || filling.rows >= rowsPerDeal) cut()
+      append(row)
       wakeForRows()
-    } else if (!Faults.isOn(Fault.FlushForgotten)) lanes.foreach(l => if (l.waits) l.turn.signal())
+    } else wakeWaiting()
     room
   }
 
-  /** As many as are worth a lane's while, so that lanes end together, and answers come soon. */
-  private def rowsPerDeal: Int =
-    if (nsPerRow == 0.0) Deals.FirstRows else math.max(1.0, math.min(1e6, Deals.WorthNs / nsPerRow)).toInt
-
-  private def cut(): Unit = {
-    open.append(new Deal(nextNumber, filling))
-    nextNumber += 1
-    filling = newBlock()
+  private def append(row: R): Unit = {
+    val last = queue.peekLast
+    val block =
+      if (last != null && !last.isFull && last.rows < rowsPerBlock) last
+      else { val more = newBlock(); queue.addLast(more); more }
+    queuedBytes -= block.bytes
+    block.append(row, 0)
+    queuedBytes += block.bytes
+    queuedRows += 1
   }
+
+  private def rowsPerBlock: Long = if (work.readsAhead) math.max(1L, rowsPerDeal / 4) else rowsPerDeal
+
+  /** As many as are worth a lane's while, so that lanes end together and answers come soon. */
+  private def rowsPerDeal: Long =
+    if (nsPerRow == 0.0) work.firstRows.toLong else math.max(1.0, math.min(1e6, work.worthNs / nsPerRow)).toLong
 
   /** A lane that looks again by itself is left alone until it is worth its while. */
   private def wakeForRows(): Unit = {
@@ -157,7 +183,7 @@ final class Deals[R, B](
     var woken = false
     while (i < activeLanes && !woken) {
       val lane = lanes(i)
-      if (lane.waits && (!lane.looks || queued > 0 || filling.rows >= Deals.RowsWorthWaking)) {
+      if (lane.waits && mayPull(i) && (!lane.looks || queuedRows >= Deals.RowsWorthWaking)) {
         lane.turn.signal()
         lane.waits = false
         woken = true
@@ -166,8 +192,11 @@ final class Deals[R, B](
     }
   }
 
-  /** Deals that nobody has taken. */
-  private def queued: Long = nextNumber - nextToTake
+  private def wakeWaiting(): Unit = lanes.foreach(lane => if (lane.waits) lane.turn.signal())
+
+  /** Rows that come are not somebody else's. */
+  private def mayPull(lane: Int): Boolean =
+    !work.readsAhead || puller == lane || puller == Deals.Nobody || Faults.isOn(Fault.TwoPullers)
 
   /** Ends the input. */
   def finish(): Unit = locked {
@@ -179,14 +208,12 @@ final class Deals[R, B](
 
   // ---- lanes
 
-  /** The next deal of a lane, or what else it has to do; waits for one of them.
-    *
-    * @param answered all that it has taken before is done, and put out
+  /** What a lane has to do next; waits for it. Where lanes do not read ahead, one that asks has put out all that follows from the
+    * rows that it has.
     */
-  def take(lane: LaneId, answered: Boolean): Dealt[R] = locked {
+  def take(lane: LaneId): Dealt[R] = locked {
     val state = lanes(lane.value)
     if (state.startedNs == 0L) state.startedNs = clock()
-    if (answered) doneBefore(state, Long.MaxValue)
     var looks = Deals.LooksBeforeWaiting
     var taken = tryTake(lane, looks > 0)
     while (taken == null) {
@@ -204,6 +231,7 @@ final class Deals[R, B](
   private[lane] def tryTake(lane: LaneId, looksAgain: Boolean): Dealt[R] = {
     checkRunning()
     val state = lanes(lane.value)
+    if (!work.readsAhead) done(state)
     val taken = next(lane.value, state)
     state.waits = taken == null
     state.looks = looksAgain
@@ -216,38 +244,55 @@ final class Deals[R, B](
     taken
   }
 
-  private def next(index: Int, state: LaneState): Dealt[R] =
-    if (index >= activeLanes && !ended) {
-      if (state.held.isEmpty || Faults.isOn(Fault.RetiredHolds)) null else Dealt.Flush
-    } else if (queued > 0 || filling.rows > 0) {
-      if (queued == 0) cut()
-      val deal = open((nextToTake - open.head.number).toInt)
-      nextToTake += 1
-      if (state.held.isEmpty) deal.takenNs = clock()
-      state.held.append(deal)
-      state.rows += deal.rows
-      val block = deal.block
-      deal.block = null
-      Dealt.Rows(deal.number, block)
-    } else if (ended) Dealt.End
-    else if (state.held.nonEmpty && (receiverWaits || (mayLinger(state) && lingers(state) <= 0L))) {
-      if (Faults.isOn(Fault.FlushForgotten)) null else Dealt.Flush
-    } else null
+  private def next(index: Int, state: LaneState): Dealt[R] = {
+    val rests = index >= activeLanes && !ended
+    if (state.deal != null && (rests || isClosed(state))) close(index)
+    else if (rests || !mayPull(index)) { if (ended && queue.isEmpty) Dealt.End else null }
+    else if (!queue.isEmpty) deal(index, state)
+    else if (ended) Dealt.End
+    else null
+  }
 
-  private def mayLinger(state: LaneState): Boolean = limits.lingerNs != Deals.Forever && state.held.nonEmpty
+  /** The lane's deal gets no more rows. */
+  private def isClosed(state: LaneState): Boolean = state.deal.rows >= rowsPerDeal ||
+    (queue.isEmpty && !ended && (receiverWaits || (mayLinger(state) && lingers(state) <= 0L)))
 
-  /** How long the lane may still keep what it holds. */
-  private def lingers(state: LaneState): Long = state.held.head.takenNs + limits.lingerNs - clock()
+  private def close(index: Int): Dealt[R] =
+    if (Faults.isOn(Fault.FlushForgotten)) null
+    else {
+      puller = Deals.Nobody
+      if (!Faults.isOn(Fault.PullNotPassedOn)) wakeWaiting()
+      Dealt.Flush
+    }
 
-  /** Outputs of a deal that the lane has taken; those of earlier deals of it are all there. Returns how long it had to wait for
-    * room, in nanoseconds.
-    */
-  def put(lane: LaneId, number: Long, outputs: B): Long = locked {
-    if (tryPut(lane, number, outputs)) 0L
+  private def deal(index: Int, state: LaneState): Dealt[R] = {
+    if (state.deal == null) {
+      state.deal = new Deal(clock())
+      open.addLast(state.deal)
+      if (work.readsAhead) puller = index
+    }
+    val block = queue.pollFirst()
+    queuedRows -= block.rows
+    queuedBytes -= block.bytes
+    state.deal.rows += block.rows
+    state.deal.rowBytes += block.bytes
+    dealtBytes += block.bytes
+    state.rows += block.rows
+    Dealt.Rows(block)
+  }
+
+  private def mayLinger(state: LaneState): Boolean = work.lingerNs != DealWork.Forever && state.deal != null
+
+  /** How long the lane's deal may still wait for rows. */
+  private def lingers(state: LaneState): Long = state.deal.begunNs + work.lingerNs - clock()
+
+  /** Outputs of the lane's deal. Returns how long it had to wait for room, in nanoseconds. */
+  def put(lane: LaneId, outputs: B): Long = locked {
+    if (tryPut(lane, outputs)) 0L
     else {
       val since = clock()
       do roomForOutputs.await()
-      while (!tryPut(lane, number, outputs))
+      while (!tryPut(lane, outputs))
       val waited = clock() - since
       lanes(lane.value).idleNs += waited
       waited
@@ -255,46 +300,46 @@ final class Deals[R, B](
   }
 
   /** One attempt, under the lock; false if the lane has to wait for a signal. */
-  private[lane] def tryPut(lane: LaneId, number: Long, outputs: B): Boolean = {
+  private[lane] def tryPut(lane: LaneId, outputs: B): Boolean = {
     checkRunning()
-    doneBefore(lanes(lane.value), if (Faults.isOn(Fault.AnsweredEarly)) number + 1 else number)
-    val deal = open((number - open.head.number).toInt)
-    val size = bytesOf(outputs)
+    val state = lanes(lane.value)
+    val deal = state.deal
+    if (deal == null) throw new IllegalStateException(s"lane ${lane.value} puts out what follows from no row")
+    val isNext = deal eq open.peekFirst()
     // What comes next never waits for what comes later.
     val room =
-      if ((deal eq open.head) && !Faults.isOn(Fault.NextDealWaits)) deal.outputBytes < Deals.NextBytes
+      if (isNext && !Faults.isOn(Fault.NextDealWaits)) deal.outputBytes < Deals.NextBytes
       else outputBytes < limits.outputBytes
     if (room) {
+      val size = bytesOf(outputs)
       deal.outputs.addLast(outputs)
       deal.outputBytes += size
       outputBytes += size
-      if (deal eq open.head) emitterTurn.signal()
+      if (isNext) emitterTurn.signal()
+      if (Faults.isOn(Fault.AnsweredEarly)) deal.isDone = true
     }
     room
   }
 
-  /** The lane has put out all that follows from the deals that it has taken. */
-  def answered(lane: LaneId): Unit = locked(doneBefore(lanes(lane.value), Long.MaxValue))
+  /** The lane has put out all that follows from the rows that it has. */
+  def answered(lane: LaneId): Unit = locked(done(lanes(lane.value)))
 
-  private def doneBefore(lane: LaneState, number: Long): Unit = if (lane.held.nonEmpty) {
-    var rows = 0
-    while (lane.held.nonEmpty && lane.held.head.number < number) {
-      val deal = lane.held.removeHead()
-      deal.isDone = true
-      rowBytes -= deal.bytes
-      rows += deal.rows
+  private def done(lane: LaneState): Unit = if (lane.deal != null) {
+    val deal = lane.deal
+    lane.deal = null
+    deal.isDone = true
+    dealtBytes -= deal.rowBytes
+    learn(lane, deal.rows)
+    if (puller != Deals.Nobody && (lanes(puller) eq lane)) {
+      puller = Deals.Nobody
+      wakeWaiting()
     }
-    if (rows > 0) {
-      val now = clock()
-      if (lane.held.nonEmpty) lane.held.head.takenNs = now
-      learn(lane, rows, now)
-      if (receiverWaits) receiverTurn.signal()
-      if (open.head.isDone) emitterTurn.signal()
-    }
+    if (receiverWaits) receiverTurn.signal()
+    if (open.peekFirst().isDone) emitterTurn.signal()
   }
 
-  private def learn(lane: LaneState, rows: Int, nowNs: Long): Unit = {
-    val busy = lane.busyUntil(nowNs)
+  private def learn(lane: LaneState, rows: Int): Unit = {
+    val busy = lane.busyUntil(clock())
     val perRow = (busy - lane.busyAtDoneNs).toDouble / rows
     lane.busyAtDoneNs = busy
     nsPerRow = if (nsPerRow == 0.0) perRow else nsPerRow + Deals.Learning * (perRow - nsPerRow)
@@ -324,23 +369,21 @@ final class Deals[R, B](
   /** One attempt, under the lock; null if the emitter has to wait for a signal. */
   private[lane] def tryEmit(): Option[B] = {
     if (failure != null) throw failure
-    while (open.nonEmpty && open.head.isDone && open.head.outputs.isEmpty) {
-      open.removeHead()
+    while (!open.isEmpty && open.peekFirst().isDone && open.peekFirst().outputs.isEmpty) {
+      open.removeFirst()
       // Whoever has outputs of the deal that is next now may wait for room.
-      if (open.nonEmpty && !Faults.isOn(Fault.NextDealNotWoken)) roomForOutputs.signalAll()
+      if (!Faults.isOn(Fault.NextDealNotWoken)) roomForOutputs.signalAll()
     }
-    val from =
-      if (Faults.isOn(Fault.DealsOutOfOrder)) open.find(!_.outputs.isEmpty)
-      else open.headOption.filter(!_.outputs.isEmpty)
-    from match {
-      case Some(deal) =>
-        val block = deal.outputs.pollFirst()
-        deal.outputBytes -= bytesOf(block)
-        outputBytes -= bytesOf(block)
-        roomForOutputs.signalAll()
-        Some(block)
-      case None => if (ended && open.isEmpty && runningLanes == 0) None else null
-    }
+    val deal = open.peekFirst()
+    val from = if (Faults.isOn(Fault.DealsOutOfOrder)) open.stream.filter(!_.outputs.isEmpty).findFirst.orElse(deal) else deal
+    if (from != null && !from.outputs.isEmpty) {
+      val block = from.outputs.pollFirst()
+      from.outputBytes -= bytesOf(block)
+      outputBytes -= bytesOf(block)
+      roomForOutputs.signalAll()
+      Some(block)
+    } else if (ended && deal == null && runningLanes == 0) None
+    else null
   }
 
   // ---- control
@@ -377,14 +420,13 @@ final class Deals[R, B](
     lanes.foreach(_.turn.signalAll())
   }
 
-  /** Bytes of rows that came in and whose outputs have not all gone out, and of outputs that wait. */
-  def bufferedBytes: Long = locked(rowBytes + outputBytes)
+  /** Bytes of rows that came in and that nobody has answered for, and of outputs that wait. */
+  def bufferedBytes: Long = locked(queuedBytes + dealtBytes + outputBytes)
 
   /** As of an inlet with one shard; rows that wait for a lane are shown with the first one. */
   override def stats: InletStats = locked {
     val now = clock()
     val shown = lanes.take(startedLanes)
-    val waiting = open.iterator.drop(if (open.isEmpty) 0 else (nextToTake - open.head.number).toInt).toSeq
     InletStats(
       Array(0),
       Array(0),
@@ -393,8 +435,8 @@ final class Deals[R, B](
       inFlight = 0,
       Array(offered),
       shown.map(_.rows),
-      Deals.first(waiting.map(_.rows.toLong).sum + filling.rows, shown.length),
-      Deals.first(waiting.map(_.bytes).sum + filling.bytes, shown.length),
+      Deals.first(queuedRows, shown.length),
+      Deals.first(queuedBytes, shown.length),
       shown.map(_.busyUntil(now)),
       blockedNs + (if (blockedSinceNs == 0L) 0L else now - blockedSinceNs)
     )
@@ -402,13 +444,7 @@ final class Deals[R, B](
 }
 
 object Deals {
-
-  /** For [[DealLimits.lingerNs]]: lanes need not put out before they are asked to. */
-  val Forever: Long = Long.MaxValue
-
-  /** A deal has about so much work in it, and so many rows before anything is known of them. */
-  private val WorthNs = 4e6
-  private val FirstRows = 16
+  private val Nobody = -1
 
   /** The weight of a deal in what is known of a row's cost. */
   private val Learning = 0.2

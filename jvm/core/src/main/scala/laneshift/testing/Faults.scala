@@ -186,15 +186,15 @@ object Fault {
   case object NextDealNotWoken
       extends Fault("next-deal-not-woken", "a lane that waits with outputs is not told that they are next")
   case object FlushForgotten
-      extends Fault("flush-forgotten", "a lane that waits for rows is not asked for what it holds while there is no room for more")
-  case object RetiredHolds
-      extends Fault("retired-holds", "a lane that gets no more rows keeps those that it has not answered for")
+      extends Fault("flush-forgotten", "a lane that reads ahead is not asked for what follows from its rows")
   case object AnsweredUnput
       extends Fault("answered-unput", "a lane says that it is done with rows before their outputs are put out")
   case object AnsweredEarly
       extends Fault("answered-early", "outputs of a deal end it, whoever else may still put some out")
-  case object OutputsOfNewestDeal
-      extends Fault("outputs-of-newest-deal", "outputs are counted to the deal that their lane has taken last")
+  case object TwoPullers
+      extends Fault("two-pullers", "rows that follow each other go to the deals of two lanes")
+  case object PullNotPassedOn
+      extends Fault("pull-not-passed-on", "nobody is told that rows are free to be taken again")
 
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
@@ -272,10 +272,10 @@ object Fault {
     NextDealWaits,
     NextDealNotWoken,
     FlushForgotten,
-    RetiredHolds,
     AnsweredUnput,
     AnsweredEarly,
-    OutputsOfNewestDeal
+    TwoPullers,
+    PullNotPassedOn
   )
 }
 

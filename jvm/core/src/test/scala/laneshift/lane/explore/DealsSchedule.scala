@@ -30,7 +30,8 @@ final class DealsSchedule(seed: Long) {
   private type Outputs = Vector[Int]
 
   private val deals = new Deals[Item, Outputs](
-    DealLimits(maxLanes, 10L * (1 + random.nextInt(8)), 10L * random.nextInt(4), if (lingers) 20L else Deals.Forever),
+    DealLimits(maxLanes, 10L * (1 + random.nextInt(8)), 10L * random.nextInt(4)),
+    DealWork(readsAhead, 5L, 1 + random.nextInt(6), if (lingers) 20L else DealWork.Forever),
     started,
     () => new ArrayBlock(perBlock),
     10L * _.size,
@@ -84,13 +85,12 @@ final class DealsSchedule(seed: Long) {
 
   /** Takes deals, works on the rows one by one or, if its operators read ahead, on some together, and puts out. */
   private final class LaneSteps(lane: LaneId) extends Step(s"lane ${lane.value}") {
-    private var taken = Option.empty[Dealt.Rows[Item]]
+    private var block: ArrayBlock = _
     private var at = 0
 
-    /** Rows in its operators, each with its deal's number. */
-    private var inside = Vector.empty[(Long, Int)]
-    private var filled = Option.empty[(Long, Outputs)]
-    private val toPut = new java.util.ArrayDeque[(Long, Outputs)]
+    /** Rows in its operators. */
+    private var inside = Vector.empty[Int]
+    private val toPut = new java.util.ArrayDeque[Outputs]
     private var looks = 0
     private var flushing = false
     private var ending = false
@@ -98,49 +98,39 @@ final class DealsSchedule(seed: Long) {
 
     override def step(): Unit =
       if (!toPut.isEmpty) {
-        val (number, outputs) = toPut.peekFirst()
-        if (lock.within(deals.tryPut(lane, number, outputs))) toPut.removeFirst() else sleep(lock.conditions(2))
+        if (lock.within(deals.tryPut(lane, toPut.peekFirst()))) toPut.removeFirst() else sleep(lock.conditions(2))
       } else if (leaving) {
         deals.answered(lane)
         deals.left(lane)
         over = true
       } else if (flushing || ending) {
-        work(inside.size)
-        close()
+        answer(inside.size)
         leaving = ending
-        if (flushing && toPut.isEmpty) deals.answered(lane)
-        flushing = flushing && !toPut.isEmpty
-      } else if (taken.exists(at < _.block.size)) {
-        inside :+= ((taken.get.number, taken.get.block.asInstanceOf[ArrayBlock].itemAt(at).key))
+        if (flushing && toPut.isEmpty) {
+          deals.answered(lane)
+          flushing = false
+        }
+      } else if (block != null && at < block.size) {
+        inside :+= block.itemAt(at).key
         at += 1
-        if (inside.size >= batch) work(batch)
-        if (!readsAhead && at == taken.get.block.size && !Faults.isOn(Fault.AnsweredUnput)) close()
+        if (Faults.isOn(Fault.AnsweredUnput)) deals.answered(lane)
+        if (inside.size >= batch) answer(batch)
       } else take()
 
     /** The operators answer for their first rows. */
-    private def work(count: Int): Unit = {
-      inside.take(count).foreach { case (number, row) =>
-        val of = if (Faults.isOn(Fault.OutputsOfNewestDeal)) taken.get.number else number
-        if (filled.exists(_._1 != of)) close()
-        if (outputsOf(row).nonEmpty)
-          filled = Some((of, filled.fold(Vector.empty[Int])(_._2) ++ outputsOf(row)))
-      }
+    private def answer(count: Int): Unit = {
+      val outputs = inside.take(count).flatMap(outputsOf)
+      if (outputs.nonEmpty) toPut.addLast(outputs)
       inside = inside.drop(count)
     }
 
-    private def close(): Unit = {
-      filled.foreach(toPut.addLast)
-      filled = None
-    }
-
     private def take(): Unit = {
-      if (!readsAhead) deals.answered(lane)
       looks += 1
       val looksAgain = looks % 4 != 0
       lock.within(deals.tryTake(lane, looksAgain)) match {
         case null => if (!looksAgain && !lingers) sleep(lock.conditions(3 + lane.value))
-        case deal: Dealt.Rows[Item] =>
-          taken = Some(deal)
+        case Dealt.Rows(dealt) =>
+          block = dealt.asInstanceOf[ArrayBlock]
           at = 0
         case Dealt.Flush => flushing = true
         case Dealt.End => ending = true

@@ -32,9 +32,9 @@ object DealsScheduleSuite {
     NextDealWaits,
     NextDealNotWoken,
     FlushForgotten,
-    RetiredHolds,
     AnsweredUnput,
-    OutputsOfNewestDeal,
+    TwoPullers,
+    PullNotPassedOn,
     AnsweredEarly
   )
 }

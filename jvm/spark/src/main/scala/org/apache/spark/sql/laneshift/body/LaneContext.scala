@@ -39,26 +39,8 @@ private[sql] trait LaneContext {
   /** What the lanes of the partition share; none where Spark's own path runs, whose stores are Spark's. */
   def partition: Option[SharedPartition]
 
-  /** Where rows pass an operator that reads rows ahead, if somebody on this lane has to know; `point` counts such operators from
-    * the input on.
-    */
-  def throughReader(point: Int): RowsThrough = RowsThrough.Unwatched
-
   /** Where the state is of a lane that runs away from home, in another process than its stores; none for all others. */
   def remoteState: Option[RemoteState] = None
-}
-
-/** Sees rows go into an operator and come out of it, one for one and in order. */
-private[sql] trait RowsThrough {
-  def wentIn(): Unit
-  def cameOut(): Unit
-}
-
-private[sql] object RowsThrough {
-  object Unwatched extends RowsThrough {
-    override def wentIn(): Unit = ()
-    override def cameOut(): Unit = ()
-  }
 }
 
 private[sql] object LaneContext {

@@ -1,24 +1,19 @@
 package org.apache.spark.sql.laneshift.lane
 
-import java.util.concurrent.ConcurrentLinkedQueue
-
 import org.apache.spark.{Partition, SparkEnv, TaskContext}
 import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.internal.config.Python.PYTHON_UDF_PIPELINED_EXECUTION
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.laneshift.body.{LaneContext, RowsThrough, SharedPartition}
+import org.apache.spark.sql.laneshift.body.{LaneContext, SharedPartition}
 
 import laneshift.ids.LaneId
 import laneshift.lane.Dealt
-import laneshift.testing.{Fault, Faults}
 
-/** A lane that works on deals, on one thread of the task's process, under a task context of its own.
-  *
-  * Whose outputs are whose: operators that go row by row have put out all that follows from a row before they ask for the next,
-  * so outputs are those of the deal whose row was given last. Python's operators read rows ahead, but give one row for each, in
-  * order: rows are counted as they go in and come out ([[DealsThrough]]).
+/** A lane that works on deals, on one thread of the task's process, under a task context of its own. What it puts out follows from the
+  * rows of its deal: operators that go row by row have put out everything before they ask for more, others, Python's, after
+  * their input has ended, which it then does after each deal.
   */
 private[lane] final class DealtLane(
     task: DealtTask,
@@ -27,14 +22,7 @@ private[lane] final class DealtLane(
     split: Partition
 ) extends LaneContext {
   private val taskContext = new LaneTaskContext(TaskIdentity.of(task.context))
-  private val twoThreads = SparkEnv.get.conf.get(PYTHON_UDF_PIPELINED_EXECUTION)
-  private val out = new DealtOutput(task, lane, twoThreads)
-
-  /** What reads ahead, in the order in which rows come through. */
-  private var through = Vector.empty[DealsThrough]
-
-  /** The deal of the row that was given last. */
-  private var givenDeal = 0L
+  private val out = new DealtOutput(task, lane)
   private var block: UnsafeRowBlock = _
   private var at = 0
   private var ended = false
@@ -66,25 +54,16 @@ private[lane] final class DealtLane(
     if (ended || restarting) return false
     block = null
     out.inputWaits()
-    val taken = task.deals.take(lane, answered = !twoThreads && through.forall(_.isEmpty))
+    val taken = task.deals.take(lane)
     out.inputCame()
     taken match {
-      case Dealt.Rows(number, rows) =>
-        givenDeal = number
+      case Dealt.Rows(rows) =>
         block = rows.asInstanceOf[UnsafeRowBlock]
         at = 0
       case Dealt.Flush => restarting = true
       case Dealt.End => ended = true
     }
     block != null
-  }
-
-  override def throughReader(point: Int): RowsThrough = {
-    while (through.size <= point) {
-      val below = through.size - 1
-      through :+= new DealsThrough(() => if (below < 0) givenDeal else through(below).deal)
-    }
-    through(point)
   }
 
   // ---- the thread
@@ -110,14 +89,10 @@ private[lane] final class DealtLane(
     var running = true
     while (running) {
       val outputs = body.iterator(split, taskContext.current)
-      while (outputs.hasNext) {
-        val row = outputs.next()
-        out.add(row, if (through.isEmpty) givenDeal else through.last.deal)
-      }
+      while (outputs.hasNext) out.add(outputs.next())
       out.flush()
       task.deals.answered(lane)
       if (restarting) {
-        through = Vector.empty
         restarting = false
         taskContext.renew()
       } else running = false
@@ -125,71 +100,27 @@ private[lane] final class DealtLane(
   }
 }
 
-/** Follows deals through an operator that reads rows ahead and gives one row for each, in order. One thread sees rows in, and one,
-  * which may be another, sees them out.
+/** Collects a lane's outputs in blocks. The lane's thread adds; whoever asks for the lane's rows says when it waits for some: that is
+  * another one if Python's writer reads ahead on a thread of its own.
   */
-private[lane] final class DealsThrough(dealBelow: () => Long) extends RowsThrough {
-
-  /** From which row on rows are of which deal. */
-  private val begins = new ConcurrentLinkedQueue[DealsThrough.Begin]
-  private var lastIn = -1L
-  private var in = 0L
-  private var out = 0L
-
-  /** That of the row that came out last. */
-  var deal = 0L
-
-  def isEmpty: Boolean = in == out
-
-  override def wentIn(): Unit = {
-    val of = dealBelow()
-    if (of != lastIn) {
-      begins.add(DealsThrough.Begin(in, of))
-      lastIn = of
-    }
-    in += 1
-  }
-
-  override def cameOut(): Unit = {
-    var next = begins.peek()
-    while (next != null && next.row <= out) {
-      deal = if (Faults.isOn(Fault.OutputsOfNewestDeal)) lastIn else next.deal
-      begins.poll()
-      next = begins.peek()
-    }
-    out += 1
-  }
-}
-
-private object DealsThrough {
-  final case class Begin(row: Long, deal: Long)
-}
-
-/** Collects a lane's outputs in blocks, each of one deal. The lane's thread adds; whoever asks for the lane's rows says when it waits
-  * for some: that is another one if Python's writer reads ahead on a thread of its own.
-  */
-private[lane] final class DealtOutput(task: DealtTask, lane: LaneId, twoThreads: Boolean) {
+private[lane] final class DealtOutput(task: DealtTask, lane: LaneId) {
+  private val twoThreads = SparkEnv.get.conf.get(PYTHON_UDF_PIPELINED_EXECUTION)
   private var block = new UnsafeRowBlock
-  private var deal = 0L
   private var oldestNs = 0L
   private var idle = false
 
   /** What Python workers send back are rows of another kind. */
   private lazy val toUnsafe = UnsafeProjection.create(task.spec.outputs.toArray)
 
-  def add(row: InternalRow, of: Long): Unit = {
+  def add(row: InternalRow): Unit = {
     val unsafe = row match {
       case u: UnsafeRow => u
       case other => toUnsafe(other)
     }
-    if (twoThreads) synchronized(append(unsafe, of)) else append(unsafe, of)
+    if (twoThreads) synchronized(append(unsafe)) else append(unsafe)
   }
 
-  private def append(row: UnsafeRow, of: Long): Unit = {
-    if (of != deal) {
-      flush()
-      deal = of
-    }
+  private def append(row: UnsafeRow): Unit = {
     if (task.spec.realTime && block.size == 0) oldestNs = System.nanoTime()
     block.append(row, 0)
     if (block.isFull || (task.spec.realTime && (idle || System.nanoTime() - oldestNs > DealtOutput.LingerNs)))
@@ -207,7 +138,7 @@ private[lane] final class DealtOutput(task: DealtTask, lane: LaneId, twoThreads:
     if (block.size > 0) {
       val full = block
       block = new UnsafeRowBlock
-      task.deals.put(lane, deal, full)
+      task.deals.put(lane, full)
     }
   }
 }

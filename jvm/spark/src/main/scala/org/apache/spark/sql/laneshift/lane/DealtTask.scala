@@ -15,7 +15,7 @@ import org.apache.spark.sql.laneshift.body.SharedPartition
 import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
 import laneshift.ids.LaneId
-import laneshift.lane.{Deals, DealLimits}
+import laneshift.lane.{DealLimits, DealWork, Deals}
 
 /** One partition of a stage without state during one Spark task: its rows are dealt to lanes, and outputs go on in the order of
   * the rows (docs/handoff.md, section 12).
@@ -42,12 +42,9 @@ private[laneshift] final class DealtTask(
   private[lane] val threads = new TaskThreads(home.index, fail)
 
   private[lane] val deals = new Deals[UnsafeRow, UnsafeRowBlock](
-    DealLimits(
-      spec.options.maxLanes,
-      spec.options.queueBytes,
-      DealtTask.OutputBytes,
-      if (spec.realTime) DealtTask.LingerNs else Deals.Forever
-    ),
+    DealLimits(spec.options.maxLanes, spec.options.queueBytes, DealtTask.OutputBytes),
+    if (spec.readsAhead) DealWork.ahead(if (spec.realTime) DealtTask.LingerNs else DealWork.Forever)
+    else DealWork.RowByRow,
     start.lanes,
     () => new UnsafeRowBlock,
     _.bytes,

@@ -8,7 +8,6 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
-import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelationExec
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
 import org.apache.spark.sql.internal.SQLConf
@@ -92,7 +91,7 @@ private final class RowWise(conf: SQLConf, runId: String, realTime: Boolean, all
       val nodes = region(top)
       if (all || nodes.exists(mayBeCostly)) {
         val number = numbers.of(below(top))
-        RowWiseExec(lanes(top, Iterator.from(0)), number, runId, realTime, ElasticOptions.from(conf).copy(shards = 1))
+        RowWiseExec(lanes(top), number, runId, realTime, ElasticOptions.from(conf).copy(shards = 1))
       } else top.mapChildren(wrap)
     case other => other.mapChildren(wrap)
   }
@@ -105,17 +104,10 @@ private final class RowWise(conf: SQLConf, runId: String, realTime: Boolean, all
   private def region(top: SparkPlan): Seq[SparkPlan] =
     if (isInside(top) && !isSource(top)) top +: region(top.children.head) else Nil
 
-  /** What each lane runs; operators that read ahead are numbered from the input on. */
-  private def lanes(plan: SparkPlan, point: Iterator[Int]): SparkPlan =
-    if (!isInside(plan) || isSource(plan)) LaneInputExec(wrap(plan), 0, dealt = true)
-    else
-      plan match {
-        case python: EvalPythonExec =>
-          val child = lanes(python.child, point)
-          val at = point.next()
-          RowsThroughExec(python.withNewChildren(Seq(RowsThroughExec(child, at, above = false))), at, above = true)
-        case other => other.mapChildren(lanes(_, point))
-      }
+  /** What each lane runs. */
+  private def lanes(plan: SparkPlan): SparkPlan =
+    if (isInside(plan) && !isSource(plan)) plan.mapChildren(lanes)
+    else LaneInputExec(wrap(plan), 0, dealt = true)
 }
 
 /** Numbers of row-wise operators, behind those of the stateful ones: a region keeps its number from batch to batch, by the source

@@ -4,8 +4,8 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Literal, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.laneshift.body.LaneContext
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.laneshift.driver.DriverState
 import org.apache.spark.sql.laneshift.spec.{
   ElasticOptions,
@@ -37,6 +37,15 @@ case class RowWiseExec(
   private def laneInput: LaneInputExec =
     child.collectFirst { case l: LaneInputExec => l }.get
 
+  /** What every lane runs. */
+  private def nodes: Seq[SparkPlan] = {
+    def from(plan: SparkPlan): Seq[SparkPlan] = plan match {
+      case _: LaneInputExec => Nil
+      case node => node +: node.children.flatMap(from)
+    }
+    from(child)
+  }
+
   override protected def doExecute(): RDD[InternalRow] = {
     val input = laneInput.child.execute()
     elastic(Seq(input), child.execute(), spec(input.getNumPartitions))
@@ -63,7 +72,7 @@ case class RowWiseExec(
       StateMetrics(Set.empty, Set.empty, Set.empty),
       sentAt,
       slots,
-      readsAhead = child.exists(_.isInstanceOf[RowsThroughExec])
+      readsAhead = nodes.exists(_.isInstanceOf[EvalPythonExec])
     )
   }
 
@@ -74,26 +83,4 @@ object RowWiseExec {
 
   /** What operators of this kind are called where stateful ones have the name of their state. */
   val Name = "rowWise"
-}
-
-/** Stands below or above an operator of a row-wise region that reads rows ahead, and lets its lane see them pass. */
-case class RowsThroughExec(child: SparkPlan, point: Int, above: Boolean) extends UnaryExecNode {
-  override def nodeName: String = "RowsThrough"
-  override def simpleString(maxFields: Int): String = nodeName
-  override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
-
-  override protected def doExecute(): RDD[InternalRow] = {
-    val (point, above) = (this.point, this.above)
-    child.execute().mapPartitionsInternal { rows =>
-      LaneContext.get.fold(rows) { lane =>
-        val seen = lane.throughReader(point)
-        if (above) rows.map { row => seen.cameOut(); row }
-        else rows.map { row => seen.wentIn(); row }
-      }
-    }
-  }
-
-  override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }

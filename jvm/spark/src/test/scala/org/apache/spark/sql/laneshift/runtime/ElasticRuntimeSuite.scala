@@ -50,7 +50,8 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       Set.empty,
       StateMetrics(Set.empty, Set.empty, Set.empty),
       None,
-      slots = 2
+      slots = 2,
+      readsAhead = false
     )
   }
 

@@ -143,7 +143,8 @@ object RemoteStateCheck {
       onceMetrics = Set.empty,
       StateMetrics(Set.empty, Set.empty, Set.empty),
       sentAt = None,
-      slots = 1
+      slots = 1,
+      readsAhead = false
     )
   }
 
