@@ -29,8 +29,8 @@ object DealWork {
   val Forever: Long = Long.MaxValue
   val RowByRow: DealWork = DealWork(readsAhead = false, 4000000L, 16, Forever)
 
-  /** A restart of Python functions takes some milliseconds. */
-  def ahead(lingerNs: Long): DealWork = DealWork(readsAhead = true, 100000000L, 100, lingerNs)
+  /** A restart of Python functions takes 20 to 60 ms, most of which Spark and its worker wait for each other. */
+  def ahead(lingerNs: Long): DealWork = DealWork(readsAhead = true, 1000000000L, 100, lingerNs)
 }
 
 /** What a lane gets when it asks for rows. */
@@ -329,7 +329,8 @@ final class Deals[R, B](
     lane.deal = null
     deal.isDone = true
     dealtBytes -= deal.rowBytes
-    learn(lane, deal.rows)
+    // Before its first deal a lane has to start.
+    if (lane.rows > deal.rows) learn(lane, deal.rows) else lane.busyAtDoneNs = lane.busyUntil(clock())
     if (puller != Deals.Nobody && (lanes(puller) eq lane)) {
       puller = Deals.Nobody
       wakeWaiting()
