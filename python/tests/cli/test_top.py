@@ -13,12 +13,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from laneshift.cli.main import main
-from plugin.fake import RUNNING, STOPPED, query
+from plugin.fake import RUNNING, STOPPED, executor, query
 
 SNAPSHOT: dict[str, Any] = {
     "time_ms": 1_700_000_000_000,
     "version": "1.2.3",
-    "executors": [{"executor": "driver", "host": "localhost", "cores": 8, "active_tasks": 3}],
+    "executors": [executor("driver", cores=8, active_tasks=3)],
     "queries": [query(RUNNING, "running", active=True), query(STOPPED, "old", active=False)],
 }
 DECISION = {

@@ -7,14 +7,13 @@ import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.sql.laneshift.driver.PartitionSite
 import org.apache.spark.sql.laneshift.lane.HostAddress
-import org.apache.spark.sql.laneshift.spec.HandoffMode
 
 /** Lanes that are wanted on other executors than a partition's own. */
 private[api] object Elsewhere {
 
-  /** Lanes by executor id, of a JSON object; none of an empty text. */
-  def read(json: String): Map[String, Int] =
-    if (json == null || json.isEmpty) Map.empty
+  /** Lanes by executor id, of a JSON object; an empty text leaves those that are wanted. */
+  def read(json: String): Option[Map[String, Int]] =
+    if (json == null || json.isEmpty) None
     else {
       val fields =
         try JsonMethods.parse(json) match {
@@ -22,10 +21,11 @@ private[api] object Elsewhere {
             case _ => Nil
           }
         catch { case NonFatal(_) => throw ApiError.elsewhereUnreadable(json) }
-      fields.map {
+      val hosts = fields.map {
         case (id, JInt(lanes)) if lanes >= 0 && lanes <= Most => id -> lanes.toInt
         case _ => throw ApiError.elsewhereUnreadable(json)
-      }.toMap.filter(_._2 > 0)
+      }
+      Some(hosts.toMap.filter(_._2 > 0))
     }
 
   private val Most = 256
@@ -40,9 +40,8 @@ private[api] object Elsewhere {
       partitions.find(_.executor.id == id).foreach(p => throw ApiError.executorIsHome(id, p.view.index))
     }
     partitions.foreach { p =>
-      if (p.view.spec.handoff == HandoffMode.BetweenBatches)
-        throw ApiError.lanesStayHome(p.view.spec.key.operatorId)
-      val most = p.view.spec.options.remoteLanes
+      if (p.view.spec.lanesStayHome) throw ApiError.lanesStayHome(p.view.spec.key.operatorId)
+      val most = p.view.spec.maxElsewhere
       if (hosts.values.sum > most) throw ApiError.tooManyElsewhere(hosts.values.sum, most)
     }
   }

@@ -17,12 +17,15 @@ object ExecutorRequest {
   /** `Seq[PartitionView]` */
   case object Partitions extends ExecutorRequest
 
-  /** `Option[Applied]`; none if the partition is not here. */
+  /** `ExecutorView` */
+  case object Executor extends ExecutorRequest
+
+  /** `Option[Applied]`; none if the partition is not here. Without `elsewhere` what is wanted on other executors stays so. */
   final case class SetLanes(
       key: OperatorKey,
       partition: Int,
       lanes: Int,
-      elsewhere: Map[HostAddress, Int]
+      elsewhere: Option[Map[HostAddress, Int]]
   ) extends ExecutorRequest
 
   /** `(String, Int)`: host and port at which lanes that others want here are reached. */
@@ -56,8 +59,8 @@ final class ExecutorEndpoint(override val rpcEnv: RpcEnv, runtime: ElasticRuntim
 
   private def answer(request: ExecutorRequest): Any = request match {
     case Partitions => runtime.all.map(_.view)
-    case SetLanes(key, partition, lanes, elsewhere) =>
-      runtime.find(key, partition).map(_.setLanes(lanes, elsewhere))
+    case Executor => runtime.view
+    case SetLanes(key, partition, lanes, elsewhere) => runtime.setLanes(key, partition, lanes, elsewhere)
     case HostAt => runtime.hostLanes.address()
     case MoveShard(key, partition, shard, lane) => runtime.find(key, partition).map(_.moveShard(shard, lane))
     case Handoffs(limit, runIds) => runtime.history.newest(limit)(h => runIds.forall(_(h.key.runId)))
