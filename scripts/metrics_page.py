@@ -19,9 +19,9 @@ the Python package and their tests share.
 
 ## Of running queries
 `laneshift.attach(spark).snapshot()` and `/laneshift/json/` of Spark's UI have them by `name`, per
-query, operator and partition, and per executor. Rates are those of the last half second. A row's bytes are those of
-Spark's binary row format. What a state store says of itself is of its last commit: in Real-time
-Mode that is the end of a batch.
+query, operator and partition, and per executor. Rates are those of the last half second. A row's
+bytes are those of Spark's binary row format. What a state store says of itself is of its last
+commit: in Real-time Mode that is the end of a batch.
 
 Spark's metrics system has those with a `gauge`: each executor its own under
 `plugin.org.apache.spark.sql.laneshift.LaneshiftPlugin.GAUGE`, and the driver those of all
