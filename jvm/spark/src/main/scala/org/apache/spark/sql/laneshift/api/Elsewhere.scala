@@ -33,7 +33,7 @@ private[api] object Elsewhere {
   /** Throws if the lanes cannot be there for each of these partitions. */
   def check(hosts: Map[String, Int], partitions: Seq[PartitionSite]): Unit = if (hosts.nonEmpty) {
     val driver = Inventory.driver
-    val known = driver.executors.inventory()
+    val known = driver.executors.inventory().filterNot(_.leaving)
     hosts.foreach { case (id, lanes) =>
       val executor = known.find(_.id == id).getOrElse(throw ApiError.noSuchExecutor(id, known.map(_.id)))
       if (lanes > executor.cores) throw ApiError.moreLanesThanCores(id, lanes, executor.cores)

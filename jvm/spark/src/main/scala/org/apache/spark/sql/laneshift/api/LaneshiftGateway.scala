@@ -59,6 +59,7 @@ object LaneshiftGateway {
       val hosts = Elsewhere.read(elsewhere)
       hosts.foreach(Elsewhere.check(_, found))
       val addresses = hosts.map(Elsewhere.addresses)
+      if (addresses.exists(_.nonEmpty)) Inventory.driver.hosts.begin()
       val applied =
         found.map(p => p.setLanes(lanes, addresses).getOrElse(throw ApiError.partitionGone(p.view.index)))
       Map[String, Any](

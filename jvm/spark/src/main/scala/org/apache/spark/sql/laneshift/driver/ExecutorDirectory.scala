@@ -61,6 +61,9 @@ final case class ExecutorLoad(
 
   /** Cores that lanes could have: none of an executor that leaves or does not answer. */
   def idleCores: Int = if (leaving) 0 else math.max(0, view.idle)
+
+  /** Lanes of other executors' partitions that should go. */
+  def surplusLanes: Int = if (leaving) view.hostLanes else math.max(0, math.min(view.hostLanes, -view.idle))
 }
 
 /** An elastic partition where it was last computed. */
@@ -70,6 +73,10 @@ final case class PartitionSite(executor: ExecutorRef, view: PartitionView) {
   /** None if the executor does not have the partition any more. Without `elsewhere` what is wanted there stays so. */
   def setLanes(lanes: Int, elsewhere: Option[Map[HostAddress, Int]]): Option[Applied] =
     executor.ask[Option[Applied]](ExecutorRequest.SetLanes(key, view.index, lanes, elsewhere))
+
+  /** How many lanes on another executor the partition has given up. */
+  def leave(executorId: String, lanes: Int, why: String): Int =
+    executor.ask[Option[Int]](ExecutorRequest.Leave(key, view.index, executorId, lanes, why)).getOrElse(0)
 
   def moveShard(shard: Int, lane: Int): Option[Either[String, (Int, Applied)]] =
     executor.ask[Option[Either[String, (Int, Applied)]]](
@@ -145,6 +152,15 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
   def hostAddress(executorId: String): Option[HostAddress] = Option(known.get(executorId)).map { executor =>
     val (host, port) = executor.ask[(String, Int)](ExecutorRequest.HostAt)
     HostAddress(executorId, host, port)
+  }
+
+  /** Takes so many lanes off an executor, of those partitions first that want most there. */
+  def leave(executorId: String, lanes: Int, why: String): Unit = {
+    var left = lanes
+    def wanted(site: PartitionSite) = site.view.wantedElsewhere.collectFirst { case (`executorId`, n) => n }
+    partitions().filter(wanted(_).nonEmpty).sortBy(-wanted(_).getOrElse(0)).foreach { site =>
+      if (left > 0) left -= site.leave(executorId, left, why)
+    }
   }
 
   /** Every elastic partition, once: where it runs now or ran last. */

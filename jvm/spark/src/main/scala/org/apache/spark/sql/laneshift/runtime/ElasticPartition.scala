@@ -314,6 +314,18 @@ final class ElasticPartition(
     want(count)
   }
 
+  /** Gives up so many lanes on another executor, or all that there are, and says how many. They are not asked for again. */
+  def leave(executorId: String, lanes: Int, why: String): Int = synchronized {
+    wantedElsewhere.find(_._1.executorId == executorId).fold(0) { case (host, wanted) =>
+      val fewer = math.min(lanes, wanted)
+      logInfo(s"Partition $index gives up $fewer of $wanted lanes on $host: it $why.")
+      elsewhereNote = Some(s"$host $why")
+      wantedElsewhere = wantedElsewhere.updatedWith(host)(_.map(_ - fewer).filter(_ > 0))
+      session.task.foreach(_.remote.want(wantedElsewhere))
+      fewer
+    }
+  }
+
   private def want(lanes: Int): Applied = {
     wantedLanes = lanes
     scale()

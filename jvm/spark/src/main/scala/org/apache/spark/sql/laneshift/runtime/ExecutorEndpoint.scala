@@ -28,6 +28,10 @@ object ExecutorRequest {
       elsewhere: Option[Map[HostAddress, Int]]
   ) extends ExecutorRequest
 
+  /** `Option[Int]`: how many lanes on another executor the partition has given up; none if it is not here. */
+  final case class Leave(key: OperatorKey, partition: Int, executorId: String, lanes: Int, why: String)
+      extends ExecutorRequest
+
   /** `(String, Int)`: host and port at which lanes that others want here are reached. */
   case object HostAt extends ExecutorRequest
 
@@ -61,6 +65,8 @@ final class ExecutorEndpoint(override val rpcEnv: RpcEnv, runtime: ElasticRuntim
     case Partitions => runtime.all.map(_.view)
     case Executor => runtime.view
     case SetLanes(key, partition, lanes, elsewhere) => runtime.setLanes(key, partition, lanes, elsewhere)
+    case Leave(key, partition, executorId, lanes, why) =>
+      runtime.find(key, partition).map(_.leave(executorId, lanes, why))
     case HostAt => runtime.hostLanes.address()
     case MoveShard(key, partition, shard, lane) => runtime.find(key, partition).map(_.moveShard(shard, lane))
     case Handoffs(limit, runIds) => runtime.history.newest(limit)(h => runIds.forall(_(h.key.runId)))

@@ -50,6 +50,7 @@ final class FakeExecutor(id: String, views: Seq[PartitionView] = Nil) extends Rp
   private def reply(request: ExecutorRequest): Any = request match {
     case ExecutorRequest.Partitions => views
     case ExecutorRequest.Executor => said
+    case ExecutorRequest.Leave(_, _, _, lanes, _) => Some(math.min(lanes, 2))
     case _: ExecutorRequest.Handoffs => Nil
     case ExecutorRequest.SourceRows => Map.empty
     case _ => ()

@@ -96,6 +96,8 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       val moved = begun(two, 1L)
       assert(wanted(moved) == Seq("3" -> 1) && moved.view.wantedLanes == 2)
       assert(moved.view.elsewhereNote.exists(_.contains("4 lanes")))
+      assert(moved.leave("7", 1, "is leaving") == 0 && moved.leave("3", 4, "is leaving") == 1)
+      assert(wanted(moved).isEmpty && moved.view.elsewhereNote.contains(s"$three is leaving"))
       two.runtime.setLanes(first.key, 0, 2, Some(Map.empty))
       assert(wanted(begun(one, 2L)).isEmpty)
     } finally Seq(one, two).foreach(_.stop())
