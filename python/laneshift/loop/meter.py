@@ -64,7 +64,7 @@ class Meter:
         spans = (
             self._places and any(s.part.max_elsewhere for s in parts) and len(live.executors) > 1
         )
-        mine = {s.key for s in parts}
+        together = {s.key for s in parts} if spans else set()
         rooms: dict[str, Room] = {}
         found: list[Island] = []
         measured: dict[str, list[PartitionLoad]] = {}
@@ -72,12 +72,7 @@ class Meter:
             here = [s for s in parts if s.part.executor == executor.executor]
             beside = [s for s in everything if s.part.executor == executor.executor]
             cores = self._budget.of(executor, live.time_ms, beside)
-            # Lanes for others that are not decided on with this executor's own.
-            cores -= sum(
-                s.part.wanted_elsewhere.get(executor.executor, 0)
-                for s in everything
-                if s.part.executor != executor.executor and not (spans and s.key in mine)
-            )
+            cores -= _guests(executor.executor, [s for s in everything if s.key not in together])
             shown = self._shown(here, windows, resting)
             if not spans:
                 # Cores that somebody has wanted for them elsewhere are theirs beside the node's.
@@ -180,6 +175,13 @@ class Meter:
         ]
         cluster, sources = _cluster(rooms, here, measured, next(iter(windows.values())))
         return Island(executor, rooms, refs, cluster, sources, shares, is_new)
+
+
+def _guests(executor: str, others: Sequence[Seen]) -> int:
+    """Lanes that ``others`` are to have on an executor that is not their own."""
+    return sum(
+        s.part.wanted_elsewhere.get(executor, 0) for s in others if s.part.executor != executor
+    )
 
 
 def _as_home(part: PartitionLoad) -> PartitionLoad:

@@ -25,10 +25,13 @@ class Refusals:
         self._until_s: dict[tuple[Key, str], float] = {}
 
     def look(self, island: Island, now_s: float) -> tuple[str, ...]:
-        """Notes on what was not fulfilled since it was sent."""
+        """Notes on what was wanted at the last look, or sent since, and is not wanted any more."""
         notes = []
         for name, ref in island.partitions.items():
-            for executor, lanes in self._sent.pop(ref.key, {}).items():
+            sent = self._sent.pop(ref.key, {})
+            if ref.lanes.elsewhere:
+                self._sent[ref.key] = dict(ref.lanes.elsewhere)
+            for executor, lanes in sent.items():
                 there = ref.lanes.elsewhere.get(executor, 0)
                 if there < lanes and executor != ref.home and ref.elsewhere_note is not None:
                     self._until_s[ref.key, executor] = now_s + AGAIN_S

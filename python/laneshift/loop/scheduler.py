@@ -288,7 +288,7 @@ class LiveScheduler:
                 because(parts[name], lanes.total, reasons.get(name))
                 if name in parts and _is_chosen(lanes, fits[name], island)
                 else gave_way(island, name, fits[name]),
-                lanes.words if island.spans else "",
+                lanes.words,
             )
             for name, lanes in wanted.items()
         )

@@ -78,8 +78,26 @@ class Placer:
             throttles=throttles,
             shortfalls=shortfalls,
             notes=(*notes, ("data_intensity_threshold", found.phi), ("migration_bytes", moved)),
-            reasons=_reasons(view, placement, found.phi) if self.payback_s is None else (),
+            reasons=() if self.payback_s is not None else self._reasons(view, placement, found.phi),
         )
+
+    def _reasons(
+        self, view: View, after: IntArray, phi: float
+    ) -> tuple[tuple[PartitionId, str], ...]:
+        """Why partitions that keep a core at home have others elsewhere, in words."""
+        words = []
+        for j, part in enumerate(view.cluster.partitions):
+            home = int(view.homes[j])
+            if not view.kept[j] or int(after[j].sum()) == int(after[j, home]):
+                continue
+            why = f"executor {part.home} has {int(view.node_cores[home])} cores"
+            if self.costs:
+                why += (
+                    f", and {view.data_intensity[j]:,.0f} bytes/s per core do not exceed the"
+                    f" {phi:,.0f} that keep a partition there"
+                )
+            words.append((part.partition, why))
+        return tuple(words)
 
 
 def release_surplus(placement: IntArray, targets: IntArray, view: View, costs: bool) -> IntArray:
@@ -101,23 +119,6 @@ def release_surplus(placement: IntArray, targets: IntArray, view: View, costs: b
         for i, x in held.items():
             out[j, i] = x
     return out
-
-
-def _reasons(view: View, after: IntArray, phi: float) -> tuple[tuple[PartitionId, str], ...]:
-    """Why partitions with a core that they keep at home have others elsewhere, in words."""
-    words = []
-    for j, part in enumerate(view.cluster.partitions):
-        home = int(view.homes[j])
-        if view.kept[j] and int(after[j].sum()) > int(after[j, home]):
-            words.append(
-                (
-                    part.partition,
-                    f"executor {part.home} has {int(view.node_cores[home])} cores, and"
-                    f" {view.data_intensity[j]:,.0f} bytes/s per core are less than"
-                    f" {phi:,.0f}, which keep near",
-                )
-            )
-    return tuple(words)
 
 
 def _fit_homes(view: View, targets: IntArray) -> tuple[IntArray, tuple[Shortfall, ...]]:

@@ -230,7 +230,8 @@ def test_lanes_that_somebody_wants_elsewhere_stay_if_the_policy_does_not_place()
 
     scheduler = LiveScheduler(gateway, Scripted(say=say))
     scheduler.turn()
-    scheduler.turn()
+    changes = [c.what for d in scheduler.turn() for c in d.changes]
+    assert changes == ["running:0.0 5 -> 7 lanes, 4 on executor 3"]
     hot = next(c.partition(P0) for c in seen if c.partitions[0].partition == P0)
     assert (hot.cores, hot.cores_on(NodeId("1"))) == (5, 5)
     assert gateway.sent[1:] == [("set_lanes", RUNNING, 0, 0, 3)]  # and the four elsewhere
@@ -278,6 +279,20 @@ def test_who_refuses_lanes_is_left_alone_for_a_while() -> None:
     for _ in range(3):
         scheduler.turn()
     assert len(gateway.sent) == 2 and gateway.parts[0]["lanes"] == 5
+
+
+def test_who_takes_lanes_off_later_is_left_alone_too() -> None:
+    gateway = Spread()
+    scheduler = placing(gateway, p0={"1": 2, "3": 2})
+    scheduler.turn()
+    scheduler.turn()
+    part = gateway.parts[0]  # as the plugin does where an executor needs its cores
+    part["wanted_elsewhere"], part["elsewhere_note"] = [], "executor 3 needs its cores"
+    part["elsewhere"] = []
+    set_lanes(part, 2)
+    (decision,) = scheduler.turn()
+    assert decision.changes == () and "needs its cores" in decision.notes[0]
+    assert len(gateway.sent) == 1
 
 
 def test_fitting_takes_lanes_of_others_first() -> None:
