@@ -46,7 +46,7 @@ object ExecutorRef {
   private val Timeout = new RpcTimeout(Patience, "laneshift's time for an executor's answer")
 }
 
-/** An executor's cores and running tasks (counts), and what it says of itself.
+/** An executor's cores and running tasks (counts), and what it says of itself; none if it does not answer.
   *
   * @param leaving Spark gives it no tasks any more: it is decommissioned or excluded
   */
@@ -56,14 +56,18 @@ final case class ExecutorLoad(
     cores: Int,
     activeTasks: Int,
     leaving: Boolean,
-    view: ExecutorView
+    said: Option[ExecutorView]
 ) {
+  def view: ExecutorView = said.getOrElse(ExecutorView.idle)
+
+  /** Below zero if lanes run for which there is no core. Spark tells an executor's process only how many cores were asked for. */
+  private def left: Int = cores - view.tasks - view.homeLanes - view.hostLanes
 
   /** Cores that lanes could have: none of an executor that leaves or does not answer. */
-  def idleCores: Int = if (leaving) 0 else math.max(0, view.idle)
+  def idleCores: Int = if (leaving || said.isEmpty) 0 else math.max(0, left)
 
   /** Lanes of other executors' partitions that should go. */
-  def surplusLanes: Int = if (leaving) view.hostLanes else math.max(0, math.min(view.hostLanes, -view.idle))
+  def surplusLanes: Int = if (leaving) view.hostLanes else math.max(0, math.min(view.hostLanes, -left))
 }
 
 /** An elastic partition where it was last computed. */
@@ -140,7 +144,7 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
         spark.totalCores,
         tasks.getOrDefault(executor.id, 0),
         leaving,
-        said.getOrElse(executor.id, ExecutorView.unknown)
+        said.get(executor.id)
       )
     }
   }

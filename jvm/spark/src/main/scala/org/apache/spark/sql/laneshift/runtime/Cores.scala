@@ -41,6 +41,8 @@ private[laneshift] final class Cores(val count: Int, budget: LaneBudget, machine
   /** Below zero if lanes run for which there is no core. */
   def idle: Int = count - tasks.size - lanes
 
+  def taskCount: Int = tasks.size
+
   /** Lanes that run, beyond the first of each partition. */
   def lanes: Int = budget.taken
 

@@ -443,13 +443,16 @@ final class ElasticPartition(
 
   // ---- view
 
+  /** Its lanes on other executors, by their numbers inside. */
+  def elsewhere: Seq[RemoteLaneView] =
+    synchronized(session.task.fold(Seq.empty[RemoteLaneView])(_.remote.view))
+
   def view: PartitionView = synchronized {
     val stats = session.stats
     val now = meter.counts(session, stats)
     val passed = meter.flow
     val rates = meter.rates
     val lanes = stats.fold(LaneNumbers.first(wantedLanes))(LaneNumbers.of)
-    val elsewhere = session.task.fold(Seq.empty[RemoteLaneView])(_.remote.view)
     PartitionView(
       current.operator,
       index,

@@ -2,13 +2,13 @@ package org.apache.spark.sql.laneshift.runtime
 
 /** What uses an executor's cores now, and what has gone between its partitions and their lanes on other executors since it started.
   *
-  * @param idle cores that neither tasks nor lanes have; below zero if lanes run for which there is no core
+  * @param tasks Spark's tasks, of whichever query or job
   * @param homeLanes lanes of its own partitions, beyond the first of each, which its task's core is for
   * @param hostLanes lanes of other executors' partitions
   * @param keptBytes rows that were sent to lanes elsewhere and are not answered for
   */
 final case class ExecutorView(
-    idle: Int,
+    tasks: Int,
     homeLanes: Int,
     hostLanes: Int,
     keptBytes: Long,
@@ -22,16 +22,16 @@ final case class ExecutorView(
 
 object ExecutorView {
 
-  /** Of an executor that does not answer: nobody should count on it. */
-  val unknown: ExecutorView = ExecutorView(0, 0, 0, 0L, 0L, 0L, 0L, 0L, 0L, 0L)
+  /** Of an executor that has none of these. */
+  val idle: ExecutorView = ExecutorView(0, 0, 0, 0L, 0L, 0L, 0L, 0L, 0L, 0L)
 
   private[runtime] def of(runtime: ElasticRuntime): ExecutorView = {
     val hosted = runtime.hostLanes.running
     val traffic = runtime.hostLanes.traffic
     // Of open sessions nobody has summed up the bytes yet.
-    val open = runtime.all.flatMap(_.view.elsewhere)
+    val open = runtime.all.flatMap(_.elsewhere)
     ExecutorView(
-      runtime.cores.idle,
+      runtime.cores.taskCount,
       math.max(0, runtime.cores.lanes - hosted),
       hosted,
       open.map(_.keptBytes).sum,

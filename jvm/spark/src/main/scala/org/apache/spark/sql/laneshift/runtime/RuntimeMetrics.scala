@@ -34,7 +34,6 @@ private[laneshift] object RuntimeMetrics {
 
   /** What executors say of themselves: cores, and what went over connections to lanes on other ones. */
   val ofExecutors: Seq[(String, Seq[ExecutorView] => Double)] = Seq[(String, ExecutorView => Long)](
-    "idleCores" -> (_.idle.max(0).toLong),
     "homeLanes" -> (_.homeLanes.toLong),
     "hostLanes" -> (_.hostLanes.toLong),
     "remoteKeptBytes" -> (_.keptBytes),

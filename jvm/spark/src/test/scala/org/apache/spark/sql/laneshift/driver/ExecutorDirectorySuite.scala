@@ -40,19 +40,20 @@ class ExecutorDirectorySuite extends AnyFunSuite with ElasticSession with TimeLi
     val directory = new ExecutorDirectory(1.hour)
     // The only one that Spark knows in local mode.
     val executor = new FakeExecutor("driver").register(directory)
-    executor.said = ExecutorView.unknown.copy(idle = 3, homeLanes = 2, hostLanes = 1, rowsSent = 7L)
+    executor.said = ExecutorView.idle.copy(tasks = 1, rowsSent = 7L)
     spark // with which Spark begins
     def load = directory.inventory() match {
       case Seq(one) => one
       case other => fail(s"$other")
     }
-    assert(load.id == "driver" && load.cores > 0 && !load.leaving)
-    assert(load.idleCores == 3 && load.view == executor.said)
+    val cores = load.cores
+    assert(load.id == "driver" && cores > 2 && !load.leaving && load.view == executor.said)
+    assert(load.idleCores == cores - 1)
     assert(load.copy(leaving = true).idleCores == 0)
-    executor.said = executor.said.copy(idle = -1)
-    assert(load.idleCores == 0)
+    executor.said = executor.said.copy(homeLanes = 2, hostLanes = cores)
+    assert(load.idleCores == 0 && load.surplusLanes == 3)
     executor.mood = FakeExecutor.TimesOut
-    assert(load.idleCores == 0 && load.view == ExecutorView.unknown)
+    assert(load.idleCores == 0 && load.surplusLanes == 0 && load.said.isEmpty)
   }
 
   test("its time is up for all requests together") {

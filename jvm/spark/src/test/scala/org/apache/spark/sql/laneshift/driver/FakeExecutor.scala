@@ -15,7 +15,7 @@ import org.apache.spark.sql.laneshift.wire.RpcBytes
 /** An executor that has these partitions, and answers or not as a test wants. */
 final class FakeExecutor(id: String, views: Seq[PartitionView] = Nil) extends RpcEndpointRef(new SparkConf) {
   @volatile var mood: FakeExecutor.Mood = FakeExecutor.Answers
-  @volatile var said: ExecutorView = ExecutorView.unknown
+  @volatile var said: ExecutorView = ExecutorView.idle
   private val pending = new ConcurrentLinkedQueue[() => Unit]
   private val requests = new ConcurrentLinkedQueue[ExecutorRequest]
 
