@@ -15,6 +15,7 @@ import numpy as np
 from laneshift.inputcheck import IntArray
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
+from laneshift.scheduler.placing import cores_of
 from laneshift.scheduler.plan import Plan, Reason, Shortfall
 from laneshift.scheduler.view import View
 
@@ -70,7 +71,7 @@ def with_far_cores(plan: Plan, seen: ClusterLoad, cluster: ClusterLoad) -> Plan:
         if far and part.kept_at_home:
             here = next(node.cores for node in cluster.nodes if node.node == part.home)
             reasons.append(
-                (part.partition, f"executor {part.home} has {here} cores, and {_words(part)}")
+                (part.partition, f"executor {part.home} has {cores_of(here)}, and {_words(part)}")
             )
     return replace(
         plan, core_changes=counts, placement_changes=cells, reasons=(*plan.reasons, *reasons)
@@ -108,7 +109,8 @@ def _work_s(part: PartitionLoad) -> float:
 
 def _way_s(part: PartitionLoad) -> float:
     traffic = part.input_bytes_per_s + part.output_bytes_per_s
-    return ROW_S + (BYTE_S * traffic / part.offered_rate if part.offered_rate > 0 else 0.0)
+    rows = max(part.offered_rate, part.output_rate or 0.0)  # the queue is served when none come
+    return ROW_S + (BYTE_S * traffic / rows if rows > 0 else 0.0)
 
 
 def _words(part: PartitionLoad) -> str:

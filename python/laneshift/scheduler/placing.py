@@ -90,7 +90,7 @@ class Placer:
             home = int(view.homes[j])
             if not view.kept[j] or int(after[j].sum()) == int(after[j, home]):
                 continue
-            why = f"executor {part.home} has {int(view.node_cores[home])} cores"
+            why = f"executor {part.home} has {cores_of(int(view.node_cores[home]))}"
             if self.costs:
                 why += (
                     f", and {view.data_intensity[j]:,.0f} bytes/s per core do not exceed the"
@@ -98,6 +98,11 @@ class Placer:
                 )
             words.append((part.partition, why))
         return tuple(words)
+
+
+def cores_of(count: int) -> str:
+    """So many cores, in words."""
+    return "1 core" if count == 1 else f"{count} cores"
 
 
 def release_surplus(placement: IntArray, targets: IntArray, view: View, costs: bool) -> IntArray:
