@@ -19,9 +19,9 @@ the Python package and their tests share.
 
 ## Of running queries
 `laneshift.attach(spark).snapshot()` and `/laneshift/json/` of Spark's UI have them by `name`, per
-query, operator and partition. Rates are those of the last half second. A row's bytes are those of
-Spark's binary row format. What a state store says of itself is of its last commit: in Real-time
-Mode that is the end of a batch.
+query, operator and partition, and per executor. Rates are those of the last half second. A row's
+bytes are those of Spark's binary row format. What a state store says of itself is of its last
+commit: in Real-time Mode that is the end of a batch.
 
 Spark's metrics system has those with a `gauge`: each executor its own under
 `plugin.org.apache.spark.sql.laneshift.LaneshiftPlugin.GAUGE`, and the driver those of all
@@ -59,7 +59,8 @@ on other executors, then those that still have shards to give away. So the numbe
 when others come or go. The history of handoffs has the numbers inside: there a lane on another
 executor has one from `max_lanes` on.
 
-A partition also has `elsewhere`, a list of its lanes on [other executors](remote.md), and
+A partition also has `elsewhere`, a list of its lanes on [other executors](remote.md),
+`wanted_elsewhere`, how many it is to have on which, at most `max_elsewhere` in all, and
 `elsewhere_note`, why the last of them that was wanted and is not there is not. Of each lane:
 
 | field | unit | what it is |

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -111,10 +112,12 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
 def _budget(snapshot: Snapshot) -> str:
     cores = sum(e.cores for e in snapshot.executors)
     tasks = sum(e.active_tasks for e in snapshot.executors)
+    idle = sum(e.idle_cores for e in snapshot.executors)
     lanes = sum(o.lanes for q in snapshot.queries if q.active for o in q.operators)
     return (
         f"{lanes} lanes, {tasks} Spark tasks, {cores} cores on {len(snapshot.executors)} executor"
         + "s" * (len(snapshot.executors) != 1)
+        + f", {idle} of them idle"
     )
 
 
@@ -133,6 +136,8 @@ def _partition(part: PartitionSnapshot) -> str:
     pauses = part.pauses
     p50, p99 = (_pause(us) if pauses.count else "-" for us in (pauses.p50_us, pauses.p99_us))
     busy = "".join(BARS[min(int(b * len(BARS)), len(BARS) - 1)] for b in part.lane_busy)
+    if there := Counter(lane.executor for lane in part.elsewhere if lane.open):
+        busy += ", " + ", ".join(f"{n} on executor {e}" for e, n in sorted(there.items()))
     return (
         f"  {part.partition:>4} {part.executor:<9} {f'{part.lanes} of {part.max_lanes}':>8} "
         f"{part.rows_in_per_s:>11,.0f} {part.rows_out_per_s:>11,.0f} "

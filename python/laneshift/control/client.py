@@ -124,6 +124,7 @@ class ControlClient:
             partition=partition,
             lanes=lanes,
             elsewhere=elsewhere or {},
+            keep_elsewhere=elsewhere is None,
         )
         return to_json(self._call("SetLanes", self._stub.SetLanes, request))
 

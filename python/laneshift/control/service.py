@@ -188,8 +188,9 @@ class ControlService(ControlServicer):
         self, request: pb.SetLanesRequest, context: grpc.ServicerContext
     ) -> pb.AppliedReply:
         query = self._own(self._tenant(context), request.query)
+        there = None if request.keep_elsewhere else dict(request.elsewhere)
         done = self._gateway.set_lanes(
-            query, request.operator, request.partition, request.lanes, dict(request.elsewhere)
+            query, request.operator, request.partition, request.lanes, there
         )
         return pb.AppliedReply(applied=str(done["applied"]))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from laneshift.loop.lanes import Lanes, placement
 from laneshift.loop.rates import UNKNOWN_RATE
 from laneshift.loop.seen import Seen, query_name
 from laneshift.plugin.snapshot import QuerySnapshot
 from laneshift.scheduler.batch_load import BatchLoad
 from laneshift.scheduler.batch_rates import BatchRates, Done
 from laneshift.scheduler.ids import NodeId, OperatorId, PartitionId, QueryId
-from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
+from laneshift.scheduler.partition_load import PartitionLoad
 
 IDLE_PERIODS, IDLE_S = 3.0, 10.0
 """A query of which no batch has ended for so many periods and so long (s) has nothing to do."""
@@ -98,7 +99,7 @@ class QueryBatches:
             query=QueryId(query_name(seen.query)),
             operator=OperatorId(seen.name.rpartition(".")[0]),
             home=node,
-            placement=(NodeCores(node, part.lanes),),
+            placement=placement(Lanes.of(part), part.executor),
             offered_rate=rate,
             service_rate_per_core=1.0 / cost if cost else UNKNOWN_RATE,
             queue_rows=0.0,

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from laneshift.loop.rests import with_cores
+from laneshift.loop.lanes import Lanes, placed, placement
 from laneshift.loop.seen import Seen
 from laneshift.plugin.snapshot import ExecutorSnapshot
 from laneshift.scheduler.batch_budget import lanes_not_running
@@ -41,9 +41,9 @@ class Budget:
         running = sum(s.part.running for s in here)
         others = self._others.setdefault(executor.executor, deque())
         whole = all(s.part.running for s in here if s.query.mode == "real-time")
-        if running and (whole or not others or others[-1][0] < now_ms - OTHERS_MS):
+        if (running or not here) and (whole or not others or others[-1][0] < now_ms - OTHERS_MS):
             # Between batches Spark's tasks are of other stages, and those of partitions that begin
-            # are not known as theirs yet: no time to judge by.
+            # are not known as theirs yet: no time to judge by. Who has none has only others' tasks.
             others.append((now_ms, max(0, executor.active_tasks - running)))
         while len(others) > 1 and others[0][0] < now_ms - OTHERS_MS:
             others.popleft()
@@ -79,12 +79,58 @@ def within_budget(lanes: Mapping[PartitionId, int], budget: int) -> dict[Partiti
     return cut
 
 
-def held(cluster: ClusterLoad, lanes: Mapping[PartitionId, int], budget: int) -> ClusterLoad:
-    """``cluster`` once its partitions have ``lanes`` lanes, on a node of ``budget`` cores.
+def fitting(
+    held: Mapping[PartitionId, tuple[str, Lanes]], budgets: Mapping[str, int]
+) -> dict[PartitionId, Lanes]:
+    """What partitions hold, each with its home, cut to the ``budgets`` of executors.
 
-    What is known of single lanes is left out where their number differs.
+    Lanes of other executors' partitions go first, those of who has most there before others; on
+    executors without a budget there are none.
+
+    >>> p = {PartitionId("q:0.0"): ("1", Lanes(2, {"2": 4})), PartitionId("q:0.1"): ("2", Lanes(3))}
+    >>> [str(lanes) for lanes in fitting(p, {"1": 4, "2": 5}).values()]
+    ['4 lanes, 2 on executor 2', '3 lanes']
+    >>> [str(lanes) for lanes in fitting(p, {"1": 4, "2": 2}).values()]
+    ['2 lanes', '2 lanes']
     """
-    parts = tuple(with_cores(part, lanes[part.partition]) for part in cluster.partitions)
-    others = sum(n for name, n in lanes.items() if all(p.partition != name for p in parts))
-    node = replace(cluster.nodes[0], cores=budget - others)
-    return replace(cluster, nodes=(node,), partitions=parts)
+    home: dict[PartitionId, int] = {}
+    there: dict[PartitionId, dict[str, int]] = {name: {} for name in held}
+    for executor, budget in budgets.items():
+        own = {name: lanes.home for name, (at, lanes) in held.items() if at == executor}
+        home |= within_budget(own, max(budget, len(own)))
+        left = {
+            name: n for name, (_, lanes) in held.items() if (n := lanes.elsewhere.get(executor, 0))
+        }
+        while sum(left.values()) > max(0, budget - sum(own.values())):
+            most = max(left, key=lambda name: (left[name], name))
+            left[most] -= 1
+        for name, n in left.items():
+            if n:
+                there[name][executor] = n
+    return {
+        name: Lanes(home.get(name, lanes.home), there[name]) for name, (_, lanes) in held.items()
+    }
+
+
+def held(
+    cluster: ClusterLoad, lanes: Mapping[PartitionId, tuple[str, Lanes]], budgets: Mapping[str, int]
+) -> ClusterLoad:
+    """``cluster`` once its partitions have these lanes, each with its home, within ``budgets``.
+
+    What is known of single lanes is left out where there are others.
+    """
+    parts = tuple(
+        placed(part, placement(lanes[part.partition][1], lanes[part.partition][0]))
+        for part in cluster.partitions
+    )
+    measured = {part.partition for part in parts}
+    nodes = []
+    for node in cluster.nodes:
+        others = sum(
+            spread.on(node.node, home)
+            for name, (home, spread) in lanes.items()
+            if name not in measured
+        )
+        mine = sum(part.cores_on(node.node) for part in parts)
+        nodes.append(replace(node, cores=max(budgets[node.node] - others, mine)))
+    return replace(cluster, nodes=tuple(nodes), partitions=parts)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from laneshift.loop.island import Island
+from laneshift.loop.lanes import Lanes
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.partition_load import PartitionLoad
@@ -14,17 +16,21 @@ from laneshift.scheduler.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class LaneChange:
-    """A partition's lanes go from ``before`` to ``after``; ``reason`` says why in words."""
+    """A partition's lanes go from ``before`` to ``after``; ``reason`` says why in words, and
+    ``elsewhere`` which of them are on other executors.
+    """
 
     partition: PartitionId
     before: int
     after: int
     reason: str
+    elsewhere: str = ""
 
     @property
     def what(self) -> str:
         """The change without its reason."""
-        return f"{self.partition} {self.before} -> {self.after} lanes"
+        there = f", {self.elsewhere}" if self.elsewhere else ""
+        return f"{self.partition} {self.before} -> {self.after} lanes{there}"
 
     def __str__(self) -> str:
         return f"{self.what}: {self.reason}"
@@ -51,11 +57,12 @@ class SourceLimit:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One turn of the loop on one executor.
+    """One turn of the loop on one executor, or on all.
 
     Attributes:
         time_s: when it was measured (s since 1970, UTC).
-        executor: whose partitions it is about; empty for a turn that failed before it had any.
+        executor: whose partitions it is about; empty if it is about several, or the turn failed
+            before it had any.
         policy: name of the policy.
         changes: lanes that change.
         limits: sources that are slowed down for a while.
@@ -102,6 +109,7 @@ class Decision:
                     int(c["before"]),
                     int(c["after"]),
                     str(c["reason"]),
+                    str(c.get("elsewhere") or ""),
                 )
                 for c in data["changes"]
             ),
@@ -157,10 +165,25 @@ class Decision:
             yield f"{what}: {why}" if what else why
 
 
-def because(part: PartitionLoad | None, after: int, budget: int, cut: bool) -> str:
-    """Why a partition gets ``after`` lanes; ``part`` is its measurement, None if there is none."""
-    if cut or part is None:
-        return f"Spark leaves {budget} cores to lanes on this executor"
+def gave_way(island: Island, name: PartitionId, fits: Lanes) -> str:
+    """Why a partition has no more lanes than ``fits``, whatever the policy says."""
+    ref = island.partitions[name]
+    for executor, lanes in ref.lanes.elsewhere.items() if island.spans else ():
+        if fits.elsewhere.get(executor, 0) < lanes:
+            if executor not in island.rooms:
+                return f"executor {executor} is leaving"
+            return f"executor {executor} needs its cores"
+    return f"Spark leaves {island.rooms[ref.home].cores} cores to lanes on this executor"
+
+
+def because(part: PartitionLoad, after: int, where: str | None) -> str:
+    """Why a partition that was measured gets ``after`` lanes; ``where`` are the policy's words on
+    the executors that they are on.
+    """
+    return _load(part, after) + (f"; {where}" if where else "")
+
+
+def _load(part: PartitionLoad, after: int) -> str:
     if part.batch is not None:
         batch = part.batch
         every = f"every {batch.period_s:.3g} s" if batch.paced else f"in {batch.period_s:.3g} s"

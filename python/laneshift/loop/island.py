@@ -1,7 +1,9 @@
-"""One executor's elastic partitions as a policy sees them, and how commands name them.
+"""Elastic partitions whose lanes are decided on together, and how commands name them.
 
-Lanes run in the process of their partition's own task, so a core of one executor is of no use to a
-partition of another: each executor is a cluster of one node to a policy (an island).
+A policy that places lanes sees all executors at once, as nodes of one cluster, if there is a
+partition that may have lanes on others than its own. Else the cores of one executor are of no use
+to a partition of another, and each executor is a cluster of one node (an island); lanes that
+somebody has wanted elsewhere are then cores that a partition has beside those of its node.
 """
 
 from __future__ import annotations
@@ -9,23 +11,49 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from laneshift.loop.lanes import Lanes
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId, SourceId
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRef:
-    """What a command needs to name a partition; ``lanes`` is how many it has.
+    """What a command needs to name a partition, on which executor it is, and its lanes.
 
-    ``auto``: they are left to the plugin; ``run_id`` is of the query's run.
+    ``auto``: they are left to the plugin; ``run_id`` is of the query's run; at most ``max_lanes``
+    may be at home, and ``max_elsewhere`` on other executors; ``elsewhere_note`` says why one that
+    was wanted there is not.
     """
 
     query_id: str
     operator_id: int
     partition: int
-    lanes: int
+    home: str
+    lanes: Lanes
     auto: bool = False
     run_id: str = ""
+    max_lanes: int = 2**31
+    max_elsewhere: int = 0
+    elsewhere_note: str | None = None
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What tells it from all others."""
+        return (self.run_id, self.operator_id, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What an executor has for lanes.
+
+    Attributes:
+        budget: lanes that there may be (count): one on each core that Spark runs nothing else on,
+            and those that do not run when the others do.
+        cores: cores that Spark leaves to lanes (count).
+    """
+
+    budget: int
+    cores: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +70,11 @@ class SourceRef:
 
 @dataclass(frozen=True)
 class Island:
-    """One executor's elastic partitions as a policy sees them.
+    """Elastic partitions as a policy sees them.
 
     Attributes:
-        executor: its id.
-        budget: lanes that the partitions may have together (count): one on each core that Spark
-            runs nothing else on, and those that do not run when the others do.
-        cores: cores that Spark leaves to lanes here (count).
+        executor: id of the one that they are on; empty if all executors are decided on together.
+        rooms: what executors have for lanes, by their ids; those that leave have none.
         partitions: how to name them in commands.
         sources: how to name the sources of the cluster load that a command can reach.
         shares: rows that came to a partition per row that its query's sources gave, since the query
@@ -59,8 +85,7 @@ class Island:
     """
 
     executor: str
-    budget: int
-    cores: int
+    rooms: Mapping[str, Room]
     partitions: Mapping[PartitionId, PartitionRef]
     cluster: ClusterLoad | None
     sources: Mapping[SourceId, SourceRef] = field(default_factory=dict)
@@ -68,6 +93,29 @@ class Island:
     is_new: bool = True
 
     @property
+    def spans(self) -> bool:
+        """Whether the policy says on which executors lanes are."""
+        return not self.executor
+
+    @property
     def lanes(self) -> dict[PartitionId, int]:
         """Lanes of each partition."""
-        return {name: ref.lanes for name, ref in self.partitions.items()}
+        return {name: ref.lanes.total for name, ref in self.partitions.items()}
+
+    @property
+    def held(self) -> dict[PartitionId, tuple[str, Lanes]]:
+        """The home of each partition, and its lanes as the policy sees them."""
+        return {
+            name: (ref.home, ref.lanes if self.spans else Lanes(ref.lanes.total))
+            for name, ref in self.partitions.items()
+        }
+
+    @property
+    def budgets(self) -> dict[str, int]:
+        """Lanes that there may be on each executor."""
+        return {executor: room.budget for executor, room in self.rooms.items()}
+
+    @property
+    def budget(self) -> int:
+        """Lanes that there may be together."""
+        return sum(self.budgets.values())

@@ -1,4 +1,4 @@
-"""Two pictures of running queries become what a policy sees, executor by executor."""
+"""Two pictures of running queries become what a policy sees, of each executor or of all."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import replace
 
 from laneshift.loop.batches import QueryBatches, in_batches
 from laneshift.loop.budget import Budget, idle_lanes
-from laneshift.loop.island import Island, PartitionRef, SourceRef
+from laneshift.loop.island import Island, PartitionRef, Room, SourceRef
+from laneshift.loop.lanes import Lanes, placed
 from laneshift.loop.rates import PartitionMeter
 from laneshift.loop.seen import Key, Seen, Window, query_name, seen_partitions
 from laneshift.loop.topology import SOURCE, SourceShare, edges, entering
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad, Node
 from laneshift.scheduler.ids import NodeId, SourceId
-from laneshift.scheduler.partition_load import PartitionLoad
+from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
 
 
 class Meter:
@@ -24,10 +25,14 @@ class Meter:
     Args:
         query: run id of the only query to measure, None for all.
         cores: most cores of an executor that lanes may use, None for all of them.
+        places: whether executors whose lanes may be on others are shown together.
     """
 
-    def __init__(self, query: str | None = None, cores: int | None = None) -> None:
+    def __init__(
+        self, query: str | None = None, cores: int | None = None, places: bool = False
+    ) -> None:
         self._query = query
+        self._places = places
         self._budget = Budget(cores)
         self._before: Snapshot | None = None
         self._rates: defaultdict[Key, PartitionMeter] = defaultdict(PartitionMeter)
@@ -51,18 +56,43 @@ class Meter:
             and not s.has_run_since(earlier[s.key])
         }
         news = self._look_at_batches(live, parts)
-        found = []
+        windows = {
+            s.key: Window(earlier[s.key], since_ms, live.time_ms)
+            for s in parts
+            if s.key in earlier and live.time_ms > since_ms
+        }
+        spans = (
+            self._places and any(s.part.max_elsewhere for s in parts) and len(live.executors) > 1
+        )
+        together = {s.key for s in parts} if spans else set()
+        rooms: dict[str, Room] = {}
+        found: list[Island] = []
+        measured: dict[str, list[PartitionLoad]] = {}
         for executor in live.executors:
             here = [s for s in parts if s.part.executor == executor.executor]
-            if here:
-                beside = [s for s in everything if s.part.executor == executor.executor]
-                cores = self._budget.of(executor, live.time_ms, beside)
-                windows = {
-                    s.key: Window(earlier[s.key], since_ms, live.time_ms)
-                    for s in here
-                    if s.key in earlier and live.time_ms > since_ms
-                }
-                found.append(self._island(executor.executor, cores, here, windows, resting, news))
+            beside = [s for s in everything if s.part.executor == executor.executor]
+            cores = self._budget.of(executor, live.time_ms, beside)
+            cores -= _guests(executor.executor, [s for s in everything if s.key not in together])
+            shown = self._shown(here, windows, resting)
+            if not spans:
+                # Cores that somebody has wanted for them elsewhere are theirs beside the node's.
+                shown = [_as_home(part) for part in shown]
+                far = sum(Lanes.of(s.part).total - Lanes.of(s.part).home for s in here)
+                cores += far
+            room = Room(max(cores + idle_lanes(here, shown, cores), len(here)), cores)
+            if spans and executor.leaving:
+                held = sum(Lanes.of(s.part).home for s in here)
+                room = Room(held, 0)
+            if here or (spans and not executor.leaving):
+                rooms[executor.executor] = room
+            measured[executor.executor] = shown
+            if here and not spans:
+                alone = {executor.executor: room}
+                found.append(self._island(executor.executor, alone, here, shown, windows, news))
+        if spans and parts:
+            there = [s for s in parts if s.part.executor in rooms]
+            shown = [_among(part, rooms, there) for each in measured.values() for part in each]
+            found.append(self._island("", rooms, there, shown, windows, news))
         return tuple(found)
 
     def _look_at_batches(self, live: Snapshot, parts: Sequence[Seen]) -> set[str]:
@@ -88,15 +118,10 @@ class Meter:
             for key in memory.keys() - there:
                 del memory[key]
 
-    def _island(
-        self,
-        executor: str,
-        cores: int,
-        here: Sequence[Seen],
-        windows: Mapping[Key, Window],
-        resting: set[str],
-        news: set[str],
-    ) -> Island:
+    def _shown(
+        self, here: Sequence[Seen], windows: Mapping[Key, Window], resting: set[str]
+    ) -> list[PartitionLoad]:
+        """What is known of an executor's partitions."""
         measured = []
         for s in here:
             window = windows.get(s.key)
@@ -113,29 +138,84 @@ class Meter:
                 shown = self._rates[s.key].shown(s, window, ran=s.query.run_id not in resting)
                 measured += [] if shown is None else [shown]
             self._shares[s.key].count(s)
+        return measured
+
+    def _island(
+        self,
+        executor: str,
+        rooms: Mapping[str, Room],
+        here: Sequence[Seen],
+        measured: Sequence[PartitionLoad],
+        windows: Mapping[Key, Window],
+        news: set[str],
+    ) -> Island:
         refs = {
             s.name: PartitionRef(
                 s.query.id,
                 s.operator.operator_id,
                 s.part.partition,
-                s.part.lanes,
+                s.part.executor,
+                Lanes.of(s.part),
                 s.part.auto,
                 s.query.run_id,
+                s.part.max_lanes,
+                s.part.max_elsewhere,
+                s.part.elsewhere_note,
             )
             for s in here
         }
-        budget = max(cores + idle_lanes(here, measured, cores), len(here))
         is_new = any(s.query.run_id in news or s.query.run_id not in self._batches for s in here)
         shares = {s.name: share for s in here if (share := self._shares[s.key].share) is not None}
         if not measured or not windows:
-            return Island(executor, budget, cores, refs, None, {}, shares)
-        measured = [_at_most(part, cores) for part in measured]
-        cluster, sources = _cluster(executor, budget, here, measured, next(iter(windows.values())))
-        return Island(executor, budget, cores, refs, cluster, sources, shares, is_new)
+            return Island(executor, rooms, refs, None, {}, shares)
+        cores = sum(room.cores for room in rooms.values())
+        measured = [
+            _at_most(part, rooms[part.home].cores if part.stays_home else cores)
+            for part in measured
+        ]
+        cluster, sources = _cluster(rooms, here, measured, next(iter(windows.values())))
+        return Island(executor, rooms, refs, cluster, sources, shares, is_new)
+
+
+def _guests(executor: str, others: Sequence[Seen]) -> int:
+    """Lanes that ``others`` are to have on an executor that is not their own."""
+    return sum(
+        s.part.wanted_elsewhere.get(executor, 0) for s in others if s.part.executor != executor
+    )
+
+
+def _as_home(part: PartitionLoad) -> PartitionLoad:
+    """``part`` with all of its cores at home."""
+    if part.cores_on(part.home) == part.cores:
+        return part
+    lanes = tuple(replace(lane, node=part.home) for lane in part.lanes)
+    return replace(part, placement=(NodeCores(part.home, part.cores),), lanes=lanes)
+
+
+def _among(part: PartitionLoad, rooms: Mapping[str, Room], there: Sequence[Seen]) -> PartitionLoad:
+    """``part`` with what a policy that places lanes has to know of it.
+
+    Cores on executors that are leaving are not its own any more.
+    """
+    seen = next(s.part for s in there if s.name == part.partition)
+    cells = tuple(
+        cell
+        for cell in part.placement
+        if cell.node == part.home or (cell.node in rooms and seen.max_elsewhere)
+    )
+    most = seen.max_lanes + seen.max_elsewhere
+    if seen.max_elsewhere == 0:
+        most = min(most, max(1, rooms[part.home].budget))
+    return replace(
+        placed(part, cells),
+        max_cores=min(most, seen.shards),
+        kept_at_home=1,
+        stays_home=seen.max_elsewhere == 0,
+    )
 
 
 def _at_most(part: PartitionLoad, cores: int) -> PartitionLoad:
-    """In micro-batch, ``part`` as one that no more lanes than the executor's cores help."""
+    """In micro-batch, ``part`` as one that no more lanes than those cores help."""
     if part.batch is None:
         return part
     most = max(1, cores)
@@ -143,19 +223,21 @@ def _at_most(part: PartitionLoad, cores: int) -> PartitionLoad:
 
 
 def _cluster(
-    executor: str,
-    budget: int,
+    rooms: Mapping[str, Room],
     here: Sequence[Seen],
     measured: Sequence[PartitionLoad],
     window: Window,
 ) -> tuple[ClusterLoad, dict[SourceId, SourceRef]]:
-    """What a policy sees of an executor, and the sources of it that a command can reach."""
+    """What a policy sees of executors, and the sources of it that a command can reach."""
     fed = edges(here, {part.partition for part in measured})
     sources = entering(here, measured, fed)
     cluster = ClusterLoad(
         time_s=window.now_ms / 1000,
         window_s=window.seconds,
-        nodes=(Node(NodeId(executor), max(budget, sum(p.cores for p in measured))),),
+        nodes=tuple(
+            Node(NodeId(name), max(room.budget, sum(p.cores_on(NodeId(name)) for p in measured)))
+            for name, room in rooms.items()
+        ),
         partitions=tuple(measured),
         edges=fed,
         sources=tuple(source for source, _ in sources),

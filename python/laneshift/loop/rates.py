@@ -4,21 +4,24 @@ Measured so (ours): a partition's offered rate is what its input took in, told f
 (`arrivals`) and from pauses between batches (`rests`), and "at least that" while the input had to
 wait for room. The service rate of a core is rows over the time that lanes worked,
 waits for rows and for room left out. It is not CPU time: a lane that waits inside the user's code
-is held by that row all the same.
+is held by that row all the same. What a lane on another executor works on is not seen from home,
+only how long its rows take to be answered for: the rate is that of the lanes at home.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 
 from laneshift.loop.arrivals import Arrivals
+from laneshift.loop.lanes import Lanes, placement
 from laneshift.loop.rests import Rest
 from laneshift.loop.seen import Seen, Window, query_name
 from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, QueryId
-from laneshift.scheduler.partition_load import LaneLoad, NodeCores, PartitionLoad
+from laneshift.scheduler.partition_load import LaneLoad, PartitionLoad
 from laneshift.scheduler.shard_table import ShardTable
 
 BLOCKED_SHARE = 0.05
@@ -99,13 +102,16 @@ class PartitionMeter:
         if queued:
             self._row_bytes = float(part.queue_bytes.sum()) / queued
         capacity = part.lanes * part.queue_bytes_limit / max(self._row_bytes, 1.0)
-        node = NodeId(part.executor)
+        held = placement(Lanes.of(part), part.executor)
+        lanes = _lanes(part)
+        if Counter(lane.node for lane in lanes) != {cell.node: cell.cores for cell in held}:
+            lanes = ()  # some come or go just now
         self._last = PartitionLoad(
             partition=seen.name,
             query=QueryId(query_name(seen.query)),
             operator=OperatorId(seen.name.rpartition(".")[0]),
-            home=node,
-            placement=(NodeCores(node, part.lanes),),
+            home=NodeId(part.executor),
+            placement=held,
             offered_rate=offered_rate,
             service_rate_per_core=service,
             saturated=saturated,
@@ -118,8 +124,8 @@ class PartitionMeter:
             output_bytes_per_s=max(0, part.bytes_out - was.bytes_out) / seconds,
             latency_p99_s=part.latency.p99_ms / 1000 if part.latency.count else None,
             max_cores=part.max_lanes,
-            lanes=_lanes(part, node),
-            shards=_shards(part, service),
+            lanes=lanes,
+            shards=_shards(part, service) if lanes else None,
         )
         return self._last
 
@@ -148,8 +154,9 @@ class PartitionMeter:
     def _service_rate(self, part: PartitionSnapshot, window: Window) -> float:
         rows, worked = self._worked
         keep = 0.5 ** (window.seconds / SERVICE_HALF_LIFE_S)
-        rows = keep * rows + (part.rows_taken - window.was.rows_taken)
-        worked = keep * worked + max(0.0, part.busy_s - window.was.busy_s)
+        (now_rows, now_busy), (was_rows, was_busy) = _at_home(part), _at_home(window.was)
+        rows = keep * rows + max(0, now_rows - was_rows)
+        worked = keep * worked + max(0.0, now_busy - was_busy)
         self._worked = rows, worked
         if rows > 0 and worked > 0 and (rows >= FEW_ROWS or worked >= SHORT_S):
             self._service = rows / worked
@@ -166,9 +173,20 @@ def is_saturated(seen: Seen, window: Window) -> bool:
     return blocked or (part.lanes == 1 and share > ONE_LANE_BUSY)
 
 
-def _lanes(part: PartitionSnapshot, node: NodeId) -> tuple[LaneLoad, ...]:
+def _at_home(part: PartitionSnapshot) -> tuple[int, float]:
+    """Rows that lanes at home took, and how long they worked on them (s)."""
+    return part.rows_taken - part.rows_taken_elsewhere, part.busy_s - part.busy_elsewhere_s
+
+
+def _lanes(part: PartitionSnapshot) -> tuple[LaneLoad, ...]:
+    there = {lane.lane: lane.executor for lane in part.elsewhere}
     return tuple(
-        LaneLoad(LaneId(lane), node, float(part.lane_busy[lane]), float(part.queue_rows[lane]))
+        LaneLoad(
+            LaneId(lane),
+            NodeId(there.get(lane, part.executor)),
+            float(part.lane_busy[lane]),
+            float(part.queue_rows[lane]),
+        )
         for lane in range(part.lanes)
     )
 

@@ -2,46 +2,101 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Mapping
 
 from laneshift.errors import LaneshiftError
-from laneshift.loop.decision import LaneChange
+from laneshift.loop.budget import fitting, within_budget
 from laneshift.loop.island import Island
+from laneshift.loop.lanes import Lanes
 from laneshift.plugin.gateway import Gateway
+from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
 
 
-def set_lanes(gateway: Gateway, island: Island, changes: tuple[LaneChange, ...]) -> tuple[str, ...]:
-    """Sends lane counts, those that shrink first; nobody grows before they have.
+def planned_lanes(
+    plan: Plan, island: Island, fits: Mapping[PartitionId, Lanes]
+) -> dict[PartitionId, Lanes]:
+    """Where each partition's lanes are once ``plan`` is carried out within the budgets."""
+    after = {name: lanes.total for name, lanes in fits.items()}
+    after |= {change.partition: max(1, change.after) for change in plan.core_changes}
+    if not island.spans:
+        (budget,) = island.budgets.values()
+        return {
+            name: _beside(island.partitions[name].lanes, total)
+            for name, total in within_budget(after, budget).items()
+        }
+    spread = {
+        name: {island.partitions[name].home: lanes.home, **lanes.elsewhere}
+        for name, lanes in fits.items()
+    }
+    for change in plan.placement_changes:
+        spread[change.partition][change.node] = change.after
+    wished = {}
+    for name, cells in spread.items():
+        ref = island.partitions[name]
+        home = min(max(1, cells.pop(ref.home, 1)), ref.max_lanes)
+        there = {executor: lanes for executor, lanes in cells.items() if lanes > 0}
+        while sum(there.values()) > ref.max_elsewhere:
+            most = max(there, key=lambda executor: (there[executor], executor))
+            there[most] -= 1
+        wished[name] = (ref.home, Lanes(home, {e: n for e, n in there.items() if n > 0}))
+    return fitting(wished, island.budgets)
 
-    Returns notes, such as on a partition that has just left.
+
+def _beside(held: Lanes, total: int) -> Lanes:
+    """``total`` lanes, of which those elsewhere stay."""
+    return Lanes(max(1, total - sum(held.elsewhere.values())), held.elsewhere)
+
+
+def set_lanes(
+    gateway: Gateway, island: Island, wanted: Mapping[PartitionId, Lanes]
+) -> tuple[str, ...]:
+    """Sends lanes, those that shrink first; nobody grows before they have.
+
+    Those elsewhere are only spoken of by who places them. Returns notes, such as on a partition
+    that has just left.
     """
     notes = []
     waiting = False
-    for change in sorted(changes, key=lambda c: c.after > c.before):
-        ref = island.partitions[change.partition]
-        grows = change.after > change.before
+    for name in sorted(
+        wanted, key=lambda name: _grows(island.partitions[name].lanes, wanted[name])
+    ):
+        ref, lanes = island.partitions[name], wanted[name]
+        grows = _grows(ref.lanes, lanes)
         if grows and waiting:
-            notes.append(f"{change.partition} waits for lanes that go with the next batch")
+            notes.append(f"{name} waits for lanes that go with the next batch")
             continue
+        moves = island.spans and lanes.elsewhere != ref.lanes.elsewhere
+        there = (lanes.elsewhere,) if moves else ()
         try:
-            answer = gateway.set_lanes(ref.query_id, ref.operator_id, ref.partition, change.after)
+            answer = gateway.set_lanes(
+                ref.query_id, ref.operator_id, ref.partition, lanes.home, *there
+            )
             waiting |= not grows and answer["applied"] != "now"
         except LaneshiftError as problem:
-            notes.append(f"{change.partition} keeps its lanes: {problem}")
+            notes.append(f"{name} keeps its lanes: {problem}")
     return tuple(notes)
 
 
+def _grows(before: Lanes, after: Lanes) -> bool:
+    """Whether there are more on some executor."""
+    more = any(n > before.elsewhere.get(e, 0) for e, n in after.elsewhere.items())
+    return more or after.home > before.home
+
+
 def move_shards(
-    gateway: Gateway, island: Island, plan: Plan, lanes: dict[Any, int]
+    gateway: Gateway, island: Island, plan: Plan, lanes: Mapping[PartitionId, Lanes]
 ) -> tuple[int, tuple[str, ...]]:
-    """Sends moves within partitions that keep both lanes; returns how many, and notes."""
+    """Sends moves within partitions that keep both lanes; returns how many, and notes.
+
+    Who has lanes elsewhere is balanced by the plugin: their numbers change as they come and go.
+    """
     moved, notes = 0, []
     for move in plan.shard_moves:
         name, lane = move.target.partition, move.target.lane
         if move.source.partition != name:
             notes.append(f"shard {move.shard} cannot leave its partition {name}")
-        elif lane < lanes[name]:
+        elif lane < lanes[name].home and not lanes[name].elsewhere:
             ref = island.partitions[name]
             try:
                 gateway.move_shard(ref.query_id, ref.operator_id, ref.partition, move.shard, lane)
@@ -61,23 +116,22 @@ class TakenOver:
         self._taken: set[tuple[str, int, int]] = set()
 
     def take(
-        self, gateway: Gateway, island: Island, changes: tuple[LaneChange, ...]
+        self, gateway: Gateway, island: Island, changed: Collection[PartitionId]
     ) -> tuple[str, ...]:
-        """Sends, once, the lanes that they have to those of which ``changes`` say nothing.
+        """Sends, once, the lanes that they have to those that are not ``changed``.
 
         Returns notes, such as on a partition that has just left; it is tried again.
         """
         notes = []
-        changed = {change.partition for change in changes}
         for name, ref in island.partitions.items():
-            key = (ref.run_id, ref.operator_id, ref.partition)
+            key = ref.key
             if not ref.auto:
                 self._taken.discard(key)
             elif name in changed:
                 self._taken.add(key)
             elif key not in self._taken:
                 try:
-                    gateway.set_lanes(ref.query_id, ref.operator_id, ref.partition, ref.lanes)
+                    gateway.set_lanes(ref.query_id, ref.operator_id, ref.partition, ref.lanes.home)
                     self._taken.add(key)
                 except LaneshiftError as problem:
                     notes.append(f"{name} is still the plugin's: {problem}")

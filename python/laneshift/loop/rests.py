@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from laneshift.loop.lanes import Lanes, placed, placement
 from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
+from laneshift.scheduler.partition_load import PartitionLoad
 
 HIDDEN_S = 5.0
 """Catching up that should take no longer is not shown (ours)."""
@@ -28,13 +29,6 @@ CAUGHT_UP = 0.9
 
 WAITING_S = 0.1
 """Rows that arrive in so long may wait when a partition has caught up (ours)."""
-
-
-def with_cores(part: PartitionLoad, count: int) -> PartitionLoad:
-    """``part`` with ``count`` lanes at home; of single ones nothing is known if it had others."""
-    if part.cores == count:
-        return part
-    return replace(part, placement=(NodeCores(part.home, count),), lanes=(), shards=None)
 
 
 @dataclass(slots=True)
@@ -71,7 +65,7 @@ class Rest:
 
     def shown(self, part: PartitionSnapshot) -> PartitionLoad:
         """What a policy sees meanwhile."""
-        seen = with_cores(self.before, part.lanes)
+        seen = placed(self.before, placement(Lanes.of(part), part.executor))
         if self.hidden:
             return seen
         waiting = float(part.queue_rows.sum())

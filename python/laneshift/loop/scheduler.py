@@ -17,12 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from laneshift.errors import LaneshiftError, SessionError
-from laneshift.loop.budget import held, within_budget
-from laneshift.loop.decision import Decision, LaneChange, because, not_done, out_of_reach
+from laneshift.loop.budget import fitting, held
+from laneshift.loop.decision import (
+    Decision,
+    LaneChange,
+    because,
+    gave_way,
+    not_done,
+    out_of_reach,
+)
 from laneshift.loop.island import Island
+from laneshift.loop.lanes import Lanes
 from laneshift.loop.meter import Meter
 from laneshift.loop.moves import MoveLog
-from laneshift.loop.realise import TakenOver, move_shards, set_lanes
+from laneshift.loop.realise import TakenOver, move_shards, planned_lanes, set_lanes
+from laneshift.loop.refusals import Refusals
 from laneshift.loop.throttles import Brakes, source_limits
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import Snapshot
@@ -58,7 +67,7 @@ class LiveScheduler:
         self._gateway = gateway
         self._policy = policy
         self._interval_s = interval_s
-        self._meter = Meter(query, cores)
+        self._meter = Meter(query, cores, policy.places)
         self._dry_run = dry_run
         self._id = uuid.uuid4().hex
         self._query = query or ""
@@ -67,6 +76,7 @@ class LiveScheduler:
         self._states: dict[str, Any] = {}
         self._answered_s: dict[str, float] = {}  # by executor
         self._taken = TakenOver()
+        self._refusals = Refusals()
         self._told: dict[str, Decision] = {}  # by executor, of the turn before
         self._brakes = Brakes(gateway)
         self._decisions: deque[Decision] = deque(maxlen=KEPT)
@@ -256,37 +266,44 @@ class LiveScheduler:
         if island.cluster is None:
             notes = self._taken.take(self._gateway, island, ()) if sends else ()
             return self._said(island, notes) if notes else None
-        fitting = within_budget(island.lanes, island.budget)
-        cluster = held(island.cluster, fitting, island.budget)
+        fits = fitting(island.held, island.budgets)
+        refused = self._refusals.look(island, island.cluster.time_s) if island.spans else ()
+        cluster = held(
+            island.cluster,
+            {name: (ref.home, fits[name]) for name, ref in island.partitions.items()},
+            island.budgets,
+        )
         plan = self._answer(island, cluster)
-        wanted = fitting | {c.partition: max(1, c.after) for c in plan.core_changes}
-        wanted = within_budget(wanted, island.budget)
+        planned = self._refusals.without(planned_lanes(plan, island, fits), island)
+        wanted = {
+            name: lanes for name, lanes in planned.items() if lanes != island.partitions[name].lanes
+        }
         parts = {part.partition: part for part in cluster.partitions}
+        reasons = dict(plan.reasons)
         changes = tuple(
             LaneChange(
                 name,
-                before,
-                wanted[name],
-                because(
-                    parts.get(name),
-                    wanted[name],
-                    island.cores,
-                    cut=wanted[name] == fitting[name],
-                ),
+                island.partitions[name].lanes.total,
+                lanes.total,
+                because(parts[name], lanes.total, reasons.get(name))
+                if name in parts and _is_chosen(lanes, fits[name], island)
+                else gave_way(island, name, fits[name]),
+                lanes.words,
             )
-            for name, before in island.lanes.items()
-            if wanted[name] != before
+            for name, lanes in wanted.items()
         )
         limits, notes = source_limits(plan, cluster, island)
-        notes += not_done(plan)
+        notes += refused + not_done(plan)
         notes += self._out_of_reach(cluster)
         moves = 0
         if sends:
-            notes += set_lanes(self._gateway, island, changes)
-            notes += self._taken.take(self._gateway, island, changes)
-            moves, more = move_shards(self._gateway, island, plan, wanted)
-            limits, refused = self._brakes.hold(limits, cluster.window_s)
-            notes += more + refused
+            notes += set_lanes(self._gateway, island, wanted)
+            if island.spans:
+                self._refusals.sent(island, wanted)
+            notes += self._taken.take(self._gateway, island, wanted)
+            moves, more = move_shards(self._gateway, island, plan, planned)
+            limits, untaken = self._brakes.hold(limits, cluster.window_s)
+            notes += more + untaken
         return Decision(
             cluster.time_s,
             island.executor,
@@ -322,3 +339,8 @@ class LiveScheduler:
 
     def _said(self, island: Island, notes: tuple[str, ...]) -> Decision:
         return Decision(time.time(), island.executor, self._policy.name, applied=True, notes=notes)
+
+
+def _is_chosen(lanes: Lanes, fits: Lanes, island: Island) -> bool:
+    """Whether they are the policy's choice, and not all that ``fits``."""
+    return lanes != fits if island.spans else lanes.total != fits.total

@@ -11,6 +11,10 @@ intensity d_j, the problem is to choose x_ij >= 0 that
 which is NP-hard [S]. The greedy takes one core at a time; where it fails, phi is doubled so that
 fewer partitions count as data-intensive [S], until none does: then the targets are infeasible [D].
 
+A running partition has its task's own lane at home, which it always keeps (``kept``), and the lanes
+of some operators cannot be anywhere else (``bound``) [D]: Algorithm 1 takes no kept core away, and
+treats a bound partition as a data-intensive one whatever phi is.
+
 Where the source is silent [D]: free cores belong to a pseudo-partition FREE with s = d = k = 0
 ([XP] has it too); the set of partitions in need is re-evaluated after each one; a donor keeps at
 least one core; a data-intensive partition may also take from a data-intensive one that has spare
@@ -62,6 +66,8 @@ class Demand:
         state_bytes: s_j (bytes), (m,), >= 0.
         homes: I(j), node index, int (m,).
         data_intensity: d_j (bytes/s per core), (m,), >= 0.
+        kept: cores at home that a partition never gives up, int (m,), 0 if not given.
+        bound: whether a partition's cores are all at home, bool (m,), False if not given.
     """
 
     placement: IntArray
@@ -70,15 +76,22 @@ class Demand:
     state_bytes: FloatArray
     homes: IntArray
     data_intensity: FloatArray
+    kept: IntArray | None = None
+    bound: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         held = placement_array("placement", self.placement)
         m, n = held.shape
         object.__setattr__(self, "placement", held)
+        if self.kept is None:
+            object.__setattr__(self, "kept", np.zeros(m, dtype=np.int64))
+        if self.bound is None:
+            object.__setattr__(self, "bound", np.zeros(m, dtype=bool))
         for name, size, low, high in (
             ("targets", m, 1, 2**31),
             ("node_cores", n, 0, 2**31),
             ("homes", m, 0, n - 1),
+            ("kept", m, 0, 2**31),
         ):
             object.__setattr__(self, name, _whole(name, getattr(self, name), size, low, high))
         for name, unit in (("state_bytes", "bytes"), ("data_intensity", "bytes/s per core")):
@@ -99,8 +112,11 @@ def assign(demand: Demand, phi: float) -> tuple[IntArray, tuple[tuple[int, int, 
     Returns:
         The new placement (m, n) and the steps, as in `Assignment`.
     """
-    work = _Work(demand, demand.data_intensity > phi)
-    order = np.lexsort((np.arange(len(demand.targets)), -demand.data_intensity)).tolist()
+    assert demand.bound is not None
+    work = _Work(demand, (demand.data_intensity > phi) | demand.bound)
+    order = np.lexsort(
+        (np.arange(len(demand.targets)), -demand.data_intensity, ~demand.bound)
+    ).tolist()
     while True:
         needy = next((j for j in order if work.lacks(j)), None)
         if needy is None:
@@ -114,6 +130,8 @@ def assign(demand: Demand, phi: float) -> tuple[IntArray, tuple[tuple[int, int, 
 def schedule(demand: Demand, phi_0: float = PHI_0) -> Assignment:
     """Algorithm 1 with phi doubled from ``phi_0`` (bytes/s per core, > 0) until it succeeds."""
     phi = number("phi_0", phi_0, low=0, low_open=True, unit="bytes/s per core")
+    assert demand.bound is not None
+    free = demand.data_intensity[~demand.bound]  # of those that may go where they like
     short = int(demand.targets.sum()) > int(demand.node_cores.sum())
     while not short:
         found = assign(demand, phi)
@@ -121,13 +139,13 @@ def schedule(demand: Demand, phi_0: float = PHI_0) -> Assignment:
             placement, steps = found
             moved = moved_bytes(demand.placement, placement, demand.state_bytes)
             return Assignment(placement, True, phi, moved, steps)
-        intensive = int((demand.data_intensity > phi).sum())
+        intensive = int((free > phi).sum())
         if intensive == 0:
             break
         # The same partitions would fail again.
-        while int((demand.data_intensity > phi).sum()) == intensive:
+        while int((free > phi).sum()) == intensive:
             phi *= 2.0
-    while (demand.data_intensity > phi).any():
+    while (free > phi).any():
         phi *= 2.0
     return Assignment(demand.placement.copy(), False, phi, 0.0, ())
 
@@ -148,11 +166,16 @@ class _Work:
         self._target: list[int] = [0, *demand.targets.tolist()]
         self._state: list[float] = [0.0, *demand.state_bytes.tolist()]
         self._home: list[int] = [-1, *demand.homes.tolist()]
+        assert demand.kept is not None
+        # kept[r, i]: cores of row r on node i that nobody may take.
+        self._kept = np.zeros_like(self.held)
+        self._kept[np.arange(1, len(self.held)), demand.homes] = demand.kept
         self._intensive: list[bool] = [False, *intensive.tolist()]
         self.steps: list[tuple[int, int, int]] = []
         # take[r, i]: C- of taking a core of node i from row r, inf where there is none to take.
         nothing = np.where(free > 0, 0.0, np.inf)
         self._take = np.vstack([nothing, cost_to_take(demand.placement, demand.state_bytes)])
+        self._take[1:][self.held[1:] <= self._kept[1:]] = np.inf
         # The same of the rows with spare cores, inf once they have none: no other row gets any.
         spare = np.array([t > k for t, k in zip(self.total, self._target, strict=True)])
         spare[0] = True
@@ -207,7 +230,7 @@ class _Work:
         take = self._take[row]
         if total > 1:
             np.multiply(total - held, self._state[row] / (total * (total - 1)), out=take)
-            take[held <= 0] = np.inf
+            take[held <= self._kept[row]] = np.inf
         else:
             take[:] = np.inf
         spare = total > self._target[row]

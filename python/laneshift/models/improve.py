@@ -58,6 +58,13 @@ class _Swaps:
         remote[np.arange(1, len(self.held)), demand.homes] = 0.0
         # What a core of each row costs on each node while the horizon lasts.
         self._rent = remote * np.concatenate([[0.0], demand.data_intensity])[:, None] * horizon
+        assert demand.kept is not None and demand.bound is not None
+        self._kept = np.zeros_like(self.held)
+        self._kept[np.arange(1, len(self.held)), demand.homes] = demand.kept
+        # Where a row may have cores at all.
+        self._open = np.ones(self.held.shape, dtype=bool)
+        self._open[1:][demand.bound] = False
+        self._open[np.arange(1, len(self.held)), demand.homes] = True
         self._lose = np.zeros(self.held.shape)
         self._gain = np.zeros(self.held.shape)
         self._refresh(np.arange(len(self.held)))
@@ -128,8 +135,8 @@ class _Swaps:
         now = _leaving(share, held, total)
         less = _leaving(share, held - 1, total) - now
         more = _leaving(share, held + 1, total) - now
-        self._lose[rows] = np.where(held > 0, state * less - rent, np.inf)
-        self._gain[rows] = state * more + rent
+        self._lose[rows] = np.where(held > self._kept[rows], state * less - rent, np.inf)
+        self._gain[rows] = np.where(self._open[rows], state * more + rent, np.inf)
 
 
 def _best_partners(pairs: FloatArray, away: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:

@@ -124,7 +124,7 @@ class Py4jGateway:
         lanes: int,
         elsewhere: Mapping[str, int] | None = None,
     ) -> dict[str, Any]:
-        hosts = json.dumps(dict(elsewhere)) if elsewhere else ""
+        hosts = "" if elsewhere is None else json.dumps(dict(elsewhere))
         return self._object("setLanes", query, operator, partition, lanes, hosts)
 
     def move_shard(

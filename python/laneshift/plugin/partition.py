@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,11 @@ class PartitionSnapshot:
         auto: whether its lanes are left to the plugin (``spark.sql.laneshift.lanes=auto``), because
             nobody has set them.
         elsewhere: its lanes on other executors; ``lanes`` counts those that are open.
+        max_elsewhere: lanes that it may have on other executors (count): 0 where its operator keeps
+            them home.
+        wanted_elsewhere: those that it is to have there, by executor, open or not.
+        rows_taken_elsewhere, busy_elsewhere_s: of ``rows_taken`` and ``busy_s``, that of lanes on
+            other executors, where the way over the network counts as work.
         elsewhere_note: why the last of them that was wanted and is not there is not.
     """
 
@@ -161,6 +166,10 @@ class PartitionSnapshot:
     last_batch: PartitionBatch | None = None
     auto: bool = False
     elsewhere: tuple[RemoteLane, ...] = ()
+    max_elsewhere: int = 0
+    wanted_elsewhere: Mapping[str, int] = field(default_factory=dict)
+    rows_taken_elsewhere: int = 0
+    busy_elsewhere_s: float = 0.0
     elsewhere_note: str | None = None
 
     @staticmethod
@@ -206,9 +215,20 @@ class PartitionSnapshot:
             last_batch=_batch(data.get("last_batch")),
             auto=bool(data.get("auto", False)),
             elsewhere=tuple(_remote(r) for r in data.get("elsewhere", ())),
+            max_elsewhere=int(data.get("max_elsewhere", 0)),
+            wanted_elsewhere={
+                str(w["executor"]): int(w["lanes"]) for w in data.get("wanted_elsewhere", ())
+            },
+            rows_taken_elsewhere=int(data.get("rows_taken_elsewhere", 0)),
+            busy_elsewhere_s=float(data.get("busy_elsewhere_s", 0.0)),
             elsewhere_note=data.get("elsewhere_note"),
             **{name: int(data[name]) for name in whole + limits + state},
         )
+
+    @property
+    def home_lanes(self) -> int:
+        """Lanes on its own executor that shards may come to (count)."""
+        return self.lanes - sum(0 <= there.lane < self.lanes for there in self.elsewhere)
 
     @property
     def shards(self) -> int:

@@ -6,7 +6,7 @@ Nothing here calls Spark. Units are in the attribute docs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from laneshift.plugin.partition import PartitionSnapshot
@@ -126,12 +126,49 @@ class QuerySnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorSnapshot:
-    """An executor that runs the plugin: its ``cores`` and the Spark tasks on it now (counts)."""
+    """An executor that runs the plugin, and what uses its cores now.
+
+    Attributes:
+        executor, host: its id, and where it is.
+        cores, active_tasks: its cores, and the Spark tasks on it (counts).
+        leaving: whether Spark gives it no tasks any more: it is decommissioned or excluded.
+        home_lanes: lanes of its own partitions, beyond the first of each (count).
+        host_lanes: lanes of other executors' partitions (count).
+        idle_cores: cores that neither tasks nor lanes have; 0 if it leaves or does not answer.
+        remote_rows, remote_frames, remote_state_reads, remote_bytes_sent, remote_bytes_received:
+            what has gone between its partitions and their lanes on other executors since it
+            started: rows, answers with what followed from them, questions about state, bytes.
+        remote_kept_bytes: rows that were sent there and are not answered for (bytes).
+        remote_lost_hosts: such lanes that were lost with their executor (count).
+    """
 
     executor: str
     host: str
     cores: int
     active_tasks: int
+    leaving: bool = False
+    home_lanes: int = 0
+    host_lanes: int = 0
+    idle_cores: int = 0
+    remote_rows: int = 0
+    remote_frames: int = 0
+    remote_state_reads: int = 0
+    remote_bytes_sent: int = 0
+    remote_bytes_received: int = 0
+    remote_kept_bytes: int = 0
+    remote_lost_hosts: int = 0
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> ExecutorSnapshot:
+        """Read the plugin's answer. Errors: KeyError, TypeError, ValueError if malformed."""
+        counts = [f.name for f in fields(ExecutorSnapshot)][2:]
+        counts.remove("leaving")
+        return ExecutorSnapshot(
+            str(data["executor"]),
+            str(data["host"]),
+            leaving=bool(data["leaving"]),
+            **{name: int(data[name]) for name in counts},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +186,7 @@ class Snapshot:
         return Snapshot(
             int(data["time_ms"]),
             str(data["version"]),
-            tuple(
-                ExecutorSnapshot(
-                    str(e["executor"]), str(e["host"]), int(e["cores"]), int(e["active_tasks"])
-                )
-                for e in data["executors"]
-            ),
+            tuple(map(ExecutorSnapshot.from_json, data["executors"])),
             tuple(map(_query, data["queries"])),
         )
 

@@ -19,6 +19,7 @@ class Scope(Enum):
 
     CLUSTER = "cluster"
     NODE = "node"
+    EXECUTOR = "executor"
     SOURCE = "source"
     PARTITION = "partition"
     LANE = "lane"

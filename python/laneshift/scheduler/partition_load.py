@@ -102,6 +102,9 @@ class PartitionLoad:
         lanes: the lanes, one per held core; empty if the recorder does not look inside.
         shards: the shards, or None if the recorder does not look inside.
         hot_keys: the heaviest keys and all that are split, heaviest first; may be empty.
+        kept_at_home: cores on its home that it never gives up (count, >= 0): in a running query the
+            one of its task's own lane.
+        stays_home: whether its operator can have no core but on its home.
         batch: what its batches ask for, if its query runs in micro-batches; then the offered rate
             is a batch's rows over the period from one batch to the next.
     """
@@ -129,6 +132,8 @@ class PartitionLoad:
     hot_keys: tuple[HotKey, ...] = ()
     query: QueryId = NO_QUERY
     batch: BatchLoad | None = None
+    kept_at_home: int = 0
+    stays_home: bool = False
 
     def __post_init__(self) -> None:
         of = f"of partition {self.partition}"
@@ -150,6 +155,21 @@ class PartitionLoad:
         if self.max_cores is not None:
             whole(f"max_cores {of}", self.max_cores, low=1, unit="cores")
         unique(f"placement {of}", [held.node for held in self.placement])
+        whole(
+            f"kept_at_home {of}",
+            self.kept_at_home,
+            low=0,
+            high=self.cores_on(self.home),
+            unit="cores",
+            remedy="It keeps cores that it has.",
+        )
+        if self.stays_home and self.cores_on(self.home) != self.cores:
+            raise InputError(
+                f"placement {of}",
+                self.cores,
+                f"the {self.cores_on(self.home)} cores on its home, where it stays",
+                "Record it where it is.",
+            )
         if self.lanes:
             self._check_lanes(of)
 

@@ -10,6 +10,7 @@ import numpy as np
 from laneshift.inputcheck import IntArray
 from laneshift.models.assignment import PHI_0, moved_bytes, schedule
 from laneshift.models.improve import improve
+from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan, Reason, Shortfall, Throttle
 from laneshift.scheduler.view import View
 
@@ -52,6 +53,8 @@ class Placer:
         if wanted > available:
             shortfalls = (*shortfalls, over_budget(wanted, available))
             targets = cut_to_budget(targets, available)
+        targets, crowded = _fit_homes(view, targets)
+        shortfalls = (*shortfalls, *crowded)
         demand = view.demand(targets, costs=self.costs)
         found = schedule(demand, self.phi_0)
         if not found.feasible:
@@ -75,26 +78,70 @@ class Placer:
             throttles=throttles,
             shortfalls=shortfalls,
             notes=(*notes, ("data_intensity_threshold", found.phi), ("migration_bytes", moved)),
+            reasons=() if self.payback_s is not None else self._reasons(view, placement, found.phi),
         )
+
+    def _reasons(
+        self, view: View, after: IntArray, phi: float
+    ) -> tuple[tuple[PartitionId, str], ...]:
+        """Why partitions that keep a core at home have others elsewhere, in words."""
+        words = []
+        for j, part in enumerate(view.cluster.partitions):
+            home = int(view.homes[j])
+            if not view.kept[j] or int(after[j].sum()) == int(after[j, home]):
+                continue
+            why = f"executor {part.home} has {cores_of(int(view.node_cores[home]))}"
+            if self.costs:
+                why += (
+                    f", and {view.data_intensity[j]:,.0f} bytes/s per core do not exceed the"
+                    f" {phi:,.0f} that keep a partition there"
+                )
+            words.append((part.partition, why))
+        return tuple(words)
+
+
+def cores_of(count: int) -> str:
+    """So many cores, in words."""
+    return "1 core" if count == 1 else f"{count} cores"
 
 
 def release_surplus(placement: IntArray, targets: IntArray, view: View, costs: bool) -> IntArray:
     """Take surplus cores one by one, cheapest C- first, remote before home on ties [D].
 
     C- = s (X - x_i) / (X (X - 1)) is least where the partition holds most cores; without costs all
-    nodes tie.
+    nodes tie. What a partition keeps at home it keeps for its state: nothing moves if the others
+    go, and those elsewhere go first.
     """
     out = placement.copy()
     for j in np.flatnonzero(out.sum(axis=1) > targets).tolist():
-        home, weighs = int(view.homes[j]), costs and view.state_bytes[j] > 0
+        home, kept = int(view.homes[j]), int(view.kept[j])
+        weighs = costs and view.state_bytes[j] > 0 and kept == 0
         held = {i: int(out[j, i]) for i in np.flatnonzero(out[j]).tolist()}
         for _ in range(sum(held.values()) - int(targets[j])):
             most = max(held.values()) if weighs else 0
-            node = min((x < most, i == home, i) for i, x in held.items() if x > 0)[2]
-            held[node] -= 1
+            spare = [(x < most, i == home, i) for i, x in held.items() if x > kept * (i == home)]
+            held[min(spare)[2]] -= 1
         for i, x in held.items():
             out[j, i] = x
     return out
+
+
+def _fit_homes(view: View, targets: IntArray) -> tuple[IntArray, tuple[Shortfall, ...]]:
+    """Counts of partitions that stay home, cut to what their nodes have; what was cut."""
+    fitting, crowded = targets.copy(), []
+    for i, node in enumerate(view.cluster.nodes):
+        here = view.homes == i
+        staying = np.flatnonzero(here & view.bound)
+        room = int(view.node_cores[i]) - int(view.kept[here & ~view.bound].sum())
+        wanted = int(targets[staying].sum())
+        if staying.size and wanted > room:
+            fitting[staying] = cut_to_budget(targets[staying], room)
+            message = (
+                f"{wanted} cores wanted on {node.node} by partitions that stay there, {room}"
+                " available: counts were cut in proportion"
+            )
+            crowded.append(Shortfall(Reason.BUDGET, wanted, room, message))
+    return fitting, tuple(crowded)
 
 
 def cut_to_budget(targets: IntArray, budget: int) -> IntArray:

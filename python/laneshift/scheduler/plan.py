@@ -145,6 +145,7 @@ class Plan:
         throttles: sources and partitions to slow down.
         shortfalls: what the plan does not reach, empty if everything is reached.
         notes: (metric name, value) pairs that explain the decision, e.g. the predicted latency.
+        reasons: (partition, words) why its cores are where they are, where there is a choice.
     """
 
     core_changes: tuple[CoreChange, ...] = ()
@@ -154,6 +155,7 @@ class Plan:
     throttles: tuple[Throttle, ...] = ()
     shortfalls: tuple[Shortfall, ...] = ()
     notes: tuple[tuple[str, float], ...] = ()
+    reasons: tuple[tuple[PartitionId, str], ...] = ()
 
     @property
     def is_empty(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from laneshift.inputcheck import FloatArray, IntArray
 from laneshift.models.assignment import Demand
@@ -12,6 +13,8 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import CoreChange, PlacementChange
 
 __all__ = ["View"]
+
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class View:
         state_bytes: float (m,).
         data_intensity: (bytes in + out per second) / cores held now, float (m,); 0 without cores.
         limits: most cores per partition, int (m,); a large number where there is no limit.
+        kept: cores at home that a partition never gives up, int (m,).
+        bound: whether all of its cores are at home, bool (m,).
     """
 
     cluster: ClusterLoad
@@ -40,6 +45,8 @@ class View:
     state_bytes: FloatArray
     data_intensity: FloatArray
     limits: IntArray
+    kept: IntArray
+    bound: BoolArray
 
     @classmethod
     def of(cls, cluster: ClusterLoad) -> View:
@@ -65,6 +72,8 @@ class View:
             limits=np.array(
                 [2**31 if p.max_cores is None else p.max_cores for p in parts], dtype=np.int64
             ),
+            kept=np.array([p.kept_at_home for p in parts], dtype=np.int64),
+            bound=np.array([p.stays_home for p in parts], dtype=bool),
         )
 
     def demand(self, targets: IntArray, *, costs: bool = True) -> Demand:
@@ -77,6 +86,8 @@ class View:
             state_bytes=self.state_bytes if costs else zero,
             homes=self.homes,
             data_intensity=self.data_intensity if costs else zero,
+            kept=self.kept,
+            bound=self.bound,
         )
 
     def changes(

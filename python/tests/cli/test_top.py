@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,15 +14,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from laneshift.cli.main import main
-from plugin.fake import RUNNING, STOPPED, query
+from plugin.fake import RUNNING, STOPPED, executor, query
 
 SNAPSHOT: dict[str, Any] = {
     "time_ms": 1_700_000_000_000,
     "version": "1.2.3",
-    "executors": [{"executor": "driver", "host": "localhost", "cores": 8, "active_tasks": 3}],
+    "executors": [executor("driver", cores=8, active_tasks=3)],
     "queries": [query(RUNNING, "running", active=True), query(STOPPED, "old", active=False)],
 }
-DECISION = {
+DECISION: dict[str, Any] = {
     "time_ms": 1_700_000_000_000,
     "executor": "driver",
     "policy": "elasticutor",
@@ -75,6 +76,30 @@ def test_partitions_lanes_and_decisions_are_shown() -> None:
     assert words.count("▅▃") == len(parts)
     assert "4 lanes, 3 Spark tasks, 8 cores on 1 executor" in words
     assert "old" not in words
+
+
+def test_lanes_on_other_executors_are_shown() -> None:
+    there = {"executor": "7", "open": True} | dict.fromkeys(
+        (
+            "lane",
+            "kept_bytes",
+            "rows_sent",
+            "frames",
+            "state_reads",
+            "bytes_sent",
+            "bytes_received",
+        ),
+        1,
+    )
+    said = copy.deepcopy(SNAPSHOT)
+    said["queries"][0]["operators"][0]["partitions"][0]["elsewhere"] = [there, there]
+    change = DECISION["changes"][0] | {"elsewhere": "2 on executor 7"}
+    said["decisions"] = [DECISION | {"changes": [change]}]
+    with ui(200, json.dumps({"ok": said})) as url:
+        words = " ".join(top("--url", url).output.split())
+    assert words.count("▅▃, 2 on executor 7") == 1
+    assert "running:0.1 2 -> 3 lanes, 2 on executor 7 (not carried out): rho is 0.97" in words
+    assert "8 cores on 1 executor, 3 of them idle" in words
 
 
 def test_nothing_runs() -> None:

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from laneshift.loop.budget import held, within_budget
+from laneshift.loop.lanes import Lanes
 from laneshift.loop.meter import Meter
 from laneshift.loop.rates import UNKNOWN_RATE
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
-from plugin.fake import FakeGateway, partition
+from plugin.fake import FakeGateway, executor, partition
 
 P0, P1 = PartitionId("running:0.0"), PartitionId("running:0.1")
 
@@ -170,7 +171,7 @@ def test_cores_that_were_taken_a_moment_ago_are_not_free(first: dict[str, Any]) 
 
 
 def test_executors_are_apart(first: dict[str, Any]) -> None:
-    first["executors"].append({"executor": "7", "host": "other", "cores": 4, "active_tasks": 1})
+    first["executors"].append(executor("7", cores=4, active_tasks=1))
     first["queries"][0]["operators"][0]["partitions"][1]["executor"] = "7"
     meter = Meter()
     meter.measure(Snapshot.from_json(first))
@@ -211,7 +212,7 @@ def test_held_is_the_picture_with_other_lanes(first: dict[str, Any]) -> None:
     meter = Meter()
     meter.measure(Snapshot.from_json(first))
     cluster = measured(meter, later(first, 1.0, 100, 0.1))
-    after = held(cluster, {P0: 2, P1: 1}, 3)
+    after = held(cluster, {P0: ("driver", Lanes(2)), P1: ("driver", Lanes(1))}, {"driver": 3})
     assert [p.cores for p in after.partitions] == [2, 1]
     assert after.total_cores == 3
     assert after.partition(P0).shards is not None

@@ -42,10 +42,14 @@ def partition(number: int, *, shards: int = 8, lanes: int = 2) -> dict[str, Any]
         "queue_bytes_limit": 1 << 20,
         "rows_taken": 1000,
         "busy_s": 2.0,
+        "rows_taken_elsewhere": 0,
+        "busy_elsewhere_s": 0.0,
         "blocked_s": 0.0,
         "handoffs": 5,
         "handoffs_per_s": 0.5,
         "in_flight": 0,
+        "max_elsewhere": 32,
+        "wanted_elsewhere": [],
         "elsewhere": [],
         "pause_us": {"p50": 800.0, "p99": 2000.0, "max": 2500, "count": 5},
         "state_rows": 300,
@@ -53,6 +57,26 @@ def partition(number: int, *, shards: int = 8, lanes: int = 2) -> dict[str, Any]
         "state_file_bytes": 20_000,
         "latency_ms": {"mean": 4.5, "p50": 4, "p99": 9, "max": 12, "count": 450},
     }
+
+
+def executor(name: str, cores: int, active_tasks: int, **more: Any) -> dict[str, Any]:
+    return {
+        "executor": name,
+        "host": "localhost",
+        "cores": cores,
+        "active_tasks": active_tasks,
+        "leaving": False,
+        "home_lanes": 2,
+        "host_lanes": 0,
+        "idle_cores": 3,
+        "remote_kept_bytes": 0,
+        "remote_rows": 700,
+        "remote_frames": 70,
+        "remote_state_reads": 7,
+        "remote_bytes_sent": 70_000,
+        "remote_bytes_received": 7_000,
+        "remote_lost_hosts": 0,
+    } | more
 
 
 def set_lanes(part: dict[str, Any], lanes: int) -> None:
@@ -130,7 +154,7 @@ class FakeGateway:
             "time_ms": 1_700_000_000_000,
             "version": self._version,
             "executors": [
-                {"executor": "driver", "host": "localhost", "cores": 8, "active_tasks": 3}
+                executor("driver", cores=8, active_tasks=3),
             ],
             "queries": [
                 query(RUNNING, "running", active=True),

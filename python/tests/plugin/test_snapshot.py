@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from laneshift import PartitionSnapshot, Snapshot
+from laneshift.plugin.snapshot import ExecutorSnapshot
 from laneshift.scheduler.metrics import METRICS
 from plugin.fake import FakeGateway, partition
 
@@ -46,15 +47,41 @@ def test_live_metrics_are_what_a_snapshot_measures() -> None:
     named = {
         *("partition", "executor", "host", "batch_id", "running"),
         *("shards", "max_lanes", "lane_of_shard", "load_metric", "queue_bytes_limit"),
-        *("elsewhere", "elsewhere_note"),  # docs/metrics.md has a table of its own for them
+        *(
+            "max_elsewhere",
+            "wanted_elsewhere",
+            "elsewhere",
+            "elsewhere_note",
+        ),  # docs/metrics.md has a table of its own for them
     }
     measured = set(partition(0)) - named
     sources = FakeGateway().data["queries"][0]["batch"]["sources"]
     measured |= set(sources[0]) - {"name"}
+    (executor,) = FakeGateway().data["executors"]
+    measured |= set(executor) - {"executor", "host", "cores", "leaving"}
     assert measured == {m.name for m in METRICS.values() if m.live}
     fields = {f.name for f in dataclasses.fields(PartitionSnapshot)} | {"rows", "rows_per_s"}
+    fields |= {f.name for f in dataclasses.fields(ExecutorSnapshot)}
     renamed = {"pause_us": "pauses", "latency_ms": "latency"}
     assert {renamed.get(name, name) for name in measured} <= fields | {"backlog_rows"}
+
+
+def test_an_executor_says_what_uses_its_cores() -> None:
+    (executor,) = Snapshot.from_json(FakeGateway().snapshot()).executors
+    assert (executor.cores, executor.active_tasks, executor.home_lanes) == (8, 3, 2)
+    assert (executor.host_lanes, executor.idle_cores, executor.leaving) == (0, 3, False)
+    assert (executor.remote_rows, executor.remote_bytes_sent) == (700, 70_000)
+
+
+def test_lanes_at_home_are_those_that_are_not_elsewhere() -> None:
+    there = {"executor": "2", "open": True, "kept_bytes": 0, "rows_sent": 0, "frames": 0}
+    there |= {"state_reads": 0, "bytes_sent": 0, "bytes_received": 0}
+    lanes = [there | {"lane": 1}, there | {"lane": 5}, there | {"lane": -1, "open": False}]
+    wanted = [{"executor": "2", "lanes": 3}]
+    part = partition(0) | {"elsewhere": lanes, "wanted_elsewhere": wanted}
+    found = snapshot_of(part).queries[0].operators[0].partitions[0]
+    assert (found.lanes, found.home_lanes) == (2, 1)  # lane 5 has shards to give away
+    assert found.wanted_elsewhere == {"2": 3}
 
 
 def test_lane_load_sums_the_shards_of_each_lane() -> None:

@@ -49,6 +49,9 @@ class JavaClass:
         def call(*arguments: Any) -> str:
             if name == "decided":
                 arguments = (json.loads(arguments[0]),)
+            if name == "setLanes":
+                *others, elsewhere = arguments
+                arguments = (*others, json.loads(elsewhere) if elsewhere else None)
             try:
                 return json.dumps({"ok": method(*arguments)})
             except LaneshiftError as problem:

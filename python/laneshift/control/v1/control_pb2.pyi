@@ -147,10 +147,32 @@ class Executor(_message.Message):
     HOST_FIELD_NUMBER: _builtins.int
     CORES_FIELD_NUMBER: _builtins.int
     ACTIVE_TASKS_FIELD_NUMBER: _builtins.int
+    LEAVING_FIELD_NUMBER: _builtins.int
+    HOME_LANES_FIELD_NUMBER: _builtins.int
+    HOST_LANES_FIELD_NUMBER: _builtins.int
+    IDLE_CORES_FIELD_NUMBER: _builtins.int
+    REMOTE_KEPT_BYTES_FIELD_NUMBER: _builtins.int
+    REMOTE_ROWS_FIELD_NUMBER: _builtins.int
+    REMOTE_FRAMES_FIELD_NUMBER: _builtins.int
+    REMOTE_STATE_READS_FIELD_NUMBER: _builtins.int
+    REMOTE_BYTES_SENT_FIELD_NUMBER: _builtins.int
+    REMOTE_BYTES_RECEIVED_FIELD_NUMBER: _builtins.int
+    REMOTE_LOST_HOSTS_FIELD_NUMBER: _builtins.int
     executor: _builtins.str
     host: _builtins.str
     cores: _builtins.int
     active_tasks: _builtins.int
+    leaving: _builtins.bool
+    home_lanes: _builtins.int
+    host_lanes: _builtins.int
+    idle_cores: _builtins.int
+    remote_kept_bytes: _builtins.int
+    remote_rows: _builtins.int
+    remote_frames: _builtins.int
+    remote_state_reads: _builtins.int
+    remote_bytes_sent: _builtins.int
+    remote_bytes_received: _builtins.int
+    remote_lost_hosts: _builtins.int
     def __init__(
         self,
         *,
@@ -158,10 +180,21 @@ class Executor(_message.Message):
         host: _builtins.str = ...,
         cores: _builtins.int = ...,
         active_tasks: _builtins.int = ...,
+        leaving: _builtins.bool = ...,
+        home_lanes: _builtins.int = ...,
+        host_lanes: _builtins.int = ...,
+        idle_cores: _builtins.int = ...,
+        remote_kept_bytes: _builtins.int = ...,
+        remote_rows: _builtins.int = ...,
+        remote_frames: _builtins.int = ...,
+        remote_state_reads: _builtins.int = ...,
+        remote_bytes_sent: _builtins.int = ...,
+        remote_bytes_received: _builtins.int = ...,
+        remote_lost_hosts: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_tasks", b"active_tasks", "cores", b"cores", "executor", b"executor", "host", b"host"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_tasks", b"active_tasks", "cores", b"cores", "executor", b"executor", "home_lanes", b"home_lanes", "host", b"host", "host_lanes", b"host_lanes", "idle_cores", b"idle_cores", "leaving", b"leaving", "remote_bytes_received", b"remote_bytes_received", "remote_bytes_sent", b"remote_bytes_sent", "remote_frames", b"remote_frames", "remote_kept_bytes", b"remote_kept_bytes", "remote_lost_hosts", b"remote_lost_hosts", "remote_rows", b"remote_rows", "remote_state_reads", b"remote_state_reads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -412,6 +445,10 @@ class Partition(_message.Message):
     LAST_BATCH_FIELD_NUMBER: _builtins.int
     ELSEWHERE_FIELD_NUMBER: _builtins.int
     ELSEWHERE_NOTE_FIELD_NUMBER: _builtins.int
+    MAX_ELSEWHERE_FIELD_NUMBER: _builtins.int
+    WANTED_ELSEWHERE_FIELD_NUMBER: _builtins.int
+    ROWS_TAKEN_ELSEWHERE_FIELD_NUMBER: _builtins.int
+    BUSY_ELSEWHERE_S_FIELD_NUMBER: _builtins.int
     partition: _builtins.int
     executor: _builtins.str
     host: _builtins.str
@@ -441,6 +478,9 @@ class Partition(_message.Message):
     state_file_bytes: _builtins.int
     auto: _builtins.bool
     elsewhere_note: _builtins.str
+    max_elsewhere: _builtins.int
+    rows_taken_elsewhere: _builtins.int
+    busy_elsewhere_s: _builtins.float
     @_builtins.property
     def lane_of_shard(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -461,6 +501,8 @@ class Partition(_message.Message):
     def last_batch(self) -> Global___LastBatch: ...
     @_builtins.property
     def elsewhere(self) -> _containers.RepeatedCompositeFieldContainer[Global___RemoteLane]: ...
+    @_builtins.property
+    def wanted_elsewhere(self) -> _containers.RepeatedCompositeFieldContainer[Global___LanesOn]: ...
     def __init__(
         self,
         *,
@@ -503,10 +545,14 @@ class Partition(_message.Message):
         last_batch: Global___LastBatch | None = ...,
         elsewhere: _abc.Iterable[Global___RemoteLane] | None = ...,
         elsewhere_note: _builtins.str | None = ...,
+        max_elsewhere: _builtins.int = ...,
+        wanted_elsewhere: _abc.Iterable[Global___LanesOn] | None = ...,
+        rows_taken_elsewhere: _builtins.int = ...,
+        busy_elsewhere_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_elsewhere_note", b"_elsewhere_note", "_last_batch", b"_last_batch", "auto", b"auto", "elsewhere_note", b"elsewhere_note", "last_batch", b"last_batch", "latency_ms", b"latency_ms", "pause_us", b"pause_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_elsewhere_note", b"_elsewhere_note", "_last_batch", b"_last_batch", "auto", b"auto", "batch_id", b"batch_id", "blocked_s", b"blocked_s", "busy_s", b"busy_s", "bytes_in", b"bytes_in", "bytes_in_per_s", b"bytes_in_per_s", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "elsewhere", b"elsewhere", "elsewhere_note", b"elsewhere_note", "executor", b"executor", "handoffs", b"handoffs", "handoffs_per_s", b"handoffs_per_s", "host", b"host", "in_flight", b"in_flight", "lane_busy", b"lane_busy", "lane_of_shard", b"lane_of_shard", "lane_rows", b"lane_rows", "lanes", b"lanes", "last_batch", b"last_batch", "latency_ms", b"latency_ms", "load_metric", b"load_metric", "max_lanes", b"max_lanes", "partition", b"partition", "pause_us", b"pause_us", "queue_bytes", b"queue_bytes", "queue_bytes_limit", b"queue_bytes_limit", "queue_rows", b"queue_rows", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "rows_taken", b"rows_taken", "running", b"running", "shard_load", b"shard_load", "shards", b"shards", "state_file_bytes", b"state_file_bytes", "state_memory_bytes", b"state_memory_bytes", "state_rows", b"state_rows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_elsewhere_note", b"_elsewhere_note", "_last_batch", b"_last_batch", "auto", b"auto", "batch_id", b"batch_id", "blocked_s", b"blocked_s", "busy_elsewhere_s", b"busy_elsewhere_s", "busy_s", b"busy_s", "bytes_in", b"bytes_in", "bytes_in_per_s", b"bytes_in_per_s", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "elsewhere", b"elsewhere", "elsewhere_note", b"elsewhere_note", "executor", b"executor", "handoffs", b"handoffs", "handoffs_per_s", b"handoffs_per_s", "host", b"host", "in_flight", b"in_flight", "lane_busy", b"lane_busy", "lane_of_shard", b"lane_of_shard", "lane_rows", b"lane_rows", "lanes", b"lanes", "last_batch", b"last_batch", "latency_ms", b"latency_ms", "load_metric", b"load_metric", "max_elsewhere", b"max_elsewhere", "max_lanes", b"max_lanes", "partition", b"partition", "pause_us", b"pause_us", "queue_bytes", b"queue_bytes", "queue_bytes_limit", b"queue_bytes_limit", "queue_rows", b"queue_rows", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "rows_taken", b"rows_taken", "rows_taken_elsewhere", b"rows_taken_elsewhere", "running", b"running", "shard_load", b"shard_load", "shards", b"shards", "state_file_bytes", b"state_file_bytes", "state_memory_bytes", b"state_memory_bytes", "state_rows", b"state_rows", "wanted_elsewhere", b"wanted_elsewhere"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__auto: _TypeAlias = _typing.Literal["auto"]  # noqa: Y015
     _WhichOneofArgType__auto: _TypeAlias = _typing.Literal["_auto", b"_auto"]  # noqa: Y015
@@ -522,6 +568,28 @@ class Partition(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__last_batch) -> _WhichOneofReturnType__last_batch | None: ...
 
 Global___Partition: _TypeAlias = Partition  # noqa: Y015
+
+@_typing.final
+class LanesOn(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXECUTOR_FIELD_NUMBER: _builtins.int
+    LANES_FIELD_NUMBER: _builtins.int
+    executor: _builtins.str
+    lanes: _builtins.int
+    def __init__(
+        self,
+        *,
+        executor: _builtins.str = ...,
+        lanes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["executor", b"executor", "lanes", b"lanes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LanesOn: _TypeAlias = LanesOn  # noqa: Y015
 
 @_typing.final
 class RemoteLane(_message.Message):
@@ -687,11 +755,14 @@ class SetLanesRequest(_message.Message):
     PARTITION_FIELD_NUMBER: _builtins.int
     LANES_FIELD_NUMBER: _builtins.int
     ELSEWHERE_FIELD_NUMBER: _builtins.int
+    KEEP_ELSEWHERE_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     operator: _builtins.int
     partition: _builtins.int
     """-1 for all of them"""
     lanes: _builtins.int
+    keep_elsewhere: _builtins.bool
+    """instead, leave those that are wanted"""
     @_builtins.property
     def elsewhere(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """how many more, by other executors' ids"""
@@ -704,10 +775,11 @@ class SetLanesRequest(_message.Message):
         partition: _builtins.int = ...,
         lanes: _builtins.int = ...,
         elsewhere: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        keep_elsewhere: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["elsewhere", b"elsewhere", "lanes", b"lanes", "operator", b"operator", "partition", b"partition", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["elsewhere", b"elsewhere", "keep_elsewhere", b"keep_elsewhere", "lanes", b"lanes", "operator", b"operator", "partition", b"partition", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1162,10 +1234,13 @@ class LaneChange(_message.Message):
     BEFORE_FIELD_NUMBER: _builtins.int
     AFTER_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    ELSEWHERE_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     before: _builtins.int
     after: _builtins.int
     reason: _builtins.str
+    elsewhere: _builtins.str
+    """in words, those of them on other executors"""
     def __init__(
         self,
         *,
@@ -1173,10 +1248,11 @@ class LaneChange(_message.Message):
         before: _builtins.int = ...,
         after: _builtins.int = ...,
         reason: _builtins.str = ...,
+        elsewhere: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "partition", b"partition", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "elsewhere", b"elsewhere", "partition", b"partition", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -35,11 +35,14 @@ class Policy(ABC, Generic[S]):
         name: under which the registry lists it.
         summary: one line for ``laneshift policies``.
         source: where it comes from; a paper by short title and year (docs/papers.md).
+        places: whether its plans say on which nodes cores are: a running query then has lanes on
+            other executors.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     source: ClassVar[str]
+    places: ClassVar[bool] = False
 
     @abstractmethod
     def start(self) -> S:

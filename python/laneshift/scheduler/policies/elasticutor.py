@@ -58,6 +58,7 @@ class Elasticutor(SizingPolicy[ElasticutorState]):
     name: ClassVar[str] = "elasticutor"
     summary: ClassVar[str] = "mean-latency target by a Jackson network, Algorithm 1 placement"
     source: ClassVar[str] = "Elasticutor, 2019: the dynamic scheduler"
+    places: ClassVar[bool] = True
 
     target_s: float = 0.1
     phi_0: float = PHI_0

@@ -14,6 +14,7 @@ from laneshift.models.allocation import share_cores
 from laneshift.models.assignment import PHI_0
 from laneshift.models.holding import Load, Prices, Stretch, choose_all
 from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.far_cores import near_only, with_far_cores
 from laneshift.scheduler.ids import PartitionId, QueryId
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.placing import Placer, over_budget
@@ -57,8 +58,9 @@ class Laneshift(SizingPolicy[LaneshiftState]):
     3. The Jackson model (as Elasticutor) raises the counts until the mean latency is met. Where
        rows are seen to wait longer than the target allows, its service rates are lowered step by
        step: lanes have own queues and shards are uneven, which M/M/k does not know.
-    4. Placement: Algorithm 1, then exchanges of cores that pay off within ``payback_s``: less
-       state moved, less traffic between nodes.
+    4. Placement: cores of other nodes only where a row's work is some times its way there
+       (`laneshift.scheduler.far_cores`, running queries). Algorithm 1, then exchanges of cores
+       that pay off within ``payback_s``: less state moved, less traffic between nodes.
     5. If the cluster is too small, cores are shared so that the worst utilisation is least; with
        ``throttle_sources`` the sources are slowed to what can be processed.
 
@@ -90,6 +92,7 @@ class Laneshift(SizingPolicy[LaneshiftState]):
     name: ClassVar[str] = "laneshift"
     summary: ClassVar[str] = "counts worth holding for what is coming, latency target, local"
     source: ClassVar[str] = "laneshift"
+    places: ClassVar[bool] = True
 
     target_s: float | None = 0.1
     quantile: float = 0.9
@@ -128,6 +131,12 @@ class Laneshift(SizingPolicy[LaneshiftState]):
 
     def decide(self, cluster: ClusterLoad, state: LaneshiftState) -> tuple[Plan, LaneshiftState]:
         """Counts, placement, and where asked for, throttles and key splits."""
+        seen, staying = near_only(cluster)
+        plan, after = self._decide(seen, state)
+        plan = with_far_cores(plan, seen, cluster)
+        return replace(plan, shortfalls=(*plan.shortfalls, *staying)), after
+
+    def _decide(self, cluster: ClusterLoad, state: LaneshiftState) -> tuple[Plan, LaneshiftState]:
         view = View.of(cluster)
         flow, memory = Flow.begin(
             cluster,

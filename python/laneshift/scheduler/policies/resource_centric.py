@@ -67,6 +67,7 @@ class ResourceCentric(SizingPolicy[ResourceCentricState]):
     name: ClassVar[str] = "resource-centric"
     summary: ClassVar[str] = "executors created and deleted, operator-wide repartitioning"
     source: ClassVar[str] = "Elasticutor, 2019: its baseline RC"
+    places: ClassVar[bool] = True
 
     target_s: float = 0.1
     release_surplus: bool = True
@@ -272,14 +273,16 @@ def _delete(view: View, after: IntArray, rows: IntArray, target: int) -> None:
     orphaned = np.array([_is_orphan(parts[j]) for j in rows.tolist()])
     while int(after[rows].sum()) > target:
         total = after[rows].sum(axis=1)
-        spare = np.flatnonzero(total > np.where(orphaned | (not movable), 1, 0))
+        spare = np.flatnonzero(
+            total > np.maximum(view.kept[rows], np.where(orphaned | (not movable), 1, 0))
+        )
         if spare.size == 0:
             return
         # The partition with the least load per executor loses one, farthest from home.
         weight = view.offered[rows] / view.service[rows] / np.maximum(total, 1)
         j = int(rows[spare[np.argmin(weight[spare])]])
         remote = np.arange(after.shape[1]) != view.homes[j]
-        held = after[j] > 0
+        held = after[j] > np.where(remote, 0, view.kept[j])
         after[j, int(np.lexsort((~remote, ~held))[0])] -= 1
 
 
@@ -299,12 +302,15 @@ def _is_orphan(part: PartitionLoad) -> bool:
 def _create(view: View, after: IntArray, rows: IntArray, target: int) -> None:
     while int(after[rows].sum()) < target:
         free = view.node_cores - after.sum(axis=0)
+        if view.bound[rows].all():  # of no use but at home
+            free = np.where(np.isin(np.arange(len(free)), view.homes[rows]), free, 0)
         node = int(free.argmax())
         if free[node] <= 0:
             return
         total = after[rows].sum(axis=1)
         away = view.homes[rows] != node
-        after[int(rows[np.lexsort((total, away, total > 0))[0]]), node] += 1
+        never = away & view.bound[rows]
+        after[int(rows[np.lexsort((total, away, total > 0, never))[0]]), node] += 1
 
 
 def _grown(cluster: ClusterLoad, after: IntArray, view: View) -> ClusterLoad:

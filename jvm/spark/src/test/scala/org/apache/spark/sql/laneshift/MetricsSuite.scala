@@ -130,17 +130,19 @@ class MetricsSuite extends AnyFunSuite with ElasticSession {
   test("a snapshot measures what the vocabulary has as live") {
     val named = Set(
       Seq("partition", "executor", "host", "batch_id", "running", "auto", "last_batch"),
-      Seq("elsewhere", "elsewhere_note"),
+      Seq("max_elsewhere", "wanted_elsewhere", "elsewhere", "elsewhere_note"),
       Seq("shards", "max_lanes", "lane_of_shard", "load_metric", "queue_bytes_limit")
     ).flatten
     measured(sums, oneLane: _*) { query =>
-      val queries = mapper.readTree(LaneshiftGateway.snapshot()).get("ok").get("queries")
+      val snapshot = mapper.readTree(LaneshiftGateway.snapshot()).get("ok")
+      val queries = snapshot.get("queries")
+      val executor = fields(snapshot.get("executors").get(0)) -- Set("executor", "host", "cores", "leaving")
       val mine = queries.elements.asScala.find(_.get("run_id").asText == query.runId.toString).get
       val partition = mine.get("operators").get(0).get("partitions").get(0)
       Patience.until(query)(!query.status.isTriggerActive)
       val source = mine.get("batch").get("sources").get(0)
       val live = vocabulary.filter(_.path("live").asBoolean).map(_.get("name").asText).toSet
-      assert((fields(partition) -- named) ++ (fields(source) - "name") == live)
+      assert((fields(partition) -- named) ++ (fields(source) - "name") ++ executor == live)
     }
   }
 

@@ -76,6 +76,12 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
         partitions(running).exists(p => p.view.lanes == 3 && p.view.routing.toSet == Set(0, 1, 2))
       )
       Patience.until(running)(frames.sum > before)
+      val counted = ElasticRuntime.get.view
+      assert(counted.rowsSent > 0 && counted.bytesSent > 0 && counted.frames > 0 && counted.bytesReceived > 0)
+      assert(partitions(running).map(_.view.rowsTakenElsewhere).sum > 0)
+      // As who knows only of lanes at home.
+      partitions(running).foreach(_.setLanes(1))
+      assert(partitions(running).forall(_.view.wantedElsewhere == Seq("here" -> 2)))
       partitions(running).foreach(_.setLanes(1, Map.empty))
       Patience.until(running)(partitions(running).forall(p => p.view.elsewhere.isEmpty && p.view.lanes == 1))
     }

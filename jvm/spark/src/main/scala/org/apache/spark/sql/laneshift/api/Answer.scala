@@ -90,8 +90,23 @@ private[api] object SnapshotJson {
     }
   )
 
-  def executor(e: ExecutorLoad): Map[String, Any] =
-    Map("executor" -> e.id, "host" -> e.host, "cores" -> e.cores, "active_tasks" -> e.activeTasks)
+  def executor(e: ExecutorLoad): Map[String, Any] = Map(
+    "executor" -> e.id,
+    "host" -> e.host,
+    "cores" -> e.cores,
+    "active_tasks" -> e.activeTasks,
+    "leaving" -> e.leaving,
+    "home_lanes" -> e.view.homeLanes,
+    "host_lanes" -> e.view.hostLanes,
+    "idle_cores" -> e.idleCores,
+    "remote_kept_bytes" -> e.view.keptBytes,
+    "remote_rows" -> e.view.rowsSent,
+    "remote_frames" -> e.view.frames,
+    "remote_state_reads" -> e.view.stateReads,
+    "remote_bytes_sent" -> e.view.bytesSent,
+    "remote_bytes_received" -> e.view.bytesReceived,
+    "remote_lost_hosts" -> e.view.lostHosts
+  )
 
   private def remoteLane(r: RemoteLaneView): Map[String, Any] = Map(
     "lane" -> r.lane,
@@ -143,11 +158,17 @@ private[api] object SnapshotJson {
       "lane_rows" -> perLane(v.laneRows, 0L),
       "rows_taken" -> v.rowsTaken,
       "busy_s" -> v.busyNs / 1e9,
+      "rows_taken_elsewhere" -> v.rowsTakenElsewhere,
+      "busy_elsewhere_s" -> v.busyElsewhereNs / 1e9,
       "blocked_s" -> v.blockedNs / 1e9,
       "lane_busy" -> perLane(v.laneBusy, 0.0),
       "queue_rows" -> perLane(v.queueRows, 0L),
       "queue_bytes" -> perLane(v.queueBytes, 0L),
       "queue_bytes_limit" -> options.queueBytes,
+      "max_elsewhere" -> v.spec.maxElsewhere,
+      "wanted_elsewhere" -> v.wantedElsewhere.map { case (id, lanes) =>
+        Map[String, Any]("executor" -> id, "lanes" -> lanes)
+      },
       "elsewhere" -> v.elsewhere.map(remoteLane),
       "elsewhere_note" -> v.elsewhereNote,
       "handoffs" -> v.handoffs,
@@ -181,6 +202,7 @@ private[api] object SnapshotJson {
         "partition" -> c.partition,
         "before" -> c.before,
         "after" -> c.after,
+        "elsewhere" -> c.elsewhere,
         "reason" -> c.reason
       )
     },

@@ -7,14 +7,13 @@ import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.sql.laneshift.driver.PartitionSite
 import org.apache.spark.sql.laneshift.lane.HostAddress
-import org.apache.spark.sql.laneshift.spec.HandoffMode
 
 /** Lanes that are wanted on other executors than a partition's own. */
 private[api] object Elsewhere {
 
-  /** Lanes by executor id, of a JSON object; none of an empty text. */
-  def read(json: String): Map[String, Int] =
-    if (json == null || json.isEmpty) Map.empty
+  /** Lanes by executor id, of a JSON object; an empty text leaves those that are wanted. */
+  def read(json: String): Option[Map[String, Int]] =
+    if (json == null || json.isEmpty) None
     else {
       val fields =
         try JsonMethods.parse(json) match {
@@ -22,10 +21,11 @@ private[api] object Elsewhere {
             case _ => Nil
           }
         catch { case NonFatal(_) => throw ApiError.elsewhereUnreadable(json) }
-      fields.map {
+      val hosts = fields.map {
         case (id, JInt(lanes)) if lanes >= 0 && lanes <= Most => id -> lanes.toInt
         case _ => throw ApiError.elsewhereUnreadable(json)
-      }.toMap.filter(_._2 > 0)
+      }
+      Some(hosts.toMap.filter(_._2 > 0))
     }
 
   private val Most = 256
@@ -33,16 +33,15 @@ private[api] object Elsewhere {
   /** Throws if the lanes cannot be there for each of these partitions. */
   def check(hosts: Map[String, Int], partitions: Seq[PartitionSite]): Unit = if (hosts.nonEmpty) {
     val driver = Inventory.driver
-    val known = driver.executors.inventory()
+    val known = driver.executors.inventory().filterNot(_.leaving)
     hosts.foreach { case (id, lanes) =>
       val executor = known.find(_.id == id).getOrElse(throw ApiError.noSuchExecutor(id, known.map(_.id)))
       if (lanes > executor.cores) throw ApiError.moreLanesThanCores(id, lanes, executor.cores)
       partitions.find(_.executor.id == id).foreach(p => throw ApiError.executorIsHome(id, p.view.index))
     }
     partitions.foreach { p =>
-      if (Set[HandoffMode](HandoffMode.BetweenBatches, HandoffMode.Dealt)(p.view.spec.handoff))
-        throw ApiError.lanesStayHome(p.view.spec.key.operatorId)
-      val most = p.view.spec.options.remoteLanes
+      if (p.view.spec.lanesStayHome) throw ApiError.lanesStayHome(p.view.spec.key.operatorId)
+      val most = p.view.spec.maxElsewhere
       if (hosts.values.sum > most) throw ApiError.tooManyElsewhere(hosts.values.sum, most)
     }
   }

@@ -48,7 +48,8 @@ object LaneshiftGateway {
 
   /** Asks for `lanes` lanes in one partition, or in every one if `partition` is -1.
     *
-    * @param elsewhere how many more on which other executors, as a JSON object: lanes by executor id
+    * @param elsewhere how many more on which other executors, as a JSON object: lanes by executor id; empty to leave those that are
+    *   wanted
     */
   def setLanes(query: String, operatorId: Long, partition: Int, lanes: Int, elsewhere: String): String =
     Answer {
@@ -56,13 +57,14 @@ object LaneshiftGateway {
       val max = found.head.view.spec.options.maxLanes
       if (lanes < 1 || lanes > max) throw ApiError.lanesOutOfRange(lanes, max)
       val hosts = Elsewhere.read(elsewhere)
-      Elsewhere.check(hosts, found)
-      val addresses = Elsewhere.addresses(hosts)
+      hosts.foreach(Elsewhere.check(_, found))
+      val addresses = hosts.map(Elsewhere.addresses)
+      if (addresses.exists(_.nonEmpty)) Inventory.driver.hosts.begin()
       val applied =
         found.map(p => p.setLanes(lanes, addresses).getOrElse(throw ApiError.partitionGone(p.view.index)))
       Map[String, Any](
         "lanes" -> lanes,
-        "elsewhere" -> hosts,
+        "elsewhere" -> hosts.getOrElse(Map.empty),
         "applied" -> applied.maxBy(_ == Applied.NextBatch).name
       )
     }

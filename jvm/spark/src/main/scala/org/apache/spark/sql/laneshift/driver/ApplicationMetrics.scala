@@ -14,13 +14,16 @@ private[laneshift] object ApplicationMetrics {
     "backlogRows" -> (_.flatMap(_.batch).flatMap(_.sources).flatMap(_.backlogRows).sum.toDouble)
   )
 
+  private val ofCores: Seq[(String, Seq[ExecutorLoad] => Double)] =
+    Seq("idleCores" -> (_.map(_.idleCores).sum.toDouble))
+
   private val Application = "application."
 
   /** The gauges' names, an executor's and then the driver's. */
-  val names: Seq[String] =
-    RuntimeMetrics.ofPartitions.map(
-      _._1
-    ) ++ (RuntimeMetrics.ofPartitions.map(_._1) ++ ofQueries.map(_._1)).map(Application + _)
+  val names: Seq[String] = {
+    val executors = RuntimeMetrics.ofPartitions.map(_._1) ++ RuntimeMetrics.ofExecutors.map(_._1)
+    executors ++ (executors ++ ofQueries.map(_._1) ++ ofCores.map(_._1)).map(Application + _)
+  }
 
   def register(registry: MetricRegistry, state: DriverState): Unit = {
     RuntimeMetrics.register(
@@ -28,6 +31,18 @@ private[laneshift] object ApplicationMetrics {
       Application,
       RuntimeMetrics.ofPartitions,
       new RuntimeMetrics.Recent(() => state.executors.partitions().map(_.view))
+    )
+    RuntimeMetrics.register(
+      registry,
+      Application,
+      RuntimeMetrics.ofExecutors,
+      new RuntimeMetrics.Recent(() => state.executors.views())
+    )
+    RuntimeMetrics.register(
+      registry,
+      Application,
+      ofCores,
+      new RuntimeMetrics.Recent(() => state.executors.inventory())
     )
     RuntimeMetrics.register(
       registry,

@@ -6,8 +6,14 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/** Lanes that a scheduler has changed, or would have; `reason` in words. */
-final case class LaneChange(partition: String, before: Int, after: Int, reason: String)
+/** Lanes that a scheduler has changed, or would have; in words, which of them are on other executors, and the reason. */
+final case class LaneChange(partition: String, before: Int, after: Int, reason: String, elsewhere: String) {
+  def what: String = {
+    // Records of before there were such lanes have none.
+    val there = Option(elsewhere).filter(_.nonEmpty).fold("")(e => s", $e")
+    s"$partition: $before to $after lanes$there"
+  }
+}
 
 /** One decision of a scheduler. `applied` is false for a dry run, while paused and after an `error`. */
 final case class Decision(
@@ -39,7 +45,8 @@ private[laneshift] final class Decisions(listener: Decision => Unit) {
           field(c, "partition").asText,
           field(c, "before").asInt,
           field(c, "after").asInt,
-          field(c, "reason").asText
+          field(c, "reason").asText,
+          Option(c.get("elsewhere")).fold("")(_.asText)
         )
       }.toSeq,
       field(node, "notes").elements.asScala.map(_.asText).toSeq,

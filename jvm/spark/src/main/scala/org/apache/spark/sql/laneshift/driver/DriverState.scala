@@ -16,6 +16,7 @@ private[laneshift] final class DriverState(
   val claims = new SchedulerClaims
   val tenants = new Tenants
   val throttle = new SourceThrottle(executors)
+  val hosts = new HostWatch(executors)
   val decisions = new Decisions(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
   val journal = new Journal(queries, executors, post)
 
@@ -25,6 +26,7 @@ private[laneshift] final class DriverState(
   private def stop(): Unit = {
     journal.stop()
     throttle.stop()
+    hosts.stop()
   }
 }
 

@@ -23,6 +23,7 @@ import org.apache.spark.sql.laneshift.runtime.{
   Applied,
   ExecutorHello,
   ExecutorRequest,
+  ExecutorView,
   HandoffRecord,
   PartitionView
 }
@@ -45,16 +46,41 @@ object ExecutorRef {
   private val Timeout = new RpcTimeout(Patience, "laneshift's time for an executor's answer")
 }
 
-/** An executor's cores and running tasks (counts). */
-final case class ExecutorLoad(id: String, host: String, cores: Int, activeTasks: Int)
+/** An executor's cores and running tasks (counts), and what it says of itself; none if it does not answer.
+  *
+  * @param leaving Spark gives it no tasks any more: it is decommissioned or excluded
+  */
+final case class ExecutorLoad(
+    id: String,
+    host: String,
+    cores: Int,
+    activeTasks: Int,
+    leaving: Boolean,
+    said: Option[ExecutorView]
+) {
+  def view: ExecutorView = said.getOrElse(ExecutorView.idle)
+
+  /** Below zero if lanes run for which there is no core. Spark tells an executor's process only how many cores were asked for. */
+  private def left: Int = cores - view.tasks - view.homeLanes - view.hostLanes
+
+  /** Cores that lanes could have: none of an executor that leaves or does not answer. */
+  def idleCores: Int = if (leaving || said.isEmpty) 0 else math.max(0, left)
+
+  /** Lanes of other executors' partitions that should go. */
+  def surplusLanes: Int = if (leaving) view.hostLanes else math.max(0, math.min(view.hostLanes, -left))
+}
 
 /** An elastic partition where it was last computed. */
 final case class PartitionSite(executor: ExecutorRef, view: PartitionView) {
   private def key = view.spec.key
 
-  /** None if the executor does not have the partition any more. */
-  def setLanes(lanes: Int, elsewhere: Map[HostAddress, Int] = Map.empty): Option[Applied] =
+  /** None if the executor does not have the partition any more. Without `elsewhere` what is wanted there stays so. */
+  def setLanes(lanes: Int, elsewhere: Option[Map[HostAddress, Int]]): Option[Applied] =
     executor.ask[Option[Applied]](ExecutorRequest.SetLanes(key, view.index, lanes, elsewhere))
+
+  /** How many lanes on another executor the partition has given up. */
+  def leave(executorId: String, lanes: Int, why: String): Int =
+    executor.ask[Option[Int]](ExecutorRequest.Leave(key, view.index, executorId, lanes, why)).getOrElse(0)
 
   def moveShard(shard: Int, lane: Int): Option[Either[String, (Int, Applied)]] =
     executor.ask[Option[Either[String, (Int, Applied)]]](
@@ -100,19 +126,45 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
 
   private def all: Seq[ExecutorRef] = known.values().asScala.toSeq.sortBy(_.id)
 
-  /** The cores of each executor and how many tasks Spark runs on it now. */
+  /** The cores of each executor, and what uses them now. */
   def inventory(): Seq[ExecutorLoad] = {
-    val cores = SparkContext.getActive.toSeq
-      .flatMap(_.statusStore.executorList(activeOnly = true))
-      .map(e => e.id -> e.totalCores)
-      .toMap
-    all.flatMap(e => cores.get(e.id).map(ExecutorLoad(e.id, e.host, _, tasks.getOrDefault(e.id, 0))))
+    val said = ask[ExecutorView](ExecutorRequest.Executor).apply().map { case (e, view) =>
+      e.id -> view
+    }.toMap
+    for {
+      context <- SparkContext.getActive.toSeq
+      known = context.statusStore.executorList(activeOnly = true).map(e => e.id -> e).toMap
+      executor <- all
+      spark <- known.get(executor.id)
+    } yield {
+      val leaving = spark.isExcluded || context.taskScheduler.getExecutorDecommissionState(spark.id).nonEmpty
+      ExecutorLoad(
+        executor.id,
+        executor.host,
+        spark.totalCores,
+        tasks.getOrDefault(executor.id, 0),
+        leaving,
+        said.get(executor.id)
+      )
+    }
   }
+
+  /** What each executor that answers says of itself. */
+  def views(): Seq[ExecutorView] = ask[ExecutorView](ExecutorRequest.Executor).apply().map(_._2)
 
   /** Where an executor's host lanes are reached; none if there is no such executor. */
   def hostAddress(executorId: String): Option[HostAddress] = Option(known.get(executorId)).map { executor =>
     val (host, port) = executor.ask[(String, Int)](ExecutorRequest.HostAt)
     HostAddress(executorId, host, port)
+  }
+
+  /** Takes so many lanes off an executor, of those partitions first that want most there. */
+  def leave(executorId: String, lanes: Int, why: String): Unit = {
+    var left = lanes
+    def wanted(site: PartitionSite) = site.view.wantedElsewhere.collectFirst { case (`executorId`, n) => n }
+    partitions().filter(wanted(_).nonEmpty).sortBy(-wanted(_).getOrElse(0)).foreach { site =>
+      if (left > 0) left -= site.leave(executorId, left, why)
+    }
   }
 
   /** Every elastic partition, once: where it runs now or ran last. */

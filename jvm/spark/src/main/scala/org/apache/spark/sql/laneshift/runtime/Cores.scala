@@ -19,7 +19,7 @@ import laneshift.lane.LaneBudget
   * @param machineLoad the share of the machine's CPU time that is used, by whomever, since it was last asked; below zero if that
   *   is not known
   */
-private[laneshift] final class Cores(val count: Int, lanes: LaneBudget, machineLoad: () => Double) {
+private[laneshift] final class Cores(val count: Int, budget: LaneBudget, machineLoad: () => Double) {
   private val tasks = ConcurrentHashMap.newKeySet[TaskContext]()
   @volatile private var load = 0.0
 
@@ -39,7 +39,12 @@ private[laneshift] final class Cores(val count: Int, lanes: LaneBudget, machineL
   def tasksBeside(stageId: Int): Int = tasks.asScala.count(_.stageId() != stageId)
 
   /** Below zero if lanes run for which there is no core. */
-  def idle: Int = count - tasks.size - lanes.taken
+  def idle: Int = count - tasks.size - lanes
+
+  def taskCount: Int = tasks.size
+
+  /** Lanes that run, beyond the first of each partition. */
+  def lanes: Int = budget.taken
 
   /** Called every half second or so. */
   def look(): Unit = load = machineLoad()

@@ -94,21 +94,31 @@ final class ElasticPartition(
 
   /** What the driver should know for another process that may have the partition next; none if that is nothing new. */
   def toRemember: Option[PartitionMemory] = synchronized {
-    val asPlanned = auto == leftToUs && wantedLanes == initialLanes && batchLanes == 1
+    // What the fault mode wants elsewhere is here.
+    val elsewhere = if (motion.isOn) Map.empty[HostAddress, Int] else wantedElsewhere
+    val asPlanned =
+      auto == leftToUs && wantedLanes == initialLanes && batchLanes == 1 && elsewhere.isEmpty
     val known = remembered
     remembered = !asPlanned
     Option.when(known || !asPlanned)(
-      PartitionMemory(current.batchId, wantedLanes, auto, routing.clone(), balancer.loads)
+      PartitionMemory(current.batchId, wantedLanes, auto, elsewhere, routing.clone(), balancer.loads)
     )
   }
 
-  /** Goes on from what the partition was elsewhere, if that is newer. */
-  def recall(memory: PartitionMemory): Unit = synchronized {
+  /** Goes on from what the partition was on another executor, if that is newer. Lanes that were wanted on this one, `executorId`,
+    * would not be elsewhere.
+    */
+  def recall(memory: PartitionMemory, executorId: String): Unit = synchronized {
     val newer = isNew || memory.batchId > current.batchId
     if (newer && session == Session.Resting && memory.routing.length == shards) {
       remembered = true
       wantedLanes = math.min(memory.lanes, current.options.maxLanes)
       auto = memory.auto
+      wantedElsewhere = memory.elsewhere.filter(_._1.executorId != executorId)
+      memory.elsewhere.find(_._1.executorId == executorId).foreach { case (host, lanes) =>
+        elsewhereNote =
+          Some(s"$host has the partition now: the $lanes lanes that were wanted there are forgotten")
+      }
       routing = memory.routing.clone()
       balancer.remember(memory.loads)
     }
@@ -292,15 +302,33 @@ final class ElasticPartition(
 
   // ---- commands
 
+  /** What is wanted on other executors stays so. */
+  def setLanes(count: Int): Applied = synchronized {
+    auto = false
+    want(count)
+  }
+
   /** @param elsewhere how many more on which other executors */
-  def setLanes(count: Int, elsewhere: Map[HostAddress, Int] = Map.empty): Applied = synchronized {
+  def setLanes(count: Int, elsewhere: Map[HostAddress, Int]): Applied = synchronized {
     auto = false
     elsewhereNote = None
-    if (elsewhere.nonEmpty && (!midBatch || isDealt)) throw new IllegalArgumentException(
+    if (elsewhere.nonEmpty && current.operator.lanesStayHome) throw new IllegalArgumentException(
       s"Operator ${current.key.operatorId} hands shards off between batches only; its lanes stay on the executor of each partition."
     )
     wantedElsewhere = elsewhere
     want(count)
+  }
+
+  /** Gives up so many lanes on another executor, or all that there are, and says how many. They are not asked for again. */
+  def leave(executorId: String, lanes: Int, why: String): Int = synchronized {
+    wantedElsewhere.find(_._1.executorId == executorId).fold(0) { case (host, wanted) =>
+      val fewer = math.min(lanes, wanted)
+      logInfo(s"Partition $index gives up $fewer of $wanted lanes on $host: it $why.")
+      elsewhereNote = Some(s"$host $why")
+      wantedElsewhere = wantedElsewhere.updatedWith(host)(_.map(_ - fewer).filter(_ > 0))
+      session.task.foreach(_.remote.want(wantedElsewhere))
+      fewer
+    }
   }
 
   private def want(lanes: Int): Applied = {
@@ -425,13 +453,16 @@ final class ElasticPartition(
 
   // ---- view
 
+  /** Its lanes on other executors, by their numbers inside. */
+  def elsewhere: Seq[RemoteLaneView] =
+    synchronized(session.task.fold(Seq.empty[RemoteLaneView])(_.remote.view))
+
   def view: PartitionView = synchronized {
     val stats = session.stats
     val now = meter.counts(session, stats)
     val passed = meter.flow
     val rates = meter.rates
     val lanes = stats.fold(LaneNumbers.first(wantedLanes))(LaneNumbers.of)
-    val elsewhere = session.task.fold(Seq.empty[RemoteLaneView])(_.remote.view)
     PartitionView(
       current.operator,
       index,
@@ -454,6 +485,9 @@ final class ElasticPartition(
       laneRows = lanes.show(now.laneRows, 0L),
       rowsTaken = now.laneRows.sum,
       busyNs = now.busyNs.sum,
+      // Behind the slots of lanes at home.
+      rowsTakenElsewhere = now.laneRows.drop(current.options.maxLanes).sum,
+      busyElsewhereNs = now.busyNs.drop(current.options.maxLanes).sum,
       blockedNs = now.blockedNs,
       queueRows = stats.fold(Array.empty[Long])(s => lanes.show(s.queueRows, 0L)),
       queueBytes = stats.fold(Array.empty[Long])(s => lanes.show(s.queueBytes, 0L)),
@@ -461,6 +495,7 @@ final class ElasticPartition(
       handoffs = meter.handoffs,
       handoffsPerSecond = rates.perSecond(_.handoffs),
       pauseUs = meter.pauseView,
+      wantedElsewhere = wantedElsewhere.toSeq.map { case (host, lanes) => host.executorId -> lanes }.sorted,
       elsewhere = elsewhere.map(e => e.copy(lane = lanes.shown(e.lane))),
       elsewhereNote = elsewhereNote,
       state = meter.state,

@@ -53,12 +53,26 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
       _ => new ElasticPartition(spec, index, history, budget, cores, () => here)
     )
     if (spec.operator.remembered && found.mayHaveMoved(spec.batchId))
-      driver.recall(spec.key, index).foreach(found.recall)
+      driver.recall(spec.key, index).foreach(found.recall(_, driver.executorId))
     found
   }
 
   /** The task that computed the partition is over. */
-  def computed(partition: ElasticPartition): Unit =
+  def computed(partition: ElasticPartition): Unit = remember(partition)
+
+  /** None if the partition is not here. The driver knows what is wanted before the partition goes anywhere. */
+  def setLanes(
+      key: OperatorKey,
+      index: Int,
+      lanes: Int,
+      elsewhere: Option[Map[HostAddress, Int]]
+  ): Option[Applied] = find(key, index).map { partition =>
+    val applied = elsewhere.fold(partition.setLanes(lanes))(partition.setLanes(lanes, _))
+    remember(partition)
+    applied
+  }
+
+  private def remember(partition: ElasticPartition): Unit =
     partition.toRemember.foreach(driver.remember(partition.key, partition.index, _))
 
   /** The run has ended: nothing of it will be computed again. Its handoffs stay on record. */
@@ -68,6 +82,8 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
   }
 
   def all: Seq[ElasticPartition] = partitions.values().asScala.toSeq
+
+  def view: ExecutorView = ExecutorView.of(this)
 
   def find(key: OperatorKey, index: Int): Option[ElasticPartition] = Option(partitions.get((key, index)))
 

@@ -17,13 +17,20 @@ object ExecutorRequest {
   /** `Seq[PartitionView]` */
   case object Partitions extends ExecutorRequest
 
-  /** `Option[Applied]`; none if the partition is not here. */
+  /** `ExecutorView` */
+  case object Executor extends ExecutorRequest
+
+  /** `Option[Applied]`; none if the partition is not here. Without `elsewhere` what is wanted on other executors stays so. */
   final case class SetLanes(
       key: OperatorKey,
       partition: Int,
       lanes: Int,
-      elsewhere: Map[HostAddress, Int]
+      elsewhere: Option[Map[HostAddress, Int]]
   ) extends ExecutorRequest
+
+  /** `Option[Int]`: how many lanes on another executor the partition has given up; none if it is not here. */
+  final case class Leave(key: OperatorKey, partition: Int, executorId: String, lanes: Int, why: String)
+      extends ExecutorRequest
 
   /** `(String, Int)`: host and port at which lanes that others want here are reached. */
   case object HostAt extends ExecutorRequest
@@ -56,8 +63,10 @@ final class ExecutorEndpoint(override val rpcEnv: RpcEnv, runtime: ElasticRuntim
 
   private def answer(request: ExecutorRequest): Any = request match {
     case Partitions => runtime.all.map(_.view)
-    case SetLanes(key, partition, lanes, elsewhere) =>
-      runtime.find(key, partition).map(_.setLanes(lanes, elsewhere))
+    case Executor => runtime.view
+    case SetLanes(key, partition, lanes, elsewhere) => runtime.setLanes(key, partition, lanes, elsewhere)
+    case Leave(key, partition, executorId, lanes, why) =>
+      runtime.find(key, partition).map(_.leave(executorId, lanes, why))
     case HostAt => runtime.hostLanes.address()
     case MoveShard(key, partition, shard, lane) => runtime.find(key, partition).map(_.moveShard(shard, lane))
     case Handoffs(limit, runIds) => runtime.history.newest(limit)(h => runIds.forall(_(h.key.runId)))

@@ -4,6 +4,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.api.plugin.PluginContext
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.spec.OperatorKey
 import org.apache.spark.sql.laneshift.wire.RpcBytes
 
@@ -11,11 +12,13 @@ import org.apache.spark.sql.laneshift.wire.RpcBytes
   *
   * @param batchId the batch at whose end this was so
   * @param auto whether the lanes were left to laneshift
+  * @param elsewhere lanes that were wanted on other executors
   */
 final case class PartitionMemory(
     batchId: Long,
     lanes: Int,
     auto: Boolean,
+    elsewhere: Map[HostAddress, Int],
     routing: Array[Int],
     loads: Array[Double]
 )
@@ -33,9 +36,14 @@ private[laneshift] trait DriverMemory {
   def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit
 
   def recall(key: OperatorKey, index: Int): Option[PartitionMemory]
+
+  /** As the driver calls this process. */
+  def executorId: String
 }
 
 private[laneshift] final class PluginMemory(context: PluginContext) extends DriverMemory with Logging {
+  override def executorId: String = context.executorID()
+
   override def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit =
     attempt(())(context.send(RememberPartition(key, index, memory)))
 

@@ -32,8 +32,23 @@ private[laneshift] object RuntimeMetrics {
     "latencyP99Ms" -> (_.map(_.latencyMs.p99).maxOption.getOrElse(0.0))
   )
 
-  def registerExecutor(registry: MetricRegistry, runtime: ElasticRuntime): Unit =
+  /** What executors say of themselves: cores, and what went over connections to lanes on other ones. */
+  val ofExecutors: Seq[(String, Seq[ExecutorView] => Double)] = Seq[(String, ExecutorView => Long)](
+    "homeLanes" -> (_.homeLanes.toLong),
+    "hostLanes" -> (_.hostLanes.toLong),
+    "remoteKeptBytes" -> (_.keptBytes),
+    "remoteRows" -> (_.rowsSent),
+    "remoteFrames" -> (_.frames),
+    "remoteStateReads" -> (_.stateReads),
+    "remoteBytesSent" -> (_.bytesSent),
+    "remoteBytesReceived" -> (_.bytesReceived),
+    "remoteLostHosts" -> (_.lostHosts)
+  ).map { case (name, read) => name -> ((views: Seq[ExecutorView]) => views.map(read).sum.toDouble) }
+
+  def registerExecutor(registry: MetricRegistry, runtime: ElasticRuntime): Unit = {
     register(registry, "", ofPartitions, new Recent(() => runtime.all.map(_.view)))
+    register(registry, "", ofExecutors, new Recent(() => Seq(runtime.view)))
+  }
 
   def register[T](
       registry: MetricRegistry,

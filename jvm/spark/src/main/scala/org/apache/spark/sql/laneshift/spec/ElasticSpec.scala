@@ -94,7 +94,14 @@ final case class OperatorSpec(
     options: ElasticOptions,
     upstream: Seq[Long],
     remembered: Boolean = false
-)
+) {
+
+  /** Whether it holds rows until its batch ends: no lane of it can be on another executor. */
+  def lanesStayHome: Boolean = handoff == HandoffMode.BetweenBatches || handoff == HandoffMode.Dealt
+
+  /** The most lanes of a partition on other executors. */
+  def maxElsewhere: Int = if (lanesStayHome) 0 else options.remoteLanes
+}
 
 /** What an executor must know of an elastic operator besides its plan.
   *

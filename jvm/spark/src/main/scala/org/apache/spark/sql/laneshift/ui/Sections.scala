@@ -137,7 +137,7 @@ private object Sections {
     if (newest.isEmpty) NodeSeq.Empty
     else {
       val rows = newest.flatMap { d =>
-        val said = d.changes.map(c => (s"${c.partition}: ${c.before} to ${c.after} lanes", c.reason)) ++
+        val said = d.changes.map(c => (c.what, c.reason)) ++
           d.notes.map("" -> _) ++ d.error.map(e => "failed; queries keep their lanes" -> e)
         said.map { case (what, why) =>
           <tr><td>{time(d.timeMs)}</td><td>{d.policy}</td><td>{what}{

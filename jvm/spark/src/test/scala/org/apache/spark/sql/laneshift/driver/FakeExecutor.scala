@@ -9,12 +9,13 @@ import scala.reflect.ClassTag
 import org.apache.spark.SparkConf
 import org.apache.spark.rpc.{RpcAddress, RpcEndpointRef, RpcTimeout}
 import org.apache.spark.sql.laneshift.conf.BuildInfo
-import org.apache.spark.sql.laneshift.runtime.{ExecutorHello, ExecutorRequest, PartitionView}
+import org.apache.spark.sql.laneshift.runtime.{ExecutorHello, ExecutorRequest, ExecutorView, PartitionView}
 import org.apache.spark.sql.laneshift.wire.RpcBytes
 
 /** An executor that has these partitions, and answers or not as a test wants. */
 final class FakeExecutor(id: String, views: Seq[PartitionView] = Nil) extends RpcEndpointRef(new SparkConf) {
   @volatile var mood: FakeExecutor.Mood = FakeExecutor.Answers
+  @volatile var said: ExecutorView = ExecutorView.idle
   private val pending = new ConcurrentLinkedQueue[() => Unit]
   private val requests = new ConcurrentLinkedQueue[ExecutorRequest]
 
@@ -48,6 +49,8 @@ final class FakeExecutor(id: String, views: Seq[PartitionView] = Nil) extends Rp
 
   private def reply(request: ExecutorRequest): Any = request match {
     case ExecutorRequest.Partitions => views
+    case ExecutorRequest.Executor => said
+    case ExecutorRequest.Leave(_, _, _, lanes, _) => Some(math.min(lanes, 2))
     case _: ExecutorRequest.Handoffs => Nil
     case ExecutorRequest.SourceRows => Map.empty
     case _ => ()

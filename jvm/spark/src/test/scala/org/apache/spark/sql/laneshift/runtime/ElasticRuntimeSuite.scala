@@ -3,7 +3,7 @@ package org.apache.spark.sql.laneshift.runtime
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.laneshift.Quick
-import org.apache.spark.sql.laneshift.lane.BatchStart
+import org.apache.spark.sql.laneshift.lane.{BatchStart, HostAddress}
 import org.apache.spark.sql.laneshift.spec._
 
 class ElasticRuntimeSuite extends AnyFunSuite {
@@ -22,7 +22,11 @@ class ElasticRuntimeSuite extends AnyFunSuite {
     finally process.stop()
   }
 
-  private def spec(lanes: Int): ElasticSpec = {
+  private def spec(
+      lanes: Int,
+      handoff: HandoffMode = HandoffMode.BetweenBatches,
+      batchId: Long = 0L
+  ): ElasticSpec = {
     val options =
       ElasticOptions(
         16,
@@ -43,7 +47,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       )
     val key = OperatorKey("query", "run", 0L)
     ElasticSpec(
-      OperatorSpec(key, "", 0L, realTime = false, HandoffMode.BetweenBatches, 4, options, Nil),
+      OperatorSpec(key, "", batchId, realTime = false, handoff, 4, options, Nil, remembered = true),
       Nil,
       Nil,
       Map.empty,
@@ -69,7 +73,56 @@ class ElasticRuntimeSuite extends AnyFunSuite {
     } finally process.stop()
   }
 
+  test(
+    "lanes that are wanted on other executors are wanted wherever the partition goes, but for its own",
+    Quick
+  ) {
+    val one = new Process("1")
+    val two = new Process("2")
+    val three = HostAddress("3", "host", 3)
+    try {
+      def begun(process: Process, batchId: Long): ElasticPartition = {
+        val at = spec(lanes = 2, HandoffMode.MidBatch, batchId)
+        val partition = process.runtime.partition(at, 0)
+        partition.startBatch(at, LoneTask(), None)
+        partition
+      }
+      def wanted(partition: ElasticPartition) = partition.view.wantedElsewhere
+      val first = begun(one, 0L)
+      val asked = Map(HostAddress("2", "host", 2) -> 4, three -> 1)
+      assert(one.runtime.setLanes(first.key, 0, 3, Some(asked)).nonEmpty)
+      assert(wanted(first) == Seq("2" -> 4, "3" -> 1))
+      one.runtime.setLanes(first.key, 0, 2, None)
+      assert(wanted(first) == Seq("2" -> 4, "3" -> 1), "who says nothing of them leaves them")
+      val moved = begun(two, 1L)
+      assert(wanted(moved) == Seq("3" -> 1) && moved.view.wantedLanes == 2)
+      assert(moved.view.elsewhereNote.exists(_.contains("4 lanes")))
+      assert(moved.leave("7", 1, "is leaving") == 0 && moved.leave("3", 4, "is leaving") == 1)
+      assert(wanted(moved).isEmpty && moved.view.elsewhereNote.contains(s"$three is leaving"))
+      two.runtime.setLanes(first.key, 0, 2, Some(Map.empty))
+      assert(wanted(begun(one, 2L)).isEmpty)
+    } finally Seq(one, two).foreach(_.stop())
+  }
+
+  /** An executor of a driver that remembers. */
+  private final class Process(override val executorId: String) extends DriverMemory {
+    private val holder = new ElasticRuntime.Holder
+    val runtime: ElasticRuntime = holder.start(cores = 2, lanes = 8, this)
+    def stop(): Unit = holder.stop()
+    override def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit =
+      memories.remember(key, index, memory)
+    override def recall(key: OperatorKey, index: Int): Option[PartitionMemory] =
+      memories.recall(key, index)
+  }
+
+  private object memories {
+    private var last = Option.empty[PartitionMemory]
+    def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit = last = Some(memory)
+    def recall(key: OperatorKey, index: Int): Option[PartitionMemory] = last
+  }
+
   private object Nobody extends DriverMemory {
+    override def executorId: String = "nobody"
     override def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit = ()
     override def recall(key: OperatorKey, index: Int): Option[PartitionMemory] = None
   }
