@@ -59,7 +59,7 @@ def test_every_condition_is_raised_somewhere_and_every_raised_one_is_known() -> 
     raised |= {"LANESHIFT_NO_SUCH_SHARD", "LANESHIFT_NO_SUCH_LANE"}  # made of the argument's name
     by_the_plugin = {
         *("NOT_MOVABLE", "OTHER_SCHEDULER", "PARTITION_MOVED", "SOURCE_NOT_LIMITED"),
-        *("ELSEWHERE_UNREADABLE", "EXECUTOR_IS_HOME", "LANES_STAY_HOME", "MORE_LANES_THAN_CORES"),
+        *("ELSEWHERE_UNREADABLE", "EXECUTOR_IS_HOME", "MORE_LANES_THAN_CORES"),
         *("NO_SUCH_EXECUTOR", "TOO_MANY_ELSEWHERE"),
     }
     raised |= {f"LANESHIFT_{name}" for name in by_the_plugin}

@@ -180,6 +180,17 @@ object Fault {
         "a host that gave up its last rows is still taken to hold some: its lane never ends"
       )
 
+  case object BoundaryUntold
+      extends Fault("boundary-untold", "a host is not told that the next input begins")
+  case object LeftOutAtTheEnd
+      extends Fault("left-out-at-the-end", "the commit does not wait for lanes elsewhere")
+  case object SealPastFrame
+      extends Fault("seal-past-frame", "a lane elsewhere seals a store before its last writes are in it")
+  case object SharedScanPastFrame
+      extends Fault("shared-scan-past-frame", "a scan of all lanes does not wait for a host's writes")
+  case object CommitUntold
+      extends Fault("commit-untold", "nobody reports a commit that a lane elsewhere has made")
+
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
     RemainderDropped,
@@ -251,7 +262,12 @@ object Fault {
     WindowIgnored,
     LostUnderWay,
     SlotNotCleared,
-    HoldsForEver
+    HoldsForEver,
+    BoundaryUntold,
+    LeftOutAtTheEnd,
+    SealPastFrame,
+    SharedScanPastFrame,
+    CommitUntold
   )
 }
 

@@ -111,13 +111,6 @@ private[api] object ApiError {
     Map("executor" -> id, "partition" -> partition)
   )
 
-  def lanesStayHome(operator: Long): ApiError = new ApiError(
-    "LANESHIFT_LANES_STAY_HOME",
-    WrongState,
-    s"Operator $operator hands its shards off between batches only: its lanes stay on the executor of each partition.",
-    Map("operator" -> operator)
-  )
-
   def tooManyElsewhere(lanes: Int, max: Int): ApiError = new ApiError(
     "LANESHIFT_TOO_MANY_ELSEWHERE",
     OutOfRange,

@@ -7,7 +7,6 @@ import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.sql.laneshift.driver.PartitionSite
 import org.apache.spark.sql.laneshift.lane.HostAddress
-import org.apache.spark.sql.laneshift.spec.HandoffMode
 
 /** Lanes that are wanted on other executors than a partition's own. */
 private[api] object Elsewhere {
@@ -40,8 +39,6 @@ private[api] object Elsewhere {
       partitions.find(_.executor.id == id).foreach(p => throw ApiError.executorIsHome(id, p.view.index))
     }
     partitions.foreach { p =>
-      if (p.view.spec.handoff == HandoffMode.BetweenBatches)
-        throw ApiError.lanesStayHome(p.view.spec.key.operatorId)
       val most = p.view.spec.options.remoteLanes
       if (hosts.values.sum > most) throw ApiError.tooManyElsewhere(hosts.values.sum, most)
     }

@@ -9,7 +9,8 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.body.LaneContext
 import org.apache.spark.sql.laneshift.lane.{PartitionTask, StockLane}
 import org.apache.spark.sql.laneshift.remote.RemoteSessions
-import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
+import org.apache.spark.sql.laneshift.spec.ElasticSpec
+import org.apache.spark.sql.laneshift.wire.RpcBytes
 
 /** One elastic operator of one batch: its partitions are Spark's state partitions, each computed by a [[PartitionTask]].
   *
@@ -36,7 +37,8 @@ private[laneshift] final class ElasticRDD(
     DeterministicLevel.UNORDERED
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val bodySplit = split.asInstanceOf[LaneSplit].bodySplit
+    val splitBytes = split.asInstanceOf[LaneSplit].bodySplit
+    val bodySplit = RpcBytes.read[Partition](splitBytes, Thread.currentThread.getContextClassLoader)
     val runtime = ElasticRuntime.get
     val partition = runtime.partition(spec, split.index)
     val asked =
@@ -56,7 +58,7 @@ private[laneshift] final class ElasticRDD(
       partition.noteState(context)
       runtime.computed(partition)
     }
-    val rows = if (spec.handoff == HandoffMode.BetweenBatches && start.lanes == 1) {
+    val rows = if (spec.isFixed && start.lanes == 1 && start.elsewhere.isEmpty) {
       // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
       partition.stockBatch(context, meter.in, metrics) {
         LaneContext.within(new StockLane(sources))(newBody().iterator(bodySplit, context))
@@ -71,15 +73,17 @@ private[laneshift] final class ElasticRDD(
         newBody _,
         bodySplit,
         metrics,
-        new RemoteSessions(_, bodyBytes, bodySplit, runtime.hostLanes.links, runtime.hostLanes.traffic)
+        new RemoteSessions(_, bodyBytes, splitBytes, runtime.hostLanes.links, runtime.hostLanes.traffic)
       ).outputs
     meter.output(rows)
   }
 }
 
-/** A partition of [[ElasticRDD]] with the body's own, which may carry more than an index. */
-private[laneshift] final case class LaneSplit(index: Int, bodySplit: Partition) extends Partition
+/** A partition of [[ElasticRDD]] with the body's own, which may carry more than an index, in bytes: executors pass it on to each
+  * other, and partitions of zipped RDDs can be written on the driver only.
+  */
+private[laneshift] final case class LaneSplit(index: Int, bodySplit: Array[Byte]) extends Partition
 
 private[laneshift] object LaneSplit {
-  def apply(index: Int, body: RDD[_]): LaneSplit = LaneSplit(index, body.partitions(index))
+  def apply(index: Int, body: RDD[_]): LaneSplit = LaneSplit(index, RpcBytes.of(body.partitions(index)))
 }

@@ -116,6 +116,9 @@ final case class ElasticSpec(
   def batchId: Long = operator.batchId
   def realTime: Boolean = operator.realTime
   def handoff: HandoffMode = operator.handoff
+
+  /** Routing and lanes hold from the first row to the last commit. */
+  def isFixed: Boolean = handoff == HandoffMode.BetweenBatches
   def partitions: Int = operator.partitions
   def options: ElasticOptions = operator.options
 }

@@ -17,7 +17,7 @@ import laneshift.testing.{Fault, Faults}
   * The lane's thread uses it and those that work for it.
   *
   * @param cacheBytes of all stores together
-  * @param ask sends a question home and waits for its answer; all writes that were taken here before have to go first
+  * @param ask sends a question home, behind all that was sent there before, and waits for its answer
   */
 private[sql] final class HostStores(
     private[state] val spec: ElasticSpec,
@@ -38,7 +38,14 @@ private[sql] final class HostStores(
 
   override def pendingBytes: Int = synchronized(frame.bytes)
 
-  override def takeWrites(): Array[Byte] = synchronized(frame.take())
+  override def sendWrites(send: Array[Byte] => Unit): Unit = synchronized(send(frame.take()))
+
+  override def awaitHome(): Unit = synchronized(doWrites(Array.emptyByteArray))
+
+  private def doWrites(writes: Array[Byte]): Unit = {
+    request(StateRequest.Write(writes))
+    ()
+  }
 
   override def arrived(shards: Seq[Int]): Unit = synchronized(cache.arrived(shards))
 
@@ -142,6 +149,19 @@ private[sql] final class HostStores(
   ): Unit = synchronized {
     frame.add(write, key, after)
     cache.put(key, after)(shardOf(key.bytes))
+    boundFrame()
+  }
+
+  /** Where operators hold rows until their input ends, what they write then is bounded by no window of rows. */
+  private def boundFrame(): Unit = if (spec.isFixed && frame.bytes >= HostStores.FrameBytes) settle()
+
+  /** All that was written here is in home's stores. */
+  private[state] def settle(): Unit = synchronized(if (frame.bytes > 0) doWrites(frame.take()))
+
+  /** The lane has written all it will write to the store. What it is to report, if it speaks for the store. */
+  private[state] def seal(store: Int): Option[StateAnswer.Committed] = synchronized {
+    if (!Faults.isOn(Fault.SealPastFrame)) settle()
+    StateAnswer.readCommitted(request(StateRequest.Seal(store)))
   }
 
   /** A write that leaves `value` behind what was there before. */
@@ -157,6 +177,7 @@ private[sql] final class HostStores(
     val after = (if (before == null) Held.Unknown else before).merge(value, delimiter)
     frame.add(write, key, after)
     if (after.isWhole && !Faults.isOn(Fault.MergeUnseen)) cache.put(key, after)(shardOf(key.bytes))
+    boundFrame()
   }
 
   /** A scan of home's rows and of what this frame has written among the `wanted` keys. */
@@ -170,8 +191,15 @@ private[sql] final class HostStores(
     new HostScan(StateAnswer.readRows(request(scan)), written, delimiter, asked)
   }
 
+  /** The lane's next scan with all others; none if they scan something else. */
+  private[state] def scanTogether(scan: StateRequest, delimiter: Array[Byte]): Option[HostScan] =
+    synchronized {
+      if (!Faults.isOn(Fault.SharedScanPastFrame)) settle()
+      StateAnswer.readTogetherOrNot(request(scan)).map(new HostScan(_, Nil, delimiter, asked))
+    }
+
   /** Every shard may have been elsewhere. */
-  private[state] def forgetRead(): Unit = synchronized(cache.forgetAll())
+  private[state] def forgetRead(): Unit = if (!spec.isFixed) synchronized(cache.forgetAll())
 
   private val asked: StateRequest => Array[Byte] = question => synchronized(request(question))
 
@@ -179,5 +207,8 @@ private[sql] final class HostStores(
 }
 
 private object HostStores {
+
+  /** Writes that go home at once. */
+  private val FrameBytes = 128 * 1024
   private val sessions = new AtomicLong
 }

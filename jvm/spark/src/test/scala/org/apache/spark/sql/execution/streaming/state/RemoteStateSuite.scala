@@ -33,7 +33,7 @@ class RemoteStateSuite extends AnyFunSuite {
     FamilySchema(schema, schema, NoPrefixKeyStateEncoderSpec(schema), multipleValues = true)
   private def bytes(n: Int*): Array[Byte] = n.map(_.toByte).toArray
 
-  private val requests: Seq[StateRequest] = Seq(
+  private lazy val requests: Seq[StateRequest] = Seq(
     StateRequest.Open(StateStoreId("a folder", 3L, 200, "left"), Long.MaxValue, family),
     StateRequest.CreateFamily(1, "a family", family, isInternal = true),
     StateRequest.RemoveFamily(1, ""),
@@ -41,6 +41,9 @@ class RemoteStateSuite extends AnyFunSuite {
     StateRequest.Get(70000, Seq(bytes(1, 2), bytes())),
     StateRequest.PrefixScan(2, bytes(-1)),
     StateRequest.Scan(2, None, Some(bytes(5))),
+    StateRequest.ScanTogether(2, Some(bytes()), None),
+    StateRequest.Write(encoded(writes)),
+    StateRequest.Seal(7),
     StateRequest.More(Int.MaxValue),
     StateRequest.CloseScan(0)
   )
@@ -78,6 +81,16 @@ class RemoteStateSuite extends AnyFunSuite {
     assert(plain(StateAnswer.readValues(StateAnswer.values(values))) == plain(values))
     val opened = StateAnswer.Opened(1, 2, 0, hasBaseId = true)
     assert(StateAnswer.readOpened(StateAnswer.opened(opened)) == opened)
+    assert(StateAnswer.readTogetherOrNot(StateAnswer.togetherOrNot(None)).isEmpty)
+    val together = StateAnswer.togetherOrNot(Some(StateAnswer.rows(rows)))
+    assert(plain(StateAnswer.readTogetherOrNot(together)) == plain(Some(rows)))
+    val committed = StateAnswer.Committed(
+      StateStoreMetrics(3L, 4L, Map(StateStoreCustomSumMetric("name", "what") -> 5L), Map.empty),
+      StateStoreCheckpointInfo(1, 2L, Some("id"), None)
+    )
+    Seq(None, Some(committed)).foreach(c =>
+      assert(StateAnswer.readCommitted(StateAnswer.committed(c)) == c)
+    )
     assert(StateAnswer.readNames(StateAnswer.names(Set("a", ""))) == Set("a", ""))
   }
 
