@@ -99,6 +99,7 @@ private[remote] final class HostLane(
     private val stores = new HostStores(spec, LaneId(opening.lane), opening.cacheBytes, ask)
     private lazy val toUnsafe = UnsafeProjection.create(spec.outputs.toArray)
     private var outputs = new UnsafeRowBlock
+    private var foreseen: UnsafeRowBlock = _
     private var covered = 0L
     private var unanswered = 0L
     private var reading = HostLane.Nothing
@@ -217,7 +218,8 @@ private[remote] final class HostLane(
           if (recall != null) flush(answers = true)
           else if (isDue) flush(answers = false)
           found = end.advance()
-          if (!found)
+          if (found) foresee()
+          else
             if (end.isBetweenInputs) {
               end.nextInput()
               inputEnded()
@@ -230,6 +232,18 @@ private[remote] final class HostLane(
         }
       }
       found
+    }
+
+    /** The rows of a block tell what state will be read, before the first of them is worked on. */
+    private def foresee(): Unit = if (end.current ne foreseen) {
+      foreseen = end.current.asInstanceOf[UnsafeRowBlock]
+      val row = new UnsafeRow(spec.inputs(reading).fields)
+      (end.index until foreseen.size).foreach { i =>
+        if (foreseen.shardAt(i) >= 0) {
+          foreseen.read(i, row)
+          stores.expect(reading, row)
+        }
+      }
     }
 
     private def isDue: Boolean =

@@ -70,8 +70,13 @@ final case class OperatorKey(queryId: String, runId: String, operatorId: Long)
   */
 final case class StateKey(ordinals: Seq[Int], grouped: Boolean)
 
-/** One input of an elastic operator: how many fields its rows have, and what the shuffle hashed of them. */
-final case class InputSpec(fields: Int, hash: Expression)
+/** State that a row of an input leads to: the operator that will read it, and the key by which, in terms of the row. */
+final case class StateRead(operatorId: Long, key: Seq[Expression])
+
+/** One input of an elastic operator: how many fields its rows have, what the shuffle hashed of them, and what state its
+  * rows tell that operators will read.
+  */
+final case class InputSpec(fields: Int, hash: Expression, reads: Seq[StateRead] = Nil)
 
 /** Ids of the accumulators in which a region's stateful operators report on their stores. */
 final case class StateMetrics(rows: Set[Long], memory: Set[Long], files: Set[Long])

@@ -46,6 +46,8 @@ private[sql] final class HomeStores(lane: LaneId, partition: SharedPartition) {
       StateAnswer.names(numbered(stores, store).shared.base.allColumnFamilyNames)
     case StateRequest.Get(table, keys) =>
       StateAnswer.values(there(table).get(keys))
+    case StateRequest.GetAhead(table, key, next) =>
+      StateAnswer.values(there(table).getAhead(key, next))
     case StateRequest.PrefixScan(table, prefix) =>
       rows(there(table).prefixScan(prefix))
     case StateRequest.Scan(table, start, end) =>
@@ -162,6 +164,16 @@ private object HomeStores {
     def get(keys: Seq[Array[Byte]]): Seq[Array[Byte]] =
       if (keys.size == 1) Seq(db.get(keys.head, family)) else db.multiGet(keys.toArray, family).toSeq
 
+    /** The first value, and as many of the others, in order, as fit an answer. */
+    def getAhead(key: Array[Byte], next: Seq[Array[Byte]]): Seq[Array[Byte]] = {
+      var bytes = 0L
+      (Iterator(key) ++ next.iterator.takeWhile(_ => bytes < AnswerBytes)).map { key =>
+        val value = db.get(key, family)
+        if (value != null) bytes += value.length
+        value
+      }.toVector
+    }
+
     def prefixScan(prefix: Array[Byte]): OpenScan =
       new LoneScan(shared.prefixScan(prefix, family, NativeScan.ForSeveral), _ => true)
 
@@ -235,6 +247,6 @@ private object HomeStores {
     override def close(): Unit = part.close()
   }
 
-  /** Rows of a scan in one answer, and one more. */
+  /** Rows of a scan or values in one answer, and one more. */
   private val AnswerBytes = 128L * 1024
 }

@@ -40,8 +40,16 @@ private[state] final class HostStateAccess(
 
   override def keyExists(key: Array[Byte], family: String): Boolean = read(key, family).isThere
 
-  private def read(key: Array[Byte], family: String): Held =
-    stores.read(new StateKey(stores.table(store, family), key), shardOf(family))
+  private def read(key: Array[Byte], family: String): Held = {
+    val table = stores.table(store, family)
+    stores.read(new StateKey(table, key), shardOf(family), soon(table, family))
+  }
+
+  /** What will be read next in this column family. */
+  private def soon(table: Int, family: String): Seq[Array[Byte]] = {
+    val pair = encoders(family)
+    stores.soon(id.operatorId, table, pair.schema).map(pair.key.encodeKey)
+  }
 
   override def multiGet(keys: Array[Array[Byte]], family: String): Iterator[Array[Byte]] = {
     val table = stores.table(store, family)

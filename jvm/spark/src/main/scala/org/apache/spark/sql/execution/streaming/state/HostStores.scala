@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable.ArrayBuffer
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.laneshift.body.RemoteState
 import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
@@ -28,6 +29,10 @@ private[sql] final class HostStores(
   private val frame = new HostFrame
   private val cache = new HostCache(cacheBytes, spec.options.shards)
   private val tables = new ArrayBuffer[HashMap[String, Integer]]
+
+  /** By input; keys in memory are few beside the values. */
+  private val expected: Seq[Seq[ExpectedKeys]] =
+    if (spec.isFixed) spec.inputs.map(_.reads.map(new ExpectedKeys(_, cacheBytes / HostStores.KeysShare))) else Nil
   private var hitCount = 0L
   private var missCount = 0L
 
@@ -98,15 +103,47 @@ private[sql] final class HostStores(
     table
   }
 
-  /** All of a key's value. */
-  private[state] def read(key: StateKey, shardOf: Array[Byte] => Int): Held = synchronized {
+  /** All of a key's value.
+    *
+    * @param next what will be read next: some more of the table's keys, which are asked for along with it
+    */
+  private[state] def read(
+      key: StateKey,
+      shardOf: Array[Byte] => Int,
+      next: => Seq[Array[Byte]]
+  ): Held = synchronized {
     val held = known(key)
-    if (held == null) read(Array(key), shardOf)(0)
-    else {
+    if (held == null) {
+      missCount += 1
+      ask(key, next.map(new StateKey(key.table, _)).filter(k => k != key && known(k) == null), shardOf)
+    } else {
       hitCount += 1
       held
     }
   }
+
+  private def ask(key: StateKey, next: Seq[StateKey], shardOf: Array[Byte] => Int): Held = {
+    val answer =
+      StateAnswer.readValues(request(StateRequest.GetAhead(key.table, key.bytes, next.map(_.bytes))))
+    if (answer.isEmpty || answer.size > 1 + next.size)
+      throw new IllegalArgumentException(s"${answer.size} values are no answer to ${1 + next.size} keys")
+    next.zip(answer.tail).foreach { case (k, home) => learnt(k, home, shardOf) }
+    learnt(key, answer.head, shardOf)
+  }
+
+  /** This row of the input comes soon, and tells what state will be read. */
+  def expect(input: Int, row: UnsafeRow): Unit = if (expected.nonEmpty) synchronized {
+    expected(input).foreach(_.add(row))
+  }
+
+  /** Some keys of this column family that will be read soon. */
+  private[state] def soon(operatorId: Long, table: Int, schema: FamilySchema): Seq[UnsafeRow] =
+    schema.keySpec match {
+      case _: NoPrefixKeyStateEncoderSpec =>
+        val ofOperator = expected.flatten.filter(_.operatorId == operatorId)
+        ofOperator.filter(_.types == schema.key.map(_.dataType)).flatMap(_.take(table, HostStores.AskedAhead))
+      case _ => Nil
+    }
 
   /** All of the values of keys of one table. */
   private[state] def read(keys: Array[StateKey], shardOf: Array[Byte] => Int): Array[Held] = synchronized {
@@ -207,6 +244,12 @@ private[sql] final class HostStores(
 }
 
 private object HostStores {
+
+  /** Keys that are asked for ahead of their reads in one question. */
+  private val AskedAhead = 512
+
+  /** Which part of the cache's size keys may have that are expected. */
+  private val KeysShare = 4
 
   /** Writes that go home at once. */
   private val FrameBytes = 128 * 1024

@@ -39,6 +39,11 @@ private[state] object StateRequest {
     override def encoded: Array[Byte] = of(5, table).arrays(keys).take()
   }
 
+  /** The value of a key, and of as many of those that will be asked for next as fit an answer. */
+  final case class GetAhead(table: Int, key: Array[Byte], next: Seq[Array[Byte]]) extends StateRequest {
+    override def encoded: Array[Byte] = of(13, table).array(key).arrays(next).take()
+  }
+
   final case class PrefixScan(table: Int, prefix: Array[Byte]) extends StateRequest {
     override def encoded: Array[Byte] = of(6, table).array(prefix).take()
   }
@@ -94,6 +99,7 @@ private[state] object StateRequest {
       case 10 => Write(in.array())
       case 11 => ScanTogether(in.index(), Option(in.arrayOrNull()), Option(in.arrayOrNull()))
       case 12 => Seal(in.index())
+      case 13 => GetAhead(in.index(), in.array(), in.several(in.array()))
       case other => in.broken(s"there is no request $other")
     }
     in.end()
