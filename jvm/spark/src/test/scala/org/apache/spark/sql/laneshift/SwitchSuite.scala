@@ -74,7 +74,8 @@ class SwitchSuite extends AnyFunSuite with ElasticSession {
 
   test("windowed sums, lanes over the network and stock, by turns") {
     val elsewhere = "spark.sql.laneshift.motion.remoteLanes" -> "2"
-    val turns = byTurns(first = true).map(turn => if (turn == ElasticSession.Stock) turn else turn :+ elsewhere)
+    val turns =
+      byTurns(first = true).map(turn => if (turn == ElasticSession.Stock) turn else turn :+ elsewhere)
     withConf(format -> "2")(same("windowed sums", stock(sums.name), microBatch(sums, turns)))
   }
 

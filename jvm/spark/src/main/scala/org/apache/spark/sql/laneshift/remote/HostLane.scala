@@ -219,16 +219,15 @@ private[remote] final class HostLane(
           else if (isDue) flush(answers = false)
           found = end.advance()
           if (found) foresee()
-          else
-            if (end.isBetweenInputs) {
-              end.nextInput()
-              inputEnded()
-            } else if (ended && spec.isFixed) inputEnded()
-            else if (ended) restarting = true
-            else {
-              flush(answers = false)
-              handle(heard(inbox.take()))
-            }
+          else if (end.isBetweenInputs) {
+            end.nextInput()
+            inputEnded()
+          } else if (ended && spec.isFixed) inputEnded()
+          else if (ended) restarting = true
+          else {
+            flush(answers = false)
+            handle(heard(inbox.take()))
+          }
         }
       }
       found

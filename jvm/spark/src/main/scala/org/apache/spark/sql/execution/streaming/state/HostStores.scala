@@ -32,7 +32,8 @@ private[sql] final class HostStores(
 
   /** By input; keys in memory are few beside the values. */
   private val expected: Seq[Seq[ExpectedKeys]] =
-    if (spec.isFixed) spec.inputs.map(_.reads.map(new ExpectedKeys(_, cacheBytes / HostStores.KeysShare))) else Nil
+    if (spec.isFixed) spec.inputs.map(_.reads.map(new ExpectedKeys(_, cacheBytes / HostStores.KeysShare)))
+    else Nil
   private var hitCount = 0L
   private var missCount = 0L
 

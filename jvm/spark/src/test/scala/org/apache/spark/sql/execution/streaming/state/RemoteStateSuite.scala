@@ -167,7 +167,10 @@ class RemoteStateSuite extends AnyFunSuite {
 
   // ---- keys that are expected
 
-  test("each expected key is given once for each column family, in the order of the rows, within a bound", Quick) {
+  test(
+    "each expected key is given once for each column family, in the order of the rows, within a bound",
+    Quick
+  ) {
     val toRow = UnsafeProjection.create(schema)
     val read = StateRead(0L, Seq(BoundReference(0, LongType, nullable = true)))
     def expecting(limit: Long) = {
