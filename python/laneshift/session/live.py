@@ -148,7 +148,7 @@ class Laneshift:
 
         ``on`` is how many more it shall have on which other executors, ``{"2": 4}`` for four on
         executor 2 (``snapshot().executors`` names them); without it, it has none elsewhere.
-        Operators that hand shards off between batches only stay on their own executor.
+        Stages without state (``rowWise``) have all their lanes on their own executor.
 
         Returns ``now`` or ``next-batch``: when the plugin applies it.
         """

@@ -24,12 +24,12 @@ trait ScanSource[R] {
   * Lane i's thread calls `begin(i)` and `leave(i)`, any thread `fail`. One lock for all scans of the partition; nobody waits
   * for a lane that can only go on after it: a lane that has begun a later scan is dealt rows beyond the bound.
   *
-  * @param participants how many lanes make scans, the first ones; final before the first scan
+  * @param participants the lanes that make scans; final before the first scan
   * @param limitBytes bytes of rows that wait for one lane before nobody fetches more
   */
 final class EndScans[R](
     maxLanes: Int,
-    participants: () => Int,
+    participants: () => Seq[Int],
     limitBytes: Long,
     bytesOf: R => Long,
     lock: Lock = new ReentrantLock
@@ -94,7 +94,7 @@ final class EndScans[R](
     /** Opens the scan if every lane has come to it, or past it: all that it should see is written. */
     def tryOpen(open: => ScanSource[R]): Boolean = {
       checkRunning()
-      val all = (0 until participants()).forall(begun(_) > number)
+      val all = participants().forall(begun(_) > number)
       if (source == null && (all || Faults.isOn(Fault.ScanOpenedEarly))) {
         source = open
         turn.signalAll()

@@ -9,6 +9,9 @@ trait HostWire[R] {
   /** Rows to work on; the first one has this number. */
   def rows(first: Long, block: RowBlock[R]): Unit
 
+  /** What follows is of the next input. */
+  def nextInput(): Unit
+
   /** What the host knows of these shards' state is out of date. */
   def arrived(shards: Seq[Int]): Unit
 
@@ -23,7 +26,7 @@ trait HostWire[R] {
   * makes of the host's answers what the inlet needs. One thread uses it; of its methods only `turn` waits, in the inlet.
   *
   * @param windowBytes bytes of rows that the host may have without having acknowledged them; one block more at most
-  * @param readsAhead the host's operators may hold rows that they have taken: a recall always asks them
+  * @param readsAhead the host's operators may hold rows that they have taken: they are never known to be done
   */
 final class HomeEnd[R](
     inlet: Inlet[R],
@@ -74,6 +77,7 @@ final class HomeEnd[R](
       if (block.rows > 0) {
         host.rows(kept.add(block), block)
       }
+    case Taken.NextInput => if (!Faults.isOn(Fault.BoundaryUntold)) host.nextInput()
     case Taken.Arrived(shards) => if (!Faults.isOn(Fault.ArrivalNotTold)) host.arrived(shards)
     case Taken.Recall =>
       noticedNs = System.nanoTime()

@@ -11,6 +11,7 @@ final class HostEnd[R](shards: Int) {
   private val blocks = new ArrayDeque[RowBlock[R]]
   private var block: RowBlock[R] = _
   private var at = 0
+  private var betweenInputs = false
   private var passed = 0L
   private var received = 0L
 
@@ -28,19 +29,28 @@ final class HostEnd[R](shards: Int) {
     received += rows.size
   }
 
+  /** What follows is of the next input. */
+  def addBoundary(): Unit = blocks.addLast(new Boundary[R])
+
+  /** The rows of an input have ended, and [[nextInput]] goes on with the next one's. */
+  def isBetweenInputs: Boolean = betweenInputs
+
+  def nextInput(): Unit = betweenInputs = false
+
   /** The lane stands between two rows and gives these shards up: their rows up to this number are not its own any more. */
   def recalled(gone: Seq[Int], upTo: Long): Unit = if (!Faults.isOn(Fault.RecalledRowsDone)) {
     if (upTo > received) throw new IllegalArgumentException(s"rows up to $upTo are recalled of $received")
     gone.foreach(shard => goneUpTo(shard) = upTo)
   }
 
-  /** Goes to the next row, which is then row `index` of `current`; false if there is none now. */
+  /** Goes to the next row of the input, which is then row `index` of `current`; false if there is none now. */
   def advance(): Boolean = {
     var found = false
-    while (!found && hasMore)
+    while (!found && !betweenInputs && hasMore)
       if (block == null || at == block.size) {
         block = blocks.pollFirst()
         at = 0
+        betweenInputs = block.isInstanceOf[Boundary[_]]
       } else {
         passed += 1
         val shard = block.shardAt(at)

@@ -47,7 +47,7 @@ object Taken {
   case object Poked extends TakenRemote[Nothing]
 
   /** What follows is of the next input. */
-  case object NextInput extends Taken[Nothing]
+  case object NextInput extends Taken[Nothing] with TakenRemote[Nothing]
   case object End extends Taken[Nothing] with TakenRemote[Nothing]
 }
 
@@ -65,7 +65,8 @@ final case class Remainder[R](block: RowBlock[R], from: Int)
   * attempts, which change everything or nothing, and of waits for a signal.
   *
   * A remote lane works on another executor; its thread here speaks for it (docs/handoff.md, section 11). It owns shards from
-  * `join` until it is released, lost, or the input ends: then its shards are handed to lanes that are here.
+  * `join` until it is released, lost, or the input ends: then its shards are handed to lanes that are here. Where shards do not
+  * move within a batch it owns some from `fix` until `leave`.
   *
   * @param idleIsDone a lane that waits in `take` has worked on all that it has taken and has put its outputs out: whatever
   *   it owns may go without it
@@ -94,6 +95,9 @@ final class Inlet[R](
   private var startedLanes = initialLanes
   private var buffered = 0L
   private var closing = false
+
+  /** No lane comes or goes, and no shard moves. */
+  private var isFixed = false
   private var receiverWaits = false
   private var blockedNs = 0L
   private var blockedSinceNs = 0L
@@ -122,7 +126,12 @@ final class Inlet[R](
     def isRemote: Boolean = index >= limits.maxLanes
 
     /** Whether shards may come to it. */
-    def owns: Boolean = if (isRemote) presence == Presence.There && !closing else index < activeLanes
+    def owns: Boolean =
+      if (isRemote) presence == Presence.There && (isFixed || !closing) else index < activeLanes
+
+    /** Whether it goes on to the end of the batch. */
+    def isInAtTheEnd: Boolean =
+      if (isRemote) isFixed && presence == Presence.There else index < startedLanes
 
     /** It waits for rows and has none in hand. A lane that does not wait may be at work even before its first row: on
       * timers that are overdue when the batch begins.
@@ -168,6 +177,23 @@ final class Inlet[R](
   private def checkRunning(): Unit = if (failure != null) throw new PartitionStopped(failure)
 
   // ---- receiver
+
+  /** For partitions whose shards do not move within a batch, before the first row: no lane joins any more. The lanes that are
+    * there, in ascending order.
+    */
+  def fix(): Seq[Int] = locked {
+    checkRunning()
+    isFixed = true
+    active
+  }
+
+  /** The lane of each shard from the first row to the last. */
+  def route(routing: Array[Int]): Unit = locked {
+    checkRunning()
+    require(isFixed, "shards are given to lanes that may still change")
+    require(routing.forall(lanes(_).owns), s"${routing.mkString(" ")} of lanes ${active.mkString(" ")}")
+    table.reset(routing)
+  }
 
   /** Sends a row to its shard's lane. Waits while the buffers are full. */
   def offer(row: R, shard: Int): Unit = {
@@ -217,34 +243,37 @@ final class Inlet[R](
   def nextInput(): Unit = locked {
     checkRunning()
     require(table.inFlight == 0, "a shard moves between two inputs")
-    lanes.take(startedLanes).foreach { lane =>
-      if (!(Faults.isOn(Fault.BoundaryBehindRowsOnly) && lane.queue.isEmpty)) lane.queue.addBoundary()
-      lane.wake()
-    }
+    lanes.foreach(lane =>
+      if (lane.isInAtTheEnd) {
+        if (!(Faults.isOn(Fault.BoundaryBehindRowsOnly) && lane.queue.isEmpty)) lane.queue.addBoundary()
+        lane.wake()
+      }
+    )
   }
 
   /** Ends the input: waits for every handoff in flight, then tells each lane that nothing more will come. `fixed` gets the
-    * routing and the number of lanes ever started, both final, before any lane can see the end.
+    * routing and the lanes that go on to the end, all that have ever started here among them: both final, before any lane can
+    * see the end.
     */
-  def finish(fixed: (Array[Int], Int) => Unit): Unit = locked {
+  def finish(fixed: (Array[Int], Seq[Int]) => Unit): Unit = locked {
     while (!tryFinish(fixed)) receiverTurn.await()
   }
 
   /** One attempt, under the lock; false if the receiver has to wait for a signal. No move begins from the first on. */
-  private[lane] def tryFinish(fixed: (Array[Int], Int) => Unit): Boolean = {
+  private[lane] def tryFinish(fixed: (Array[Int], Seq[Int]) => Unit): Boolean = {
     closing = true
     checkRunning()
-    if (!Faults.isOn(Fault.RemoteLeftAtTheEnd))
+    if (!isFixed && !Faults.isOn(Fault.RemoteLeftAtTheEnd))
       lanes.foreach(lane => if (lane.presence == Presence.There) sendHome(lane))
     val over = table.inFlight == 0 || Faults.isOn(Fault.EndBeforeHandoffs)
     noteReceiver(waits = !over)
     if (over) {
-      fixed(table.toArray, if (Faults.isOn(Fault.RetiredNotAwaited)) activeLanes else startedLanes)
-      var i = 0
-      while (i < startedLanes) {
-        lanes(i).ended = true
-        lanes(i).turn.signal()
-        i += 1
+      val last = lanes.filter(_.isInAtTheEnd)
+      val awaited = if (Faults.isOn(Fault.RetiredNotAwaited)) last.take(activeLanes) else last
+      fixed(table.toArray, awaited.map(_.index).toSeq)
+      last.foreach { lane =>
+        lane.ended = true
+        lane.turn.signal()
       }
     }
     over
@@ -463,7 +492,7 @@ final class Inlet[R](
   def join(lane: LaneId): Boolean = locked {
     val state = lanes(lane.value)
     require(state.isRemote, s"lane ${lane.value} is not remote")
-    if (failure == null && !closing && state.presence == Presence.Away) {
+    if (failure == null && !closing && !isFixed && state.presence == Presence.Away) {
       state.presence = Presence.There
       if (state.startedNs == 0L) {
         state.startedNs = clock()
@@ -579,14 +608,19 @@ final class Inlet[R](
         val shards = state.arrived.toList.distinct
         state.arrived.clear()
         Taken.Arrived(shards)
-      } else if (rows && !state.queue.isEmpty) Taken.Rows(takeBlock(state))
-      else if (ends && state.presence == Presence.Leaving && state.queue.isEmpty && isBare(state)) Taken.End
+      } else if (rows && !state.queue.isEmpty) {
+        val block = takeBlock(state)
+        if (block.isInstanceOf[Boundary[_]]) Taken.NextInput else Taken.Rows(block)
+      } else if (ends && state.queue.isEmpty && isEnding(state)) Taken.End
       else null
     val waits =
       if (!rows) Waiting.NotForRows else if (looksAgain) Waiting.Looking else Waiting.ForSignal
     noteIdle(state, if (taken == null) waits else Waiting.No, isIdle = taken == null && ends)
     taken
   }
+
+  private def isEnding(state: LaneState): Boolean =
+    state.ended || (state.presence == Presence.Leaving && isBare(state))
 
   /** It has no shard, and none comes to it. */
   private def isBare(state: LaneState): Boolean =

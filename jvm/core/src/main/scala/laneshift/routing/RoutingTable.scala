@@ -46,6 +46,14 @@ final class RoutingTable(initial: Array[Int]) {
     current = current.next
   }
 
+  /** Gives every shard its owner anew. Before the first row only. */
+  def reset(routing: Array[Int]): Unit = {
+    require(inFlightCount == 0, "shards are on their way")
+    require(routing.length == owners.length, s"${routing.length} of ${owners.length} shards")
+    routing.copyToArray(owners)
+    current = current.next
+  }
+
   def toArray: Array[Int] = owners.clone()
 }
 

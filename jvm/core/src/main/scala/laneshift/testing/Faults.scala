@@ -196,6 +196,17 @@ object Fault {
   case object PullNotPassedOn
       extends Fault("pull-not-passed-on", "nobody is told that rows are free to be taken again")
 
+  case object BoundaryUntold
+      extends Fault("boundary-untold", "a host is not told that the next input begins")
+  case object LeftOutAtTheEnd
+      extends Fault("left-out-at-the-end", "the commit does not wait for lanes elsewhere")
+  case object SealPastFrame
+      extends Fault("seal-past-frame", "a lane elsewhere seals a store before its last writes are in it")
+  case object SharedScanPastFrame
+      extends Fault("shared-scan-past-frame", "a scan of all lanes does not wait for a host's writes")
+  case object CommitUntold
+      extends Fault("commit-untold", "nobody reports a commit that a lane elsewhere has made")
+
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
     RemainderDropped,
@@ -275,7 +286,12 @@ object Fault {
     AnsweredUnput,
     AnsweredEarly,
     TwoPullers,
-    PullNotPassedOn
+    PullNotPassedOn,
+    BoundaryUntold,
+    LeftOutAtTheEnd,
+    SealPastFrame,
+    SharedScanPastFrame,
+    CommitUntold
   )
 }
 

@@ -240,10 +240,10 @@ class InletStepsSuite extends AnyFunSuite with Eventually {
   test("the end of the input waits for handoffs in flight and is told before any lane sees it") {
     val inlet = small()
     inlet.move(ShardId(0), LaneId(1), MoveReason.User)
-    val told = new AtomicReference[(Seq[Int], Int)]
+    val told = new AtomicReference[(Seq[Int], Seq[Int])]
     val lane1 = new Waiting({
       assert(inlet.take(LaneId(1)) == Taken.End)
-      assert(told.get == ((Seq(1, 1), 2)))
+      assert(told.get == ((Seq(1, 1), Seq(0, 1))))
     })
     val receiver = new Waiting(inlet.finish((routing, lanes) => told.set((routing.toSeq, lanes))))
     receiver.assertWaiting()

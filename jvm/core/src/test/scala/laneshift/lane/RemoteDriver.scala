@@ -75,6 +75,10 @@ final class RemoteDriver(
       told += s"rows $first: ${RemoteDriver.text(block)}"
       host.add(first, block.asInstanceOf[ArrayBlock].sent)
     }
+    override def nextInput(): Unit = {
+      told += "next input"
+      host.addBoundary()
+    }
     override def arrived(shards: Seq[Int]): Unit = told += s"arrived ${shards.mkString(" ")}"
     override def recall(shards: Seq[Int], upTo: Long): Unit = {
       told += s"recall ${shards.mkString(" ")} up to $upTo"

@@ -214,7 +214,7 @@ class RemoteStepsSuite extends AnyFunSuite with Eventually {
     d.offer(0, 2)
     s.turns()
     d.move(1, to = 2) // on its way when the input ends
-    val fixed = new AtomicReference[(Seq[Int], Int)]
+    val fixed = new AtomicReference[(Seq[Int], Seq[Int])]
     val receiver = new Waiting(d.inlet.finish((routing, lanes) => fixed.set((routing.toSeq, lanes))))
     receiver.assertWaiting()
     assert(!d.inlet.join(LaneId(3)), "the input ends")
@@ -228,7 +228,7 @@ class RemoteStepsSuite extends AnyFunSuite with Eventually {
     assert(s.told.last == "recall 1 up to 2", "it came while the host was asked for the others")
     s.frame(answers = true)
     assert(receiver.end() == null)
-    assert(fixed.get._1.forall(_ < 2) && fixed.get._2 == 2)
+    assert(fixed.get._1.forall(_ < 2) && fixed.get._2 == Seq(0, 1))
     s.work(9)
     s.frame()
     s.turns()
@@ -313,6 +313,42 @@ class RemoteStepsSuite extends AnyFunSuite with Eventually {
     Seq[() => Unit](() => s.home.turn(), () => s.home.lost()).foreach { call =>
       assert(intercept[PartitionStopped](call()).getCause == cause)
     }
+  }
+
+  // ---- lanes for a whole batch
+
+  test("lanes that are there before the first row keep their shards to the end, through all inputs") {
+    val d = new RemoteDriver(readsAhead = true)
+    val s = new d.Session(2)
+    assert(d.inlet.fix() == Seq(0, 1, 2))
+    assert(!d.inlet.join(LaneId(3)), "routing and lanes are fixed")
+    d.inlet.route(Array(0, 1, 2, 2))
+    d.offer(2, 2)
+    d.inlet.nextInput()
+    d.offer(3)
+    s.turns()
+    assert(s.told.toSeq == Seq("rows 1: 2:0 2:1", "next input", "rows 3: 3:0"))
+    assert(s.work(3) == "2:0 2:1" && s.host.isBetweenInputs && s.host.position == 2)
+    s.host.nextInput()
+    assert(s.work(3) == "3:0")
+    var last = Seq.empty[Int]
+    d.inlet.finish { (routing, lanes) =>
+      assert(routing.toSeq == Seq(0, 1, 2, 2))
+      last = lanes
+    }
+    assert(last == Seq(0, 1, 2) && !s.turn(), "rows are not covered yet")
+    s.frame()
+    s.turns()
+    assert(s.home.isOver && s.told.last == "end" && d.inlet.routing.toSeq == Seq(0, 1, 2, 2))
+    d.inlet.leave(LaneId(2))
+    assert(d.inlet.stats.active.toSeq == Seq(0, 1))
+  }
+
+  test("shards are not given to a lane that is not there, nor before lanes are fixed") {
+    val d = new RemoteDriver()
+    intercept[IllegalArgumentException](d.inlet.route(Array(0, 1, 0, 1)))
+    d.inlet.fix()
+    intercept[IllegalArgumentException](d.inlet.route(Array(0, 1, 2, 1)))
   }
 
   // ---- bounds and waits

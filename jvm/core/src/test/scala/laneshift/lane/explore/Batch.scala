@@ -144,10 +144,10 @@ final class Batch(
   // ---- end
 
   private var owners: Array[Int] = _
-  private var participants = 0
+  private var participants = Seq.empty[Int]
   private var sealedLanes = 0
   private var commits = 0
-  private val seals = new Seals(() => participants, () => cause)
+  private val seals = new Seals(() => participants.size, () => cause)
 
   /** How many lanes have found each key, by scan. */
   private val found = Array.fill(scenario.scans, scenario.keys)(0)
@@ -160,10 +160,10 @@ final class Batch(
     scansLock
   )
 
-  val inputEnded: (Array[Int], Int) => Unit = (fixed, count) => {
+  val inputEnded: (Array[Int], Seq[Int]) => Unit = (fixed, last) => {
     owners = fixed
-    participants = count
-    unless(participants == lanes.size, s"$participants of ${lanes.size} lanes take part in the end")
+    participants = last
+    unless(last == lanes.indices, s"lanes ${last.mkString(" ")} of ${lanes.size} take part in the end")
     unless(
       fixed.forall(_ < scenario.maxLanes),
       s"the input ends with shards elsewhere: ${fixed.mkString(" ")}"

@@ -41,6 +41,7 @@ final class Session(batch: Batch, val lane: LaneId, val number: Int) extends Hos
     last += block.size
     toHost.send(ToHost.Rows(first, block.asInstanceOf[ArrayBlock].sent))
   }
+  override def nextInput(): Unit = throw new IllegalStateException("a session has one input here")
   override def arrived(shards: Seq[Int]): Unit = toHost.send(ToHost.Arrived(shards))
   override def recall(shards: Seq[Int], upTo: Long): Unit = toHost.send(ToHost.Recall(shards, upTo))
   override def end(): Unit = toHost.send(ToHost.End)

@@ -19,9 +19,10 @@ class JoinSwitchSuite extends AnyFunSuite with ElasticSession {
       (life.rows, states)
     }
 
-  private def byTurns(elasticFirst: Boolean): Seq[Seq[(String, String)]] = Seq.tabulate(3) { i =>
-    if ((i % 2 == 0) == elasticFirst) ElasticSession.moving(i.toLong) else ElasticSession.Stock
-  }
+  private def byTurns(elasticFirst: Boolean, more: (String, String)*): Seq[Seq[(String, String)]] =
+    Seq.tabulate(3) { i =>
+      if ((i % 2 == 0) == elasticFirst) ElasticSession.moving(i.toLong) ++ more else ElasticSession.Stock
+    }
 
   private def join(how: String) = QueryCase(how, "append")(JoinCases.join(how)(_))
   private def chain(start: String) =
@@ -39,13 +40,21 @@ class JoinSwitchSuite extends AnyFunSuite with ElasticSession {
     val first = if (elasticFirst) "elastic" else "stock"
     test(s"${query.name}, state format $state, checkpoint format $checkpoint, $first first") {
       withConf(format -> state.toString, checkpoints -> checkpoint.toString) {
-        val (stockRows, stockStates) = live(query, Seq.fill(3)(ElasticSession.Stock))
-        val (rows, states) = live(query, byTurns(elasticFirst))
-        PairCheck.sameRows(query.name, stockRows, rows)
-        stockStates.zip(states).zipWithIndex.foreach { case ((a, b), i) =>
-          assert(a == b, s"state after turn $i")
-        }
+        same(query, byTurns(elasticFirst))
       }
+    }
+  }
+
+  test("left_outer, lanes over the network and stock, by turns") {
+    same(join("left_outer"), byTurns(elasticFirst = true, "spark.sql.laneshift.motion.remoteLanes" -> "2"))
+  }
+
+  private def same(query: QueryCase, turns: Seq[Seq[(String, String)]]): Unit = {
+    val (stockRows, stockStates) = live(query, Seq.fill(3)(ElasticSession.Stock))
+    val (rows, states) = live(query, turns)
+    PairCheck.sameRows(query.name, stockRows, rows)
+    stockStates.zip(states).zipWithIndex.foreach { case ((a, b), i) =>
+      assert(a == b, s"state after turn $i")
     }
   }
 }

@@ -85,6 +85,13 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(ScanUnfiltered, "a join that evicts", tries = 8)(() => pair(JoinCases.plain)),
     Plant(FieldsOfFirstInput, "a join with a wide right side")(() => pair(JoinCases.wide)),
     Plant(OpenUntilLastInput, "deduplication below a join")(() => pair(JoinCases.deduplicated)),
+    Plant(BoundaryUntold, "a join with lanes elsewhere")(() => pair(JoinCases.plain, elsewhere: _*)),
+    Plant(LeftOutAtTheEnd, "a join with lanes elsewhere")(() => pair(JoinCases.plain, elsewhere: _*)),
+    Plant(SealPastFrame, "late lanes elsewhere, update mode")(() => lateLane(changed, elsewhere: _*)),
+    Plant(SharedScanPastFrame, "overdue timers with lanes elsewhere")(() => pair(overdue, elsewhere: _*)),
+    Plant(CommitUntold, "late lanes elsewhere, update mode", tries = 4)(() =>
+      lateLane(changed, elsewhere: _*)
+    ),
     Plant(NotDrained, "a sink that takes only some rows")(() => limited()),
     Plant(CachePerLane, "Real-time Mode, state and order", tries = 6)(() => realTime()),
     Plant(OutputsAfterSwitch, "Real-time Mode, state and order", tries = 40)(() => realTime())
@@ -150,16 +157,19 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     ).groupBy(session_window(col("time"), "100 milliseconds"), col("key")).count()
   }
 
-  private val timers = QueryCase("timers", "append") { input =>
+  private def lateTimers(name: String, still: Boolean) = QueryCase(name, "append") { input =>
     val session = spark
     import session.implicits._
     input
       .withWatermark("time", "100 milliseconds")
       .as[TestInput]
       .groupByKey(_.key)
-      .transformWithState(new LateTimers, TimeMode.EventTime(), OutputMode.Append())
+      .transformWithState(new LateTimers(still), TimeMode.EventTime(), OutputMode.Append())
       .toDF()
   }
+
+  private val timers = lateTimers("timers", still = true)
+  private val overdue = lateTimers("timers where shards move", still = false)
 
   private val within = QueryCase("within watermark", "append") { input =>
     input.withWatermark("time", "100 milliseconds").dropDuplicatesWithinWatermark("key").select("key", "id")
@@ -172,6 +182,13 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     "spark.sql.laneshift.lanes" -> "1",
     "spark.sql.laneshift.motion" -> "always",
     "spark.sql.streaming.noDataMicroBatches.enabled" -> "false"
+  )
+
+  /** Two lanes over the network. */
+  private val elsewhere = Seq(
+    "spark.sql.laneshift.motion" -> "always",
+    "spark.sql.laneshift.motion.remoteLanes" -> "2",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"
   )
 
   /** Keys of lane 1 are late: lane 0 scans and seals while lane 1 has not yet written. */
@@ -217,8 +234,8 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
 
   private val pairChunks = Seq(0, 300).map(first => TestInput.rows(seed = 4, first.toLong, 300, keys = 6))
 
-  private def pair(query: QueryCase): Unit = {
-    PairCheck.microBatch(spark, this, query, pairChunks, seed = 8L)
+  private def pair(query: QueryCase, more: (String, String)*): Unit = {
+    PairCheck.microBatch(spark, this, query, pairChunks, seed = 8L, more: _*)
     ()
   }
 

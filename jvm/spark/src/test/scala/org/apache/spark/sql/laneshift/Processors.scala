@@ -233,7 +233,7 @@ object RowByRow {
 }
 
 /** Sets a timer that is due at once, at a time of the key's own, and one for later; takes its time with rows of [[LateSum]]'s late lane, and to fire. */
-final class LateTimers extends StatefulProcessor[String, TestInput, Told] {
+final class LateTimers(still: Boolean = true) extends StatefulProcessor[String, TestInput, Told] {
   @transient private var rowCount: ValueState[Long] = _
 
   override def init(outputMode: OutputMode, timeMode: TimeMode): Unit =
@@ -244,7 +244,7 @@ final class LateTimers extends StatefulProcessor[String, TestInput, Told] {
       rows: Iterator[TestInput],
       timers: TimerValues
   ): Iterator[Told] = {
-    LateTimers.onItsLane(key)
+    if (still) LateTimers.onItsLane(key)
     val all = rows.toSeq
     if (all.exists(_.value >= LateSum.Late)) Thread.sleep(15L)
     rowCount.update((if (rowCount.exists()) rowCount.get() else 0L) + all.size)
@@ -258,7 +258,7 @@ final class LateTimers extends StatefulProcessor[String, TestInput, Told] {
       timers: TimerValues,
       expired: ExpiredTimerInfo
   ): Iterator[Told] = {
-    LateTimers.onItsLane(key)
+    if (still) LateTimers.onItsLane(key)
     Thread.sleep(3L)
     rowCount.update(rowCount.get() + 1L)
     Iterator(Told(key, s"at ${expired.getExpiryTimeInMs()}", rowCount.get(), 0L))

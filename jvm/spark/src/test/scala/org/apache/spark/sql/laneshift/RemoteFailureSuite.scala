@@ -96,7 +96,7 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
       Patience.until(running)(
         partitions(running).exists(_.view.elsewhereNote.exists(_.contains("executor 9")))
       )
-      assert(partitions(running).forall(_.view.elsewhere.isEmpty))
+      Patience.until(running)(partitions(running).forall(_.view.elsewhere.isEmpty))
     }
   }
 
@@ -129,6 +129,52 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
     assert(attempts.get == 0, "a task was run again")
   }
 
+  private val sums = QueryCase("sums", "update")(
+    _.groupBy("key").agg(sum("value"), count("*").as("n")).select(udf(pass _).apply(col("key")), col("n"))
+  )
+
+  private def causes(error: Throwable): Seq[String] =
+    if (error == null) Nil else error.toString +: causes(error.getCause)
+
+  test("where shards do not move within a batch, a host that goes away fails the task, which names it") {
+    val chunks = (0 to 3).map(chunk)
+    val (stockRows, stockState) = withFolder { at =>
+      withConf(ElasticSession.Stock: _*) {
+        val life = new MicroBatchLife(spark, sums, at)
+        val states = chunks.map(life.run)
+        (life.rows, states.last)
+      }
+    }
+    withFolder { at =>
+      withConf(still: _*) {
+        val life = new MicroBatchLife(spark, sums, at)
+        life.add(chunks(0))
+        val running = life.start()
+        try {
+          life.await(running)
+          partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
+          life.add(chunks(1))
+          life.await(running)
+          slow = true
+          passed.set(0L)
+          life.add(chunks(2))
+          Patience.until(running)(passed.get > 2 && partitions(running).exists(open(_) > 0))
+          ElasticRuntime.get.hostLanes.cut()
+          slow = false
+          val error = intercept[Exception](life.await(running))
+          assert(causes(error).exists(_.contains("is lost with executor here")), error)
+        } finally {
+          slow = false
+          running.stop()
+        }
+        Leftovers.check()
+        val state = life.run(chunks(3))
+        PairCheck.sameRows("after a lost host", stockRows, life.rows)
+        assert(state == stockState, "state rows")
+      }
+    }
+  }
+
   test("what a function throws elsewhere fails the task as it would at home") {
     withFolder { at =>
       withConf(still: _*) {
@@ -142,7 +188,6 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
           partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
           Patience.until(running)(partitions(running).exists(p => p.view.elsewhere.exists(_.rowsSent > 0)))
           failing = true
-          def causes(e: Throwable): Seq[String] = if (e == null) Nil else e.toString +: causes(e.getCause)
           val error = intercept[Exception](life.await(running))
           assert(causes(error).exists(_.contains("planted elsewhere")), error)
         } finally {

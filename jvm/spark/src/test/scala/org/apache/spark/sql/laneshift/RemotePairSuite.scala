@@ -2,7 +2,6 @@ package org.apache.spark.sql.laneshift
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.runtime.ElasticRuntime
 
 /** Lanes that are reached over the network, under constant motion to and from them: the same rows as stock, in the same order per
@@ -58,8 +57,52 @@ class RemotePairSuite extends AnyFunSuite with ElasticSession {
     used(PairCheck.microBatch(spark, this, query, chunks, seed = 111L, remote: _*), fewest = 20)
   }
 
-  test("what stays home with its operators goes on as before") {
-    val query = QueryCase("counts", "update")(_.groupBy("key").agg(count("*")))
-    PairCheck.microBatch(spark, this, query, chunks, seed = 112L, remote: _*)
+  // ---- lanes that are there from the first row to the last commit
+
+  private val short = Seq(0, 1, 2, 3).map(i => TestInput.rows(seed = 60L + i, first = i * 700L, count = 700))
+
+  RemotePairSuite.blocking.zipWithIndex.foreach { case (query, i) =>
+    test(s"micro-batches: ${query.name} equals stock with lanes over the network", Quick.when(i == 0): _*) {
+      used {
+        val elastic = PairCheck.microBatch(spark, this, query, short, seed = 120L + i, remote: _*)
+        assert(elastic.plan.contains("handoff between-batches"), elastic.plan)
+        elastic
+      }
+    }
   }
+
+  Seq(MicroBatchPairSuite.cases.head, JoinCases.ranges(1)).foreach { query =>
+    test(s"micro-batches: ${query.name}, with checkpoint ids, equals stock with lanes over the network") {
+      val ids = "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"
+      used(PairCheck.microBatch(spark, this, query, short, seed = 150L, remote :+ ids: _*))
+    }
+  }
+
+  test("micro-batches: nothing is cached elsewhere, and little may be on its way") {
+    val little = Seq(
+      "spark.sql.laneshift.remote.cacheBytes" -> "0",
+      "spark.sql.laneshift.remote.windowBytes" -> "32k",
+      "spark.sql.laneshift.queueBytes" -> "1k"
+    )
+    Seq(MicroBatchPairSuite.cases(1), JoinCases.deduplicated).foreach { query =>
+      used(PairCheck.microBatch(spark, this, query, short, seed = 151L, remote ++ little: _*))
+    }
+  }
+
+  test("micro-batches: dropDuplicates that evicts as rows come equals stock with lanes over the network") {
+    val query = MicroBatchPairSuite.cases.filter(_.name.contains("atermark")).last
+    val evicting = "spark.sql.streaming.statefulOperator.incrementalCleanupFactor" -> "2"
+    used(PairCheck.microBatch(spark, this, query, short, seed = 152L, remote :+ evicting: _*))
+  }
+}
+
+object RemotePairSuite {
+
+  /** Operators that hand shards off between batches only, one of each kind. */
+  val blocking: Seq[QueryCase] = MicroBatchPairSuite.cases.take(3) ++
+    Seq(SessionWindowPairSuite.cases.head, SessionWindowPairSuite.cases(1)) ++
+    GroupStatePairSuite.cases.slice(2, 5) ++
+    TransformWithStatePairSuite.cases ++
+    JoinCases.ranges.take(2) ++ JoinCases.ranges.slice(3, 4) ++ JoinCases.windows.take(1) ++
+    JoinCases.chains.map(_._1).slice(1, 3) :+ JoinCases.deduplicated
 }

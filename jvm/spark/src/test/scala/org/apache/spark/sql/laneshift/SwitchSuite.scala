@@ -72,6 +72,13 @@ class SwitchSuite extends AnyFunSuite with ElasticSession {
     same("windowed sums", stock(sums.name), microBatch(sums, turns))
   }
 
+  test("windowed sums, lanes over the network and stock, by turns") {
+    val elsewhere = "spark.sql.laneshift.motion.remoteLanes" -> "2"
+    val turns =
+      byTurns(first = true).map(turn => if (turn == ElasticSession.Stock) turn else turn :+ elsewhere)
+    withConf(format -> "2")(same("windowed sums", stock(sums.name), microBatch(sums, turns)))
+  }
+
   test("running sums, Real-time Mode, by turns") {
     same("running sums", realTime(Seq.fill(4)(ElasticSession.Stock)), realTime(byTurns(first = true)))
   }

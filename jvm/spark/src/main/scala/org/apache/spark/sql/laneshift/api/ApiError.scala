@@ -114,7 +114,7 @@ private[api] object ApiError {
   def lanesStayHome(operator: Long): ApiError = new ApiError(
     "LANESHIFT_LANES_STAY_HOME",
     WrongState,
-    s"Operator $operator hands its shards off between batches only: its lanes stay on the executor of each partition.",
+    s"Operator $operator has no state: its rows are dealt to lanes on the executor of each partition only. Ask for more lanes there.",
     Map("operator" -> operator)
   )
 

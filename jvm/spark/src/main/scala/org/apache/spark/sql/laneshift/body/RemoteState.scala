@@ -6,10 +6,13 @@ private[sql] trait RemoteState {
   /** Bytes of writes that are to go home. */
   def pendingBytes: Int
 
-  /** The writes since the last call, for home to do; forgotten here. Asked for between two rows, and sent home before
-    * anything that is asked of home later.
+  /** Gives `send` the writes since the last call, for home to do, and forgets them here. Whatever is asked of home later, on
+    * any thread, is asked behind them.
     */
-  def takeWrites(): Array[Byte]
+  def sendWrites(send: Array[Byte] => Unit): Unit
+
+  /** Waits until home has done all that it was sent. */
+  def awaitHome(): Unit
 
   /** These shards have come to this lane, and have been elsewhere before: what is known here of their keys is void. */
   def arrived(shards: Seq[Int]): Unit

@@ -10,10 +10,12 @@ private[sql] trait SharedPartition {
 
   def spec: ElasticSpec
 
-  /** Lanes whose seals make one commit of a store, the first ones; 0 until the input has ended. */
+  /** How many lanes' seals make one commit of a store; 0 before these lanes are final. */
   def participants: Int
 
-  /** The lane of each shard: as it is now or, once the input has ended, for good. Not to be changed. */
+  /** The lane of each shard: as it is now or, once the input has ended, for good. Not to be changed. Where nothing moves within a
+    * batch, waits until its lanes are there.
+    */
   def routing: Array[Int]
 
   /** Why the partition has stopped, or null. */

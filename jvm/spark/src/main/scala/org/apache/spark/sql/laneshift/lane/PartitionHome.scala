@@ -3,8 +3,16 @@ package org.apache.spark.sql.laneshift.lane
 import laneshift.lane.{Inlet, LaneFeed}
 import laneshift.routing.Handoff
 
-/** How a partition begins a batch. */
-private[laneshift] final case class BatchStart(routing: Array[Int], lanes: Int)
+/** How a partition begins a batch.
+  *
+  * @param routing of the lanes here
+  * @param elsewhere lanes on other executors that are to be there from the first row on; then the routing is asked for once they are
+  */
+private[laneshift] final case class BatchStart(
+    routing: Array[Int],
+    lanes: Int,
+    elsewhere: Map[HostAddress, Int] = Map.empty
+)
 
 /** The partition that outlives a task, as the task needs it. Any thread of the task may call it. */
 private[laneshift] trait PartitionHome {
@@ -26,6 +34,9 @@ private[laneshift] trait PartitionHome {
   /** The task has started its receiver and lanes, which get their rows from `feed`. */
   def running(by: LaneTask, feed: LaneFeed): Unit
 
+  /** The lane of each shard in a batch that begins with these lanes and keeps them. */
+  def route(lanes: Seq[Int]): Array[Int]
+
   /** The task has put out everything; `last` is the routing that the next batch starts with. */
   def endBatch(by: LaneTask, last: Array[Int]): Unit
 
@@ -35,8 +46,9 @@ private[laneshift] trait PartitionHome {
   /** The task has one lane more elsewhere: shards may go there. */
   def lanesChanged(by: LaneTask): Unit
 
-  /** A host has not taken a lane, or is no more. */
+  /** A host has not taken a lane, was not ready when the batch began, or is no more. */
   def hostRefused(host: HostAddress, why: String): Unit
+  def hostLate(host: HostAddress): Unit
   def hostLost(host: HostAddress, why: String): Unit
 
   /** Called by the receiver after each row in the fault mode; null without it. */

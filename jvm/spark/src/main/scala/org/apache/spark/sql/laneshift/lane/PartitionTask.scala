@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift.lane
 
-import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue, CountDownLatch}
 import java.util.concurrent.atomic.AtomicReference
 
 import scala.jdk.CollectionConverters._
@@ -43,9 +43,7 @@ private[laneshift] final class PartitionTask(
     with Logging {
 
   private val options = spec.options
-  private val fixed = spec.handoff == HandoffMode.BetweenBatches
-  private val limits =
-    InletLimits(options.maxLanes, options.queueBytes, if (fixed) 0 else options.remoteLanes)
+  private val limits = InletLimits(options.maxLanes, options.queueBytes, options.remoteLanes)
   private val lanes: Lanes = new LocalLanes(newBody, bodySplit)
   private val running = new ConcurrentLinkedQueue[Lane]
   private val sharedThings = new ConcurrentHashMap[AnyRef, AnyRef]
@@ -56,9 +54,10 @@ private[laneshift] final class PartitionTask(
   private var settledPauseNs = 0L
   private var queuePeak = 0L
 
-  /** Lanes whose commits make one commit of a store; final once the input has ended. */
-  @volatile private var committing = 0
+  /** Lanes whose commits make one commit of a store, once they are final. */
+  @volatile private var committing = Seq.empty[Int]
   @volatile private var owners: Array[Int] = _
+  private val begun = new CountDownLatch(1)
   private var emitter: Emitter = _
 
   private[laneshift] val threads = new TaskThreads(home.index, fail)
@@ -81,7 +80,7 @@ private[laneshift] final class PartitionTask(
 
   /** The scans that lanes make together, when the input has ended. */
   val endScans = new EndScans[StateBytes](
-    options.maxLanes,
+    limits.slots,
     () => committing,
     PartitionTask.ScanBytes,
     _.size
@@ -112,14 +111,14 @@ private[laneshift] final class PartitionTask(
 
   /** The partition's outputs, for the task's own thread. */
   lazy val outputs: Iterator[InternalRow] =
-    if (start.lanes == 1 && !fixed)
+    if (start.lanes == 1 && !spec.isFixed)
       new DirectThenThreaded(this, spec, sources.head, newBody, bodySplit, context)
     else startThreads()
 
   override def directPartition: Option[SharedPartition] = Some(this)
 
   override def beginDirect(lane: DirectLane): Unit = {
-    committing = 1
+    committing = Seq(0)
     owners = start.routing
     home.runningDirect(this, lane)
   }
@@ -138,11 +137,11 @@ private[laneshift] final class PartitionTask(
 
   /** Starts receiver and lanes. */
   private def startThreads(): Iterator[InternalRow] = {
-    // Where nothing moves within a batch, an operator may end with the first of several inputs.
-    committing = if (fixed && !Faults.isOn(Fault.OpenUntilLastInput)) start.lanes else 0
-    owners = if (fixed) start.routing else null
+    owners = null
+    committing = Nil
     emitter = new Emitter(this)
     (0 until start.lanes).foreach(i => startLane(LaneId(i)))
+    remote.want(start.elsewhere)
     threads.start("receiver")(new Receiver(this, sources).run())
     home.running(this, inlet)
     emitter
@@ -164,7 +163,7 @@ private[laneshift] final class PartitionTask(
     val stats = inlet.stats
     home.endBatch(this, stats.routing)
     LaneAccumulators.merge(running.asScala.toSeq.map(_.counted), remote.counted, context, spec.onceMetrics)
-    metrics("lanes").set(stats.activeLanes)
+    metrics("lanes").set(if (spec.isFixed) participants else stats.activeLanes)
     metrics("rowsIn") += stats.offered.sum
     metrics("busiestLaneRows") += stats.laneRows.max
     metrics("handoffs") += settledHandoffs
@@ -199,20 +198,37 @@ private[laneshift] final class PartitionTask(
   /** Called by the receiver once per block: remembers the fullest moment of the queues. */
   def noteQueued(bytes: Long): Unit = if (bytes > queuePeak) queuePeak = bytes
 
+  /** Before the first row: where nothing moves within a batch, routing and lanes are fixed here, and an operator may end with the
+    * first of several inputs.
+    */
+  def inputBegins(): Unit = if (spec.isFixed) {
+    if (start.elsewhere.nonEmpty) remote.awaitOpen()
+    val lanes = inlet.fix()
+    remote.close()
+    owners = if (start.elsewhere.isEmpty) start.routing else home.route(lanes)
+    inlet.route(owners)
+    if (!Faults.isOn(Fault.OpenUntilLastInput)) commitBy(lanes)
+    begun.countDown()
+  }
+
   /** Ends the input: from here on routing and lanes are fixed, and lanes may commit. */
   def inputEnded(): Unit = {
     inlet.finish { (routing, lanes) =>
       owners = routing
-      committing = lanes
+      commitBy(lanes)
     }
-    remote.inputEnded()
+    remote.close()
   }
+
+  private def commitBy(lanes: Seq[Int]): Unit =
+    committing = if (Faults.isOn(Fault.LeftOutAtTheEnd)) lanes.filterNot(remoteSlots.contains) else lanes
 
   // ---- what lanes share
 
-  override def participants: Int = committing
+  override def participants: Int = committing.size
 
   override def routing: Array[Int] = {
+    if (spec.isFixed) begun.await()
     val fixed = owners
     if (fixed != null) fixed else inlet.routing
   }

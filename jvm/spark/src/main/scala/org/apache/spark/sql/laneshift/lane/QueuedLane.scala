@@ -19,7 +19,6 @@ private[lane] final class QueuedLane(task: PartitionTask, override val lane: Lan
 
   private val inlet = task.inlet
   private val restarts = task.spec.handoff == HandoffMode.MidBatchRestart
-  private val blocking = task.spec.handoff == HandoffMode.BetweenBatches
   private val ended = new Array[Boolean](task.spec.inputs.size)
   private var turn = 0
   private var reading = QueuedLane.Nothing
@@ -97,7 +96,7 @@ private[lane] final class QueuedLane(task: PartitionTask, override val lane: Lan
   private def advance(): Boolean = {
     var over = restarting
     while (!ready && !over)
-      if (inlet.isRecalled(lane) && !blocking) {
+      if (inlet.isRecalled(lane) && !task.spec.isFixed) {
         noticedNs = System.nanoTime()
         if (restarts) {
           restarting = true

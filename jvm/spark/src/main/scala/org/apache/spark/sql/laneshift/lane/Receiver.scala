@@ -14,6 +14,7 @@ private[lane] final class Receiver(task: PartitionTask, sources: Seq[Iterator[In
   private var rows = 0L
 
   def run(): Unit = task.withTaskContext {
+    task.inputBegins()
     inputs.indices.foreach { turn =>
       if (turn > 0) task.inlet.nextInput()
       read(task.turns.await(turn))

@@ -28,11 +28,11 @@ private[laneshift] trait RemoteLanes {
     */
   def want(hosts: Map[HostAddress, Int]): Unit
 
-  /** Waits until every session that was wanted is open or refused, but not for long. For the fault mode. */
+  /** Waits until every session that was wanted is open or refused, but not for long. */
   def awaitOpen(): Unit
 
-  /** The input has ended: sessions that are not open yet are given up. */
-  def inputEnded(): Unit
+  /** No lane comes any more: sessions that are not open yet are given up. */
+  def close(): Unit
 
   /** Ends every session. */
   def stop(): Unit
@@ -45,11 +45,11 @@ private[laneshift] trait RemoteLanes {
 
 private[laneshift] object RemoteLanes {
 
-  /** For operators whose lanes stay home. */
+  /** For partitions whose lanes stay home. */
   object None extends RemoteLanes {
     override def want(hosts: Map[HostAddress, Int]): Unit = ()
     override def awaitOpen(): Unit = ()
-    override def inputEnded(): Unit = ()
+    override def close(): Unit = ()
     override def stop(): Unit = ()
     override def counted: Seq[AccumulatorV2[_, _]] = Nil
     override def view: Seq[RemoteLaneView] = Nil

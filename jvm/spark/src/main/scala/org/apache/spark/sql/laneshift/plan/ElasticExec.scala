@@ -15,7 +15,8 @@ import org.apache.spark.sql.laneshift.spec.{
   OperatorKey,
   OperatorSpec,
   StateKey,
-  StateMetrics
+  StateMetrics,
+  StateRead
 }
 
 import laneshift.testing.{Fault, Faults}
@@ -62,8 +63,19 @@ case class ElasticExec(
   private def inputSpec(input: LaneInputExec): InputSpec = {
     val hashed = input.outputPartitioning.asInstanceOf[HashPartitioning].expressions
     val hash = BindReferences.bindReference[Expression](new CollationAwareMurmur3Hash(hashed), input.output)
-    InputSpec(input.output.size, hash)
+    InputSpec(input.output.size, hash, if (handoff == HandoffMode.BetweenBatches) reads(input) else Nil)
   }
+
+  /** A key that is made on the way from the input is not foretold. */
+  private def reads(input: LaneInputExec): Seq[StateRead] =
+    for {
+      writer <- writers
+      keys <- Elasticity.keysByInput(writer).toSeq.flatten
+      if keys.forall(key => key.deterministic && key.references.subsetOf(input.outputSet))
+    } yield StateRead(
+      writer.getStateInfo.operatorId,
+      keys.map(BindReferences.bindReference[Expression](_, input.output))
+    )
 
   private def spec: ElasticSpec = {
     val inputs = this.inputs

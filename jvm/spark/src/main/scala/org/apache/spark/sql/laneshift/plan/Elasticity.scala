@@ -99,7 +99,7 @@ object Elasticity {
   }
 
   /** What the state of a stateful operator is keyed by, for each of its inputs in terms of that input. */
-  private def keysByInput(writer: StateStoreWriter): Option[Seq[Seq[Expression]]] = writer match {
+  def keysByInput(writer: StateStoreWriter): Option[Seq[Seq[Expression]]] = writer match {
     case j: StreamingSymmetricHashJoinExec => Some(Seq(j.leftKeys, j.rightKeys))
     case other => keysOf(other).filter(_ => inputsOf(other).size == 1).map(Seq(_))
   }

@@ -1,10 +1,9 @@
 package org.apache.spark.sql.laneshift.remote
 
 import java.nio.ByteBuffer
-import java.util.ArrayDeque
 import java.util.concurrent.LinkedBlockingQueue
 
-import org.apache.spark.TaskContext
+import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state.{HostStores, StateStoreTracking}
@@ -29,6 +28,9 @@ private[remote] final class HostLane(
 ) extends LinkListener {
   private val inbox = new LinkedBlockingQueue[HostLane.Event]
 
+  /** Whoever asks is not the one who waits for rows. */
+  private val answers = new LinkedBlockingQueue[HostLane.Event]
+
   @volatile private var thread: Thread = _
 
   // ---- network threads
@@ -37,13 +39,14 @@ private[remote] final class HostLane(
     try
       Messages.toHost(message) match {
         case ToHost.Open(session) => open(session)
+        case answer: ToHost.Answer => answers.add(HostLane.Heard(answer))
         case other => inbox.add(HostLane.Heard(other))
       }
     catch {
       case error: IllegalArgumentException => link.close(error.getMessage)
     }
 
-  override def closed(cause: Option[Throwable]): Unit = inbox.add(HostLane.Closed)
+  override def closed(cause: Option[Throwable]): Unit = Seq(inbox, answers).foreach(_.add(HostLane.Closed))
 
   private def open(session: Array[Byte]): Unit = synchronized {
     if (thread != null) link.close("a session is opened twice")
@@ -84,18 +87,24 @@ private[remote] final class HostLane(
 
   private def send(message: ToHome): Unit = link.send(Messages.encode(message))
 
-  /** The lane's rows through the operators; as a lane restart at its end: home finishes the batch. */
+  /** The lane's rows through the operators. Where shards move within a batch, its end is a lane restart: home finishes the batch.
+    * Otherwise the lane goes on to the batch's end, and reads, scans and seals home's stores as a lane there does.
+    */
   private final class Body(opening: SessionOpening) extends LaneContext {
     private val spec = opening.spec
     private val restarts = spec.handoff == HandoffMode.MidBatchRestart
+    private val readsAhead = spec.handoff != HandoffMode.MidBatch
     private val taskContext = new LaneTaskContext(opening.task)
     private val end = new HostEnd[UnsafeRow](spec.options.shards)
-    private val deferred = new ArrayDeque[ToHost]
     private val stores = new HostStores(spec, LaneId(opening.lane), opening.cacheBytes, ask)
-    private val row = new UnsafeRow(spec.inputs.head.fields)
     private lazy val toUnsafe = UnsafeProjection.create(spec.outputs.toArray)
     private var outputs = new UnsafeRowBlock
+    private var foreseen: UnsafeRowBlock = _
     private var covered = 0L
+    private var unanswered = 0L
+    private var reading = HostLane.Nothing
+    private val over = new Array[Boolean](spec.inputs.size)
+    @volatile private var inputsLeft = over.length
     private var sinceNs = System.nanoTime()
     @volatile private var recall: ToHost.Recall = _
     private var isReady = false
@@ -106,7 +115,7 @@ private[remote] final class HostLane(
     override val lane: LaneId = LaneId(opening.lane)
     override def currentShard: Int = end.shard
     override def isRestarting: Boolean = restarting
-    override def inputsEnded: Boolean = false
+    override def inputsEnded: Boolean = inputsLeft == 0
     override def perShard[T](operatorId: Long, write: T => Unit)(make: => T): IndexedSeq[T] =
       Vector.fill(spec.options.shards)(make)
     override def ownShards: Seq[Int] = 0 until spec.options.shards
@@ -126,7 +135,7 @@ private[remote] final class HostLane(
       failure match {
         case Some(error: HostLane.Unreadable) => send(ToHome.Refused(error.getMessage))
         case None =>
-          LaneAccumulators.forgetSeal(taskContext.metrics, spec.onceMetrics)
+          if (!spec.isFixed) LaneAccumulators.forgetSeal(taskContext.metrics, spec.onceMetrics)
           send(ToHome.Done(RpcBytes.of(LaneAccumulators.of(taskContext.metrics))))
         case Some(HostLane.Ended) => ()
         case Some(error) => send(ToHome.Failed(HostError.write(error)))
@@ -135,25 +144,27 @@ private[remote] final class HostLane(
 
     private def work(): Unit = {
       TaskContext.setTaskContext(taskContext.current)
-      val body =
-        try HostBody.read(opening, loader)
+      val (body, split) =
+        try (HostBody.read(opening, loader), RpcBytes.read[Partition](opening.split, loader))
         catch {
           case error @ (_: ReflectiveOperationException | _: java.io.IOException | _: LinkageError) =>
             throw new HostLane.Unreadable(error)
         }
-      var results = body.iterator(opening.split, taskContext.current)
+      var results = body.iterator(split, taskContext.current)
       ready()
       var running = true
       while (running) {
         while (results.hasNext) add(results.next())
-        running = !ended
+        running = !ended && !spec.isFixed
+        if (spec.isFixed && !inputsEnded)
+          throw new IllegalStateException("the lane's body has ended without reading all of its inputs")
         flush(answers = recall != null)
         if (running) {
           StateStoreTracking.clear()
           LaneAccumulators.forgetSeal(taskContext.metrics, spec.onceMetrics)
           restarting = false
           taskContext.renew()
-          results = body.iterator(opening.split, taskContext.current)
+          results = body.iterator(split, taskContext.current)
         }
       }
     }
@@ -166,38 +177,72 @@ private[remote] final class HostLane(
     // ---- rows
 
     override def input(index: Int): Iterator[InternalRow] = new Iterator[InternalRow] {
-      override def hasNext: Boolean = has || {
+      private val row = new UnsafeRow(spec.inputs(index).fields)
+
+      override def hasNext: Boolean = !over(index) && {
         ready()
-        has = advance()
+        if (reading != index) turnTo(index)
+        has ||= advance()
         has
       }
 
       override def next(): InternalRow = {
         if (!hasNext) throw new NoSuchElementException("the lane's input has ended")
         has = false
+        end.current.asInstanceOf[UnsafeRowBlock].read(end.index, row)
         row
       }
+    }
+
+    /** Home looks whether all lanes read the inputs in one order. */
+    private def turnTo(index: Int): Unit = {
+      if (reading != HostLane.Nothing)
+        throw new IllegalStateException(s"input $index is read before input $reading has ended")
+      send(ToHome.Reads(index))
+      reading = index
+    }
+
+    private def inputEnded(): Unit = {
+      over(reading) = true
+      reading = HostLane.Nothing
+      inputsLeft -= 1
     }
 
     /** Goes to the next row. What came before it is done: frames are made here, and recalls answered. */
     private def advance(): Boolean = {
       var found = false
-      while (!found && !restarting) {
+      while (!found && !restarting && reading != HostLane.Nothing) {
         hear()
         if (recall != null && restarts) restarting = true
         else {
           if (recall != null) flush(answers = true)
           else if (isDue) flush(answers = false)
           found = end.advance()
-          if (found) end.current.asInstanceOf[UnsafeRowBlock].read(end.index, row)
+          if (found) foresee()
+          else if (end.isBetweenInputs) {
+            end.nextInput()
+            inputEnded()
+          } else if (ended && spec.isFixed) inputEnded()
           else if (ended) restarting = true
           else {
             flush(answers = false)
-            handle(waitFor())
+            handle(heard(inbox.take()))
           }
         }
       }
       found
+    }
+
+    /** The rows of a block tell what state will be read, before the first of them is worked on. */
+    private def foresee(): Unit = if (end.current ne foreseen) {
+      foreseen = end.current.asInstanceOf[UnsafeRowBlock]
+      val row = new UnsafeRow(spec.inputs(reading).fields)
+      (end.index until foreseen.size).foreach { i =>
+        if (foreseen.shardAt(i) >= 0) {
+          foreseen.read(i, row)
+          stores.expect(reading, row)
+        }
+      }
     }
 
     private def isDue: Boolean =
@@ -205,15 +250,12 @@ private[remote] final class HostLane(
         (end.position > covered && System.nanoTime() - sinceNs > HostLane.LingerNs)
 
     private def hear(): Unit = {
-      while (!deferred.isEmpty) handle(deferred.pollFirst())
       var event = inbox.poll()
       while (event != null) {
         handle(heard(event))
         event = inbox.poll()
       }
     }
-
-    private def waitFor(): ToHost = heard(inbox.take())
 
     private def heard(event: HostLane.Event): ToHost = event match {
       case HostLane.Heard(message) => message
@@ -222,6 +264,7 @@ private[remote] final class HostLane(
 
     private def handle(message: ToHost): Unit = message match {
       case ToHost.Rows(first, block) => end.add(first, block)
+      case ToHost.NextInput => end.addBoundary()
       case ToHost.Arrived(shards) => stores.arrived(shards)
       case asked: ToHost.Recall => recall = asked
       case ToHost.End => ended = true
@@ -239,38 +282,46 @@ private[remote] final class HostLane(
         0
       )
       // Rows that operators have taken ahead are not waited for: nothing is made good for them.
-      if (restarts && outputs.isFull) flush(answers = false)
+      if (readsAhead && outputs.isFull) flush(answers = false)
     }
 
     /** Sends what has followed from the rows up to the one before the next. */
     private def flush(answers: Boolean): Unit = synchronized {
-      val writes = stores.takeWrites()
-      if (answers || end.position > covered || outputs.size > 0 || writes.length > 0) {
-        if (answers) {
-          end.recalled(recall.shards, recall.upTo)
-          recall = null
+      stores.sendWrites { writes =>
+        if (answers || end.position > covered || outputs.size > 0 || writes.length > 0) {
+          if (answers) {
+            end.recalled(recall.shards, recall.upTo)
+            recall = null
+          }
+          covered = end.position
+          send(ToHome.Frame(covered, answers, writes, if (outputs.size > 0) outputs else null))
+          unanswered += outputs.bytes
+          if (outputs.size > 0) outputs = new UnsafeRowBlock
         }
-        covered = end.position
-        send(ToHome.Frame(covered, answers, writes, if (outputs.size > 0) outputs else null))
-        if (outputs.size > 0) outputs = new UnsafeRowBlock
       }
       sinceNs = System.nanoTime()
+      // What a whole batch puts out at its end is bounded by no window of rows.
+      if (spec.isFixed && unanswered >= spec.options.remoteWindowBytes) {
+        stores.awaitHome()
+        unanswered = 0L
+      }
     }
 
-    /** A question that home answers after all frames before it. Other messages may come first. */
+    /** A question that home answers after all frames before it. One at a time. */
     private def ask(request: Array[Byte]): Array[Byte] = {
       send(ToHome.Ask(request))
-      var answer: Array[Byte] = null
-      while (answer == null) waitFor() match {
-        case ToHost.Answer(bytes) => answer = bytes
-        case other => deferred.addLast(other)
+      heard(answers.take()) match {
+        case ToHost.Answer(bytes) => bytes
+        case other => throw new IllegalStateException(s"home says $other to a question")
       }
-      answer
     }
   }
 }
 
 private object HostLane {
+
+  /** The input that a body reads before it asks for one and between two. */
+  private val Nothing = -1
 
   /** A frame is sent when its writes have so many bytes, or its first row is so old. */
   private val FrameBytes = 32 * 1024

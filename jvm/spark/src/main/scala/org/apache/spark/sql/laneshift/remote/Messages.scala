@@ -12,6 +12,9 @@ private[remote] object ToHost {
   /** The session, as [[SessionOpening]] in bytes. */
   final case class Open(session: Array[Byte]) extends ToHost
   final case class Rows(first: Long, block: UnsafeRowBlock) extends ToHost
+
+  /** Rows that follow are of the next input. */
+  case object NextInput extends ToHost
   final case class Arrived(shards: Seq[Int]) extends ToHost
   final case class Recall(shards: Seq[Int], upTo: Long) extends ToHost
 
@@ -25,6 +28,9 @@ private[remote] sealed trait ToHome
 
 private[remote] object ToHome {
   case object Ready extends ToHome
+
+  /** The body begins to read this input. */
+  final case class Reads(input: Int) extends ToHome
   final case class Refused(reason: String) extends ToHome
 
   /** What follows from the rows up to number `covered`: state writes and outputs (or null).
@@ -53,6 +59,7 @@ private[remote] object Messages {
       val to = of('r', java.lang.Long.BYTES + block.encodedBytes)
       block.encode(to.putLong(first))
       done(to)
+    case ToHost.NextInput => done(of('i', 0))
     case ToHost.Arrived(shards) => done(ints(of('a', sizeOf(shards)), shards))
     case ToHost.Recall(shards, upTo) =>
       done(ints(of('c', java.lang.Long.BYTES + sizeOf(shards)).putLong(upTo), shards))
@@ -62,6 +69,7 @@ private[remote] object Messages {
 
   def encode(message: ToHome): ByteBuffer = message match {
     case ToHome.Ready => done(of('y', 0))
+    case ToHome.Reads(input) => done(of('i', Integer.BYTES).putInt(input))
     case ToHome.Refused(reason) => whole('n', reason.getBytes("UTF-8"))
     case ToHome.Frame(covered, answers, writes, outputs) =>
       val size = if (outputs == null) 0 else outputs.encodedBytes
@@ -78,6 +86,7 @@ private[remote] object Messages {
     from.get().toChar match {
       case 'o' => ToHost.Open(rest(from))
       case 'r' => ToHost.Rows(from.getLong(), UnsafeRowBlock.decode(from))
+      case 'i' => ToHost.NextInput
       case 'a' => ToHost.Arrived(ints(from))
       case 'c' =>
         val upTo = from.getLong()
@@ -91,6 +100,7 @@ private[remote] object Messages {
   def toHome(from: ByteBuffer): ToHome = checked(from) {
     from.get().toChar match {
       case 'y' => ToHome.Ready
+      case 'i' => ToHome.Reads(from.getInt())
       case 'n' => ToHome.Refused(new String(rest(from), "UTF-8"))
       case 'f' =>
         val covered = from.getLong()

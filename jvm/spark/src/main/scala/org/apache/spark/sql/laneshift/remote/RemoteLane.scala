@@ -34,7 +34,7 @@ private[remote] final class RemoteLane(
   import RemoteLane._
 
   private val inbox = new LinkedBlockingQueue[Event]
-  private val restarts = task.spec.handoff == HandoffMode.MidBatchRestart
+  private val replays = task.spec.handoff == HandoffMode.MidBatch
   private val stores = new HomeStores(id, task)
   @volatile private var link: Link = _
   @volatile private var state: State = Opening
@@ -42,6 +42,7 @@ private[remote] final class RemoteLane(
   /** The thread, while it may be waiting for the host's first answer. */
   private var opener: Thread = _
   @volatile private var released = false
+  private var turn = 0
   private var counts = Seq.empty[AccumulatorV2[_, _]]
   @volatile private var kept, rows, frames, reads = 0L
 
@@ -49,13 +50,14 @@ private[remote] final class RemoteLane(
     task.inlet,
     id,
     task.spec.options.remoteWindowBytes,
-    restarts,
+    readsAhead = !replays,
     new HostWire[UnsafeRow] {
       override def rows(first: Long, block: RowBlock[UnsafeRow]): Unit = {
         RemoteLane.this.rows += block.rows
         traffic.rowsSent.add(block.rows)
         send(ToHost.Rows(first, block.asInstanceOf[UnsafeRowBlock]))
       }
+      override def nextInput(): Unit = send(ToHost.NextInput)
       override def arrived(shards: Seq[Int]): Unit = send(ToHost.Arrived(shards))
       override def recall(shards: Seq[Int], upTo: Long): Unit = send(ToHost.Recall(shards, upTo))
       override def end(): Unit = send(ToHost.End)
@@ -77,12 +79,14 @@ private[remote] final class RemoteLane(
     task.inlet.release(id)
   }
 
-  /** The input has ended: a host that has not answered yet is not waited for. */
-  def giveUpOpening(): Unit = synchronized {
-    if (state == Opening) {
+  /** A host that has not answered yet is not waited for any more. True if that is so. */
+  def giveUpOpening(): Boolean = synchronized {
+    val late = state == Opening
+    if (late) {
       state = Over
       Option(opener).foreach(_.interrupt())
     }
+    late
   }
 
   def stop(): Unit = inbox.add(Closed(None))
@@ -202,7 +206,10 @@ private[remote] final class RemoteLane(
       if (goesOn) end.turn()
     }
     while (goesOn) goesOn = handle(inbox.take())
-    if (end.isOver) task.inlet.leave(id)
+    if (end.isOver) {
+      task.inlet.leave(id)
+      task.endScans.leave(id)
+    }
   }
 
   private def handleAll(): Boolean = {
@@ -224,8 +231,10 @@ private[remote] final class RemoteLane(
       if (frame.outputs != null && frame.outputs.size > 0) task.outlet.put(frame.outputs)
       end.covered(frame.covered, frame.answers)
       true
-    case Heard(ToHome.Ask(request)) =>
-      answer(request)
+    case Heard(ToHome.Ask(request)) => answered(request)
+    case Heard(ToHome.Reads(input)) =>
+      task.turns.ask(turn, input)
+      turn += 1
       true
     case Heard(ToHome.Done(counted)) =>
       if (!end.isOver) throw new SparkException(s"$host ends a session that goes on")
@@ -240,25 +249,32 @@ private[remote] final class RemoteLane(
     case LookAgain => true
   }
 
+  /** A body may still begin while its lane ends, and home's stores are committed: it has missed nothing. */
+  private def answered(request: Array[Byte]): Boolean =
+    try {
+      answer(request)
+      true
+    } catch { case NonFatal(_) if !isNeeded => false }
+
   private def answer(request: Array[Byte]): Unit = {
     reads += 1
     traffic.stateReads.increment()
     send(ToHost.Answer(stores.answer(request)))
   }
 
-  private def lost(cause: Option[Throwable]): Unit = if (!end.isOver && task.failure == null) {
+  /** Where nothing moves within a batch, the host has a part in its end. */
+  private def isNeeded: Boolean = !end.isOver || task.spec.isFixed
+
+  private def lost(cause: Option[Throwable]): Unit = if (isNeeded && task.failure == null) {
     val why = cause.fold("its connection was closed")(_.getMessage)
-    if (restarts)
-      throw new SparkException(
-        s"Lane ${id.value} of partition ${task.home.index} is lost with $host: $why. Its operators read rows ahead, so what it had " +
-          "worked on is not known: the task is to be run again.",
-        cause.orNull
-      )
-    logWarning(
-      s"Lane ${id.value} of partition ${task.home.index} is lost with $host: $why. Other lanes go on with its shards."
-    )
+    val what = s"Lane ${id.value} of partition ${task.home.index} is lost with $host: $why."
     traffic.lostHosts.increment()
     task.home.hostLost(host, why)
+    if (!replays) throw new SparkException(
+      s"$what Its operators read rows ahead, so what it had worked on is not known: the task is to be run again.",
+      cause.orNull
+    )
+    logWarning(s"$what Other lanes go on with its shards.")
     end.lost()
   }
 }

@@ -2,7 +2,6 @@ package org.apache.spark.sql.laneshift.remote
 
 import scala.collection.mutable
 
-import org.apache.spark.Partition
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.lane.{HostAddress, PartitionTask, RemoteLanes, RemoteLaneView}
 import org.apache.spark.sql.laneshift.wire.Links
@@ -16,7 +15,7 @@ import laneshift.ids.LaneId
 private[laneshift] final class RemoteSessions(
     task: PartitionTask,
     body: Array[Byte],
-    split: Partition,
+    split: Array[Byte],
     links: => Links,
     traffic: RemoteTraffic
 ) extends RemoteLanes
@@ -34,7 +33,10 @@ private[laneshift] final class RemoteSessions(
         lanes.take(surplus).foreach(_.release())
         wanted(host) = math.max(0, -surplus)
       }
-      wanted.foreach { case (host, more) => (0 until more).foreach(_ => open(host)) }
+      // In one order: a lane then has the same number in each batch.
+      wanted.toSeq.sortBy(_._1.toString).foreach { case (host, more) =>
+        (0 until more).foreach(_ => open(host))
+      }
     }
   }
 
@@ -74,9 +76,13 @@ private[laneshift] final class RemoteSessions(
     while (synchronized(sessions.values.exists(_.isOpening)) && System.nanoTime() < deadline) Thread.sleep(1L)
   }
 
-  override def inputEnded(): Unit = synchronized {
-    closed = true
-    sessions.values.foreach(_.giveUpOpening())
+  override def close(): Unit = {
+    val late = synchronized {
+      closed = true
+      sessions.values.filter(_.giveUpOpening()).map(_.host).toSeq
+    }
+    // The batch goes on without them; one that has ended would have done so anyway.
+    if (task.spec.isFixed) late.foreach(task.home.hostLate)
   }
 
   override def stop(): Unit = synchronized {

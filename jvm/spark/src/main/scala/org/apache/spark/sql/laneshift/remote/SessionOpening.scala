@@ -5,7 +5,6 @@ import java.util.UUID
 
 import org.apache.hadoop.conf.Configuration
 
-import org.apache.spark.Partition
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -16,6 +15,7 @@ import org.apache.spark.util.SerializableConfiguration
 /** What a host must know to run a lane of a partition.
   *
   * @param body the RDD that a lane computes, in bytes
+  * @param split its partition, in bytes
   * @param lane the lane's number at home
   * @param cacheBytes how much state it may keep in memory
   */
@@ -24,7 +24,7 @@ private[remote] final case class SessionOpening(
     task: TaskIdentity,
     lane: Int,
     body: Array[Byte],
-    split: Partition,
+    split: Array[Byte],
     cacheBytes: Long
 )
 

@@ -65,6 +65,9 @@ final class ElasticPartition(
 
   /** Why the newest of them that is not there is not. */
   private var elsewhereNote = Option.empty[String]
+
+  /** How often a host was not ready when a batch began. */
+  private val late = mutable.Map.empty[HostAddress, Int].withDefaultValue(0)
   private val wantedMoves = mutable.LinkedHashMap.empty[Int, Int]
 
   private var lastBatch = Option.empty[BatchRecord]
@@ -145,8 +148,8 @@ final class ElasticPartition(
       autoBatch = asked.filter(_ => auto)
       autoBatch.foreach(b => wantedLanes = b.lanes)
       if (motion.isOn && !session.isWorking) motion.lanes().foreach(wantedLanes = _)
-      if (motion.isOn && midBatch && spec.options.motionRemote > 0)
-        wantedElsewhere = Map(here() -> spec.options.motionRemote)
+      if (motion.isOn && spec.options.motionRemote > 0)
+        wantedElsewhere = Map(here() -> motion.remoteLanes().getOrElse(spec.options.motionRemote))
       val grant = new LaneGrant(budget)
       granted = grant
       val before = meter.counts(session, None)
@@ -158,19 +161,30 @@ final class ElasticPartition(
         if (!task.isFailed() && !task.isInterrupted()) finished(before, sinceNs)
       }
       val lanes = 1 + grant.take(wantedLanes - 1)
-      val was = routing
-      routing = if (lanes == 1 || isDealt) new Array[Int](shards) else balancer.route(was, lanes)
-      if (lanes > 1 && !isDealt) {
-        wantedMoves.foreach { case (shard, lane) => if (lane < lanes) routing(shard) = lane }
-        if (motion.isOn)
-          motion.moves(shards, lanes).foreach { case (shard, lane) => routing(shard) = lane }
-      }
-      if (lanes > 1 || midBatch) recordChanges(was, lanes)
       batchLanes = lanes
       constantLanes = true
-      wantedMoves.clear()
-      BatchStart(routing.clone(), lanes)
+      if (midBatch || wantedElsewhere.isEmpty) {
+        reroute(lanes)
+        BatchStart(routing.clone(), lanes)
+      } else BatchStart(new Array[Int](shards), lanes, wantedElsewhere)
     }
+
+  override def route(lanes: Seq[Int]): Array[Int] = synchronized {
+    reroute(lanes.size)
+    routing.map(lanes)
+  }
+
+  private def reroute(lanes: Int): Unit = {
+    val was = routing
+    routing = if (lanes == 1 || isDealt) new Array[Int](shards) else balancer.route(was, lanes)
+    if (lanes > 1 && !isDealt) {
+      wantedMoves.foreach { case (shard, lane) => if (lane < lanes) routing(shard) = lane }
+      if (motion.isOn)
+        motion.moves(shards, lanes).foreach { case (shard, lane) => routing(shard) = lane }
+    }
+    if (lanes > 1 || midBatch) recordChanges(was, lanes)
+    wantedMoves.clear()
+  }
 
   private def finished(before: Counts, sinceNs: Long): Unit = synchronized {
     val now = meter.counts(session, session.stats)
@@ -251,27 +265,27 @@ final class ElasticPartition(
       })
       balancer.newInlet()
       if (midBatch && wantedLanes != batchLanes) scale()
-      by.remote.want(wantedElsewhere)
+      if (midBatch) by.remote.want(wantedElsewhere)
     }
   }
 
   override def endBatch(by: LaneTask, last: Array[Int]): Unit = synchronized {
     ifBy(by) {
-      routing = last.clone()
+      if (midBatch) routing = last.clone()
       goOver(Session.Attached(by))
     }
   }
 
   override def abandon(by: LaneTask): Unit = synchronized {
     ifBy(by) {
-      session.stats.foreach(s => routing = s.routing)
+      if (midBatch) session.stats.foreach(s => routing = s.routing)
       goOver(Session.Resting)
     }
   }
 
   override def lanesChanged(by: LaneTask): Unit = synchronized {
     session match {
-      case Session.Threaded(task, inlet) if task eq by => spread(inlet)
+      case Session.Threaded(task, inlet) if midBatch && (task eq by) => spread(inlet)
       case _ => ()
     }
   }
@@ -286,9 +300,16 @@ final class ElasticPartition(
   private def oneLess(host: HostAddress): Unit = if (!motion.isOn)
     wantedElsewhere = wantedElsewhere.updatedWith(host)(_.map(_ - 1).filter(_ > 0))
 
+  override def hostLate(host: HostAddress): Unit = synchronized {
+    elsewhereNote = Some(s"$host was not ready when the batch began")
+    late(host) += 1
+    if (late(host) >= ElasticPartition.LateTimes) oneLess(host)
+  }
+
+  /** Where that fails the task, it is not to happen again when the task is run again. */
   override def hostLost(host: HostAddress, why: String): Unit = synchronized {
     elsewhereNote = Some(s"$host is lost: $why")
-    oneLess(host)
+    if (midBatch) oneLess(host) else wantedElsewhere -= host
   }
 
   // ---- handoffs
@@ -313,8 +334,9 @@ final class ElasticPartition(
     auto = false
     elsewhereNote = None
     if (elsewhere.nonEmpty && current.operator.lanesStayHome) throw new IllegalArgumentException(
-      s"Operator ${current.key.operatorId} hands shards off between batches only; its lanes stay on the executor of each partition."
+      s"Operator ${current.key.operatorId} has no state, and its rows stay on the executor of each partition."
     )
+    late.clear()
     wantedElsewhere = elsewhere
     want(count)
   }
@@ -505,6 +527,9 @@ final class ElasticPartition(
 }
 
 private object ElasticPartition {
+
+  /** A host that is late so often is not waited for again. */
+  private val LateTimes = 3
 
   /** How often a partition that has fewer lanes than are wanted asks again. */
   private val ScaleAgainNs = 1000000000L

@@ -10,6 +10,7 @@ import org.apache.spark.sql.laneshift.body.LaneContext
 import org.apache.spark.sql.laneshift.lane.{DealtTask, PartitionTask, StockLane}
 import org.apache.spark.sql.laneshift.remote.RemoteSessions
 import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
+import org.apache.spark.sql.laneshift.wire.RpcBytes
 
 /** One elastic operator of one batch: its partitions are Spark's state partitions, each computed by a [[PartitionTask]].
   *
@@ -40,7 +41,8 @@ private[laneshift] final class ElasticRDD(
     else DeterministicLevel.UNORDERED
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val LaneSplit(_, bodySplit, inputSplits) = split.asInstanceOf[LaneSplit]
+    val LaneSplit(_, splitBytes, inputSplits) = split.asInstanceOf[LaneSplit]
+    val bodySplit = RpcBytes.read[Partition](splitBytes, Thread.currentThread.getContextClassLoader)
     val runtime = ElasticRuntime.get
     val partition = runtime.partition(spec, split.index)
     val asked =
@@ -59,7 +61,7 @@ private[laneshift] final class ElasticRDD(
       partition.noteState(context)
       runtime.computed(partition)
     }
-    val rows = if (spec.handoff == HandoffMode.BetweenBatches && start.lanes == 1) {
+    val rows = if (spec.isFixed && start.lanes == 1 && start.elsewhere.isEmpty) {
       // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
       partition.stockBatch(context, meter.in, metrics) {
         LaneContext.within(new StockLane(sources))(newBody().iterator(bodySplit, context))
@@ -76,16 +78,19 @@ private[laneshift] final class ElasticRDD(
         newBody _,
         bodySplit,
         metrics,
-        new RemoteSessions(_, bodyBytes, bodySplit, runtime.hostLanes.links, runtime.hostLanes.traffic)
+        new RemoteSessions(_, bodyBytes, splitBytes, runtime.hostLanes.links, runtime.hostLanes.traffic)
       ).outputs
     meter.output(rows)
   }
 }
 
-/** A partition of [[ElasticRDD]] with the body's own and those of the inputs, which may carry more than an index. */
-private[laneshift] final case class LaneSplit(index: Int, body: Partition, inputs: Seq[Partition]) extends Partition
+/** A partition of [[ElasticRDD]] with the body's own and those of the inputs, which may carry more than an index.
+  *
+  * @param body in bytes: executors pass it on to each other, and partitions of zipped RDDs can be written on the driver only
+  */
+private[laneshift] final case class LaneSplit(index: Int, body: Array[Byte], inputs: Seq[Partition]) extends Partition
 
 private[laneshift] object LaneSplit {
   def apply(index: Int, body: RDD[_], inputs: Seq[RDD[_]]): LaneSplit =
-    LaneSplit(index, body.partitions(index), inputs.map(_.partitions(index)))
+    LaneSplit(index, RpcBytes.of(body.partitions(index)), inputs.map(_.partitions(index)))
 }

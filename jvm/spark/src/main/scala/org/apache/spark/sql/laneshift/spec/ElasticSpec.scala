@@ -73,8 +73,13 @@ final case class OperatorKey(queryId: String, runId: String, operatorId: Long)
   */
 final case class StateKey(ordinals: Seq[Int], grouped: Boolean)
 
-/** One input of an elastic operator: how many fields its rows have, and what the shuffle hashed of them. */
-final case class InputSpec(fields: Int, hash: Expression)
+/** State that a row of an input leads to: the operator that will read it, and the key by which, in terms of the row. */
+final case class StateRead(operatorId: Long, key: Seq[Expression])
+
+/** One input of an elastic operator: how many fields its rows have, what the shuffle hashed of them, and what state its
+  * rows tell that operators will read.
+  */
+final case class InputSpec(fields: Int, hash: Expression, reads: Seq[StateRead] = Nil)
 
 /** Ids of the accumulators in which a region's stateful operators report on their stores. */
 final case class StateMetrics(rows: Set[Long], memory: Set[Long], files: Set[Long])
@@ -96,8 +101,8 @@ final case class OperatorSpec(
     remembered: Boolean = false
 ) {
 
-  /** Whether it holds rows until its batch ends: no lane of it can be on another executor. */
-  def lanesStayHome: Boolean = handoff == HandoffMode.BetweenBatches || handoff == HandoffMode.Dealt
+  /** Whether no lane of it can be on another executor: rows of a stage without state are dealt at home. */
+  def lanesStayHome: Boolean = handoff == HandoffMode.Dealt
 
   /** The most lanes of a partition on other executors. */
   def maxElsewhere: Int = if (lanesStayHome) 0 else options.remoteLanes
@@ -128,6 +133,9 @@ final case class ElasticSpec(
   def batchId: Long = operator.batchId
   def realTime: Boolean = operator.realTime
   def handoff: HandoffMode = operator.handoff
+
+  /** Routing and lanes hold from the first row to the last commit. */
+  def isFixed: Boolean = handoff == HandoffMode.BetweenBatches
   def partitions: Int = operator.partitions
   def options: ElasticOptions = operator.options
 }

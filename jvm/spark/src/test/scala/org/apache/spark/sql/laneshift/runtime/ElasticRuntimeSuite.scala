@@ -121,6 +121,46 @@ class ElasticRuntimeSuite extends AnyFunSuite {
     def recall(key: OperatorKey, index: Int): Option[PartitionMemory] = last
   }
 
+  test("a host that is lost, or late too often, is not asked again before somebody says so", Quick) {
+    val process = new ElasticRuntime.Holder
+    val runtime = process.start(cores = 2, lanes = 8, Nobody)
+    try {
+      val partition = runtime.partition(spec(lanes = 1), 0)
+      val (near, far) = (HostAddress("1", "near", 1), HostAddress("2", "far", 2))
+      def asked() = partition.startBatch(spec(lanes = 1), LoneTask(), None).elsewhere
+      assert(asked().isEmpty)
+      assert(partition.setLanes(1, Map(near -> 2, far -> 1)) == Applied.NextBatch)
+      assert(asked() == Map(near -> 2, far -> 1))
+      partition.hostLost(near, "it is gone")
+      assert(asked() == Map(far -> 1))
+      assert(partition.view.elsewhereNote.exists(_.contains("executor 1")))
+      (1 to 2).foreach(_ => partition.hostLate(far))
+      assert(asked() == Map(far -> 1))
+      partition.hostLate(far)
+      assert(asked().isEmpty)
+      partition.setLanes(1, Map(far -> 1))
+      partition.hostLate(far)
+      assert(asked() == Map(far -> 1))
+    } finally process.stop()
+  }
+
+  test("shards stay on their lanes from batch to batch, wherever these are", Quick) {
+    val process = new ElasticRuntime.Holder
+    val runtime = process.start(cores = 2, lanes = 8, Nobody)
+    try {
+      val partition = runtime.partition(spec(lanes = 2), 0)
+      partition.setLanes(2, Map(HostAddress("1", "near", 1) -> 2))
+      def begin(): Unit = { partition.startBatch(spec(lanes = 2), LoneTask(), None); () }
+      begin()
+      val first = partition.route(Seq(0, 1, 8, 10)).toSeq
+      assert(first.groupBy(identity).view.mapValues(_.size).toMap == Map(0 -> 4, 1 -> 4, 8 -> 4, 10 -> 4))
+      begin()
+      assert(partition.route(Seq(0, 1, 8, 9)).toSeq == first.map(lane => if (lane == 10) 9 else lane))
+      begin()
+      assert(partition.route(Seq(0, 1)).toSet == Set(0, 1))
+    } finally process.stop()
+  }
+
   private object Nobody extends DriverMemory {
     override def executorId: String = "nobody"
     override def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit = ()

@@ -110,7 +110,7 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
       val opened = stores.open(id, version, family)
       val encoders = new LaneEncoders(id, opened.delimiterSize, encoding, stores.user)
       new LaneStateStore(
-        new HostStateAccess(id, version, stores, opened, encoders),
+        new HostStateAccess(id, version, stores, context, opened, encoders),
         context,
         encoders,
         family

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.execution.streaming.state
 
 import java.nio.ByteBuffer
-import java.util.HashMap
+import java.util.{ArrayDeque, HashMap}
 
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.laneshift.body.{SharedPartition, StateBytes}
 
 import laneshift.ids.LaneId
-import laneshift.lane.PartitionStopped
+import laneshift.lane.{EndScans, PartitionStopped}
 
 /** The stores of a partition for one of its lanes that runs elsewhere: does the lane's writes and answers what it asks, both
   * in the order in which they come. One thread uses it, and closes it before the task ends.
@@ -46,6 +46,8 @@ private[sql] final class HomeStores(lane: LaneId, partition: SharedPartition) {
       StateAnswer.names(numbered(stores, store).shared.base.allColumnFamilyNames)
     case StateRequest.Get(table, keys) =>
       StateAnswer.values(there(table).get(keys))
+    case StateRequest.GetAhead(table, key, next) =>
+      StateAnswer.values(there(table).getAhead(key, next))
     case StateRequest.PrefixScan(table, prefix) =>
       rows(there(table).prefixScan(prefix))
     case StateRequest.Scan(table, start, end) =>
@@ -53,13 +55,19 @@ private[sql] final class HomeStores(lane: LaneId, partition: SharedPartition) {
     case StateRequest.More(scan) =>
       rows(Option(scans.get(scan)).getOrElse(unknown(s"scan $scan")), scan)
     case StateRequest.CloseScan(scan) =>
-      Option(scans.remove(scan)).foreach(_.source.close())
+      Option(scans.remove(scan)).foreach(_.close())
       StateAnswer.done
+    case StateRequest.Write(writes) =>
+      apply(writes)
+      StateAnswer.done
+    case StateRequest.ScanTogether(table, start, end) =>
+      StateAnswer.togetherOrNot(there(table).scanTogether(start, end).map(rows))
+    case StateRequest.Seal(store) => StateAnswer.committed(numbered(stores, store).seal())
   }
 
   /** Ends the scans that are still open. */
   def close(): Unit = {
-    scans.values.forEach(_.source.close())
+    scans.values.forEach(_.close())
     scans.clear()
   }
 
@@ -118,9 +126,9 @@ private[sql] final class HomeStores(lane: LaneId, partition: SharedPartition) {
   /** The next rows of the lane: none only if they are the last. */
   private def rows(scan: OpenScan, number: Int): Array[Byte] = {
     var some = scan.fetch()
-    while (some.isEmpty && !scan.source.isOver) some = scan.fetch()
-    if (scan.source.isOver) scans.remove(number)
-    StateAnswer.rows(StateAnswer.Rows(number, some, scan.source.isOver))
+    while (some.isEmpty && !scan.isOver) some = scan.fetch()
+    if (scan.isOver) scans.remove(number)
+    StateAnswer.rows(StateAnswer.Rows(number, some, scan.isOver))
   }
 }
 
@@ -132,6 +140,17 @@ private object HomeStores {
     val encoders = new LaneEncoders(id, shared.db.delimiterSize, shared.encoding, s"${lane.value} at home")
     val shards = new LaneShards(lane, partition, id.operatorId, encoders)
     val writes: LaneWrites = shared.writes(lane)
+
+    /** What the lane is to report, if its seal was the commit. */
+    def seal(): Option[StateAnswer.Committed] = {
+      shared.seal(lane)
+      Option.when(shared.isCommitter(lane))(
+        StateAnswer.Committed(shared.base.metrics, shared.base.getStateStoreCheckpointInfo())
+      )
+    }
+
+    def together(what: StoreScan): Option[EndScans[StateBytes]#Part] =
+      Option(partition.scanTogether(lane, what)(shared.scan(what, NativeScan.ForSeveral)))
   }
 
   private final class Table(store: Store, family: String) {
@@ -145,16 +164,39 @@ private object HomeStores {
     def get(keys: Seq[Array[Byte]]): Seq[Array[Byte]] =
       if (keys.size == 1) Seq(db.get(keys.head, family)) else db.multiGet(keys.toArray, family).toSeq
 
+    /** The first value, and as many of the others, in order, as fit an answer. */
+    def getAhead(key: Array[Byte], next: Seq[Array[Byte]]): Seq[Array[Byte]] = {
+      var bytes = 0L
+      (Iterator(key) ++ next.iterator.takeWhile(_ => bytes < AnswerBytes)).map { key =>
+        val value = db.get(key, family)
+        if (value != null) bytes += value.length
+        value
+      }.toVector
+    }
+
     def prefixScan(prefix: Array[Byte]): OpenScan =
-      new OpenScan(shared.prefixScan(prefix, family, NativeScan.ForSeveral), _ => true)
+      new LoneScan(shared.prefixScan(prefix, family, NativeScan.ForSeveral), _ => true)
 
     /** Which shards are the lane's is read before the scan opens, as for a scan at home. */
     def scan(start: Option[Array[Byte]], end: Option[Array[Byte]]): OpenScan = {
       val owns = store.shards.ownership(family)
       val encoder = store.encoders(family).key
-      val what = StoreScan(shared.base.id, family, start.map(ByteBuffer.wrap), end.map(ByteBuffer.wrap))
-      new OpenScan(shared.scan(what, NativeScan.ForSeveral), key => owns(encoder.decodeKey(key)))
+      new LoneScan(
+        shared.scan(between(start, end), NativeScan.ForSeveral),
+        key => owns(encoder.decodeKey(key))
+      )
     }
+
+    /** None if other lanes scan something else at this point. */
+    def scanTogether(start: Option[Array[Byte]], end: Option[Array[Byte]]): Option[OpenScan] =
+      store.together(between(start, end)).map { part =>
+        val owner = store.shards.owner(family)
+        val encoder = store.encoders(family).key
+        new ScanPart(part, key => owner(encoder.decodeKey(key)))
+      }
+
+    private def between(start: Option[Array[Byte]], end: Option[Array[Byte]]): StoreScan =
+      StoreScan(shared.base.id, family, start.map(ByteBuffer.wrap), end.map(ByteBuffer.wrap))
 
     def write(write: StateWrite): Unit = write match {
       case StateWrite.Put(_, key, value) => store.writes.put(key, value, family, keep = true)
@@ -167,9 +209,44 @@ private object HomeStores {
     private def direct(write: => Unit): Unit = store.writes.settled(shared.lock.synchronized(write))
   }
 
-  private final class OpenScan(val source: NativeScan, owns: Array[Byte] => Boolean) {
+  private trait OpenScan {
 
     /** Some of the lane's rows; maybe none, though there are more. */
-    def fetch(): Seq[StateBytes] = source.fetch().asScala.filter(row => owns(row.key)).toVector
+    def fetch(): Seq[StateBytes]
+
+    /** There are no more rows to fetch. */
+    def isOver: Boolean
+    def close(): Unit
   }
+
+  private final class LoneScan(source: NativeScan, owns: Array[Byte] => Boolean) extends OpenScan {
+    override def fetch(): Seq[StateBytes] = source.fetch().asScala.filter(row => owns(row.key)).toVector
+    override def isOver: Boolean = source.isOver
+    override def close(): Unit = source.close()
+  }
+
+  /** The lane's part of a scan that all lanes make. */
+  private final class ScanPart(part: EndScans[StateBytes]#Part, owner: Array[Byte] => Int) extends OpenScan {
+    private var taken = new ArrayDeque[StateBytes]
+    private var ended = false
+
+    override def fetch(): Seq[StateBytes] = {
+      if (taken.isEmpty && !ended) {
+        taken = part.take(row => owner(row.key))
+        ended = taken.isEmpty
+      }
+      val some = Vector.newBuilder[StateBytes]
+      var bytes = 0L
+      while (!taken.isEmpty && bytes < AnswerBytes) {
+        bytes += taken.peekFirst.size
+        some += taken.pollFirst()
+      }
+      some.result()
+    }
+    override def isOver: Boolean = ended && taken.isEmpty
+    override def close(): Unit = part.close()
+  }
+
+  /** Rows of a scan or values in one answer, and one more. */
+  private val AnswerBytes = 128L * 1024
 }

@@ -3,17 +3,25 @@ package org.apache.spark.sql.execution.streaming.state
 import java.nio.ByteBuffer
 import java.util.{Arrays, HashMap}
 
-/** The way to a store of a lane away from home. The lane ends here without the end of the batch, which is home's. */
+import org.apache.spark.sql.laneshift.body.LaneContext
+
+import laneshift.testing.{Fault, Faults}
+
+/** The way to a store of a lane away from home. Where shards move within a batch the lane ends without the batch's end, which
+  * is home's. Otherwise it takes part in it: by scans and a seal at home.
+  */
 private[state] final class HostStateAccess(
     override val id: StateStoreId,
     override val version: Long,
     stores: HostStores,
+    lane: LaneContext,
     opened: StateAnswer.Opened,
     encoders: LaneEncoders
 ) extends StateAccess {
   private val store = opened.store
   private val delimiter = HostStateAccess.delimiter(opened.delimiterSize)
   private val shards = new KeyShards(stores.spec, id.operatorId, encoders)
+  private var committed = Option.empty[StateAnswer.Committed]
   private val shardsOf = new HashMap[String, Array[Byte] => Int]
 
   override def createFamily(name: String, schema: FamilySchema, isInternal: Boolean): Unit =
@@ -32,8 +40,16 @@ private[state] final class HostStateAccess(
 
   override def keyExists(key: Array[Byte], family: String): Boolean = read(key, family).isThere
 
-  private def read(key: Array[Byte], family: String): Held =
-    stores.read(new StateKey(stores.table(store, family), key), shardOf(family))
+  private def read(key: Array[Byte], family: String): Held = {
+    val table = stores.table(store, family)
+    stores.read(new StateKey(table, key), shardOf(family), soon(table, family))
+  }
+
+  /** What will be read next in this column family. */
+  private def soon(table: Int, family: String): Seq[Array[Byte]] = {
+    val pair = encoders(family)
+    stores.soon(id.operatorId, table, pair.schema).map(pair.key.encodeKey)
+  }
 
   override def multiGet(keys: Array[Array[Byte]], family: String): Iterator[Array[Byte]] = {
     val table = stores.table(store, family)
@@ -100,23 +116,32 @@ private[state] final class HostStateAccess(
 
   private def bytes(bound: ByteBuffer): Array[Byte] = bound.array
 
-  override def scanTogether(what: StoreScan): Option[LaneScan] = None
+  override def scanTogether(what: StoreScan): Option[LaneScan] =
+    if (!lane.inputsEnded) None
+    else {
+      val table = stores.table(store, what.family)
+      val scan = StateRequest.ScanTogether(table, what.start.map(bytes), what.end.map(bytes))
+      stores.scanTogether(scan, delimiter).map(LaneScan.ofOwn)
+    }
 
   // ---- end
 
-  /** Who may look for what is written looks when it has come home in a frame. */
-  override def settle(): Unit = ()
+  /** Within a batch, who may look for what is written looks when it has come home in a frame. */
+  override def settle(): Unit =
+    if (stores.spec.isFixed && !Faults.isOn(Fault.SealPastFrame)) stores.settle()
 
   override def seal(): Unit =
-    throw new IllegalStateException(s"a lane away from home ends the batch on state store $id")
+    if (stores.spec.isFixed) committed = stores.seal(store).filterNot(_ => Faults.isOn(Fault.CommitUntold))
+    else throw new IllegalStateException(s"a lane away from home ends the batch on state store $id")
 
   /** Lanes at home are told the same. */
   override def forceSnapshot(): Unit = ()
 
-  override def metrics: StateStoreMetrics = StateStoreMetrics(0, 0, Map.empty, Map.empty)
+  override def metrics: StateStoreMetrics =
+    committed.fold(StateStoreMetrics(0, 0, Map.empty, Map.empty))(_.metrics)
 
   override def checkpointInfo: StateStoreCheckpointInfo =
-    SharedStateStore.sealedInfo(id, version, opened.hasBaseId)
+    committed.fold(SharedStateStore.sealedInfo(id, version, opened.hasBaseId))(_.info)
 }
 
 private object HostStateAccess {

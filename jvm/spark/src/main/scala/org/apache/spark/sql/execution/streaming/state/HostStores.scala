@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable.ArrayBuffer
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.laneshift.body.RemoteState
 import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
@@ -17,7 +18,7 @@ import laneshift.testing.{Fault, Faults}
   * The lane's thread uses it and those that work for it.
   *
   * @param cacheBytes of all stores together
-  * @param ask sends a question home and waits for its answer; all writes that were taken here before have to go first
+  * @param ask sends a question home, behind all that was sent there before, and waits for its answer
   */
 private[sql] final class HostStores(
     private[state] val spec: ElasticSpec,
@@ -28,6 +29,11 @@ private[sql] final class HostStores(
   private val frame = new HostFrame
   private val cache = new HostCache(cacheBytes, spec.options.shards)
   private val tables = new ArrayBuffer[HashMap[String, Integer]]
+
+  /** By input; keys in memory are few beside the values. */
+  private val expected: Seq[Seq[ExpectedKeys]] =
+    if (spec.isFixed) spec.inputs.map(_.reads.map(new ExpectedKeys(_, cacheBytes / HostStores.KeysShare)))
+    else Nil
   private var hitCount = 0L
   private var missCount = 0L
 
@@ -38,7 +44,14 @@ private[sql] final class HostStores(
 
   override def pendingBytes: Int = synchronized(frame.bytes)
 
-  override def takeWrites(): Array[Byte] = synchronized(frame.take())
+  override def sendWrites(send: Array[Byte] => Unit): Unit = synchronized(send(frame.take()))
+
+  override def awaitHome(): Unit = synchronized(doWrites(Array.emptyByteArray))
+
+  private def doWrites(writes: Array[Byte]): Unit = {
+    request(StateRequest.Write(writes))
+    ()
+  }
 
   override def arrived(shards: Seq[Int]): Unit = synchronized(cache.arrived(shards))
 
@@ -91,15 +104,47 @@ private[sql] final class HostStores(
     table
   }
 
-  /** All of a key's value. */
-  private[state] def read(key: StateKey, shardOf: Array[Byte] => Int): Held = synchronized {
+  /** All of a key's value.
+    *
+    * @param next what will be read next: some more of the table's keys, which are asked for along with it
+    */
+  private[state] def read(
+      key: StateKey,
+      shardOf: Array[Byte] => Int,
+      next: => Seq[Array[Byte]]
+  ): Held = synchronized {
     val held = known(key)
-    if (held == null) read(Array(key), shardOf)(0)
-    else {
+    if (held == null) {
+      missCount += 1
+      ask(key, next.map(new StateKey(key.table, _)).filter(k => k != key && known(k) == null), shardOf)
+    } else {
       hitCount += 1
       held
     }
   }
+
+  private def ask(key: StateKey, next: Seq[StateKey], shardOf: Array[Byte] => Int): Held = {
+    val answer =
+      StateAnswer.readValues(request(StateRequest.GetAhead(key.table, key.bytes, next.map(_.bytes))))
+    if (answer.isEmpty || answer.size > 1 + next.size)
+      throw new IllegalArgumentException(s"${answer.size} values are no answer to ${1 + next.size} keys")
+    next.zip(answer.tail).foreach { case (k, home) => learnt(k, home, shardOf) }
+    learnt(key, answer.head, shardOf)
+  }
+
+  /** This row of the input comes soon, and tells what state will be read. */
+  def expect(input: Int, row: UnsafeRow): Unit = if (expected.nonEmpty) synchronized {
+    expected(input).foreach(_.add(row))
+  }
+
+  /** Some keys of this column family that will be read soon. */
+  private[state] def soon(operatorId: Long, table: Int, schema: FamilySchema): Seq[UnsafeRow] =
+    schema.keySpec match {
+      case _: NoPrefixKeyStateEncoderSpec =>
+        val ofOperator = expected.flatten.filter(_.operatorId == operatorId)
+        ofOperator.filter(_.types == schema.key.map(_.dataType)).flatMap(_.take(table, HostStores.AskedAhead))
+      case _ => Nil
+    }
 
   /** All of the values of keys of one table. */
   private[state] def read(keys: Array[StateKey], shardOf: Array[Byte] => Int): Array[Held] = synchronized {
@@ -142,6 +187,19 @@ private[sql] final class HostStores(
   ): Unit = synchronized {
     frame.add(write, key, after)
     cache.put(key, after)(shardOf(key.bytes))
+    boundFrame()
+  }
+
+  /** Where operators hold rows until their input ends, what they write then is bounded by no window of rows. */
+  private def boundFrame(): Unit = if (spec.isFixed && frame.bytes >= HostStores.FrameBytes) settle()
+
+  /** All that was written here is in home's stores. */
+  private[state] def settle(): Unit = synchronized(if (frame.bytes > 0) doWrites(frame.take()))
+
+  /** The lane has written all it will write to the store. What it is to report, if it speaks for the store. */
+  private[state] def seal(store: Int): Option[StateAnswer.Committed] = synchronized {
+    if (!Faults.isOn(Fault.SealPastFrame)) settle()
+    StateAnswer.readCommitted(request(StateRequest.Seal(store)))
   }
 
   /** A write that leaves `value` behind what was there before. */
@@ -157,6 +215,7 @@ private[sql] final class HostStores(
     val after = (if (before == null) Held.Unknown else before).merge(value, delimiter)
     frame.add(write, key, after)
     if (after.isWhole && !Faults.isOn(Fault.MergeUnseen)) cache.put(key, after)(shardOf(key.bytes))
+    boundFrame()
   }
 
   /** A scan of home's rows and of what this frame has written among the `wanted` keys. */
@@ -170,8 +229,15 @@ private[sql] final class HostStores(
     new HostScan(StateAnswer.readRows(request(scan)), written, delimiter, asked)
   }
 
+  /** The lane's next scan with all others; none if they scan something else. */
+  private[state] def scanTogether(scan: StateRequest, delimiter: Array[Byte]): Option[HostScan] =
+    synchronized {
+      if (!Faults.isOn(Fault.SharedScanPastFrame)) settle()
+      StateAnswer.readTogetherOrNot(request(scan)).map(new HostScan(_, Nil, delimiter, asked))
+    }
+
   /** Every shard may have been elsewhere. */
-  private[state] def forgetRead(): Unit = synchronized(cache.forgetAll())
+  private[state] def forgetRead(): Unit = if (!spec.isFixed) synchronized(cache.forgetAll())
 
   private val asked: StateRequest => Array[Byte] = question => synchronized(request(question))
 
@@ -179,5 +245,14 @@ private[sql] final class HostStores(
 }
 
 private object HostStores {
+
+  /** Keys that are asked for ahead of their reads in one question. */
+  private val AskedAhead = 512
+
+  /** Which part of the cache's size keys may have that are expected. */
+  private val KeysShare = 4
+
+  /** Writes that go home at once. */
+  private val FrameBytes = 128 * 1024
   private val sessions = new AtomicLong
 }

@@ -26,14 +26,16 @@ private[state] final class LaneShards(
   /** For one scan that is about to be opened: true for the keys of this lane's shards. A shard that comes while the scan
     * goes on is not among them: what the scan sees of it may be of before its last lane's writes.
     */
-  def ownership(family: String): UnsafeRow => Boolean =
+  def ownership(family: String): UnsafeRow => Boolean = {
+    // First: it waits where lanes are still to become final.
+    val opened = partition.routing
     if (partition.participants == 1 || isUnfiltered(family)) _ => true
     else {
       val shard = shards.in(family)
-      val opened = partition.routing
       val live = Faults.isOn(Fault.ScanTakesNewShards)
       key => (if (live) partition.routing else opened) (shard(key)) == lane.value
     }
+  }
 
   /** With a planted bug. */
   def isUnfiltered(family: String): Boolean = Faults.isOn(Fault.ScanUnfiltered) ||

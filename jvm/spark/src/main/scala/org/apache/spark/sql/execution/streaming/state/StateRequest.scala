@@ -39,6 +39,11 @@ private[state] object StateRequest {
     override def encoded: Array[Byte] = of(5, table).arrays(keys).take()
   }
 
+  /** The value of a key, and of as many of those that will be asked for next as fit an answer. */
+  final case class GetAhead(table: Int, key: Array[Byte], next: Seq[Array[Byte]]) extends StateRequest {
+    override def encoded: Array[Byte] = of(13, table).array(key).arrays(next).take()
+  }
+
   final case class PrefixScan(table: Int, prefix: Array[Byte]) extends StateRequest {
     override def encoded: Array[Byte] = of(6, table).array(prefix).take()
   }
@@ -58,6 +63,23 @@ private[state] object StateRequest {
     override def encoded: Array[Byte] = of(9, scan).take()
   }
 
+  /** Does these writes, which may be none, behind all that was sent before. */
+  final case class Write(writes: Array[Byte]) extends StateRequest {
+    override def encoded: Array[Byte] = new BytesOut().byte(10).array(writes).take()
+  }
+
+  /** The lane's next scan with all others. */
+  final case class ScanTogether(table: Int, start: Option[Array[Byte]], end: Option[Array[Byte]])
+      extends StateRequest {
+    override def encoded: Array[Byte] =
+      of(11, table).arrayOrNull(start.orNull).arrayOrNull(end.orNull).take()
+  }
+
+  /** The lane has written all it will write. */
+  final case class Seal(store: Int) extends StateRequest {
+    override def encoded: Array[Byte] = of(12, store).take()
+  }
+
   private def of(kind: Int, number: Int): BytesOut = new BytesOut().byte(kind).number(number.toLong)
 
   def decode(bytes: Array[Byte]): StateRequest = {
@@ -74,6 +96,10 @@ private[state] object StateRequest {
       case 7 => Scan(in.index(), Option(in.arrayOrNull()), Option(in.arrayOrNull()))
       case 8 => More(in.index())
       case 9 => CloseScan(in.index())
+      case 10 => Write(in.array())
+      case 11 => ScanTogether(in.index(), Option(in.arrayOrNull()), Option(in.arrayOrNull()))
+      case 12 => Seal(in.index())
+      case 13 => GetAhead(in.index(), in.array(), in.several(in.array()))
       case other => in.broken(s"there is no request $other")
     }
     in.end()
@@ -129,6 +155,23 @@ private[state] object StateAnswer {
     val (scan, areLast) = (in.index(), in.bool())
     Rows(scan, in.several(StateBytes(in.array(), in.array())), areLast)
   }
+
+  /** None if other lanes scan something else at this point. */
+  def togetherOrNot(answer: Option[Array[Byte]]): Array[Byte] =
+    new BytesOut().arrayOrNull(answer.orNull).take()
+  def readTogetherOrNot(bytes: Array[Byte]): Option[Rows] =
+    read(bytes)(in => Option(in.arrayOrNull())).map(readRows)
+
+  /** What the lane is to report whose seal was the commit. */
+  final case class Committed(metrics: StateStoreMetrics, info: StateStoreCheckpointInfo)
+
+  def committed(answer: Option[Committed]): Array[Byte] = {
+    val out = new BytesOut().bool(answer.isDefined)
+    answer.foreach(out.serialized)
+    out.take()
+  }
+  def readCommitted(bytes: Array[Byte]): Option[Committed] =
+    read(bytes)(in => Option.when(in.bool())(in.serialized(classOf[Committed])))
 
   val done: Array[Byte] = Array.emptyByteArray
 

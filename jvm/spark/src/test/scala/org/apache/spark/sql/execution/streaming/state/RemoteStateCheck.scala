@@ -206,7 +206,7 @@ object RemoteStateCheck {
     val views = new Views(provider, new LoneLane(LaneId(lane), None, Some(state)), families)
 
     /** A row has ended. */
-    def frame(): Unit = frames += state.takeWrites()
+    def frame(): Unit = state.sendWrites(frames += _)
     def deliver(): Unit = while (frames.nonEmpty) home.apply(frames.dequeue())
     def tell(shard: Int): Unit = if (toldLater.remove(shard)) state.arrived(Seq(shard))
     def end(): Unit = {

@@ -6,8 +6,11 @@ import scala.util.{Failure, Random, Success, Try}
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection}
 import org.apache.spark.sql.laneshift.{ElasticSession, Quick}
 import org.apache.spark.sql.laneshift.body.{LaneContext, StateBytes}
+import org.apache.spark.sql.laneshift.spec.StateRead
 import org.apache.spark.sql.types._
 
 import laneshift.ids.LaneId
@@ -33,7 +36,7 @@ class RemoteStateSuite extends AnyFunSuite {
     FamilySchema(schema, schema, NoPrefixKeyStateEncoderSpec(schema), multipleValues = true)
   private def bytes(n: Int*): Array[Byte] = n.map(_.toByte).toArray
 
-  private val requests: Seq[StateRequest] = Seq(
+  private lazy val requests: Seq[StateRequest] = Seq(
     StateRequest.Open(StateStoreId("a folder", 3L, 200, "left"), Long.MaxValue, family),
     StateRequest.CreateFamily(1, "a family", family, isInternal = true),
     StateRequest.RemoveFamily(1, ""),
@@ -41,6 +44,10 @@ class RemoteStateSuite extends AnyFunSuite {
     StateRequest.Get(70000, Seq(bytes(1, 2), bytes())),
     StateRequest.PrefixScan(2, bytes(-1)),
     StateRequest.Scan(2, None, Some(bytes(5))),
+    StateRequest.GetAhead(2, bytes(1), Seq(bytes(), bytes(3))),
+    StateRequest.ScanTogether(2, Some(bytes()), None),
+    StateRequest.Write(encoded(writes)),
+    StateRequest.Seal(7),
     StateRequest.More(Int.MaxValue),
     StateRequest.CloseScan(0)
   )
@@ -78,6 +85,16 @@ class RemoteStateSuite extends AnyFunSuite {
     assert(plain(StateAnswer.readValues(StateAnswer.values(values))) == plain(values))
     val opened = StateAnswer.Opened(1, 2, 0, hasBaseId = true)
     assert(StateAnswer.readOpened(StateAnswer.opened(opened)) == opened)
+    assert(StateAnswer.readTogetherOrNot(StateAnswer.togetherOrNot(None)).isEmpty)
+    val together = StateAnswer.togetherOrNot(Some(StateAnswer.rows(rows)))
+    assert(plain(StateAnswer.readTogetherOrNot(together)) == plain(Some(rows)))
+    val committed = StateAnswer.Committed(
+      StateStoreMetrics(3L, 4L, Map(StateStoreCustomSumMetric("name", "what") -> 5L), Map.empty),
+      StateStoreCheckpointInfo(1, 2L, Some("id"), None)
+    )
+    Seq(None, Some(committed)).foreach(c =>
+      assert(StateAnswer.readCommitted(StateAnswer.committed(c)) == c)
+    )
     assert(StateAnswer.readNames(StateAnswer.names(Set("a", ""))) == Set("a", ""))
   }
 
@@ -146,6 +163,25 @@ class RemoteStateSuite extends AnyFunSuite {
     val (_, stopped) = inThread(new HomeStores(LaneId(1), stopping).answer(notOpen))
     stopping.stopped = new RuntimeException("over")
     assert(stopped().failed.get.isInstanceOf[PartitionStopped])
+  }
+
+  // ---- keys that are expected
+
+  test(
+    "each expected key is given once for each column family, in the order of the rows, within a bound",
+    Quick
+  ) {
+    val toRow = UnsafeProjection.create(schema)
+    val read = StateRead(0L, Seq(BoundReference(0, LongType, nullable = true)))
+    def expecting(limit: Long) = {
+      val keys = new ExpectedKeys(read, limit)
+      Seq(3L, 1L, 3L, 2L).foreach(n => keys.add(toRow(InternalRow(n))))
+      (table: Int, most: Int) => keys.take(table, most).map(_.getLong(0))
+    }
+    val take = expecting(limit = 1000L)
+    assert(take(1, 2) == Seq(3L, 1L) && take(1, 2) == Seq(2L) && take(1, 2).isEmpty)
+    assert(take(2, 9) == Seq(3L, 1L, 2L))
+    assert(expecting(limit = 20L)(1, 9) == Seq(3L, 1L) && expecting(limit = 0L)(1, 9).isEmpty)
   }
 
   // ---- the provider
