@@ -139,7 +139,7 @@ prove: setup ## Explore a million schedules of the handoff protocol, and race it
 mutants: setup ## Plant each known bug in turn: a table of which the tests notice
 	@rm -rf jvm/*/target/test-reports
 	@scripts/quiet.sh build/logs/mutants.log "Running the tests that plant bugs" \
-	  scripts/sbt "testOnly *ScheduleExplorerSuite *InletRaceSuite *PlantedBugSuite" || true
+	  scripts/sbt "testOnly *ScheduleExplorerSuite *DealsScheduleSuite *InletRaceSuite *PlantedBugSuite" || true
 	@$(VENV_PYTHON) scripts/mutants.py
 
 lint: setup $(SCALAFMT_STAMP) ## Check format, style and types

@@ -24,8 +24,8 @@ COST_US = 1000
 LANES = 8
 SOURCE: Mapping[str, object] = {"keys": 1000, "zipf": 0, "rowBytes": 100, "numPartitions": 1}
 METHOD = f"""\
-Queries without state: a source of one partition, a function of each row, a sink. *Waits*: {COST_US / 1000:g}
-ms a row to an absolute deadline, so that lanes need no cores; as an expression
+Queries without state: a source of one partition, a function of each row, a sink. *Waits*:
+{COST_US / 1000:g} ms a row to an absolute deadline, so that lanes need no cores; as an expression
 (`laneshift_cost`), as a Python function that takes rows, and as one that takes pandas series of at
 most 20 rows. *Burns*: {COST_US / 1000:g} ms a row of a Python loop, on two real cores. *Nothing*: a
 Python function that returns its argument. Sides take turns in one JVM, each run a new query: stock,
@@ -83,7 +83,7 @@ def same(key: int) -> int:
 
 
 def _pandas(rows: DataFrame) -> DataFrame:
-    import pandas as pd  # noqa: PLC0415 - Spark's workers load this module, too
+    import pandas as pd
 
     def waiting(keys: pd.Series) -> pd.Series:
         wait(COST_US, len(keys))

@@ -20,6 +20,8 @@ DEFAULT_MAX_LANES = 8
 AT_START = ("control", "scheduler", "lanesPerExecutor", "remote.port")
 """First words of the keys that are read when an application starts, not a query."""
 
+STATELESS = ("auto", "true", "false")
+
 _BYTES = re.compile(r"(\d+)(b|k|kb|m|mb|g|gb|t|tb)?", re.IGNORECASE)
 _BYTE_UNIT = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TIME = re.compile(r"(\d+)(us|ms|s|m|min|h)?", re.IGNORECASE)
@@ -177,6 +179,13 @@ OPTIONS: Mapping[str, Option] = {
             _whole(0, 4096),
             "a whole number from 0 to 4096",
             "It bounds the threads of one process; 0 leaves each partition its first lane.",
+        ),
+        Option(
+            "stateless",
+            "stateless",
+            lambda value: _flag(value) if isinstance(value, bool) else _one_of(*STATELESS)(value),
+            "one of 'auto', True and False",
+            "'auto' serves stages without state that may be costly; False leaves all to Spark.",
         ),
         Option(
             "remote_port",

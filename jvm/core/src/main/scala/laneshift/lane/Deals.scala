@@ -175,7 +175,8 @@ final class Deals[R, B](
 
   /** As many as are worth a lane's while, so that lanes end together and answers come soon. */
   private def rowsPerDeal: Long =
-    if (nsPerRow == 0.0) work.firstRows.toLong else math.max(1.0, math.min(1e6, work.worthNs / nsPerRow)).toLong
+    if (nsPerRow == 0.0) work.firstRows.toLong
+    else math.max(1.0, math.min(1e6, work.worthNs / nsPerRow)).toLong
 
   /** A lane that looks again by itself is left alone until it is worth its while. */
   private def wakeForRows(): Unit = {
@@ -376,7 +377,9 @@ final class Deals[R, B](
       if (!Faults.isOn(Fault.NextDealNotWoken)) roomForOutputs.signalAll()
     }
     val deal = open.peekFirst()
-    val from = if (Faults.isOn(Fault.DealsOutOfOrder)) open.stream.filter(!_.outputs.isEmpty).findFirst.orElse(deal) else deal
+    val from = if (Faults.isOn(Fault.DealsOutOfOrder))
+      open.stream.filter(!_.outputs.isEmpty).findFirst.orElse(deal)
+    else deal
     if (from != null && !from.outputs.isEmpty) {
       val block = from.outputs.pollFirst()
       from.outputBytes -= bytesOf(block)

@@ -188,7 +188,10 @@ object Fault {
   case object FlushForgotten
       extends Fault("flush-forgotten", "a lane that reads ahead is not asked for what follows from its rows")
   case object AnsweredUnput
-      extends Fault("answered-unput", "a lane says that it is done with rows before their outputs are put out")
+      extends Fault(
+        "answered-unput",
+        "a lane says that it is done with rows before their outputs are put out"
+      )
   case object AnsweredEarly
       extends Fault("answered-early", "outputs of a deal end it, whoever else may still put some out")
   case object TwoPullers

@@ -98,7 +98,8 @@ final class DealsSchedule(seed: Long) {
 
     override def step(): Unit =
       if (!toPut.isEmpty) {
-        if (lock.within(deals.tryPut(lane, toPut.peekFirst()))) toPut.removeFirst() else sleep(lock.conditions(2))
+        if (lock.within(deals.tryPut(lane, toPut.peekFirst()))) toPut.removeFirst()
+        else sleep(lock.conditions(2))
       } else if (leaving) {
         deals.answered(lane)
         deals.left(lane)

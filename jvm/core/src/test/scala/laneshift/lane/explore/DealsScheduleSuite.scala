@@ -8,10 +8,14 @@ import laneshift.testing.{Fault, Faults}
 
 class DealsScheduleSuite extends AnyFunSuite {
   private def broken(seeds: Range): Option[(Int, Throwable)] =
-    seeds.iterator.flatMap(seed => Try(new DealsSchedule(seed.toLong).run()).failed.toOption.map(seed -> _)).nextOption()
+    seeds.iterator.flatMap(seed =>
+      Try(new DealsSchedule(seed.toLong).run()).failed.toOption.map(seed -> _)
+    ).nextOption()
 
   test("outputs come in the order of the rows, all of them, whoever goes on when") {
-    broken(0 until 50000).foreach { case (seed, error) => fail(s"schedule $seed: ${error.getMessage}", error) }
+    broken(0 until 50000).foreach { case (seed, error) =>
+      fail(s"schedule $seed: ${error.getMessage}", error)
+    }
   }
 
   DealsScheduleSuite.Finds.foreach { fault =>

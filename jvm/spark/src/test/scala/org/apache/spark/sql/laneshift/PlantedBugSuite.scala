@@ -101,7 +101,9 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
   private val silent = scala.collection.mutable.Set.empty[String]
 
   test("every fault has a check") {
-    assert((plants.map(_.fault) ++ ScheduleExplorerSuite.Finds ++ DealsScheduleSuite.Finds).toSet == Fault.all.toSet)
+    assert((plants.map(
+      _.fault
+    ) ++ ScheduleExplorerSuite.Finds ++ DealsScheduleSuite.Finds).toSet == Fault.all.toSet)
     assert(Fault.all.map(_.name).distinct.size == Fault.all.size)
     assert(!Fault.all.exists(Faults.isOn))
   }

@@ -62,7 +62,12 @@ class RowWisePairSuite extends AnyFunSuite with ElasticSession {
   // ---- micro-batches
 
   /** Each chunk is a batch, or some, of `partitions` source partitions; what each of them gives, in order. */
-  private def microBatches(query: QueryCase, chunks: Seq[Seq[TestInput]], partitions: Int, at: Path): (Seq[Row], String) = {
+  private def microBatches(
+      query: QueryCase,
+      chunks: Seq[Seq[TestInput]],
+      partitions: Int,
+      at: Path
+  ): (Seq[Row], String) = {
     val session = spark
     import session.implicits._
     val input = MemoryStream[TestInput](implicitly[Encoder[TestInput]], spark)
@@ -127,7 +132,10 @@ class RowWisePairSuite extends AnyFunSuite with ElasticSession {
     val told = new ByteArrayOutputStream
     val session = spark
     import session.implicits._
-    Console.withOut(told)(counted.build(MemoryStream[TestInput](implicitly[Encoder[TestInput]], spark).toDF()).explain())
+    Console.withOut(told)(counted.build(MemoryStream[TestInput](
+      implicitly[Encoder[TestInput]],
+      spark
+    ).toDF()).explain())
     assert("Elastic \\[(row-wise|shards)".r.findAllIn(told.toString).toSeq.size == 2, told)
   }
 
@@ -158,7 +166,8 @@ class RowWisePairSuite extends AnyFunSuite with ElasticSession {
   cases.foreach { c =>
     test(s"Real-time Mode: ${c.name}, rows and their order") {
       val rows = TestInput.rows(seed = 13, first = 0, count = 3000, keys = 40)
-      def side(options: Seq[(String, String)]) = withFolder(at => withConf(options: _*)(realTime(c, rows, at)))
+      def side(options: Seq[(String, String)]) =
+        withFolder(at => withConf(options: _*)(realTime(c, rows, at)))
       val (stock, _) = side(ElasticSession.Stock)
       val (elastic, plan) = side(ElasticSession.moving(seed = 4))
       assert(plan.contains("Elastic [row-wise"), plan)
@@ -174,7 +183,9 @@ class RowWisePairSuite extends AnyFunSuite with ElasticSession {
     val failing = query("fails") {
       _.withColumn(
         "three",
-        udf((id: Long) => if (id == 777 && RowWisePairSuite.fails) sys.error("row 777 fails") else id).apply(col("id"))
+        udf((id: Long) => if (id == 777 && RowWisePairSuite.fails) sys.error("row 777 fails") else id).apply(
+          col("id")
+        )
       )
         .select("key", "id", "three")
     }
@@ -217,18 +228,21 @@ class RowWisePairSuite extends AnyFunSuite with ElasticSession {
 
   test("batch queries of the same functions are left alone, also in foreachBatch") {
     withConf(ElasticSession.moving(1): _*) {
-      assert(!spark.range(100).select(slow(col("id"))).queryExecution.executedPlan.toString.contains("Elastic ["))
+      assert(
+        !spark.range(100).select(slow(col("id"))).queryExecution.executedPlan.toString.contains("Elastic [")
+      )
       val session = spark
       import session.implicits._
       val input = MemoryStream[TestInput](implicitly[Encoder[TestInput]], spark)
       val plans = ArrayBuffer.empty[String]
       withFolder { at =>
-        val running = MicroBatchRun.start(query("sink")(_.select("key", "id")), input.toDF(), at) { (rows, _) =>
-          val more = rows.select(slow(col("id")))
-          more.collect()
-          plans += more.queryExecution.executedPlan.toString
-          ()
-        }
+        val running =
+          MicroBatchRun.start(query("sink")(_.select("key", "id")), input.toDF(), at) { (rows, _) =>
+            val more = rows.select(slow(col("id")))
+            more.collect()
+            plans += more.queryExecution.executedPlan.toString
+            ()
+          }
         try {
           input.addData(chunks.head)
           running.processAllAvailable()

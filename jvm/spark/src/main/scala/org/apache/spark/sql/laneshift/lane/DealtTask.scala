@@ -15,7 +15,7 @@ import org.apache.spark.sql.laneshift.body.SharedPartition
 import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
 import laneshift.ids.LaneId
-import laneshift.lane.{DealLimits, DealWork, Deals}
+import laneshift.lane.{DealLimits, Deals, DealWork}
 
 /** One partition of a stage without state during one Spark task: its rows are dealt to lanes, and outputs go on in the order of
   * the rows (docs/handoff.md, section 12).

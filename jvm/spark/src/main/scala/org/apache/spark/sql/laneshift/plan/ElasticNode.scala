@@ -37,7 +37,8 @@ private[plan] trait ElasticNode extends UnaryExecNode {
     s"lanes ${options.lanes.fold("auto")(_.toString)} of at most ${options.maxLanes}"
 
   /** One stage per batch is one query's: its id is in the local properties that the stream's thread has set. */
-  protected def queryId: String = Option(sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)).getOrElse("")
+  protected def queryId: String =
+    Option(sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)).getOrElse("")
 
   protected def batchId: Option[Long] =
     Option(sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY)).map(_.toLong)
@@ -53,7 +54,11 @@ private[plan] trait ElasticNode extends UnaryExecNode {
   protected def upstream(plans: Seq[SparkPlan]): Seq[Long] =
     plans.flatMap(ElasticNode.nearestBelow).map(_.operatorId).distinct
 
-  protected def elastic(inputs: Seq[RDD[InternalRow]], body: RDD[InternalRow], spec: ElasticSpec): RDD[InternalRow] = {
+  protected def elastic(
+      inputs: Seq[RDD[InternalRow]],
+      body: RDD[InternalRow],
+      spec: ElasticSpec
+  ): RDD[InternalRow] = {
     ElasticNode.resolve(body)
     new ElasticRDD(inputs, body, RpcBytes.of(body), spec, metrics)
   }

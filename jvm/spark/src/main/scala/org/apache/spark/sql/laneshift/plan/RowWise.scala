@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
-import org.apache.spark.sql.execution.streaming.runtime.StreamingRelationExec
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
+import org.apache.spark.sql.execution.streaming.runtime.StreamingRelationExec
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.laneshift.spec.ElasticOptions
@@ -107,7 +107,11 @@ private final class RowWise(conf: SQLConf, runId: String, realTime: Boolean, all
   /** What each lane runs. */
   private def lanes(plan: SparkPlan): SparkPlan =
     if (isInside(plan) && !isSource(plan)) plan.mapChildren(lanes)
-    else LaneInputExec(wrap(plan), 0, dealt = true)
+    else {
+      val below = wrap(plan)
+      // Functions on Arrow data take a source's columns as they are; lanes are dealt rows.
+      LaneInputExec(if (below.supportsColumnar) ColumnarToRowExec(below) else below, 0, dealt = true)
+    }
 }
 
 /** Numbers of row-wise operators, behind those of the stateful ones: a region keeps its number from batch to batch, by the source
@@ -118,7 +122,8 @@ private[plan] object RowWiseNumbers {
   private val First = 1000L
 
   private val ofRuns = new LinkedHashMap[String, mutable.Map[AnyRef, Long]] {
-    override protected def removeEldestEntry(eldest: JMap.Entry[String, mutable.Map[AnyRef, Long]]): Boolean = size > Kept
+    override protected def removeEldestEntry(eldest: JMap.Entry[String, mutable.Map[AnyRef, Long]]): Boolean =
+      size > Kept
   }
 
   final class OfPlan(runId: String) {

@@ -88,7 +88,8 @@ private[laneshift] final class ElasticRDD(
   *
   * @param body in bytes: executors pass it on to each other, and partitions of zipped RDDs can be written on the driver only
   */
-private[laneshift] final case class LaneSplit(index: Int, body: Array[Byte], inputs: Seq[Partition]) extends Partition
+private[laneshift] final case class LaneSplit(index: Int, body: Array[Byte], inputs: Seq[Partition])
+    extends Partition
 
 private[laneshift] object LaneSplit {
   def apply(index: Int, body: RDD[_], inputs: Seq[RDD[_]]): LaneSplit =

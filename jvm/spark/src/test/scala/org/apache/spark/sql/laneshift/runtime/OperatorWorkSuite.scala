@@ -120,7 +120,8 @@ class OperatorWorkSuite extends AnyFunSuite {
     "what was slow in the first batch, and is not any more, is not taken for what lanes have brought",
     Quick
   ) {
-    val stages = new Stages(cores = 2, gain = (_, _) => 1.0, slowness = (batch, _) => if (batch < 1) 5.0 else 1.0)
+    val stages =
+      new Stages(cores = 2, gain = (_, _) => 1.0, slowness = (batch, _) => if (batch < 1) 5.0 else 1.0)
     val tried = (0 until 100).filter(_ => stages.run(7.5, 0.8, 0.8, 0.8).head > 1)
     assert(tried.nonEmpty && tried.size <= 8, tried)
   }

@@ -1,0 +1,177 @@
+"""Stages without state on lanes, with functions in Python: stock Spark's rows in its order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as sf
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.live
+PREFIX = "spark.sql.laneshift."
+MOVING = {"lanes": "3", "maxLanes": "4", "motion": "always", "motion.interval": "5ms"}
+STOCK = {"enabled": "false"}
+
+
+def slowly(key: int) -> int | None:
+    """Lanes overtake each other; null for some."""
+    if key % 97 == 0:
+        time.sleep(0.005)
+    return None if key % 7 == 0 else key * 3
+
+
+def _pickled(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("f", sf.udf(slowly, "long")("k"))
+
+
+def _pandas(rows: DataFrame) -> DataFrame:
+    def function(keys: pd.Series) -> pd.Series:
+        return keys.map(slowly)
+
+    return rows.withColumn("f", sf.pandas_udf(function, "long")("k"))  # type: ignore[call-overload]
+
+
+def _iterator(rows: DataFrame) -> DataFrame:
+    def function(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
+        for keys in batches:
+            yield keys.map(slowly)
+
+    function.__annotations__ = {"batches": Iterator[pd.Series], "return": Iterator[pd.Series]}
+    return rows.withColumn("f", sf.pandas_udf(function, "long")("k"))  # type: ignore[call-overload]
+
+
+def _arrow(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("f", sf.udf(slowly, "long", useArrow=True)("k"))
+
+
+def _between(rows: DataFrame) -> DataFrame:
+    """Functions below and above operators that give no row, or many."""
+    once = _pickled(rows.where("k % 5 != 3")).where("f is not null")
+    many = once.select("k", "f", sf.explode(sf.expr("sequence(1, k % 4 + 1)")).alias("n"))
+    return _pickled(many.where("n != 2").drop("f"))
+
+
+@contextmanager
+def _options(spark: SparkSession, options: dict[str, str]) -> Iterator[None]:
+    before = {key: spark.conf.get(PREFIX + key) for key in options}
+    for key, value in options.items():
+        spark.conf.set(PREFIX + key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.set(PREFIX + key, value)
+
+
+def _rows(
+    spark: SparkSession, source: Path, at: Path, build: Callable[[DataFrame], DataFrame]
+) -> tuple[list[tuple[Any, ...]], str]:
+    """What each batch gives, in order, and the last one's plan."""
+    out: list[tuple[Any, ...]] = []
+
+    def sink(batch: DataFrame, _: int) -> None:
+        out.extend(tuple(row) for row in batch.collect())
+
+    stream = spark.readStream.schema("k LONG, v STRING").option("maxFilesPerTrigger", 1)
+    query = (
+        build(stream.parquet(str(source)))
+        .writeStream.foreachBatch(sink)
+        .option("checkpointLocation", str(at))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        execution: Any = query._jsq.streamingQuery().lastExecution()
+        return out, execution.executedPlan().toString()
+    finally:
+        query.stop()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(3):
+        keys = list(range(number * 2000, number * 2000 + 1500))
+        table = pa.table({"k": keys, "v": ["x" * (k % 50) for k in keys]})
+        pq.write_table(table, folder / f"{number}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("build", [_pickled, _pandas, _iterator, _arrow, _between])
+def test_functions_in_python_give_stocks_rows_in_its_order(
+    spark: SparkSession, source: Path, tmp_path: Path, build: Callable[[DataFrame], DataFrame]
+) -> None:
+    with _options(spark, STOCK):
+        stock, plan = _rows(spark, source, tmp_path / "stock", build)
+    assert "Elastic [" not in plan
+    with _options(spark, MOVING):
+        lanes, plan = _rows(spark, source, tmp_path / "lanes", build)
+    assert "Elastic [row-wise" in plan, plan
+    assert len(stock) > 1000
+    assert lanes == stock
+
+
+def test_a_function_that_fails_fails_the_query_with_its_error(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    def fails(key: int) -> int:
+        if key == 777:
+            raise ValueError("row 777 fails")
+        return key
+
+    with _options(spark, MOVING), pytest.raises(StreamingQueryException, match="row 777 fails"):
+        _rows(
+            spark, source, tmp_path / "fails",
+            lambda rows: rows.withColumn("f", sf.udf(fails, "long")("k")),
+        )  # fmt: skip
+
+
+def test_in_real_time_mode_answers_come_while_no_more_rows_do(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = 400
+    with _options(spark, {"lanes": "3", "maxLanes": "4"}):
+        stream = (
+            spark.readStream.format("laneshift-workload")
+            .options(
+                seed="3", numPartitions="1", rowsPerSecond="200", totalRows=str(rows), keys="9"
+            )
+            .load()
+        )
+        line = sf.concat_ws(",", sf.lit("0"), sf.udf(slowly, "long")("seq").alias("f"), "seq")
+        query = (
+            stream.select(line.alias("line"))
+            .writeStream.format("laneshift-measure")
+            .option("name", str(tmp_path))
+            .option("lineColumn", "line")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .option("asyncProgressTrackingEnabled", "false")
+            .outputMode("update")
+            .trigger(realTime="1 minute")  # type: ignore[call-overload]
+            .start()
+        )
+        jvm: Any = spark._jvm
+        sink = jvm.org.apache.spark.sql.laneshift.workload.MeasureRegistry
+        try:
+            found: list[str] = []
+            deadline = time.monotonic() + 50  # The batch ends later.
+            while len(found) < rows and time.monotonic() < deadline:
+                assert query.isActive, query.exception()
+                found += sink.lines(str(tmp_path)).splitlines()
+                time.sleep(0.1)
+        finally:
+            query.stop()
+            sink.drop(str(tmp_path))
+    assert [int(text.rsplit(",", 1)[1]) for text in found] == list(range(rows))
