@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import laneshift.control  # noqa: F401 - its settings of gRPC hold from the first import on
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(

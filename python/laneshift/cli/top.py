@@ -123,9 +123,10 @@ def _budget(snapshot: Snapshot) -> str:
 
 def _operator(query: QuerySnapshot, operator: OperatorSnapshot) -> Iterator[str]:
     yield ""
+    moves = "rows go to any lane" if operator.is_dealt else f"shards move {operator.handoff}"
     yield (
         f"{query.name or query.id}, {query.mode}: operator {operator.operator_id} "
-        f"{operator.name.strip()}, shards move {operator.handoff}"
+        f"{operator.name.strip()}, {moves}"
     )
     yield HEADER
     for part in operator.partitions:

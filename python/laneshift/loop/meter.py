@@ -197,7 +197,7 @@ def _among(part: PartitionLoad, rooms: Mapping[str, Room], there: Sequence[Seen]
 
     Cores on executors that are leaving are not its own any more.
     """
-    seen = next(s.part for s in there if s.name == part.partition)
+    operator, seen = next((s.operator, s.part) for s in there if s.name == part.partition)
     cells = tuple(
         cell
         for cell in part.placement
@@ -208,7 +208,7 @@ def _among(part: PartitionLoad, rooms: Mapping[str, Room], there: Sequence[Seen]
         most = min(most, max(1, rooms[part.home].budget))
     return replace(
         placed(part, cells),
-        max_cores=min(most, seen.shards),
+        max_cores=most if operator.is_dealt else min(most, seen.shards),
         kept_at_home=1,
         stays_home=seen.max_elsewhere == 0,
     )

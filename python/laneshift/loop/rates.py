@@ -125,7 +125,7 @@ class PartitionMeter:
             latency_p99_s=part.latency.p99_ms / 1000 if part.latency.count else None,
             max_cores=part.max_lanes,
             lanes=lanes,
-            shards=_shards(part, service) if lanes else None,
+            shards=_shards(part, service) if lanes and not seen.operator.is_dealt else None,
         )
         return self._last
 

@@ -17,8 +17,9 @@ class OperatorSnapshot:
     """An elastic operator of a query.
 
     ``handoff`` says when its shards may move: ``mid-batch``, ``mid-batch-restart`` (any time, too,
-    but the lane starts its operators again) or ``between-batches``. ``upstream`` are the ids of the
-    elastic operators of the query that feed it.
+    but the lane starts its operators again) or ``between-batches``; ``dealt`` if it has no state,
+    and so no shards: its rows go to any lane. ``upstream`` are the ids of the elastic operators of
+    the query that feed it.
     """
 
     operator_id: int
@@ -26,6 +27,11 @@ class OperatorSnapshot:
     handoff: str
     upstream: tuple[int, ...]
     partitions: tuple[PartitionSnapshot, ...]
+
+    @property
+    def is_dealt(self) -> bool:
+        """Whether its rows go to any lane: what is said of its one shard means nothing."""
+        return self.handoff == "dealt"
 
     @property
     def lanes(self) -> int:

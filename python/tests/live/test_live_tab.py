@@ -125,7 +125,7 @@ def _check(seen: dict[str, Any], query_id: str) -> None:
     (operator,) = seen["operators"]
     parts = seen["partitions"]
     lanes = sum(len(p["lanes"]) for p in parts)
-    assert f"in Real-time Mode: {PARTITIONS} partitions of state on {lanes} lane" in operator
+    assert f"in Real-time Mode: {PARTITIONS} partitions on {lanes} lane" in operator
     assert len(parts) == PARTITIONS
     for number, part in enumerate(parts):
         assert part["words"].startswith(f"{number} on executor driver")

@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.util.UninterruptibleThread
 
 import laneshift.lane.LaneNotStarted
 
@@ -86,6 +87,8 @@ private[laneshift] object TaskThreads {
   private val PatienceNs = 1000000000L
   private val WarningNs = 10000000000L
 
-  /** Tests put threads here that do not start. */
-  @volatile private[laneshift] var newThread: (Runnable, String) => Thread = new Thread(_, _)
+  /** Of the kind that Spark's own tasks run on: its Kafka source complains at each row of any other. Tests put threads here that
+    * do not start.
+    */
+  @volatile private[laneshift] var newThread: (Runnable, String) => Thread = new UninterruptibleThread(_, _)
 }

@@ -65,14 +65,14 @@ private object Sections {
     val mode = if (o.realTime) "Real-time Mode" else "micro-batches"
     val when = o.handoff match {
       case "between-batches" => "shards move between two batches"
+      case "dealt" => "without state, rows go to any lane and come out in order"
       case _ => "shards move between two rows"
     }
     val span = if (live) "the last" else "its last"
     <div>
       <p class="ls-operator">Operator {o.operatorId}, <code>{o.name}</code>, in {mode}: {
       counted(o.partitions.size, "partition")
-    } of
-        state on {counted(o.lanes, "lane")}; {when}.</p>
+    } on {counted(o.lanes, "lane")}; {when}.</p>
       <table class="table table-sm ls-grid">
         <thead><tr><th>Partition</th><th>Lanes: share of {span} half second that each worked</th>
           <th>Shards: the darker, the more load; the number is the lane</th></tr></thead>
