@@ -1,11 +1,10 @@
 package org.apache.spark.sql.laneshift.lane
 
-import org.apache.spark.{Partition, SparkEnv, TaskContext}
+import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.executor.TaskMetrics
-import org.apache.spark.internal.config.Python.PYTHON_UDF_PIPELINED_EXECUTION
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.laneshift.body.{LaneContext, SharedPartition}
 
 import laneshift.ids.LaneId
@@ -22,7 +21,7 @@ private[lane] final class DealtLane(
     split: Partition
 ) extends LaneContext {
   private val taskContext = new LaneTaskContext(TaskIdentity.of(task.context))
-  private val out = new DealtOutput(task, lane)
+  private val out = new LaneOutput(task.spec, block => { task.deals.put(lane, block); () })
   private var block: UnsafeRowBlock = _
   private var at = 0
   private var ended = false
@@ -98,53 +97,4 @@ private[lane] final class DealtLane(
       } else running = false
     }
   }
-}
-
-/** Collects a lane's outputs in blocks. The lane's thread adds; whoever asks for the lane's rows says when it waits for some: that is
-  * another one if Python's writer reads ahead on a thread of its own.
-  */
-private[lane] final class DealtOutput(task: DealtTask, lane: LaneId) {
-  private val twoThreads = SparkEnv.get.conf.get(PYTHON_UDF_PIPELINED_EXECUTION)
-  private var block = new UnsafeRowBlock
-  private var oldestNs = 0L
-  private var idle = false
-
-  /** What Python workers send back are rows of another kind. */
-  private lazy val toUnsafe = UnsafeProjection.create(task.spec.outputs.toArray)
-
-  def add(row: InternalRow): Unit = {
-    val unsafe = row match {
-      case u: UnsafeRow => u
-      case other => toUnsafe(other)
-    }
-    if (twoThreads) synchronized(append(unsafe)) else append(unsafe)
-  }
-
-  private def append(row: UnsafeRow): Unit = {
-    if (task.spec.realTime && block.size == 0) oldestNs = System.nanoTime()
-    block.append(row, 0)
-    if (block.isFull || (task.spec.realTime && (idle || System.nanoTime() - oldestNs > DealtOutput.LingerNs)))
-      flush()
-  }
-
-  def inputWaits(): Unit = synchronized {
-    flush()
-    idle = twoThreads
-  }
-
-  def inputCame(): Unit = if (twoThreads) synchronized { idle = false }
-
-  def flush(): Unit = synchronized {
-    if (block.size > 0) {
-      val full = block
-      block = new UnsafeRowBlock
-      task.deals.put(lane, full)
-    }
-  }
-}
-
-private object DealtOutput {
-
-  /** As of [[LaneOutput]]. */
-  private val LingerNs = 500000L
 }

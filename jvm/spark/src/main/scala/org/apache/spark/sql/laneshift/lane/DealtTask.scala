@@ -36,7 +36,6 @@ private[laneshift] final class DealtTask(
     with Logging {
   private val running = new ConcurrentLinkedQueue[DealtLane]
   private val stopped = new AtomicReference[Throwable]
-  private var emitter: DealtOutputs = _
   private var queuePeak = 0L
 
   private[lane] val threads = new TaskThreads(home.index, fail)
@@ -79,11 +78,10 @@ private[laneshift] final class DealtTask(
   }
 
   private def startThreads(): Iterator[InternalRow] = {
-    emitter = new DealtOutputs(this)
     (0 until start.lanes).foreach(i => startLane(LaneId(i)))
     threads.start("receiver")(receive())
     home.running(this, deals)
-    emitter
+    new Emitter(spec, context, deals.emit, () => finish())
   }
 
   private def startLane(id: LaneId): Unit = {
@@ -110,7 +108,7 @@ private[laneshift] final class DealtTask(
   }
 
   /** Every lane has put out everything. */
-  private[lane] def finish(): Unit = {
+  private def finish(): Unit = {
     threads.join()
     val stats = deals.stats
     home.endBatch(this, stats.routing)
@@ -145,38 +143,4 @@ private object DealtTask {
   private val LingerNs = 20000000L
 
   private val SampleMask = 1023L
-}
-
-/** What the lanes put out, in the order of the rows, for the task's own thread. */
-private[lane] final class DealtOutputs(task: DealtTask) extends Iterator[InternalRow] {
-  private val row = new UnsafeRow(task.spec.outputs.size)
-  private var block: UnsafeRowBlock = _
-  private var at = 0
-  private var done = false
-
-  override def hasNext: Boolean = {
-    while (!done && (block == null || at >= block.size))
-      task.deals.emit(DealtOutputs.PollMs, () => task.context.killTaskIfInterrupted()) match {
-        case Some(next) =>
-          block = next
-          at = 0
-        case None =>
-          done = true
-          task.finish()
-      }
-    !done
-  }
-
-  override def next(): InternalRow = {
-    if (!hasNext) throw new NoSuchElementException("no more outputs")
-    block.read(at, row)
-    at += 1
-    row
-  }
-}
-
-private object DealtOutputs {
-
-  /** How often the emitter looks whether its task was killed, while no output comes. */
-  private val PollMs = 100L
 }

@@ -8,22 +8,31 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
 import org.apache.spark.sql.laneshift.body.LaneContext
 import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
-/** What the lanes put out, for the task's own thread. */
-private[lane] final class Emitter(task: PartitionTask) extends Iterator[InternalRow] {
-  private val row = new UnsafeRow(task.spec.outputs.size)
+/** What the lanes put out, for the task's own thread.
+  *
+  * @param take the next block, or None once every lane is done; looks around every so many milliseconds of waiting
+  * @param finish every block has been taken
+  */
+private[lane] final class Emitter(
+    spec: ElasticSpec,
+    context: TaskContext,
+    take: (Long, () => Unit) => Option[UnsafeRowBlock],
+    finish: () => Unit
+) extends Iterator[InternalRow] {
+  private val row = new UnsafeRow(spec.outputs.size)
   private var block: UnsafeRowBlock = _
   private var at = 0
   private var done = false
 
   override def hasNext: Boolean = {
     while (!done && (block == null || at >= block.size))
-      task.outlet.take(Emitter.PollMs, () => task.context.killTaskIfInterrupted()) match {
+      take(Emitter.PollMs, () => context.killTaskIfInterrupted()) match {
         case Some(next) =>
           block = next
           at = 0
         case None =>
           done = true
-          task.finish()
+          finish()
       }
     !done
   }

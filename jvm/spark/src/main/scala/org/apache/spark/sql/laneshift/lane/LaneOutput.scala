@@ -4,21 +4,22 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.internal.config.Python.PYTHON_UDF_PIPELINED_EXECUTION
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-
-import laneshift.ids.LaneId
+import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
 /** Collects a lane's outputs in blocks for the emitter. The lane's thread adds; whoever asks for the lane's rows says when it
   * waits for some: outputs then go on at once. That is the same thread, unless Python's writer reads ahead; then there is a
   * lock.
+  *
+  * @param put takes a block; may wait for room
   */
-private[lane] final class LaneOutput(task: PartitionTask, lane: LaneId) {
+private[lane] final class LaneOutput(spec: ElasticSpec, put: UnsafeRowBlock => Unit) {
   private val twoThreads = SparkEnv.get.conf.get(PYTHON_UDF_PIPELINED_EXECUTION)
   private var block = new UnsafeRowBlock
   private var oldestNs = 0L
   private var idle = false
 
   /** What Python workers send back are rows of another kind. */
-  private lazy val toUnsafe = UnsafeProjection.create(task.spec.outputs.toArray)
+  private lazy val toUnsafe = UnsafeProjection.create(spec.outputs.toArray)
 
   def add(row: InternalRow): Unit = {
     val unsafe = row match {
@@ -29,9 +30,9 @@ private[lane] final class LaneOutput(task: PartitionTask, lane: LaneId) {
   }
 
   private def append(row: UnsafeRow): Unit = {
-    if (task.spec.realTime && block.size == 0) oldestNs = System.nanoTime()
+    if (spec.realTime && block.size == 0) oldestNs = System.nanoTime()
     block.append(row, 0)
-    if (block.isFull || (task.spec.realTime && (idle || System.nanoTime() - oldestNs > LaneOutput.LingerNs)))
+    if (block.isFull || (spec.realTime && (idle || System.nanoTime() - oldestNs > LaneOutput.LingerNs)))
       flush()
   }
 
@@ -47,8 +48,7 @@ private[lane] final class LaneOutput(task: PartitionTask, lane: LaneId) {
     if (block.size > 0) {
       val full = block
       block = new UnsafeRowBlock
-      val waitedNs = task.outlet.put(full)
-      if (waitedNs > 0) task.inlet.waited(lane, waitedNs)
+      put(full)
     }
   }
 }

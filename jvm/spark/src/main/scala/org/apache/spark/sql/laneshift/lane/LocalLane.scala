@@ -24,7 +24,7 @@ private[lane] final class LocalLane(
 ) extends Lane {
 
   private val taskContext = new LaneTaskContext(TaskIdentity.of(task.context))
-  private val out = new LaneOutput(task, id)
+  private val out = new LaneOutput(task.spec, task.putOut(id, _))
   private val lane = new QueuedLane(task, id, out)
 
   override def counted: TaskMetrics = taskContext.metrics

@@ -139,7 +139,7 @@ private[laneshift] final class PartitionTask(
   private def startThreads(): Iterator[InternalRow] = {
     owners = null
     committing = Nil
-    emitter = new Emitter(this)
+    emitter = new Emitter(spec, context, outlet.take, () => finish())
     (0 until start.lanes).foreach(i => startLane(LaneId(i)))
     remote.want(start.elsewhere)
     threads.start("receiver")(new Receiver(this, sources).run())
@@ -148,7 +148,7 @@ private[laneshift] final class PartitionTask(
   }
 
   /** Every lane has put out everything. */
-  private[lane] def finish(): Unit = {
+  private def finish(): Unit = {
     threads.join()
     if (sharedThings.isEmpty)
       throw new IllegalStateException(
@@ -185,6 +185,12 @@ private[laneshift] final class PartitionTask(
         logWarning(error.getMessage)
         throw error
     }
+  }
+
+  /** A lane's outputs: what it waits for room is no work. */
+  private[lane] def putOut(lane: LaneId, block: UnsafeRowBlock): Unit = {
+    val waitedNs = outlet.put(block)
+    if (waitedNs > 0) inlet.waited(lane, waitedNs)
   }
 
   private def settled(handoff: Handoff): Unit = {
