@@ -287,16 +287,13 @@ final class Deals[R, B](
   /** How long the lane's deal may still wait for rows. */
   private def lingers(state: LaneState): Long = state.deal.begunNs + work.lingerNs - clock()
 
-  /** Outputs of the lane's deal. Returns how long it had to wait for room, in nanoseconds. */
-  def put(lane: LaneId, outputs: B): Long = locked {
-    if (tryPut(lane, outputs)) 0L
-    else {
+  /** Outputs of the lane's deal. Waits while there is no room for them, which is no work. */
+  def put(lane: LaneId, outputs: B): Unit = locked {
+    if (!tryPut(lane, outputs)) {
       val since = clock()
       do roomForOutputs.await()
       while (!tryPut(lane, outputs))
-      val waited = clock() - since
-      lanes(lane.value).idleNs += waited
-      waited
+      lanes(lane.value).idleNs += clock() - since
     }
   }
 

@@ -21,7 +21,7 @@ private[lane] final class DealtLane(
     split: Partition
 ) extends LaneContext {
   private val taskContext = new LaneTaskContext(TaskIdentity.of(task.context))
-  private val out = new LaneOutput(task.spec, block => { task.deals.put(lane, block); () })
+  private val out = new LaneOutput(task.spec, task.deals.put(lane, _))
   private var block: UnsafeRowBlock = _
   private var at = 0
   private var ended = false

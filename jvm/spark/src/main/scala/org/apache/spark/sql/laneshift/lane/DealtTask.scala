@@ -25,13 +25,13 @@ import laneshift.lane.{DealLimits, Deals, DealWork}
   */
 private[laneshift] final class DealtTask(
     val spec: ElasticSpec,
-    home: PartitionHome,
-    start: BatchStart,
+    override val home: PartitionHome,
+    override protected val start: BatchStart,
     val context: TaskContext,
     source: Iterator[InternalRow],
     newBody: () => RDD[InternalRow],
     bodySplit: Partition,
-    metrics: Map[String, SQLMetric]
+    override protected val metrics: Map[String, SQLMetric]
 ) extends DirectTask
     with Logging {
   private val running = new ConcurrentLinkedQueue[DealtLane]
@@ -65,19 +65,7 @@ private[laneshift] final class DealtTask(
 
   override def beginDirect(lane: DirectLane): Unit = home.runningDirect(this, lane)
 
-  override def goThreaded(lane: DirectLane): Iterator[InternalRow] = {
-    metrics("rowsIn") += lane.rows
-    startThreads()
-  }
-
-  override def endDirect(lane: DirectLane): Unit = {
-    home.endBatch(this, start.routing)
-    metrics("lanes").set(1)
-    metrics("rowsIn") += lane.rows
-    metrics("busiestLaneRows") += lane.rows
-  }
-
-  private def startThreads(): Iterator[InternalRow] = {
+  override protected def startThreads(): Iterator[InternalRow] = {
     (0 until start.lanes).foreach(i => startLane(LaneId(i)))
     threads.start("receiver")(receive())
     home.running(this, deals)

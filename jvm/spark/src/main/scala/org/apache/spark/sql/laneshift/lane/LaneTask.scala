@@ -1,6 +1,7 @@
 package org.apache.spark.sql.laneshift.lane
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.body.SharedPartition
 
 /** A Spark task that computes an elastic partition, as the partition that outlives it knows it. */
@@ -16,10 +17,26 @@ private[lane] trait DirectTask extends LaneTask {
   /** What the lane's stores and operators share with others. */
   def directPartition: Option[SharedPartition]
 
+  def home: PartitionHome
+  protected def start: BatchStart
+  protected def metrics: Map[String, SQLMetric]
+
   def beginDirect(lane: DirectLane): Unit
 
-  /** The lane's body has ended for the change to threads. */
-  def goThreaded(lane: DirectLane): Iterator[InternalRow]
+  /** Starts receiver and lanes; what they put out. */
+  protected def startThreads(): Iterator[InternalRow]
 
-  def endDirect(lane: DirectLane): Unit
+  /** The lane's body has ended for the change to threads. */
+  def goThreaded(lane: DirectLane): Iterator[InternalRow] = {
+    metrics("rowsIn") += lane.rows
+    startThreads()
+  }
+
+  /** The lane has put out everything. */
+  def endDirect(lane: DirectLane): Unit = {
+    home.endBatch(this, start.routing)
+    metrics("lanes").set(1)
+    metrics("rowsIn") += lane.rows
+    metrics("busiestLaneRows") += lane.rows
+  }
 }

@@ -30,13 +30,13 @@ import laneshift.testing.{Fault, Faults}
   */
 private[laneshift] final class PartitionTask(
     override val spec: ElasticSpec,
-    val home: PartitionHome,
-    start: BatchStart,
+    override val home: PartitionHome,
+    override protected val start: BatchStart,
     val context: TaskContext,
     sources: Seq[Iterator[InternalRow]],
     newBody: () => RDD[InternalRow],
     bodySplit: Partition,
-    metrics: Map[String, SQLMetric],
+    override protected val metrics: Map[String, SQLMetric],
     lanesElsewhere: PartitionTask => RemoteLanes
 ) extends SharedPartition
     with DirectTask
@@ -123,20 +123,8 @@ private[laneshift] final class PartitionTask(
     home.runningDirect(this, lane)
   }
 
-  override def goThreaded(lane: DirectLane): Iterator[InternalRow] = {
-    metrics("rowsIn") += lane.rows
-    startThreads()
-  }
-
-  override def endDirect(lane: DirectLane): Unit = {
-    home.endBatch(this, start.routing)
-    metrics("lanes").set(1)
-    metrics("rowsIn") += lane.rows
-    metrics("busiestLaneRows") += lane.rows
-  }
-
   /** Starts receiver and lanes. */
-  private def startThreads(): Iterator[InternalRow] = {
+  override protected def startThreads(): Iterator[InternalRow] = {
     owners = null
     committing = Nil
     emitter = new Emitter(spec, context, outlet.take, () => finish())

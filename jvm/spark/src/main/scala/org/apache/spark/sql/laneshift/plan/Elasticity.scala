@@ -76,7 +76,7 @@ object Elasticity {
   def mayStart(plan: SparkPlan): Boolean =
     startKeys(plan).isDefined && (isStateful(plan) || !putsOutObjects(plan))
 
-  private def putsOutObjects(plan: SparkPlan): Boolean =
+  private[plan] def putsOutObjects(plan: SparkPlan): Boolean =
     plan.output.exists(_.dataType.isInstanceOf[ObjectType])
 
   /** Operators that may stand between a stateful operator and its shuffle. An elastic streamline aggregate is still

@@ -62,9 +62,6 @@ private[plan] object RowWise {
     case other => isSource(other)
   }
 
-  private def putsOutObjects(plan: SparkPlan): Boolean =
-    plan.output.exists(_.dataType.isInstanceOf[org.apache.spark.sql.types.ObjectType])
-
   /** Expressions that cost less than a row's way to another thread. */
   private def isCheap(expression: Expression): Boolean = expression match {
     case _: AttributeReference | _: BoundReference | _: Literal | _: Alias | _: Cast => true
@@ -87,7 +84,7 @@ private final class RowWise(conf: SQLConf, runId: String, realTime: Boolean, all
 
   def wrap(plan: SparkPlan): SparkPlan = plan match {
     case e: ElasticExec => e.mapChildren(belowLanes)
-    case top if isInside(top) && !isSource(top) && !putsOutObjects(top) && mayBegin(below(top)) =>
+    case top if isInside(top) && !isSource(top) && !Elasticity.putsOutObjects(top) && mayBegin(below(top)) =>
       val nodes = region(top)
       if (all || nodes.exists(mayBeCostly)) {
         val number = numbers.of(below(top))
