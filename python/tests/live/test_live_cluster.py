@@ -28,7 +28,7 @@ def test_two_executors_of_which_one_is_killed(tmp_path: Path) -> None:
     assert seen["errors"] == []
     for words in (
         "Query answers",
-        "Operator 0, stateStoreSave , in micro-batches: 2 partitions of state",
+        "Operator 0, stateStoreSave , in micro-batches: 2 partitions on ",
         " on executor ",
         "shards move between two batches",
         "lane 0",

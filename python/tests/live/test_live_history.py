@@ -97,7 +97,7 @@ def test_the_tab_of_an_application_that_has_ended(
             "as the event log has it: 2 runs of elastic queries",
             "Query ends (",
             "Query goes on (",
-            "Operator 0, stateStoreSave , in micro-batches: 2 partitions of state",
+            "Operator 0, stateStoreSave , in micro-batches: 2 partitions on ",
             "keys, ",
             "moves of shards",
             "Over time",
