@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -83,8 +84,6 @@ def same(key: int) -> int:
 
 
 def _pandas(rows: DataFrame) -> DataFrame:
-    import pandas as pd
-
     def waiting(keys: pd.Series) -> pd.Series:
         wait(COST_US, len(keys))
         return keys

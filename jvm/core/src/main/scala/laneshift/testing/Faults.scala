@@ -199,6 +199,26 @@ object Fault {
   case object PullNotPassedOn
       extends Fault("pull-not-passed-on", "nobody is told that rows are free to be taken again")
 
+  case object WorksWithoutTurn
+      extends Fault(
+        "works-without-turn",
+        "a thread whose turn was taken while it waited goes on without one"
+      )
+  case object ReadsAsTheTask
+      extends Fault(
+        "reads-as-the-task",
+        "a partition of a task with several reads the rows of the task's number"
+      )
+  case object OncePerTask
+      extends Fault("once-per-task", "what counts once per store is counted once per task of several stores")
+  case object UntoldFetchFailure
+      extends Fault(
+        "untold-fetch-failure",
+        "a task of several partitions does not tell that it lacks a shuffle's rows"
+      )
+  case object LastPartitionUndrained
+      extends Fault("last-partition-undrained", "a task of several partitions ends with the first of them")
+
   case object BoundaryUntold
       extends Fault("boundary-untold", "a host is not told that the next input begins")
   case object LeftOutAtTheEnd
@@ -290,6 +310,11 @@ object Fault {
     AnsweredEarly,
     TwoPullers,
     PullNotPassedOn,
+    WorksWithoutTurn,
+    ReadsAsTheTask,
+    OncePerTask,
+    UntoldFetchFailure,
+    LastPartitionUndrained,
     BoundaryUntold,
     LeftOutAtTheEnd,
     SealPastFrame,

@@ -27,13 +27,26 @@ object PairCheck {
       seed: Long,
       more: (String, String)*
   ): RunResult = {
+    val elastic = microBatches(spark, session, query, chunks, ElasticSession.moving(seed), more: _*)
+    assert(elastic.handoffs > 0, "nothing moved")
+    elastic
+  }
+
+  /** The same, the elastic side with `options`. */
+  def microBatches(
+      spark: ClassicSession,
+      session: ElasticSession,
+      query: QueryCase,
+      chunks: Seq[Seq[TestInput]],
+      options: Seq[(String, String)],
+      more: (String, String)*
+  ): RunResult = {
     def side(options: Seq[(String, String)]): RunResult =
       session.withFolder(at => session.withConf(options ++ more: _*)(MicroBatchRun(spark, query, chunks, at)))
     val stock = side(ElasticSession.Stock)
-    val elastic = side(ElasticSession.moving(seed))
+    val elastic = side(options)
     assert(!stock.plan.contains("Elastic ["), "the stock side is elastic")
     assert(elastic.plan.contains("Elastic ["), s"not elastic:\n${elastic.plan}")
-    assert(elastic.handoffs > 0, "nothing moved")
     assert(stock.batches.size == elastic.batches.size, "number of batches")
     stock.batches.zip(elastic.batches).zipWithIndex.foreach { case ((a, b), i) =>
       sameRows(s"batch $i", a, b)

@@ -11,7 +11,7 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.body.ShardOfHash
 import org.apache.spark.sql.streaming.{OutputMode, TimeMode}
 
-import laneshift.lane.{HandoffChecks, InletStress, StressPlan}
+import laneshift.lane.{CoreShareSuite, HandoffChecks, InletStress, StressPlan}
 import laneshift.lane.explore.{DealsScheduleSuite, ScheduleExplorerSuite}
 import laneshift.testing.{Fault, Faults}
 
@@ -93,6 +93,14 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
       lateLane(changed, elsewhere: _*)
     ),
     Plant(NotDrained, "a sink that takes only some rows")(() => limited()),
+    Plant(ReadsAsTheTask, "the number of a partition in one task")(() =>
+      pair(TaskChecks.numbered, inOneTask)
+    ),
+    Plant(OncePerTask, "deduplication in one task")(() => pair(deduplicated, inOneTask)),
+    Plant(UntoldFetchFailure, "rows of a shuffle are lost")(() => TaskChecks.fetchAgain(this, inOneTask)),
+    Plant(LastPartitionUndrained, "a sink that takes one row of a task", tries = 4)(() =>
+      TaskChecks.oneRowOfATask(this, inOneTask)
+    ),
     Plant(CachePerLane, "Real-time Mode, state and order", tries = 6)(() => realTime()),
     Plant(OutputsAfterSwitch, "Real-time Mode, state and order", tries = 40)(() => realTime())
   )
@@ -103,7 +111,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
   test("every fault has a check") {
     assert((plants.map(
       _.fault
-    ) ++ ScheduleExplorerSuite.Finds ++ DealsScheduleSuite.Finds).toSet == Fault.all.toSet)
+    ) ++ ScheduleExplorerSuite.Finds ++ DealsScheduleSuite.Finds ++ CoreShareSuite.Finds).toSet == Fault.all.toSet)
     assert(Fault.all.map(_.name).distinct.size == Fault.all.size)
     assert(!Fault.all.exists(Faults.isOn))
   }
@@ -233,6 +241,10 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
 
   private def limited(): Unit =
     assert(stateOfSome(ElasticSession.Stock) == stateOfSome(twoLanes), "state rows")
+
+  private val inOneTask = "spark.sql.laneshift.tasks" -> "1"
+
+  private val deduplicated = QueryCase("dropDuplicates", "append")(_.dropDuplicates("key", "number"))
 
   private val pairChunks = Seq(0, 300).map(first => TestInput.rows(seed = 4, first.toLong, 300, keys = 6))
 

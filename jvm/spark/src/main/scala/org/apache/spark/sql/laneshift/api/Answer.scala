@@ -72,6 +72,7 @@ private[api] object SnapshotJson {
           "name" -> spec.name,
           "handoff" -> spec.handoff.name,
           "upstream" -> spec.upstream,
+          "tasks" -> spec.tasks,
           "partitions" -> partitions.map(partition)
         )
       }

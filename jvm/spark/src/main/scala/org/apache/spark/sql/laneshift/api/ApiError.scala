@@ -88,6 +88,21 @@ private[api] object ApiError {
     Map("lanes" -> lanes, "max" -> max)
   )
 
+  def tasksOutOfRange(tasks: String, partitions: Int): ApiError = new ApiError(
+    "LANESHIFT_TASKS_OUT_OF_RANGE",
+    OutOfRange,
+    s"The operator's $partitions state partitions can be computed in 1 to $partitions tasks, 'auto' or 'stock', not $tasks. A task " +
+      "computes whole partitions; for more cores in each, give them lanes.",
+    Map("tasks" -> tasks, "partitions" -> partitions)
+  )
+
+  def noStatePartitions(operator: Long): ApiError = new ApiError(
+    "LANESHIFT_NO_STATE_PARTITIONS",
+    WrongState,
+    s"Operator $operator has no state: its tasks are those of its source or shuffle. Give its partitions lanes.",
+    Map("operator" -> operator)
+  )
+
   def noSuchExecutor(id: String, known: Seq[String]): ApiError = new ApiError(
     "LANESHIFT_NO_SUCH_EXECUTOR",
     NotFound,

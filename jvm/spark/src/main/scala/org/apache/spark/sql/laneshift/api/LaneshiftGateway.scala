@@ -3,6 +3,7 @@ package org.apache.spark.sql.laneshift.api
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
 import org.apache.spark.sql.laneshift.driver.{DriverState, SourceCount}
 import org.apache.spark.sql.laneshift.runtime.Applied
+import org.apache.spark.sql.laneshift.spec.{HandoffMode, TaskWish}
 
 /** The one class that Python calls. Each method is one call and answers with JSON: `{"ok": value}` or
   * `{"error": {condition, sqlstate, message, parameters}}`. A query is named by its id, run id or name.
@@ -68,6 +69,19 @@ object LaneshiftGateway {
         "applied" -> applied.maxBy(_ == Applied.NextBatch).name
       )
     }
+
+  /** Asks for so many tasks for an operator's state partitions from the next batch on: a number, `auto` or `stock`. */
+  def setTasks(query: String, operatorId: Long, tasks: String): String = Answer {
+    val spec = Inventory.partitions(query, operatorId, -1).head.view.spec
+    val wish = TaskWish.of(tasks).getOrElse(throw ApiError.tasksOutOfRange(tasks, spec.partitions))
+    wish match {
+      case TaskWish.Exactly(n) if n > spec.partitions =>
+        throw ApiError.tasksOutOfRange(tasks, spec.partitions)
+      case _ if spec.handoff == HandoffMode.Dealt => throw ApiError.noStatePartitions(operatorId)
+      case _ => Inventory.driver.taskWishes.set(spec.key, wish)
+    }
+    Map[String, Any]("tasks" -> TaskWish.text(wish), "applied" -> Applied.NextBatch.name)
+  }
 
   def moveShard(query: String, operatorId: Long, partition: Int, shard: Int, lane: Int): String = Answer {
     if (partition < 0) throw ApiError.noSuchPartition(partition, 0)

@@ -97,6 +97,21 @@ object LaneshiftConf {
     .allowing("allowed are 'auto', 'true' and 'false'")(Set("auto", "true", "false"))
     .createWithDefault("auto")
 
+  val Tasks: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "tasks")
+    .doc(
+      "In how many Spark tasks the state partitions of an elastic operator are computed, a range of them in each, in every batch: " +
+        "'stock', one task for each partition; a number from 1 to the number of state partitions; 'auto', two for each slot of the " +
+        "cluster in micro-batches, and in Real-time Mode, where stock Spark refuses a query that has fewer slots than tasks, no " +
+        "more than slots are free as the batch begins. No state is rewritten. set_tasks changes it while a query runs."
+    )
+    .version(Since)
+    .stringConf
+    .allowing("allowed are 'stock', 'auto' or a number of tasks from 1 on")(v =>
+      v == "stock" || v == "auto" || v.toIntOption.exists(_ >= 1)
+    )
+    .createWithDefault("stock")
+
   val RemoteMaxLanes: ConfigEntry[Int] = SQLConf
     .buildConf(Prefix + "remote.maxLanes")
     .doc(
@@ -299,6 +314,14 @@ object LaneshiftConf {
     .allowing("allowed are 0 to 8 lanes")(n => n >= 0 && n <= 8)
     .createWithDefault(0)
 
+  val MotionTasks: ConfigEntry[Boolean] = SQLConf
+    .buildConf(Prefix + "motion.tasks")
+    .doc("Fault mode: state partitions are computed in another number of tasks in every batch.")
+    .version(Since)
+    .booleanConf
+    .allowing("allowed are true and false")(_ => true)
+    .createWithDefault(false)
+
   val MotionSeed: ConfigEntry[Long] = SQLConf
     .buildConf(Prefix + "motion.seed")
     .doc("Seed of the fault mode's random choices.")
@@ -322,6 +345,7 @@ object LaneshiftConf {
     MaxLanes,
     LanesPerExecutor,
     Stateless,
+    Tasks,
     RemoteMaxLanes,
     RemoteWindow,
     RemoteCache,
@@ -342,6 +366,7 @@ object LaneshiftConf {
     SchedulerPython,
     Motion,
     MotionRemote,
+    MotionTasks,
     MotionSeed,
     MotionInterval
   ) ++ ControlConf.all
@@ -367,5 +392,15 @@ object LaneshiftConf {
     if (lanes != "auto" && lanes.toInt > max) throw new IllegalArgumentException(
       s"${Lanes.key} is $lanes, but ${MaxLanes.key} allows 1 to $max: lower the first or raise the second (at most 256)."
     )
+  }
+
+  /** Throws if there cannot be so many tasks for the state partitions of a query. */
+  def checkTasks(conf: SQLConf): Unit = {
+    val partitions = conf.getConf(SQLConf.SHUFFLE_PARTITIONS)
+    conf.getConf(Tasks).toIntOption.filter(_ > partitions).foreach { tasks =>
+      throw new IllegalArgumentException(
+        s"${Tasks.key} is $tasks, but the query has $partitions state partitions: allowed are 1 to $partitions, 'auto' and 'stock'."
+      )
+    }
   }
 }

@@ -13,6 +13,7 @@ private[laneshift] final class DriverState(
 ) {
   val queries = new QueryInventory(executors)
   val memories = new PartitionMemories
+  val taskWishes = new TaskWishes
   val claims = new SchedulerClaims
   val tenants = new Tenants
   val throttle = new SourceThrottle(executors)

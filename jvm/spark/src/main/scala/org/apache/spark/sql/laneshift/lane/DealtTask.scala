@@ -38,7 +38,7 @@ private[laneshift] final class DealtTask(
   private val stopped = new AtomicReference[Throwable]
   private var queuePeak = 0L
 
-  private[lane] val threads = new TaskThreads(home.index, fail)
+  private[lane] val threads = new TaskThreads(s"partition ${home.index}", fail)
 
   private[lane] val deals = new Deals[UnsafeRow, UnsafeRowBlock](
     DealLimits(spec.options.maxLanes, spec.options.queueBytes, DealtTask.OutputBytes),
@@ -69,7 +69,7 @@ private[laneshift] final class DealtTask(
     (0 until start.lanes).foreach(i => startLane(LaneId(i)))
     threads.start("receiver")(receive())
     home.running(this, deals)
-    new Emitter(spec, context, deals.emit, () => finish())
+    new Emitter(spec.outputs.size, context, deals.emit, () => finish())
   }
 
   private def startLane(id: LaneId): Unit = {

@@ -8,25 +8,27 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
 import org.apache.spark.sql.laneshift.body.LaneContext
 import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
-/** What the lanes put out, for the task's own thread.
+import laneshift.lane.CoreShare
+
+/** What lanes or partitions put out, for the thread that computes them.
   *
   * @param take the next block, or None once every lane is done; looks around every so many milliseconds of waiting
   * @param finish every block has been taken
   */
 private[lane] final class Emitter(
-    spec: ElasticSpec,
+    fields: Int,
     context: TaskContext,
     take: (Long, () => Unit) => Option[UnsafeRowBlock],
     finish: () => Unit
 ) extends Iterator[InternalRow] {
-  private val row = new UnsafeRow(spec.outputs.size)
+  private val row = new UnsafeRow(fields)
   private var block: UnsafeRowBlock = _
   private var at = 0
   private var done = false
 
   override def hasNext: Boolean = {
     while (!done && (block == null || at >= block.size))
-      take(Emitter.PollMs, () => context.killTaskIfInterrupted()) match {
+      CoreShare.waiting(take(Emitter.PollMs, () => context.killTaskIfInterrupted())) match {
         case Some(next) =>
           block = next
           at = 0

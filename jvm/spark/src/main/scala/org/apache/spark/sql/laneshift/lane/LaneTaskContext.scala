@@ -114,23 +114,13 @@ private[laneshift] object LaneAccumulators {
       task: TaskContext,
       onceMetrics: Set[Long]
   ): Unit = {
-    val merged = mutable.LinkedHashMap.empty[Long, AccumulatorV2[Any, Any]]
-    lanes.foreach(lane =>
-      of(lane).foreach { acc =>
-        val a = acc.asInstanceOf[AccumulatorV2[Any, Any]]
-        merged.get(a.id) match {
-          case None => merged(a.id) = a
-          case Some(sum) if onceMetrics(a.id) && !Faults.isOn(Fault.MetricsPerLane) =>
-            if (sum.isZero) sum.merge(a)
-          case Some(sum) => sum.merge(a)
-        }
-      }
-    )
+    val merged = sums(lanes, if (Faults.isOn(Fault.MetricsPerLane)) Set.empty else onceMetrics)
+    val byId = merged.map(acc => acc.id -> acc).toMap
     for {
       acc <- elsewhere
-      sum <- merged.get(acc.id) if !onceMetrics(acc.id)
+      sum <- byId.get(acc.id) if !onceMetrics(acc.id)
     } sum.merge(acc.asInstanceOf[AccumulatorV2[Any, Any]])
-    merged.values.foreach { acc =>
+    merged.foreach { acc =>
       if (!Faults.isOn(Fault.CheckpointIdPerLane)) dropSealed(acc)
       task.registerAccumulator(acc)
     }
@@ -139,6 +129,33 @@ private[laneshift] object LaneAccumulators {
       task.taskMetrics().incDiskBytesSpilled(metrics.diskBytesSpilled)
       task.taskMetrics().incPeakExecutionMemory(metrics.peakExecutionMemory)
     }
+  }
+
+  /** One accumulator for each id: of those in `once` that which has counted first. */
+  private def sums(all: Seq[TaskMetrics], once: Set[Long]): Seq[AccumulatorV2[Any, Any]] = {
+    val merged = mutable.LinkedHashMap.empty[Long, AccumulatorV2[Any, Any]]
+    all.foreach(metrics =>
+      of(metrics).foreach { acc =>
+        val a = acc.asInstanceOf[AccumulatorV2[Any, Any]]
+        merged.get(a.id) match {
+          case None => merged(a.id) = a
+          case Some(sum) if once(a.id) => if (sum.isZero) sum.merge(a)
+          case Some(sum) => sum.merge(a)
+        }
+      }
+    )
+    merged.values.toSeq
+  }
+
+  /** Adds up what partitions of one task have counted, each as if it had been a task: once, after they have ended. */
+  def add(partitions: Seq[TaskMetrics], task: TaskContext, onceMetrics: Set[Long]): Unit = {
+    partitions.foreach { metrics =>
+      task.taskMetrics().internalAccums.zip(metrics.internalAccums).foreach { case (sum, more) =>
+        sum.asInstanceOf[AccumulatorV2[Any, Any]].merge(more.asInstanceOf[AccumulatorV2[Any, Any]])
+      }
+    }
+    sums(partitions, if (Faults.isOn(Fault.OncePerTask)) onceMetrics else Set.empty)
+      .foreach(task.registerAccumulator)
   }
 
   /** Replaces what the lanes have reported of an operator's stores by what that says together. */

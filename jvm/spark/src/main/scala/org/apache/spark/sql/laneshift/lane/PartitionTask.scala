@@ -60,7 +60,7 @@ private[laneshift] final class PartitionTask(
   private val begun = new CountDownLatch(1)
   private var emitter: Emitter = _
 
-  private[laneshift] val threads = new TaskThreads(home.index, fail)
+  private[laneshift] val threads = new TaskThreads(s"partition ${home.index}", fail)
 
   /** In which order the lanes read the inputs. */
   val turns = new InputTurns(spec.inputs.size)
@@ -127,7 +127,7 @@ private[laneshift] final class PartitionTask(
   override protected def startThreads(): Iterator[InternalRow] = {
     owners = null
     committing = Nil
-    emitter = new Emitter(spec, context, outlet.take, () => finish())
+    emitter = new Emitter(spec.outputs.size, context, outlet.take, () => finish())
     (0 until start.lanes).foreach(i => startLane(LaneId(i)))
     remote.want(start.elsewhere)
     threads.start("receiver")(new Receiver(this, sources).run())

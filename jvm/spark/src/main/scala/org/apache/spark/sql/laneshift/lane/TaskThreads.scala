@@ -10,17 +10,17 @@ import org.apache.spark.util.UninterruptibleThread
 
 import laneshift.lane.LaneNotStarted
 
-/** The threads of one partition task. All of them end before the task does, whatever happens (design fact 17). Made on the
-  * Spark task's thread: every thread has its class loader, whoever asks for more lanes later.
+/** The threads of one partition or of all those of a task. All of them end before the task does, whatever happens (design fact
+  * 17). Made on the thread that computes it: every thread has its class loader, whoever asks for more lanes later.
   */
-private[laneshift] final class TaskThreads(partition: Int, failed: Throwable => Unit) extends Logging {
+private[laneshift] final class TaskThreads(of: String, failed: Throwable => Unit) extends Logging {
   private val loader = Thread.currentThread().getContextClassLoader
   private val taskThread = Thread.currentThread().getName
   private val started = new ConcurrentLinkedQueue[Thread]
 
   /** Runs `work` on a thread of its own, and tells of what it throws. */
   def start(role: String)(work: => Unit): Unit = {
-    val name = s"laneshift $role of partition $partition ($taskThread)"
+    val name = s"laneshift $role of $of ($taskThread)"
     val thread = TaskThreads.newThread(
       () =>
         try work
@@ -36,7 +36,7 @@ private[laneshift] final class TaskThreads(partition: Int, failed: Throwable => 
       case cause: Throwable =>
         started.remove(thread)
         throw new LaneNotStarted(
-          s"The $role of partition $partition cannot start: ${cause.getMessage}. Let the process have more threads, or " +
+          s"The $role of $of cannot start: ${cause.getMessage}. Let the process have more threads, or " +
             s"ask for fewer lanes (${LaneshiftConf.Lanes.key}, ${LaneshiftConf.LanesPerExecutor.key}).",
           cause
         )

@@ -1,5 +1,8 @@
 package org.apache.spark.sql.laneshift.plan
 
+import scala.util.Random
+import scala.util.hashing.MurmurHash3
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -7,6 +10,7 @@ import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partition
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
 import org.apache.spark.sql.laneshift.driver.DriverState
+import org.apache.spark.sql.laneshift.runtime.TaskRangeRDD
 import org.apache.spark.sql.laneshift.spec.{
   ElasticOptions,
   ElasticSpec,
@@ -16,8 +20,10 @@ import org.apache.spark.sql.laneshift.spec.{
   OperatorSpec,
   StateKey,
   StateMetrics,
-  StateRead
+  StateRead,
+  TaskWish
 }
+import org.apache.spark.sql.laneshift.wire.RpcBytes
 
 import laneshift.testing.{Fault, Faults}
 
@@ -25,13 +31,18 @@ import laneshift.testing.{Fault, Faults}
   *
   * The child's RDD is serialised here, once, and becomes a copy per lane on the executor (design fact 3): state stores,
   * metrics and generated code are then never shared by threads.
+  *
+  * @param apart why each partition needs a task of its own, if it does
+  * @param regions elastic operators from the plan's top down to this one
   */
 case class ElasticExec(
     child: SparkPlan,
     handoff: HandoffMode,
     realTime: Boolean,
     stateKeys: Map[Long, StateKey],
-    options: ElasticOptions
+    options: ElasticOptions,
+    apart: Option[String] = None,
+    regions: Int = 1
 ) extends ElasticNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -40,17 +51,47 @@ case class ElasticExec(
   override def outputOrdering: Seq[SortOrder] = Nil
 
   override def simpleString(maxFields: Int): String =
-    s"$nodeName [shards ${options.shards}, $lanesInWords, handoff ${handoff.name}]"
+    s"$nodeName [shards ${options.shards}, $lanesInWords, handoff ${handoff.name}$tasksInWords]"
+
+  private def tasksInWords: String = options.tasks match {
+    case TaskWish.Stock => ""
+    case wish => ", tasks " + apart.fold(TaskWish.text(wish))("stock: " + _)
+  }
 
   /** Throws if this could not be executed, as far as a plan can tell. */
-  def check(): Unit = { spec; () }
+  def check(): Unit = { spec(partitions); () }
+
+  private def partitions: Int = inputs.head.outputPartitioning.numPartitions
+
+  private def key: OperatorKey =
+    OperatorKey(queryId, writers.head.getStateInfo.queryRunId.toString, operatorId)
+
+  /** What is wanted now: what somebody has said since the query started, or the option. */
+  private def wish: TaskWish =
+    if (apart.nonEmpty) TaskWish.Stock
+    else if (options.motionTasks) TaskWish.Exactly(drawnTasks)
+    else DriverState.get.flatMap(_.taskWishes.of(key)).getOrElse(options.tasks)
 
   private def inputs: Seq[LaneInputExec] =
     Elasticity.collectRegion(child).collect { case l: LaneInputExec => l }.sortBy(_.index)
 
   override protected def doExecute(): RDD[InternalRow] = QueryStores.within(conf) {
     val body = child.execute()
-    elastic(inputs.map(_.child.execute()), body, spec)
+    val rows = inputs.map(_.child.execute())
+    val tasks = TaskCounts.of(wish, partitions, realTime, rows, regions)
+    val now = spec(tasks)
+    val all = elastic(rows, body, now)
+    if (tasks == partitions) all
+    else {
+      ElasticNode.resolve(all)
+      new TaskRangeRDD(all, RpcBytes.of[RDD[InternalRow]](all), now, now.operator.ranges)
+    }
+  }
+
+  /** The fault mode's choice, another one for each batch. */
+  private def drawnTasks: Int = {
+    val seed = MurmurHash3.orderedHash(Seq(options.motionSeed, operatorId, batchId.getOrElse(0L)))
+    1 + new Random(seed).nextInt(partitions)
   }
 
   private def writers: Seq[StateStoreWriter] = Elasticity.collectRegion(child).collect {
@@ -77,10 +118,10 @@ case class ElasticExec(
       keys.map(BindReferences.bindReference[Expression](_, input.output))
     )
 
-  private def spec: ElasticSpec = {
+  private def spec(tasks: Int): ElasticSpec = {
     val inputs = this.inputs
     val info = writers.head.getStateInfo
-    val key = OperatorKey(queryId, info.queryRunId.toString, operatorId)
+    val key = this.key
     ElasticSpec(
       OperatorSpec(
         key,
@@ -88,9 +129,10 @@ case class ElasticExec(
         batchId.getOrElse(info.storeVersion),
         realTime,
         handoff,
-        inputs.head.outputPartitioning.numPartitions,
+        partitions,
         options,
         upstream(inputs.map(_.child)),
+        tasks,
         DriverState.get.exists(_.memories.knows(key))
       ),
       inputs.map(inputSpec),

@@ -64,14 +64,14 @@ private[plan] trait ElasticNode extends UnaryExecNode {
   }
 }
 
-private object ElasticNode {
+private[plan] object ElasticNode {
   private def nearestBelow(plan: SparkPlan): Seq[ElasticNode] = plan match {
     case e: ElasticNode => Seq(e)
     case other => other.children.flatMap(nearestBelow)
   }
 
   /** Forces what an RDD works out lazily on the driver: it would be missing after the body is read back. */
-  private def resolve(rdd: RDD[_]): Unit = {
+  def resolve(rdd: RDD[_]): Unit = {
     val seen = ConcurrentHashMap.newKeySet[Integer]()
     def visit(r: RDD[_]): Unit = if (seen.add(r.id)) {
       r.partitions

@@ -49,6 +49,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
         DriverState.get.foreach(_.tenants.started(run.toString, plan.conf))
         // Options that do not go together are the user's to mend: not guarded.
         LaneshiftConf.checkTogether(plan.conf)
+        if (plan.exists(Elasticity.isStateful)) LaneshiftConf.checkTasks(plan.conf)
         StockRuns.reason(run) match {
           case Some(why) => stock(plan, why)
           case None =>
@@ -113,13 +114,14 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
         plan
       case _ if !DriverState.isLoaded => explain(plan, NotLoaded)
       case Some(why) => RowWise.wrap(explain(plan, why), run.toString, realTime)
-      case None if explained => RowWise.wrap(wrap(plan, conf, realTime), run.toString, realTime)
+      case None if explained =>
+        RowWise.wrap(TaskCounts.mark(wrap(plan, conf, realTime)), run.toString, realTime)
       case None if !plan.exists(Elasticity.isStateful) => RowWise.wrap(plan, run.toString, realTime)
       case None =>
         // After Spark has checked and recorded its own provider's name (design fact 7); the operators that the rules behind
         // this one make again read it.
         QueryStores.ours(conf)
-        val elastic = wrap(plan, conf, realTime)
+        val elastic = TaskCounts.mark(wrap(plan, conf, realTime))
         elastic.foreach {
           case e: ElasticExec => e.check()
           case _ => ()

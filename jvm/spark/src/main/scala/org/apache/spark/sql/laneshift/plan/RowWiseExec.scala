@@ -63,6 +63,7 @@ case class RowWiseExec(
         partitions,
         options,
         upstream(Seq(laneInput.child)),
+        partitions,
         DriverState.get.exists(_.memories.knows(key))
       ),
       Seq(InputSpec(laneInput.output.size, Literal(0))),

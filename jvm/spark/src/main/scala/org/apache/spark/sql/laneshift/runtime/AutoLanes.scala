@@ -6,11 +6,15 @@ import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.laneshift.spec.{ElasticSpec, OperatorKey}
 
+import laneshift.lane.CoreShare
+
 /** What a process knows of the operators whose lanes are left to laneshift (`spark.sql.laneshift.lanes=auto`). Nothing depends on it
   * but the number of lanes.
   */
 private[runtime] final class AutoLanes(val cores: Cores) {
   private val operators = new ConcurrentHashMap[OperatorKey, OperatorWork]
+
+  import AutoLanes.waitedNs
 
   /** A task of a micro-batch begins; on its thread. None where shuffles do not tell what they hold. */
   def begin(
@@ -32,18 +36,26 @@ private[runtime] final class AutoLanes(val cores: Cores) {
         attempt,
         partition,
         bytes,
+        spec.operator.ranges,
         spec.slots,
         cores.tasksBeside(attempt.stageId),
         now
       )
-      .map(new AutoBatch(operator, attempt, partition, now, _))
+      .map(new AutoBatch(operator, attempt, partition, now - waitedNs, _))
   }
 
   def forget(runId: String): Unit = operators.keySet().removeIf(_.runId == runId)
 }
 
+private[runtime] object AutoLanes {
+
+  /** How long this thread has waited for its turn on cores that it shares: no time of its partition's. */
+  def waitedNs: Long = CoreShare.worker.fold(0L)(_.waitedNs)
+}
+
 /** One task of a partition whose lanes are left to laneshift.
   *
+  * @param sinceNs when it began, by a clock that stands still while its thread waits for a turn
   * @param lanes those to begin with
   */
 private[runtime] final class AutoBatch(
@@ -60,5 +72,5 @@ private[runtime] final class AutoBatch(
   /** The task is over; `lanes` if it had as many from its beginning to its end. */
   def over(context: TaskContext, lanes: Option[Int]): Unit =
     if (context.isFailed() || context.isInterrupted()) operator.failed(attempt, partition)
-    else operator.ended(attempt, partition, lanes, System.nanoTime() - sinceNs)
+    else operator.ended(attempt, partition, lanes, System.nanoTime() - AutoLanes.waitedNs - sinceNs)
 }

@@ -12,6 +12,8 @@ import org.apache.spark.sql.laneshift.remote.RemoteSessions
 import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
 import org.apache.spark.sql.laneshift.wire.RpcBytes
 
+import laneshift.lane.CoreShare
+
 /** One elastic operator of one batch: its partitions are Spark's state partitions, each computed by a [[PartitionTask]].
   *
   * @param inputs the shuffles
@@ -51,7 +53,7 @@ private[laneshift] final class ElasticRDD(
     val start = partition.startBatch(spec, context, asked)
     val meter = partition.newMeter()
     val sources = dependencies.indices.map { i =>
-      meter.input(parent[InternalRow](i).iterator(inputSplits(i), context))
+      meter.input(new LendingIterator(parent[InternalRow](i).iterator(inputSplits(i), context)))
     }
     def newBody(): RDD[InternalRow] =
       SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
@@ -82,6 +84,12 @@ private[laneshift] final class ElasticRDD(
       ).outputs
     meter.output(rows)
   }
+}
+
+/** Rows for which a thread that works in turns may have to wait. */
+private final class LendingIterator(rows: Iterator[InternalRow]) extends Iterator[InternalRow] {
+  override def hasNext: Boolean = CoreShare.waiting(rows.hasNext)
+  override def next(): InternalRow = rows.next()
 }
 
 /** A partition of [[ElasticRDD]] with the body's own and those of the inputs, which may carry more than an index.

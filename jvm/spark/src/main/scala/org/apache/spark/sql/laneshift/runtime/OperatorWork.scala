@@ -2,6 +2,8 @@ package org.apache.spark.sql.laneshift.runtime
 
 import scala.collection.mutable
 
+import laneshift.routing.TaskRanges
+
 /** Chooses the lanes of an operator's partitions as their tasks begin, where the query leaves that to laneshift
   * (`spark.sql.laneshift.lanes=auto`): a partition that would hold up its stage gets as many as let it end with the others. One
   * per operator and process; what it knows of costs is measured there, batch by batch.
@@ -19,6 +21,7 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
   /** The lanes that a partition should begin the batch with; none if it is not known what the stage has to do.
     *
     * @param bytes what the stage's shuffles hold for each partition; needed unless it knows the attempt
+    * @param ranges which partitions each task of the stage computes
     * @param slots tasks that Spark runs at a time, on all executors
     * @param otherTasks tasks of other stages that run here
     */
@@ -26,11 +29,13 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
       attempt: StageAttempt,
       partition: Int,
       bytes: Option[Array[Long]],
+      ranges: TaskRanges,
       slots: Int,
       otherTasks: Int,
       nowNs: Long
   ): Option[Int] = synchronized {
-    if (known(attempt).isEmpty) stage = bytes.map(attempt -> new StageWork(_, cores, slots, costs.nsPerByte))
+    if (known(attempt).isEmpty)
+      stage = bytes.map(attempt -> new StageWork(_, ranges, cores, slots, costs.nsPerByte))
     known(attempt).map { work =>
       work.begin(partition, nowNs)
       val chosen = if (trial.allows(attempt.batchId)) lanes(work, partition, otherTasks, nowNs) else 1
@@ -45,7 +50,8 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
   }
 
   private def lanes(work: StageWork, partition: Int, otherTasks: Int, nowNs: Long): Int = {
-    val alone = work.of(partition)
+    // Partitions of one task follow each other: each has to be faster if the task is to be.
+    val alone = work.ofTask(partition)
     val even = math.max(work.evenNs(nowNs), 1.0)
     val most = math.min(maxLanes, cores - otherTasks)
     val wanted = math.min(most.toDouble, math.ceil(alone / even - OperatorWork.Slack)).toInt

@@ -2,23 +2,30 @@ package org.apache.spark.sql.laneshift.runtime
 
 import scala.collection.mutable
 
+import laneshift.routing.TaskRanges
+
 /** What one stage of a micro-batch has left to do for this executor: from what its shuffles hold for each partition, and from what
   * a byte took in earlier batches. Spark starts a stage's tasks in the order of their partitions, so that those behind the
   * newest one here are still to come, on whichever executor has a core free first.
   *
   * @param bytes by partition
+  * @param ranges which partitions each task computes, one after the other, on one core
   * @param cores of this executor
   * @param slots tasks that Spark runs at a time, on all executors
   * @param nsPerByte what a byte of a partition takes on one lane
   */
 private[runtime] final class StageWork(
     bytes: Array[Long],
+    ranges: TaskRanges,
     cores: Int,
     slots: Int,
     nsPerByte: Int => Double
 ) {
   private val runningSince = mutable.Map.empty[Int, Long]
-  private var newest = -1
+
+  /** Tasks that have begun here and are not over: when, and what is left of their partitions. */
+  private val tasks = mutable.Map.empty[Int, (Long, mutable.Set[Int])]
+  private var newestTask = -1
 
   /** Whether a partition of the stage has more than one lane here. */
   var hasLanes = false
@@ -28,22 +35,37 @@ private[runtime] final class StageWork(
   /** What all of the partition takes on one lane, in nanoseconds. */
   def of(partition: Int): Double = bytes(partition) * nsPerByte(partition)
 
+  /** What all partitions of its task take, one lane each. */
+  def ofTask(partition: Int): Double = ranges.of(ranges.taskOf(partition)).iterator.map(of).sum
+
   /** The one that takes longest on one lane; there is one at least. */
   def heaviest(partitions: collection.Set[Int]): Int = partitions.iterator.filter(_ < bytes.length).maxBy(of)
 
   def begin(partition: Int, nowNs: Long): Unit = {
     runningSince(partition) = nowNs
-    newest = math.max(newest, partition)
+    val task = ranges.taskOf(partition)
+    tasks.getOrElseUpdate(task, (nowNs, mutable.Set.from(ranges.of(task))))
+    newestTask = math.max(newestTask, task)
   }
 
-  def end(partition: Int): Unit = runningSince -= partition
+  def end(partition: Int): Unit = {
+    runningSince -= partition
+    val task = ranges.taskOf(partition)
+    tasks.get(task).foreach { case (_, left) =>
+      left -= partition
+      if (left.isEmpty) tasks -= task
+    }
+  }
 
   /** The time after which this executor's cores would be done together if work could be cut at will, in nanoseconds. */
   def evenNs(nowNs: Long): Double = {
-    val here = runningSince.keysIterator.map(restNs(_, nowNs)).sum
-    val ahead = (newest + 1 until bytes.length).iterator.map(of).sum
+    val here = tasks.iterator.map { case (task, (sinceNs, _)) => restOfTask(task, sinceNs, nowNs) }.sum
+    val ahead = (newestTask + 1 until ranges.tasks).iterator.flatMap(ranges.of).map(of).sum
     (here + ahead * cores / math.max(cores, slots)) / cores
   }
+
+  private def restOfTask(task: Int, sinceNs: Long, nowNs: Long): Double =
+    math.max(0.0, ranges.of(task).iterator.map(of).sum - (nowNs - sinceNs))
 
   /** What a partition that runs here would still take if it had one lane from its beginning. */
   def restNs(partition: Int, nowNs: Long): Double =

@@ -5,6 +5,8 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.types.DataType
 
+import laneshift.routing.TaskRanges
+
 /** When a shard of an elastic operator may change its lane. */
 sealed abstract class HandoffMode(val name: String) extends Serializable
 
@@ -23,6 +25,33 @@ object HandoffMode {
   case object Dealt extends HandoffMode("dealt")
 }
 
+/** In how many tasks an operator's state partitions are wanted. */
+sealed trait TaskWish
+
+object TaskWish {
+
+  /** One for each, as Spark has it. */
+  case object Stock extends TaskWish
+
+  /** As slots allow: in Real-time Mode no more than are free, in micro-batches no more than keep them busy. */
+  case object Auto extends TaskWish
+
+  /** So many, and no more than there are partitions. */
+  final case class Exactly(tasks: Int) extends TaskWish
+
+  def of(text: String): Option[TaskWish] = text match {
+    case "stock" => Some(Stock)
+    case "auto" => Some(Auto)
+    case number => number.toIntOption.filter(_ >= 1).map(Exactly)
+  }
+
+  def text(wish: TaskWish): String = wish match {
+    case Stock => "stock"
+    case Auto => "auto"
+    case Exactly(tasks) => tasks.toString
+  }
+}
+
 /** The options of one elastic operator, read once per batch on the driver. Times in milliseconds. */
 final case class ElasticOptions(
     shards: Int,
@@ -38,8 +67,10 @@ final case class ElasticOptions(
     loadByCpu: Boolean,
     motion: String,
     motionRemote: Int,
+    motionTasks: Boolean,
     motionSeed: Long,
-    motionIntervalMs: Long
+    motionIntervalMs: Long,
+    tasks: TaskWish
 )
 
 object ElasticOptions {
@@ -57,8 +88,10 @@ object ElasticOptions {
     loadByCpu = conf.getConf(LaneshiftConf.BalanceMetric) == "cpu",
     motion = conf.getConf(LaneshiftConf.Motion),
     motionRemote = conf.getConf(LaneshiftConf.MotionRemote),
+    motionTasks = conf.getConf(LaneshiftConf.MotionTasks),
     motionSeed = conf.getConf(LaneshiftConf.MotionSeed),
-    motionIntervalMs = conf.getConf(LaneshiftConf.MotionInterval)
+    motionIntervalMs = conf.getConf(LaneshiftConf.MotionInterval),
+    tasks = TaskWish.of(conf.getConf(LaneshiftConf.Tasks)).get
   )
 }
 
@@ -87,6 +120,7 @@ final case class StateMetrics(rows: Set[Long], memory: Set[Long], files: Set[Lon
 /** An elastic operator in one batch, in plain values: what anybody may know of it.
   *
   * @param upstream the elastic operators of the same query that feed it, each by its [[OperatorKey]]'s operator id
+  * @param tasks Spark tasks that compute its partitions, each a range of them
   * @param remembered the driver remembers some of its partitions: executors that have not seen them ask
   */
 final case class OperatorSpec(
@@ -98,8 +132,12 @@ final case class OperatorSpec(
     partitions: Int,
     options: ElasticOptions,
     upstream: Seq[Long],
+    tasks: Int,
     remembered: Boolean = false
 ) {
+
+  /** Which partitions each task computes. */
+  def ranges: TaskRanges = TaskRanges(partitions, tasks)
 
   /** Whether no lane of it can be on another executor: rows of a stage without state are dealt at home. */
   def lanesStayHome: Boolean = handoff == HandoffMode.Dealt

@@ -42,12 +42,14 @@ class ElasticRuntimeSuite extends AnyFunSuite {
         false,
         "never",
         0,
+        false,
         0L,
-        20L
+        20L,
+        TaskWish.Stock
       )
     val key = OperatorKey("query", "run", 0L)
     ElasticSpec(
-      OperatorSpec(key, "", batchId, realTime = false, handoff, 4, options, Nil, remembered = true),
+      OperatorSpec(key, "", batchId, realTime = false, handoff, 4, options, Nil, 4, remembered = true),
       Nil,
       Nil,
       Map.empty,

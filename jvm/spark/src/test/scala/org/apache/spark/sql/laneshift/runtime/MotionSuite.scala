@@ -4,7 +4,7 @@ import java.util.UUID
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, OperatorKey, OperatorSpec}
+import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, OperatorKey, OperatorSpec, TaskWish}
 
 class MotionSuite extends AnyFunSuite {
 
@@ -23,12 +23,14 @@ class MotionSuite extends AnyFunSuite {
       false,
       "always",
       0,
+      false,
       seed,
-      2L
+      2L,
+      TaskWish.Stock
     )
     val key = OperatorKey("query", UUID.randomUUID.toString, 0L)
     val spec =
-      OperatorSpec(key, "", batch, realTime = false, HandoffMode.MidBatch, 2, options, Nil)
+      OperatorSpec(key, "", batch, realTime = false, HandoffMode.MidBatch, 2, options, Nil, 2)
     new Motion(spec, partition)
   }
 

@@ -4,8 +4,11 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.laneshift.Quick
 
+import laneshift.routing.TaskRanges
+
 /** Lanes at the start of a micro-batch's tasks, with tasks that take what they should: one nanosecond a byte, in bytes of a second. */
 class OperatorWorkSuite extends AnyFunSuite {
+  private def each(partitions: Int): TaskRanges = TaskRanges(partitions, partitions)
   private val second = 1000000000L
 
   /** Runs stages on `cores` cores by the clock of a simulation, tasks in order of their partitions. */
@@ -33,7 +36,7 @@ class OperatorWorkSuite extends AnyFunSuite {
       while (next < bytes.length || running.nonEmpty) {
         while (next < bytes.length && running.size < cores) {
           lanes(next) = operator
-            .begin(attempt, next, Some(bytes), math.max(cores, slots), 0, nowNs)
+            .begin(attempt, next, Some(bytes), each(bytes.length), math.max(cores, slots), 0, nowNs)
             .get
           running += next -> (nowNs + took(next, bytes(next), lanes(next)))
           next += 1
@@ -90,7 +93,7 @@ class OperatorWorkSuite extends AnyFunSuite {
     val operator = new OperatorWork(cores = 8, maxLanes = 8)
     def begin(batch: Long, tasks: Int) = {
       val attempt = StageAttempt(batch, 0, 0)
-      val lanes = operator.begin(attempt, 0, Some(Array(4 * second)), 8, tasks, 0L)
+      val lanes = operator.begin(attempt, 0, Some(Array(4 * second)), each(1), 8, tasks, 0L)
       operator.ended(attempt, 0, lanes, 4 * second / lanes.get)
       lanes
     }
@@ -150,11 +153,32 @@ class OperatorWorkSuite extends AnyFunSuite {
     val operator = new OperatorWork(cores = 2, maxLanes = 8)
     val bytes = Array(8 * second, second, second, second)
     val (first, again) = (StageAttempt(0L, 0, 0), StageAttempt(0L, 0, 1))
-    operator.begin(first, 0, Some(bytes), 2, 0, 0L)
+    operator.begin(first, 0, Some(bytes), each(4), 2, 0, 0L)
     operator.failed(first, 0)
     operator.ended(StageAttempt(9L, 9, 9), 0, Some(1), second)
-    operator.begin(again, 0, Some(bytes), 2, 0, 0L)
-    assert(operator.begin(again, 3, None, 2, 0, 0L).contains(1), "no cost is known")
-    assert(new OperatorWork(2, 8).begin(first, 0, None, 2, 0, 0L).isEmpty, "no sizes, no advice")
+    operator.begin(again, 0, Some(bytes), each(4), 2, 0, 0L)
+    assert(operator.begin(again, 3, None, each(4), 2, 0, 0L).contains(1), "no cost is known")
+    assert(new OperatorWork(2, 8).begin(first, 0, None, each(4), 2, 0, 0L).isEmpty, "no sizes, no advice")
+  }
+
+  test(
+    "partitions of one task are one task's work: each gets what lets the task end with the others",
+    Quick
+  ) {
+    val operator = new OperatorWork(cores = 4, maxLanes = 8)
+    // Two tasks of four partitions on four cores: 8 s and 4 s of work, 3 s for each core.
+    val bytes = Array(2, 2, 2, 2, 1, 1, 1, 1).map(_ * second)
+    val ranges = TaskRanges(8, 2)
+    def batch(number: Long): Seq[Int] = {
+      val attempt = StageAttempt(number, number.toInt, 0)
+      val sizes = Some(bytes)
+      def begin(partition: Int) = operator.begin(attempt, partition, sizes, ranges, 2, 0, 0L).get
+      val first = Seq(begin(0), begin(4))
+      operator.ended(attempt, 0, first.headOption, bytes(0) / first.head)
+      operator.ended(attempt, 4, first.lastOption, bytes(4) / first.last)
+      first
+    }
+    assert(batch(0L) == Seq(1, 1))
+    assert(batch(1L) == Seq(3, 2))
   }
 }

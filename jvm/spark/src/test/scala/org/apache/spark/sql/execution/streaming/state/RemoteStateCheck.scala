@@ -122,8 +122,10 @@ object RemoteStateCheck {
       loadByCpu = false,
       motion = "never",
       motionRemote = 0,
+      motionTasks = false,
       motionSeed = 0L,
-      motionIntervalMs = 1L
+      motionIntervalMs = 1L,
+      tasks = TaskWish.Stock
     )
     val operator = OperatorSpec(
       OperatorKey("query", "run", 0L),
@@ -133,7 +135,8 @@ object RemoteStateCheck {
       HandoffMode.MidBatch,
       partitions = 2,
       options,
-      upstream = Nil
+      upstream = Nil,
+      tasks = 2
     )
     ElasticSpec(
       operator,

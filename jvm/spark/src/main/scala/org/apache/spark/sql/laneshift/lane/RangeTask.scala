@@ -1,0 +1,137 @@
+package org.apache.spark.sql.laneshift.lane
+
+import java.util.concurrent.ConcurrentLinkedQueue
+import java.util.concurrent.atomic.{AtomicInteger, AtomicReference}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.{TaskContext, TaskContextImpl}
+import org.apache.spark.executor.TaskMetrics
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
+import org.apache.spark.sql.laneshift.spec.ElasticSpec
+
+import laneshift.lane.{CoreShare, PartitionStopped}
+import laneshift.testing.{Fault, Faults}
+
+/** Several partitions during one Spark task (docs/handoff.md, section 13). Each is computed under a task context of its own, as if
+  * Spark had started a task for it; what those have counted is the task's.
+  *
+  * Threads: the task's own thread puts out. In Real-time Mode each partition has a thread, in a micro-batch a few threads take one
+  * after the other; together they work on as many cores as the task has. Every thread ends before the task does.
+  *
+  * @param partitions Spark's numbers of them
+  * @param rows computes the so-manieth of them, on the thread and under the context that it is to be computed under
+  */
+private[laneshift] final class RangeTask(
+    spec: ElasticSpec,
+    context: TaskContext,
+    partitions: Range,
+    rows: (Int, TaskContext) => Iterator[InternalRow]
+) {
+  private val width = if (spec.realTime) partitions.size else math.min(partitions.size, RangeTask.AtATime)
+  private val share = new CoreShare(RangeTask.cores(context))
+  private val outputBytes = math.max(RangeTask.LeastBytes, RangeTask.OutputBytes / width)
+  private val outputs = new RangeOutputs(width, outputBytes, eager = spec.realTime)
+  private val threads = new TaskThreads(s"task ${context.partitionId()}", fail)
+  private val stopped = new AtomicReference[Throwable]
+  private val next = new AtomicInteger
+  private val identity = TaskIdentity.of(context)
+  private val counted = new ConcurrentLinkedQueue[TaskMetrics]
+  private val running = new ConcurrentLinkedQueue[LaneTaskContext]
+
+  private val emitter = new Emitter(spec.outputs.size, context, outputs.take, () => finish())
+
+  context.addTaskFailureListener((_: TaskContext, error: Throwable) => stopAndJoin(error))
+  context.addTaskCompletionListener[Unit] { _ =>
+    // A task that takes only some of the rows succeeds all the same, and then its partitions have to commit.
+    if (stopped.get == null && !Faults.isOn(Fault.LastPartitionUndrained)) emitter.drain()
+    stopAndJoin(new InterruptedException("the task is over"))
+  }
+
+  /** What the partitions put out, for the task's own thread: each one's rows in order. */
+  def start(): Iterator[InternalRow] = {
+    (0 until width).foreach(thread => threads.start(s"partitions $thread")(run(outputs.output(thread))))
+    emitter
+  }
+
+  private def run(output: RangeOutputs#Output): Unit = {
+    CoreShare.within(share) {
+      var index = next.getAndIncrement()
+      while (index < partitions.size) {
+        compute(index, output)
+        index = next.getAndIncrement()
+      }
+    }
+    output.done()
+  }
+
+  private def compute(index: Int, output: RangeOutputs#Output): Unit = {
+    val number = if (Faults.isOn(Fault.ReadsAsTheTask)) identity.partitionId else partitions(index)
+    val own = new LaneTaskContext(identity.copy(partitionId = number, numPartitions = spec.partitions))
+    running.add(own)
+    var failure = Option.empty[Throwable]
+    try {
+      TaskContext.setTaskContext(own.current)
+      putOut(rows(index, own.current), output)
+    } catch { case error: Throwable => failure = Some(error) }
+    // Listeners close iterators and report state: before the task may think that the partition is done.
+    try own.complete(failure)
+    catch { case error: Throwable => failure = failure.orElse(Some(error)) }
+    TaskContext.unset()
+    StateStoreTracking.clear()
+    running.remove(own)
+    counted.add(own.metrics)
+    failure.foreach { error =>
+      tellOfFetch(own.current)
+      throw error
+    }
+  }
+
+  private def putOut(rows: Iterator[InternalRow], output: RangeOutputs#Output): Unit = {
+    // What Python workers send back are rows of another kind.
+    lazy val toUnsafe = UnsafeProjection.create(spec.outputs.toArray)
+    while (rows.hasNext) output.add(rows.next() match {
+      case unsafe: UnsafeRow => unsafe
+      case other => toUnsafe(other)
+    })
+  }
+
+  /** Spark asks the task's own context whether it failed for want of a shuffle's rows, and makes them again if so. */
+  private def tellOfFetch(own: TaskContextImpl): Unit =
+    if (!Faults.isOn(Fault.UntoldFetchFailure)) own.fetchFailed.foreach(context.setFetchFailed)
+
+  /** Every partition has put out everything. */
+  private def finish(): Unit = {
+    threads.join()
+    LaneAccumulators.add(counted.asScala.toSeq, context, spec.onceMetrics)
+  }
+
+  /** A partition failed: the task fails with its cause. */
+  private def fail(error: Throwable): Unit = error match {
+    case _: PartitionStopped => ()
+    case _ => if (stopped.compareAndSet(null, error)) outputs.fail(error)
+  }
+
+  /** Ends every thread and waits for it. Nothing that partitions use may be freed before. */
+  private def stopAndJoin(cause: Throwable): Unit = {
+    stopped.compareAndSet(null, cause)
+    outputs.fail(cause)
+    if (context.isInterrupted()) running.forEach(_.current.markInterrupted(cause.toString))
+    threads.stop()
+  }
+}
+
+private[laneshift] object RangeTask {
+
+  /** So many partitions of a micro-batch's task are open at a time: while one waits for its files, others go on. */
+  private val AtATime = 4
+
+  /** Outputs that may wait for the task's thread, of all its partitions, and the least of each. */
+  private val OutputBytes = 1L << 20
+  private val LeastBytes = 32L * 1024
+
+  /** The cores that Spark has given the task. */
+  private def cores(context: TaskContext): Int = math.max(1, context.cpuAmount().intValue)
+}

@@ -1,0 +1,75 @@
+package org.apache.spark.sql.laneshift
+
+import java.util.concurrent.atomic.AtomicBoolean
+
+import org.scalatest.Assertions._
+
+import org.apache.spark.{MapOutputTrackerMaster, SparkEnv, TaskContext}
+import org.apache.spark.shuffle.FetchFailedException
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.functions._
+
+/** What a task of several state partitions owes to Spark. */
+object TaskChecks {
+  private val chunks = Seq(0, 300).map(first => TestInput.rows(seed = 4, first.toLong, 300, keys = 40))
+
+  /** Functions see the number of the state partition that they work for. */
+  val numbered: QueryCase = {
+    val number = udf((_: String) => TaskContext.getPartitionId())
+    QueryCase("number of the partition", "update")(
+      _.groupBy("key").agg(sum("value")).withColumn("partition", number(col("key")))
+    )
+  }
+
+  /** As Spark throws it where a shuffle's files are gone: the stage that wrote them runs again, and then this one does. */
+  private val lost = udf { (sum: Long) =>
+    if (once.getAndSet(false)) {
+      val tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+      throw new FetchFailedException(null, tracker.shuffleStatuses.keys.max, -1L, -1, 0, "planted")
+    }
+    sum
+  }
+  private val once = new AtomicBoolean
+
+  private val failing = QueryCase("rows are lost once", "update")(
+    _.groupBy("key").agg(sum("value").as("s")).withColumn("s", lost(col("s")))
+  )
+
+  def fetchAgain(session: ElasticSession, options: (String, String)*): Unit = {
+    def run(options: Seq[(String, String)]) = session.withFolder { at =>
+      once.set(true)
+      session.withConf(options: _*)(MicroBatchRun(session.spark, failing, chunks, at))
+    }
+    val (stock, elastic) = (run(ElasticSession.Stock), run(options))
+    assert(!once.get, "nothing was lost")
+    stock.batches.zip(elastic.batches).foreach { case (a, b) => PairCheck.sameRows("after a loss", a, b) }
+    assert(stock.state == elastic.state, "state rows")
+  }
+
+  /** Spark's operator commits before its first row in complete mode, so that a sink may leave the rest. There are more partitions
+    * than a task works on at a time.
+    */
+  def oneRowOfATask(session: ElasticSession, options: (String, String)*): Unit = {
+    val spark = session.spark
+    import spark.implicits._
+    val query = QueryCase("sums", "complete")(_.groupBy("key").agg(sum("value")))
+    def state(options: Seq[(String, String)]): Seq[String] = session.withFolder { at =>
+      session.withConf(options :+ ("spark.sql.shuffle.partitions" -> "9"): _*) {
+        val input = MemoryStream[TestInput](implicitly[org.apache.spark.sql.Encoder[TestInput]], spark)
+        val running = MicroBatchRun.start(query, input.toDF(), at) { (rows, _) =>
+          rows.rdd.mapPartitions((all: Iterator[Row]) => all.take(1)).count()
+          ()
+        }
+        try {
+          chunks.foreach { chunk =>
+            input.addData(chunk)
+            running.processAllAvailable()
+          }
+          MicroBatchRun.stateRows(spark, running, at)
+        } finally running.stop()
+      }
+    }
+    assert(state(ElasticSession.Stock) == state(options), "state rows")
+  }
+}
