@@ -198,6 +198,8 @@ object Fault {
       extends Fault("two-pullers", "rows that follow each other go to the deals of two lanes")
   case object PullNotPassedOn
       extends Fault("pull-not-passed-on", "nobody is told that rows are free to be taken again")
+  case object TakenUntold
+      extends Fault("taken-untold", "the receiver is not told that a lane that reads ahead has made room")
 
   case object BoundaryUntold
       extends Fault("boundary-untold", "a host is not told that the next input begins")
@@ -290,6 +292,7 @@ object Fault {
     AnsweredEarly,
     TwoPullers,
     PullNotPassedOn,
+    TakenUntold,
     BoundaryUntold,
     LeftOutAtTheEnd,
     SealPastFrame,
