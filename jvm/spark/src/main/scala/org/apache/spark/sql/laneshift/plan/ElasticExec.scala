@@ -63,7 +63,16 @@ case class ElasticExec(
   private def inputSpec(input: LaneInputExec): InputSpec = {
     val hashed = input.outputPartitioning.asInstanceOf[HashPartitioning].expressions
     val hash = BindReferences.bindReference[Expression](new CollationAwareMurmur3Hash(hashed), input.output)
-    InputSpec(input.output.size, hash, if (handoff == HandoffMode.BetweenBatches) reads(input) else Nil)
+    InputSpec(
+      input.output.size,
+      hash,
+      if (handoff == HandoffMode.BetweenBatches) reads(input) else Nil,
+      if (options.hotKeys == "values") shown(hashed, input) else Nil
+    )
+  }
+
+  private def shown(keys: Seq[Expression], input: LaneInputExec): Seq[Expression] = keys.map { key =>
+    ToPrettyString(BindReferences.bindReference[Expression](key, input.output), Some(conf.sessionLocalTimeZone))
   }
 
   /** A key that is made on the way from the input is not foretold. */

@@ -529,6 +529,7 @@ final class ElasticPartition(
       wantedElsewhere = wantedElsewhere.toSeq.map { case (host, lanes) => host.executorId -> lanes }.sorted,
       elsewhere = elsewhere.map(e => e.copy(lane = lanes.shown(e.lane))),
       elsewhereNote = elsewhereNote,
+      hotKeys = meter.hottest,
       state = meter.state,
       latencyMs = meter.latencyView
     )

@@ -51,7 +51,7 @@ private[laneshift] final class ElasticRDD(
     val start = partition.startBatch(spec, context, asked)
     val meter = partition.newMeter()
     val sources = dependencies.indices.map { i =>
-      meter.input(parent[InternalRow](i).iterator(inputSplits(i), context))
+      meter.input(i, parent[InternalRow](i).iterator(inputSplits(i), context))
     }
     def newBody(): RDD[InternalRow] =
       SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
