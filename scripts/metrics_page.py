@@ -78,6 +78,18 @@ A partition also has `elsewhere`, a list of its lanes on [other executors](remot
 `lanes` counts those of them that shards may come to. What `lane_busy` shows of one is the share of
 time in which rows that it was sent were not acknowledged, the way over the network included.
 
+### Hottest keys
+A partition of an operator with state has `hot_keys`: the keys that have the most of its rows, the
+hottest first, all that have a twentieth of them or more. Rows are sampled, about one in 32, into a
+sketch of frequent items ([Apache DataSketches](https://datasketches.apache.org/)); what it says is
+of the last 10 to 20 s, or of more where rows are few. The tab and `laneshift top` show them, too.
+
+| field | unit | what it is |
+|---|---|---|
+| `key` | | The hash that Spark's shuffle takes of the key, in hexadecimal digits. |
+| `value` | | The key itself, if `spark.sql.laneshift.hotKeys.show` is `values`: keys may be personal data. |
+| `share` | 0 to 1 | Its part of the partition's rows, measured on the sample. |
+
 ## Of policies and the simulator
 What a [policy](policies/README.md) sees, plans and predicts; the simulator measures the same.
 

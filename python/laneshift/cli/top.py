@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -16,11 +16,14 @@ import click
 
 from laneshift.cli.control import Target, controlled
 from laneshift.loop.decision import Decision
-from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.plugin.partition import HotKey, PartitionSnapshot
 from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
 
 TIMEOUT_S = 10.0
 DECISIONS = 8
+# Of each partition, so many keys if the first of them has such a share of its rows.
+HOT_KEYS = 3
+HOT = 0.05
 BARS = "▁▂▃▄▅▆▇█"
 HEADER = (
     f"  {'part':>4} {'executor':<9} {'lanes':>8} {'rows/s in':>11} {'out':>11} {'queued':>9} "
@@ -131,6 +134,9 @@ def _operator(query: QuerySnapshot, operator: OperatorSnapshot) -> Iterator[str]
     yield HEADER
     for part in operator.partitions:
         yield _partition(part)
+    for part in operator.partitions:
+        if part.hot_keys and part.hot_keys[0].share >= HOT:
+            yield f"  {part.partition:>4} hottest keys: {_hot(part.hot_keys[:HOT_KEYS])}"
 
 
 def _partition(part: PartitionSnapshot) -> str:
@@ -144,6 +150,12 @@ def _partition(part: PartitionSnapshot) -> str:
         f"{part.rows_in_per_s:>11,.0f} {part.rows_out_per_s:>11,.0f} "
         f"{int(part.queue_rows.sum()):>9,} {part.imbalance:>6.2f} {part.handoffs:>8,} "
         f"{p50:>10} {p99:>10}  {busy}{'' if part.running else ' (between tasks)'}"
+    )
+
+
+def _hot(keys: Iterable[HotKey]) -> str:
+    return ", ".join(
+        f"{f'#{k.key}' if k.value is None else k.value} {k.share:.0%} of rows" for k in keys
     )
 
 

@@ -84,6 +84,22 @@ class RemoteLane:
     bytes_received: int
 
 
+@dataclass(frozen=True, slots=True)
+class HotKey:
+    """A key that has much of its partition's rows, lately: 10 to 20 s, or more where rows are few.
+
+    Attributes:
+        key: the hash that Spark's shuffle takes of it, as hexadecimal digits.
+        value: the key itself, as ``show()`` prints it and its first 100 characters; None unless
+            ``spark.sql.laneshift.hotKeys.show`` is ``values``.
+        share: its part of the partition's rows (0 to 1), measured on a sample.
+    """
+
+    key: str
+    value: str | None
+    share: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionSnapshot:
     """One elastic partition: one state partition of an elastic operator.
@@ -127,6 +143,8 @@ class PartitionSnapshot:
         rows_taken_elsewhere, busy_elsewhere_s: of ``rows_taken`` and ``busy_s``, that of lanes on
             other executors, where the way over the network counts as work.
         elsewhere_note: why the last of them that was wanted and is not there is not.
+        hot_keys: the keys with the most of its rows, the hottest first: all that have a twentieth of
+            them or more.
     """
 
     partition: int
@@ -171,6 +189,7 @@ class PartitionSnapshot:
     rows_taken_elsewhere: int = 0
     busy_elsewhere_s: float = 0.0
     elsewhere_note: str | None = None
+    hot_keys: tuple[HotKey, ...] = ()
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> PartitionSnapshot:
@@ -222,6 +241,7 @@ class PartitionSnapshot:
             rows_taken_elsewhere=int(data.get("rows_taken_elsewhere", 0)),
             busy_elsewhere_s=float(data.get("busy_elsewhere_s", 0.0)),
             elsewhere_note=data.get("elsewhere_note"),
+            hot_keys=tuple(map(_hot, data.get("hot_keys", ()))),
             **{name: int(data[name]) for name in whole + limits + state},
         )
 
@@ -260,6 +280,11 @@ def _batch(data: Mapping[str, Any] | None) -> PartitionBatch | None:
         float(data["busy_s"]),
         float(data["took_s"]),
     )
+
+
+def _hot(data: Mapping[str, Any]) -> HotKey:
+    value = data.get("value")
+    return HotKey(str(data["key"]), None if value is None else str(value), float(data["share"]))
 
 
 def _remote(data: Mapping[str, Any]) -> RemoteLane:

@@ -230,6 +230,13 @@ OPTIONS: Mapping[str, Option] = {
             "Leave it out where answers do not say when they set out.",
         ),
         Option(
+            "hot_keys_show",
+            "hotKeys.show",
+            _one_of("hashes", "values", "none"),
+            "'hashes', 'values' or 'none'",
+            "Keys may be personal data: 'values' shows them, 'hashes' only their share of rows.",
+        ),
+        Option(
             "balance_enabled",
             "balance.enabled",
             _flag,

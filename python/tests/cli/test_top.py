@@ -102,6 +102,20 @@ def test_lanes_on_other_executors_are_shown() -> None:
     assert "8 cores on 1 executor, 3 of them idle" in words
 
 
+def test_the_hottest_keys_are_shown_by_their_values_only_where_these_are_told() -> None:
+    said = copy.deepcopy(SNAPSHOT)
+    first, second = said["queries"][0]["operators"][0]["partitions"]
+    first["hot_keys"] = [
+        {"key": "0000002a", "value": "DE, 7", "share": 0.61},
+        {"key": "0000002b", "value": None, "share": 0.055},
+    ]
+    second["hot_keys"] = [{"key": "0000002c", "value": "cool", "share": 0.03}]
+    with ui(200, json.dumps({"ok": said | {"decisions": []}})) as url:
+        words = " ".join(top("--url", url).output.split())
+    assert "0 hottest keys: DE, 7 61% of rows, #0000002b 6% of rows" in words
+    assert words.count("hottest keys") == 1
+
+
 def test_nothing_runs() -> None:
     with ui(200, json.dumps({"ok": SNAPSHOT | {"queries": [], "decisions": []}})) as url:
         shown = top("--url", f"http://{url}/")

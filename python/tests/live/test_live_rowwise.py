@@ -16,7 +16,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sf
 
 if TYPE_CHECKING:
+    import laneshift
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 pytestmark = pytest.mark.live
 PREFIX = "spark.sql.laneshift."
@@ -138,40 +140,77 @@ def test_a_function_that_fails_fails_the_query_with_its_error(
         )  # fmt: skip
 
 
+@contextmanager
+def _measured(
+    spark: SparkSession, at: Path, rows: dict[str, object], function: Callable[[int], int | None]
+) -> Iterator[tuple[StreamingQuery, Callable[[], list[str]]]]:
+    """A Real-time query of one source partition through a function, and the lines that it gave."""
+    stream = spark.readStream.format("laneshift-workload")
+    for key, value in ({"seed": 3, "numPartitions": 1, "keys": 9} | rows).items():
+        stream = stream.option(key, str(value))
+    line = sf.concat_ws(",", sf.lit("0"), sf.udf(function, "long")("seq").alias("f"), "seq")
+    query = (
+        stream.load()
+        .select(line.alias("line"))
+        .writeStream.format("laneshift-measure")
+        .option("name", str(at))
+        .option("lineColumn", "line")
+        .option("checkpointLocation", str(at / "checkpoint"))
+        .option("asyncProgressTrackingEnabled", "false")
+        .outputMode("update")
+        .trigger(realTime="1 minute")  # type: ignore[call-overload]
+        .start()
+    )
+    jvm: Any = spark._jvm
+    sink = jvm.org.apache.spark.sql.laneshift.workload.MeasureRegistry
+    found: list[str] = []
+
+    def lines() -> list[str]:
+        assert query.isActive, query.exception()
+        found.extend(sink.lines(str(at)).splitlines())
+        return found
+
+    try:
+        yield query, lines
+    finally:
+        query.stop()
+        sink.drop(str(at))
+
+
+def test_in_real_time_mode_a_function_that_is_behind_gets_idle_cores(
+    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
+) -> None:
+    def waits(key: int) -> int:
+        time.sleep(0.002)
+        return key
+
+    endless = {"pacing": "none", "totalRows": 10**12}
+    with _options(spark, {"lanes": "auto"}), _measured(spark, tmp_path, endless, waits) as (
+        query, lines,
+    ):  # fmt: skip
+        most = 1
+        deadline = time.monotonic() + 50  # The batch ends later.
+        while most < 2 and time.monotonic() < deadline:
+            lines()
+            mine = [q for q in live.snapshot().queries if q.id == str(query.id)]
+            most = max((o.lanes for q in mine for o in q.operators), default=1)
+            time.sleep(0.1)
+        assert most > 1
+        found = list(lines())
+    assert [int(text.rsplit(",", 1)[1]) for text in found] == list(range(len(found)))
+
+
+@pytest.mark.parametrize("lanes", ["1", "3"])
 def test_in_real_time_mode_answers_come_while_no_more_rows_do(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, lanes: str
 ) -> None:
     rows = 400
-    with _options(spark, {"lanes": "3", "maxLanes": "4"}):
-        stream = (
-            spark.readStream.format("laneshift-workload")
-            .options(
-                seed="3", numPartitions="1", rowsPerSecond="200", totalRows=str(rows), keys="9"
-            )
-            .load()
-        )
-        line = sf.concat_ws(",", sf.lit("0"), sf.udf(slowly, "long")("seq").alias("f"), "seq")
-        query = (
-            stream.select(line.alias("line"))
-            .writeStream.format("laneshift-measure")
-            .option("name", str(tmp_path))
-            .option("lineColumn", "line")
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .option("asyncProgressTrackingEnabled", "false")
-            .outputMode("update")
-            .trigger(realTime="1 minute")  # type: ignore[call-overload]
-            .start()
-        )
-        jvm: Any = spark._jvm
-        sink = jvm.org.apache.spark.sql.laneshift.workload.MeasureRegistry
-        try:
-            found: list[str] = []
-            deadline = time.monotonic() + 50  # The batch ends later.
-            while len(found) < rows and time.monotonic() < deadline:
-                assert query.isActive, query.exception()
-                found += sink.lines(str(tmp_path)).splitlines()
-                time.sleep(0.1)
-        finally:
-            query.stop()
-            sink.drop(str(tmp_path))
+    paced = {"rowsPerSecond": 200, "totalRows": rows}
+    with (
+        _options(spark, {"lanes": lanes, "maxLanes": "4"}),
+        _measured(spark, tmp_path, paced, slowly) as (_, lines),
+    ):
+        deadline = time.monotonic() + 50  # The batch ends later.
+        while len(found := lines()) < rows and time.monotonic() < deadline:
+            time.sleep(0.1)
     assert [int(text.rsplit(",", 1)[1]) for text in found] == list(range(rows))

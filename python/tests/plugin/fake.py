@@ -51,6 +51,7 @@ def partition(number: int, *, shards: int = 8, lanes: int = 2) -> dict[str, Any]
         "max_elsewhere": 32,
         "wanted_elsewhere": [],
         "elsewhere": [],
+        "hot_keys": [{"key": "0badcafe", "value": None, "share": 0.625}],
         "pause_us": {"p50": 800.0, "p99": 2000.0, "max": 2500, "count": 5},
         "state_rows": 300,
         "state_memory_bytes": 70_000,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from laneshift import PartitionSnapshot, Snapshot
+from laneshift.plugin.partition import HotKey
 from laneshift.plugin.snapshot import ExecutorSnapshot
 from laneshift.scheduler.metrics import METRICS
 from plugin.fake import FakeGateway, partition
@@ -37,6 +38,7 @@ def test_a_snapshot_has_what_the_plugin_sent() -> None:
         70_000,
         20_000,
     )
+    assert part.hot_keys == (HotKey("0badcafe", None, 0.625),)
     assert (part.latency.mean_ms, part.latency.p99_ms, part.latency.count) == (4.5, 9.0, 450)
     assert running.batch is not None and running.batch.duration_s == 5.25
     assert [s.backlog_rows for s in running.batch.sources] == [40, None]
@@ -52,6 +54,7 @@ def test_live_metrics_are_what_a_snapshot_measures() -> None:
             "wanted_elsewhere",
             "elsewhere",
             "elsewhere_note",
+            "hot_keys",
         ),  # docs/metrics.md has a table of its own for them
     }
     measured = set(partition(0)) - named

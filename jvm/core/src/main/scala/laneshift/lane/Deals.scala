@@ -8,7 +8,8 @@ import laneshift.testing.{Fault, Faults}
 
 /** Bounds of a dealt partition.
   *
-  * @param rowBytes bytes of rows, for each lane that it has, that came in and whose outputs have not all gone out
+  * @param rowBytes bytes of rows, for each lane that it has, that came in and that no lane has answered for; where lanes read ahead, that
+  *   no lane has taken: their operators have a bound in time, and keep rows as Spark does
   * @param outputBytes bytes of outputs that wait for others before them; one block more for each lane at most
   */
 final case class DealLimits(maxLanes: Int, rowBytes: Long, outputBytes: Long)
@@ -20,8 +21,15 @@ final case class DealLimits(maxLanes: Int, rowBytes: Long, outputBytes: Long)
   * @param worthNs a deal has about so much work in it: so that what it costs to hand it over, or to end the input, is little
   *   against it
   * @param lingerNs how long a deal may wait for rows before it is closed, where lanes read ahead
+  * @param learning the weight of a deal in what is known of a row's cost
   */
-final case class DealWork(readsAhead: Boolean, worthNs: Long, firstRows: Int, lingerNs: Long)
+final case class DealWork(
+    readsAhead: Boolean,
+    worthNs: Long,
+    firstRows: Int,
+    lingerNs: Long,
+    learning: Double = 0.2
+)
 
 object DealWork {
 
@@ -30,7 +38,7 @@ object DealWork {
   val RowByRow: DealWork = DealWork(readsAhead = false, 4000000L, 16, Forever)
 
   /** A restart of Python functions takes 20 to 60 ms, most of which Spark and its worker wait for each other. */
-  def ahead(lingerNs: Long): DealWork = DealWork(readsAhead = true, 1000000000L, 100, lingerNs)
+  def ahead(lingerNs: Long): DealWork = DealWork(readsAhead = true, 1000000000L, 100, lingerNs, learning = 0.5)
 }
 
 /** What a lane gets when it asks for rows. */
@@ -150,8 +158,8 @@ final class Deals[R, B](
   /** One attempt, under the lock; false if the receiver has to wait for a signal. */
   private[lane] def tryOffer(row: R): Boolean = {
     checkRunning()
-    val room = queuedBytes + dealtBytes < limits.rowBytes * activeLanes
-    receiverWaits = !room
+    receiverWaits = !hasRoom
+    val room = !receiverWaits
     if (room) {
       offered += 1
       append(row)
@@ -159,6 +167,9 @@ final class Deals[R, B](
     } else wakeWaiting()
     room
   }
+
+  private def hasRoom: Boolean =
+    queuedBytes + (if (work.readsAhead) 0L else dealtBytes) < limits.rowBytes * activeLanes
 
   private def append(row: R): Unit = {
     val last = queue.peekLast
@@ -256,7 +267,7 @@ final class Deals[R, B](
 
   /** The lane's deal gets no more rows. */
   private def isClosed(state: LaneState): Boolean = state.deal.rows >= rowsPerDeal ||
-    (queue.isEmpty && !ended && (receiverWaits || (mayLinger(state) && lingers(state) <= 0L)))
+    (queue.isEmpty && !ended && mayLinger(state) && lingers(state) <= 0L)
 
   private def close(index: Int): Dealt[R] =
     if (Faults.isOn(Fault.FlushForgotten)) null
@@ -279,6 +290,7 @@ final class Deals[R, B](
     state.deal.rowBytes += block.bytes
     dealtBytes += block.bytes
     state.rows += block.rows
+    if (work.readsAhead && receiverWaits && !Faults.isOn(Fault.TakenUntold)) receiverTurn.signal()
     Dealt.Rows(block)
   }
 
@@ -341,7 +353,7 @@ final class Deals[R, B](
     val busy = lane.busyUntil(clock())
     val perRow = (busy - lane.busyAtDoneNs).toDouble / rows
     lane.busyAtDoneNs = busy
-    nsPerRow = if (nsPerRow == 0.0) perRow else nsPerRow + Deals.Learning * (perRow - nsPerRow)
+    nsPerRow = if (nsPerRow == 0.0) perRow else nsPerRow + work.learning * (perRow - nsPerRow)
   }
 
   /** The lane's thread has ended. */
@@ -446,9 +458,6 @@ final class Deals[R, B](
 
 object Deals {
   private val Nobody = -1
-
-  /** The weight of a deal in what is known of a row's cost. */
-  private val Learning = 0.2
 
   /** Outputs of the next deal that may wait for the emitter. */
   private val NextBytes = 64L * 1024

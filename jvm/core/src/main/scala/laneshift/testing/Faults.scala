@@ -198,6 +198,8 @@ object Fault {
       extends Fault("two-pullers", "rows that follow each other go to the deals of two lanes")
   case object PullNotPassedOn
       extends Fault("pull-not-passed-on", "nobody is told that rows are free to be taken again")
+  case object TakenUntold
+      extends Fault("taken-untold", "the receiver is not told that a lane that reads ahead has made room")
 
   case object WorksWithoutTurn
       extends Fault(
@@ -315,6 +317,7 @@ object Fault {
     OncePerTask,
     UntoldFetchFailure,
     LastPartitionUndrained,
+    TakenUntold,
     BoundaryUntold,
     LeftOutAtTheEnd,
     SealPastFrame,

@@ -39,6 +39,7 @@ object DealsScheduleSuite {
     AnsweredUnput,
     TwoPullers,
     PullNotPassedOn,
+    TakenUntold,
     AnsweredEarly
   )
 }

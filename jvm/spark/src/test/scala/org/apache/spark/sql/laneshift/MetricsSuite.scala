@@ -37,13 +37,18 @@ class MetricsSuite extends AnyFunSuite with ElasticSession {
 
   /** `read` of a query case after its batches, and before it stops. */
   private def measured[T](query: QueryCase, options: (String, String)*)(read: StreamingQuery => T): T =
+    measured(query, chunks, options: _*)(read)
+
+  private def measured[T](query: QueryCase, rows: Seq[Seq[TestInput]], options: (String, String)*)(
+      read: StreamingQuery => T
+  ): T =
     withConf(options: _*)(withFolder { folder =>
       val session = spark
       import session.implicits._
       val input = MemoryStream[TestInput](implicitly[org.apache.spark.sql.Encoder[TestInput]], spark)
       val running = MicroBatchRun.start(query, input.toDF(), folder) { (rows, _) => rows.collect(); () }
       try {
-        chunks.foreach { chunk =>
+        rows.foreach { chunk =>
           input.addData(chunk)
           running.processAllAvailable()
         }
@@ -125,12 +130,57 @@ class MetricsSuite extends AnyFunSuite with ElasticSession {
     assert(source("laneshift-workload[keys=3]", workload.head, workload(1)) == Row(Some(4L)))
   }
 
+  // ---- hot keys
+
+  /** The same rows, of which six of ten have one key. */
+  private def heated(rows: Seq[TestInput]): Seq[TestInput] =
+    rows.zipWithIndex.map { case (row, i) => if (i % 10 < 6) row.copy(key = "hot") else row }
+
+  private def checkHot(views: Seq[PartitionView], show: String): Unit = {
+    val found = views.flatMap(_.hotKeys).filter(_.share > 0.5)
+    show match {
+      case "none" => assert(views.forall(_.hotKeys.isEmpty))
+      case "values" => assert(found.map(_.value) == Seq(Some("hot")), views.map(_.hotKeys))
+      case "hashes" =>
+        assert(found.size == 1 && views.flatMap(_.hotKeys).forall(_.value.isEmpty), views.map(_.hotKeys))
+    }
+  }
+
+  private val firsts = QueryCase("first of each key", "append")(_.dropDuplicates("key"))
+
+  for {
+    query <- Seq(firsts, JoinCases.plain)
+    (lanes, options) <- Seq("one lane" -> oneLane, "lanes that move" -> ElasticSession.moving(4))
+    show <- Seq("values", "hashes", "none")
+  } test(s"hot keys of ${query.name}, $lanes: $show") {
+    withConf("spark.sql.laneshift.hotKeys.show" -> show) {
+      measured(query, chunks.map(heated), options: _*)(running => checkHot(views(running), show))
+    }
+  }
+
+  test("hot keys in Real-time Mode, where values may be shown, in the plugin's answer") {
+    withConf("spark.sql.laneshift.hotKeys.show" -> "values")(withFolder { folder =>
+      val session = spark
+      import session.implicits._
+      val input = LowLatencyMemoryStream[TestInput](spark, 2)
+      val list = CollectingWriter.create()
+      val running = RealTimeRun.start(sums.build(input.toDF()), "update", folder, new CollectingWriter(list))
+      try {
+        chunks.foreach(chunk => (0 to 1).foreach(p => input.addData(p, heated(chunk).filter(_.number % 2 == p))))
+        Patience.until(running)(views(running).map(_.rowsIn).sum == chunks.map(_.size).sum)
+        checkHot(views(running), "values")
+        val answer = LaneshiftGateway.snapshot()
+        assert("""\{"key":"[0-9a-f]{8}","value":"hot","share":0\.[6-9]""".r.findFirstIn(answer).nonEmpty, answer)
+      } finally running.stop()
+    })
+  }
+
   private def fields(node: JsonNode): Set[String] = node.fieldNames.asScala.toSet
 
   test("a snapshot measures what the vocabulary has as live") {
     val named = Set(
       Seq("partition", "executor", "host", "batch_id", "running", "auto", "last_batch"),
-      Seq("max_elsewhere", "wanted_elsewhere", "elsewhere", "elsewhere_note"),
+      Seq("max_elsewhere", "wanted_elsewhere", "elsewhere", "elsewhere_note", "hot_keys"),
       Seq("shards", "max_lanes", "lane_of_shard", "load_metric", "queue_bytes_limit")
     ).flatten
     measured(sums, oneLane: _*) { query =>

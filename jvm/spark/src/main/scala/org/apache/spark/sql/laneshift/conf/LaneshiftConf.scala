@@ -174,6 +174,18 @@ object LaneshiftConf {
     .stringConf
     .createOptional
 
+  val HotKeysShown: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "hotKeys.show")
+    .doc(
+      "What snapshots, `laneshift top` and the tab tell of the keys that have the most of a state partition's rows: 'hashes', their " +
+        "shares and no more of them than a hash, 'values', the keys themselves, which may be personal data and also go to Spark's event " +
+        "log, or 'none'. Rows are sampled."
+    )
+    .version(Since)
+    .stringConf
+    .allowing("allowed are 'hashes', 'values' and 'none'")(Set("hashes", "values", "none"))
+    .createWithDefault("hashes")
+
   val BalanceEnabled: ConfigEntry[Boolean] = SQLConf
     .buildConf(Prefix + "balance.enabled")
     .doc("Evens out the loads of a partition's lanes by moving shards between them.")
@@ -352,6 +364,7 @@ object LaneshiftConf {
     RemotePort,
     QueueBytes,
     LatencyColumn,
+    HotKeysShown,
     BalanceEnabled,
     BalanceThreshold,
     BalanceInterval,

@@ -30,13 +30,19 @@ final case class PartitionRecord(
     queueRows: Array[Long],
     loads: Array[Double],
     routing: Array[Int],
-    elsewhere: Array[String]
+    elsewhere: Array[String],
+    hotKeys: Array[String],
+    hotShares: Array[Double]
 ) {
   def lanes: Int = laneBusy.length
 
   /** The other executor that runs a lane. Records of before there were such lanes say nothing. */
   def executorOf(lane: Int): Option[String] =
     Option(elsewhere).flatMap(_.lift(lane)).filter(_.nonEmpty)
+
+  /** Keys with much of its rows, and their shares. Older records say nothing, either. */
+  def hottest: Seq[(String, Double)] =
+    Option(hotKeys).zip(Option(hotShares)).toSeq.flatMap { case (keys, shares) => keys.zip(shares) }
 }
 
 /** An elastic operator: sums over its partitions, and in a whole record each of them. */
@@ -112,7 +118,9 @@ private[laneshift] object QueryRecord {
       v.queueRows.padTo(v.lanes, 0L).take(v.lanes),
       v.loads,
       v.routing,
-      elsewhere(v)
+      elsewhere(v),
+      v.hotKeys.map(k => k.value.getOrElse(s"#${k.key}")).toArray,
+      v.hotKeys.map(_.share).toArray
     )
   }
 

@@ -60,8 +60,13 @@ private[laneshift] final class DealtTask(
 
   /** The partition's outputs, for the task's own thread. */
   lazy val outputs: Iterator[InternalRow] =
-    if (start.lanes == 1) new DirectThenThreaded(this, spec, source, newBody, bodySplit, context)
+    if (start.lanes == 1 && !swallows) new DirectThenThreaded(this, spec, source, newBody, bodySplit, context)
     else startThreads()
+
+  /** Functions that read ahead take in all that there is, minutes of work, before they push back: until then nobody could tell that
+    * they are behind, and whatever was asked of the lane would wait for all of it. A batch of Real-time Mode may be as long.
+    */
+  private def swallows: Boolean = spec.readsAhead && spec.realTime
 
   override def beginDirect(lane: DirectLane): Unit = home.runningDirect(this, lane)
 

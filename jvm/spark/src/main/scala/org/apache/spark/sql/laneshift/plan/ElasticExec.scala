@@ -32,7 +32,7 @@ import laneshift.testing.{Fault, Faults}
   * The child's RDD is serialised here, once, and becomes a copy per lane on the executor (design fact 3): state stores,
   * metrics and generated code are then never shared by threads.
   *
-  * @param apart why each partition needs a task of its own, if it does
+  * @param ungrouped why each partition needs a task of its own, if it does
   * @param regions elastic operators from the plan's top down to this one
   */
 case class ElasticExec(
@@ -41,7 +41,7 @@ case class ElasticExec(
     realTime: Boolean,
     stateKeys: Map[Long, StateKey],
     options: ElasticOptions,
-    apart: Option[String] = None,
+    ungrouped: Option[String] = None,
     regions: Int = 1
 ) extends ElasticNode {
   override def output: Seq[Attribute] = child.output
@@ -55,7 +55,7 @@ case class ElasticExec(
 
   private def tasksInWords: String = options.tasks match {
     case TaskWish.Stock => ""
-    case wish => ", tasks " + apart.fold(TaskWish.text(wish))("stock: " + _)
+    case wish => ", tasks " + ungrouped.fold(TaskWish.text(wish))("stock: " + _)
   }
 
   /** Throws if this could not be executed, as far as a plan can tell. */
@@ -68,7 +68,7 @@ case class ElasticExec(
 
   /** What is wanted now: what somebody has said since the query started, or the option. */
   private def wish: TaskWish =
-    if (apart.nonEmpty) TaskWish.Stock
+    if (ungrouped.nonEmpty) TaskWish.Stock
     else if (options.motionTasks) TaskWish.Exactly(drawnTasks)
     else DriverState.get.flatMap(_.taskWishes.of(key)).getOrElse(options.tasks)
 
@@ -104,7 +104,16 @@ case class ElasticExec(
   private def inputSpec(input: LaneInputExec): InputSpec = {
     val hashed = input.outputPartitioning.asInstanceOf[HashPartitioning].expressions
     val hash = BindReferences.bindReference[Expression](new CollationAwareMurmur3Hash(hashed), input.output)
-    InputSpec(input.output.size, hash, if (handoff == HandoffMode.BetweenBatches) reads(input) else Nil)
+    InputSpec(
+      input.output.size,
+      hash,
+      if (handoff == HandoffMode.BetweenBatches) reads(input) else Nil,
+      if (options.hotKeys == "values") shown(hashed, input) else Nil
+    )
+  }
+
+  private def shown(keys: Seq[Expression], input: LaneInputExec): Seq[Expression] = keys.map { key =>
+    ToPrettyString(BindReferences.bindReference[Expression](key, input.output), Some(conf.sessionLocalTimeZone))
   }
 
   /** A key that is made on the way from the input is not foretold. */

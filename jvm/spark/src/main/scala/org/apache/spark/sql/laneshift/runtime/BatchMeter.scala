@@ -17,12 +17,14 @@ private[laneshift] final class RowCount {
 }
 
 /** Counts what one task of an elastic partition reads and puts out, and how old its outputs are. */
-private[laneshift] final class BatchMeter(spec: ElasticSpec, latency: Recorder) {
+private[laneshift] final class BatchMeter(spec: ElasticSpec, latency: Recorder, keys: Seq[KeySampler]) {
   val in = new RowCount
   val out = new RowCount
 
-  def input(rows: Iterator[InternalRow]): Iterator[InternalRow] =
-    new CountedRows(rows, in, row => row.asInstanceOf[UnsafeRow].getSizeInBytes)
+  def input(index: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val counted = new CountedRows(rows, in, row => row.asInstanceOf[UnsafeRow].getSizeInBytes)
+    if (keys.isEmpty) counted else new SampledRows(counted, keys(index))
+  }
 
   def output(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val counted = new CountedRows(rows, out, new RowSizes(spec).of)
@@ -55,6 +57,15 @@ private final class CountedRows(rows: Iterator[InternalRow], count: RowCount, si
     if (count.rows == 0L) count.sinceNs = System.nanoTime()
     count.rows += 1
     count.bytes += size(row)
+    row
+  }
+}
+
+private final class SampledRows(rows: Iterator[InternalRow], keys: KeySampler) extends Iterator[InternalRow] {
+  override def hasNext: Boolean = rows.hasNext
+  override def next(): InternalRow = {
+    val row = rows.next()
+    keys.saw(row)
     row
   }
 }

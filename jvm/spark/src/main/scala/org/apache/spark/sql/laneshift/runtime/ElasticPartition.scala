@@ -47,7 +47,11 @@ final class ElasticPartition(
   private val handoffIds = new AtomicLong
 
   private val leftToUs = initial.options.lanes.isEmpty && !motion.isOn
-  private val growth = new LaneGrowth(cores, initial.options.maxLanes)
+  private val growth = new LaneGrowth(
+    cores,
+    initial.options.maxLanes,
+    if (isDealt && initial.readsAhead) LaneGrowth.Pace.Ahead else LaneGrowth.Pace.Rows
+  )
 
   /** Whether nobody has said how many lanes it should have. */
   private var auto = leftToUs
@@ -431,15 +435,20 @@ final class ElasticPartition(
   }
 
   /** Idle cores for a partition that has more to do than it can, and back. */
-  private def grow(nowNs: Long): Unit =
-    if (!session.isWorking) growth.rest()
-    else if (meter.rates.last.atNs != lastGrowthNs) {
+  private def grow(nowNs: Long): Unit = {
+    val isNew = meter.rates.last.atNs != lastGrowthNs
+    if (isNew) {
       lastGrowthNs = meter.rates.last.atNs
+      growth.saw(lastGrowthNs, meter.rates.last.rowsIn)
+    }
+    if (!session.isWorking) growth.rest()
+    else if (isNew) {
       val busy = meter.rates.busy.take(batchLanes).sum
       val worth = current.realTime || isDealt || autoBatch.exists(_.isWorthMore(nowNs))
-      val lanes = growth.turn(nowNs, batchLanes, busy, meter.rates.perSecond(_.rowsIn), worth)
+      val lanes = growth.turn(nowNs, batchLanes, busy, worth)
       if (lanes != batchLanes) want(lanes)
     }
+  }
 
   private def motionStep(to: Inlet[_]): Unit = {
     motion.lanes().foreach(want)
@@ -520,6 +529,7 @@ final class ElasticPartition(
       wantedElsewhere = wantedElsewhere.toSeq.map { case (host, lanes) => host.executorId -> lanes }.sorted,
       elsewhere = elsewhere.map(e => e.copy(lane = lanes.shown(e.lane))),
       elsewhereNote = elsewhereNote,
+      hotKeys = meter.hottest,
       state = meter.state,
       latencyMs = meter.latencyView
     )

@@ -8,9 +8,11 @@ import java.util.concurrent.TimeUnit
   *
   * The partition's lock guards it; each turn is one sample of what the lanes did.
   */
-private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int) {
+private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneGrowth.Pace) {
   import LaneGrowth._
 
+  /** Rows that had come in, and when: the newest are of the last span, and one before them. */
+  private val seen = new java.util.ArrayDeque[Seen]
   private var tried = Option.empty[Tried]
   private var restUntilNs = Long.MinValue
   private var refusals = 0
@@ -18,14 +20,27 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int) {
   private var mostNeeded = 0
   private var neededSinceNs = Long.MinValue
 
+  /** The partition, at work or not, has taken so many rows in. */
+  def saw(nowNs: Long, rows: Long): Unit = {
+    seen.addLast(Seen(nowNs, rows))
+    while (seen.size > 2 && nowNs - second.atNs >= pace.spanNs) seen.removeFirst()
+  }
+
+  private def second: Seen = { val all = seen.iterator; all.next(); all.next() }
+
+  /** Rows per second over the last span; none yet if it has not seen as long. */
+  private def rate: Option[Double] = {
+    val tookNs = if (seen.isEmpty) 0L else seen.peekLast.atNs - seen.peekFirst.atNs
+    Option.when(tookNs >= pace.spanNs * Whole)((seen.peekLast.rows - seen.peekFirst.rows) * 1e9 / tookNs)
+  }
+
   /** The lanes from now on.
     *
     * @param lanes those that it has
     * @param busy how many of them were busy, in lanes: 1.5 of two
-    * @param rows that came in, per second
     * @param worth whether what is left of the batch is worth more lanes
     */
-  def turn(nowNs: Long, lanes: Int, busy: Double, rows: Double, worth: Boolean): Int = {
+  def turn(nowNs: Long, lanes: Int, busy: Double, worth: Boolean): Int = {
     val full = busy >= Full * lanes
     cores.want(this, lanes, full && worth && nowNs >= restUntilNs)
     tooMany = if (cores.idle < 0 && lanes > 1) tooMany + 1 else 0
@@ -35,8 +50,8 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int) {
       math.min(lanes - 1, fair)
     } else
       tried match {
-        case Some(t) if nowNs - t.sinceNs < TrialNs => lanes
-        case Some(t) if full && rows < t.rows * (1 + Gain * (lanes.toDouble / t.lanes - 1)) =>
+        case Some(t) if nowNs - t.sinceNs < pace.trialNs => lanes
+        case Some(t) if full && rate.exists(_ < t.rows * (1 + Gain * (lanes.toDouble / t.lanes - 1))) =>
           tried = None
           restUntilNs = nowNs + (FirstRestNs << math.min(refusals, Doublings))
           refusals += 1
@@ -44,8 +59,8 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int) {
         case _ =>
           if (tried.nonEmpty) refusals = 0
           tried = None
-          if (full && worth && nowNs >= restUntilNs) grown(nowNs, lanes, rows)
-          else released(nowNs, lanes, busy)
+          rate.filter(_ => full && worth && nowNs >= restUntilNs)
+            .fold(released(nowNs, lanes, busy))(grown(nowNs, lanes, _))
       }
   }
 
@@ -78,7 +93,21 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int) {
 }
 
 private[runtime] object LaneGrowth {
+  private final case class Seen(atNs: Long, rows: Long)
   private final case class Tried(sinceNs: Long, lanes: Int, rows: Double)
+
+  /** What rates are measured over, and how long lanes are tried before it is asked what they have brought. */
+  final case class Pace(spanNs: Long, trialNs: Long)
+
+  object Pace {
+    val Rows: Pace = Pace(TimeUnit.MILLISECONDS.toNanos(500), TimeUnit.MILLISECONDS.toNanos(1500))
+
+    /** Rows come in by deals of about a second, and functions in Python start. */
+    val Ahead: Pace = Pace(TimeUnit.SECONDS.toNanos(3), TimeUnit.SECONDS.toNanos(5))
+  }
+
+  /** Samples come a little early or late: so much of a span is one. */
+  private val Whole = 0.9
 
   /** Lanes that are busy for this part of the time have more than they can do. */
   val Full = 0.9
@@ -86,8 +115,7 @@ private[runtime] object LaneGrowth {
   /** Lanes are given back down to where they would be busy for this part of the time. */
   val Comfortable = 0.7
 
-  /** So long lanes are tried before it is asked what they have brought, and so long fewer must have been enough. */
-  val TrialNs: Long = TimeUnit.MILLISECONDS.toNanos(1500)
+  /** So long fewer must have been enough. */
   val ReleaseNs: Long = TimeUnit.SECONDS.toNanos(10)
 
   /** The least that twice the lanes have to bring, of what they could. */

@@ -11,7 +11,9 @@ import laneshift.routing.Handoff
 private[runtime] final class PartitionMeter(initial: ElasticSpec) {
   private val pauses = new Histogram(1L, 3600L * 1000 * 1000 * 1000, 3)
   private val latencies = new Recorder(BatchMeter.LongestMs, 2)
-  private var batch = new BatchMeter(initial, latencies)
+  private val hotKeys = new HotKeys
+  private var keys = Seq.empty[KeySampler]
+  private var batch = new BatchMeter(initial, latencies, keys)
   private var flowBefore = Flow(0L, 0L, 0L)
   private var countsBefore = Counts.none
   private var handoffCount = 0L
@@ -25,9 +27,18 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
   /** What counts the rows of the batch that is about to start. */
   def newBatch(spec: ElasticSpec): BatchMeter = {
     flowBefore = flow
-    batch = new BatchMeter(spec, latencies)
+    // From batch to batch, or short ones would be sampled by their first rows.
+    keys =
+      if (!spec.countsKeys) Nil
+      else
+        spec.inputs.zipWithIndex.map { case (input, i) =>
+          keys.lift(i).filter(_.input == input).getOrElse(new KeySampler(input, hotKeys))
+        }
+    batch = new BatchMeter(spec, latencies, keys)
     batch
   }
+
+  def hottest: Seq[HotKey] = hotKeys.top
 
   /** Since the query started, the batch that runs included. */
   def flow: Flow = flowBefore + Flow(batch.out.rows, batch.in.bytes, batch.out.bytes)

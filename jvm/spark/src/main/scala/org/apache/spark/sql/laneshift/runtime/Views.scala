@@ -53,6 +53,7 @@ final case class PartitionView(
     wantedElsewhere: Seq[(String, Int)],
     elsewhere: Seq[RemoteLaneView],
     elsewhereNote: Option[String],
+    hotKeys: Seq[HotKey],
     state: StateView,
     latencyMs: LatencyView
 )

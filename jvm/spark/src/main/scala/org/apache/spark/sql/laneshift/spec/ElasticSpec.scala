@@ -61,6 +61,7 @@ final case class ElasticOptions(
     remoteLanes: Int,
     remoteWindowBytes: Long,
     remoteCacheBytes: Long,
+    hotKeys: String,
     balance: Boolean,
     threshold: Double,
     balanceIntervalMs: Long,
@@ -82,6 +83,7 @@ object ElasticOptions {
     remoteLanes = conf.getConf(LaneshiftConf.RemoteMaxLanes),
     remoteWindowBytes = conf.getConf(LaneshiftConf.RemoteWindow),
     remoteCacheBytes = conf.getConf(LaneshiftConf.RemoteCache),
+    hotKeys = conf.getConf(LaneshiftConf.HotKeysShown),
     balance = conf.getConf(LaneshiftConf.BalanceEnabled),
     threshold = conf.getConf(LaneshiftConf.BalanceThreshold),
     balanceIntervalMs = conf.getConf(LaneshiftConf.BalanceInterval),
@@ -109,10 +111,15 @@ final case class StateKey(ordinals: Seq[Int], grouped: Boolean)
 /** State that a row of an input leads to: the operator that will read it, and the key by which, in terms of the row. */
 final case class StateRead(operatorId: Long, key: Seq[Expression])
 
-/** One input of an elastic operator: how many fields its rows have, what the shuffle hashed of them, and what state its
-  * rows tell that operators will read.
+/** One input of an elastic operator: how many fields its rows have, what the shuffle hashed of them, what state its rows tell
+  * that operators will read, and what of their keys may be shown, as text.
   */
-final case class InputSpec(fields: Int, hash: Expression, reads: Seq[StateRead] = Nil)
+final case class InputSpec(
+    fields: Int,
+    hash: Expression,
+    reads: Seq[StateRead] = Nil,
+    shownKey: Seq[Expression] = Nil
+)
 
 /** Ids of the accumulators in which a region's stateful operators report on their stores. */
 final case class StateMetrics(rows: Set[Long], memory: Set[Long], files: Set[Long])
@@ -175,5 +182,8 @@ final case class ElasticSpec(
   /** Routing and lanes hold from the first row to the last commit. */
   def isFixed: Boolean = handoff == HandoffMode.BetweenBatches
   def partitions: Int = operator.partitions
+
+  /** Whether its partitions find out which keys have the most rows. */
+  def countsKeys: Boolean = handoff != HandoffMode.Dealt && options.hotKeys != "none"
   def options: ElasticOptions = operator.options
 }

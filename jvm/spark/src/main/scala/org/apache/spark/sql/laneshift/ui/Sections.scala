@@ -92,6 +92,10 @@ private object Sections {
       Option.when(p.latencies > 0)(
         s"age of outputs: ${ms(p.latencyP50Ms * 1e3)}, at the 99th percentile ${ms(p.latencyP99Ms * 1e3)}"
       ),
+      Option.when(p.hottest.nonEmpty)(
+        p.hottest.take(HotShown).map { case (key, share) => s"$key ${math.round(100 * share)} %" }
+          .mkString("hottest keys, by their share of its rows: ", ", ", "")
+      ),
       Some(counted(p.handoffs, "move") + " of shards" + (
         if (p.pauses == 0) ""
         else s"; a shard stood still for ${ms(p.pauseP50Us)}, at the 99th percentile ${ms(p.pauseP99Us)}"
@@ -111,6 +115,9 @@ private object Sections {
       <td><div class="ls-shards">{shards(p.loads, p.routing)}</div></td>
     </tr>
   }
+
+  /** Keys of a partition in the tab: the snapshot has all. */
+  private val HotShown = 5
 
   private def lane(number: Int, executor: Option[String], busy: Double, queued: Long): Node = {
     val percent = math.round(100 * busy)

@@ -36,6 +36,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
         8,
         1L << 18,
         1L << 20,
+        "hashes",
         true,
         1.2,
         200L,

@@ -22,14 +22,17 @@ class LaneGrowthSuite extends AnyFunSuite {
 
   /** A partition with a task. A lane takes 1,000 rows/s; `gain` says what so many lanes make of it. */
   private final class Partition(machine: Machine, gain: Int => Double = _.toDouble) {
-    private val growth = new LaneGrowth(machine.cores, maxLanes = 64)
+    private val growth = new LaneGrowth(machine.cores, maxLanes = 64, LaneGrowth.Pace.Rows)
+    private var total = 0.0
     var lanes = 1
     machine.cores.taskStarted(LoneTask())
 
     def turn(rows: Double): Int = {
       val took = math.min(rows, 1000 * gain(lanes))
       val busy = math.min(lanes.toDouble, lanes * rows / (1000 * gain(lanes)))
-      val wanted = growth.turn(machine.nowNs, lanes, busy, took, worth = true)
+      total += took / 2
+      growth.saw(machine.nowNs, total.toLong)
+      val wanted = growth.turn(machine.nowNs, lanes, busy, worth = true)
       if (wanted > lanes) lanes += machine.budget.take(wanted - lanes)
       else {
         machine.budget.give(lanes - wanted)
@@ -98,5 +101,40 @@ class LaneGrowthSuite extends AnyFunSuite {
     tasks.foreach(_.markTaskCompleted(None))
     turns(machine, 20)(hot.turn(10000))
     assert(hot.lanes == 4)
+  }
+
+  /** Lanes of functions that read ahead take a deal of 1,000 rows, work on it for a little more than a second, and take the next. */
+  private final class Ahead(machine: Machine, gain: Int => Double) {
+    private val growth = new LaneGrowth(machine.cores, maxLanes = 64, LaneGrowth.Pace.Ahead)
+    private var nextDealNs = 0L
+    private var total = 0L
+    var lanes = 1
+    machine.cores.taskStarted(LoneTask())
+
+    def turn(): Int = {
+      while (nextDealNs <= machine.nowNs) {
+        total += 1000L * lanes
+        nextDealNs += (1.07e9 * lanes / gain(lanes)).toLong
+      }
+      growth.saw(machine.nowNs, total)
+      lanes = growth.turn(machine.nowNs, lanes, lanes.toDouble, worth = true)
+      lanes
+    }
+  }
+
+  test("lanes whose rows come in by deals of a second are kept if they help, and only then", Quick) {
+    val (helped, stuck) = (new Machine(8), new Machine(8))
+    val (good, bad) = (new Ahead(helped, _.toDouble), new Ahead(stuck, _ => 1.0))
+    // Long after the first trial, however deals fall together with the samples.
+    val lanes = (0 until 60).map { _ =>
+      helped.turn()
+      good.turn()
+    }
+    assert(lanes.drop(10).forall(_ == 8), lanes)
+    val none = (0 until 60).map { _ =>
+      stuck.turn()
+      bad.turn()
+    }
+    assert(none.contains(8) && none.drop(30).forall(_ == 1), none)
   }
 }

@@ -17,6 +17,7 @@ class MotionSuite extends AnyFunSuite {
       8,
       1L << 18,
       1L << 20,
+      "hashes",
       false,
       1.2,
       200L,

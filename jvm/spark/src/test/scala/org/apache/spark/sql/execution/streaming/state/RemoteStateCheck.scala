@@ -116,6 +116,7 @@ object RemoteStateCheck {
       remoteLanes = 2,
       remoteWindowBytes = 1L << 18,
       remoteCacheBytes = 1L << 20,
+      hotKeys = "none",
       balance = false,
       threshold = 1.0,
       balanceIntervalMs = 1000L,
