@@ -107,6 +107,22 @@ def set_lanes(
         _applied(live.set_lanes(query, operator, number, lanes, on=hosts or None), as_json)
 
 
+@click.command("set-tasks")
+@controlled
+@as_json
+@click.argument("query")
+@click.argument("tasks")
+@click.option("--operator", type=int, help="One of its operators  [default: all with state]")
+def set_tasks(target: Target, as_json: bool, query: str, tasks: str, operator: int | None) -> None:
+    """Compute the state partitions of QUERY in so many TASKS, or "auto" or "stock" ones.
+
+    Each task computes a range of them, from the next batch on; no state is rewritten.
+    """
+    wanted = tasks if tasks in ("auto", "stock") else _whole("TASKS", tasks)
+    with target.live() as live:
+        _applied(live.set_tasks(query, wanted, operator=operator), as_json)
+
+
 @click.command("move-shard")
 @controlled
 @as_json

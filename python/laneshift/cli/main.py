@@ -19,6 +19,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("laneshift.cli.replay:replay", "Decide again on a recorded trace."),
     "report": ("laneshift.cli.report:report", "Show what happened in a run."),
     "set-lanes": ("laneshift.cli.commands:set_lanes", "Give a partition another number of lanes."),
+    "set-tasks": (
+        "laneshift.cli.commands:set_tasks",
+        "Compute a query's state partitions in another number of Spark tasks.",
+    ),
     "snapshot": ("laneshift.cli.commands:snapshot", "Show what elastic queries do right now."),
     "top": ("laneshift.cli.top:top", "Watch the elastic queries of a running application."),
     "simulate": ("laneshift.cli.simulate:simulate", "Compare policies on a recorded trace."),

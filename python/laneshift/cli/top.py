@@ -127,9 +127,11 @@ def _budget(snapshot: Snapshot) -> str:
 def _operator(query: QuerySnapshot, operator: OperatorSnapshot) -> Iterator[str]:
     yield ""
     moves = "rows go to any lane" if operator.is_dealt else f"shards move {operator.handoff}"
+    grouped = operator.tasks < len(operator.partitions) and not operator.is_dealt
     yield (
         f"{query.name or query.id}, {query.mode}: operator {operator.operator_id} "
         f"{operator.name.strip()}, {moves}"
+        + (f", {operator.tasks} tasks for {len(operator.partitions)} partitions" if grouped else "")
     )
     yield HEADER
     for part in operator.partitions:

@@ -128,6 +128,10 @@ class ControlClient:
         )
         return to_json(self._call("SetLanes", self._stub.SetLanes, request))
 
+    def set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
+        request = pb.SetTasksRequest(query=query, operator=operator, tasks=tasks)
+        return to_json(self._call("SetTasks", self._stub.SetTasks, request))
+
     def move_shard(
         self, query: str, operator: int, partition: int, shard: int, lane: int
     ) -> dict[str, Any]:

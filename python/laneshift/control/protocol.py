@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-REVISION = 2
+REVISION = 3
 """Of ``control.proto``: rises when a call or a field is added."""
 
 DOMAIN = "laneshift"

@@ -195,6 +195,14 @@ class ControlService(ControlServicer):
         return pb.AppliedReply(applied=str(done["applied"]))
 
     @answered
+    def SetTasks(
+        self, request: pb.SetTasksRequest, context: grpc.ServicerContext
+    ) -> pb.AppliedReply:
+        query = self._own(self._tenant(context), request.query)
+        done = self._gateway.set_tasks(query, request.operator, request.tasks)
+        return pb.AppliedReply(applied=str(done["applied"]))
+
+    @answered
     def MoveShard(
         self, request: pb.MoveShardRequest, context: grpc.ServicerContext
     ) -> pb.AppliedReply:

@@ -45,6 +45,10 @@ class Commands(Protocol):
         """
         ...
 
+    def set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
+        """Ask for a number of tasks for an operator's state partitions, ``auto`` or ``stock``."""
+        ...
+
     def move_shard(
         self, query: str, operator: int, partition: int, shard: int, lane: int
     ) -> dict[str, Any]:
@@ -126,6 +130,9 @@ class Py4jGateway:
     ) -> dict[str, Any]:
         hosts = "" if elsewhere is None else json.dumps(dict(elsewhere))
         return self._object("setLanes", query, operator, partition, lanes, hosts)
+
+    def set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
+        return self._object("setTasks", query, operator, tasks)
 
     def move_shard(
         self, query: str, operator: int, partition: int, shard: int, lane: int

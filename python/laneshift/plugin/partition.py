@@ -143,8 +143,8 @@ class PartitionSnapshot:
         rows_taken_elsewhere, busy_elsewhere_s: of ``rows_taken`` and ``busy_s``, that of lanes on
             other executors, where the way over the network counts as work.
         elsewhere_note: why the last of them that was wanted and is not there is not.
-        hot_keys: the keys with the most of its rows, the hottest first: all that have a twentieth of
-            them or more.
+        hot_keys: the keys with the most of its rows, the hottest first: all that have a twentieth
+            of them or more.
     """
 
     partition: int

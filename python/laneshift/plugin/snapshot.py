@@ -19,7 +19,8 @@ class OperatorSnapshot:
     ``handoff`` says when its shards may move: ``mid-batch``, ``mid-batch-restart`` (any time, too,
     but the lane starts its operators again) or ``between-batches``; ``dealt`` if it has no state,
     and so no shards: its rows go to any lane. ``upstream`` are the ids of the elastic operators of
-    the query that feed it.
+    the query that feed it. ``tasks`` is how many Spark tasks compute its partitions, a range of
+    them in each; as many as there are if nobody wants it otherwise.
     """
 
     operator_id: int
@@ -27,6 +28,7 @@ class OperatorSnapshot:
     handoff: str
     upstream: tuple[int, ...]
     partitions: tuple[PartitionSnapshot, ...]
+    tasks: int
 
     @property
     def is_dealt(self) -> bool:
@@ -211,6 +213,7 @@ def _query(data: Mapping[str, Any]) -> QuerySnapshot:
                 str(o["handoff"]),
                 tuple(map(int, o["upstream"])),
                 tuple(map(PartitionSnapshot.from_json, o["partitions"])),
+                int(o["tasks"]),
             )
             for o in data["operators"]
         ),

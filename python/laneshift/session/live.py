@@ -24,6 +24,7 @@ from laneshift.session.host import Here, Host, Scheduler
 from laneshift.session.lookup import (
     QueryRef,
     check_hosts,
+    check_tasks,
     find_operator,
     find_partition,
     find_query,
@@ -170,6 +171,32 @@ class Laneshift:
             )
         hosts = check_hosts(on)
         return str(self._gateway.set_lanes(found.id, operator, partition, n, hosts)["applied"])
+
+    def set_tasks(self, query: QueryRef, tasks: int | str, *, operator: int | None = None) -> str:
+        """Compute the state partitions of ``query`` in so many Spark tasks, a range in each.
+
+        ``tasks``: 1 to the number of state partitions; ``auto``, as many as suit the slots of the
+        cluster; ``stock``, one for each partition, as Spark has it. ``operator`` None means every
+        operator with state. No state is rewritten, and the checkpoint stays as stock Spark writes
+        it. It holds until the query stops; ``laneshift.configure(builder, tasks=...)`` is for
+        queries to come.
+
+        Returns ``next-batch``: when the plugin applies it.
+        """
+        key = query_key(query)
+        text = check_tasks(tasks)
+        found = self._running(query, key)
+        if operator is None:
+            chosen = [o for o in found.operators if not o.is_dealt]
+            if not chosen:
+                raise error("LANESHIFT_NO_STATE_PARTITIONS", value="So far the query")
+        else:
+            chosen = [find_operator(found, whole_numbers(operator=operator)[0])]
+        applied = ""
+        for one in chosen:
+            answer = self._gateway.set_tasks(found.id, one.operator_id, text)
+            applied = str(answer["applied"])
+        return applied
 
     def move_shard(
         self, query: QueryRef, operator: int, partition: int, shard: int, lane: int

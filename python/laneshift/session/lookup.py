@@ -76,6 +76,20 @@ def check_hosts(on: object) -> dict[str, int]:
     return {executor: lanes for executor, lanes in hosts.items() if lanes > 0}
 
 
+def check_tasks(tasks: object) -> str:
+    """What a user says of tasks, for the plugin. Errors: ArgumentError for anything else."""
+    if isinstance(tasks, str) and tasks in ("auto", "stock"):
+        return tasks
+    (number,) = whole_numbers("Or 'auto' or 'stock'.", tasks=tasks)
+    if number < 1:
+        raise error(
+            "LANESHIFT_TASKS_OUT_OF_RANGE",
+            value=number,
+            range="1 to the number of state partitions, 'auto' and 'stock'",
+        )
+    return str(number)
+
+
 def whole_numbers(
     remedy: str = "snapshot() shows the ids and counts that exist.", /, **arguments: object
 ) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ AT_START = ("control", "scheduler", "lanesPerExecutor", "remote.port")
 """First words of the keys that are read when an application starts, not a query."""
 
 STATELESS = ("auto", "true", "false")
+TASKS = ("stock", "auto")
 
 _BYTES = re.compile(r"(\d+)(b|k|kb|m|mb|g|gb|t|tb)?", re.IGNORECASE)
 _BYTE_UNIT = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -186,6 +187,13 @@ OPTIONS: Mapping[str, Option] = {
             lambda value: _flag(value) if isinstance(value, bool) else _one_of(*STATELESS)(value),
             "one of 'auto', True and False",
             "'auto' serves stages without state that may be costly; False leaves all to Spark.",
+        ),
+        Option(
+            "tasks",
+            "tasks",
+            lambda value: _one_of(*TASKS)(value) or _whole(1, 2**31 - 1)(value),
+            "'stock', 'auto' or a whole number from 1 to the number of state partitions",
+            "'stock' is one task for each state partition, as Spark has it.",
         ),
         Option(
             "remote_port",
@@ -365,6 +373,13 @@ OPTIONS: Mapping[str, Option] = {
             "motion.remoteLanes",
             _whole(0, 8),
             "a whole number from 0 to 8",
+            "It is part of the fault mode for tests; leave it out in production.",
+        ),
+        Option(
+            "motion_tasks",
+            "motion.tasks",
+            _flag,
+            "True or False",
             "It is part of the fault mode for tests; leave it out in production.",
         ),
         Option(

@@ -87,6 +87,14 @@ class TestCommands:
             ("set_lanes", RUNNING, 1, -1, 2),
         ]
 
+    def test_set_tasks(self, gateway: FakeGateway) -> None:
+        assert done("set-tasks", "running", 2) == "from the next batch on\n"
+        assert done("set-tasks", "running", "auto", "--operator", 0) == "from the next batch on\n"
+        assert gateway.sent == [
+            ("set_tasks", RUNNING, 0, "2"),
+            ("set_tasks", RUNNING, 0, "auto"),
+        ]
+
     def test_move_shard_and_limit_source(self, gateway: FakeGateway) -> None:
         assert done("move-shard", "running", 0, 1, 7, 1) == "from the next batch on\n"
         assert done("limit-source", RUNNING, 100, 5.5) == "done\n"

@@ -16,9 +16,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sf
 
 if TYPE_CHECKING:
-    import laneshift
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    import laneshift
 
 pytestmark = pytest.mark.live
 PREFIX = "spark.sql.laneshift."

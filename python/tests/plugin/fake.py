@@ -111,6 +111,7 @@ def query(id: str, name: str | None, *, active: bool) -> dict[str, Any]:
                 "handoff": "mid-batch",
                 "upstream": [],
                 "partitions": [partition(0), partition(1)],
+                "tasks": 2,
             }
         ],
     }
@@ -182,6 +183,10 @@ class FakeGateway:
         more = (dict(elsewhere),) if elsewhere else ()
         self.sent.append(("set_lanes", query, operator, partition, lanes, *more))
         return {"lanes": lanes, "applied": "now"}
+
+    def set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
+        self.sent.append(("set_tasks", query, operator, tasks))
+        return {"tasks": tasks, "applied": "next-batch"}
 
     def move_shard(
         self, query: str, operator: int, partition: int, shard: int, lane: int

@@ -58,6 +58,28 @@ def test_minus_one_means_every_partition(live: Laneshift, gateway: FakeGateway) 
     assert gateway.sent == [("set_lanes", RUNNING, 0, -1, 6)]
 
 
+def test_tasks_are_set_for_every_operator_with_state(live: Laneshift, gateway: FakeGateway) -> None:
+    operators = gateway.data["queries"][0]["operators"]
+    operators.append({**operators[0], "operator_id": 3})
+    operators.append({**operators[0], "operator_id": 1000, "handoff": "dealt"})
+    assert live.set_tasks("running", 2) == "next-batch"
+    assert live.set_tasks("running", "auto", operator=3) == "next-batch"
+    assert live.snapshot().queries[0].operators[0].tasks == 2
+    assert gateway.sent == [
+        ("set_tasks", RUNNING, 0, "2"),
+        ("set_tasks", RUNNING, 3, "2"),
+        ("set_tasks", RUNNING, 3, "auto"),
+    ]
+
+
+def test_a_query_without_state_has_no_tasks_to_set(live: Laneshift, gateway: FakeGateway) -> None:
+    gateway.data["queries"][0]["operators"][0]["handoff"] = "dealt"
+    with pytest.raises(SessionError) as caught:
+        live.set_tasks("running", 2)
+    assert caught.value.condition == "LANESHIFT_NO_STATE_PARTITIONS"
+    assert gateway.sent == []
+
+
 def test_a_source_is_limited(live: Laneshift, gateway: FakeGateway) -> None:
     assert live.limit_source("running", 0, 0.1) == "now"
     assert live.limit_source("running", 5.5, 0) == "now"
@@ -151,6 +173,16 @@ SET_LANES: list[tuple[tuple[Any, ...], type[Exception], str, list[str]]] = [
     (("running", 0, 0, 2**31), ArgumentError, "OUT_OF_RANGE", ["n:", "2147483648", "32 bits"]),
 ]
 
+SET_TASKS: list[tuple[tuple[Any, ...], type[Exception], str, list[str]]] = [
+    (("nope", 2), NotFoundError, "NO_SUCH_QUERY", ["'nope'", "'running'"]),
+    (("stopped", 2), SessionError, "QUERY_STOPPED", ["'stopped'", "'running'"]),
+    (("running", 0), ArgumentError, "TASKS_OUT_OF_RANGE", ["found 0", "1 to", "'auto'"]),
+    (("running", -3), ArgumentError, "TASKS_OUT_OF_RANGE", ["found -3", "set_lanes"]),
+    (("running", "all"), ArgumentError, "INVALID_TYPE", ["tasks", "'all'", "'stock'"]),
+    (("running", 2.0), ArgumentError, "INVALID_TYPE", ["tasks", "2.0", "float"]),
+    (("running", True), ArgumentError, "INVALID_TYPE", ["tasks", "True", "bool"]),
+]
+
 MOVE_SHARD: list[tuple[tuple[Any, ...], type[Exception], str, list[str]]] = [
     (("nope", 0, 0, 0, 1), NotFoundError, "NO_SUCH_QUERY", ["'nope'", "'running'"]),
     (("stopped", 0, 0, 0, 1), SessionError, "QUERY_STOPPED", ["'stopped'", "'running'"]),
@@ -179,6 +211,7 @@ HANDOFFS: list[tuple[tuple[Any, ...], type[Exception], str, list[str]]] = [
 @pytest.mark.parametrize(
     ("method", "arguments", "kind", "condition", "words"),
     [("set_lanes", *case) for case in SET_LANES]
+    + [("set_tasks", *case) for case in SET_TASKS]
     + [("move_shard", *case) for case in MOVE_SHARD]
     + [("handoffs", *case) for case in HANDOFFS],
 )

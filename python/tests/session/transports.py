@@ -33,6 +33,7 @@ class JavaClass:
 
     NAMES: ClassVar = {
         "setLanes": "set_lanes",
+        "setTasks": "set_tasks",
         "moveShard": "move_shard",
         "limitSource": "limit_source",
         "configEntries": "config_entries",

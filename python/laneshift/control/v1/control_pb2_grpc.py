@@ -54,6 +54,11 @@ class ControlStub:
                 request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.SetLanesRequest.SerializeToString,
                 response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.FromString,
                 _registered_method=True)
+        self.SetTasks = channel.unary_unary(
+                '/laneshift.control.v1.Control/SetTasks',
+                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.SetTasksRequest.SerializeToString,
+                response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.FromString,
+                _registered_method=True)
         self.MoveShard = channel.unary_unary(
                 '/laneshift.control.v1.Control/MoveShard',
                 request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.MoveShardRequest.SerializeToString,
@@ -120,6 +125,12 @@ class ControlServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SetLanes(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetTasks(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -196,6 +207,11 @@ def add_ControlServicer_to_server(servicer, server):
             'SetLanes': grpc.unary_unary_rpc_method_handler(
                     servicer.SetLanes,
                     request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.SetLanesRequest.FromString,
+                    response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.SerializeToString,
+            ),
+            'SetTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetTasks,
+                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.SetTasksRequest.FromString,
                     response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.SerializeToString,
             ),
             'MoveShard': grpc.unary_unary_rpc_method_handler(
@@ -346,6 +362,33 @@ class Control:
             target,
             '/laneshift.control.v1.Control/SetLanes',
             laneshift_dot_control_dot_v1_dot_control__pb2.SetLanesRequest.SerializeToString,
+            laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/laneshift.control.v1.Control/SetTasks',
+            laneshift_dot_control_dot_v1_dot_control__pb2.SetTasksRequest.SerializeToString,
             laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.FromString,
             options,
             channel_credentials,

@@ -44,6 +44,7 @@ class ControlStub:
     """What every elastic query of the application does right now; and again, once per interval."""
     WatchSnapshots: _grpc.UnaryStreamMultiCallable[_control_pb2.WatchSnapshotsRequest, _control_pb2.SnapshotReply]
     SetLanes: _grpc.UnaryUnaryMultiCallable[_control_pb2.SetLanesRequest, _control_pb2.AppliedReply]
+    SetTasks: _grpc.UnaryUnaryMultiCallable[_control_pb2.SetTasksRequest, _control_pb2.AppliedReply]
     MoveShard: _grpc.UnaryUnaryMultiCallable[_control_pb2.MoveShardRequest, _control_pb2.AppliedReply]
     LimitSource: _grpc.UnaryUnaryMultiCallable[_control_pb2.LimitSourceRequest, _control_pb2.AppliedReply]
     Handoffs: _grpc.UnaryUnaryMultiCallable[_control_pb2.HandoffsRequest, _control_pb2.HandoffsReply]
@@ -64,6 +65,7 @@ class ControlAsyncStub(ControlStub):
     """What every elastic query of the application does right now; and again, once per interval."""
     WatchSnapshots: _aio.UnaryStreamMultiCallable[_control_pb2.WatchSnapshotsRequest, _control_pb2.SnapshotReply]  # type: ignore[assignment]
     SetLanes: _aio.UnaryUnaryMultiCallable[_control_pb2.SetLanesRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
+    SetTasks: _aio.UnaryUnaryMultiCallable[_control_pb2.SetTasksRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
     MoveShard: _aio.UnaryUnaryMultiCallable[_control_pb2.MoveShardRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
     LimitSource: _aio.UnaryUnaryMultiCallable[_control_pb2.LimitSourceRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
     Handoffs: _aio.UnaryUnaryMultiCallable[_control_pb2.HandoffsRequest, _control_pb2.HandoffsReply]  # type: ignore[assignment]
@@ -103,6 +105,13 @@ class ControlServicer(metaclass=_abc_1.ABCMeta):
     def SetLanes(
         self,
         request: _control_pb2.SetLanesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_control_pb2.AppliedReply, _abc.Awaitable[_control_pb2.AppliedReply]]: ...
+
+    @_abc_1.abstractmethod
+    def SetTasks(
+        self,
+        request: _control_pb2.SetTasksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_pb2.AppliedReply, _abc.Awaitable[_control_pb2.AppliedReply]]: ...
 

@@ -54,6 +54,7 @@ final case class OperatorRecord(
     lanes: Int,
     rowsIn: Long,
     queuedRows: Long,
+    tasks: Int,
     partitions: Seq[PartitionRecord]
 ) {
   def brief: OperatorRecord = copy(partitions = Nil)
@@ -88,6 +89,7 @@ private[laneshift] object QueryRecord {
       views.map(_.lanes).sum,
       views.map(_.rowsIn).sum,
       views.map(_.queueRows.sum).sum,
+      spec.tasks,
       sites.map(partition)
     )
   }

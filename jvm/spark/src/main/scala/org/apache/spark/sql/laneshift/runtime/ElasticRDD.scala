@@ -53,7 +53,8 @@ private[laneshift] final class ElasticRDD(
     val start = partition.startBatch(spec, context, asked)
     val meter = partition.newMeter()
     val sources = dependencies.indices.map { i =>
-      meter.input(i, new LendingIterator(parent[InternalRow](i).iterator(inputSplits(i), context)))
+      val rows = CoreShare.waiting(parent[InternalRow](i).iterator(inputSplits(i), context))
+      meter.input(i, new LendingIterator(rows))
     }
     def newBody(): RDD[InternalRow] =
       SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))

@@ -68,10 +68,13 @@ private object Sections {
       case "dealt" => "without state, rows go to any lane and come out in order"
       case _ => "shards move between two rows"
     }
+    // None in event logs that were written before there were tasks of several partitions.
+    val grouped = o.tasks > 0 && o.tasks < o.partitions.size
+    val tasks = if (grouped) s" in ${counted(o.tasks, "task")}" else ""
     val span = if (live) "the last" else "its last"
     <div>
       <p class="ls-operator">Operator {o.operatorId}, <code>{o.name}</code>, in {mode}: {
-      counted(o.partitions.size, "partition")
+      counted(o.partitions.size, "partition") + tasks
     } on {counted(o.lanes, "lane")}; {when}.</p>
       <table class="table table-sm ls-grid">
         <thead><tr><th>Partition</th><th>Lanes: share of {span} half second that each worked</th>

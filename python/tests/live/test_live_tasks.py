@@ -1,0 +1,158 @@
+"""State partitions in fewer Spark tasks than there are: the answers of stock Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import functions as sf
+
+from live.conftest import to_lines
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    import laneshift
+    from live.conftest import Counting
+
+pytestmark = pytest.mark.live
+TASKS = "spark.sql.laneshift.tasks"
+PARTITIONS = "spark.sql.shuffle.partitions"
+ROWS = 6000
+
+
+def until(condition: Callable[[], Any], limit_s: float = 120.0) -> Any:
+    deadline = time.monotonic() + limit_s
+    while not (seen := condition()):
+        assert time.monotonic() < deadline, "it did not come in time"
+        time.sleep(0.1)
+    return seen
+
+
+def test_tasks_go_down_and_up_and_the_answer_is_that_of_stock(
+    live: laneshift.Laneshift, counting: Counting
+) -> None:
+    def tasks() -> int:
+        (found,) = [q for q in live.snapshot().queries if q.id == str(counting.query.id)]
+        return found.operators[0].tasks
+
+    counting.add(500)
+    assert tasks() == 2
+    wanted: tuple[tuple[int | str, int, int], ...] = ((1, 1, 1), ("stock", 3, 2), (1, 4, 1))
+    for asked, lanes, seen in (*wanted, ("auto", 1, 2), (2, 1, 2)):
+        assert live.set_tasks(counting.query, asked) == "next-batch"
+        live.set_lanes(counting.query, 0, -1, lanes)
+        counting.add(500)
+        assert tasks() == seen
+    assert counting.streamed() == counting.stock()
+
+
+def test_what_cannot_be_is_refused_with_what_can(
+    live: laneshift.Laneshift, counting: Counting
+) -> None:
+    from laneshift import ArgumentError
+
+    counting.add(100)
+    with pytest.raises(ArgumentError, match=r"2 state partitions can be computed in 1 to 2 tasks"):
+        live.set_tasks(counting.query, 3)
+    counting.add(100)
+    assert counting.streamed() == counting.stock()
+
+
+def _groups_with_state(rows: DataFrame) -> DataFrame:
+    def latest(
+        key: tuple[int], groups: Iterator[pd.DataFrame], state: Any
+    ) -> Iterator[pd.DataFrame]:
+        count = (state.get[0] if state.exists else 0) + sum(len(group) for group in groups)
+        state.update((count,))
+        yield pd.DataFrame({"k": [key[0]], "n": [count]})
+
+    return rows.groupBy("k").applyInPandasWithState(
+        latest, "k LONG, n LONG", "n LONG", "update", "NoTimeout"
+    )
+
+
+def _function_above(rows: DataFrame) -> DataFrame:
+    twice = sf.udf(lambda n: 2 * n, "long")
+    return rows.groupBy("k").agg(sf.count("*").alias("n")).withColumn("n", twice("n"))
+
+
+@pytest.mark.parametrize("build", [_groups_with_state, _function_above])
+def test_functions_in_python_in_one_task_of_five_partitions_give_stocks_rows(
+    spark: SparkSession, tmp_path: Path, build: Callable[[DataFrame], DataFrame]
+) -> None:
+    source = tmp_path / "in"
+    for first in (0, 700):
+        rows = spark.range(first, first + 700, numPartitions=1).selectExpr("id * id % 41 AS k")
+        rows.write.mode("append").parquet(str(source))
+    stream = spark.readStream.schema("k LONG").option("maxFilesPerTrigger", 1)
+
+    def run(options: dict[str, str]) -> tuple[list[list[tuple[Any, ...]]], list[int]]:
+        out: list[list[tuple[Any, ...]]] = []
+        parts: list[int] = []
+
+        def sink(batch: DataFrame, _: int) -> None:
+            parts.append(batch.rdd.getNumPartitions())
+            out.append(sorted(tuple(row) for row in batch.collect()))
+
+        for key, value in options.items():
+            spark.conf.set(key, value)
+        try:
+            query = (
+                build(stream.parquet(str(source)))
+                .writeStream.foreachBatch(sink)
+                .outputMode("update")
+                .option("checkpointLocation", str(tmp_path / options.get(TASKS, "stock")))
+                .start()
+            )
+            query.processAllAvailable()
+            query.stop()
+        finally:
+            for key in options:
+                spark.conf.unset(key)
+            spark.conf.set(PARTITIONS, "2")
+        return out, parts
+
+    stock, five = run({"spark.sql.laneshift.enabled": "false", PARTITIONS: "5"})
+    elastic, one = run({TASKS: "1", PARTITIONS: "5"})
+    assert set(five) == {5}
+    assert set(one) == {1}
+    assert elastic == stock
+
+
+def test_a_real_time_query_with_more_state_partitions_than_slots_runs(
+    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
+) -> None:
+    """Stock Spark refuses 12 tasks and the source's in 6 slots."""
+    spark.conf.set(PARTITIONS, "12")
+    spark.conf.set(TASKS, "auto")
+    rows = (
+        spark.readStream.format("laneshift-workload")
+        .options(keys=200, rowBytes=0, rowsPerSecond=500, totalRows=ROWS, numPartitions=2)
+        .load()
+    )
+    answers = rows.groupBy("key").agg(sf.count("*").alias("n"))
+    query, tail = to_lines(answers, tmp_path, "5 seconds")
+    try:
+
+        def rows_out() -> int:
+            tail.poll()
+            assert query.exception() is None, query.exception()
+            return tail.updates.rows
+
+        until(lambda: rows_out() > 100)
+        (found,) = [q for q in live.snapshot().queries if q.id == str(query.id)]
+        operator = found.operators[0]
+        assert operator.tasks == 4
+        assert len(operator.partitions) == 12
+        live.set_lanes(query, operator.operator_id, 3, 3)
+        until(lambda: rows_out() == ROWS)
+        assert tail.updates.disorder == 0
+    finally:
+        query.stop()
+        spark.conf.unset(TASKS)
+        spark.conf.set(PARTITIONS, "2")
