@@ -1,9 +1,9 @@
 """NEXMark's queries on PySpark, as far as Structured Streaming can express them.
 
-They follow the SQL of Flink's and the Java of Beam's suite; where Spark has no such SQL in a stream,
-the comment says what stands for it. Of the first twenty, 9, 10, 14 and 16 are left out: 10 measures
-a file sink, 14 is 0 with another projection, 16 is 15 with another key, and 9 is the inner part of
-4 and 6.
+They follow the SQL of Flink's and the Java of Beam's suite; where Spark has no such SQL in a
+stream, the comment says what stands for it. Of the first twenty, 9, 10, 14 and 16 are left out: 10
+measures a file sink, 14 is 0 with another projection, 16 is 15 with another key, and 9 is the inner
+part of 4 and 6.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def hot_items(t: Tables) -> DataFrame:
 
 
 def highest_bid(t: Tables) -> DataFrame:
-    """SQL joins bids with their maximum. Here the greatest bid is kept; of ties the last auction's."""
+    """SQL joins bids with their maximum. The greatest bid is kept; of ties the last auction's."""
     greatest = sf.max(sf.struct("price", "auction", "bidder", "date_time")).alias("bid")
     windows = t.bid.groupBy(sf.window("date_time", WINDOW).alias("window")).agg(greatest)
     return windows.select(sf.col("window.end").alias("end"), "bid.*")
