@@ -115,7 +115,7 @@ def _report(
     report = Report("field", "The same work on other systems", METHOD, HEADER)
     for (case, system), each in found.items():
         figures, runs = [one for one, _ in each], [done for _, done in each]
-        single = (
+        single: tuple[Sequence[float], ...] = (
             [one.every.p50_ms for one in figures],
             [one.every.p99_ms for one in figures],
             [one.every.p999_ms for one in figures],

@@ -120,7 +120,7 @@ def started(
         written = written.option("checkpointLocation", str(work / name))
         if rows.columns == [LINE]:
             written = written.option("lineColumn", LINE)
-        found = Running(written.trigger(**trigger).start(), Meter(spark, name))  # type: ignore[arg-type]
+        found = Running(written.trigger(**trigger).start(), Meter(spark, name))  # type: ignore[call-overload]
         try:
             yield found
         finally:

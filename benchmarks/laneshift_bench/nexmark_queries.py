@@ -131,19 +131,19 @@ def _running_average(key: str, last: int | None) -> StatefulProcessor:
             import pandas as pd
 
             rows = pd.concat(list(parts))
-            total, n = self.totals.get() if self.totals.exists() else (0, 0)
+            total, n = self.totals.get() or (0, 0)
             best = rows.groupby("id").agg(price=("price", "max"), expires=("expires", "first"))
             for auction, price, expires in best.itertuples():
-                seen = self.highest.containsKey((auction,))
-                before = self.highest.getValue((auction,))[0] if seen else 0
+                held = self.highest.getValue((auction,))
+                before = held[0] if held is not None else 0
                 if price > before:
                     micros = int(expires.value // 1000)
                     self.highest.updateValue((auction,), (int(price), micros))
-                    total, n = total + int(price) - before, n + (not seen)
+                    total, n = total + int(price) - before, n + (held is None)
             self.totals.update((total, n))
             if last is not None and n > last:
-                held = [(e, a, p) for (a,), (p, e) in self.highest.iterator()]
-                prices = [p for _, _, p in sorted(held)[-last:]]
+                every = [(e, a, p) for (a,), (p, e) in self.highest.iterator()]
+                prices = [p for _, _, p in sorted(every)[-last:]]
                 total, n = sum(prices), last
             yield pd.DataFrame({key: [group[0]], "average": [total / n]})
 

@@ -10,10 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from laneshift.demo.failure import DemoError
+from laneshift.demo.kafka.broker import Broker
+from laneshift.demo.kafka.jars import fetch
 from laneshift_field.cases import KILL, Case, Rows
 
 BENCHMARKS = Path(__file__).parents[1]
@@ -61,6 +64,11 @@ SYSTEMS = (
     System("flink-heap-zero", "flink", ("heap", "zero")),
     System("flink-rocksdb", "flink", ("rocksdb", "default")),
     System("flink-rocksdb-zero", "flink", ("rocksdb", "zero")),
+    System("hazelcast", "hazelcast", ("default",)),
+    System("hazelcast-zero", "hazelcast", ("zero",)),
+    System("kafka-streams", "kafka", kills=False),
+    System("storm", "storm", ("fields",), kills=False),
+    System("storm-partial", "storm", ("partial",), kills=False),
 )
 
 
@@ -93,11 +101,14 @@ def run(system: System, case: Case, recorded: Rows, folder: Path) -> Run:
     recorded.write(rows)
     found = Run(folder)
     found.answers.touch()
-    if system.program == "spark":
-        command, environment = _spark(system, case, recorded, found)
-    else:
-        command, environment = _java(system, case, found)
-    with (folder / "log").open("wb") as log, _group(command, environment, log) as process:
+    with ExitStack() as around:
+        if system.program == "spark":
+            command, environment = _spark(system, case, recorded, found)
+        else:
+            broker = around.enter_context(_broker(folder)) if system.program == "kafka" else ""
+            command, environment = _java(system, case, found, broker)
+        log = around.enter_context((folder / "log").open("wb"))
+        process = around.enter_context(_group(command, environment, log))
         _watch(process, found, case.seconds + LEAD_S + OVER_S)
     if process.returncode:
         text = (folder / "log").read_text(errors="replace").strip()
@@ -132,7 +143,17 @@ def _spark(
     return [sys.executable, "-m", "laneshift_field.spark", json.dumps(order)], environment
 
 
-def _java(system: System, case: Case, run: Run) -> tuple[list[str], dict[str, str]]:
+@contextmanager
+def _broker(folder: Path) -> Iterator[str]:
+    """The demo's Kafka, on loopback; its address."""
+    try:
+        with Broker(fetch("broker", BUILD), folder / "broker") as broker:
+            yield broker.address
+    except DemoError as error:
+        raise FieldError(str(error)) from error
+
+
+def _java(system: System, case: Case, run: Run, broker: str) -> tuple[list[str], dict[str, str]]:
     class_path, main = prepared(system.program)
     run.start_us = round(1e6 * (time.time() + LEAD_S))
     settings = {
@@ -147,6 +168,7 @@ def _java(system: System, case: Case, run: Run) -> tuple[list[str], dict[str, st
         "commit": COMMIT_MS,
         "seconds": round(case.seconds),
         "changes": ",".join(f"{at}:{cores}" for at, cores in case.changes),
+        "broker": broker,
     }
     command = [_java_home("java"), "-Xmx3g", *(f"-Dfield.{k}={v}" for k, v in settings.items())]
     opened = (PROGRAMS / system.program / "java.options").read_text().split()
