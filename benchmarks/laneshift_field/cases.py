@@ -135,7 +135,7 @@ CASES = (
         changes=((40.0, 4), (80.0, 2)),
         cores=2,
     ),
-    Case("hot", "one key has 60 % of the rows", stages=((1300.0, 60.0),), hot=0.6),
+    Case("hot", "one key has 60 % of the rows", stages=((1550.0, 60.0),), hot=0.6),
     Case(
         "kill",
         "a worker is killed",

@@ -8,7 +8,10 @@ the shuffle's network buffer is 1 ms on both sides.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -25,10 +29,12 @@ from laneshift.session.repartition import RepartitionedQuery
 from laneshift_bench.query import as_side, measured
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, stock
+from laneshift_field.cases import KILL
 
 NAME = "field"
 LEAD_US = 20_000
 PARTITIONS = 2
+WORKERS = 2
 DRAIN_S = 30.0
 
 
@@ -60,6 +66,11 @@ class Order:
     most: int
     commit_ms: int
     changes: list[tuple[float, int]]
+
+    @property
+    def workers(self) -> bool:
+        """Whether its executors are processes of their own: one is to be killed."""
+        return any(cores == KILL for _, cores in self.changes)
 
     @property
     def end_s(self) -> float:
@@ -120,13 +131,6 @@ def counter(cost_us: int) -> Callable[..., Iterator[Any]]:
     return function
 
 
-def written(order: Order, spark: SparkSession) -> DataStreamWriter:
-    """The query, up to its trigger and checkpoint."""
-    answers = counted(order, rows(spark, order))
-    lines = answers.select(sf.concat_ws(" ", "key", "n").alias("line"))
-    return measured(lines, NAME).option("lineColumn", "line").outputMode("update")
-
-
 def side_of(order: Order) -> Side:
     """Stock has a partition for each core; laneshift two, whose lanes are the cores."""
     if order.side == "stock":
@@ -135,46 +139,101 @@ def side_of(order: Order) -> Side:
     return Side("laneshift", lanes, PARTITIONS)
 
 
+class Sink:
+    """Where answers come, and from where they go to the file.
+
+    In one process it is the measuring sink. Executors of their own have none: then the driver takes
+    each batch's answers, which makes them no earlier than they are.
+    """
+
+    def __init__(self, spark: SparkSession, order: Order) -> None:
+        self._spark = spark
+        self._order = order
+        self._registry: Any = spark._jvm.org.apache.spark.sql.laneshift.workload.MeasureRegistry  # type: ignore[union-attr]
+        self._latest: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._file = Path(order.answers).open("w")  # noqa: SIM115
+
+    def written(self, spark: SparkSession) -> DataStreamWriter:
+        """The query, up to its trigger and checkpoint."""
+        answers = counted(self._order, rows(spark, self._order))
+        if self._order.workers:
+            return answers.writeStream.foreachBatch(self._take).outputMode("update")
+        lines = answers.select(sf.concat_ws(" ", "key", "n").alias("line"))
+        return measured(lines, NAME).option("lineColumn", "line").outputMode("update")
+
+    def answered(self) -> int:
+        """Rows that have their answers; those that came are in the file."""
+        if not self._order.workers:
+            for line in str(self._registry.lines(NAME)).splitlines():
+                micros, answer = line.split(",", 1)
+                key, n = answer.split(" ")
+                self._add(int(key), int(n), int(micros))
+        self._file.flush()
+        return sum(self._latest.values())
+
+    def _take(self, batch: DataFrame, _: int) -> None:
+        found = batch.collect()
+        micros = round(1e6 * time.time())
+        with self._lock:
+            for key, n in found:
+                self._add(key, n, micros)
+
+    def _add(self, key: int, n: int, micros: int) -> None:
+        self._latest[key] = max(self._latest.get(key, 0), n)
+        self._file.write(f"{key} {n} {micros}\n")
+
+
 def run(order: Order) -> None:
     """All of it; the answers' file is written at the end."""
     settings = {"spark.sql.streaming.numRecentProgressUpdates": "100"}
+    if order.workers:
+        os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+        os.environ.setdefault("SPARK_SCALA_VERSION", "2.13")
+        settings["spark.master"] = f"local-cluster[{WORKERS},{order.most // WORKERS + 1},1024]"
     with session(slots=order.most + 2, settings=settings) as (spark, work):
-        query = RepartitionedQuery(
-            spark, lambda of: written(order, of), str(work / "checkpoint"), order.trigger
-        )
+        sink = Sink(spark, order)
+        query = RepartitionedQuery(spark, sink.written, str(work / "checkpoint"), order.trigger)
         with as_side(spark, side_of(order)):
             query.start()
             for at_s, cores in order.changes:
-                time.sleep(max(0.0, order.start_us / 1e6 + at_s - time.time()))
+                _wait(query, order.start_us / 1e6 + at_s)
                 began = time.time()
-                if order.side == "stock":
+                if cores == KILL:
+                    _kill_worker()
+                elif order.side == "stock":
                     query.rescale(cores)
                 else:
                     attach(spark).set_lanes(query.query, 0, -1, cores // PARTITIONS)
                 with Path(order.changed).open("a") as file:
                     file.write(f"{cores} {round(1e6 * began)} {round(1e6 * time.time())}\n")
-            _until_answered(spark, query, order)
+            _wait(query, order.end_s)
+            while sink.answered() < order.count and time.time() < order.end_s + DRAIN_S:
+                _wait(query, time.time() + 0.2)
             query.stop()
+            sink.answered()
 
 
-def _until_answered(spark: SparkSession, query: RepartitionedQuery, order: Order) -> None:
-    """Until all rows have their answers or time is up; what came goes to the file."""
-    registry: Any = spark._jvm.org.apache.spark.sql.laneshift.workload.MeasureRegistry  # type: ignore[union-attr]
-    latest: dict[str, int] = {}
-    with Path(order.answers).open("w") as file:
-        while True:
-            now = time.time()
-            for line in str(registry.lines(NAME)).splitlines():
-                micros, answer = line.split(",", 1)
-                key, n = answer.split(" ")
-                latest[key] = max(latest.get(key, 0), int(n))
-                file.write(f"{answer} {micros}\n")
-            if (failure := query.query.exception()) is not None:
-                raise failure
-            done = now > order.end_s and sum(latest.values()) >= order.count
-            if done or now > order.end_s + DRAIN_S:
+def _wait(query: RepartitionedQuery, until_s: float) -> None:
+    """Until then (s since 1970). Errors: the query's, if it fails."""
+    while (left := until_s - time.time()) > 0:
+        if (failure := query.query.exception()) is not None:
+            raise failure
+        time.sleep(min(left, 0.2))
+
+
+def _kill_worker() -> None:
+    """One of this run's executor processes."""
+    mine = os.getsid(0)
+    for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda each: -int(each.name)):
+        try:
+            executor = b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes()
+            if executor and os.getsid(int(folder.name)) == mine:
+                os.kill(int(folder.name), signal.SIGKILL)
                 return
-            time.sleep(max(0.2, min(2.0, order.end_s - now)))
+        except OSError:
+            continue
+    raise RuntimeError("There is no executor to kill.")
 
 
 if __name__ == "__main__":

@@ -57,9 +57,9 @@ class System:
 
 SYSTEMS = (
     System("spark", "spark", ("stock", "real-time"), kills=False),
-    System("spark-batch", "spark", ("stock", "micro-batch"), kills=False),
+    System("spark-batch", "spark", ("stock", "micro-batch")),
     System("laneshift", "spark", ("laneshift", "real-time"), kills=False),
-    System("laneshift-batch", "spark", ("laneshift", "micro-batch"), kills=False),
+    System("laneshift-batch", "spark", ("laneshift", "micro-batch")),
     System("flink-heap", "flink", ("heap", "default")),
     System("flink-heap-zero", "flink", ("heap", "zero")),
     System("flink-rocksdb", "flink", ("rocksdb", "default")),
