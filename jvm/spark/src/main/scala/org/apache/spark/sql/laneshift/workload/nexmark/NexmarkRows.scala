@@ -108,11 +108,24 @@ private[nexmark] object NexmarkRows {
   private val Channels = 10000L
   private lazy val ChannelNames = Array.tabulate(Channels.toInt)(n => UTF8String.fromString(s"channel-$n"))
   private lazy val Urls =
-    Array.tabulate(Channels.toInt)(n => UTF8String.fromString(s"https://auctions.example.org/item?channel=$n"))
+    Array.tabulate(Channels.toInt)(n =>
+      UTF8String.fromString(s"https://auctions.example.org/item?channel=$n")
+    )
   private val States = texts("AZ", "CA", "ID", "OR", "WA", "WY")
   private val Cities = texts(
-    "Phoenix", "Los Angeles", "San Francisco", "Boise", "Portland", "Bend", "Redmond", "Seattle", "Kent", "Cheyenne"
+    "Phoenix",
+    "Los Angeles",
+    "San Francisco",
+    "Boise",
+    "Portland",
+    "Bend",
+    "Redmond",
+    "Seattle",
+    "Kent",
+    "Cheyenne"
   )
-  private val FirstNames = Array("Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter", "Walter")
-  private val LastNames = Array("Shultz", "Abrams", "Spencer", "White", "Bartels", "Walton", "Smith", "Jones", "Noris")
+  private val FirstNames =
+    Array("Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter", "Walter")
+  private val LastNames =
+    Array("Shultz", "Abrams", "Spencer", "White", "Bartels", "Walton", "Smith", "Jones", "Noris")
 }
