@@ -28,7 +28,8 @@ its own; systems take turns. [How the comparison is made](../../docs/field.md) s
 followed for each and what its users would object.
 
 One program reads all answers. A row is answered when its key's count has reached it. *gap*: the
-longest time without any answer, in all of the run behind its warm-up and from each change on.
+longest time in which no row got its first answer, in all of the run behind its warm-up and from
+each change on.
 *full rate*: seconds from the begin of a higher rate until {FULL:.0%} of it comes out over
 {WITHIN_S:g} s. Percentiles (ms) are over all rows behind the warm-up, each with the same weight;
 *after* is the second half of the time behind the last change. *lost*: rows that no count has

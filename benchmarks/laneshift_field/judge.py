@@ -69,8 +69,8 @@ class Figures:
     """What a run gave.
 
     Attributes:
-        gap_s: longest time without any answer, from the end of the warm-up until the last row is
-            due.
+        gap_s: longest time in which no row got its first answer, from the end of the warm-up until
+            the last row is due.
         gaps_s: the same from each change on, until the next one or the end.
         full_s: from each higher rate's begin until `FULL` of it comes out; inf if it never does.
         lost: rows whose key's count never got so far.
@@ -132,7 +132,7 @@ def answered_us(rows: Rows, answers: Answers) -> tuple[FloatArray, int]:
 
 
 def longest_gap_s(outs_us: FloatArray, from_us: float, until_us: float) -> float:
-    """The longest time without an answer: from the last one before ``from_us`` on."""
+    """The longest time without a first answer: from the last one before ``from_us`` on."""
     earlier = outs_us[outs_us <= from_us]
     begin = earlier.max() if earlier.size else from_us
     inside = np.sort(outs_us[(outs_us > from_us) & (outs_us <= until_us)])
@@ -153,7 +153,7 @@ def judge(case: Case, rows: Rows, answers: Answers, start_us: int) -> Figures:
     """All figures of one run."""
     answered, too_many = answered_us(rows, answers)
     due = rows.dues_us + float(start_us)
-    outs = answers.outs_us.astype(np.float64)
+    outs = answered[np.isfinite(answered)]
     begin, end = start_us + 1e6 * case.warm_s, start_us + 1e6 * case.seconds
     changes = [start_us + 1e6 * at for at, _ in case.changes]
     pairs = answers.keys * (int(answers.counts.max(initial=0)) + 1) + answers.counts

@@ -44,8 +44,8 @@ class Order:
 
     Attributes:
         side, mode: ``stock`` or ``laneshift``, ``real-time`` or ``micro-batch``.
-        rows, answers, changed: files.
-        start_us: when row 0 is due (us since 1970).
+        rows, answers, changed, start: files; into the last goes when row 0 is due.
+        lead_s: from the session's start until then.
         stages: of the rates, as the replay source takes them.
         count: rows in all.
         seconds: until the last one is due.
@@ -57,7 +57,8 @@ class Order:
     rows: str
     answers: str
     changed: str
-    start_us: int
+    start: str
+    lead_s: float
     stages: str
     count: int
     seconds: float
@@ -73,11 +74,6 @@ class Order:
         return any(cores == KILL for _, cores in self.changes)
 
     @property
-    def end_s(self) -> float:
-        """When the last row is due (s since 1970)."""
-        return self.start_us / 1e6 + self.seconds
-
-    @property
     def trigger(self) -> dict[str, Any]:
         """Of the query."""
         if self.mode == "real-time":
@@ -85,9 +81,9 @@ class Order:
         return {"processingTime": "0 seconds"}
 
 
-def rows(spark: SparkSession, order: Order) -> DataFrame:
+def rows(spark: SparkSession, order: Order, start_us: int) -> DataFrame:
     """The recorded rows, as they become due."""
-    start = datetime.fromtimestamp(order.start_us / 1e6, UTC)
+    start = datetime.fromtimestamp(start_us / 1e6, UTC)
     return (
         spark.readStream.format("laneshift-replay")
         .schema("key BIGINT, due_us BIGINT")
@@ -149,6 +145,8 @@ class Sink:
     def __init__(self, spark: SparkSession, order: Order) -> None:
         self._spark = spark
         self._order = order
+        self.start_us = round(1e6 * (time.time() + order.lead_s))
+        Path(order.start).write_text(f"{self.start_us}\n")
         self._registry: Any = spark._jvm.org.apache.spark.sql.laneshift.workload.MeasureRegistry  # type: ignore[union-attr]
         self._latest: dict[int, int] = {}
         self._lock = threading.Lock()
@@ -156,7 +154,7 @@ class Sink:
 
     def written(self, spark: SparkSession) -> DataStreamWriter:
         """The query, up to its trigger and checkpoint."""
-        answers = counted(self._order, rows(spark, self._order))
+        answers = counted(self._order, rows(spark, self._order, self.start_us))
         if self._order.workers:
             return answers.writeStream.foreachBatch(self._take).outputMode("update")
         lines = answers.select(sf.concat_ws(" ", "key", "n").alias("line"))
@@ -193,11 +191,13 @@ def run(order: Order) -> None:
         settings["spark.master"] = f"local-cluster[{WORKERS},{order.most // WORKERS + 1},1024]"
     with session(slots=order.most + 2, settings=settings) as (spark, work):
         sink = Sink(spark, order)
+        start_s = sink.start_us / 1e6
+        end_s = start_s + order.seconds
         query = RepartitionedQuery(spark, sink.written, str(work / "checkpoint"), order.trigger)
         with as_side(spark, side_of(order)):
             query.start()
             for at_s, cores in order.changes:
-                _wait(query, order.start_us / 1e6 + at_s)
+                _wait(query, start_s + at_s)
                 began = time.time()
                 if cores == KILL:
                     _kill_worker()
@@ -207,8 +207,8 @@ def run(order: Order) -> None:
                     attach(spark).set_lanes(query.query, 0, -1, cores // PARTITIONS)
                 with Path(order.changed).open("a") as file:
                     file.write(f"{cores} {round(1e6 * began)} {round(1e6 * time.time())}\n")
-            _wait(query, order.end_s)
-            while sink.answered() < order.count and time.time() < order.end_s + DRAIN_S:
+            _wait(query, end_s)
+            while sink.answered() < order.count and time.time() < end_s + DRAIN_S:
                 _wait(query, time.time() + 0.2)
             query.stop()
             sink.answered()
