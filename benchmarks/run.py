@@ -25,6 +25,8 @@ BENCHMARKS = {
     "sojourn": "a row's time in 1 to 16 lanes against what the models predict",
     "idle": "what laneshift costs a query that has nothing to balance",
     "operators": "the same for each stateful operator, in micro-batches",
+    "nexmark": "NEXMark's queries on stock Spark and on laneshift, skewed and not",
+    "field": "the same work on other systems: Flink, Hazelcast, Kafka Streams, Storm",
     "remote": "lanes on other executors against as many at home",
     "rowwise": "stages without state over lanes",
     "pause": "how long a shard of 32 KB stands still while it moves",
@@ -88,6 +90,37 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             "--add", type=click.Path(dir_okay=False, path_type=Path),
             help="microbatch.json of an earlier run, whose other parts stay in the table.",
         ),
+    ),
+    "field": (
+        click.option(
+            "--system", "systems", multiple=True, metavar="NAME",
+            help="Such as flink-heap; may be given again  [default: all]",
+        ),
+        click.option(
+            "--case", "cases", multiple=True,
+            type=click.Choice(["skew", "burst", "rescale", "hot", "kill"]),
+            help="May be given again  [default: all]",
+        ),
+        rounds_option,
+        click.option(
+            "--keep", type=click.Path(file_okay=False, path_type=Path),
+            help="Folder in which the runs' files stay.",
+        ),
+    ),
+    "nexmark": (
+        click.option(
+            "--query", "names", multiple=True, metavar="NAME",
+            help="Such as q5; may be given again  [default: all]",
+        ),
+        click.option(
+            "--load", "loads", multiple=True, type=click.Choice(["skewed", "even"]),
+            help="May be given again  [default: both]",
+        ),
+        click.option(
+            "--mode", "modes", multiple=True, type=click.Choice(["micro-batch", "real-time"]),
+            help="May be given again  [default: both]",
+        ),
+        rounds_option,
     ),
     "live": (
         click.option(

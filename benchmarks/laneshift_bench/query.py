@@ -96,14 +96,14 @@ def writer(
     reader = spark.readStream.format("laneshift-workload").option("seed", SEED)
     for option, setting in source.items():
         reader = reader.option(option, str(setting))
-    return (
-        build(reader.load())
-        .writeStream.format("laneshift-measure")
-        .option("name", name)
-        .option("timeColumn", "event_time")
-        # What Spark does for Real-time queries without state needs a sink of its own list.
-        .option("asyncProgressTrackingEnabled", "false")
-    )
+    return measured(build(reader.load()), name).option("timeColumn", "event_time")
+
+
+def measured(rows: DataFrame, name: str) -> DataStreamWriter:
+    """A query with these rows to the measuring sink ``name``."""
+    written = rows.writeStream.format("laneshift-measure").option("name", name)
+    # What Spark does for Real-time queries without state needs a sink of its own list.
+    return written.option("asyncProgressTrackingEnabled", "false")
 
 
 @contextmanager

@@ -23,8 +23,13 @@ private[workload] trait DealtRows {
   /** Rows of the whole source, over all partitions. */
   def totalRows: Long
 
-  /** The first sequence number of `partition` that is not among the first `rows` rows of the source. */
-  def dealt(rows: Long, partition: Int): Long
+  /** The first sequence number of `partition` that is not among the first `rows` rows of the source. Here row
+    * `seq` of partition p is row `seq * partitions + p` of the source, so that its rate is spread evenly.
+    */
+  def dealt(rows: Long, partition: Int): Long =
+    if (rows <= partition) 0L else (rows - partition - 1) / partitions + 1
+
+  def bounded: Boolean = totalRows < WorkloadSpec.Endless
 
   /** Rows of the source that are due at `nowMicros` (since 1970), `totalRows` at most. */
   def dueBy(nowMicros: Long): Long = Math.min(totalRows, schedule.rowsBy(nowMicros - startMicros))

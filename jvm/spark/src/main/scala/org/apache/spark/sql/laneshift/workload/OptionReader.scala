@@ -14,7 +14,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 class WorkloadOptionException(message: String) extends IllegalArgumentException(message)
 
 /** Reads options by type and range. Every failure is a [[WorkloadOptionException]]. */
-private[workload] final class OptionReader(options: CaseInsensitiveStringMap, source: String) {
+private[workload] final class OptionReader(options: CaseInsensitiveStringMap, val source: String) {
 
   def text(name: String): Option[String] = Option(options.get(name)).map(_.trim)
 

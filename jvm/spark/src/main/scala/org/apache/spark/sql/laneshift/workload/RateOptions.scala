@@ -47,7 +47,7 @@ private[workload] final class RateOptions(read: OptionReader, hadoop: => Configu
 
   private def required(name: String, example: String): String = read.text(name).filter(_.nonEmpty).getOrElse {
     throw new WorkloadOptionException(
-      s"laneshift-workload with rate=$kind needs the option '$name', $example."
+      s"${read.source} with rate=$kind needs the option '$name', $example."
     )
   }
 

@@ -22,7 +22,10 @@ private[workload] final case class WorkloadOptions(
 ) {
   def startingAt(micros: Long): WorkloadSpec = rows.copy(startMicros = micros)
 
-  def bounded: Boolean = rows.totalRows < WorkloadSpec.Endless
+  def bounded: Boolean = rows.bounded
+
+  override def toString: String =
+    identity.map { case (k, v) => s"$k=$v" }.mkString(s"${WorkloadSpec.Source}[", ", ", "]")
 }
 
 private[workload] object WorkloadOptions {

@@ -49,12 +49,19 @@ private[workload] object WorkloadTable {
 private[workload] final class WorkloadScan(options: WorkloadOptions) extends Scan {
   override def readSchema(): StructType = WorkloadRows.Schema
 
-  override def description(): String =
-    options.identity.map { case (k, v) => s"$k=$v" }.mkString("laneshift-workload[", ", ", "]")
+  override def description(): String = options.toString
 
   override def toMicroBatchStream(checkpointLocation: String): MicroBatchStream = {
     val log = StartRecord.log(SparkSession.active, checkpointLocation)
-    new WorkloadStream(options, StartRecord.resolve(options, log, WallClock.read()))
+    val spec = StartRecord.resolve(options, log, WallClock.read())
+    new WorkloadStream(
+      spec,
+      options.paced,
+      Seq("rowsPerBatch" -> options.rowsPerBatch, "maxRowsPerTrigger" -> options.maxRowsPerTrigger),
+      "totalRows",
+      WorkloadReaderFactory(spec, options.paced),
+      options.toString
+    )
   }
 
   /** All of `totalRows` at once: the rows against which a stream's answer can be checked. */

@@ -24,9 +24,6 @@ private[workload] final case class WorkloadSpec(
 ) extends DealtRows {
 
   override def source: String = WorkloadSpec.Source
-
-  override def dealt(rows: Long, partition: Int): Long =
-    if (rows <= partition) 0L else (rows - partition - 1) / partitions + 1
 }
 
 private[workload] object WorkloadSpec {

@@ -3,47 +3,55 @@ package org.apache.spark.sql.laneshift.workload
 import org.apache.spark.sql.connector.read.PartitionReaderFactory
 import org.apache.spark.sql.connector.read.streaming.{Offset, ReadLimit}
 
-/** The workload as a stream, which need not have an end. */
-private[workload] final class WorkloadStream(options: WorkloadOptions, spec: WorkloadSpec)
-    extends DealtStream(spec, options.paced, options.rowsPerBatch.orElse(options.maxRowsPerTrigger)) {
+/** Made-up rows as a stream, which need not have an end.
+  *
+  * @param limits the options that limit a micro-batch, and the most rows that each asks for; one is set at most
+  * @param end the option that gives the source an end
+  * @param readers make the rows
+  * @param shown what the options are, for messages
+  */
+private[workload] final class WorkloadStream(
+    rows: DealtRows,
+    paced: Boolean,
+    limits: Seq[(String, Option[Long])],
+    end: String,
+    readers: PartitionReaderFactory,
+    shown: String
+) extends DealtStream(rows, paced, limits.flatMap(_._2).headOption) {
 
   @volatile private var realTime = false
 
   /** Real-time Mode asks as well, although its batches end by time: any far offset will do. */
   override protected def available(): Long = {
-    val rows = super.available()
-    if (realTime && rows == WorkloadSpec.Endless) WorkloadStream.FarAway else rows
+    val n = super.available()
+    if (realTime && n == WorkloadSpec.Endless) WorkloadStream.FarAway else n
   }
 
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
-    if (available() == WorkloadSpec.Endless && options.rowsPerBatch.orElse(options.maxRowsPerTrigger).isEmpty)
+    if (available() == WorkloadSpec.Endless && limits.forall(_._2.isEmpty))
       throw new WorkloadOptionException(
-        "laneshift-workload with pacing=none has no end to its first micro-batch. " +
-          "Set one of rowsPerBatch, maxRowsPerTrigger and totalRows, or use Trigger.RealTime."
+        s"${rows.source} with pacing=none has no end to its first micro-batch. " +
+          s"Set one of ${limits.map(_._1).mkString(", ")} and $end, or use Trigger.RealTime."
       )
     super.latestOffset(start, limit)
   }
 
   override def prepareForTriggerAvailableNow(): Unit = {
-    if (!options.bounded)
+    if (!rows.bounded)
       throw new WorkloadOptionException(
-        "laneshift-workload never ends, so Trigger.AvailableNow would not either. Set the option totalRows."
+        s"${rows.source} never ends, so Trigger.AvailableNow would not either. Set the option $end."
       )
     super.prepareForTriggerAvailableNow()
   }
 
   override def prepareForRealTimeMode(): Unit = {
     realTime = true
-    rejectBatchLimits(
-      "rowsPerBatch" -> options.rowsPerBatch,
-      "maxRowsPerTrigger" -> options.maxRowsPerTrigger
-    )("rowsPerSecond and pacing set the speed, totalRows the end")
+    rejectBatchLimits(limits: _*)(s"rowsPerSecond and pacing set the speed, $end the end")
   }
 
-  override def createReaderFactory(): PartitionReaderFactory = WorkloadReaderFactory(spec, options.paced)
+  override def createReaderFactory(): PartitionReaderFactory = readers
 
-  override def toString: String =
-    s"laneshift-workload[${options.identity.map { case (k, v) => s"$k=$v" }.mkString(", ")}]"
+  override def toString: String = shown
 }
 
 private object WorkloadStream {

@@ -2,18 +2,25 @@ package org.apache.spark.sql.laneshift.workload.replay
 
 import org.apache.hadoop.conf.Configuration
 
-import org.apache.spark.sql.laneshift.workload.{OptionReader, RateOptions, WorkloadOptionException}
+import org.apache.spark.sql.laneshift.workload.{
+  OptionReader,
+  RateOptions,
+  RateSchedule,
+  WorkloadOptionException
+}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** The options of one use of the source, read and checked. `docs/workload.md` explains them.
   *
+  * @param rate what the checkpoint says of the schedule
   * @param start when row 0 is due (microseconds since 1970), if set
   * @param paced whether a row waits until it is due
   * @param maxRowsPerTrigger most rows of a micro-batch
   */
 private[replay] final case class ReplayOptions(
     files: ReplayFiles,
-    rowsPerSecond: Double,
+    schedule: RateSchedule,
+    rate: String,
     partitions: Int,
     partitionBy: Option[String],
     sentColumn: Option[String],
@@ -31,7 +38,12 @@ private[replay] object ReplayOptions {
     "path",
     "numPartitions",
     "partitionBy",
+    "rate",
     "rowsPerSecond",
+    "ratePeriod",
+    "rateAmplitude",
+    "rateStages",
+    "rateTrace",
     "sentColumn",
     "startTime",
     "pacing",
@@ -41,7 +53,7 @@ private[replay] object ReplayOptions {
   def parse(options: CaseInsensitiveStringMap, hadoop: => Configuration): ReplayOptions = {
     val read = new OptionReader(options, Source)
     read.rejectUnknown(Known)
-    val rate = read.number("rowsPerSecond", 1000, 0.001, RateOptions.MaxRate)
+    val (schedule, rate) = new RateOptions(read, hadoop).schedule(seed = 0)
     val partitions = read.whole("numPartitions", 2, 1, 1000).toInt
     val pacing = read.choice("pacing", "scheduled", Seq("scheduled", "none"))
     val perTrigger = read.wholeIfSet(
@@ -57,7 +69,8 @@ private[replay] object ReplayOptions {
     )
     ReplayOptions(
       ReplayFiles.find(path, hadoop),
-      rate,
+      schedule,
+      rate.stripPrefix("constant "), // as checkpoints had it when there was no other rate
       partitions,
       read.text("partitionBy"),
       read.text("sentColumn"),

@@ -7,7 +7,7 @@ import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapabil
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream
-import org.apache.spark.sql.laneshift.workload.{RateFunctions, StartRecord, WallClock}
+import org.apache.spark.sql.laneshift.workload.{StartRecord, WallClock}
 import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -66,17 +66,18 @@ private[replay] final class ReplayScan(options: ReplayOptions, columns: ReplayCo
       "path" -> f"$rows rows with checksum ${ReplayChunk.fingerprint(chunks)}%016x",
       "numPartitions" -> options.partitions.toString,
       "partitionBy" -> options.partitionBy.getOrElse("not set"),
-      "rowsPerSecond" -> options.rowsPerSecond.toString
+      "rowsPerSecond" -> options.rate
     )
     val blocks = ReplayBlock.deal(chunks, options.partitions)
     val log = StartRecord.log(session, checkpointLocation)
     val start = StartRecord.startMicros(options.start, identity, log, WallClock.read())
-    val schedule = RateFunctions.constant(options.rowsPerSecond)
-    columns.sent.foreach(sent => blocks.foreach(_.stamp(columns.schema.length, sent, schedule, start)))
+    columns.sent.foreach { sent =>
+      blocks.foreach(_.stamp(columns.schema.length, sent, options.schedule, start))
+    }
     new ReplayStream(
       options,
       columns.schema.length,
-      new ReplayPlan(blocks.map(_.positions), schedule, start),
+      new ReplayPlan(blocks.map(_.positions), options.schedule, start),
       blocks.map(session.sparkContext.broadcast(_))
     )
   }

@@ -1,0 +1,258 @@
+"""NEXMark: stock Spark and laneshift on the same auctions, and both against a batch run."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from laneshift_bench.batches import START
+from laneshift_bench.measure import Meter
+from laneshift_bench.nexmark_queries import QUERIES, Query, Tables, tables
+from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.progress import Progress
+from laneshift_bench.query import (
+    BenchmarkError,
+    Running,
+    as_side,
+    await_rows,
+    batch_rate,
+    measured,
+)
+from laneshift_bench.report import Goal, Report
+from laneshift_bench.session import SEED, session
+from laneshift_bench.sides import Side, alone, stock
+
+MICRO, REAL_TIME = "micro-batch", "real-time"
+RATE = 10_000
+"""Events a second of event time."""
+EVENTS = 100_000
+FEW = 20_000
+LOADS: Mapping[str, Mapping[str, object]] = {
+    "skewed": {"hotAuctions": 0.5, "hotBidders": 0.75, "hotSellers": 0.75},
+    "even": {"hotAuctions": 0, "hotBidders": 0, "hotSellers": 0},
+}
+CHECKED_BATCHES = 4
+SIDES = (stock(), alone())
+TIMEOUT_S = 180
+METHOD = f"""\
+NEXMark's queries in PySpark (`nexmark_queries.py`) over the people, auctions and bids of
+`laneshift-nexmark`, with nothing at the source or in the sink that waits. *skewed* has the
+standard's hot ones: half of all bids are for one auction, three quarters are by one bidder, three
+quarters of all auctions are one seller's, and every hundred auctions or people others become hot.
+*even* has none. *jar alone* is laneshift with nothing configured. In micro-batches of {EVENTS:,}
+events (of Python's queries {FEW:,}), {RATE:,} of them a second of event time: events of a batch
+over its whole time, median over the batches of a run after the first ones. In Real-time Mode: rows
+that come out each second, median of 100 ms. 2 source partitions of each table, 2 state partitions.
+Sides run in turn in one JVM, after a warm-up of each; a ratio compares runs of the same round.
+Before it is timed each query's answer on each side, over {CHECKED_BATCHES} batches, is compared
+with that of a batch run over the same events (without the windows that are still open)."""
+HEADER = (
+    "load",
+    "query",
+    "mode",
+    *(side.name for side in SIDES),
+    f"{SIDES[1].name} / stock",
+    "answers",
+)
+LINE = "line"
+LINES = {"timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS"}
+
+_numbers = count()
+
+
+def python_query(query: Query) -> bool:
+    """Whether its rows go through Python, a hundred times slower."""
+    return query.batch is not None
+
+
+def lines(rows: DataFrame) -> DataFrame:
+    """Each row as text, as one column, in a form that batch and stream share."""
+    return rows.select(sf.to_json(sf.struct(*rows.columns), LINES).alias(LINE))
+
+
+def options(load: str, events: int, batches: int | None) -> dict[str, object]:
+    """Of the source; without ``batches`` it does not end."""
+    chosen: dict[str, object] = dict(LOADS[load])
+    chosen |= {"seed": SEED, "startTime": START, "rowsPerSecond": RATE, "numPartitions": 2}
+    if batches is None:
+        return chosen | {"pacing": "none"}
+    return chosen | {"eventsPerBatch": events, "totalEvents": events * batches}
+
+
+def final(query: Query, answers: Sequence[str], until: str | None = None) -> Counter[str]:
+    """What counts of a stream's or a batch's answers.
+
+    Args:
+        answers: lines in the order in which they came; of rows with the same keys the last counts.
+        until: watermark of the stream, in the lines' form: rows that close later are left out.
+    """
+    rows = [json.loads(line) for line in answers]
+    if query.keys:
+        rows = list({tuple(row[key] for key in query.keys): row for row in rows}.values())
+    if query.closed is not None and until is not None:
+        rows = [row for row in rows if row[query.closed] <= until]
+    if query.total is None:
+        return Counter(json.dumps(row, sort_keys=True) for row in rows)
+    key, n = query.total
+    totals: Counter[str] = Counter()
+    for row in rows:
+        totals[str(row[key])] += row[n]
+    return totals
+
+
+@contextmanager
+def started(
+    spark: SparkSession, work: Path, side: Side, query: Query, rows: DataFrame,
+    trigger: Mapping[str, object],
+) -> Iterator[Running]:  # fmt: skip
+    """The query as a stream on this side; ``rows`` are its own or their lines."""
+    name = f"nexmark{next(_numbers)}"
+    mode = "update" if "realTime" in trigger else query.mode
+    with as_side(spark, side):
+        written = measured(rows, name).outputMode(mode)
+        written = written.option("checkpointLocation", str(work / name))
+        if rows.columns == [LINE]:
+            written = written.option("lineColumn", LINE)
+        found = Running(written.trigger(**trigger).start(), Meter(spark, name))  # type: ignore[call-overload]
+        try:
+            yield found
+        finally:
+            found.query.stop()
+            found.meter.drop()
+
+
+def streamed(
+    spark: SparkSession, work: Path, side: Side, query: Query, source: Mapping[str, object],
+    mode: str, batch: str = "5 seconds",
+) -> tuple[list[str], str]:  # fmt: skip
+    """All lines that the stream gives over a source that ends, and its last watermark."""
+    if mode == REAL_TIME:  # whose batches end by time
+        source = {name: value for name, value in source.items() if name != "eventsPerBatch"}
+        source |= {"pacing": "none"}
+    rows = lines(query.build(tables(spark, source, streams=True)))
+    if mode == MICRO:
+        with started(spark, work, side, query, rows, {"availableNow": True}) as run:
+            if not run.query.awaitTermination(TIMEOUT_S):
+                raise BenchmarkError(f"{query.name} did not end within {TIMEOUT_S} s.")
+            progress = run.query.recentProgress
+            marks = [p.eventTime["watermark"] for p in progress if "watermark" in p.eventTime]
+            return run.meter.lines(), marks[-1].replace("T", " ").replace(
+                "Z", "000"
+            ) if marks else ""
+    with started(spark, work, side, query, rows, {"realTime": batch}) as run:
+        expected = sum(
+            tables(spark, source, streams=False).of(name).count() for name in query.tables
+        )
+        taken, waited = 0, 0.0
+        while taken < expected and waited < TIMEOUT_S:
+            run.query.awaitTermination(0.5)
+            waited += 0.5
+            taken = sum(p.numInputRows for p in run.query.recentProgress)
+        if taken < expected:
+            raise BenchmarkError(f"{query.name} took {taken} of {expected} rows in {TIMEOUT_S} s.")
+        return run.meter.lines(), ""
+
+
+def batch_lines(spark: SparkSession, query: Query, source: Mapping[str, object]) -> list[str]:
+    """The same of a batch run by stock Spark."""
+    ending = {name: value for name, value in source.items() if name != "eventsPerBatch"}
+    made: Tables = tables(spark, ending, streams=False)
+    with as_side(spark, stock()):
+        return [row[0] for row in lines((query.batch or query.build)(made)).collect()]
+
+
+def difference(query: Query, stream: tuple[list[str], str], batch: Sequence[str]) -> str:
+    """How a stream's answer differs from the batch's; empty if it does not."""
+    answers, until = stream
+    found, expected = final(query, answers, until), final(query, batch, until or None)
+    if not expected:
+        return "the batch has no answer"
+    if found == expected:
+        return ""
+    more, fewer = found - expected, expected - found
+    return f"{more.total()} of the stream only, {fewer.total()} of the batch only: " + " / ".join(
+        [*list(more)[:1], *list(fewer)[:1]]
+    )
+
+
+def run(
+    quick: bool, names: Sequence[str] = (), loads: Sequence[str] = (), modes: Sequence[str] = (),
+    rounds: int | None = None,
+) -> Report:  # fmt: skip
+    """The whole benchmark."""
+    chosen = [query for query in QUERIES if not names or query.name in names]
+    if not chosen:
+        raise BenchmarkError(f"There is no such query: {', '.join(names)}.")
+    rounds = rounds or (1 if quick else 3)
+    cases = [
+        (load, query, mode)
+        for load in (loads or LOADS)
+        for query in chosen
+        for mode in (modes or (MICRO, REAL_TIME))
+        if mode == MICRO or query.real_time
+    ]
+    progress = Progress("nexmark", len(cases) * len(SIDES) * (rounds + 2))
+    report = Report("nexmark", "NEXMark beside stock Spark", METHOD, HEADER)
+    with session(slots=8) as (spark, work):
+        for load, query, mode in cases:
+            _case(spark, work, report, progress, load, query, mode, rounds, quick)
+    for query in chosen:
+        if not query.real_time:
+            report.notes.append(f"{query.name}, {query.title}, in micro-batches only: {query.why}.")
+    return report
+
+
+def _case(
+    spark: SparkSession, work: Path, report: Report, progress: Progress, load: str, query: Query,
+    mode: str, rounds: int, quick: bool,
+) -> None:  # fmt: skip
+    events = (FEW if python_query(query) else EVENTS) // (5 if quick else 1)
+    ending = options(load, events, CHECKED_BATCHES)
+    expected = batch_lines(spark, query, ending)
+    for side in SIDES:
+        progress.step(f"{load}, {query.name}, {mode}, {side.name}, answers")
+        wrong = difference(query, streamed(spark, work, side, query, ending, mode), expected)
+        if wrong:
+            raise BenchmarkError(f"{query.name} of {side.name}, {mode}, {load}: {wrong}")
+    found: list[list[float]] = []
+    for number in range(rounds + 1):
+        rates = []
+        for side in SIDES:
+            what = f"round {number}" if number else "warm-up"
+            progress.step(f"{load}, {query.name}, {mode}, {side.name}, {what}")
+            rates.append(_rate(spark, work, side, query, load, events, mode, quick))
+            progress.note(f"{rates[-1]:,.0f} a second")
+        found.append(rates)
+    by_side = [[rates[i] for rates in found[1:]] for i in range(len(SIDES))]
+    ratio = Ratio.of(by_side[1], by_side[0])
+    report.rows.append(
+        [load, f"{query.name}, {query.title}", mode, *map(spread, by_side), str(ratio), "equal"]
+    )
+    values = {s.name: [round(v, 1) for v in by] for s, by in zip(SIDES, by_side, strict=True)}
+    report.data[f"{load} {query.name} {mode}"] = {**values, "ratio": ratio.data()}
+    report.goals.append(Goal(f"{load}, {query.name}, {mode}", ratio.median, ">=", 0.97))
+
+
+def _rate(
+    spark: SparkSession, work: Path, side: Side, query: Query, load: str, events: int, mode: str,
+    quick: bool,
+) -> float:  # fmt: skip
+    """Events a second of a median batch, or rows that come out each second."""
+    first, batches = (1, 2) if quick else (3, 5)
+    if mode == MICRO:
+        source = options(load, events, None) | {"eventsPerBatch": events}
+        del source["pacing"]
+        rows = query.build(tables(spark, source, streams=True))
+        with started(spark, work, side, query, rows, {"processingTime": "0 seconds"}) as run:
+            return batch_rate(run, events, first, batches)
+    rows = query.build(tables(spark, options(load, events, None), streams=True))
+    with started(spark, work, side, query, rows, {"realTime": "5 seconds"}) as run:
+        await_rows(run)
+        return run.measure(3.0 if quick else 10.0, 5.0 if quick else 15.0).running_rows_per_s
