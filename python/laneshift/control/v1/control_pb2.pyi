@@ -449,6 +449,7 @@ class Partition(_message.Message):
     WANTED_ELSEWHERE_FIELD_NUMBER: _builtins.int
     ROWS_TAKEN_ELSEWHERE_FIELD_NUMBER: _builtins.int
     BUSY_ELSEWHERE_S_FIELD_NUMBER: _builtins.int
+    HOT_KEYS_FIELD_NUMBER: _builtins.int
     partition: _builtins.int
     executor: _builtins.str
     host: _builtins.str
@@ -503,6 +504,8 @@ class Partition(_message.Message):
     def elsewhere(self) -> _containers.RepeatedCompositeFieldContainer[Global___RemoteLane]: ...
     @_builtins.property
     def wanted_elsewhere(self) -> _containers.RepeatedCompositeFieldContainer[Global___LanesOn]: ...
+    @_builtins.property
+    def hot_keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___HotKey]: ...
     def __init__(
         self,
         *,
@@ -549,10 +552,11 @@ class Partition(_message.Message):
         wanted_elsewhere: _abc.Iterable[Global___LanesOn] | None = ...,
         rows_taken_elsewhere: _builtins.int = ...,
         busy_elsewhere_s: _builtins.float = ...,
+        hot_keys: _abc.Iterable[Global___HotKey] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_elsewhere_note", b"_elsewhere_note", "_last_batch", b"_last_batch", "auto", b"auto", "elsewhere_note", b"elsewhere_note", "last_batch", b"last_batch", "latency_ms", b"latency_ms", "pause_us", b"pause_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_elsewhere_note", b"_elsewhere_note", "_last_batch", b"_last_batch", "auto", b"auto", "batch_id", b"batch_id", "blocked_s", b"blocked_s", "busy_elsewhere_s", b"busy_elsewhere_s", "busy_s", b"busy_s", "bytes_in", b"bytes_in", "bytes_in_per_s", b"bytes_in_per_s", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "elsewhere", b"elsewhere", "elsewhere_note", b"elsewhere_note", "executor", b"executor", "handoffs", b"handoffs", "handoffs_per_s", b"handoffs_per_s", "host", b"host", "in_flight", b"in_flight", "lane_busy", b"lane_busy", "lane_of_shard", b"lane_of_shard", "lane_rows", b"lane_rows", "lanes", b"lanes", "last_batch", b"last_batch", "latency_ms", b"latency_ms", "load_metric", b"load_metric", "max_elsewhere", b"max_elsewhere", "max_lanes", b"max_lanes", "partition", b"partition", "pause_us", b"pause_us", "queue_bytes", b"queue_bytes", "queue_bytes_limit", b"queue_bytes_limit", "queue_rows", b"queue_rows", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "rows_taken", b"rows_taken", "rows_taken_elsewhere", b"rows_taken_elsewhere", "running", b"running", "shard_load", b"shard_load", "shards", b"shards", "state_file_bytes", b"state_file_bytes", "state_memory_bytes", b"state_memory_bytes", "state_rows", b"state_rows", "wanted_elsewhere", b"wanted_elsewhere"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auto", b"_auto", "_elsewhere_note", b"_elsewhere_note", "_last_batch", b"_last_batch", "auto", b"auto", "batch_id", b"batch_id", "blocked_s", b"blocked_s", "busy_elsewhere_s", b"busy_elsewhere_s", "busy_s", b"busy_s", "bytes_in", b"bytes_in", "bytes_in_per_s", b"bytes_in_per_s", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "elsewhere", b"elsewhere", "elsewhere_note", b"elsewhere_note", "executor", b"executor", "handoffs", b"handoffs", "handoffs_per_s", b"handoffs_per_s", "host", b"host", "hot_keys", b"hot_keys", "in_flight", b"in_flight", "lane_busy", b"lane_busy", "lane_of_shard", b"lane_of_shard", "lane_rows", b"lane_rows", "lanes", b"lanes", "last_batch", b"last_batch", "latency_ms", b"latency_ms", "load_metric", b"load_metric", "max_elsewhere", b"max_elsewhere", "max_lanes", b"max_lanes", "partition", b"partition", "pause_us", b"pause_us", "queue_bytes", b"queue_bytes", "queue_bytes_limit", b"queue_bytes_limit", "queue_rows", b"queue_rows", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "rows_taken", b"rows_taken", "rows_taken_elsewhere", b"rows_taken_elsewhere", "running", b"running", "shard_load", b"shard_load", "shards", b"shards", "state_file_bytes", b"state_file_bytes", "state_memory_bytes", b"state_memory_bytes", "state_rows", b"state_rows", "wanted_elsewhere", b"wanted_elsewhere"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__auto: _TypeAlias = _typing.Literal["auto"]  # noqa: Y015
     _WhichOneofArgType__auto: _TypeAlias = _typing.Literal["_auto", b"_auto"]  # noqa: Y015
@@ -568,6 +572,33 @@ class Partition(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__last_batch) -> _WhichOneofReturnType__last_batch | None: ...
 
 Global___Partition: _TypeAlias = Partition  # noqa: Y015
+
+@_typing.final
+class HotKey(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    value: _builtins.str
+    share: _builtins.float
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        value: _builtins.str | None = ...,
+        share: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "value", b"value"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "key", b"key", "share", b"share", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__value: _TypeAlias = _typing.Literal["value"]  # noqa: Y015
+    _WhichOneofArgType__value: _TypeAlias = _typing.Literal["_value", b"_value"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__value) -> _WhichOneofReturnType__value | None: ...
+
+Global___HotKey: _TypeAlias = HotKey  # noqa: Y015
 
 @_typing.final
 class LanesOn(_message.Message):
