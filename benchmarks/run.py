@@ -27,6 +27,7 @@ BENCHMARKS = {
     "operators": "the same for each stateful operator, in micro-batches",
     "remote": "lanes on other executors against as many at home",
     "rowwise": "stages without state over lanes",
+    "hotkey": "a key hotter than a core: row-wise work above its state over lanes",
     "pause": "how long a shard of 32 KB stands still while it moves",
     "skew": "skew that moves: hash partitioning against lanes",
     "motion": "latency while 50 shards a second move",
