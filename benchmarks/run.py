@@ -29,6 +29,7 @@ BENCHMARKS = {
     "field": "the same work on other systems: Flink, Hazelcast, Kafka Streams, Storm",
     "remote": "lanes on other executors against as many at home",
     "rowwise": "stages without state over lanes",
+    "hotkey": "a key hotter than a core: row-wise work above its state over lanes",
     "pause": "how long a shard of 32 KB stands still while it moves",
     "skew": "skew that moves: hash partitioning against lanes",
     "motion": "latency while 50 shards a second move",

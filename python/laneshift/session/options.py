@@ -245,6 +245,13 @@ OPTIONS: Mapping[str, Option] = {
             "Keys may be personal data: 'values' shows them, 'hashes' only their share of rows.",
         ),
         Option(
+            "hot_keys_spread",
+            "hotKeys.spread",
+            lambda value: _flag(value) if isinstance(value, bool) else _one_of(*STATELESS)(value),
+            "one of 'auto', True and False",
+            "'auto' lets lanes share a hot key's row-wise work where that is measured to pay.",
+        ),
+        Option(
             "balance_enabled",
             "balance.enabled",
             _flag,

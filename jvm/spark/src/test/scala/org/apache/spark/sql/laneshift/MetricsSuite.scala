@@ -137,7 +137,7 @@ class MetricsSuite extends AnyFunSuite with ElasticSession {
     rows.zipWithIndex.map { case (row, i) => if (i % 10 < 6) row.copy(key = "hot") else row }
 
   private def checkHot(views: Seq[PartitionView], show: String): Unit = {
-    val found = views.flatMap(_.hotKeys).filter(_.share > 0.5)
+    val found = views.flatMap(_.hotKeys).filter(_.share > 0.7)
     show match {
       case "none" => assert(views.forall(_.hotKeys.isEmpty))
       case "values" => assert(found.map(_.value) == Seq(Some("hot")), views.map(_.hotKeys))

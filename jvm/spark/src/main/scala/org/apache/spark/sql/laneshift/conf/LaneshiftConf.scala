@@ -186,6 +186,18 @@ object LaneshiftConf {
     .allowing("allowed are 'hashes', 'values' and 'none'")(Set("hashes", "values", "none"))
     .createWithDefault("hashes")
 
+  val HotKeysSpread: ConfigEntry[String] = SQLConf
+    .buildConf(Prefix + "hotKeys.spread")
+    .doc(
+      "Whether row-wise work above an operator's state (functions, generators, ...) goes to any lane, outputs in the same order, so that a " +
+        "key may be hotter than a core: 'auto' where a hot key is measured to keep a partition from using lanes that it could have, as " +
+        "long as it pays, 'true' wherever there is such work that may be costly, 'false' never. Takes effect between batches."
+    )
+    .version(Since)
+    .stringConf
+    .allowing("allowed are 'auto', 'true' and 'false'")(Set("auto", "true", "false"))
+    .createWithDefault("auto")
+
   val BalanceEnabled: ConfigEntry[Boolean] = SQLConf
     .buildConf(Prefix + "balance.enabled")
     .doc("Evens out the loads of a partition's lanes by moving shards between them.")
@@ -365,6 +377,7 @@ object LaneshiftConf {
     QueueBytes,
     LatencyColumn,
     HotKeysShown,
+    HotKeysSpread,
     BalanceEnabled,
     BalanceThreshold,
     BalanceInterval,

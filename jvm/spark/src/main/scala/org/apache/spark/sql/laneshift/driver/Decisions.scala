@@ -53,6 +53,14 @@ private[laneshift] final class Decisions(listener: Decision => Unit) {
       field(node, "applied").asBoolean,
       Option(field(node, "error")).filterNot(_.isNull).map(_.asText)
     )
+    add(decision)
+  }
+
+  /** What laneshift has decided by itself, in words. */
+  def note(policy: String, said: String): Unit =
+    add(Decision(System.currentTimeMillis(), "driver", policy, Nil, Seq(said), applied = true, None))
+
+  private def add(decision: Decision): Unit = {
     synchronized {
       kept.addFirst(decision)
       if (kept.size > Decisions.Bound) kept.removeLast()

@@ -3,9 +3,10 @@ package org.apache.spark.sql.laneshift.driver
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
-import org.apache.spark.sql.laneshift.runtime.PartitionMemory
+import org.apache.spark.sql.laneshift.runtime.{BatchLoad, PartitionMemory}
 import org.apache.spark.sql.laneshift.spec.OperatorKey
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 
@@ -28,6 +29,15 @@ private[laneshift] final class PartitionMemories extends SparkListener {
 
   def recall(key: OperatorKey, index: Int): Option[PartitionMemory] =
     Option(byOperator.get(key)).flatMap(partitions => Option(partitions.get(index)))
+
+  /** What partitions of an operator have told of the newest batches for which they had something to tell. */
+  def batchLoads(runId: String, operatorId: Long): Map[Int, BatchLoad] = {
+    for {
+      (key, partitions) <- byOperator.asScala if key.runId == runId && key.operatorId == operatorId
+      (index, memory) <- partitions.asScala
+      load <- memory.load
+    } yield index -> load
+  }.toMap
 
   def knows(key: OperatorKey): Boolean = byOperator.containsKey(key)
 

@@ -18,6 +18,7 @@ import org.apache.spark.sql.laneshift.spec.{
   InputSpec,
   OperatorKey,
   OperatorSpec,
+  RowWork,
   StateKey,
   StateMetrics,
   StateRead,
@@ -34,6 +35,7 @@ import laneshift.testing.{Fault, Faults}
   *
   * @param ungrouped why each partition needs a task of its own, if it does
   * @param regions elastic operators from the plan's top down to this one
+  * @param rowWork where the row-wise work above its state is done
   */
 case class ElasticExec(
     child: SparkPlan,
@@ -42,7 +44,8 @@ case class ElasticExec(
     stateKeys: Map[Long, StateKey],
     options: ElasticOptions,
     ungrouped: Option[String] = None,
-    regions: Int = 1
+    regions: Int = 1,
+    rowWork: RowWork = RowWork.Fixed
 ) extends ElasticNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -75,12 +78,15 @@ case class ElasticExec(
   private def inputs: Seq[LaneInputExec] =
     Elasticity.collectRegion(child).collect { case l: LaneInputExec => l }.sortBy(_.index)
 
-  override protected def doExecute(): RDD[InternalRow] = QueryStores.within(conf) {
+  override protected def doExecute(): RDD[InternalRow] = rows
+
+  /** Made once: in how many tasks is decided here, and a row-wise operator above asks for it. */
+  @transient private lazy val rows: RDD[InternalRow] = QueryStores.within(conf) {
     val body = child.execute()
-    val rows = inputs.map(_.child.execute())
-    val tasks = TaskCounts.of(wish, partitions, realTime, rows, regions)
+    val shuffles = inputs.map(_.child.execute())
+    val tasks = TaskCounts.of(wish, partitions, realTime, shuffles, regions)
     val now = spec(tasks)
-    val all = elastic(rows, body, now)
+    val all = elastic(shuffles, body, now)
     if (tasks == partitions) all
     else {
       ElasticNode.resolve(all)
@@ -151,7 +157,8 @@ case class ElasticExec(
       StateMetrics(idsOf("numTotalStateRows"), idsOf("stateMemory"), idsOf("rocksdbSstFileSize")),
       sentAt,
       slots,
-      readsAhead = handoff == HandoffMode.MidBatchRestart
+      readsAhead = handoff == HandoffMode.MidBatchRestart,
+      rowWork
     )
   }
 

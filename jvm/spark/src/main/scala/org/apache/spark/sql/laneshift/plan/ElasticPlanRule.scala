@@ -11,18 +11,19 @@ import scala.util.control.NonFatal
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.{LimitExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec
 import org.apache.spark.sql.execution.streaming.StatefulStreamlineAggregateExec
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExec
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider, RocksDBStateStoreProvider}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
 import org.apache.spark.sql.laneshift.driver.DriverState
-import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode}
+import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, RowWork}
 
 import laneshift.testing.{Fault, Faults}
 
@@ -107,6 +108,14 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     planning()
     val conf = plan.conf
     val realTime = isRealTime(plan)
+    val batch = Option(plan.session.sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY))
+    val spreads = new Spreads(
+      conf,
+      run.toString,
+      batch.map(_.toLong).filterNot(_ => explained),
+      plan.exists(_.isInstanceOf[LimitExec]),
+      realTime
+    )
     unavailable(conf) match {
       // Spark refuses any node that is not on its list, ours that would only tell the reason, too.
       case _ if realTime && conf.getConf(AllowlistCheck) =>
@@ -115,13 +124,13 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
       case _ if !DriverState.isLoaded => explain(plan, NotLoaded)
       case Some(why) => RowWise.wrap(explain(plan, why), run.toString, realTime)
       case None if explained =>
-        RowWise.wrap(TaskCounts.mark(wrap(plan, conf, realTime)), run.toString, realTime)
+        RowWise.wrap(TaskCounts.mark(wrap(plan, conf, realTime, spreads)), run.toString, realTime)
       case None if !plan.exists(Elasticity.isStateful) => RowWise.wrap(plan, run.toString, realTime)
       case None =>
         // After Spark has checked and recorded its own provider's name (design fact 7); the operators that the rules behind
         // this one make again read it.
         QueryStores.ours(conf)
-        val elastic = TaskCounts.mark(wrap(plan, conf, realTime))
+        val elastic = TaskCounts.mark(wrap(plan, conf, realTime, spreads))
         elastic.foreach {
           case e: ElasticExec => e.check()
           case _ => ()
@@ -166,22 +175,40 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     case s: SparkPlan if Elasticity.isStateful(s) => StockExec(why, s, ourStores = false)
   }
 
-  private def wrap(plan: SparkPlan, conf: SQLConf, realTime: Boolean): SparkPlan =
-    if (!Elasticity.mayStart(plan)) plan.mapChildren(wrap(_, conf, realTime))
-    else
+  private def wrap(plan: SparkPlan, conf: SQLConf, realTime: Boolean, spreads: Spreads): SparkPlan =
+    if (!Elasticity.mayStart(plan)) plan.mapChildren(wrap(_, conf, realTime, spreads))
+    else {
+      def elastic(top: SparkPlan, region: Elasticity.Region, work: RowWork): ElasticExec = {
+        val body = replaceInside(top, conf, region.handoff, realTime, spreads, Iterator.from(0))
+        ElasticExec(body, region.handoff, realTime, region.stateKeys, ElasticOptions.from(conf), rowWork = work)
+      }
       Elasticity.region(plan, conf) match {
         case Right(region) =>
-          val body = replaceInside(plan, conf, region.handoff, realTime, Iterator.from(0))
-          ElasticExec(body, region.handoff, realTime, region.stateKeys, ElasticOptions.from(conf))
+          val work = WorkAbove.of(plan)
+          val apart = for {
+            parted <- work
+            state <- Elasticity.region(parted.state, conf).toOption
+            if spreads(Elasticity.operatorId(plan))
+          } yield parted.over(elastic(parted.state, state, RowWork.Apart))
+          apart.getOrElse(
+            elastic(plan, region, if (work.nonEmpty && spreads.areOpen) RowWork.WithState else RowWork.Fixed)
+          )
         case Left(why) =>
           logInfo(s"${plan.nodeName} stays stock Spark: $why")
-          stockAbove(plan, why, conf, realTime)
+          stockAbove(plan, why, conf, realTime, spreads)
       }
+    }
 
-  private def stockAbove(plan: SparkPlan, why: String, conf: SQLConf, realTime: Boolean): SparkPlan =
+  private def stockAbove(
+      plan: SparkPlan,
+      why: String,
+      conf: SQLConf,
+      realTime: Boolean,
+      spreads: Spreads
+  ): SparkPlan =
     if (Elasticity.isStateful(plan))
-      StockExec(why, plan.mapChildren(wrap(_, conf, realTime)), ourStores = true)
-    else plan.mapChildren(stockAbove(_, why, conf, realTime))
+      StockExec(why, plan.mapChildren(wrap(_, conf, realTime, spreads)), ourStores = true)
+    else plan.mapChildren(stockAbove(_, why, conf, realTime, spreads))
 
   /** Also for operators that stay stock: the whole query has one provider. */
   private def acceptProvider(plan: SparkPlan): SparkPlan = plan.transformUp {
@@ -198,15 +225,16 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
       conf: SQLConf,
       handoff: HandoffMode,
       realTime: Boolean,
+      spreads: Spreads,
       index: Iterator[Int]
   ): SparkPlan = plan match {
-    case e: ShuffleExchangeLike => LaneInputExec(e.mapChildren(wrap(_, conf, realTime)), index.next())
+    case e: ShuffleExchangeLike => LaneInputExec(e.mapChildren(wrap(_, conf, realTime, spreads)), index.next())
     case s: StatefulStreamlineAggregateExec if handoff == HandoffMode.MidBatch =>
-      ElasticStreamlineAggregateExec.from(s, replaceInside(s.child, conf, handoff, realTime, index))
+      ElasticStreamlineAggregateExec.from(s, replaceInside(s.child, conf, handoff, realTime, spreads, index))
     case other =>
       val inputs = Elasticity.inputsOf(other)
       other.mapChildren { c =>
-        if (inputs.exists(_ eq c)) replaceInside(c, conf, handoff, realTime, index) else c
+        if (inputs.exists(_ eq c)) replaceInside(c, conf, handoff, realTime, spreads, index) else c
       }
   }
 

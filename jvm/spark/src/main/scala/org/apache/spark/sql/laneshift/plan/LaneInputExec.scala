@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.laneshift.body.LaneContext
 
-/** Where an elastic region begins: below it is a shuffle or, if its rows are `dealt`, a source; above it what every lane runs. Keeps what is below in the tree, so
+/** Where an elastic region begins: below it is a shuffle or, if its rows are `dealt`, a source or an operator's state; above it what every lane runs. Keeps what is below in the tree, so
   * that everything that walks the plan finds it; executing it gives the current lane's rows. A region has as many as it has
   * inputs, numbered by `index`.
   */
@@ -19,7 +19,7 @@ case class LaneInputExec(child: SparkPlan, index: Int, dealt: Boolean = false) e
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override protected def doExecute(): RDD[InternalRow] = {
-    // Sources do not always tell how many partitions they have.
+    // Sources do not always tell how many partitions they have, nor do regions, whose RDDs are made once.
     val partitions = if (dealt) child.execute().getNumPartitions else outputPartitioning.numPartitions
     new LaneInputRDD(session.sparkContext, partitions, index)
   }

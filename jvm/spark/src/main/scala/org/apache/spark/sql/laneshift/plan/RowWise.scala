@@ -12,10 +12,10 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWate
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelationExec
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
-import org.apache.spark.sql.laneshift.spec.ElasticOptions
+import org.apache.spark.sql.laneshift.spec.{ElasticOptions, RowWork}
 
-/** Finds the row-wise regions of stages without state: the operators that go row by row, from (not including) a stream's source
-  * or a shuffle up to the first that does not.
+/** Finds the row-wise regions of stages without state: the operators that go row by row, from (not including) a stream's source,
+  * a shuffle or an operator with state whose row-wise work is apart up to the first that does not.
   */
 private[plan] object RowWise {
 
@@ -25,8 +25,7 @@ private[plan] object RowWise {
     val wanted = conf.getConf(LaneshiftConf.Stateless)
     // A limit stops reading, and what was read further would have moved the watermark.
     val limited = plan.exists(_.isInstanceOf[LimitExec])
-    if (wanted == "false" || limited) plan
-    else new RowWise(conf, runId, realTime, all = wanted == "true").wrap(plan)
+    if (limited) plan else new RowWise(conf, runId, realTime, wanted).wrap(plan)
   }
 
   /** Whether a plan reads a stream: a batch of one, or what is explained of one. */
@@ -59,7 +58,12 @@ private[plan] object RowWise {
 
   private def mayBegin(below: SparkPlan): Boolean = below match {
     case _: ShuffleExchangeLike => true
-    case other => isSource(other)
+    case other => isSource(other) || isApart(other)
+  }
+
+  private def isApart(plan: SparkPlan): Boolean = plan match {
+    case e: ElasticExec => e.rowWork == RowWork.Apart
+    case _ => false
   }
 
   /** Expressions that cost less than a row's way to another thread. */
@@ -70,7 +74,7 @@ private[plan] object RowWise {
     case _ => false
   }
 
-  private def mayBeCostly(plan: SparkPlan): Boolean = plan match {
+  def mayBeCostly(plan: SparkPlan): Boolean = plan match {
     case _: ProjectExec | _: FilterExec => plan.expressions.exists(_.exists(!isCheap(_)))
     case _: EventTimeWatermarkExec => false
     case _: SerializeFromObjectExec | _: DeserializeToObjectExec => false
@@ -78,15 +82,16 @@ private[plan] object RowWise {
   }
 }
 
-private final class RowWise(conf: SQLConf, runId: String, realTime: Boolean, all: Boolean) {
+/** @param wanted which stages without state */
+private final class RowWise(conf: SQLConf, runId: String, realTime: Boolean, wanted: String) {
   import RowWise._
   private val numbers = new RowWiseNumbers.OfPlan(runId)
 
   def wrap(plan: SparkPlan): SparkPlan = plan match {
     case e: ElasticExec => e.mapChildren(belowLanes)
     case top if isInside(top) && !isSource(top) && !Elasticity.putsOutObjects(top) && mayBegin(below(top)) =>
-      val nodes = region(top)
-      if (all || nodes.exists(mayBeCostly)) {
+      val serves = wanted == "true" || wanted == "auto" && region(top).exists(mayBeCostly)
+      if (serves || isApart(below(top))) {
         val number = numbers.of(below(top))
         RowWiseExec(lanes(top), number, runId, realTime, ElasticOptions.from(conf).copy(shards = 1))
       } else top.mapChildren(wrap)
@@ -142,6 +147,7 @@ private[plan] object RowWiseNumbers {
     case s: StreamSourceAwareSparkPlan => s.getStream.get
     case s: RealTimeStreamScanExec => s.stream
     case s: ShuffleExchangeLike => s.output.map(_.name)
+    case state: ElasticExec => state.operatorId: java.lang.Long
     case leaf if leaf.children.isEmpty => leaf.output.map(_.name)
     case other => placeOf(other.children.head)
   }

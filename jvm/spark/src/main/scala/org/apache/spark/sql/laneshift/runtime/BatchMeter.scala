@@ -22,12 +22,12 @@ private[laneshift] final class BatchMeter(spec: ElasticSpec, latency: Recorder, 
   val out = new RowCount
 
   def input(index: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
-    val counted = new CountedRows(rows, in, row => row.asInstanceOf[UnsafeRow].getSizeInBytes)
-    if (keys.isEmpty) counted else new SampledRows(counted, keys(index))
+    val sampled = if (keys.isEmpty) null else keys(index)
+    new CountedRows(rows, in, row => row.asInstanceOf[UnsafeRow].getSizeInBytes, sampled)
   }
 
   def output(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
-    val counted = new CountedRows(rows, out, new RowSizes(spec).of)
+    val counted = new CountedRows(rows, out, new RowSizes(spec).of, null)
     spec.sentAt.fold[Iterator[InternalRow]](counted) { ordinal =>
       counted.map { row =>
         if (!row.isNullAt(ordinal))
@@ -49,23 +49,20 @@ private[laneshift] object BatchMeter {
   val LongestMs: Long = 24L * 3600 * 1000
 }
 
-private final class CountedRows(rows: Iterator[InternalRow], count: RowCount, size: InternalRow => Int)
-    extends Iterator[InternalRow] {
+/** @param keys what samples the rows' keys, or null */
+private final class CountedRows(
+    rows: Iterator[InternalRow],
+    count: RowCount,
+    size: InternalRow => Int,
+    keys: KeySampler
+) extends Iterator[InternalRow] {
   override def hasNext: Boolean = rows.hasNext
   override def next(): InternalRow = {
     val row = rows.next()
     if (count.rows == 0L) count.sinceNs = System.nanoTime()
     count.rows += 1
     count.bytes += size(row)
-    row
-  }
-}
-
-private final class SampledRows(rows: Iterator[InternalRow], keys: KeySampler) extends Iterator[InternalRow] {
-  override def hasNext: Boolean = rows.hasNext
-  override def next(): InternalRow = {
-    val row = rows.next()
-    keys.saw(row)
+    if (keys != null) keys.saw(row)
     row
   }
 }

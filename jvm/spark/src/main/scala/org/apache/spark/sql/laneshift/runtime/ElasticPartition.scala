@@ -9,7 +9,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.lane._
-import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode, OperatorKey}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode, OperatorKey, RowWork}
 
 import laneshift.ids.{LaneId, ShardId}
 import laneshift.lane.{Inlet, LaneBudget, LaneFeed}
@@ -75,6 +75,7 @@ final class ElasticPartition(
   private val wantedMoves = mutable.LinkedHashMap.empty[Int, Int]
 
   private var lastBatch = Option.empty[BatchRecord]
+  private var lastLoad = Option.empty[BatchLoad]
 
   private var session: Session = Session.Resting
   private var granted = new LaneGrant(budget)
@@ -107,8 +108,16 @@ final class ElasticPartition(
       auto == leftToUs && wantedLanes == initialLanes && batchLanes == 1 && elsewhere.isEmpty
     val known = remembered
     remembered = !asPlanned
-    Option.when(known || !asPlanned)(
-      PartitionMemory(current.batchId, wantedLanes, auto, elsewhere, routing.clone(), balancer.loads)
+    Option.when(known || !asPlanned || lastLoad.nonEmpty)(
+      PartitionMemory(
+        current.batchId,
+        wantedLanes,
+        auto,
+        elsewhere,
+        routing.clone(),
+        balancer.loads,
+        lastLoad
+      )
     )
   }
 
@@ -201,6 +210,22 @@ final class ElasticPartition(
         now.busyNs.sum - before.busyNs.sum,
         took
       )
+    )
+    lastLoad = Option.when(current.rowWork != RowWork.Fixed)(loadOf(before, now, took)).filter(_.matters)
+  }
+
+  private def loadOf(before: Counts, now: Counts, tookNs: Long): BatchLoad = {
+    val busy = now.busyNs.zipAll(before.busyNs, 0L, 0L).map { case (after, was) => after - was }
+    val loads = balancer.loads
+    val hottestShard = if (loads.sum > 0) loads.max / loads.sum else 0.0
+    val most = current.options.maxLanes
+    BatchLoad(
+      current.batchId,
+      isApart = current.rowWork == RowWork.Apart,
+      (now.rowsIn - before.rowsIn) * 1e9 / tookNs,
+      meter.hottestOfBatch.getOrElse(hottestShard),
+      busy.max.toDouble / tookNs,
+      if (auto) math.min(most, batchLanes + math.max(0, cores.idle)) else math.min(most, wantedLanes)
     )
   }
 

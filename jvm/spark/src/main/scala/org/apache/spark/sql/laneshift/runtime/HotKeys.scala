@@ -28,6 +28,9 @@ private[laneshift] final class HotKeys(clock: () => Long = () => System.nanoTime
   private val random = new SplittableRandom(Seed)
   private var before = new LongsSketch(SketchSize)
   private var now = new LongsSketch(SketchSize)
+
+  /** Of this batch alone. */
+  private var batch = new LongsSketch(BatchSketchSize)
   private var sampled = 0L
   private var sinceNs = clock()
 
@@ -41,7 +44,9 @@ private[laneshift] final class HotKeys(clock: () => Long = () => System.nanoTime
   def add(hash: Int, value: => Option[String]): Int = synchronized {
     val key = hash.toLong
     val all = sampled < TakenWhole
-    now.update(key, if (all) 1L else Every.toLong)
+    val rows = if (all) 1L else Every.toLong
+    now.update(key, rows)
+    batch.update(key, rows)
     sampled += 1
     if (values.get(key) == null) value.foreach(values.put(key, _))
     if ((sampled & TurnMask) == 0L) turn()
@@ -53,6 +58,14 @@ private[laneshift] final class HotKeys(clock: () => Long = () => System.nanoTime
     before = now
     now = new LongsSketch(SketchSize)
     sinceNs = clock()
+  }
+
+  def batchBegins(): Unit = synchronized { batch = new LongsSketch(BatchSketchSize) }
+
+  /** The share that the hottest key has of this batch's rows. */
+  def hottestOfBatch: Option[Double] = synchronized {
+    val found = batch.getFrequentItems(ErrorType.NO_FALSE_NEGATIVES).map(_.getLowerBound)
+    Option.when(found.nonEmpty)(found.max.toDouble / batch.getStreamLength)
   }
 
   /** The hottest first: every key with a twentieth of the rows is among them. */
@@ -87,6 +100,7 @@ private[laneshift] object HotKeys {
 
   /** Counters of a sketch: what it says is off by less than a hundredth of all rows. */
   private val SketchSize = 512
+  private val BatchSketchSize = 256
   private val WindowNs = 10000000000L
   private val TurnMask = 255L
   private val ValuesKept = 256

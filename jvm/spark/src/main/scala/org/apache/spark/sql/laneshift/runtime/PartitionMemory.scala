@@ -13,6 +13,7 @@ import org.apache.spark.sql.laneshift.wire.RpcBytes
   * @param batchId the batch at whose end this was so
   * @param auto whether the lanes were left to laneshift
   * @param elsewhere lanes that were wanted on other executors
+  * @param load what the batch was like, where it may matter
   */
 final case class PartitionMemory(
     batchId: Long,
@@ -20,8 +21,42 @@ final case class PartitionMemory(
     auto: Boolean,
     elsewhere: Map[HostAddress, Int],
     routing: Array[Int],
-    loads: Array[Double]
+    loads: Array[Double],
+    load: Option[BatchLoad] = None
 )
+
+/** What a partition's newest batch was bound by.
+  *
+  * @param isApart whether the row-wise work above its state was apart
+  * @param hottest share of its rows that the hottest key had
+  * @param busiest share of its time that the busiest lane worked
+  * @param lanes that it had or could have had
+  */
+final case class BatchLoad(
+    batchId: Long,
+    isApart: Boolean,
+    rowsPerSecond: Double,
+    hottest: Double,
+    busiest: Double,
+    lanes: Int
+) {
+
+  /** One key keeps it from using the lanes that it could have. */
+  def isNarrow: Boolean = hottest * lanes >= BatchLoad.Narrow
+
+  /** Whether the driver has something to decide by it. */
+  def matters: Boolean = isApart || isBound
+
+  /** And that is what holds it up. */
+  def isBound: Boolean = isNarrow && busiest >= BatchLoad.Full
+}
+
+object BatchLoad {
+
+  /** Lanes' work that one key has, from which on it counts. */
+  private val Narrow = 1.5
+  private val Full = 0.8
+}
 
 /** An executor tells the driver what to remember. */
 final case class RememberPartition(key: OperatorKey, index: Int, memory: PartitionMemory)

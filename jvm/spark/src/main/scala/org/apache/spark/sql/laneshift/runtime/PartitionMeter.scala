@@ -27,6 +27,7 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
   /** What counts the rows of the batch that is about to start. */
   def newBatch(spec: ElasticSpec): BatchMeter = {
     flowBefore = flow
+    hotKeys.batchBegins()
     // From batch to batch, or short ones would be sampled by their first rows.
     keys =
       if (!spec.countsKeys) Nil
@@ -39,6 +40,9 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
   }
 
   def hottest: Seq[HotKey] = hotKeys.top
+
+  /** None if keys are not counted. */
+  def hottestOfBatch: Option[Double] = hotKeys.hottestOfBatch
 
   /** Since the query started, the batch that runs included. */
   def flow: Flow = flowBefore + Flow(batch.out.rows, batch.in.bytes, batch.out.bytes)

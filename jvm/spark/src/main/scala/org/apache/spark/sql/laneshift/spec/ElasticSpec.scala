@@ -52,6 +52,21 @@ object TaskWish {
   }
 }
 
+/** Row-wise work above an operator's state that may be costly. */
+sealed abstract class RowWork extends Serializable
+
+object RowWork {
+
+  /** None, or it stays with the state for good. */
+  case object Fixed extends RowWork
+
+  /** Done by the key's lane; may go apart in a later batch, if executors tell that a hot key is what bounds them. */
+  case object WithState extends RowWork
+
+  /** Done by any lane: the stage above is a row-wise operator of its own. */
+  case object Apart extends RowWork
+}
+
 /** The options of one elastic operator, read once per batch on the driver. Times in milliseconds. */
 final case class ElasticOptions(
     shards: Int,
@@ -162,6 +177,7 @@ final case class OperatorSpec(
   * @param sentAt which output has the time at which a row set out
   * @param slots tasks that Spark runs at a time, on all executors
   * @param readsAhead some of its operators read rows ahead of those that they work on (Python's)
+  * @param rowWork where the row-wise work above its state is done
   */
 final case class ElasticSpec(
     operator: OperatorSpec,
@@ -172,7 +188,8 @@ final case class ElasticSpec(
     stateMetrics: StateMetrics,
     sentAt: Option[Int],
     slots: Int,
-    readsAhead: Boolean
+    readsAhead: Boolean,
+    rowWork: RowWork = RowWork.Fixed
 ) {
   def key: OperatorKey = operator.key
   def batchId: Long = operator.batchId

@@ -90,6 +90,17 @@ class HotKeysSuite extends AnyFunSuite {
     assert(rows.shares.keySet == Set(2), rows.shares)
   }
 
+  test("the hottest key of a batch is that of its own rows", Quick) {
+    val rows = new Rows
+    assert(rows.keys.hottestOfBatch.isEmpty)
+    (0 until 100000).foreach(i => rows.add(if (i % 10 < 6) 1 else i))
+    assert(rows.keys.hottestOfBatch.exists(share => math.abs(share - 0.6) < 0.05))
+    rows.keys.batchBegins()
+    (0 until 100000).foreach(rows.add)
+    assert(rows.keys.hottestOfBatch.forall(_ < 0.05), rows.keys.hottestOfBatch)
+    assert(rows.keys.top.headOption.exists(_.share > 0.2), "others ask for more than a batch")
+  }
+
   test("values are kept of keys that are sampled, if they may be", Quick) {
     for (shown <- Seq(true, false)) {
       val rows = new Rows(shown = shown)

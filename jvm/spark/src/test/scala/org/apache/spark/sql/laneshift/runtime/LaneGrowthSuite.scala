@@ -20,12 +20,24 @@ class LaneGrowthSuite extends AnyFunSuite {
     }
   }
 
-  /** A partition with a task. A lane takes 1,000 rows/s; `gain` says what so many lanes make of it. */
-  private final class Partition(machine: Machine, gain: Int => Double = _.toDouble) {
-    private val growth = new LaneGrowth(machine.cores, maxLanes = 64, LaneGrowth.Pace.Rows)
-    private var total = 0.0
+  private abstract class Growing(machine: Machine) {
     var lanes = 1
     machine.cores.taskStarted(LoneTask())
+
+    protected def change(wanted: Int): Int = {
+      if (wanted > lanes) lanes += machine.budget.take(wanted - lanes)
+      else {
+        machine.budget.give(lanes - wanted)
+        lanes = wanted
+      }
+      lanes
+    }
+  }
+
+  /** A partition with a task. A lane takes 1,000 rows/s; `gain` says what so many lanes make of it. */
+  private final class Partition(machine: Machine, gain: Int => Double = _.toDouble) extends Growing(machine) {
+    private val growth = new LaneGrowth(machine.cores, maxLanes = 64, LaneGrowth.Pace.Rows)
+    private var total = 0.0
 
     def turn(rows: Double): Int = {
       val took = math.min(rows, 1000 * gain(lanes))
@@ -33,12 +45,7 @@ class LaneGrowthSuite extends AnyFunSuite {
       total += took / 2
       growth.saw(machine.nowNs, total.toLong)
       val wanted = growth.turn(machine.nowNs, lanes, busy, worth = true)
-      if (wanted > lanes) lanes += machine.budget.take(wanted - lanes)
-      else {
-        machine.budget.give(lanes - wanted)
-        lanes = wanted
-      }
-      lanes
+      change(wanted)
     }
   }
 
@@ -104,12 +111,10 @@ class LaneGrowthSuite extends AnyFunSuite {
   }
 
   /** Lanes of functions that read ahead take a deal of 1,000 rows, work on it for a little more than a second, and take the next. */
-  private final class Ahead(machine: Machine, gain: Int => Double) {
+  private final class Ahead(machine: Machine, gain: Int => Double) extends Growing(machine) {
     private val growth = new LaneGrowth(machine.cores, maxLanes = 64, LaneGrowth.Pace.Ahead)
     private var nextDealNs = 0L
     private var total = 0L
-    var lanes = 1
-    machine.cores.taskStarted(LoneTask())
 
     def turn(): Int = {
       while (nextDealNs <= machine.nowNs) {
@@ -117,8 +122,7 @@ class LaneGrowthSuite extends AnyFunSuite {
         nextDealNs += (1.07e9 * lanes / gain(lanes)).toLong
       }
       growth.saw(machine.nowNs, total)
-      lanes = growth.turn(machine.nowNs, lanes, lanes.toDouble, worth = true)
-      lanes
+      change(growth.turn(machine.nowNs, lanes, lanes.toDouble, worth = true))
     }
   }
 

@@ -1,0 +1,115 @@
+"""A key hotter than a core: row-wise work above its state over lanes, and what finding it costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.progress import Progress
+from laneshift_bench.query import ENDLESS, Build, counting, running
+from laneshift_bench.report import Goal, Report
+from laneshift_bench.session import session
+from laneshift_bench.sides import Side, alone, elastic, stock
+
+COST_US = 1000
+LANES = 8
+HOT = 6
+METHOD = f"""\
+Real-time Mode, one state partition: rows are counted by key, and each output of that waits
+{COST_US / 1000:g} ms (`laneshift_cost`), so that lanes need no cores. *Uniform*: 1,000 keys alike.
+*Hot*: {10 * HOT} % of the rows have one key. Sides take turns in one JVM, each run a new query with
+batches of 5 s: stock; {LANES} lanes whose row-wise work stays with the state (`hotKeys.spread` is
+`false`); {LANES} lanes with it apart (`true`); as decided by measurements (`auto`), with {LANES}
+lanes and *jar alone*, which has nothing configured. Rows that the sink gets of a source without
+pacing, after a warm-up of several batches. *Sketch*: the same counts without any wait, on one lane,
+with and without the hottest keys being found (`hotKeys.show` is `hashes` or `none`)."""
+HEADER = ("case", "side", "rows/s", "of its uniform", "x stock")
+SOURCE = {"keys": 1000, "zipf": 0, "rowBytes": 100, "numPartitions": 1, "pacing": "none"}
+
+
+def _waiting(rows: DataFrame) -> DataFrame:
+    wait = sf.expr(f"laneshift_cost(n, {COST_US}, 'wait')").alias("n")
+    return counting(rows).select("key", wait, "event_time")
+
+
+def _hot(rows: DataFrame) -> DataFrame:
+    key = sf.when(sf.col("seq") % 10 < HOT, sf.lit(-1)).otherwise(sf.col("key"))
+    return _waiting(rows.withColumn("key", key))
+
+
+def _with(side: Side, name: str, **options: str) -> Side:
+    return replace(side, name=name, options=side.options | options)
+
+
+def sides() -> list[Side]:
+    """Stock first."""
+    lanes = elastic(LANES, 1)
+    spreads = {word: {"hotKeys.spread": word} for word in ("false", "true", "auto")}
+    return [
+        stock(1),
+        *(_with(lanes, f"{LANES} lanes, {word}", **options) for word, options in spreads.items()),
+        alone(1),
+    ]
+
+
+def run(quick: bool) -> Report:
+    """All cases."""
+    cases: dict[str, Build] = {"uniform": _waiting, "hot": _hot}
+    rounds = 1 if quick else 3
+    report = Report("hotkey", "A key hotter than a core", METHOD, HEADER)
+    found: dict[tuple[str, str], list[float]] = {}
+    progress = Progress("hotkey", rounds * len(cases) * len(sides()) + 2 * (rounds + 1))
+    with session(LANES + 2) as (spark, work):
+        for _ in range(rounds):
+            for case, build in cases.items():
+                for side in sides():
+                    progress.step(f"{case}, {side.name}")
+                    rate = _rate(spark, work, side, build, *((12, 6) if quick else (25, 15)))
+                    progress.note(f"{rate:,.0f} rows/s")
+                    found.setdefault((case, side.name), []).append(rate)
+        _sketch(spark, work, rounds, quick, progress, report)
+    for (case, name), rates in found.items():
+        of_uniform = Ratio.of(rates, found["uniform", name])
+        of_stock = Ratio.of(rates, found[case, "stock"])
+        report.rows.append([case, name, spread(rates), str(of_uniform), str(of_stock)])
+    kept = found["uniform", f"{LANES} lanes, false"]
+    for word in ("true", "auto"):
+        name = f"{LANES} lanes, {word}"
+        share = Ratio.of(found["hot", name], kept).median
+        report.goals.append(Goal(f"hot, {name}: x uniform", share, ">=", 0.85))
+    even = Ratio.of(found["uniform", f"{LANES} lanes, auto"], kept).median
+    report.goals.append(Goal("uniform, auto: x kept with the state", even, ">=", 0.97))
+    report.data["rows_per_s"] = {f"{case}, {name}": r for (case, name), r in found.items()}
+    return report
+
+
+def _rate(
+    spark: SparkSession, work: Path, side: Side, build: Build, warm_s: float, seconds: float
+) -> float:
+    source = SOURCE | {"totalRows": ENDLESS}
+    with running(spark, work, side, source, build, trigger="5 seconds") as run:
+        return run.measure(warm_s, seconds).rows_per_s
+
+
+def _sketch(
+    spark: SparkSession, work: Path, rounds: int, quick: bool, progress: Progress, report: Report
+) -> None:
+    lane = elastic(1, 1)
+    rates: dict[str, list[float]] = {"none": [], "hashes": []}
+    for number in range(rounds + 1):
+        for shown, found in rates.items():
+            progress.step(f"sketch, {shown}, {f'round {number}' if number else 'warm-up'}")
+            side = _with(lane, f"show {shown}", **{"hotKeys.show": shown})
+            rate = _rate(spark, work, side, counting, *((5, 8) if quick else (8, 20)))
+            progress.note(f"{rate:,.0f} rows/s")
+            if number:
+                found.append(rate)
+    for shown, found in rates.items():
+        report.rows.append(["sketch", f"1 lane, {shown}", spread(found), "", ""])
+    kept = Ratio.of(rates["hashes"], rates["none"])
+    report.goals.append(Goal("sketch: rows/s x without", kept.median, ">=", 0.99))
+    report.data["sketch"] = rates
