@@ -1,5 +1,7 @@
 package org.apache.spark.sql.execution.streaming.state
 
+import java.io.File
+
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.sql.laneshift.body.{LaneContext, SharedPartition}
@@ -59,6 +61,30 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
         stateSchemaProvider
       )
   }
+
+  override protected def createRocksDB(
+      dfsRootDir: String,
+      conf: RocksDBConf,
+      localRootDir: File,
+      hadoopConf: Configuration,
+      loggingId: String,
+      useColumnFamilies: Boolean,
+      enableStateStoreCheckpointIds: Boolean,
+      partitionId: Int,
+      eventForwarder: Option[RocksDBEventForwarder],
+      uniqueId: Option[String]
+  ): RocksDB = new RecordingRocksDB(
+    dfsRootDir,
+    conf,
+    localRootDir,
+    hadoopConf,
+    loggingId,
+    useColumnFamilies,
+    enableStateStoreCheckpointIds,
+    partitionId,
+    eventForwarder,
+    uniqueId
+  )
 
   override def stateStoreId: StateStoreId = id
 
