@@ -11,10 +11,10 @@ class RescalePairSuite extends AnyFunSuite with ElasticSession {
   private val changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
   private val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val joins = "spark.sql.streaming.join.stateFormatVersion"
-  private val chunks = (0 until 5).map(i => TestInput.rows(seed = 31, i * 300L, 300))
+  private val chunks = (0 until 5).map(i => TestInput.rows(seed = 31, i * 250L, 250))
 
   /** 3 partitions at first. */
-  private val changes = Map(2 -> 7, 4 -> 2)
+  private val changes = Map(2 -> 5, 4 -> 2)
 
   private def pair(query: QueryCase, seed: Long, more: (String, String)*): Unit = {
     val stock = withFolder(at =>
@@ -24,7 +24,7 @@ class RescalePairSuite extends AnyFunSuite with ElasticSession {
       withConf(ElasticSession.moving(seed) ++ more: _*)(new RescaleRun(spark, query, at, changes).live(chunks))
     )
     RescaleRun.same(stock, live)
-    assert(stock.state.nonEmpty && stock.state.forall(s => s.matches("(?s)\\d+( [^/]*)?/[01]: .*")), "partitions of the state")
+    assert(stock.state.forall(_.matches("(?s)\\d+( [^/]*)?/[01]: .*")), "partitions of the state")
   }
 
   private val sums = QueryCase("windowed sums", "append")(
@@ -50,7 +50,7 @@ class RescalePairSuite extends AnyFunSuite with ElasticSession {
     test(s"${query.name}, checkpoint format $version")(pair(query, i + 10L, format -> version))
   }
 
-  for ((how, state, version) <- Seq(("left_outer", "2", "1"), ("full_outer", "3", "2"), ("inner", "4", "1")))
+  for ((how, state, version) <- Seq(("left_outer", "2", "1"), ("full_outer", "3", "2"), ("right_outer", "3", "1")))
     test(s"$how join, state format $state, checkpoint format $version") {
       val query = QueryCase(how, "append")(JoinCases.join(how)(_))
       pair(query, 21L, joins -> state, format -> version)

@@ -8,12 +8,12 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.Assertions._
 
-import org.apache.spark.sql.{Dataset, Encoder, Row}
+import org.apache.spark.sql.{DataFrame, Dataset, Encoder, Row}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.execution.streaming.state.OfflineStateRepartitionRunner
 import org.apache.spark.sql.laneshift.driver.DriverState
-import org.apache.spark.sql.laneshift.rescale.{LiveRescale, OfflineRescale, RescaleState}
+import org.apache.spark.sql.laneshift.rescale.{LiveRescale, OfflineRescale, RescaleState, TakeOver}
 import org.apache.spark.sql.streaming.StreamingQuery
 
 /** A query in micro-batches, one per chunk of input, whose number of state partitions changes before some of them.
@@ -33,33 +33,56 @@ final class RescaleRun(spark: ClassicSession, of: QueryCase, checkpoint: Path, c
   val rescales = ArrayBuffer.empty[LiveRescale]
 
   /** The other side of the pair: stopped, repartitioned by Spark, and started again. */
-  def stock(chunks: Seq[Seq[TestInput]]): RescaleResult = run(chunks) { partitions =>
-    stop()
-    new OfflineStateRepartitionRunner(spark, checkpoint.toString, partitions).run()
-    start()
+  def stock(chunks: Seq[Seq[TestInput]]): RescaleResult = run(chunks) { i =>
+    changes.get(i).foreach { partitions =>
+      stop()
+      new OfflineStateRepartitionRunner(spark, checkpoint.toString, partitions).run()
+      start()
+    }
   }
 
   /** The same with an offline rescale of laneshift's. */
-  def stopped(chunks: Seq[Seq[TestInput]]): RescaleResult = run(chunks) { partitions =>
-    stop()
-    val done = OfflineRescale.run(spark, checkpoint.toString, partitions, check = true)
-    assert(done.to == partitions && done.rows.nonEmpty)
-    start()
+  def stopped(chunks: Seq[Seq[TestInput]]): RescaleResult = run(chunks) { i =>
+    changes.get(i).foreach { partitions =>
+      stop()
+      val done = OfflineRescale.run(spark, checkpoint.toString, partitions, check = true)
+      assert(done.to == partitions && done.rows.nonEmpty)
+      start()
+    }
   }
 
-  def live(chunks: Seq[Seq[TestInput]]): RescaleResult = {
-    val result = run(chunks)(partitions => rescales += RescaleRun.ask(running, partitions))
-    rescales.foreach(r => assert(r.state == RescaleState.Done, r.failure))
-    result
+  /** While it runs: the chunk before a change is what the new stores have to catch up with. */
+  def live(chunks: Seq[Seq[TestInput]]): RescaleResult =
+    try run(chunks) { i =>
+        if (changes.contains(i)) letTakeOver()
+        changes.get(i + 1).foreach(ask)
+      }
+    finally TakeOver.held = false
+
+  /** The next batch begins it, and it takes over when it is let. */
+  def ask(partitions: Int): Unit = {
+    TakeOver.held = true
+    rescales += RescaleRun.ask(running, partitions)
   }
 
-  private def run(chunks: Seq[Seq[TestInput]])(change: Int => Unit): RescaleResult = {
+  /** Before the next batch. */
+  def letTakeOver(): Unit = {
+    val newest = rescales.last
+    Patience.until(running)(newest.state == RescaleState.Ready || newest.state.ended)
+    assert(newest.state == RescaleState.Ready, newest.failure)
+    TakeOver.held = false
+  }
+
+  private def run(chunks: Seq[Seq[TestInput]])(before: Int => Unit): RescaleResult = {
     start()
     try {
       chunks.zipWithIndex.foreach { case (chunk, i) =>
-        changes.get(i).foreach(change)
+        before(i)
         input.addData(chunk)
         await()
+        if (changes.contains(i)) rescales.lastOption.foreach { r =>
+          assert(r.state == RescaleState.Done, r.failure)
+        }
       }
       if (of.stepped) (1 to SteppedClock.IdleSteps).foreach(_ => clock.step(running))
       val plan = MicroBatchRun.planOf(running)
@@ -85,6 +108,8 @@ final class RescaleRun(spark: ClassicSession, of: QueryCase, checkpoint: Path, c
     counts ++= MicroBatchRun.countsOf(running).filter(_.nonEmpty)
     running.stop()
   }
+
+  def source: DataFrame = input.toDF()
 
   /** Of the newest run. */
   def query: StreamingQuery = running

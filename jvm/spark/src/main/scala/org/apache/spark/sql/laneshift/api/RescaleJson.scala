@@ -10,6 +10,9 @@ private[api] object RescaleJson {
     "state" -> r.state.name,
     "ended" -> r.state.ended,
     "failure" -> r.failure,
+    "stores_written" -> r.progress._1,
+    "stores" -> r.progress._2,
+    "lag_batches" -> r.lag,
     "batch_id" -> r.batch,
     "pause_ms" -> r.pauseMs
   )

@@ -29,6 +29,7 @@ private[laneshift] final class DriverState(
     journal.stop()
     throttle.stop()
     hosts.stop()
+    rescales.stop()
   }
 }
 

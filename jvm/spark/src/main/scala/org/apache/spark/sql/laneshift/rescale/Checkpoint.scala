@@ -16,13 +16,13 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
   OffsetSeqMetadataBase,
   OffsetSeqMetadataV2
 }
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils.SYMMETRIC_HASH_JOIN_EXEC_OP_NAME
 import org.apache.spark.sql.execution.streaming.runtime.StreamingCheckpointConstants
 import org.apache.spark.sql.execution.streaming.state.{
   OfflineStateRepartitionUtils,
   OperatorStateMetadata,
   RocksDBStateStoreProvider
 }
-import org.apache.spark.sql.execution.streaming.utils.StreamingUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.SerializableConfiguration
 
@@ -81,9 +81,15 @@ private[laneshift] final class Checkpoint(
     found.map(_.operatorInfo.operatorName).find(Checkpoint.Unsupported).foreach { name =>
       throw new NotRescalable.Unfit(s"its operator $name has one key, which no number of partitions divides")
     }
+    if (joinFormat(batch).exists(_ > Checkpoint.NewestJoin) && found.exists(_.operatorInfo.operatorName == SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
+      throw new NotRescalable.Unfit(s"its join keeps state in format ${joinFormat(batch).get}, whose keys Spark cannot tell partitions by")
     if (commit(batch).version > CommitLog.VERSION_2)
       throw new NotRescalable.Unfit("its commit log has version 3 (sink evolution), which Spark itself cannot rewrite")
   }
+
+  def joinFormat(batch: Long): Option[Int] = offsets(batch).metadataOpt
+    .flatMap(_.conf.get(SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION.key))
+    .map(_.toInt)
 
   /** Bytes of state in the folder, of all versions that it keeps. */
   def stateBytes: Long = fs.getContentSummary(stateRoot).getLength
@@ -101,13 +107,16 @@ private[laneshift] object Checkpoint {
   /** What Spark has no rule for: the one key of a limit is in one partition, whatever their number. */
   private val Unsupported = Set("globalLimit")
 
+  /** Spark 4.3's rules know the newest format, but not where it has the key. */
+  private val NewestJoin = 3
+
   private def missing(root: String, what: String) = new NotRescalable.Unfit(s"$root has no $what")
 
   /** Of a query that does not run. */
   def at(location: String, spark: SparkSession): Checkpoint = {
     val hadoop = spark.sessionState.newHadoopConf()
-    val root = StreamingUtils.resolvedCheckpointLocation(hadoop, location)
-    val fs = new Path(root).getFileSystem(hadoop)
+    val fs = new Path(location).getFileSystem(hadoop)
+    val root = fs.makeQualified(new Path(location)).toString
     def log(name: String): String = {
       val path = new Path(root, name)
       if (!fs.exists(path)) throw new NotRescalable.Unfit(s"$root is no checkpoint: it has no folder $name")

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.laneshift.rescale
 
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.sql.classic.SparkSession
 
 /** What an offline rescale has done. */
@@ -29,16 +31,18 @@ private[laneshift] object OfflineRescale {
     if (from == partitions) throw new NotRescalable.BadNumber(partitions, Some(from))
     checkpoint.requireRoom()
     val session = LiveRescale.session(spark, checkpoint, last)
-    val twin = new Twin(checkpoint, session)
+    val twin = new Twin(checkpoint, session, partitions, Pace.Full)
     val began = System.nanoTime()
     try {
-      val ids = twin.build(last, partitions)
+      twin.remove()
+      twin.build(last)
+      twin.seal()
       val built = System.nanoTime()
       val rows = Option.when(check)(new StateCheck(session, checkpoint, last).same(twin.root.toString, partitions))
       val checked = System.nanoTime()
       if (requireEnded(checkpoint) != last)
         throw new NotRescalable.Unfit(s"a query runs on ${checkpoint.root}: it has ended a batch meanwhile")
-      val batch = new TakeOver(checkpoint, twin).run(last, last, partitions, ids)
+      val batch = new TakeOver(checkpoint, twin).run(last, partitions)
       def ms(a: Long, b: Long) = (b - a) / 1000000
       OfflineRescaled(
         batch,
@@ -59,7 +63,7 @@ private[laneshift] object OfflineRescale {
   /** A query of another application cannot be seen, unless it ends a batch meanwhile. */
   private def requireStopped(spark: SparkSession, checkpoint: Checkpoint): Unit =
     spark.sharedState.activeStreamingQueries.values().forEach { query =>
-      if (query.resolvedCheckpointRoot == checkpoint.root)
+      if (checkpoint.fs.makeQualified(new Path(query.resolvedCheckpointRoot)) == new Path(checkpoint.root))
         throw new NotRescalable.Unfit(s"the query ${query.id} runs on it: rescale the query, or stop it first")
     }
 

@@ -3,15 +3,23 @@ package org.apache.spark.sql.laneshift.rescale
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
+import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
 import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.streaming.RealTimeTrigger
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 
 /** The rescales of one application: each run of a query has one at a time. */
-private[laneshift] final class Rescales {
+private[laneshift] final class Rescales extends SparkListener {
   private val newest = new ConcurrentHashMap[UUID, LiveRescale]
+
+  override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
+    case ended: QueryTerminatedEvent => of(ended.runId).foreach(_.cancel())
+    case _ => ()
+  }
 
   def of(runId: UUID): Option[LiveRescale] = Option(newest.get(runId))
 
@@ -28,17 +36,18 @@ private[laneshift] final class Rescales {
         throw new NotRescalable.Unfit("continuous processing and asynchronous progress do not end batches one by one")
     }
     val from = Rescales.check(running, partitions, slots)
-    val rescale = new LiveRescale(running, from, partitions)
+    newest.values().removeIf(!_.isOfRunningQuery)
+    val conf = running.sparkSessionForStream.sessionState.conf
+    val pace = Pace(conf.getConf(LaneshiftConf.RescaleCores), conf.getConf(LaneshiftConf.RescaleBytesPerSecond))
+    val rescale = new LiveRescale(running, from, partitions, pace)
     newest.put(query.runId, rescale)
     if (!running.offsetLog.isInstanceOf[BoundaryLog])
       BoundaryLog.install(running, context => of(running.runId).flatMap(_.atBoundary(context)))
     rescale
   }
 
-  def forget(runId: UUID): Unit = {
-    newest.remove(runId)
-    ()
-  }
+  /** The application ends: so do the threads. */
+  def stop(): Unit = newest.values().forEach { r => r.cancel(); () }
 }
 
 private object Rescales {

@@ -2,7 +2,6 @@ package org.apache.spark.sql.laneshift.rescale
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.datasources.v2.state.StateSourceOptions
 import org.apache.spark.sql.functions._
 
 /** Compares all state of a checkpoint's batch with that of another checkpoint, read by Spark's own data source. */
@@ -27,14 +26,8 @@ private[rescale] final class StateCheck(session: SparkSession, checkpoint: Check
     }.sum
   }
 
-  private def read(at: String, operator: Long, store: String): DataFrame = session.read
-    .format("statestore")
-    .option(StateSourceOptions.PATH, at)
-    .option(StateSourceOptions.BATCH_ID, batch)
-    .option(StateSourceOptions.OPERATOR_ID, operator)
-    .option(StateSourceOptions.STORE_NAME, store)
-    .option(StateSourceOptions.INTERNAL_ONLY_READ_ALL_COLUMN_FAMILIES, "true")
-    .load()
+  private def read(at: String, operator: Long, store: String): DataFrame =
+    Twin.read(session, at, batch, operator, store)
 
   /** By column family: how many rows, and two sums that another set of rows would not have. */
   private def summary(rows: DataFrame): Map[String, (Long, String)] = rows

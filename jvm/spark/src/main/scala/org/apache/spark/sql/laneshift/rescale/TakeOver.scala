@@ -17,21 +17,21 @@ import org.apache.spark.util.Utils
 private[rescale] final class TakeOver(checkpoint: Checkpoint, twin: Twin) {
   import TakeOver._
 
-  /** Goes over behind the committed batch `last`, with the stores that were built for batch `built`; gives the batch that
-    * this takes.
-    */
-  def run(last: Long, built: Long, partitions: Int, ids: Twin.Ids): Long = {
+  /** Goes over behind the committed batch `last`, of which the twin has the state; gives the batch that this takes. */
+  def run(last: Long, partitions: Int): Long = {
+    require(twin.state == last, s"the twin has the state of batch ${twin.state}, not of $last")
     val batch = last + 1
+    val ids = twin.checkpointIds
     // Without ids in their names, the new files would be taken for the old layout's: they wait until Spark opens no store.
     val hidden = ids.isEmpty
-    if (!hidden) place(built, batch)
+    if (!hidden) place(batch)
     val mark = new Mark(checkpoint)
     mark.write(batch)
     passed("marked")
     if (!checkpoint.offsetLog.add(batch, Checkpoint.withPartitions(checkpoint.offsets(last), partitions)))
       throw new IllegalStateException(s"batch $batch is there already: another run uses ${checkpoint.root}")
     passed("offsets")
-    if (hidden) place(built, batch)
+    if (hidden) place(batch)
     OperatorsMetadata.writeChanged(checkpoint, checkpoint.stateRoot, batch, partitions)
     passed("metadata")
     if (!checkpoint.commitLog.add(batch, checkpoint.commit(last).withStateUniqueIds(ids)))
@@ -42,8 +42,8 @@ private[rescale] final class TakeOver(checkpoint: Checkpoint, twin: Twin) {
     batch
   }
 
-  private def place(built: Long, batch: Long): Unit = {
-    twin.place(built, batch)
+  private def place(batch: Long): Unit = {
+    twin.place(batch)
     passed("placed")
   }
 }
@@ -52,6 +52,9 @@ private[laneshift] object TakeOver extends Logging {
 
   /** Tests look at the checkpoint behind each step, or end it there. */
   @volatile var passed: String => Unit = _ => ()
+
+  /** Tests say between which batches it is. */
+  @volatile var held = false
 
   /** Says in the twin's folder which batch the take-over is: only that one may be undone. */
   private final class Mark(checkpoint: Checkpoint) {

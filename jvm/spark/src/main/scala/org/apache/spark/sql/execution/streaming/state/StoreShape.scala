@@ -7,6 +7,7 @@ import scala.collection.mutable
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.expressions.{
   BoundReference,
   CollationAwareMurmur3Hash,
@@ -36,7 +37,7 @@ private[sql] final case class StoreShape(
     families: Seq[StateStoreColFamilySchema],
     variables: Map[String, TransformWithStateVariableInfo],
     joinFormat: Option[Int],
-    schemas: Option[StateSchemaProvider]
+    schemas: Option[StateSchemaBroadcast]
 ) {
 
   /** An operator with column families has others than the default one. */
@@ -77,6 +78,7 @@ private[sql] object StoreShape {
       stateRoot: Path,
       operator: OperatorStateMetadata,
       joinFormat: Option[Int],
+      context: SparkContext,
       hadoop: Configuration
   ): Seq[StoreShape] = {
     val name = operator.operatorInfo.operatorName
@@ -115,9 +117,9 @@ private[sql] object StoreShape {
         variables,
         joinFormat.filter(_ => name == StatefulOperatorsUtils.SYMMETRIC_HASH_JOIN_EXEC_OP_NAME),
         Option.when(withVariables)(
-          new InMemoryStateSchemaProvider(
+          StateSchemaBroadcast(context.broadcast(
             StateSchemaMetadata.createStateSchemaMetadata(stateRoot.toString, hadoop, files.map(_.toString))
-          )
+          ))
         )
       )
     }
