@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "policies": ("laneshift.cli.policies:policies", "List, explain, start and stop policies."),
     "replay": ("laneshift.cli.replay:replay", "Decide again on a recorded trace."),
     "report": ("laneshift.cli.report:report", "Show what happened in a run."),
+    "rescale": ("laneshift.cli.rescale:rescale", "Give a checkpoint other state partitions."),
     "set-lanes": ("laneshift.cli.commands:set_lanes", "Give a partition another number of lanes."),
     "set-tasks": (
         "laneshift.cli.commands:set_tasks",

@@ -154,6 +154,18 @@ class Py4jGateway:
     def decided(self, decision: dict[str, Any]) -> None:
         decode("decided", self._text("decided", json.dumps(decision)))
 
+    def rescale(self, query: str, partitions: int) -> dict[str, Any]:
+        """Ask for another number of state partitions of a running query."""
+        return self._object("rescale", query, partitions)
+
+    def rescaling(self, query: str) -> dict[str, Any]:
+        """How the newest rescale of a running query stands."""
+        return self._object("rescaling", query)
+
+    def cancel_rescale(self, query: str) -> dict[str, Any]:
+        """Give the rescale of a running query up."""
+        return self._object("cancelRescale", query)
+
     def _object(self, method: str, *arguments: str | float) -> dict[str, Any]:
         value = decode(method, self._text(method, *arguments))
         if not isinstance(value, dict):
@@ -202,6 +214,11 @@ class PortGateway(Py4jGateway):
 
     def _require_running(self, method: str) -> None:
         """The call itself finds out."""
+
+
+def entry_of(spark: SparkSession) -> Any:
+    """The plugin's entry class in the driver's JVM. Errors: SessionError if it is not there."""
+    return Py4jGateway(spark)._entry
 
 
 def _entry(jvm: Any) -> Any:

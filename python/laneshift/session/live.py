@@ -32,6 +32,8 @@ from laneshift.session.lookup import (
     stopped,
     whole_numbers,
 )
+from laneshift.session.rescale import Rescale, bar, cancelled, rescales_of
+from laneshift.session.rescale import wait as wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -240,6 +242,57 @@ class Laneshift:
         number("seconds", seconds, low=0, high=3600.0, unit="s")
         found = self._running(query, key)
         return str(self._gateway.limit_source(found.id, rows_per_second, seconds)["applied"])
+
+    def rescale(
+        self,
+        query: QueryRef,
+        partitions: int,
+        *,
+        wait: bool = True,
+        timeout_s: float = 3600.0,
+        progress: bool = False,
+    ) -> Rescale:
+        """Give a query another number of state partitions (>= 1) while it runs.
+
+        New stores are written in the background and take over between two batches; see
+        docs/rescale.md. It begins and ends between batches: a query without data waits for some.
+
+        Args:
+            query: a stateful query that keeps its state in RocksDB.
+            partitions: another number than now.
+            wait: return when it is over, at most after ``timeout_s`` (s); otherwise at once.
+            progress: show a bar on standard error meanwhile.
+
+        Errors: :class:`~laneshift.errors.ArgumentError` for the number,
+        :class:`~laneshift.errors.SessionError` for a query that cannot be rescaled, is being
+        rescaled, or when the rescale has failed: the query is as it was in each case.
+        """
+        key = query_key(query)
+        (partitions,) = whole_numbers(partitions=partitions)
+        rescales = rescales_of(self._gateway)
+        found = self._running(query, key)
+        asked = rescales.rescale(found.id, partitions)
+        if not wait:
+            return _read("rescale", Rescale.from_json, asked)
+        return wait_for(rescales, found.id, timeout_s, bar if progress else None)
+
+    def rescaling(self, query: QueryRef) -> Rescale:
+        """How the newest rescale of a running query stands.
+
+        Errors: :class:`~laneshift.errors.NotFoundError` if none was asked for.
+        """
+        found = self._running(query, query_key(query))
+        said = rescales_of(self._gateway).rescaling(found.id)
+        return _read("rescaling", Rescale.from_json, said)
+
+    def cancel_rescale(self, query: QueryRef) -> Rescale:
+        """Give the rescale of a running query up, which keeps its partitions.
+
+        Errors: :class:`~laneshift.errors.NotFoundError` if none was asked for,
+        :class:`~laneshift.errors.SessionError` if it is over.
+        """
+        found = self._running(query, query_key(query))
+        return cancelled(rescales_of(self._gateway), found.id)
 
     def handoffs(self, query: QueryRef | None = None, limit: int = 1000) -> tuple[Handoff, ...]:
         """The newest ``limit`` handoffs (1 to 100,000), oldest first; of one query or of all.

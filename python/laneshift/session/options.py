@@ -196,6 +196,20 @@ OPTIONS: Mapping[str, Option] = {
             "'stock' is one task for each state partition, as Spark has it.",
         ),
         Option(
+            "rescale_cores",
+            "rescale.cores",
+            _whole(1, 4096),
+            "a whole number from 1 to 4096",
+            "It bounds the tasks that write the stores of another number of partitions.",
+        ),
+        Option(
+            "rescale_bytes_per_second",
+            "rescale.bytesPerSecond",
+            _bytes(64 << 10, 1 << 60),
+            f"a size from 64k, {_BY_SIZE}",
+            "It bounds what these tasks write in a second.",
+        ),
+        Option(
             "remote_port",
             "remote.port",
             lambda value: "0" if _whole(0, 0)(value) else _whole(1024, 65535)(value),

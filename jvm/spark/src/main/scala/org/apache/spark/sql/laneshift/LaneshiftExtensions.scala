@@ -3,11 +3,13 @@ package org.apache.spark.sql.laneshift
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 import org.apache.spark.sql.laneshift.api.ControlFunction
-import org.apache.spark.sql.laneshift.conf.ControlConf
+import org.apache.spark.sql.laneshift.conf.{ControlConf, LaneshiftConf}
 import org.apache.spark.sql.laneshift.driver.DriverState
 import org.apache.spark.sql.laneshift.plan.ElasticPlanRule
+import org.apache.spark.sql.laneshift.rescale.TakeOver
 import org.apache.spark.sql.laneshift.workload.WorkloadFunctions
 
 /** The session extension that the plugin appends: the plan rule and the functions of the workload. */
@@ -22,7 +24,7 @@ class LaneshiftExtensions extends (SparkSessionExtensions => Unit) {
     ControlFunction.register(extensions)
     extensions.injectResolutionRule { (session: SparkSession) =>
       welcome(session)
-      Unchanged
+      RepairOnStart
     }
   }
 
@@ -33,7 +35,15 @@ class LaneshiftExtensions extends (SparkSessionExtensions => Unit) {
       DriverState.get.foreach(_.tenants.welcome(conf))
   }
 
-  private object Unchanged extends Rule[LogicalPlan] {
-    override def apply(plan: LogicalPlan): LogicalPlan = plan
+  /** A query is about to start: what a killed take-over has left in its checkpoint would keep it from it. */
+  private object RepairOnStart extends Rule[LogicalPlan] {
+    override def apply(plan: LogicalPlan): LogicalPlan = {
+      plan match {
+        case query: WriteToStream if conf.getConf(LaneshiftConf.Enabled) =>
+          TakeOver.repair(query.resolvedCheckpointLocation, SparkSession.active)
+        case _ => ()
+      }
+      plan
+    }
   }
 }

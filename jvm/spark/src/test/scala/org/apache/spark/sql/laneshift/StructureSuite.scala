@@ -143,6 +143,7 @@ object StructureSuite {
       "spec",
       "body",
       "state",
+      "rescale",
       "lane",
       "remote",
       "source",

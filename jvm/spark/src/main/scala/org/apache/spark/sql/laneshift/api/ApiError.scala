@@ -2,6 +2,7 @@ package org.apache.spark.sql.laneshift.api
 
 import org.apache.spark.sql.laneshift.conf.BuildInfo
 import org.apache.spark.sql.laneshift.driver.{QueryRun, SchedulerClaim}
+import org.apache.spark.sql.laneshift.rescale.NotRescalable
 
 /** A call that cannot be carried out: a condition that programs can tell apart, and a message with value, range, way out. */
 private[api] final class ApiError(
@@ -167,6 +168,37 @@ private[api] object ApiError {
     WrongState,
     s"The source of the query '$query' cannot be slowed down: $why.",
     Map("query" -> query, "why" -> why)
+  )
+
+  def notRescalable(query: String, why: NotRescalable): ApiError = why match {
+    case bad: NotRescalable.BadNumber =>
+      new ApiError(
+        "LANESHIFT_PARTITIONS_OUT_OF_RANGE",
+        OutOfRange,
+        s"State partitions of '$query': ${bad.getMessage} It is as it was.",
+        Map("query" -> query, "partitions" -> bad.partitions)
+      )
+    case busy: NotRescalable.Busy =>
+      new ApiError(
+        "LANESHIFT_RESCALE_RUNS",
+        WrongState,
+        s"'$query': ${busy.getMessage}",
+        Map("query" -> query, "partitions" -> busy.to)
+      )
+    case unfit: NotRescalable.Unfit =>
+      new ApiError(
+        "LANESHIFT_NOT_RESCALABLE",
+        WrongState,
+        s"'$query' is as it was. ${unfit.getMessage}",
+        Map("query" -> query, "why" -> unfit.why)
+      )
+  }
+
+  def noRescale(query: String): ApiError = new ApiError(
+    "LANESHIFT_NO_RESCALE",
+    NotFound,
+    s"No rescale of the query '$query' was asked for since its run began.",
+    Map("query" -> query)
   )
 
   def otherScheduler(other: SchedulerClaim, seconds: Double): ApiError = {

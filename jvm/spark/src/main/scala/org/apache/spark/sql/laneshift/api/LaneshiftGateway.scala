@@ -1,7 +1,11 @@
 package org.apache.spark.sql.laneshift.api
 
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
-import org.apache.spark.sql.laneshift.driver.{DriverState, SourceCount}
+import org.apache.spark.sql.laneshift.driver.{DriverState, RunningQueries, SourceCount}
+import org.apache.spark.sql.laneshift.rescale.{LiveRescale, NotRescalable, OfflineRescale}
 import org.apache.spark.sql.laneshift.runtime.Applied
 import org.apache.spark.sql.laneshift.spec.{HandoffMode, TaskWish}
 
@@ -117,6 +121,40 @@ object LaneshiftGateway {
       case Left(why) => throw ApiError.sourceNotLimited(query, why)
       case Right(applied) => Map[String, Any]("applied" -> applied.name)
     }
+  }
+
+  /** Asks for another number of state partitions of a query that runs. */
+  def rescale(query: String, partitions: Int): String = Answer {
+    val driver = Inventory.driver
+    val run = running(driver, query)
+    val slots = driver.executors.inventory().map(_.cores).sum
+    try RescaleJson(driver.rescales.ask(run, partitions, slots))
+    catch { case why: NotRescalable => throw ApiError.notRescalable(query, why) }
+  }
+
+  /** The newest rescale of a query that runs. */
+  def rescaling(query: String): String = Answer(RescaleJson(newestRescale(query)))
+
+  /** Gives up the rescale that is under way. */
+  def cancelRescale(query: String): String = Answer {
+    val newest = newestRescale(query)
+    newest.cancel()
+    RescaleJson(newest)
+  }
+
+  private def newestRescale(query: String): LiveRescale = {
+    val driver = Inventory.driver
+    driver.rescales.of(running(driver, query).runId).getOrElse(throw ApiError.noRescale(query))
+  }
+
+  private def running(driver: DriverState, query: String): StreamExecution =
+    Inventory.runsOf(driver, query).find(_.active).flatMap(run => RunningQueries.get(run.id))
+      .getOrElse(throw ApiError.queryStopped(query))
+
+  /** Gives the checkpoint of a query that does not run another number of state partitions. */
+  def rescaleOffline(spark: SparkSession, checkpoint: String, partitions: Int, check: Boolean): String = Answer {
+    try RescaleJson(OfflineRescale.run(spark.asInstanceOf[ClassicSession], checkpoint, partitions, check))
+    catch { case why: NotRescalable => throw ApiError.notRescalable(checkpoint, why) }
   }
 
   /** Lets a scheduler drive a run of a query, or all queries if `runId` is empty, for so many seconds: no query has two. */

@@ -112,6 +112,25 @@ object LaneshiftConf {
     )
     .createWithDefault("stock")
 
+  val RescaleCores: ConfigEntry[Int] = SQLConf
+    .buildConf(Prefix + "rescale.cores")
+    .doc(
+      "How many tasks at a time write the stores of another number of partitions while the query runs. Read when a rescale " +
+        "begins."
+    )
+    .version(Since)
+    .intConf
+    .allowing("allowed are 1 to 4096 tasks")(n => n >= 1 && n <= 4096)
+    .createWithDefault(1)
+
+  val RescaleBytesPerSecond: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "rescale.bytesPerSecond")
+    .doc("How much state these tasks write in a second at most, all together. Read when a rescale begins.")
+    .version(Since)
+    .bytesConf(ByteUnit.BYTE)
+    .allowing("allowed are 64k and more")(_ >= 65536L)
+    .createWithDefault(1L << 40)
+
   val RemoteMaxLanes: ConfigEntry[Int] = SQLConf
     .buildConf(Prefix + "remote.maxLanes")
     .doc(
@@ -370,6 +389,8 @@ object LaneshiftConf {
     LanesPerExecutor,
     Stateless,
     Tasks,
+    RescaleCores,
+    RescaleBytesPerSecond,
     RemoteMaxLanes,
     RemoteWindow,
     RemoteCache,

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.laneshift.driver
 
 import org.apache.spark.scheduler.SparkListenerEvent
+import org.apache.spark.sql.laneshift.rescale.Rescales
 
 /** What the plugin knows in the driver of one application. The plugin's init makes it and its shutdown drops it, whole: the next
   * application of the process starts with nothing.
@@ -18,6 +19,7 @@ private[laneshift] final class DriverState(
   val tenants = new Tenants
   val throttle = new SourceThrottle(executors)
   val hosts = new HostWatch(executors)
+  val rescales = new Rescales
   val decisions = new Decisions(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
   val journal = new Journal(queries, executors, post)
 
@@ -28,6 +30,7 @@ private[laneshift] final class DriverState(
     journal.stop()
     throttle.stop()
     hosts.stop()
+    rescales.stop()
   }
 }
 

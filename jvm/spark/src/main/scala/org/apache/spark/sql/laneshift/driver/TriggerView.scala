@@ -30,7 +30,7 @@ object TriggerView {
 }
 
 /** The queries of all sessions that run, which Spark keeps to itself. */
-private[driver] object RunningQueries {
+private[laneshift] object RunningQueries {
   def get(id: String): Option[StreamExecution] =
     SparkSession.getDefaultSession
       .flatMap(s => Option(s.sharedState.activeStreamingQueries.get(UUID.fromString(id))))

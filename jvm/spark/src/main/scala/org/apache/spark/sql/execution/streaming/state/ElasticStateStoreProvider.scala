@@ -73,7 +73,7 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
       partitionId: Int,
       eventForwarder: Option[RocksDBEventForwarder],
       uniqueId: Option[String]
-  ): RocksDB = new LendingRocksDB(
+  ): RocksDB = new RecordingRocksDB(
     dfsRootDir,
     conf,
     localRootDir,

@@ -1,0 +1,154 @@
+package org.apache.spark.sql.laneshift.rescale
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileSystem, Path}
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.datasources.v2.state.metadata.StateMetadataPartitionReader
+import org.apache.spark.sql.execution.streaming.checkpointing.{
+  CommitLog,
+  CommitMetadataBase,
+  OffsetMap,
+  OffsetSeq,
+  OffsetSeqBase,
+  OffsetSeqLog,
+  OffsetSeqMetadata,
+  OffsetSeqMetadataBase,
+  OffsetSeqMetadataV2
+}
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils.SYMMETRIC_HASH_JOIN_EXEC_OP_NAME
+import org.apache.spark.sql.execution.streaming.runtime.StreamingCheckpointConstants
+import org.apache.spark.sql.execution.streaming.state.{
+  OfflineStateRepartitionUtils,
+  OperatorStateMetadata,
+  RocksDBStateStoreProvider
+}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.util.SerializableConfiguration
+
+/** A checkpoint's folder: its two logs, its operators and where their stores are. In Spark's package because operators'
+  * metadata is private to it.
+  *
+  * @param offsetLog, commitLog of the query that runs, or of nobody
+  */
+private[laneshift] final class Checkpoint(
+    val root: String,
+    val hadoop: Configuration,
+    val offsetLog: OffsetSeqLog,
+    val commitLog: CommitLog
+) {
+  val fs: FileSystem = new Path(root).getFileSystem(hadoop)
+  val stateRoot = new Path(root, StreamingCheckpointConstants.DIR_NAME_STATE)
+
+  def lastStarted: Option[Long] = offsetLog.getLatestBatchId()
+  def lastCommitted: Option[Long] = commitLog.getLatestBatchId()
+
+  def offsets(batch: Long): OffsetSeqBase =
+    offsetLog.get(batch).getOrElse(throw Checkpoint.missing(root, s"offsets/$batch"))
+
+  def commit(batch: Long): CommitMetadataBase =
+    commitLog.get(batch).getOrElse(throw Checkpoint.missing(root, s"commits/$batch"))
+
+  def partitions(batch: Long): Int =
+    offsets(batch).metadataOpt.flatMap(OfflineStateRepartitionUtils.getShufflePartitions).getOrElse(
+      throw new NotRescalable.Unfit(s"its batch $batch does not say how many it has")
+    )
+
+  /** Whether files of state are named by ids that the commit log has, not by versions alone. */
+  def hasIds(batch: Long): Boolean = commit(batch).stateUniqueIds.nonEmpty
+
+  /** As of a committed batch; none for a query without state. */
+  def operators(batch: Long): Seq[OperatorStateMetadata] =
+    if (!fs.exists(stateRoot)) Nil
+    else
+      new StateMetadataPartitionReader(
+        root,
+        new SerializableConfiguration(hadoop),
+        batch
+      ).allOperatorStateMetadata.toSeq
+
+  def operatorFolder(operator: OperatorStateMetadata): Path =
+    new Path(stateRoot, operator.operatorInfo.operatorId.toString)
+
+  /** Refuses what Spark cannot read and write as bytes, or what has nothing to rescale. */
+  def requireFit(batch: Long): Unit = {
+    val provider = offsets(batch).metadataOpt.flatMap(_.conf.get(SQLConf.STATE_STORE_PROVIDER_CLASS.key))
+    provider.filter(_ != classOf[RocksDBStateStoreProvider].getName).foreach { other =>
+      throw new NotRescalable.Unfit(s"its state is kept by $other, and only that of Spark's RocksDB provider can be rewritten")
+    }
+    val found = operators(batch)
+    if (found.isEmpty) throw new NotRescalable.Unfit("it has no stateful operator")
+    found.map(_.operatorInfo.operatorName).find(Checkpoint.Unsupported).foreach { name =>
+      throw new NotRescalable.Unfit(s"its operator $name has one key, which no number of partitions divides")
+    }
+    if (joinFormat(batch).exists(_ > Checkpoint.NewestJoin) && found.exists(_.operatorInfo.operatorName == SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
+      throw new NotRescalable.Unfit(s"its join keeps state in format ${joinFormat(batch).get}, whose keys Spark cannot tell partitions by")
+    if (commit(batch).version > CommitLog.VERSION_2)
+      throw new NotRescalable.Unfit("its commit log has version 3 (sink evolution), which Spark itself cannot rewrite")
+  }
+
+  def joinFormat(batch: Long): Option[Int] = offsets(batch).metadataOpt
+    .flatMap(_.conf.get(SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION.key))
+    .map(_.toInt)
+
+  /** Bytes of state in the folder, of all versions that it keeps. */
+  def stateBytes: Long = fs.getContentSummary(stateRoot).getLength
+
+  /** The new stores are written beside the old ones. */
+  def requireRoom(): Unit = {
+    val (needed, free) = (stateBytes, fs.getStatus(stateRoot).getRemaining)
+    if (needed > free)
+      throw new NotRescalable.Unfit(s"its state has up to $needed bytes, and only $free are free where it is")
+  }
+}
+
+private[laneshift] object Checkpoint {
+
+  /** What Spark has no rule for: the one key of a limit is in one partition, whatever their number. */
+  private val Unsupported = Set("globalLimit")
+
+  /** Spark 4.3's rules know the newest format, but not where it has the key. */
+  private val NewestJoin = 3
+
+  private def missing(root: String, what: String) = new NotRescalable.Unfit(s"$root has no $what")
+
+  /** Of a query that does not run. */
+  def at(location: String, spark: SparkSession): Checkpoint = {
+    val hadoop = spark.sessionState.newHadoopConf()
+    val fs = new Path(location).getFileSystem(hadoop)
+    val root = fs.makeQualified(new Path(location)).toString
+    def log(name: String): String = {
+      val path = new Path(root, name)
+      if (!fs.exists(path)) throw new NotRescalable.Unfit(s"$root is no checkpoint: it has no folder $name")
+      path.toString
+    }
+    new Checkpoint(
+      root,
+      hadoop,
+      new OffsetSeqLog(spark, log(StreamingCheckpointConstants.DIR_NAME_OFFSETS)),
+      new CommitLog(spark, log(StreamingCheckpointConstants.DIR_NAME_COMMITS))
+    )
+  }
+
+  def withPartitions(metadata: OffsetSeqMetadataBase, partitions: Int): OffsetSeqMetadataBase = {
+    val conf = metadata.conf + (SQLConf.SHUFFLE_PARTITIONS.key -> partitions.toString)
+    metadata match {
+      case v1: OffsetSeqMetadata => v1.copy(conf = conf)
+      case v2: OffsetSeqMetadataV2 => v2.copy(conf = conf)
+      case other => throw unknown(other.version)
+    }
+  }
+
+  def withPartitions(offsets: OffsetSeqBase, partitions: Int): OffsetSeqBase = offsets match {
+    case v1: OffsetSeq =>
+      v1.copy(metadataOpt =
+        v1.metadataOpt.map(withPartitions(_, partitions).asInstanceOf[OffsetSeqMetadata])
+      )
+    case v2: OffsetMap =>
+      v2.copy(metadata = withPartitions(v2.metadata, partitions).asInstanceOf[OffsetSeqMetadataV2])
+    case other => throw unknown(other.version)
+  }
+
+  private def unknown(version: Int) =
+    new NotRescalable.Unfit(s"its offset log has version $version, which laneshift does not know")
+}

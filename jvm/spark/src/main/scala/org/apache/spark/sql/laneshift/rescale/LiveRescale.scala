@@ -1,0 +1,236 @@
+package org.apache.spark.sql.laneshift.rescale
+
+import java.util.concurrent.locks.ReentrantLock
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata
+import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, MicroBatchExecutionContext}
+import org.apache.spark.sql.execution.streaming.state.{TwinStateStoreProvider, WriteRecord}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.util.Utils
+
+/** Where a rescale stands: docs/rescale.md. */
+private[laneshift] sealed abstract class RescaleState(val name: String, val ended: Boolean)
+
+private[laneshift] object RescaleState {
+  case object Waiting extends RescaleState("waiting", ended = false)
+  case object Building extends RescaleState("building", ended = false)
+  case object CatchingUp extends RescaleState("catching-up", ended = false)
+  case object Ready extends RescaleState("ready", ended = false)
+  case object TakingOver extends RescaleState("taking-over", ended = false)
+  case object Done extends RescaleState("done", ended = true)
+  case object Cancelled extends RescaleState("cancelled", ended = true)
+  case object Failed extends RescaleState("failed", ended = true)
+}
+
+/** Gives a running query another number of state partitions. A thread of its own builds the twin and brings it up to the
+  * query; the query's thread begins it, between two batches, and ends it, between two others.
+  */
+private[laneshift] final class LiveRescale(
+    query: MicroBatchExecution,
+    val from: Int,
+    val to: Int,
+    pace: Pace
+) extends Logging {
+  import LiveRescale._
+  import RescaleState._
+
+  private val context = query.sparkSession.sparkContext
+  private val jobs = s"laneshift rescale ${query.runId}"
+
+  // `now` changes under this object's lock; the twin is used under its own.
+  @volatile private var now: RescaleState = Waiting
+  @volatile private var why = Option.empty[String]
+  @volatile private var pauseNs = 0L
+  @volatile private var tookBatch = Option.empty[Long]
+  @volatile private var committed = -1L
+  @volatile private var twin: Twin = _
+  private val twinLock = new ReentrantLock
+  private var worker = Option.empty[Thread]
+
+  def state: RescaleState = now
+
+  /** Why it failed. */
+  def failure: Option[String] = why
+
+  /** For so long the query waited between two batches. */
+  def pauseMs: Double = pauseNs / 1e6
+
+  /** The batch that the take-over was. */
+  def batch: Option[Long] = tookBatch
+
+  /** Stores that are written, and how many there will be. */
+  def progress: (Int, Int) = Option(twin).fold((0, 0))(_.progress)
+
+  /** Batches of the query that the new stores do not have yet. */
+  def lag: Long = Option(twin).fold(0L)(t => math.max(0L, committed - t.state))
+
+  def isOfRunningQuery: Boolean = query.isActive
+
+  /** False if it is too late. */
+  def cancel(): Boolean = {
+    if (change(Cancelled, _ != TakingOver)) worker.foreach { thread =>
+      context.cancelJobGroup(jobs, "cancelled")
+      thread.interrupt()
+    }
+    now == Cancelled
+  }
+
+  /** Unless it has ended. */
+  private def change(state: RescaleState, if_ : RescaleState => Boolean = _ => true): Boolean = synchronized {
+    val changes = !now.ended && if_(now)
+    if (changes) now = state
+    changes
+  }
+
+  private def fail(e: Throwable): Unit = synchronized {
+    if (!now.ended) {
+      why = Some(e.toString)
+      now = Failed
+      logWarning(s"Query ${query.id} keeps its $from state partitions.", e)
+    }
+  }
+
+  /** On the query's thread, between batch `context.batchId - 1` and the next. Whatever goes wrong here leaves the query as it
+    * was, unless it is the end of the query.
+    */
+  def atBoundary(next: MicroBatchExecutionContext): Option[Int] = {
+    committed = next.batchId - 1
+    val taken = now match {
+      case Waiting =>
+        begin()
+        None
+      case Ready if !TakeOver.held && change(TakingOver) => takeOver(next)
+      case _ => None
+    }
+    if (now.ended) record(None)
+    taken
+  }
+
+  /** From the next batch on the query's tasks record what they write. */
+  private def record(folders: Option[(String, String)]): Unit = {
+    context.setLocalProperty(WriteRecord.Folder, folders.map(_._1).orNull)
+    context.setLocalProperty(WriteRecord.Stores, folders.map(_._2).orNull)
+  }
+
+  private def begin(): Unit =
+    try {
+      // Readers of another thread: the query's own logs are its thread's.
+      val checkpoint = Checkpoint.at(query.resolvedCheckpointRoot, query.sparkSessionForStream)
+      val made = new Twin(checkpoint, session(query.sparkSessionForStream, checkpoint, committed), to, pace)
+      made.remove()
+      twin = made
+      record(Some(made.records.toString -> checkpoint.stateRoot.toString))
+      val first = committed
+      val thread = new Thread(() => work(first), jobs)
+      thread.setDaemon(true)
+      synchronized { if (change(Building)) worker = Some(thread) }
+      thread.start()
+    } catch { case NonFatal(e) if query.isActive => fail(e) }
+
+  private def work(first: Long): Unit =
+    try {
+      context.setJobGroup(jobs, s"State of query ${query.id} for $to partitions", interruptOnCancel = true)
+      onTwin(twin.build(first))
+      change(CatchingUp)
+      var rounds = 0
+      while (!now.ended && query.isActive && now != TakingOver) {
+        val (began, target) = (System.nanoTime(), committed)
+        if (twin.state < target) {
+          onTwin(if (now != TakingOver) twin.catchUp(target))
+          rounds += 1
+        }
+        val short = System.nanoTime() - began < ShortRoundNs
+        if (short || rounds >= MostRounds) change(Ready, _ == CatchingUp)
+        Thread.sleep(IdleMs)
+      }
+      if (!query.isActive) fail(new IllegalStateException("the query has ended"))
+    } catch {
+      case e: Throwable => fail(e)
+    } finally {
+      // A take-over ends it itself.
+      if (now != TakingOver && now != Done) Utils.tryLogNonFatalError(onTwin(twin.remove()))
+    }
+
+  private def onTwin[T](body: => T): T = {
+    twinLock.lockInterruptibly()
+    try body
+    finally twinLock.unlock()
+  }
+
+  private def takeOver(next: MicroBatchExecutionContext): Option[Int] = {
+    val began = System.nanoTime()
+    val last = next.batchId - 1
+    val checkpoint = new Checkpoint(
+      query.resolvedCheckpointRoot,
+      query.sparkSessionForStream.sessionState.newHadoopConf(),
+      query.offsetLog,
+      query.commitLog
+    )
+    try onTwin {
+        twin.catchUp(last)
+        TakeOver.passed("caught up")
+        val ids = twin.checkpointIds
+        val batch =
+          try new TakeOver(checkpoint, twin).run(last, to)
+          catch { case e if NonFatal(e) && checkpoint.lastCommitted.contains(last + 1) =>
+              logWarning("The take-over is complete, but for this.", e)
+              last + 1
+          }
+        goOn(next, batch, ids)
+        tookBatch = Some(batch)
+        pauseNs = System.nanoTime() - began
+        change(Done)
+        logInfo(f"Query ${query.id} has $to state partitions from batch ${batch + 1} on, after $from; it waited $pauseMs%.0f ms.")
+        Some(to)
+      }
+    catch {
+      case e if NonFatal(e) && query.isActive =>
+        TakeOver.undo(checkpoint)
+        Utils.tryLogNonFatalError(twin.remove())
+        fail(e)
+        None
+    }
+  }
+
+  /** Lets Spark go on as if `batch` had been one of its own. */
+  private def goOn(next: MicroBatchExecutionContext, batch: Long, ids: Twin.Ids): Unit = {
+    ids.foreach(Inside.checkpointIds(query) ++= _)
+    // Spark has asked there already what the watermark of this batch would be, and it has become the next one's.
+    Inside.watermarks(query).purge(batch)
+    next.offsetSeqMetadata = Checkpoint.withPartitions(next.offsetSeqMetadata, to)
+    query.sparkSessionForStream.sessionState.conf
+      .setConfString(SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL.key, to.toString)
+    next.batchId = batch + 1
+  }
+}
+
+private[rescale] object LiveRescale {
+
+  /** A catch-up that takes no longer is one that the query may wait for. */
+  private val ShortRoundNs = 500L * 1000 * 1000
+
+  /** After so many the query waits for it anyway: batches are too short for it to get closer. */
+  private val MostRounds = 20
+  private val IdleMs = 20L
+
+  /** One for jobs that read and write state: with what the checkpoint's last batch was written with, files named as its, as
+    * many tasks as there are partitions, and whole snapshots only.
+    */
+  def session(of: SparkSession, checkpoint: Checkpoint, batch: Long): SparkSession = {
+    val session = of.cloneSession()
+    val conf = session.sessionState.conf
+    checkpoint.offsets(batch).metadataOpt.foreach(OffsetSeqMetadata.setSessionConf(_, conf))
+    conf.setConfString(SQLConf.STATE_STORE_PROVIDER_CLASS.key, classOf[TwinStateStoreProvider].getName)
+    conf.setConfString(SQLConf.ADAPTIVE_EXECUTION_ENABLED.key, "false")
+    conf.setConfString(
+      SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key,
+      checkpoint.commit(batch).version.toString
+    )
+    conf.setConfString("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "false")
+    session
+  }
+}

@@ -1,0 +1,125 @@
+package org.apache.spark.sql.laneshift.rescale
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.util.Using
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.util.Utils
+
+/** Makes a checkpoint go over to its twin, as a batch of its own that reads nothing: docs/rescale.md, "Take-over", which
+  * names the steps and says what a kill behind each of them leaves.
+  */
+private[rescale] final class TakeOver(checkpoint: Checkpoint, twin: Twin) {
+  import TakeOver._
+
+  /** Goes over behind the committed batch `last`, of which the twin has the state; gives the batch that this takes. */
+  def run(last: Long, partitions: Int): Long = {
+    require(twin.state == last, s"the twin has the state of batch ${twin.state}, not of $last")
+    val batch = last + 1
+    val ids = twin.checkpointIds
+    // Without ids in their names, the new files would be taken for the old layout's: they wait until Spark opens no store.
+    val hidden = ids.isEmpty
+    if (!hidden) place(batch)
+    val mark = new Mark(checkpoint)
+    mark.write(batch)
+    passed("marked")
+    if (!checkpoint.offsetLog.add(batch, Checkpoint.withPartitions(checkpoint.offsets(last), partitions)))
+      throw new IllegalStateException(s"batch $batch is there already: another run uses ${checkpoint.root}")
+    passed("offsets")
+    if (hidden) place(batch)
+    OperatorsMetadata.writeChanged(checkpoint, checkpoint.stateRoot, batch, partitions)
+    passed("metadata")
+    if (!checkpoint.commitLog.add(batch, checkpoint.commit(last).withStateUniqueIds(ids)))
+      throw new IllegalStateException(s"batch $batch is committed: another run uses ${checkpoint.root}")
+    passed("committed")
+    Utils.tryLogNonFatalError(twin.remove())
+    passed("done")
+    batch
+  }
+
+  private def place(batch: Long): Unit = {
+    twin.place(batch)
+    passed("placed")
+  }
+}
+
+private[laneshift] object TakeOver extends Logging {
+
+  /** Tests look at the checkpoint behind each step, or end it there. */
+  @volatile var passed: String => Unit = _ => ()
+
+  /** Tests say between which batches it is. */
+  @volatile var held = false
+
+  /** Says in the twin's folder which batch the take-over is: only that one may be undone. */
+  private final class Mark(checkpoint: Checkpoint) {
+    private val folder = new Path(checkpoint.root, Twin.Folder)
+    private val path = new Path(folder, "taking-over")
+
+    def write(batch: Long): Unit =
+      Using.resource(checkpoint.fs.create(path, true))(_.write(batch.toString.getBytes(UTF_8)))
+
+    def read(): Option[Long] =
+      Option.when(checkpoint.fs.exists(path)) {
+        Using.resource(checkpoint.fs.open(path))(in => new String(in.readAllBytes(), UTF_8))
+      }.flatMap(_.trim.toLongOption)
+
+    def remove(): Unit = {
+      checkpoint.fs.delete(folder, true)
+      ()
+    }
+  }
+
+  /** Puts a checkpoint back as it was before a take-over that has not come to its commit. The batch's entry in the offset log,
+    * which keeps Spark from starting the query, goes only when nothing else is left of it.
+    */
+  def undo(checkpoint: Checkpoint): Boolean = {
+    val mark = new Mark(checkpoint)
+    val committed = checkpoint.lastCommitted.getOrElse(-1L)
+    val begun = mark.read().filter(_ > committed)
+    begun.foreach { batch =>
+      for (operator <- numbered(checkpoint, checkpoint.stateRoot)) {
+        OperatorsMetadata.delete(checkpoint, operator, batch)
+        numbered(checkpoint, operator).foreach(deleteVersion(checkpoint, _, batch + 1))
+      }
+      passed("undone")
+      checkpoint.offsetLog.purgeAfter(batch - 1)
+      logWarning(s"The take-over of ${checkpoint.root} as batch $batch was cut short, and is undone.")
+    }
+    mark.remove()
+    begun.nonEmpty
+  }
+
+  private def numbered(checkpoint: Checkpoint, folder: Path): Seq[Path] =
+    if (!checkpoint.fs.exists(folder)) Nil
+    else
+      checkpoint.fs.listStatus(folder).toSeq
+        .filter(s => s.isDirectory && s.getPath.getName.forall(_.isDigit))
+        .map(_.getPath)
+
+  /** A partition's stores are its folder, or folders in it. */
+  private def deleteVersion(checkpoint: Checkpoint, folder: Path, version: Long): Unit =
+    checkpoint.fs.listStatus(folder).foreach { status =>
+      val path = status.getPath
+      if (!status.isDirectory) {
+        if (Twin.renamed(path.getName, version, version).nonEmpty) checkpoint.fs.delete(path, false)
+      } else if (!Twin.Tables(path.getName) && !path.getName.startsWith("_"))
+        deleteVersion(checkpoint, path, version)
+    }
+
+  /** Undoes what a killed take-over has left, before a query starts from there. One look for a folder if there is nothing. */
+  def repair(location: String, spark: SparkSession): Unit = spark match {
+    case session: ClassicSession =>
+      val folder = new Path(location, Twin.Folder)
+      if (folder.getFileSystem(session.sessionState.newHadoopConf()).exists(folder)) {
+        undo(Checkpoint.at(location, session))
+        ()
+      }
+    case _ => ()
+  }
+}

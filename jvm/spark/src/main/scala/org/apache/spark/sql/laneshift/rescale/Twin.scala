@@ -1,0 +1,248 @@
+package org.apache.spark.sql.laneshift.rescale
+
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileUtil, Path}
+
+import org.apache.spark.Partitioner
+import org.apache.spark.TaskContext
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.{Column, DataFrame}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.datasources.v2.state.StateSourceOptions
+import org.apache.spark.sql.execution.streaming.runtime.{StreamingCheckpointConstants, StreamingQueryCheckpointMetadata}
+import org.apache.spark.sql.execution.streaming.state.{Piece, RecordedBatch, StateStoreConf, StoreShape, TwinStores}
+import org.apache.spark.sql.functions._
+import org.apache.spark.util.SerializableConfiguration
+
+/** The stores of the new number of partitions while they are built: a checkpoint of its own, with the state as of one batch,
+  * in the folder `laneshift-rescale` of the checkpoint that it is to go over into. Spark reads it as any other, and
+  * nobody looks into it who does not know of it.
+  *
+  * @param session for the jobs that read and write state, with the configuration of the checkpoint's last batch
+  * @param pace of the jobs that write all of it
+  */
+private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int, pace: Pace) {
+  val root = new Path(of.root, Twin.Folder)
+  val stateRoot = new Path(root, StreamingCheckpointConstants.DIR_NAME_STATE)
+
+  /** Where tasks of the query record what they write while the twin is built. */
+  val records = new Path(root, "records")
+  private val context = session.sparkContext
+  private lazy val hadoop = SerializableConfiguration.broadcast(context, of.hadoop)
+  private val runId = UUID.randomUUID()
+
+  private var stores: TwinStores = _
+  private var built = 0L
+  private var reached = 0L
+  private var ids = Map.empty[(Int, Int), Option[String]]
+  @volatile private var done = 0
+
+  /** The batch as of which the twin's newest stores count themselves, and the one of the query that they have the state of. */
+  def newest: Long = built
+  def state: Long = reached
+
+  /** Stores that are written, and how many there will be. */
+  def progress: (Int, Int) = (done, Option(stores).fold(0)(_.shapes.size * to))
+
+  /** Checkpoint ids of the new stores by operator and partition, if the checkpoint has such. */
+  def checkpointIds: Twin.Ids = Option.when(ids.values.exists(_.nonEmpty)) {
+    stores.shapes.zipWithIndex.groupBy(_._1.operatorId).map { case (operator, shapes) =>
+      operator -> Array.tabulate(to)(p => shapes.map { case (_, s) => ids((s, p)).get }.toArray)
+    }
+  }
+
+  /** Reads the state of a committed batch and writes it in `to` partitions, as of the same batch. */
+  def build(batch: Long): Unit = session.withActive {
+    val from = of.partitions(batch)
+    val shapes =
+      of.operators(batch).flatMap(StoreShape.of(of.stateRoot, _, of.joinFormat(batch), context, of.hadoop))
+    stores = TwinStores(shapes, stateRoot.toString, from, to, runId, StateStoreConf(session.sessionState.conf))
+    done = 0
+    ids = shapes.indices.flatMap(s => write(s, batch, from).zipWithIndex.map { case (id, p) => (s, p) -> id }).toMap
+    built = batch
+    reached = batch
+  }
+
+  private def write(shape: Int, batch: Long, from: Int): Seq[Option[String]] = {
+    val of = stores.shapes(shape)
+    val rows = Twin.read(session, this.of.root, batch, of.operatorId, of.storeName)
+    val here = rows.where(Twin.isPlaced(from)).coalesce(pace.cores)
+    val parted = here.repartition(to, col("partition_key")).queryExecution.toRdd
+    val job = Twin.writing(stores, hadoop, pace, shape, batch)
+    (0 until to).grouped(pace.cores).flatMap { group =>
+      val made = context.runJob(parted, job, group)
+      done += group.size
+      made
+    }.toSeq
+  }
+
+  /** Brings the recorded writes of the batches up to `batch` into the stores. */
+  def catchUp(batch: Long): Unit = if (batch > reached) {
+    val batches = (reached + 1 to batch).map(b => RecordedBatch(b + 1, of.commit(b).stateUniqueIds))
+    val last = ids
+    val pieces = Twin.routed(context.parallelize(0 until stores.from, stores.from), stores, hadoop, batches, records.toString)
+    val made = Twin.applied(pieces, stores, hadoop, built + 1, last).collect()
+    ids = made.toSeq.flatten.toMap
+    built += 1
+    reached = batch
+  }
+
+  /** Makes of the twin a checkpoint that Spark's data source reads, as of the batch that it was built for. */
+  def seal(): Unit = {
+    val logs = new StreamingQueryCheckpointMetadata(session, root.toString)
+    of.operators(reached).foreach(operator => copySchemas(of.operatorFolder(operator)))
+    logs.offsetLog.add(built, Checkpoint.withPartitions(of.offsets(reached), to))
+    OperatorsMetadata.writeChanged(of, stateRoot, built, to)
+    logs.commitLog.add(built, of.commit(reached).withStateUniqueIds(checkpointIds))
+  }
+
+  /** Spark looks for schemas where it reads. Newer ones are named by their whole path, and stay where they are. */
+  private def copySchemas(operator: Path): Unit = {
+    val first = new Path(operator, "0")
+    val stores =
+      if (of.fs.exists(first)) of.fs.listStatus(first).toSeq.filter(_.isDirectory).map(_.getPath) else Nil
+    (operator +: first +: stores).foreach { folder =>
+      val from = new Path(folder, Twin.Metadata)
+      if (of.fs.exists(from)) {
+        val to = new Path(root, relative(folder, new Path(of.root)))
+        of.fs.mkdirs(to)
+        FileUtil.copy(of.fs, from, of.fs, new Path(to, Twin.Metadata), false, of.hadoop)
+      }
+    }
+  }
+
+  /** Lets the checkpoint have the newest stores as those of batch `batch`, by renaming their files. A store's snapshot comes
+    * last: it names the others.
+    */
+  def place(batch: Long): Unit = {
+    val (tables, snapshots) = files(stateRoot).partition(f => Twin.Tables(f.getParent.getName))
+    tables.foreach(f => rename(f, new Path(of.stateRoot, relative(f, stateRoot))))
+    for (f <- snapshots; name <- Twin.renamed(f.getName, built + 1, batch + 1))
+      rename(f, new Path(new Path(of.stateRoot, relative(f.getParent, stateRoot)), name))
+  }
+
+  private def files(folder: Path): Seq[Path] =
+    of.fs.listStatus(folder).toSeq.flatMap { status =>
+      val path = status.getPath
+      if (!status.isDirectory) Seq(path)
+      else if (path.getName.startsWith("_")) Nil
+      else files(path)
+    }
+
+  private def rename(from: Path, to: Path): Unit = {
+    of.fs.mkdirs(to.getParent)
+    if (of.fs.exists(to)) of.fs.delete(to, false)
+    if (!of.fs.rename(from, to)) throw new java.io.IOException(s"$from could not be renamed to $to")
+  }
+
+  private def relative(path: Path, to: Path): String =
+    of.fs.makeQualified(to).toUri.relativize(of.fs.makeQualified(path).toUri).getPath
+
+  /** Executors let its stores go when they look after theirs the next time. */
+  def remove(): Unit = {
+    session.streams.stateStoreCoordinator.deactivateInstances(runId)
+    of.fs.delete(root, true)
+    ()
+  }
+}
+
+/** How many tasks write all of the state at a time, and how many bytes of it a second together. */
+private[laneshift] final case class Pace(cores: Int, bytesPerSecond: Long)
+
+private[laneshift] object Pace {
+  val Full: Pace = Pace(Int.MaxValue, Long.MaxValue)
+}
+
+private[rescale] object Twin {
+
+  /** Checkpoint ids of stores by operator and partition, if the checkpoint has such. */
+  type Ids = Option[Map[Long, Array[Array[String]]]]
+
+  val Folder = "laneshift-rescale"
+  private val Metadata = "_metadata"
+
+  /** Folders of a store's files that its snapshots name. */
+  val Tables: Set[String] = Set("SSTs", "logs")
+
+  /** All rows of a store, as bytes. */
+  def read(session: SparkSession, at: String, batch: Long, operator: Long, store: String): DataFrame =
+    session.read
+      .format("statestore")
+      .option(StateSourceOptions.PATH, at)
+      .option(StateSourceOptions.BATCH_ID, batch)
+      .option(StateSourceOptions.OPERATOR_ID, operator)
+      .option(StateSourceOptions.STORE_NAME, store)
+      .option(StateSourceOptions.INTERNAL_ONLY_READ_ALL_COLUMN_FAMILIES, "true")
+      .load()
+
+  /** Whether a row is where its key says: where a key is kept in other bytes than it was shuffled by (a wider type), the
+    * rewritten rows would be where the query does not look for them.
+    */
+  private def isPlaced(partitions: Int): Column = {
+    val here = pmod(hash(col("partition_key")), lit(partitions)) === spark_partition_id()
+    val why = lit("state is kept by another key than it was shuffled by: it cannot be rewritten for other partitions")
+    when(here, lit(true)).otherwise(raise_error(why).cast("boolean"))
+  }
+
+  // What goes to executors is made here, where there is no driver's object to go along.
+
+  private def writing(
+      stores: TwinStores,
+      hadoop: Broadcast[SerializableConfiguration],
+      pace: Pace,
+      shape: Int,
+      batch: Long
+  ): (TaskContext, Iterator[InternalRow]) => Option[String] = (task, rows) =>
+    stores.write(shape, task.partitionId(), batch, paced(rows, pace), new Configuration(hadoop.value.value))
+
+  private def paced(rows: Iterator[InternalRow], pace: Pace): Iterator[InternalRow] =
+    if (pace.bytesPerSecond == Long.MaxValue) rows
+    else {
+      val perSecond = math.max(1.0, pace.bytesPerSecond.toDouble / pace.cores)
+      val began = System.nanoTime()
+      var bytes = 0L
+      rows.map { row =>
+        bytes += row.getBinary(1).length + row.getBinary(2).length
+        val aheadMs = (bytes / perSecond * 1e3 - (System.nanoTime() - began) / 1e6).toLong
+        if (aheadMs >= 20) Thread.sleep(aheadMs)
+        row
+      }
+    }
+
+  private def routed(
+      partitions: RDD[Int],
+      stores: TwinStores,
+      hadoop: Broadcast[SerializableConfiguration],
+      batches: Seq[RecordedBatch],
+      records: String
+  ): RDD[(Int, Piece)] = partitions
+    .flatMap(stores.routed(_, batches, records, new Configuration(hadoop.value.value)))
+    .partitionBy(new ByNumber(stores.to))
+
+  private def applied(
+      pieces: RDD[(Int, Piece)],
+      stores: TwinStores,
+      hadoop: Broadcast[SerializableConfiguration],
+      version: Long,
+      ids: Map[(Int, Int), Option[String]]
+  ): RDD[Seq[((Int, Int), Option[String])]] =
+    pieces.mapPartitionsWithIndex { (p, found) =>
+      val own = stores.shapes.indices.map(s => ids((s, p)))
+      val made = stores(p, found.map(_._2), version, own, new Configuration(hadoop.value.value))
+      Iterator(made.zipWithIndex.map { case (id, s) => (s, p) -> id })
+    }
+
+  private final class ByNumber(override val numPartitions: Int) extends Partitioner {
+    override def getPartition(key: Any): Int = key.asInstanceOf[Int]
+  }
+
+  /** `7.zip` and `7_id.zip` under another version, with the files of their checksums. */
+  def renamed(name: String, version: Long, to: Long): Option[String] = {
+    val rest = name.stripPrefix(version.toString)
+    Option.when(rest != name && (rest.startsWith(".") || rest.startsWith("_")))(s"$to$rest")
+  }
+}

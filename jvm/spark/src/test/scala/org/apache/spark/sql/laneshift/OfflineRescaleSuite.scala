@@ -1,0 +1,105 @@
+package org.apache.spark.sql.laneshift
+
+import java.nio.file.{Files, Path}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.laneshift.rescale.{NotRescalable, OfflineRescale, TakeOver}
+
+/** A checkpoint that nobody uses gets another number of partitions; what does not fit is refused, and nothing has changed. */
+class OfflineRescaleSuite extends AnyFunSuite with ElasticSession {
+  private val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+  private val chunks = (0 until 3).map(i => TestInput.rows(seed = 51, i * 300L, 300))
+  private val sums = QueryCase("sums", "update")(_.groupBy("key").agg(count("*"), sum("value")))
+
+  private def rescaled(query: QueryCase, version: String): Unit = withConf(format -> version) {
+    val changes = Map(1 -> 5, 2 -> 2)
+    val stock = withFolder(at =>
+      withConf(ElasticSession.Stock: _*)(new RescaleRun(spark, query, at, changes).stock(chunks))
+    )
+    val ours = withFolder(at =>
+      withConf(ElasticSession.Stock: _*)(new RescaleRun(spark, query, at, changes).stopped(chunks))
+    )
+    RescaleRun.same(stock, ours, elastic = false)
+  }
+
+  test("sums, as Spark's own repartition", Quick)(rescaled(sums, "1"))
+  test("a join with one side empty, checkpoint format 2") {
+    rescaled(QueryCase("one side", "append")(in => JoinCases.join("left_outer")(in.where("id % 2 = 0"))), "2")
+  }
+  test("time to live, checkpoint format 2")(rescaled(TransformWithStatePairSuite.cases.last, "2"))
+
+  private def ended(query: QueryCase, options: (String, String)*)(body: Path => Unit): Unit = withFolder { at =>
+    withConf(ElasticSession.Stock ++ options: _*) {
+      val run = new RescaleRun(spark, query, at, Map.empty)
+      run.start()
+      run.add(chunks.head)
+      run.await()
+      run.stop()
+      body(at)
+    }
+  }
+
+  private def files(at: Path): Seq[String] = {
+    val all = Files.walk(at)
+    try all.filter(Files.isRegularFile(_)).map[String](f => s"${at.relativize(f)} ${Files.size(f)}").sorted.toArray.toSeq.map(_.toString)
+    finally all.close()
+  }
+
+  private def refused(at: Path, partitions: Int, why: String): Unit = {
+    val before = files(at)
+    val e = intercept[NotRescalable](OfflineRescale.run(spark, at.toString, partitions, check = true))
+    assert(e.getMessage.contains(why))
+    assert(files(at) == before)
+  }
+
+  test("what does not fit is refused, and the checkpoint is as it was") {
+    ended(sums) { at =>
+      refused(at, 0, "Found 0; wanted 1 or more")
+      refused(at, -4, "Found -4")
+      refused(at, 3, "another number than the 3 of now")
+      Files.delete(at.resolve("commits/0"))
+      refused(at, 5, "no batch of it has ended yet")
+    }
+    ended(QueryCase("no state", "append")(_.select("key")))(refused(_, 5, "it has no stateful operator"))
+    ended(QueryCase("limit", "append")(_.limit(10)))(refused(_, 5, "has one key"))
+    val hdfs = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+    ended(sums, "spark.sql.streaming.stateStore.providerClass" -> hdfs)(refused(_, 5, hdfs))
+    withFolder(refused(_, 5, "is no checkpoint: it has no folder offsets"))
+  }
+
+  test("a batch that has not ended, and a query that runs, are told") {
+    ended(sums) { at =>
+      val run = new RescaleRun(spark, sums, at, Map.empty)
+      Files.copy(at.resolve("offsets/0"), at.resolve("offsets/1"))
+      refused(at, 5, "batch 1 has begun and not ended")
+      Files.delete(at.resolve("offsets/1"))
+      run.start()
+      try {
+        run.add(chunks.head)
+        run.await()
+        val e = intercept[NotRescalable](OfflineRescale.run(spark, at.toString, 5, check = true))
+        assert(e.getMessage.contains(s"the query ${run.query.id} runs on it"))
+      } finally run.stop()
+    }
+  }
+
+  test("state by another key than it is shuffled by is refused before anything has changed") {
+    val query = QueryCase("widened key", "update")(ByLong.of(spark, _))
+    ended(query) { at =>
+      val before = files(at)
+      val e = intercept[Exception](OfflineRescale.run(spark, at.toString, 5, check = true))
+      assert(e.toString.contains("by another key than it was shuffled by"), e)
+      assert(files(at) == before)
+    }
+  }
+
+  test("a check finds a row that is missing, twice, or in another partition") {
+    ended(sums) { at =>
+      TakeOver.passed = _ => ()
+      val told = OfflineRescale.run(spark, at.toString, 6, check = true)
+      assert(told.rows.exists(_ > 50) && told.from == 3 && told.to == 6 && told.batch == 1)
+    }
+  }
+}

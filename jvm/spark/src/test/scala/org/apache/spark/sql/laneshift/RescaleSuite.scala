@@ -1,0 +1,214 @@
+package org.apache.spark.sql.laneshift
+
+import java.nio.file.{Files, Path}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.laneshift.rescale.{NotRescalable, RescaleState, TakeOver}
+import org.apache.spark.sql.streaming.Trigger
+
+/** A running query gets other state partitions while rows keep coming, in Real-time Mode, too; what cannot be is refused or
+  * given up, and the query has noticed nothing.
+  */
+class RescaleSuite extends AnyFunSuite with ElasticSession {
+  private val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+  private val sums = QueryCase("sums", "update")(_.groupBy("key").agg(count("*"), sum("value"), max("id")))
+  private val chunks = (0 until 60).map(i => TestInput.rows(seed = 61, i * 60L, 60))
+
+  private def withoutPartition(state: Seq[String]) = state.map(_.replaceFirst("/\\d+", "")).sorted
+
+  private lazy val stock = withFolder { at =>
+    withConf(ElasticSession.Stock: _*)(new RescaleRun(spark, sums, at, Map.empty).stock(Seq(chunks.flatten)))
+  }
+
+  private def elastic[T](body: (RescaleRun, Path) => T): T = elastic(sums)(body)
+  private def elastic[T](query: QueryCase)(body: (RescaleRun, Path) => T): T = withFolder { at =>
+    withConf(ElasticSession.moving(6L): _*) {
+      val run = new RescaleRun(spark, query, at, Map.empty)
+      run.start()
+      try body(run, at)
+      finally {
+        TakeOver.held = false
+        run.query.stop()
+        Leftovers.check()
+      }
+    }
+  }
+
+  for ((version, name) <- Seq("1" -> "without", "2" -> "with"))
+    test(s"3, 6, 2 partitions while batch follows batch, $name checkpoint ids") {
+      withConf(format -> version) {
+        elastic { (run, at) =>
+          val wanted = Iterator(6, 2)
+          chunks.zipWithIndex.foreach { case (chunk, i) =>
+            run.add(chunk)
+            if (i < 2) run.await()
+            val free = run.rescales.lastOption.forall(_.state.ended)
+            if (i >= 2 && free && wanted.hasNext) run.rescales += RescaleRun.ask(run.query, wanted.next())
+            Thread.sleep(100)
+          }
+          run.await()
+          // Whatever is still to come needs batches.
+          while (wanted.hasNext || run.rescales.exists(!_.state.ended)) {
+            if (run.rescales.forall(_.state.ended)) run.rescales += RescaleRun.ask(run.query, wanted.next())
+            run.add(Nil)
+            run.await()
+            run.add(Seq(TestInput.rows(seed = 1, 0, 1).head.copy(key = "last")))
+            run.await()
+            Thread.sleep(50)
+          }
+          assert(run.rescales.map(_.state) == Seq(RescaleState.Done, RescaleState.Done), run.rescales.map(_.failure))
+          assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 2)
+          val state = MicroBatchRun.stateRows(spark, run.query, at).filterNot(_.contains("\"last\""))
+          assert(withoutPartition(state) == withoutPartition(stock.state))
+          assert(!Files.exists(at.resolve("laneshift-rescale")))
+        }
+      }
+    }
+
+  test("Real-time Mode, 3 and 5 partitions") {
+    val query = RealTimePairSuite.cases.head
+    val rows = TestInput.rows(seed = 62, first = 0, count = 3000, keys = 60)
+    def life(options: Seq[(String, String)], rescale: Boolean) = withFolder { at =>
+      withConf(options: _*) {
+        val life = new RealTimeLife(spark, query, at)
+        life.add(rows.take(1000))
+        val running = life.start()
+        try {
+          life.await(running)
+          if (rescale) {
+            val asked = RescaleRun.ask(running, 5, slots = 8)
+            life.add(rows.slice(1000, 2000))
+            Patience.until(running)(asked.state.ended)
+            assert(asked.state == RescaleState.Done, asked.failure)
+            intercept[NotRescalable](RescaleRun.ask(running, 7, slots = 8))
+          } else life.add(rows.slice(1000, 2000))
+          life.add(rows.drop(2000))
+          life.await(running)
+          running.stop()
+          (life.rows, life.state(running))
+        } finally running.stop()
+      }
+    }
+    val (stockRows, stockState) = life(ElasticSession.Stock, rescale = false)
+    val (liveRows, liveState) = life(ElasticSession.moving(7L), rescale = true)
+    PairCheck.sameRows("sums", stockRows, liveRows)
+    PairCheck.sameOrderPerKey("sums", stockRows, liveRows)
+    assert(withoutPartition(stockState) == withoutPartition(liveState))
+    assert(liveState.exists(_.startsWith("0/4: ")))
+  }
+
+  test("what cannot be is refused, and the query goes on") {
+    elastic { (run, at) =>
+      def refused(partitions: Int, why: String): Unit = {
+        val e = intercept[NotRescalable](RescaleRun.ask(run.query, partitions))
+        assert(e.getMessage.contains(why))
+      }
+      refused(5, "no batch of it has ended yet")
+      run.add(chunks.head)
+      run.await()
+      refused(0, "Found 0; wanted 1 or more")
+      refused(-1, "Found -1")
+      refused(3, "another number than the 3 of now")
+      run.ask(5)
+      refused(4, "A rescale to 5 partitions is under way")
+      run.add(chunks(1))
+      run.await()
+      assert(run.query.isActive)
+    }
+    elastic(QueryCase("no state", "append")(_.select("key"))) { (run, _) =>
+      run.add(chunks.head)
+      run.await()
+      val e = intercept[NotRescalable](RescaleRun.ask(run.query, 5))
+      assert(e.getMessage.contains("no stateful operator"))
+    }
+    withConf("spark.sql.streaming.join.stateFormatVersion" -> "4") {
+      elastic(QueryCase("join", "append")(JoinCases.join("inner")(_))) { (run, _) =>
+        run.add(chunks.head)
+        run.await()
+        val e = intercept[NotRescalable](RescaleRun.ask(run.query, 5))
+        assert(e.getMessage.contains("keeps state in format 4"))
+      }
+    }
+    elastic { (run, at) =>
+      run.add(chunks.head)
+      val running = run.source
+        .withWatermark("time", "1 second")
+        .groupBy(window(col("time"), "4 seconds"))
+        .count()
+        .writeStream
+        .format("parquet")
+        .option("checkpointLocation", at.resolve("other").toString)
+        .trigger(Trigger.ProcessingTime(0L))
+        .start(at.resolve("files").toString)
+      try {
+        running.processAllAvailable()
+        val e = intercept[NotRescalable](RescaleRun.ask(running, 5))
+        assert(e.getMessage.contains("file sink"))
+      } finally running.stop()
+    }
+  }
+
+  test("it can be cancelled, and asked for again") {
+    elastic { (run, at) =>
+      run.add(chunks.head)
+      run.await()
+      run.ask(5)
+      assert(run.rescales.last.cancel())
+      run.ask(5)
+      run.add(chunks(1))
+      run.await()
+      Patience.until(run.query)(run.rescales.last.state == RescaleState.Ready)
+      assert(run.rescales.last.cancel())
+      run.add(chunks(2))
+      run.await()
+      assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 3)
+      Patience.until(run.query)(!Files.exists(at.resolve("laneshift-rescale")))
+      run.ask(4)
+      run.add(chunks(3))
+      run.await()
+      run.letTakeOver()
+      run.add(chunks(4))
+      run.await()
+      assert(run.rescales.last.state == RescaleState.Done && !run.rescales.last.cancel())
+      assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 4)
+    }
+  }
+
+  test("a query that stops takes its rescale with it") {
+    elastic { (run, at) =>
+      run.add(chunks.head)
+      run.await()
+      run.ask(5)
+      run.add(chunks(1))
+      run.await()
+      val rescale = run.rescales.last
+      run.query.stop()
+      Patience.until(run.query)(rescale.state.ended && !Files.exists(at.resolve("laneshift-rescale")))
+      TakeOver.held = false
+      run.start()
+      run.add(chunks(2))
+      run.await()
+      assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 3)
+    }
+  }
+
+  test("state by another key than it is shuffled by is told, and the query goes on") {
+    elastic(QueryCase("widened key", "update")(ByLong.of(spark, _))) { (run, at) =>
+      run.add(chunks.head)
+      run.await()
+      run.ask(5)
+      run.add(chunks(1))
+      run.await()
+      val rescale = run.rescales.last
+      Patience.until(run.query)(rescale.state.ended)
+      assert(rescale.state == RescaleState.Failed)
+      assert(rescale.failure.exists(_.contains("by another key than it was shuffled by")), rescale.failure)
+      TakeOver.held = false
+      run.add(chunks(2))
+      run.await()
+      Patience.until(run.query)(!Files.exists(at.resolve("laneshift-rescale")))
+    }
+  }
+}
