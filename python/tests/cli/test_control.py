@@ -92,6 +92,7 @@ class TestCommands:
         assert done("set-tasks", "running", "auto", "--operator", 0) == "from the next batch on\n"
         assert gateway.sent == [
             ("set_tasks", RUNNING, 0, "2"),
+            ("set_tasks", RUNNING, 1, "2"),
             ("set_tasks", RUNNING, 0, "auto"),
         ]
 
