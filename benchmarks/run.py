@@ -29,6 +29,7 @@ BENCHMARKS = {
     "field": "the same work on other systems: Flink, Hazelcast, Kafka Streams, Storm",
     "remote": "lanes on other executors against as many at home",
     "rowwise": "stages without state over lanes",
+    "tasks": "state partitions in fewer tasks than there are",
     "hotkey": "a key hotter than a core: row-wise work above its state over lanes",
     "pause": "how long a shard of 32 KB stands still while it moves",
     "skew": "skew that moves: hash partitioning against lanes",
@@ -50,6 +51,15 @@ rounds_option = click.option(
 )
 ARGUMENTS: dict[str, tuple[Option, ...]] = {
     "rowwise": (
+        click.option(
+            "--case", "only", multiple=True, metavar="NAME",
+            help="Cases whose name begins so; may be given again  [default: all]",
+        ),
+        click.option(
+            "--rounds", type=click.IntRange(1), help="Rounds that count  [default: 3]",
+        ),
+    ),
+    "tasks": (
         click.option(
             "--case", "only", multiple=True, metavar="NAME",
             help="Cases whose name begins so; may be given again  [default: all]",
