@@ -24,8 +24,8 @@ METHOD = f"""\
 Counts per key. *Micro-batches* on {CORES} cores, without pause: stock Spark gives each state
 partition a task; the other sides compute the same partitions in so many tasks. Time of a batch: the
 median of a run's later ones. *Real-time Mode*, {RATE} rows/s from one source partition, {SLOTS}
-slots beside the source's: {SLOTS} state partitions of stock Spark in as many tasks, and 64 in {SLOTS}
-tasks, which stock Spark refuses to start there; ages from the time a row is due to its arrival in
+slots beside the source's: {SLOTS} state partitions of stock Spark in as many tasks, and 64 in as
+many, which stock Spark refuses to start there; ages from the time a row is due to its arrival in
 the sink. Sides take turns in one JVM, each run a new query; a round before those that count warms
 up."""
 HEADER = ("case", "side", "tasks", "batch, ms", "x stock", "p50, ms", "p99, ms")
