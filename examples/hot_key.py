@@ -5,8 +5,8 @@
 Orders are counted by customer in Real-time Mode, and each answer goes through a function that takes
 1 ms; six of ten orders are one customer's. A key's state is on one core, and so was all that
 follows from it: laneshift sees that the key holds up its partition and lets any lane do the work
-above the state, in the same order. The only line for it is ``configure``; ``hot_keys_show`` lets the
-program print which key it is.
+above the state, in the same order. The only line for it is ``configure``; ``hot_keys_show`` lets
+the program print which key it is.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def main() -> None:
             for running in live.snapshot().queries:
                 for operator in running.operators:
                     (part,) = operator.partitions
-                    hot = "".join(f", {k.value} has {k.share:.0%} of its rows" for k in part.hot_keys[:1])
+                    hot = "".join(
+                        f", {k.value} has {k.share:.0%} of its rows" for k in part.hot_keys[:1]
+                    )
                     print(
                         f"{operator.name}: {part.lanes} lanes, "
                         f"{part.rows_out_per_s:,.0f} rows/s{hot}",
