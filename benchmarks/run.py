@@ -68,6 +68,12 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             "--rounds", type=click.IntRange(1), help="Rounds that count  [default: 3]",
         ),
     ),
+    "hotkey": (
+        click.option(
+            "--case", "only", multiple=True, type=click.Choice(["uniform", "hot", "sketch"]),
+            help="May be given again  [default: all]",
+        ),
+    ),
     "auto": (
         click.option(
             "--case", "only", multiple=True, metavar="NAME",

@@ -87,7 +87,7 @@ of the last 10 to 20 s, or of more where rows are few. The tab and `laneshift to
 | field | unit | what it is |
 |---|---|---|
 | `key` | | The hash that Spark's shuffle takes of the key, in hexadecimal digits. |
-| `value` | | The key itself, if `spark.sql.laneshift.hotKeys.show` is `values`: may be personal. |
+| `value` | | The key itself, only if `hotKeys.show` is `values`: it may be personal data. |
 | `share` | 0 to 1 | Its part of the partition's rows, measured on the sample. |
 
 ## Of policies and the simulator

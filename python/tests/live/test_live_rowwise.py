@@ -126,6 +126,29 @@ def test_functions_in_python_give_stocks_rows_in_its_order(
     assert lanes == stock
 
 
+@pytest.mark.parametrize("function", [_pickled, _arrow])
+def test_above_a_state_functions_in_python_go_to_any_lane(
+    spark: SparkSession,
+    source: Path,
+    tmp_path: Path,
+    function: Callable[[DataFrame], DataFrame],
+) -> None:
+    def build(rows: DataFrame) -> DataFrame:
+        hot = sf.when(sf.col("k") % 10 < 6, -7).otherwise(sf.col("k") % 40)
+        return function(rows.groupBy(hot.alias("k")).agg(sf.count("*").alias("n")))
+
+    with _options(spark, STOCK):
+        stock, plan = _rows(spark, source, tmp_path / "stock", build)
+    assert "Elastic [" not in plan
+    with _options(spark, MOVING | {"hotKeys.spread": "true"}):
+        lanes, plan = _rows(spark, source, tmp_path / "lanes", build)
+    # Nothing that is in a region with the state reads ahead.
+    assert plan.index("Elastic [row-wise") < plan.index("Elastic [shards"), plan
+    assert plan.index("EvalPython") < plan.index("Elastic [shards"), plan
+    assert len(stock) > 60
+    assert sorted(lanes, key=str) == sorted(stock, key=str)
+
+
 def test_a_function_that_fails_fails_the_query_with_its_error(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:

@@ -38,7 +38,8 @@ object DealWork {
   val RowByRow: DealWork = DealWork(readsAhead = false, 4000000L, 16, Forever)
 
   /** A restart of Python functions takes 20 to 60 ms, most of which Spark and its worker wait for each other. */
-  def ahead(lingerNs: Long): DealWork = DealWork(readsAhead = true, 1000000000L, 100, lingerNs, learning = 0.5)
+  def ahead(lingerNs: Long): DealWork =
+    DealWork(readsAhead = true, 1000000000L, 100, lingerNs, learning = 0.5)
 }
 
 /** What a lane gets when it asks for rows. */

@@ -29,6 +29,14 @@ class JoinPairSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
+  JoinCases.ranges.zipWithIndex.foreach { case (query, i) =>
+    test(s"${query.name} with half of both sides' rows on one key equals stock under motion") {
+      // The sides are told apart by whether ids are even.
+      val hot = chunks.map(_.map(row => if (row.id / 2 % 2 == 0) row.copy(key = "hot") else row))
+      PairCheck.microBatch(spark, this, query, hot, seed = 30L + i)
+    }
+  }
+
   JoinCases.others.zipWithIndex.foreach { case (query, i) =>
     test(s"${query.name} equals stock under motion")(pair(query, i))
   }

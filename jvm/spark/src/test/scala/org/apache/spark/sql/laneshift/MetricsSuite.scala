@@ -166,11 +166,16 @@ class MetricsSuite extends AnyFunSuite with ElasticSession {
       val list = CollectingWriter.create()
       val running = RealTimeRun.start(sums.build(input.toDF()), "update", folder, new CollectingWriter(list))
       try {
-        chunks.foreach(chunk => (0 to 1).foreach(p => input.addData(p, heated(chunk).filter(_.number % 2 == p))))
+        chunks.foreach(chunk =>
+          (0 to 1).foreach(p => input.addData(p, heated(chunk).filter(_.number % 2 == p)))
+        )
         Patience.until(running)(views(running).map(_.rowsIn).sum == chunks.map(_.size).sum)
         checkHot(views(running), "values")
         val answer = LaneshiftGateway.snapshot()
-        assert("""\{"key":"[0-9a-f]{8}","value":"hot","share":0\.[6-9]""".r.findFirstIn(answer).nonEmpty, answer)
+        assert(
+          """\{"key":"[0-9a-f]{8}","value":"hot","share":0\.[6-9]""".r.findFirstIn(answer).nonEmpty,
+          answer
+        )
       } finally running.stop()
     })
   }

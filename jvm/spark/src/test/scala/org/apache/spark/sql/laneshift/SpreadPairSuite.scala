@@ -34,7 +34,22 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
   }
 
   test("micro-batches: with a row for each queue") {
-    PairCheck.microBatch(spark, this, others.head, chunks, seed = 60L, spread, "spark.sql.laneshift.queueBytes" -> "1k")
+    PairCheck.microBatch(
+      spark,
+      this,
+      others.head,
+      chunks,
+      seed = 60L,
+      spread,
+      "spark.sql.laneshift.queueBytes" -> "1k"
+    )
+  }
+
+  test("state partitions in fewer tasks, another number in every batch") {
+    val drawn = "spark.sql.laneshift.motion.tasks" -> "true"
+    checkApart(PairCheck.microBatch(spark, this, aggregates.head, chunks, seed = 61L, spread, drawn).plan)
+    val rows = heated(TestInput.rows(seed = 32, first = 0, count = 4000, keys = 60))
+    checkApart(PairCheck.realTime(spark, this, realTime.head, rows, seed = 62L, spread, drawn).plan)
   }
 
   realTime.zipWithIndex.foreach { case (query, i) =>
@@ -53,8 +68,10 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
   }
 
   for (real <- Seq(false, true))
-    test(s"a function that fails fails the query with its own error, and a restart goes on, Real-time Mode: $real") {
-      val fails = udf { (id: Long) => if (id == 777 && failing) sys.error("row 777 fails") else id }
+    test(
+      s"a function that fails fails the query with its own error, and a restart goes on, Real-time Mode: $real"
+    ) {
+      val fails = udf((id: Long) => if (id == 777 && failing) sys.error("row 777 fails") else id)
       val query = QueryCase("fails", if (real) "update" else "append")(
         _.dropDuplicates("key", "id").select(col("key"), fails(col("id")).as("id"))
       )
@@ -80,8 +97,14 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
 
   test("cheap work stays with the state, also where it is next to costly work") {
     def plan(query: QueryCase): String =
-      withConf(ElasticSession.moving(1L) :+ spread: _*)(withFolder(MicroBatchRun(spark, query, chunks.take(1), _).plan))
-    val cheap = QueryCase("cheap", "update")(_.groupBy("key").agg(sum("value").as("s")).withColumn("t", col("s") + 1))
+      withConf(ElasticSession.moving(1L) :+ spread: _*)(withFolder(MicroBatchRun(
+        spark,
+        query,
+        chunks.take(1),
+        _
+      ).plan))
+    val cheap =
+      QueryCase("cheap", "update")(_.groupBy("key").agg(sum("value").as("s")).withColumn("t", col("s") + 1))
     assert(!plan(cheap).contains("Elastic [row-wise"))
     val both = QueryCase("both", "append")(
       _.dropDuplicates("key", "id").where("value > -1000").withColumn("f", slow(col("id"))).where("f > 3")
@@ -97,13 +120,19 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
   test("with 'false', or below a limit, it stays with the state") {
     for (options <- Seq(Seq("spark.sql.laneshift.hotKeys.spread" -> "false"), Nil))
       withConf(ElasticSession.moving(1L) ++ options: _*) {
-        assert(!withFolder(MicroBatchRun(spark, aggregates.head, chunks.take(1), _).plan).contains("row-wise"))
+        assert(!withFolder(MicroBatchRun(
+          spark,
+          aggregates.head,
+          chunks.take(1),
+          _
+        ).plan).contains("row-wise"))
       }
     val limited = QueryCase("limited", "complete")(input => aggregates(1).build(input).limit(5))
     withConf(ElasticSession.moving(1L) :+ spread: _*) {
       assert(!withFolder(MicroBatchRun(spark, limited, chunks.take(1), _).plan).contains("row-wise"))
     }
-    val refused = intercept[IllegalArgumentException](withConf("spark.sql.laneshift.hotKeys.spread" -> "yes")(()))
+    val refused =
+      intercept[IllegalArgumentException](withConf("spark.sql.laneshift.hotKeys.spread" -> "yes")(()))
     assert(refused.getMessage.contains("'auto', 'true' and 'false'"))
   }
 
@@ -114,7 +143,6 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
     QueryCase(query.name, query.outputMode)(
       query.build(_).withColumn("id", expr(s"${WorkloadFunctions.Cost}(id, double($micros), 'wait')"))
     )
-
 
   /** Rows of which all, or none, have a key with most of the others. */
   private def rows(batch: Int, hot: Boolean, count: Int = 900): Seq[TestInput] = {
@@ -151,7 +179,9 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
         assert(!apart.take(4).contains(true), s"$apart ${notes(running)}")
         assert(apart(8) && !apart.last, s"$apart ${notes(running)}")
         assert(notes(running).size == 2 && notes(running).head.contains("a key has"), notes(running))
-        assert(life.rows.map(_.getLong(1)).sorted == (0 until 16).flatMap(i => rows(i, hot = false).map(_.id)).sorted)
+        assert(life.rows.map(_.getLong(1)).sorted == (0 until 16).flatMap(i =>
+          rows(i, hot = false).map(_.id)
+        ).sorted)
         Leftovers.check()
       }))
     }
@@ -186,7 +216,11 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
 object SpreadPairSuite {
   @volatile private[laneshift] var failing = false
 
-  private def each(key: String, rows: Iterator[TestInput], seen: GroupState[Long]): Iterator[(String, Long)] = {
+  private def each(
+      key: String,
+      rows: Iterator[TestInput],
+      seen: GroupState[Long]
+  ): Iterator[(String, Long)] = {
     seen.update(seen.getOption.getOrElse(0L) + 1L)
     rows.map(row => (key, row.id))
   }
@@ -213,7 +247,10 @@ object SpreadPairSuite {
 
   private val aggregates = Seq(
     QueryCase("counts and sums, update", "update")(
-      _.groupBy("key").agg(count("*").as("n"), sum("value").as("s"), max("id").as("m")).withColumn("f", slow(col("m")))
+      _.groupBy("key").agg(count("*").as("n"), sum("value").as("s"), max("id").as("m")).withColumn(
+        "f",
+        slow(col("m"))
+      )
     ),
     QueryCase("counts and sums, complete", "complete")(
       _.groupBy("key").agg(count("*").as("n"), sum("value").as("s")).withColumn("f", slow(col("n")))
@@ -227,7 +264,10 @@ object SpreadPairSuite {
         .select(col("number"), slow(col("m")).as("f"), explode(col("all")).as("one"))
     ),
     QueryCase("decimal sums by struct key", "update")(
-      _.groupBy("place").agg(sum("amount").as("s"), max("id").as("m")).withColumn("f", slow(col("m")) + col("s"))
+      _.groupBy("place").agg(
+        sum("amount").as("s"),
+        max("id").as("m")
+      ).withColumn("f", slow(col("m")) + col("s"))
     )
   )
 
@@ -249,7 +289,10 @@ object SpreadPairSuite {
   /** Every output begins with the key, as text. */
   private val realTime = Seq(
     QueryCase("counts and sums", "update")(
-      _.groupBy("key").agg(count("*").as("n"), sum("value"), max("id").as("m")).withColumn("f", slow(col("m")))
+      _.groupBy("key").agg(count("*").as("n"), sum("value"), max("id").as("m")).withColumn(
+        "f",
+        slow(col("m"))
+      )
     ),
     QueryCase("collect_set and decimals", "update")(
       _.groupBy(col("number").cast("string").as("k"))

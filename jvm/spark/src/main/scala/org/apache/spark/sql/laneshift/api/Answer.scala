@@ -172,7 +172,9 @@ private[api] object SnapshotJson {
       },
       "elsewhere" -> v.elsewhere.map(remoteLane),
       "elsewhere_note" -> v.elsewhereNote,
-      "hot_keys" -> v.hotKeys.map(k => Map[String, Any]("key" -> k.key, "value" -> k.value, "share" -> k.share)),
+      "hot_keys" -> v.hotKeys.map(k =>
+        Map[String, Any]("key" -> k.key, "value" -> k.value, "share" -> k.share)
+      ),
       "handoffs" -> v.handoffs,
       "handoffs_per_s" -> v.handoffsPerSecond,
       "in_flight" -> v.inFlight,

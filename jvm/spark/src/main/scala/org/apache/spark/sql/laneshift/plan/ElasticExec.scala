@@ -119,7 +119,10 @@ case class ElasticExec(
   }
 
   private def shown(keys: Seq[Expression], input: LaneInputExec): Seq[Expression] = keys.map { key =>
-    ToPrettyString(BindReferences.bindReference[Expression](key, input.output), Some(conf.sessionLocalTimeZone))
+    ToPrettyString(
+      BindReferences.bindReference[Expression](key, input.output),
+      Some(conf.sessionLocalTimeZone)
+    )
   }
 
   /** A key that is made on the way from the input is not foretold. */

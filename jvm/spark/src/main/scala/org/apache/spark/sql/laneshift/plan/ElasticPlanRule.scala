@@ -180,7 +180,14 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     else {
       def elastic(top: SparkPlan, region: Elasticity.Region, work: RowWork): ElasticExec = {
         val body = replaceInside(top, conf, region.handoff, realTime, spreads, Iterator.from(0))
-        ElasticExec(body, region.handoff, realTime, region.stateKeys, ElasticOptions.from(conf), rowWork = work)
+        ElasticExec(
+          body,
+          region.handoff,
+          realTime,
+          region.stateKeys,
+          ElasticOptions.from(conf),
+          rowWork = work
+        )
       }
       Elasticity.region(plan, conf) match {
         case Right(region) =>
@@ -228,7 +235,8 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
       spreads: Spreads,
       index: Iterator[Int]
   ): SparkPlan = plan match {
-    case e: ShuffleExchangeLike => LaneInputExec(e.mapChildren(wrap(_, conf, realTime, spreads)), index.next())
+    case e: ShuffleExchangeLike =>
+      LaneInputExec(e.mapChildren(wrap(_, conf, realTime, spreads)), index.next())
     case s: StatefulStreamlineAggregateExec if handoff == HandoffMode.MidBatch =>
       ElasticStreamlineAggregateExec.from(s, replaceInside(s.child, conf, handoff, realTime, spreads, index))
     case other =>

@@ -236,7 +236,9 @@ object Elasticity {
 
   /** That of the topmost stateful operator of the region that starts at `top`. */
   def operatorId(top: SparkPlan): Long =
-    collectRegion(top).collectFirst { case w: StateStoreWriter if isStateful(w) => w.getStateInfo.operatorId }.get
+    collectRegion(top).collectFirst {
+      case w: StateStoreWriter if isStateful(w) => w.getStateInfo.operatorId
+    }.get
 
   /** The nodes of the region that starts at `top`, without its shuffle. */
   def collectRegion(top: SparkPlan): Seq[SparkPlan] = top match {

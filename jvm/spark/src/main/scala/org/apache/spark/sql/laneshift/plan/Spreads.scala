@@ -9,8 +9,13 @@ import org.apache.spark.sql.laneshift.driver.DriverState
 import org.apache.spark.sql.laneshift.runtime.BatchLoad
 
 /** Decides, as a batch is planned, whether the row-wise work above an operator's state goes apart from it. */
-private[plan] final class Spreads(conf: SQLConf, runId: String, batchId: Option[Long], limited: Boolean, realTime: Boolean)
-    extends Logging {
+private[plan] final class Spreads(
+    conf: SQLConf,
+    runId: String,
+    batchId: Option[Long],
+    limited: Boolean,
+    realTime: Boolean
+) extends Logging {
   private val wanted = conf.getConf(LaneshiftConf.HotKeysSpread)
 
   /** Whether executors are asked what bounds their partitions. */

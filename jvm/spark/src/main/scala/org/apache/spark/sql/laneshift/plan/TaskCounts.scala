@@ -20,7 +20,8 @@ private[plan] object TaskCounts {
   def mark(plan: SparkPlan): SparkPlan = mark(plan, None, 1)
 
   private def mark(plan: SparkPlan, ungrouped: Option[String], regions: Int): SparkPlan = plan match {
-    case e: ElasticExec => e.copy(child = mark(e.child, None, regions + 1), ungrouped = ungrouped, regions = regions)
+    case e: ElasticExec =>
+      e.copy(child = mark(e.child, None, regions + 1), ungrouped = ungrouped, regions = regions)
     case e: Exchange => e.mapChildren(mark(_, None, regions))
     case other =>
       val why = ungrouped.orElse(Option.when(!isBlind(other))(

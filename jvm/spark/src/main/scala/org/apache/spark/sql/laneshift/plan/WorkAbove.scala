@@ -43,7 +43,8 @@ private[plan] object WorkAbove {
   private def bare(aggregate: BaseAggregateExec): Option[WorkAbove] = {
     val groups: Seq[NamedExpression] = aggregate.groupingExpressions.map(_.toAttribute)
     val results = groups ++ aggregate.aggregateAttributes
-    val isFinal = aggregate.aggregateExpressions.nonEmpty && aggregate.aggregateExpressions.forall(_.mode == Final)
+    val isFinal =
+      aggregate.aggregateExpressions.nonEmpty && aggregate.aggregateExpressions.forall(_.mode == Final)
     val without = aggregate match {
       case _ if !isFinal => None
       case a: HashAggregateExec => Some(a.copy(resultExpressions = results))

@@ -211,7 +211,11 @@ final class ElasticPartition(
         took
       )
     )
-    lastLoad = Option.when(current.rowWork != RowWork.Fixed)(loadOf(before, now, took)).filter(_.matters)
+    // Lanes on other executors are of no use to what is apart: who has some keeps all with the state.
+    val mayBeApart = current.rowWork == RowWork.Apart || wantedElsewhere.isEmpty && !motion.isOn
+    lastLoad = Option
+      .when(current.rowWork != RowWork.Fixed && mayBeApart)(loadOf(before, now, took))
+      .filter(_.matters)
   }
 
   private def loadOf(before: Counts, now: Counts, tookNs: Long): BatchLoad = {

@@ -45,7 +45,8 @@ class SpreadTrialSuite extends AnyFunSuite {
 
   test("a hot key that holds its partition up: apart from the next batch on, as long as it is hot", Quick) {
     val trial = fresh()
-    val on = run(trial, 0 until 40)(batch => if (batch < 20) 0.6 else 0.02, apart => if (apart) 5000 else 1500)
+    val on =
+      run(trial, 0 until 40)(batch => if (batch < 20) 0.6 else 0.02, apart => if (apart) 5000 else 1500)
     assert(on == Seq(false) ++ Seq.fill(22)(true) ++ Seq.fill(17)(false))
     assert(trial.reason.contains("no key is hot any more"))
   }
@@ -63,7 +64,9 @@ class SpreadTrialSuite extends AnyFunSuite {
   test("what does not pay ends at once and is tried again after longer and longer rests", Quick) {
     val on = run(fresh(), 0 until 2000)(_ => 0.6, _ => 1500)
     val begins = on.indices.filter(i => on(i) && (i == 0 || !on(i - 1)))
-    assert(begins.zip(begins.tail).map { case (a, b) => b - a }.sliding(2).forall(p => p.size < 2 || p(1) >= p.head))
+    assert(begins.zip(begins.tail).map { case (a, b) => b - a }.sliding(2).forall(p =>
+      p.size < 2 || p(1) >= p.head
+    ))
     // A batch to start in, one to be measured.
     assert(on.count(identity) == 2 * begins.size && begins.size >= 4 && begins.size <= 7, begins)
   }
