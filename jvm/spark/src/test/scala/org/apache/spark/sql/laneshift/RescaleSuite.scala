@@ -193,22 +193,4 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
       assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 3)
     }
   }
-
-  test("state by another key than it is shuffled by is told, and the query goes on") {
-    elastic(QueryCase("widened key", "update")(ByLong.of(spark, _))) { (run, at) =>
-      run.add(chunks.head)
-      run.await()
-      run.ask(5)
-      run.add(chunks(1))
-      run.await()
-      val rescale = run.rescales.last
-      Patience.until(run.query)(rescale.state.ended)
-      assert(rescale.state == RescaleState.Failed)
-      assert(rescale.failure.exists(_.contains("by another key than it was shuffled by")), rescale.failure)
-      TakeOver.held = false
-      run.add(chunks(2))
-      run.await()
-      Patience.until(run.query)(!Files.exists(at.resolve("laneshift-rescale")))
-    }
-  }
 }
