@@ -30,20 +30,23 @@ class OfflineRescaleSuite extends AnyFunSuite with ElasticSession {
   }
   test("time to live, checkpoint format 2")(rescaled(TransformWithStatePairSuite.cases.last, "2"))
 
-  private def ended(query: QueryCase, options: (String, String)*)(body: Path => Unit): Unit = withFolder { at =>
-    withConf(ElasticSession.Stock ++ options: _*) {
-      val run = new RescaleRun(spark, query, at, Map.empty)
-      run.start()
-      run.add(chunks.head)
-      run.await()
-      run.stop()
-      body(at)
+  private def ended(query: QueryCase, options: (String, String)*)(body: Path => Unit): Unit =
+    withFolder { at =>
+      withConf(ElasticSession.Stock ++ options: _*) {
+        val run = new RescaleRun(spark, query, at, Map.empty)
+        run.start()
+        run.add(chunks.head)
+        run.await()
+        run.stop()
+        body(at)
+      }
     }
-  }
 
   private def files(at: Path): Seq[String] = {
     val all = Files.walk(at)
-    try all.filter(Files.isRegularFile(_)).map[String](f => s"${at.relativize(f)} ${Files.size(f)}").sorted.toArray.toSeq.map(_.toString)
+    try all.filter(Files.isRegularFile(_)).map[String](f =>
+        s"${at.relativize(f)} ${Files.size(f)}"
+      ).sorted.toArray.toSeq.map(_.toString)
     finally all.close()
   }
 

@@ -58,7 +58,10 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
             run.await()
             Thread.sleep(50)
           }
-          assert(run.rescales.map(_.state) == Seq(RescaleState.Done, RescaleState.Done), run.rescales.map(_.failure))
+          assert(
+            run.rescales.map(_.state) == Seq(RescaleState.Done, RescaleState.Done),
+            run.rescales.map(_.failure)
+          )
           assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 2)
           val state = MicroBatchRun.stateRows(spark, run.query, at).filterNot(_.contains("\"last\""))
           assert(withoutPartition(state) == withoutPartition(stock.state))

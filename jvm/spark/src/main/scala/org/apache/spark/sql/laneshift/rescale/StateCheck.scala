@@ -12,7 +12,8 @@ private[rescale] final class StateCheck(session: SparkSession, checkpoint: Check
     * gives how many.
     */
   def same(other: String, partitions: Int): Long = session.withActive {
-    val stores = for (o <- checkpoint.operators(batch); s <- o.stateStoresMetadata) yield (o.operatorInfo, s.storeName)
+    val stores =
+      for (o <- checkpoint.operators(batch); s <- o.stateStoresMetadata) yield (o.operatorInfo, s.storeName)
     stores.map { case (operator, store) =>
       val id = operator.operatorId
       // The data source does not know where Real-time Mode's aggregation has its key, only its rows.
@@ -23,7 +24,8 @@ private[rescale] final class StateCheck(session: SparkSession, checkpoint: Check
       val (old, made) = (summary(read(checkpoint.root), family, row), summary(read(other), family, row))
       if (old != made)
         throw new IllegalStateException(s"state of operator $id ($store): $made was written for $old")
-      val (key, at) = if (plain) (col("key"), col("partition_id")) else (col("partition_key"), spark_partition_id())
+      val (key, at) =
+        if (plain) (col("key"), col("partition_id")) else (col("partition_key"), spark_partition_id())
       val astray = read(other).where(at =!= pmod(hash(key), lit(partitions))).count()
       if (astray > 0)
         throw new IllegalStateException(

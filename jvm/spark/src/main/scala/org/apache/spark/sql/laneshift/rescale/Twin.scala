@@ -12,9 +12,20 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.datasources.v2.state.StateSourceOptions
-import org.apache.spark.sql.execution.streaming.runtime.{StreamingCheckpointConstants, StreamingQueryCheckpointMetadata}
-import org.apache.spark.sql.execution.streaming.state.{Piece, RecordedBatch, StateStoreConf, StoreShape, TwinStores}
+import org.apache.spark.sql.execution.streaming.runtime.{
+  StreamingCheckpointConstants,
+  StreamingQueryCheckpointMetadata
+}
+import org.apache.spark.sql.execution.streaming.state.{
+  Piece,
+  RecordedBatch,
+  StateStoreConf,
+  StoreShape,
+  TwinStores
+}
 import org.apache.spark.util.SerializableConfiguration
+
+import laneshift.testing.{Fault, Faults}
 
 /** The stores of the new number of partitions while they are built: a checkpoint of its own, with the state as of one batch,
   * in the folder `laneshift-rescale` of the checkpoint that it is to go over into. Spark reads it as any other, and
@@ -68,7 +79,9 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
       StateStoreConf(session.sessionState.conf)
     )
     done = 0
-    ids = shapes.indices.flatMap(s => write(s, batch, from).zipWithIndex.map { case (id, p) => (s, p) -> id }).toMap
+    ids = shapes.indices.flatMap(s =>
+      write(s, batch, from).zipWithIndex.map { case (id, p) => (s, p) -> id }
+    ).toMap
     built = batch
     reached = batch
   }
@@ -88,10 +101,17 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   def catchUp(batch: Long): Unit = if (batch > reached) {
     val batches = (reached + 1 to batch).map(b => RecordedBatch(b + 1, of.commit(b).stateUniqueIds))
     val last = ids
-    val pieces = Twin.routed(context.parallelize(0 until stores.from, stores.from), stores, hadoop, batches, records.toString)
-    val made = Twin.applied(pieces, stores, hadoop, built + 1, last).collect()
-    ids = made.toSeq.flatten.toMap
-    built += 1
+    val pieces = Twin.routed(
+      context.parallelize(0 until stores.from, stores.from),
+      stores,
+      hadoop,
+      batches,
+      records.toString
+    )
+    if (!Faults.isOn(Fault.RecordedForgotten)) {
+      ids = Twin.applied(pieces, stores, hadoop, built + 1, last).collect().toSeq.flatten.toMap
+      built += 1
+    }
     reached = batch
   }
 
@@ -212,7 +232,13 @@ private[rescale] object Twin {
       shape: Int,
       batch: Long
   ): (TaskContext, Iterator[(Int, Piece)]) => Option[String] = (task, pieces) =>
-    stores.fill(shape, task.partitionId(), batch, paced(pieces.map(_._2), pace), new Configuration(hadoop.value.value))
+    stores.fill(
+      shape,
+      task.partitionId(),
+      batch,
+      paced(pieces.map(_._2), pace),
+      new Configuration(hadoop.value.value)
+    )
 
   private def paced(pieces: Iterator[Piece], pace: Pace): Iterator[Piece] = {
     val perSecond = math.max(1.0, pace.bytesPerSecond.toDouble / pace.cores)

@@ -8,11 +8,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.SparkContext
-import org.apache.spark.sql.catalyst.expressions.{
-  BoundReference,
-  CollationAwareMurmur3Hash,
-  UnsafeProjection
-}
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, CollationAwareMurmur3Hash, UnsafeProjection}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   StatefulOperatorsUtils,
   StatePartitionKeyExtractorFactory

@@ -11,6 +11,8 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.TaskContext
 
+import laneshift.testing.{Fault, Faults}
+
 /** The stores that a rescale builds are its own: nobody's maintenance deletes of them what is not used any more, or looks for
   * them where they have gone from.
   */
@@ -58,7 +60,8 @@ private[sql] final case class TwinStores(
       .dbInstance()
     val router = new StoreRouter(of, storeConf)
     val cut = new Cut(shape, partition)
-    val families = if (of.hasFamilies) db.allColumnFamilyNames.toSeq else Seq(StateStore.DEFAULT_COL_FAMILY_NAME)
+    val families =
+      if (of.hasFamilies) db.allColumnFamilyNames.toSeq else Seq(StateStore.DEFAULT_COL_FAMILY_NAME)
     families.iterator.flatMap(f => db.iterator(f).map(f -> _)).flatMap { case (family, row) =>
       val hash = router.hashOf(family, row.key)
       // Where a key is kept in other bytes than it was shuffled by (a wider type), the rewritten row would be where the query
@@ -68,7 +71,10 @@ private[sql] final case class TwinStores(
           s"state of operator ${of.operatorId} is kept by another key than it was shuffled by: it cannot be rewritten for " +
             "other partitions"
         )
-      cut.add(StoreRouter.partition(hash, to), RecordedWrite(RecordedWrite.Put, family, row.key, row.value))
+      val target = StoreRouter.partition(hash, to)
+      val write = RecordedWrite(RecordedWrite.Put, family, row.key, row.value)
+      val twice = Faults.isOn(Fault.KeyInTwoStores)
+      (if (twice) cut.add((target + 1) % to, write) else None) ++ cut.add(target, write)
     } ++ Iterator.single(()).flatMap(_ => cut.rest())
   }
 
@@ -97,7 +103,12 @@ private[sql] final case class TwinStores(
     } finally into.close()
   }
 
-  private def provider(of: StoreShape, root: String, partition: Int, hadoop: Configuration): StateStoreProvider = {
+  private def provider(
+      of: StoreShape,
+      root: String,
+      partition: Int,
+      hadoop: Configuration
+  ): StateStoreProvider = {
     val default = of.default
     StateStoreProvider.createAndInit(
       StateStoreProviderId(StateStoreId(root, of.operatorId, partition, of.storeName), UUID.randomUUID()),
@@ -152,7 +163,9 @@ private[sql] final case class TwinStores(
     pieces.foreach { piece =>
       val due = next.getOrElse((piece.shape, piece.origin), 0)
       if (piece.number != due)
-        throw new IllegalStateException(s"writes of partition ${piece.origin} came out of order: ${piece.number}, not $due")
+        throw new IllegalStateException(
+          s"writes of partition ${piece.origin} came out of order: ${piece.number}, not $due"
+        )
       next((piece.shape, piece.origin)) = due + 1
       val db = stores(piece.shape).dbInstance()
       decode(piece.bytes)(write(db, shapes(piece.shape), routers(piece.shape), piece.origin, _))
@@ -201,7 +214,8 @@ private[sql] final case class TwinStores(
       case RecordedWrite.RemoveRange =>
         // Its origin had not all that is in the range here.
         val rows = db.rangeScan(Some(write.key), Some(write.value), write.family)
-        def isOrigins(key: Array[Byte]) = StoreRouter.partition(router.hashOf(write.family, key), from) == origin
+        def isOrigins(key: Array[Byte]) =
+          StoreRouter.partition(router.hashOf(write.family, key), from) == origin
         try rows.map(_.key.clone()).filter(isOrigins).toArray.foreach(db.remove(_, write.family))
         finally rows.closeIfNeeded()
       case other => throw new IllegalStateException(s"a write of kind $other")
