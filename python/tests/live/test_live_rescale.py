@@ -77,4 +77,4 @@ def test_partitions_change_while_the_query_runs_and_after(
     )
     assert said.returncode == 0, said.stderr[-3000:]
     assert said.stdout.startswith("5 -> 3 state partitions as batch")
-    assert "97 rows compared" in said.stdout
+    assert f"{len(counting.streamed())} rows compared" in said.stdout

@@ -281,7 +281,11 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     assert(stockState == state, "state rows")
   }
 
-  private val summed = QueryCase("windowed sums", "append")(
+  /** Nothing is ever evicted: a wrong row stays. */
+  private val kept = QueryCase("sums", "update")(_.groupBy("key").agg(sum("value")))
+
+  /** A batch with rows follows another one at once: the watermark rises between them. */
+  private val summed = QueryCase("windowed sums", "append", stepped = true)(
     _.withWatermark(
       "time",
       "1 second"
@@ -291,11 +295,12 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
 
   private def rescaled(
       options: Seq[(String, String)],
-      change: (RescaleRun, Int) => Unit
+      change: (RescaleRun, Int) => Unit,
+      query: QueryCase = summed
   ): (Seq[String], Seq[String]) =
     withFolder { at =>
       withConf(("spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2") +: options: _*) {
-        val run = new RescaleRun(spark, summed, at, Map.empty)
+        val run = new RescaleRun(spark, query, at, Map.empty)
         run.start()
         try {
           summedChunks.zipWithIndex.foreach { case (chunk, i) =>
@@ -311,6 +316,8 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
         }
       }
     }
+
+  private lazy val keptStock = rescaled(ElasticSession.Stock, (_, _) => (), kept)._2
 
   private lazy val summedStock = rescaled(ElasticSession.Stock, (_, _) => ())
 
@@ -328,7 +335,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
       "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled" -> "true"
     )
     withFolder { at =>
-      val run = new RescaleRun(spark, summed, at, Map.empty)
+      val run = new RescaleRun(spark, kept, at, Map.empty)
       try {
         withConf(ElasticSession.moving(9L) ++ options: _*) {
           run.start()
@@ -358,7 +365,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
           run.await()
           MicroBatchRun.stateRows(spark, run.query, at).map(_.replaceFirst("/\\d+", "")).sorted
         }
-        assert(state == summedStock._2)
+        assert(state == keptStock)
       } finally {
         TakeOver.passed = _ => ()
         TakeOver.held = false

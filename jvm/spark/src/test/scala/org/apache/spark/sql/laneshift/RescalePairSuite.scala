@@ -44,6 +44,9 @@ class RescalePairSuite extends AnyFunSuite with ElasticSession {
       pair(sums, i.toLong, changelog -> log, format -> version)
     }
 
+  /** Batches with rows follow each other at once: the watermark rises with the take-over between them. */
+  test("windowed sums, the watermark rises")(pair(sums.copy(stepped = true)(sums.build), 5L, format -> "2"))
+
   private val cases = Seq(
     QueryCase("complete sums", "complete")(_.groupBy("key").agg(count("*"), sum("value"))) -> "2",
     QueryCase("dropDuplicates", "append")(_.dropDuplicates("key", "number")) -> "1",
