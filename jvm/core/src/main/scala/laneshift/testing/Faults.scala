@@ -232,6 +232,27 @@ object Fault {
   case object CommitUntold
       extends Fault("commit-untold", "nobody reports a commit that a lane elsewhere has made")
 
+  case object KeyInTwoStores
+      extends Fault("key-in-two-stores", "a rescale writes each row into the next new partition, too")
+  case object RecordedForgotten
+      extends Fault(
+        "recorded-forgotten",
+        "a rescale does not bring later batches' writes into the new stores"
+      )
+  case object WatermarkKept
+      extends Fault(
+        "watermark-kept",
+        "Spark keeps the watermark that it has asked for under a take-over's number"
+      )
+  case object PartitionsUntold
+      extends Fault("partitions-untold", "a query is not told of its new number of partitions")
+  case object IdsUntold extends Fault("ids-untold", "a query opens the new stores by the old ones' ids")
+  case object PlacedTooEarly
+      extends Fault(
+        "placed-too-early",
+        "new stores' files are placed, by versions, while Spark may still open the old ones"
+      )
+
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
     RemainderDropped,
@@ -322,7 +343,13 @@ object Fault {
     LeftOutAtTheEnd,
     SealPastFrame,
     SharedScanPastFrame,
-    CommitUntold
+    CommitUntold,
+    KeyInTwoStores,
+    RecordedForgotten,
+    WatermarkKept,
+    PartitionsUntold,
+    IdsUntold,
+    PlacedTooEarly
   )
 }
 

@@ -21,7 +21,12 @@ class RescalePairSuite extends AnyFunSuite with ElasticSession {
       withConf(ElasticSession.Stock ++ more: _*)(new RescaleRun(spark, query, at, changes).stock(chunks))
     )
     val live = withFolder(at =>
-      withConf(ElasticSession.moving(seed) ++ more: _*)(new RescaleRun(spark, query, at, changes).live(chunks))
+      withConf(ElasticSession.moving(seed) ++ more: _*)(new RescaleRun(
+        spark,
+        query,
+        at,
+        changes
+      ).live(chunks))
     )
     RescaleRun.same(stock, live)
     assert(stock.state.forall(_.matches("(?s)\\d+( [^/]*)?/[01]: .*")), "partitions of the state")
@@ -39,18 +44,28 @@ class RescalePairSuite extends AnyFunSuite with ElasticSession {
       pair(sums, i.toLong, changelog -> log, format -> version)
     }
 
+  /** Batches with rows follow each other at once: the watermark rises with the take-over between them. */
+  test("windowed sums, the watermark rises")(pair(sums.copy(stepped = true)(sums.build), 5L, format -> "2"))
+
   private val cases = Seq(
     QueryCase("complete sums", "complete")(_.groupBy("key").agg(count("*"), sum("value"))) -> "2",
     QueryCase("dropDuplicates", "append")(_.dropDuplicates("key", "number")) -> "1",
     SessionWindowPairSuite.cases.head -> "1",
     GroupStatePairSuite.cases.find(_.name.contains("update, event-time")).get -> "2"
-  ) ++ TransformWithStatePairSuite.cases.drop(2).zip(Seq("1", "2", "1")) :+ (TransformWithStatePairSuite.cases.head -> "2")
+  ) ++ TransformWithStatePairSuite.cases.drop(2).zip(Seq(
+    "1",
+    "2",
+    "1"
+  )) :+ (TransformWithStatePairSuite.cases.head -> "2")
 
   cases.zipWithIndex.foreach { case ((query, version), i) =>
     test(s"${query.name}, checkpoint format $version")(pair(query, i + 10L, format -> version))
   }
 
-  for ((how, state, version) <- Seq(("left_outer", "2", "1"), ("full_outer", "3", "2"), ("right_outer", "3", "1")))
+  for (
+    (how, state, version) <-
+      Seq(("left_outer", "2", "1"), ("full_outer", "3", "2"), ("right_outer", "3", "1"))
+  )
     test(s"$how join, state format $state, checkpoint format $version") {
       val query = QueryCase(how, "append")(JoinCases.join(how)(_))
       pair(query, 21L, joins -> state, format -> version)

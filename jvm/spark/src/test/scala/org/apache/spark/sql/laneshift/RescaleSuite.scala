@@ -58,7 +58,10 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
             run.await()
             Thread.sleep(50)
           }
-          assert(run.rescales.map(_.state) == Seq(RescaleState.Done, RescaleState.Done), run.rescales.map(_.failure))
+          assert(
+            run.rescales.map(_.state) == Seq(RescaleState.Done, RescaleState.Done),
+            run.rescales.map(_.failure)
+          )
           assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 2)
           val state = MicroBatchRun.stateRows(spark, run.query, at).filterNot(_.contains("\"last\""))
           assert(withoutPartition(state) == withoutPartition(stock.state))
@@ -191,24 +194,6 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
       run.add(chunks(2))
       run.await()
       assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 3)
-    }
-  }
-
-  test("state by another key than it is shuffled by is told, and the query goes on") {
-    elastic(QueryCase("widened key", "update")(ByLong.of(spark, _))) { (run, at) =>
-      run.add(chunks.head)
-      run.await()
-      run.ask(5)
-      run.add(chunks(1))
-      run.await()
-      val rescale = run.rescales.last
-      Patience.until(run.query)(rescale.state.ended)
-      assert(rescale.state == RescaleState.Failed)
-      assert(rescale.failure.exists(_.contains("by another key than it was shuffled by")), rescale.failure)
-      TakeOver.held = false
-      run.add(chunks(2))
-      run.await()
-      Patience.until(run.query)(!Files.exists(at.resolve("laneshift-rescale")))
     }
   }
 }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.laneshift
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.{DataFrame, Dataset, Encoders, SparkSession}
+import org.apache.spark.sql.{Dataset, Encoders}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming._
 
@@ -87,7 +87,13 @@ class TransformWithStatePairSuite extends AnyFunSuite with ElasticSession {
   }
 
   test("a key that is kept otherwise than it is shuffled stays stock, with the reason") {
-    val query = QueryCase("widened key", "update")(ByLong.of(spark, _))
+    val query = QueryCase("widened key", "update")(rows =>
+      rows
+        .groupBy(col("number"))
+        .as[Long, TestInput]
+        .transformWithState(new ByLong, TimeMode.None(), OutputMode.Update())
+        .toDF()
+    )
     val run = withFolder(at =>
       withConf(ElasticSession.moving(1L): _*)(MicroBatchRun(spark, query, chunks.take(1), at))
     )
@@ -118,19 +124,6 @@ final class ByLong extends StatefulProcessor[Long, TestInput, Told] {
   override def handleInputRows(key: Long, rows: Iterator[TestInput], timers: TimerValues): Iterator[Told] = {
     total.update((if (total.exists()) total.get() else 0L) + rows.size)
     Iterator(Told(key.toString, "rows", total.get(), 0))
-  }
-}
-
-object ByLong {
-
-  /** Shuffled by an Int, kept by a Long. */
-  def of(spark: SparkSession, rows: DataFrame): DataFrame = {
-    import spark.implicits._
-    rows
-      .groupBy(col("number"))
-      .as[Long, TestInput]
-      .transformWithState(new ByLong, TimeMode.None(), OutputMode.Update())
-      .toDF()
   }
 }
 

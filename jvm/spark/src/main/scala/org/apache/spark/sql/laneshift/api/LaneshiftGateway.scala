@@ -152,10 +152,11 @@ object LaneshiftGateway {
       .getOrElse(throw ApiError.queryStopped(query))
 
   /** Gives the checkpoint of a query that does not run another number of state partitions. */
-  def rescaleOffline(spark: SparkSession, checkpoint: String, partitions: Int, check: Boolean): String = Answer {
-    try RescaleJson(OfflineRescale.run(spark.asInstanceOf[ClassicSession], checkpoint, partitions, check))
-    catch { case why: NotRescalable => throw ApiError.notRescalable(checkpoint, why) }
-  }
+  def rescaleOffline(spark: SparkSession, checkpoint: String, partitions: Int, check: Boolean): String =
+    Answer {
+      try RescaleJson(OfflineRescale.run(spark.asInstanceOf[ClassicSession], checkpoint, partitions, check))
+      catch { case why: NotRescalable => throw ApiError.notRescalable(checkpoint, why) }
+    }
 
   /** Lets a scheduler drive a run of a query, or all queries if `runId` is empty, for so many seconds: no query has two. */
   def claim(scheduler: String, policy: String, runId: String, seconds: Double): String = Answer {

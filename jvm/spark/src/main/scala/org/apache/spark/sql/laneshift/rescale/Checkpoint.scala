@@ -72,24 +72,43 @@ private[laneshift] final class Checkpoint(
 
   /** Refuses what Spark cannot read and write as bytes, or what has nothing to rescale. */
   def requireFit(batch: Long): Unit = {
-    val provider = offsets(batch).metadataOpt.flatMap(_.conf.get(SQLConf.STATE_STORE_PROVIDER_CLASS.key))
-    provider.filter(_ != classOf[RocksDBStateStoreProvider].getName).foreach { other =>
-      throw new NotRescalable.Unfit(s"its state is kept by $other, and only that of Spark's RocksDB provider can be rewritten")
+    conf(
+      batch,
+      SQLConf.STATE_STORE_PROVIDER_CLASS.key
+    ).filter(_ != classOf[RocksDBStateStoreProvider].getName).foreach { other =>
+      throw new NotRescalable.Unfit(
+        s"its state is kept by $other, and only that of Spark's RocksDB provider can be rewritten"
+      )
     }
     val found = operators(batch)
     if (found.isEmpty) throw new NotRescalable.Unfit("it has no stateful operator")
     found.map(_.operatorInfo.operatorName).find(Checkpoint.Unsupported).foreach { name =>
       throw new NotRescalable.Unfit(s"its operator $name has one key, which no number of partitions divides")
     }
-    if (joinFormat(batch).exists(_ > Checkpoint.NewestJoin) && found.exists(_.operatorInfo.operatorName == SYMMETRIC_HASH_JOIN_EXEC_OP_NAME))
-      throw new NotRescalable.Unfit(s"its join keeps state in format ${joinFormat(batch).get}, whose keys Spark cannot tell partitions by")
+    if (
+      joinFormat(batch).exists(_ > Checkpoint.NewestJoin) && found.exists(
+        _.operatorInfo.operatorName == SYMMETRIC_HASH_JOIN_EXEC_OP_NAME
+      )
+    )
+      throw new NotRescalable.Unfit(
+        s"its join keeps state in format ${joinFormat(batch).get}, whose keys Spark cannot tell partitions by"
+      )
+    if (conf(batch, SQLConf.STATE_STORE_ROW_CHECKSUM_ENABLED.key).contains("true"))
+      throw new NotRescalable.Unfit(
+        "its rows of state have checksums, of which the parts of a list cannot be told"
+      )
     if (commit(batch).version > CommitLog.VERSION_2)
-      throw new NotRescalable.Unfit("its commit log has version 3 (sink evolution), which Spark itself cannot rewrite")
+      throw new NotRescalable.Unfit(
+        "its commit log has version 3 (sink evolution), which Spark itself cannot rewrite"
+      )
   }
 
-  def joinFormat(batch: Long): Option[Int] = offsets(batch).metadataOpt
-    .flatMap(_.conf.get(SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION.key))
-    .map(_.toInt)
+  def joinFormat(batch: Long): Option[Int] =
+    conf(batch, SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION.key).map(_.toInt)
+
+  /** What a batch was written with. */
+  private def conf(batch: Long, key: String): Option[String] =
+    offsets(batch).metadataOpt.flatMap(_.conf.get(key))
 
   /** Bytes of state in the folder, of all versions that it keeps. */
   def stateBytes: Long = fs.getContentSummary(stateRoot).getLength

@@ -3,7 +3,11 @@ package org.apache.spark.sql.laneshift.rescale
 import scala.collection.mutable
 
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
-import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution, WatermarkPropagator}
+import org.apache.spark.sql.execution.streaming.runtime.{
+  MicroBatchExecution,
+  StreamExecution,
+  WatermarkPropagator
+}
 
 /** What a query's execution keeps to itself and a take-over has to tell it. */
 private[rescale] object Inside {

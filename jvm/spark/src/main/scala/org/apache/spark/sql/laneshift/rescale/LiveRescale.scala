@@ -12,6 +12,8 @@ import org.apache.spark.sql.execution.streaming.state.{TwinStateStoreProvider, W
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.Utils
 
+import laneshift.testing.{Fault, Faults}
+
 /** Where a rescale stands: docs/rescale.md. */
 private[laneshift] sealed abstract class RescaleState(val name: String, val ended: Boolean)
 
@@ -66,7 +68,7 @@ private[laneshift] final class LiveRescale(
   def progress: (Int, Int) = Option(twin).fold((0, 0))(_.progress)
 
   /** Batches of the query that the new stores do not have yet. */
-  def lag: Long = Option(twin).fold(0L)(t => math.max(0L, committed - t.state))
+  def lag: Long = if (now.ended) 0L else Option(twin).fold(0L)(t => math.max(0L, committed - t.state))
 
   def isOfRunningQuery: Boolean = query.isActive
 
@@ -98,7 +100,7 @@ private[laneshift] final class LiveRescale(
     * was, unless it is the end of the query.
     */
   def atBoundary(next: MicroBatchExecutionContext): Option[Int] = {
-    committed = next.batchId - 1
+    if (!now.ended) committed = next.batchId - 1
     val taken = now match {
       case Waiting =>
         begin()
@@ -150,10 +152,9 @@ private[laneshift] final class LiveRescale(
       if (!query.isActive) fail(new IllegalStateException("the query has ended"))
     } catch {
       case e: Throwable => fail(e)
-    } finally {
+    } finally
       // A take-over ends it itself.
       if (now != TakingOver && now != Done) Utils.tryLogNonFatalError(onTwin(twin.remove()))
-    }
 
   private def onTwin[T](body: => T): T = {
     twinLock.lockInterruptibly()
@@ -176,7 +177,8 @@ private[laneshift] final class LiveRescale(
         val ids = twin.checkpointIds
         val batch =
           try new TakeOver(checkpoint, twin).run(last, to)
-          catch { case e if NonFatal(e) && checkpoint.lastCommitted.contains(last + 1) =>
+          catch {
+            case e if NonFatal(e) && checkpoint.lastCommitted.contains(last + 1) =>
               logWarning("The take-over is complete, but for this.", e)
               last + 1
           }
@@ -184,7 +186,9 @@ private[laneshift] final class LiveRescale(
         tookBatch = Some(batch)
         pauseNs = System.nanoTime() - began
         change(Done)
-        logInfo(f"Query ${query.id} has $to state partitions from batch ${batch + 1} on, after $from; it waited $pauseMs%.0f ms.")
+        logInfo(
+          f"Query ${query.id} has $to state partitions from batch ${batch + 1} on, after $from; it waited $pauseMs%.0f ms."
+        )
         Some(to)
       }
     catch {
@@ -198,10 +202,11 @@ private[laneshift] final class LiveRescale(
 
   /** Lets Spark go on as if `batch` had been one of its own. */
   private def goOn(next: MicroBatchExecutionContext, batch: Long, ids: Twin.Ids): Unit = {
-    ids.foreach(Inside.checkpointIds(query) ++= _)
+    if (!Faults.isOn(Fault.IdsUntold)) ids.foreach(Inside.checkpointIds(query) ++= _)
     // Spark has asked there already what the watermark of this batch would be, and it has become the next one's.
-    Inside.watermarks(query).purge(batch)
-    next.offsetSeqMetadata = Checkpoint.withPartitions(next.offsetSeqMetadata, to)
+    if (!Faults.isOn(Fault.WatermarkKept)) Inside.watermarks(query).purge(batch)
+    if (!Faults.isOn(Fault.PartitionsUntold))
+      next.offsetSeqMetadata = Checkpoint.withPartitions(next.offsetSeqMetadata, to)
     query.sparkSessionForStream.sessionState.conf
       .setConfString(SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL.key, to.toString)
     next.batchId = batch + 1

@@ -14,7 +14,8 @@ private[laneshift] object NotRescalable {
       )
 
   /** What is to get it. */
-  final class Unfit(val why: String) extends NotRescalable(s"It cannot get another number of partitions: $why.")
+  final class Unfit(val why: String)
+      extends NotRescalable(s"It cannot get another number of partitions: $why.")
 
   /** Another one is under way. */
   final class Busy(val to: Int)

@@ -38,7 +38,8 @@ private[laneshift] object OfflineRescale {
       twin.build(last)
       twin.seal()
       val built = System.nanoTime()
-      val rows = Option.when(check)(new StateCheck(session, checkpoint, last).same(twin.root.toString, partitions))
+      val rows =
+        Option.when(check)(new StateCheck(session, checkpoint, last).same(twin.root.toString, partitions))
       val checked = System.nanoTime()
       if (requireEnded(checkpoint) != last)
         throw new NotRescalable.Unfit(s"a query runs on ${checkpoint.root}: it has ended a batch meanwhile")
@@ -64,7 +65,9 @@ private[laneshift] object OfflineRescale {
   private def requireStopped(spark: SparkSession, checkpoint: Checkpoint): Unit =
     spark.sharedState.activeStreamingQueries.values().forEach { query =>
       if (checkpoint.fs.makeQualified(new Path(query.resolvedCheckpointRoot)) == new Path(checkpoint.root))
-        throw new NotRescalable.Unfit(s"the query ${query.id} runs on it: rescale the query, or stop it first")
+        throw new NotRescalable.Unfit(
+          s"the query ${query.id} runs on it: rescale the query, or stop it first"
+        )
     }
 
   private def requireEnded(checkpoint: Checkpoint): Long = {

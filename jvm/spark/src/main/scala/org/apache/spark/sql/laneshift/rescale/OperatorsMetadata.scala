@@ -2,10 +2,7 @@ package org.apache.spark.sql.laneshift.rescale
 
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.execution.streaming.state.{
-  OperatorStateMetadataV2,
-  OperatorStateMetadataWriter
-}
+import org.apache.spark.sql.execution.streaming.state.{OperatorStateMetadataV2, OperatorStateMetadataWriter}
 
 /** What operators say of their stores. Only the newer kind has a file for each batch that changes it; Spark does not go by
   * the number in the older one.

@@ -33,12 +33,15 @@ private[laneshift] final class Rescales extends SparkListener {
     val running = query match {
       case q: MicroBatchExecution if q.getClass == classOf[MicroBatchExecution] => q
       case _ =>
-        throw new NotRescalable.Unfit("continuous processing and asynchronous progress do not end batches one by one")
+        throw new NotRescalable.Unfit(
+          "continuous processing and asynchronous progress do not end batches one by one"
+        )
     }
     val from = Rescales.check(running, partitions, slots)
     newest.values().removeIf(!_.isOfRunningQuery)
     val conf = running.sparkSessionForStream.sessionState.conf
-    val pace = Pace(conf.getConf(LaneshiftConf.RescaleCores), conf.getConf(LaneshiftConf.RescaleBytesPerSecond))
+    val pace =
+      Pace(conf.getConf(LaneshiftConf.RescaleCores), conf.getConf(LaneshiftConf.RescaleBytesPerSecond))
     val rescale = new LiveRescale(running, from, partitions, pace)
     newest.put(query.runId, rescale)
     if (!running.offsetLog.isInstanceOf[BoundaryLog])
@@ -67,7 +70,9 @@ private object Rescales {
     val now = checkpoint.partitions(last)
     if (now == partitions) throw new NotRescalable.BadNumber(partitions, Some(now))
     if (query.sink.isInstanceOf[FileStreamSink])
-      throw new NotRescalable.Unfit("the log of its file sink has to have every batch, and a take-over is a batch without output")
+      throw new NotRescalable.Unfit(
+        "the log of its file sink has to have every batch, and a take-over is a batch without output"
+      )
     checkpoint.requireRoom()
     requireSlots(query, now, partitions, slots)
     now

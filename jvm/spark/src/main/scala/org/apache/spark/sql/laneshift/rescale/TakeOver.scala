@@ -11,6 +11,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.util.Utils
 
+import laneshift.testing.{Fault, Faults}
+
 /** Makes a checkpoint go over to its twin, as a batch of its own that reads nothing: docs/rescale.md, "Take-over", which
   * names the steps and says what a kill behind each of them leaves.
   */
@@ -23,7 +25,7 @@ private[rescale] final class TakeOver(checkpoint: Checkpoint, twin: Twin) {
     val batch = last + 1
     val ids = twin.checkpointIds
     // Without ids in their names, the new files would be taken for the old layout's: they wait until Spark opens no store.
-    val hidden = ids.isEmpty
+    val hidden = ids.isEmpty && !Faults.isOn(Fault.PlacedTooEarly)
     if (!hidden) place(batch)
     val mark = new Mark(checkpoint)
     mark.write(batch)

@@ -9,14 +9,23 @@ import org.apache.spark.Partitioner
 import org.apache.spark.TaskContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.{Column, DataFrame}
-import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.datasources.v2.state.StateSourceOptions
-import org.apache.spark.sql.execution.streaming.runtime.{StreamingCheckpointConstants, StreamingQueryCheckpointMetadata}
-import org.apache.spark.sql.execution.streaming.state.{Piece, RecordedBatch, StateStoreConf, StoreShape, TwinStores}
-import org.apache.spark.sql.functions._
+import org.apache.spark.sql.execution.streaming.runtime.{
+  StreamingCheckpointConstants,
+  StreamingQueryCheckpointMetadata
+}
+import org.apache.spark.sql.execution.streaming.state.{
+  Piece,
+  RecordedBatch,
+  StateStoreConf,
+  StoreShape,
+  TwinStores
+}
 import org.apache.spark.util.SerializableConfiguration
+
+import laneshift.testing.{Fault, Faults}
 
 /** The stores of the new number of partitions while they are built: a checkpoint of its own, with the state as of one batch,
   * in the folder `laneshift-rescale` of the checkpoint that it is to go over into. Spark reads it as any other, and
@@ -56,25 +65,33 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   }
 
   /** Reads the state of a committed batch and writes it in `to` partitions, as of the same batch. */
-  def build(batch: Long): Unit = session.withActive {
+  def build(batch: Long): Unit = {
     val from = of.partitions(batch)
     val shapes =
       of.operators(batch).flatMap(StoreShape.of(of.stateRoot, _, of.joinFormat(batch), context, of.hadoop))
-    stores = TwinStores(shapes, stateRoot.toString, from, to, runId, StateStoreConf(session.sessionState.conf))
+    stores = TwinStores(
+      shapes,
+      of.stateRoot.toString,
+      stateRoot.toString,
+      from,
+      to,
+      runId,
+      StateStoreConf(session.sessionState.conf)
+    )
     done = 0
-    ids = shapes.indices.flatMap(s => write(s, batch, from).zipWithIndex.map { case (id, p) => (s, p) -> id }).toMap
+    ids = shapes.indices.flatMap(s =>
+      write(s, batch, from).zipWithIndex.map { case (id, p) => (s, p) -> id }
+    ).toMap
     built = batch
     reached = batch
   }
 
   private def write(shape: Int, batch: Long, from: Int): Seq[Option[String]] = {
-    val of = stores.shapes(shape)
-    val rows = Twin.read(session, this.of.root, batch, of.operatorId, of.storeName)
-    val here = rows.where(Twin.isPlaced(from)).coalesce(pace.cores)
-    val parted = here.repartition(to, col("partition_key")).queryExecution.toRdd
-    val job = Twin.writing(stores, hadoop, pace, shape, batch)
+    val old = context.parallelize(0 until from, from)
+    val pieces = Twin.contents(old, stores, hadoop, pace, shape, batch + 1, of.commit(batch).stateUniqueIds)
+    val job = Twin.filling(stores, hadoop, pace, shape, batch)
     (0 until to).grouped(pace.cores).flatMap { group =>
-      val made = context.runJob(parted, job, group)
+      val made = context.runJob(pieces, job, group)
       done += group.size
       made
     }.toSeq
@@ -84,10 +101,17 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   def catchUp(batch: Long): Unit = if (batch > reached) {
     val batches = (reached + 1 to batch).map(b => RecordedBatch(b + 1, of.commit(b).stateUniqueIds))
     val last = ids
-    val pieces = Twin.routed(context.parallelize(0 until stores.from, stores.from), stores, hadoop, batches, records.toString)
-    val made = Twin.applied(pieces, stores, hadoop, built + 1, last).collect()
-    ids = made.toSeq.flatten.toMap
-    built += 1
+    val pieces = Twin.routed(
+      context.parallelize(0 until stores.from, stores.from),
+      stores,
+      hadoop,
+      batches,
+      records.toString
+    )
+    if (!Faults.isOn(Fault.RecordedForgotten)) {
+      ids = Twin.applied(pieces, stores, hadoop, built + 1, last).collect().toSeq.flatten.toMap
+      built += 1
+    }
     reached = batch
   }
 
@@ -154,7 +178,7 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
 private[laneshift] final case class Pace(cores: Int, bytesPerSecond: Long)
 
 private[laneshift] object Pace {
-  val Full: Pace = Pace(Int.MaxValue, Long.MaxValue)
+  val Full: Pace = Pace(1 << 20, Long.MaxValue)
 }
 
 private[rescale] object Twin {
@@ -168,50 +192,65 @@ private[rescale] object Twin {
   /** Folders of a store's files that its snapshots name. */
   val Tables: Set[String] = Set("SSTs", "logs")
 
-  /** All rows of a store, as bytes. */
-  def read(session: SparkSession, at: String, batch: Long, operator: Long, store: String): DataFrame =
+  /** All rows of a store, by Spark's data source. */
+  def read(
+      session: SparkSession,
+      at: String,
+      batch: Long,
+      operator: Long,
+      store: String,
+      asBytes: Boolean
+  ): DataFrame =
     session.read
       .format("statestore")
       .option(StateSourceOptions.PATH, at)
       .option(StateSourceOptions.BATCH_ID, batch)
       .option(StateSourceOptions.OPERATOR_ID, operator)
       .option(StateSourceOptions.STORE_NAME, store)
-      .option(StateSourceOptions.INTERNAL_ONLY_READ_ALL_COLUMN_FAMILIES, "true")
+      .option(StateSourceOptions.INTERNAL_ONLY_READ_ALL_COLUMN_FAMILIES, asBytes)
       .load()
-
-  /** Whether a row is where its key says: where a key is kept in other bytes than it was shuffled by (a wider type), the
-    * rewritten rows would be where the query does not look for them.
-    */
-  private def isPlaced(partitions: Int): Column = {
-    val here = pmod(hash(col("partition_key")), lit(partitions)) === spark_partition_id()
-    val why = lit("state is kept by another key than it was shuffled by: it cannot be rewritten for other partitions")
-    when(here, lit(true)).otherwise(raise_error(why).cast("boolean"))
-  }
 
   // What goes to executors is made here, where there is no driver's object to go along.
 
-  private def writing(
+  private def contents(
+      old: RDD[Int],
+      stores: TwinStores,
+      hadoop: Broadcast[SerializableConfiguration],
+      pace: Pace,
+      shape: Int,
+      version: Long,
+      ids: Ids
+  ): RDD[(Int, Piece)] = old
+    .flatMap(stores.contents(shape, _, version, ids, new Configuration(hadoop.value.value)))
+    .coalesce(pace.cores)
+    .partitionBy(new ByNumber(stores.to))
+
+  private def filling(
       stores: TwinStores,
       hadoop: Broadcast[SerializableConfiguration],
       pace: Pace,
       shape: Int,
       batch: Long
-  ): (TaskContext, Iterator[InternalRow]) => Option[String] = (task, rows) =>
-    stores.write(shape, task.partitionId(), batch, paced(rows, pace), new Configuration(hadoop.value.value))
+  ): (TaskContext, Iterator[(Int, Piece)]) => Option[String] = (task, pieces) =>
+    stores.fill(
+      shape,
+      task.partitionId(),
+      batch,
+      paced(pieces.map(_._2), pace),
+      new Configuration(hadoop.value.value)
+    )
 
-  private def paced(rows: Iterator[InternalRow], pace: Pace): Iterator[InternalRow] =
-    if (pace.bytesPerSecond == Long.MaxValue) rows
-    else {
-      val perSecond = math.max(1.0, pace.bytesPerSecond.toDouble / pace.cores)
-      val began = System.nanoTime()
-      var bytes = 0L
-      rows.map { row =>
-        bytes += row.getBinary(1).length + row.getBinary(2).length
-        val aheadMs = (bytes / perSecond * 1e3 - (System.nanoTime() - began) / 1e6).toLong
-        if (aheadMs >= 20) Thread.sleep(aheadMs)
-        row
-      }
+  private def paced(pieces: Iterator[Piece], pace: Pace): Iterator[Piece] = {
+    val perSecond = math.max(1.0, pace.bytesPerSecond.toDouble / pace.cores)
+    val began = System.nanoTime()
+    var bytes = 0L
+    pieces.map { piece =>
+      bytes += piece.bytes.length
+      val aheadMs = (bytes / perSecond * 1e3 - (System.nanoTime() - began) / 1e6).toLong
+      if (aheadMs >= 20) Thread.sleep(aheadMs)
+      piece
     }
+  }
 
   private def routed(
       partitions: RDD[Int],

@@ -8,13 +8,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.SparkContext
-import org.apache.spark.sql.catalyst.expressions.{
-  BoundReference,
-  CollationAwareMurmur3Hash,
-  Literal,
-  Pmod,
-  UnsafeProjection
-}
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, CollationAwareMurmur3Hash, UnsafeProjection}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   StatefulOperatorsUtils,
   StatePartitionKeyExtractorFactory
@@ -22,7 +16,6 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.SymmetricHashJoinStateManager
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.{
   StateStoreColumnFamilySchemaUtils,
-  StateVariableType,
   TransformWithStateOperatorProperties,
   TransformWithStateVariableInfo
 }
@@ -50,6 +43,12 @@ private[sql] final case class StoreShape(
       any.copy(keyStateEncoderSpec = Some(NoPrefixKeyStateEncoderSpec(any.keySchema)))
     }
 
+  /** The operator whose rules Spark has for the same state: it has none for Real-time Mode's aggregation. */
+  def keptLike: String =
+    if (operatorName == StatefulOperatorsUtils.STATEFUL_STREAMLINE_AGGREGATE_EXEC_OP_NAME)
+      StatefulOperatorsUtils.STATE_STORE_SAVE_EXEC_OP_NAME
+    else operatorName
+
   /** Below a checkpoint's folder of state. */
   def folder(stateRoot: Path, partition: Int): Path =
     StateStoreId(stateRoot.toString, operatorId, partition, storeName).storeCheckpointLocation()
@@ -64,12 +63,6 @@ private[sql] final case class StoreShape(
         joinFormat.exists(_ >= 3)
       )
     )
-
-  /** For Spark's writer of whole stores. */
-  def written: Map[String, StatePartitionWriterColumnFamilyInfo] = families.map { family =>
-    val isList = variables.get(family.colFamilyName).exists(_.stateVariableType == StateVariableType.ListState)
-    family.colFamilyName -> StatePartitionWriterColumnFamilyInfo(family, isList)
-  }.toMap
 }
 
 private[sql] object StoreShape {
@@ -144,13 +137,13 @@ private[sql] object StoreShape {
 }
 
 /** Tells the partition of a state row by the bytes of its key, as the shuffle tells that of an input row. One thread's. */
-private[sql] final class StoreRouter(shape: StoreShape, storeConf: StateStoreConf, partitions: Int) {
+private[sql] final class StoreRouter(shape: StoreShape, storeConf: StateStoreConf) {
   // Spark keeps encoders by this, and two threads may not share one.
   private val user = UUID.randomUUID().toString
   private val families = mutable.HashMap.empty[String, Array[Byte] => Int]
 
-  def partitionOf(family: String, key: Array[Byte]): Int =
-    families.getOrElseUpdate(family, router(family))(key)
+  /** What the shuffle hashed, of which the partition is the remainder. */
+  def hashOf(family: String, key: Array[Byte]): Int = families.getOrElseUpdate(family, router(family))(key)
 
   private def router(name: String): Array[Byte] => Int = {
     val family = shape.families
@@ -170,7 +163,7 @@ private[sql] final class StoreRouter(shape: StoreShape, storeConf: StateStoreCon
     val encoder = RocksDBStateEncoder.getKeyEncoder(data, spec, shape.hasFamilies)
     val base = StateStoreColumnFamilySchemaUtils.getBaseStateName(name)
     val extractor = StatePartitionKeyExtractorFactory.create(
-      shape.operatorName,
+      shape.keptLike,
       family.keySchema,
       shape.storeName,
       name,
@@ -181,9 +174,11 @@ private[sql] final class StoreRouter(shape: StoreShape, storeConf: StateStoreCon
       BoundReference(i, field.dataType, field.nullable)
     }
     val seed = 42 // HashPartitioning's
-    val hashed = UnsafeProjection.create(
-      Seq(Pmod(CollationAwareMurmur3Hash(fields.toSeq, seed), Literal(partitions)))
-    )
+    val hashed = UnsafeProjection.create(Seq(CollationAwareMurmur3Hash(fields.toSeq, seed)))
     key => hashed(extractor.partitionKey(encoder.decodeKey(key))).getInt(0)
   }
+}
+
+private[sql] object StoreRouter {
+  def partition(hash: Int, partitions: Int): Int = Math.floorMod(hash, partitions)
 }

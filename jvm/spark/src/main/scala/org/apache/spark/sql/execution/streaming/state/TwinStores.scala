@@ -9,7 +9,9 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.TaskContext
+
+import laneshift.testing.{Fault, Faults}
 
 /** The stores that a rescale builds are its own: nobody's maintenance deletes of them what is not used any more, or looks for
   * them where they have gone from.
@@ -28,11 +30,12 @@ private[sql] final case class RecordedBatch(version: Long, ids: Option[Map[Long,
 
 /** What tasks do for a rescale: docs/rescale.md.
   *
-  * @param stateRoot of the twin
+  * @param oldRoot, stateRoot the folders of state, of the checkpoint and of the twin
   * @param from how many partitions there are, `to` how many there will be
   */
 private[sql] final case class TwinStores(
     shapes: Seq[StoreShape],
+    oldRoot: String,
     stateRoot: String,
     from: Int,
     to: Int,
@@ -41,27 +44,83 @@ private[sql] final case class TwinStores(
 ) {
   import TwinStores._
 
-  /** Writes the rows of one new partition as the whole of its store, as of batch `batch`. */
-  def write(
+  /** All rows of one old partition's store, cut by the new partitions that they go to. */
+  def contents(
+      shape: Int,
+      partition: Int,
+      version: Long,
+      ids: Option[Map[Long, Array[Array[String]]]],
+      hadoop: Configuration
+  ): Iterator[(Int, Piece)] = {
+    val of = shapes(shape)
+    val store = provider(of, oldRoot, partition, hadoop)
+    TaskContext.get().addTaskCompletionListener[Unit](_ => store.close())
+    val db = store.getReadStore(version, of.checkpointId(ids, partition))
+      .asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore]
+      .dbInstance()
+    val router = new StoreRouter(of, storeConf)
+    val cut = new Cut(shape, partition)
+    val families =
+      if (of.hasFamilies) db.allColumnFamilyNames.toSeq else Seq(StateStore.DEFAULT_COL_FAMILY_NAME)
+    families.iterator.flatMap(f => db.iterator(f).map(f -> _)).flatMap { case (family, row) =>
+      val hash = router.hashOf(family, row.key)
+      // Where a key is kept in other bytes than it was shuffled by (a wider type), the rewritten row would be where the query
+      // does not look for it.
+      if (StoreRouter.partition(hash, from) != partition)
+        throw new IllegalStateException(
+          s"state of operator ${of.operatorId} is kept by another key than it was shuffled by: it cannot be rewritten for " +
+            "other partitions"
+        )
+      val target = StoreRouter.partition(hash, to)
+      val write = RecordedWrite(RecordedWrite.Put, family, row.key, row.value)
+      val twice = Faults.isOn(Fault.KeyInTwoStores)
+      (if (twice) cut.add((target + 1) % to, write) else None) ++ cut.add(target, write)
+    } ++ Iterator.single(()).flatMap(_ => cut.rest())
+  }
+
+  /** Makes one new store, as of batch `batch`, of all that goes to it. */
+  def fill(
       shape: Int,
       partition: Int,
       batch: Long,
-      rows: Iterator[InternalRow],
+      pieces: Iterator[Piece],
       hadoop: Configuration
   ): Option[String] = {
     val of = shapes(shape)
-    val writer = new StatePartitionAllColumnFamiliesWriter(
+    val into = provider(of, stateRoot, partition, hadoop)
+    try {
+      val store = into
+        .getStore(batch, None, forceSnapshotOnCommit = false, loadEmpty = true)
+        .asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore]
+      val db = store.dbInstance()
+      if (of.hasFamilies)
+        of.families.map(_.colFamilyName).filterNot(db.checkColFamilyExists).foreach { name =>
+          db.createColFamilyIfAbsent(name, StoreShape.isInternal(name))
+        }
+      pieces.foreach(piece => decode(piece.bytes)(w => db.put(w.key, w.value, w.family)))
+      store.commit()
+      store.getStateStoreCheckpointInfo().stateStoreCkptId
+    } finally into.close()
+  }
+
+  private def provider(
+      of: StoreShape,
+      root: String,
+      partition: Int,
+      hadoop: Configuration
+  ): StateStoreProvider = {
+    val default = of.default
+    StateStoreProvider.createAndInit(
+      StateStoreProviderId(StateStoreId(root, of.operatorId, partition, of.storeName), UUID.randomUUID()),
+      default.keySchema,
+      default.valueSchema,
+      default.keyStateEncoderSpec.get,
+      of.hasFamilies,
       storeConf,
       hadoop,
-      partition,
-      new Path(stateRoot).getParent.toString,
-      of.operatorId,
-      of.storeName,
-      batch,
-      of.written,
+      useMultipleValuesPerKey = false,
       of.schemas
     )
-    writer.write(rows).stateStoreCkptId
   }
 
   /** What the stores of one old partition have committed in some batches, cut by the new partitions that it goes to. */
@@ -70,39 +129,25 @@ private[sql] final case class TwinStores(
       batches: Seq[RecordedBatch],
       records: String,
       hadoop: Configuration
-  ): Iterator[(Int, Piece)] = {
-    val numbers = Array.fill(shapes.size, to)(0)
-    for {
-      (shape, s) <- shapes.iterator.zipWithIndex
-      router = new StoreRouter(shape, storeConf, to)
-      batch <- batches.iterator
-      (target, piece) <- {
-        val ready = ArrayBuffer.empty[(Int, Piece)]
-        val open = new mutable.HashMap[Int, ByteArrayOutputStream]
-        def close(target: Int): Unit = open.remove(target).foreach { bytes =>
-          ready += target -> Piece(s, partition, numbers(s)(target), bytes.toByteArray)
-          numbers(s)(target) += 1
-        }
-        def add(target: Int, write: RecordedWrite): Unit = {
-          val bytes = open.getOrElseUpdate(target, new ByteArrayOutputStream)
-          encode(write, new DataOutputStream(bytes))
-          if (bytes.size >= PieceBytes) close(target)
-        }
-        val folder = shape.folder(new Path(records), partition)
-        val id = shape.checkpointId(batch.ids, partition)
-        val found = WriteRecord.read(folder, batch.version, id, hadoop) { write =>
-          if (write.kind == RecordedWrite.RemoveRange) (0 until to).foreach(add(_, write))
-          else add(router.partitionOf(write.family, write.key), write)
-        }
-        if (!found) throw new IllegalStateException(
-          s"what partition $partition of operator ${shape.operatorId} (${shape.storeName}) wrote as version ${batch.version} " +
-            "was not recorded: its stores are not laneshift's"
-        )
-        open.keys.toSeq.foreach(close)
-        ready
+  ): Iterator[(Int, Piece)] = for {
+    (shape, s) <- shapes.iterator.zipWithIndex
+    router = new StoreRouter(shape, storeConf)
+    cut = new Cut(s, partition)
+    piece <- batches.iterator.flatMap { batch =>
+      val ready = ArrayBuffer.empty[(Int, Piece)]
+      val folder = shape.folder(new Path(records), partition)
+      val id = shape.checkpointId(batch.ids, partition)
+      val found = WriteRecord.read(folder, batch.version, id, hadoop) { write =>
+        if (write.kind == RecordedWrite.RemoveRange) (0 until to).foreach(ready ++= cut.add(_, write))
+        else ready ++= cut.add(StoreRouter.partition(router.hashOf(write.family, write.key), to), write)
       }
-    } yield target -> piece
-  }
+      if (!found) throw new IllegalStateException(
+        s"what partition $partition of operator ${shape.operatorId} (${shape.storeName}) wrote as version ${batch.version} " +
+          "was not recorded: its stores are not laneshift's"
+      )
+      ready
+    } ++ Iterator.single(()).flatMap(_ => cut.rest())
+  } yield piece
 
   /** Brings recorded writes into the stores of one new partition, and commits each; gives their checkpoint ids. */
   def apply(
@@ -113,12 +158,14 @@ private[sql] final case class TwinStores(
       hadoop: Configuration
   ): Seq[Option[String]] = {
     val stores = shapes.zip(ids).map { case (shape, id) => open(shape, partition, version, id, hadoop) }
-    val routers = shapes.map(new StoreRouter(_, storeConf, from))
+    val routers = shapes.map(new StoreRouter(_, storeConf))
     val next = new mutable.HashMap[(Int, Int), Int]
     pieces.foreach { piece =>
       val due = next.getOrElse((piece.shape, piece.origin), 0)
       if (piece.number != due)
-        throw new IllegalStateException(s"writes of partition ${piece.origin} came out of order: ${piece.number}, not $due")
+        throw new IllegalStateException(
+          s"writes of partition ${piece.origin} came out of order: ${piece.number}, not $due"
+        )
       next((piece.shape, piece.origin)) = due + 1
       val db = stores(piece.shape).dbInstance()
       decode(piece.bytes)(write(db, shapes(piece.shape), routers(piece.shape), piece.origin, _))
@@ -167,8 +214,9 @@ private[sql] final case class TwinStores(
       case RecordedWrite.RemoveRange =>
         // Its origin had not all that is in the range here.
         val rows = db.rangeScan(Some(write.key), Some(write.value), write.family)
-        try rows.map(_.key.clone()).filter(router.partitionOf(write.family, _) == origin).toArray
-            .foreach(db.remove(_, write.family))
+        def isOrigins(key: Array[Byte]) =
+          StoreRouter.partition(router.hashOf(write.family, key), from) == origin
+        try rows.map(_.key.clone()).filter(isOrigins).toArray.foreach(db.remove(_, write.family))
         finally rows.closeIfNeeded()
       case other => throw new IllegalStateException(s"a write of kind $other")
     }
@@ -177,6 +225,26 @@ private[sql] final case class TwinStores(
 
 private[sql] object TwinStores {
   private val PieceBytes = 1 << 16
+
+  /** Puts writes of one origin together by where they go. */
+  private final class Cut(shape: Int, origin: Int) {
+    private val open = new mutable.HashMap[Int, ByteArrayOutputStream]
+    private val numbers = new mutable.HashMap[Int, Int]
+
+    def add(target: Int, write: RecordedWrite): Option[(Int, Piece)] = {
+      val bytes = open.getOrElseUpdate(target, new ByteArrayOutputStream)
+      encode(write, new DataOutputStream(bytes))
+      Option.when(bytes.size >= PieceBytes)(close(target))
+    }
+
+    def rest(): Seq[(Int, Piece)] = open.keys.toSeq.map(close)
+
+    private def close(target: Int): (Int, Piece) = {
+      val number = numbers.getOrElse(target, 0)
+      numbers(target) = number + 1
+      target -> Piece(shape, origin, number, open.remove(target).get.toByteArray)
+    }
+  }
 
   private def encode(write: RecordedWrite, out: DataOutputStream): Unit = {
     out.writeByte(write.kind)

@@ -1,6 +1,13 @@
 package org.apache.spark.sql.execution.streaming.state
 
-import java.io.{BufferedInputStream, BufferedOutputStream, DataInputStream, DataOutputStream, EOFException, File}
+import java.io.{
+  BufferedInputStream,
+  BufferedOutputStream,
+  DataInputStream,
+  DataOutputStream,
+  EOFException,
+  File
+}
 import java.nio.file.Files
 
 import scala.util.Using
@@ -37,7 +44,8 @@ private[state] final class WriteRecord(target: Path, hadoop: Configuration) {
   import RecordedWrite._
 
   private val file = File.createTempFile("laneshift-writes", null)
-  private val out = new DataOutputStream(new BufferedOutputStream(Files.newOutputStream(file.toPath), 1 << 16))
+  private val out =
+    new DataOutputStream(new BufferedOutputStream(Files.newOutputStream(file.toPath), 1 << 16))
   private val families = new java.util.HashMap[String, Int]
 
   def add(kind: Byte, family: String, key: Array[Byte], value: Array[Byte]): Unit = {
@@ -119,7 +127,9 @@ private[sql] object WriteRecord {
             val key = bytes()
             each(RecordedWrite(kind, families(number), key, if (kind == Remove) null else bytes()))
           }
-          kind = try in.readByte() catch { case _: EOFException => throw new java.io.IOException(s"$file has no end") }
+          kind =
+            try in.readByte()
+            catch { case _: EOFException => throw new java.io.IOException(s"$file has no end") }
         }
       }
       true

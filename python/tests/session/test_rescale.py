@@ -1,0 +1,115 @@
+"""Rescales by the facade: what is asked, what is waited for, and what is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import laneshift
+from laneshift import ArgumentError, Laneshift, SessionError, UnsupportedError
+from laneshift.errors import from_jvm
+from laneshift.session import rescale
+from laneshift.session.rescale import Rescale
+from plugin.fake import RUNNING, FakeGateway
+from session.transports import facade
+
+
+def said(state: str, **more: Any) -> dict[str, Any]:
+    return {
+        "from": 4,
+        "to": 16,
+        "state": state,
+        "ended": state in ("done", "cancelled", "failed"),
+        "failure": None,
+        "stores_written": 8,
+        "stores": 16,
+        "lag_batches": 0,
+        "batch_id": None,
+        "pause_ms": 0.0,
+    } | more
+
+
+class RescalingGateway(FakeGateway):
+    """Answers one state after the other, the last one again and again."""
+
+    def __init__(self, *states: dict[str, Any]) -> None:
+        super().__init__()
+        self.states = list(states)
+        self.asks: list[tuple[Any, ...]] = []
+
+    def rescale(self, query: str, partitions: int) -> dict[str, Any]:
+        self.asks.append(("rescale", query, partitions))
+        return self.rescaling(query)
+
+    def rescaling(self, query: str) -> dict[str, Any]:
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+    def cancel_rescale(self, query: str) -> dict[str, Any]:
+        self.asks.append(("cancel", query))
+        return self.states[-1]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescale, "POLL_S", 0.001)
+
+
+def test_it_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    done = said("done", batch_id=7, pause_ms=81.5)
+    gateway = RescalingGateway(
+        said("waiting"), said("building"), said("catching-up", lag_batches=3), done
+    )
+    now = Laneshift(gateway).rescale("running", partitions=16, progress=True)
+    assert now == Rescale(4, 16, "done", True, None, 8, 16, 0, 7, 81.5)
+    assert gateway.asks == [("rescale", RUNNING, 16)]
+    shown = capsys.readouterr().err
+    assert "[" + "#" * 15 + "." * 15 + "] building" in shown
+    assert "] catching-up, 3 batches behind" in shown
+    assert "] done " in shown and shown.endswith(", paused 82 ms\n")
+
+
+def test_it_is_not_waited_for_if_nobody_wants() -> None:
+    live = Laneshift(RescalingGateway(said("waiting")))
+    assert live.rescale("running", 16, wait=False).state == "waiting"
+    assert live.rescaling("running").stores == 16
+    with pytest.raises(SessionError, match=r"is waiting after 0\.01 s, and goes on"):
+        live.rescale("running", 16, timeout_s=0.01)
+
+
+def test_a_failure_is_told() -> None:
+    live = Laneshift(RescalingGateway(said("failed", failure="no space left")))
+    with pytest.raises(SessionError, match=r"16 state partitions, but 4 as before: no space left"):
+        live.rescale("running", 16)
+
+
+def test_it_can_be_cancelled_until_it_is_over() -> None:
+    gateway = RescalingGateway(said("cancelled"))
+    assert Laneshift(gateway).cancel_rescale("running").state == "cancelled"
+    assert gateway.asks == [("cancel", RUNNING)]
+    with pytest.raises(SessionError, match="cannot be cancelled any more: it is done"):
+        Laneshift(RescalingGateway(said("done"))).cancel_rescale("running")
+
+
+@pytest.mark.parametrize("wrong", ["16", 2.0, True, None])
+def test_only_whole_numbers_are_sent(wrong: Any) -> None:
+    gateway = RescalingGateway(said("waiting"))
+    with pytest.raises(ArgumentError, match="partitions"):
+        Laneshift(gateway).rescale("running", wrong)
+    assert not gateway.asks
+
+
+def test_it_is_not_for_a_control_service_yet() -> None:
+    with facade("grpc", FakeGateway()) as live, pytest.raises(UnsupportedError, match="rescale"):
+        live.rescale("running", 16)
+
+
+def test_errors_of_the_plugin_are_of_their_kind() -> None:
+    kinds = {
+        "LANESHIFT_PARTITIONS_OUT_OF_RANGE": laneshift.ArgumentError,
+        "LANESHIFT_NOT_RESCALABLE": laneshift.SessionError,
+        "LANESHIFT_RESCALE_RUNS": laneshift.SessionError,
+        "LANESHIFT_NO_RESCALE": laneshift.NotFoundError,
+    }
+    for condition, kind in kinds.items():
+        assert isinstance(from_jvm({"condition": condition, "message": "no"}), kind)
