@@ -43,20 +43,24 @@ class System:
         program: folder under ``benchmarks/field``, or ``spark``.
         arguments: of its program.
         kills: whether its program can lose a worker.
+        rescales: whether its cores can change while it keeps its state.
     """
 
     name: str
     program: str
     arguments: tuple[str, ...] = ()
     kills: bool = True
+    rescales: bool = True
 
     def takes(self, case: Case) -> bool:
         """Whether it can run the case."""
-        return self.kills or all(cores != KILL for _, cores in case.changes)
+        cores = [cores for _, cores in case.changes]
+        return (self.kills or KILL not in cores) and (self.rescales or not {*cores} - {KILL})
 
 
 SYSTEMS = (
-    System("spark", "spark", ("stock", "real-time"), kills=False),
+    # Spark refuses to repartition a checkpoint that only Real-time Mode has written.
+    System("spark", "spark", ("stock", "real-time"), kills=False, rescales=False),
     System("spark-batch", "spark", ("stock", "micro-batch")),
     System("laneshift", "spark", ("laneshift", "real-time"), kills=False),
     System("laneshift-batch", "spark", ("laneshift", "micro-batch")),
