@@ -123,6 +123,10 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             "--keep", type=click.Path(file_okay=False, path_type=Path),
             help="Folder in which the runs' files stay.",
         ),
+        click.option(
+            "--commit", type=click.FloatRange(5), default=10, show_default=True,
+            help="Seconds from one commit, or checkpoint, to the next, of all systems.",
+        ),
     ),
     "nexmark": (
         click.option(

@@ -15,14 +15,14 @@ from laneshift_bench.query import BenchmarkError
 from laneshift_bench.report import Goal, Report
 from laneshift_field.cases import CASES, Case, record
 from laneshift_field.judge import FULL, WITHIN_S, Answers, Figures, judge
-from laneshift_field.systems import COMMIT_MS, SYSTEMS, FieldError, Run, System
+from laneshift_field.systems import COMMIT_S, SYSTEMS, FieldError, Run, System
 from laneshift_field.systems import run as run_system
 
 METHOD = f"""\
 One recorded file of rows (key, time due) for every system; each counts the rows of a key and gives
 the new count as its answer. A row costs its core a millisecond, waited for to a deadline, so that
 the machine's real cores do not decide. All have the same number of emulated cores at any time:
-threads of the counting operator. State is committed every {COMMIT_MS / 1000:g} s, exactly once;
+threads of the counting operator. State is committed every {{commit_s:g}} s, exactly once;
 answers go out at once, so that they may be given again after a restart. Each run is a process of
 its own; systems take turns. [How the comparison is made](../../docs/field.md) says what was
 followed for each and what its users would object.
@@ -43,7 +43,7 @@ HEADER = (
 
 def run(
     quick: bool, systems: Sequence[str] = (), cases: Sequence[str] = (), rounds: int | None = None,
-    keep: Path | None = None,
+    keep: Path | None = None, commit: float = COMMIT_S,
 ) -> Report:  # fmt: skip
     """The whole benchmark."""
     chosen = [system for system in SYSTEMS if not systems or system.name in systems]
@@ -66,7 +66,7 @@ def run(
             progress.step(f"{case.name}, {system.name}, round {number + 1}")
             folder = (keep or Path(temporary)) / f"{case.name}-{system.name}-{number}"
             try:
-                one = _one(system, case, folder.absolute())
+                one = _one(system, case, folder.absolute(), commit)
             except FieldError as error:
                 progress.note(str(error))
                 failed.append(f"{case.name}, {system.name}: {str(error).splitlines()[0]}")
@@ -75,12 +75,12 @@ def run(
             found.setdefault((case.name, system.name), []).append(one)
     if not found:
         raise BenchmarkError("No run came to its end:\n" + "\n".join(failed))
-    return _report(asked, found, failed)
+    return _report(asked, found, failed, commit)
 
 
-def _one(system: System, case: Case, folder: Path) -> tuple[Figures, Run]:
+def _one(system: System, case: Case, folder: Path, commit_s: float) -> tuple[Figures, Run]:
     recorded = record(case)
-    done = run_system(system, case, recorded, folder)
+    done = run_system(system, case, recorded, folder, commit_s)
     return judge(case, recorded, Answers.read(done.answers), done.start_us), done
 
 
@@ -112,8 +112,10 @@ def _report(
     cases: Sequence[Case],
     found: Mapping[tuple[str, str], Sequence[tuple[Figures, Run]]],
     failed: Sequence[str],
+    commit_s: float,
 ) -> Report:
-    report = Report("field", "The same work on other systems", METHOD, HEADER)
+    method = METHOD.format(commit_s=commit_s)
+    report = Report("field", "The same work on other systems", method, HEADER)
     for (case, system), each in found.items():
         figures, runs = [one for one, _ in each], [done for _, done in each]
         single: tuple[Sequence[float], ...] = (

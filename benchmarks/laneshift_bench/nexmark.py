@@ -150,10 +150,10 @@ def streamed(
         expected = sum(
             tables(spark, source, streams=False).of(name).count() for name in query.tables
         )
-        taken, waited = 0, 0.0
+        taken, waited = 0, 0
         while taken < expected and waited < TIMEOUT_S:
-            run.query.awaitTermination(0.5)
-            waited += 0.5
+            run.query.awaitTermination(1)
+            waited += 1
             taken = sum(p.numInputRows for p in run.query.recentProgress)
         if taken < expected:
             raise BenchmarkError(f"{query.name} took {taken} of {expected} rows in {TIMEOUT_S} s.")

@@ -23,7 +23,7 @@ BENCHMARKS = Path(__file__).parents[1]
 PROGRAMS = BENCHMARKS / "field"
 BUILD = BENCHMARKS.parent / "build" / "field"
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-COMMIT_MS = 10_000
+COMMIT_S = 10.0
 LEAD_S = 20.0
 """From a process's first lines, and Spark's session, until the first row is due."""
 OVER_S = 180.0
@@ -43,20 +43,24 @@ class System:
         program: folder under ``benchmarks/field``, or ``spark``.
         arguments: of its program.
         kills: whether its program can lose a worker.
+        rescales: whether its cores can change while it keeps its state.
     """
 
     name: str
     program: str
     arguments: tuple[str, ...] = ()
     kills: bool = True
+    rescales: bool = True
 
     def takes(self, case: Case) -> bool:
         """Whether it can run the case."""
-        return self.kills or all(cores != KILL for _, cores in case.changes)
+        cores = [cores for _, cores in case.changes]
+        return (self.kills or KILL not in cores) and (self.rescales or not {*cores} - {KILL})
 
 
 SYSTEMS = (
-    System("spark", "spark", ("stock", "real-time"), kills=False),
+    # Spark refuses to repartition a checkpoint that only Real-time Mode has written.
+    System("spark", "spark", ("stock", "real-time"), kills=False, rescales=False),
     System("spark-batch", "spark", ("stock", "micro-batch")),
     System("laneshift", "spark", ("laneshift", "real-time"), kills=False),
     System("laneshift-batch", "spark", ("laneshift", "micro-batch")),
@@ -93,7 +97,9 @@ class Run:
         return self.folder / "answers"
 
 
-def run(system: System, case: Case, recorded: Rows, folder: Path) -> Run:
+def run(
+    system: System, case: Case, recorded: Rows, folder: Path, commit_s: float = COMMIT_S
+) -> Run:
     """Start the system, let it work, wait for its end."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -103,10 +109,10 @@ def run(system: System, case: Case, recorded: Rows, folder: Path) -> Run:
     found.answers.touch()
     with ExitStack() as around:
         if system.program == "spark":
-            command, environment = _spark(system, case, recorded, found)
+            command, environment = _spark(system, case, recorded, found, commit_s)
         else:
             broker = around.enter_context(_broker(folder)) if system.program == "kafka" else ""
-            command, environment = _java(system, case, found, broker)
+            command, environment = _java(system, case, found, broker, commit_s)
         log = around.enter_context((folder / "log").open("wb"))
         process = around.enter_context(_group(command, environment, log))
         _watch(process, found, case.seconds + LEAD_S + OVER_S)
@@ -119,7 +125,7 @@ def run(system: System, case: Case, recorded: Rows, folder: Path) -> Run:
 
 
 def _spark(
-    system: System, case: Case, recorded: Rows, run: Run
+    system: System, case: Case, recorded: Rows, run: Run, commit_s: float
 ) -> tuple[list[str], dict[str, str]]:
     order = {
         "side": system.arguments[0],
@@ -135,7 +141,7 @@ def _spark(
         "cost_us": case.cost_us,
         "cores": case.cores,
         "most": case.most,
-        "commit_ms": COMMIT_MS,
+        "commit_ms": round(1000 * commit_s),
         "changes": case.changes,
     }
     paths = [str(BENCHMARKS), str(BENCHMARKS.parent / "python"), os.environ.get("PYTHONPATH")]
@@ -153,7 +159,9 @@ def _broker(folder: Path) -> Iterator[str]:
         raise FieldError(str(error)) from error
 
 
-def _java(system: System, case: Case, run: Run, broker: str) -> tuple[list[str], dict[str, str]]:
+def _java(
+    system: System, case: Case, run: Run, broker: str, commit_s: float
+) -> tuple[list[str], dict[str, str]]:
     class_path, main = prepared(system.program)
     settings = {
         "rows": run.folder / "rows.jsonl",
@@ -165,7 +173,7 @@ def _java(system: System, case: Case, run: Run, broker: str) -> tuple[list[str],
         "cost": case.cost_us,
         "cores": case.cores,
         "most": case.most,
-        "commit": COMMIT_MS,
+        "commit": round(1000 * commit_s),
         "seconds": round(case.seconds),
         "changes": ",".join(f"{at}:{cores}" for at, cores in case.changes),
         "broker": broker,
