@@ -442,12 +442,10 @@ object LaneshiftConf {
   }
 
   /** Throws if there cannot be so many tasks for the state partitions of a query. */
-  def checkTasks(conf: SQLConf): Unit = {
-    val partitions = conf.getConf(SQLConf.SHUFFLE_PARTITIONS)
+  def checkTasks(conf: SQLConf, partitions: Int): Unit =
     conf.getConf(Tasks).toIntOption.filter(_ > partitions).foreach { tasks =>
       throw new IllegalArgumentException(
         s"${Tasks.key} is $tasks, but the query has $partitions state partitions: allowed are 1 to $partitions, 'auto' and 'stock'."
       )
     }
-  }
 }

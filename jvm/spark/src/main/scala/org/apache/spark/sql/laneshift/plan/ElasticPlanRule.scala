@@ -50,7 +50,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
         DriverState.get.foreach(_.tenants.started(run.toString, plan.conf))
         // Options that do not go together are the user's to mend: not guarded.
         LaneshiftConf.checkTogether(plan.conf)
-        if (plan.exists(Elasticity.isStateful)) LaneshiftConf.checkTasks(plan.conf)
+        if (isFirst(run)) statePartitions(plan).foreach(LaneshiftConf.checkTasks(plan.conf, _))
         StockRuns.reason(run) match {
           case Some(why) => stock(plan, why)
           case None =>
@@ -79,6 +79,13 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     else
       Option(plan.session.sparkContext.getLocalProperty(SparkContext.SPARK_JOB_GROUP_ID))
         .flatMap(group => Try(UUID.fromString(group)).toOption)
+
+  /** No batch of the run has ended: afterwards the number of state partitions may change under what was right. */
+  private def isFirst(run: UUID): Boolean =
+    !DriverState.get.exists(_.queries.active.exists(q => q.runId == run.toString && q.batch.nonEmpty))
+
+  private def statePartitions(plan: SparkPlan): Option[Int] =
+    plan.collectFirst { case w: StateStoreWriter if Elasticity.isStateful(w) => w.getStateInfo.numPartitions }
 
   private def isRunning(plan: SparkPlan, run: UUID): Boolean =
     plan.session.sharedState.activeStreamingQueries.values().asScala.exists(_.runId == run)
