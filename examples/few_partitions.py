@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-@sf.udf("long")
 def scored(text: str) -> int:
     """Stands for a call that one waits for."""
     time.sleep(0.002)
@@ -63,7 +62,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         query = (
             rows(spark, given.kafka, given.topic)
-            .select(scored("value").alias("score"))
+            .select(sf.udf(scored, "long")("value").alias("score"))
             .writeStream.format("laneshift-measure")  # Or Kafka, or any other sink.
             .option("name", "few-partitions")
             .option("asyncProgressTrackingEnabled", "false")

@@ -38,9 +38,3 @@ def test_few_partitions_get_more_lanes() -> None:
     lanes = _lanes(_lines("few_partitions.py", "--seconds", "40"), "rowWise")
     assert lanes[0] == 2
     assert max(lanes) > 2
-
-
-def test_a_hot_keys_work_goes_to_several_lanes() -> None:
-    lines = _lines("hot_key.py", "--seconds", "60")
-    assert any("ACME has" in line for line in lines), lines
-    assert max(_lanes(lines, "rowWise"), default=0) > 2, lines
