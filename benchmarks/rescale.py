@@ -2,7 +2,7 @@
 
     python benchmarks/rescale.py --keys 100000 --keys 1000000 -o benchmarks/results/rescale.json
 
-One query counts keys of 100 bytes and goes on with 2,000 rows/s. It is rescaled 4 -> 16 -> 4 while it
+One query counts keys of 100 bytes and goes on with 2,000 rows/s. It is rescaled 4 -> 16 -> 4 as it
 runs, then by stop, repartition, start. The gap is the longest time from one batch's end to the next
 around a rescale, beside that of batches before it.
 """
@@ -47,7 +47,9 @@ class Ends:
 
     def longest(self, since: float, until: float) -> float:
         """The longest gap between ends of which one is in the time asked for (s)."""
-        pairs = [(a, b) for a, b in zip(self.at, self.at[1:], strict=False) if since <= b and a <= until]
+        pairs = [
+            (a, b) for a, b in zip(self.at, self.at[1:], strict=False) if since <= b and a <= until
+        ]
         return max((b - a for a, b in pairs), default=0.0)
 
 
