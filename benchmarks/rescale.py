@@ -2,9 +2,9 @@
 
     python benchmarks/rescale.py --keys 100000 --keys 1000000 -o benchmarks/results/rescale.json
 
-One query counts keys of 100 bytes and goes on with 2,000 rows/s. It is rescaled 4 -> 16 -> 4 while
-it runs, then by stop, repartition, start. The gap is the longest time from one batch's end to the
-next around a rescale, beside that of batches before it.
+One query counts keys of 100 bytes and goes on with 2,000 rows/s. It is rescaled 4 -> 16 -> 4 as it
+runs, then by stop, repartition, start. The gap is the longest time from one batch's end to the next
+around a rescale, beside that of batches before it.
 """
 
 from __future__ import annotations
