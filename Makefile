@@ -33,7 +33,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills host-kills leaks compatibility matrix proto prove mutants lint fmt wheel release docs demo demo-kafka bench experiments clean
+.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills host-kills rescale-kills leaks compatibility matrix proto prove mutants lint fmt wheel release docs demo demo-kafka bench experiments clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -113,6 +113,9 @@ kills: setup ## Kill tasks and executors at random under queries that check thei
 host-kills: setup ## Kill executors that run other executors' lanes, under queries that check their own rows (KILLS=100, SEED=n)
 	@export SPARK_HOME=$$($(VENV_PYTHON) -c 'import pyspark; print(pyspark.__path__[0])') SPARK_SCALA_VERSION=2.13; \
 	  scripts/sbt "spark/Test/runMain org.apache.spark.sql.laneshift.kills.HostKills $(or $(KILLS),100) $(SEED)" </dev/null
+
+rescale-kills: setup ## Kill a query at every step of a rescale's take-over; make test does so at some
+	@LANESHIFT_EVERY=1 scripts/sbt 'spark/testOnly *RescaleKillSuite' </dev/null
 
 leaks: setup ## Run a query under motion for BATCHES=1000 micro-batches, and look for what it leaves behind
 	@LANESHIFT_BATCHES=$(or $(BATCHES),1000) scripts/sbt 'spark/testOnly *FailureSuite -- -z "many batches"' </dev/null

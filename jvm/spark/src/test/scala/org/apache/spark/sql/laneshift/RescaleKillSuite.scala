@@ -102,6 +102,11 @@ class RescaleKillSuite extends AnyFunSuite with ElasticSession {
     )
   )
 
+  /** Those around the window that Spark's logs leave open; all of them by `make rescale-kills`. */
+  private def chosen(version: String): Seq[(String, Outcome)] =
+    if (sys.env.contains("LANESHIFT_EVERY")) steps(version)
+    else steps(version).filter { case (step, _) => Set("marked", "offsets", "committed")(step) }
+
   private val mends = Seq[(String, Path => Unit)](
     "laneshift" -> (at => TakeOver.repair(at.toUri.toString, spark)),
     "Spark" -> (at => { new OfflineStateRepartitionRunner(spark, at.toString, 5).run(); () })
@@ -115,7 +120,7 @@ class RescaleKillSuite extends AnyFunSuite with ElasticSession {
       withConf(format -> version, changelog -> log) {
         val (rows, state, _) = withFolder(life(_, None)(_ => ()))
         assert(rows.size > 50 && state.size > 20)
-        steps(version).foreach { case (step, expected) =>
+        chosen(version).foreach { case (step, expected) =>
           withFolder { at =>
             val (killedRows, killedState, outcome) = life(at, Some(step))(mend)
             assert(outcome == expected, step)
@@ -131,7 +136,7 @@ class RescaleKillSuite extends AnyFunSuite with ElasticSession {
 
   test("what fails in a take-over leaves the query as it was, and another one is possible") {
     for (
-      (version, failed) <- Seq("1", "2").flatMap(v => steps(v).map(s => v -> s._1)).distinct
+      (version, failed) <- Seq("1", "2").flatMap(v => chosen(v).map(s => v -> s._1)).distinct
       if failed != "committed"
     )
       withConf(format -> version) {

@@ -196,4 +196,22 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
       assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 3)
     }
   }
+
+  test("what looks after a checkpoint leaves one alone that a query runs on, and costs no query") {
+    elastic { (run, at) =>
+      run.add(chunks.head)
+      run.await()
+      run.ask(5)
+      run.add(chunks(1))
+      run.await()
+      Patience.until(run.query)(run.rescales.last.state == RescaleState.Ready)
+      TakeOver.repair(RescaleRun.execution(run.query).resolvedCheckpointRoot, spark)
+      assert(Files.exists(at.resolve("laneshift-rescale")))
+      run.letTakeOver()
+      run.add(chunks(2))
+      run.await()
+      assert(run.rescales.last.state == RescaleState.Done, run.rescales.last.failure)
+    }
+    TakeOver.repair("nowhere://there/is/no/such", spark)
+  }
 }

@@ -72,7 +72,9 @@ case class ElasticExec(
   /** What is wanted now: what somebody has said since the query started, or the option. */
   private def wish: TaskWish =
     if (ungrouped.nonEmpty) TaskWish.Stock
-    else if (options.motionTasks) TaskWish.Exactly(drawnTasks)
+    else if (options.motionTasks) TaskWish.Exactly(
+      ElasticExec.drawnTasks(options.motionSeed, operatorId, batchId.getOrElse(0L), partitions)
+    )
     else DriverState.get.flatMap(_.taskWishes.of(key)).getOrElse(options.tasks)
 
   private def inputs: Seq[LaneInputExec] =
@@ -92,12 +94,6 @@ case class ElasticExec(
       ElasticNode.resolve(all)
       new TaskRangeRDD(all, RpcBytes.of[RDD[InternalRow]](all), now, now.operator.ranges)
     }
-  }
-
-  /** The fault mode's choice, another one for each batch. */
-  private def drawnTasks: Int = {
-    val seed = MurmurHash3.orderedHash(Seq(options.motionSeed, operatorId, batchId.getOrElse(0L)))
-    1 + new Random(seed).nextInt(partitions)
   }
 
   private def writers: Seq[StateStoreWriter] = Elasticity.collectRegion(child).collect {
@@ -173,6 +169,10 @@ case class ElasticExec(
 }
 
 object ElasticExec {
+
+  /** The fault mode's choice, another one for each batch. */
+  private[laneshift] def drawnTasks(seed: Long, operatorId: Long, batchId: Long, partitions: Int): Int =
+    1 + new Random(MurmurHash3.orderedHash(Seq(seed, operatorId, batchId))).nextInt(partitions)
 
   /** Metrics that count stores or what is declared in each: the same from every lane. */
   private def oncePerStore: Seq[String] =

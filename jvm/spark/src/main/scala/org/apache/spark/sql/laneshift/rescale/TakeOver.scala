@@ -2,7 +2,9 @@ package org.apache.spark.sql.laneshift.rescale
 
 import java.nio.charset.StandardCharsets.UTF_8
 
+import scala.jdk.CollectionConverters._
 import scala.util.Using
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
 
@@ -114,13 +116,23 @@ private[laneshift] object TakeOver extends Logging {
         deleteVersion(checkpoint, path, version)
     }
 
-  /** Undoes what a killed take-over has left, before a query starts from there. One look for a folder if there is nothing. */
+  /** Undoes what a killed take-over has left, before a query starts from there. One look for a folder if there is nothing; nothing
+    * is touched while a query of this application runs there, whose take-over it may be. What fails costs nothing: Spark itself
+    * refuses to start from what is left.
+    */
   def repair(location: String, spark: SparkSession): Unit = spark match {
     case session: ClassicSession =>
-      val folder = new Path(location, Twin.Folder)
-      if (folder.getFileSystem(session.sessionState.newHadoopConf()).exists(folder)) {
-        undo(Checkpoint.at(location, session))
-        ()
+      try {
+        val folder = new Path(location, Twin.Folder)
+        val runs = session.sharedState.activeStreamingQueries.values().asScala
+        val isFree = !runs.exists(_.resolvedCheckpointRoot == location)
+        if (isFree && folder.getFileSystem(session.sessionState.newHadoopConf()).exists(folder)) {
+          undo(Checkpoint.at(location, session))
+          ()
+        }
+      } catch {
+        case error @ (NonFatal(_) | _: LinkageError) =>
+          logWarning(s"What a take-over may have left in $location was not looked after.", error)
       }
     case _ => ()
   }
