@@ -49,25 +49,23 @@ Option = Callable[[Any], Any]
 rounds_option = click.option(
     "--rounds", type=click.IntRange(1), help="Rounds that count  [default: the benchmark's own]"
 )
+_CASES_AND_ROUNDS = (
+    click.option(
+        "--case",
+        "only",
+        multiple=True,
+        metavar="NAME",
+        help="Cases whose name begins so; may be given again  [default: all]",
+    ),
+    click.option(
+        "--rounds",
+        type=click.IntRange(1),
+        help="Rounds that count  [default: 3]",
+    ),
+)
 ARGUMENTS: dict[str, tuple[Option, ...]] = {
-    "rowwise": (
-        click.option(
-            "--case", "only", multiple=True, metavar="NAME",
-            help="Cases whose name begins so; may be given again  [default: all]",
-        ),
-        click.option(
-            "--rounds", type=click.IntRange(1), help="Rounds that count  [default: 3]",
-        ),
-    ),
-    "tasks": (
-        click.option(
-            "--case", "only", multiple=True, metavar="NAME",
-            help="Cases whose name begins so; may be given again  [default: all]",
-        ),
-        click.option(
-            "--rounds", type=click.IntRange(1), help="Rounds that count  [default: 3]",
-        ),
-    ),
+    "rowwise": _CASES_AND_ROUNDS,
+    "tasks": _CASES_AND_ROUNDS,
     "hotkey": (
         click.option(
             "--case", "only", multiple=True, type=click.Choice(["uniform", "hot", "sketch"]),
