@@ -36,6 +36,15 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
+  /** A batch, behind which it is asked for 5 partitions, and the one that begins the rescale. */
+  private def begin(run: RescaleRun): Unit = {
+    run.add(chunks.head)
+    run.await()
+    run.ask(5)
+    run.add(chunks(1))
+    run.await()
+  }
+
   for ((version, name) <- Seq("1" -> "without", "2" -> "with"))
     test(s"3, 6, 2 partitions while batch follows batch, $name checkpoint ids") {
       withConf(format -> version) {
@@ -181,11 +190,7 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
 
   test("a query that stops takes its rescale with it") {
     elastic { (run, at) =>
-      run.add(chunks.head)
-      run.await()
-      run.ask(5)
-      run.add(chunks(1))
-      run.await()
+      begin(run)
       val rescale = run.rescales.last
       run.query.stop()
       Patience.until(run.query)(rescale.state.ended && !Files.exists(at.resolve("laneshift-rescale")))
@@ -199,11 +204,7 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
 
   test("what looks after a checkpoint leaves one alone that a query runs on, and costs no query") {
     elastic { (run, at) =>
-      run.add(chunks.head)
-      run.await()
-      run.ask(5)
-      run.add(chunks(1))
-      run.await()
+      begin(run)
       Patience.until(run.query)(run.rescales.last.state == RescaleState.Ready)
       TakeOver.repair(RescaleRun.execution(run.query).resolvedCheckpointRoot, spark)
       assert(Files.exists(at.resolve("laneshift-rescale")))

@@ -52,10 +52,12 @@ private[laneshift] final class Journal(
       moves: => Seq[(Long, HandoffRecord)],
       whole: Boolean
   ): Unit = if (queries.nonEmpty) {
-    val sample = LaneshiftSample(now, queries, moves.map(_._2).filter(_.timeMs > lastMs))
+    // Those of after `now` are the next sample's.
+    val sample =
+      LaneshiftSample(now, queries, moves.map(_._2).filter(m => m.timeMs > lastMs && m.timeMs <= now))
     val brief = sample.copy(queries = queries.map(_.brief))
     kept = (kept :+ brief).takeRight(Journal.Kept)
-    lastMs = now
+    lastMs = math.max(lastMs, now)
     samples += 1
     post(if (whole) sample else brief)
   }

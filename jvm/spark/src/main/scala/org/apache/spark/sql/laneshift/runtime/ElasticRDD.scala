@@ -54,7 +54,7 @@ private[laneshift] final class ElasticRDD(
     val meter = partition.newMeter()
     val sources = dependencies.indices.map { i =>
       val rows = CoreShare.waiting(parent[InternalRow](i).iterator(inputSplits(i), context))
-      meter.input(i, new LendingIterator(rows))
+      meter.input(i, if (CoreShare.worker.isEmpty) rows else new LendingIterator(rows))
     }
     def newBody(): RDD[InternalRow] =
       SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))

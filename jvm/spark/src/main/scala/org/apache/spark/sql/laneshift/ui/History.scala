@@ -83,14 +83,17 @@ private final class History(store: KVStore) {
 
   def content: TabContent = {
     val samples = all(classOf[StoredSample]).sortBy(_.number).map(_.sample)
+    val moves = samples.flatMap(_.moves)
+    // The first sample has moves from before it.
+    val times = moves.map(_.timeMs) :+ samples.head.timeMs :+ samples.last.timeMs
     TabContent(
       live = false,
       all(classOf[StoredRun]).sortBy(_.number).map(_.query),
       samples,
       all(classOf[StoredDecision]).sortBy(-_.number).map(_.decision),
-      samples.flatMap(_.moves),
-      samples.head.timeMs,
-      samples.last.timeMs
+      moves,
+      times.min,
+      times.max
     )
   }
 }
