@@ -30,7 +30,9 @@ private[plan] final class Spreads(
     val trial = Spreads.of(runId, operatorId, realTime)
     trial.synchronized {
       val before = trial.isOn
-      val now = trial.decide(batch, state.memories.batchLoads(runId, operatorId))
+      val loads = state.memories.batchLoads(runId, operatorId)
+      logDebug(s"Operator $operatorId of run $runId, batch $batch, apart $before: $loads")
+      val now = trial.decide(batch, loads)
       if (now != before) {
         val said = s"Operator $operatorId of run $runId, from batch $batch on: ${trial.reason}"
         logInfo(said)
