@@ -245,6 +245,13 @@ OPTIONS: Mapping[str, Option] = {
             "It bounds one lane's queue.",
         ),
         Option(
+            "queue_time",
+            "queueTime",
+            _time(10, 3.6e6),
+            f"a time from 10ms to 1h, {_SPAN}",
+            "1s suits most queries: more makes batches of Real-time Mode late under a backlog.",
+        ),
+        Option(
             "latency_column",
             "latencyColumn",
             lambda value: value if isinstance(value, str) and value.strip() else None,

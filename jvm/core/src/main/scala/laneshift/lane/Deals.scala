@@ -11,8 +11,14 @@ import laneshift.testing.{Fault, Faults}
   * @param rowBytes bytes of rows, for each lane that it has, that came in and that no lane has answered for; where lanes read ahead, that
   *   no lane has taken: their operators have a bound in time, and keep rows as Spark does
   * @param outputBytes bytes of outputs that wait for others before them; one block more for each lane at most
+  * @param queueTime of each lane's work in the rows that no lane has taken, by what is known of a row's cost
   */
-final case class DealLimits(maxLanes: Int, rowBytes: Long, outputBytes: Long)
+final case class DealLimits(
+    maxLanes: Int,
+    rowBytes: Long,
+    outputBytes: Long,
+    queueTime: Option[QueueTime] = None
+)
 
 /** How lanes work on a deal.
   *
@@ -170,7 +176,12 @@ final class Deals[R, B](
   }
 
   private def hasRoom: Boolean =
-    queuedBytes + (if (work.readsAhead) 0L else dealtBytes) < limits.rowBytes * activeLanes
+    queuedBytes + (if (work.readsAhead) 0L else dealtBytes) < limits.rowBytes * activeLanes &&
+      (limits.queueTime.isEmpty || queuedRows < rowsIn(limits.queueTime.get) * activeLanes)
+
+  /** Rows that one lane works on in so much time; few, until their cost is known. */
+  private def rowsIn(time: QueueTime): Long =
+    if (nsPerRow == 0.0) time.leastRows else math.max(time.leastRows, (time.ns / nsPerRow).toLong)
 
   private def append(row: R): Unit = {
     val last = queue.peekLast
@@ -291,7 +302,7 @@ final class Deals[R, B](
     state.deal.rowBytes += block.bytes
     dealtBytes += block.bytes
     state.rows += block.rows
-    if (work.readsAhead && receiverWaits && !Faults.isOn(Fault.TakenUntold)) receiverTurn.signal()
+    if (receiverWaits && !Faults.isOn(Fault.TakenUntold)) receiverTurn.signal()
     Dealt.Rows(block)
   }
 

@@ -15,8 +15,15 @@ final class PartitionStopped(cause: Throwable)
 
 /** Bounds of one partition's buffers: the lanes that it may have here, numbered from 0, and on other executors, numbered behind
   * them.
+  *
+  * @param queueTime what waits for a lane is at most what it got rid of in so much time
   */
-final case class InletLimits(maxLanes: Int, queueBytes: Long, remoteLanes: Int = 0) {
+final case class InletLimits(
+    maxLanes: Int,
+    queueBytes: Long,
+    remoteLanes: Int = 0,
+    queueTime: Option[QueueTime] = None
+) {
 
   /** Lanes of either kind. */
   def slots: Int = maxLanes + remoteLanes
@@ -111,7 +118,9 @@ final class Inlet[R](
     var rowsTaken = 0L
     var startedNs = 0L
     var idleNs = 0L
+    var waitedNs = 0L
     var idleSinceNs = 0L
+    private val pace = limits.queueTime.map(new Pace(_))
     var waiting = Waiting.No
     var hasTaken = false
     var ended = false
@@ -151,6 +160,13 @@ final class Inlet[R](
     def rowCame(): Unit =
       if (waiting == Waiting.ForSignal || (waiting == Waiting.Looking && queue.rows >= Inlet.RowsWorthWaking))
         turn.signal()
+
+    /** It has room for a row more. */
+    def hasRoom: Boolean =
+      queue.bytes < limits.queueBytes && (pace.isEmpty || queue.rows < pace.get.rows)
+
+    /** A block is about to be taken: all before it is worked on, and its outputs are put out. */
+    def keepPace(): Unit = if (pace.nonEmpty) pace.get.note(rowsTaken, busyUntil(clock()) + waitedNs)
 
     def busyUntil(nowNs: Long): Long =
       if (startedNs == 0L) 0L
@@ -216,7 +232,7 @@ final class Inlet[R](
   private[lane] def tryOffer(row: R, shard: Int): Boolean = {
     checkRunning()
     val lane = lanes(table.owner(shard))
-    val room = (buffered < limits.totalBytes && lane.queue.bytes < limits.queueBytes) ||
+    val room = (buffered < limits.totalBytes && lane.hasRoom) ||
       Faults.isOn(Fault.QueueUnbounded)
     noteReceiver(waits = !room)
     if (room) {
@@ -326,7 +342,10 @@ final class Inlet[R](
   }
 
   /** The lane has waited outside, to get rid of its outputs: that is not work. */
-  def waited(lane: LaneId, ns: Long): Unit = locked(lanes(lane.value).idleNs += ns)
+  def waited(lane: LaneId, ns: Long): Unit = locked {
+    lanes(lane.value).idleNs += ns
+    lanes(lane.value).waitedNs += ns
+  }
 
   /** The lane's thread has ended. */
   def left(lane: LaneId): Unit = locked {
@@ -345,6 +364,7 @@ final class Inlet[R](
   }
 
   private def takeBlock(state: LaneState): RowBlock[R] = {
+    state.keepPace()
     val block = state.queue.poll()
     buffered -= block.bytes
     state.rowsTaken += block.rows

@@ -292,6 +292,11 @@ final class Batch(
     buffered < scenario.limits.totalBytes &&
       laneBytes(inlet.routingTable.owner(shard)) < scenario.limits.queueBytes
 
+  /** More rows wait for its lane than may in any case. */
+  def mayBeLate(shard: Int): Boolean = scenario.limits.queueTime.exists { bound =>
+    inlet.stats.queueRows.applyOrElse(inlet.routingTable.owner(shard), (_: Int) => 0L) >= bound.leastRows
+  }
+
   private val mostBuffered =
     scenario.limits.totalBytes + scenario.rowBytes +
       scenario.limits.slots * scenario.blockRows * scenario.rowBytes +

@@ -30,7 +30,15 @@ final class DealsSchedule(seed: Long) {
   private type Outputs = Vector[Int]
 
   private val deals = new Deals[Item, Outputs](
-    DealLimits(maxLanes, 10L * (1 + random.nextInt(8)), 10L * random.nextInt(4)),
+    DealLimits(
+      maxLanes,
+      10L * (1 + random.nextInt(8)),
+      10L * random.nextInt(4),
+      Option.when(random.nextBoolean())(QueueTime(
+        1L + random.nextInt(20),
+        leastRows = 1L + random.nextInt(3)
+      ))
+    ),
     DealWork(readsAhead, 5L, 1 + random.nextInt(6), if (lingers) 20L else DealWork.Forever),
     started,
     () => new ArrayBlock(perBlock),

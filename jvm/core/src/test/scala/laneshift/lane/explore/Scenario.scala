@@ -2,7 +2,7 @@ package laneshift.lane.explore
 
 import java.util.SplittableRandom
 
-import laneshift.lane.InletLimits
+import laneshift.lane.{InletLimits, QueueTime}
 
 /** How a lane's operators treat rows and recalls (docs/handoff.md, section 5). */
 sealed trait Granularity
@@ -67,6 +67,9 @@ object RemoteScenario {
 }
 
 object Scenario {
+  private def drawTime(random: SplittableRandom): Option[QueueTime] =
+    Option.when(random.nextBoolean())(QueueTime(1L + random.nextInt(100), 1L + random.nextInt(3)))
+
   def draw(random: SplittableRandom): Scenario = {
     def upTo(n: Int): Int = 1 + random.nextInt(n)
     val shards = upTo(6)
@@ -85,7 +88,7 @@ object Scenario {
       maxLanes,
       granularity,
       blockRows = upTo(4),
-      InletLimits(maxLanes, queueBytes = upTo(if (tiny) 2 else 60), remote.lanes),
+      InletLimits(maxLanes, queueBytes = upTo(if (tiny) 2 else 60), remote.lanes, drawTime(random)),
       outletBytes = upTo(40),
       rowBytes = if (random.nextInt(4) == 0) 100 else 10,
       skew = upTo(3),

@@ -182,6 +182,18 @@ object LaneshiftConf {
     .allowing("allowed are 1k to 1g; more only delays the push back")(n => n >= 1024 && n <= (1L << 30))
     .createWithDefault(1L << 20)
 
+  val QueueTime: ConfigEntry[Long] = SQLConf
+    .buildConf(Prefix + "queueTime")
+    .doc(
+      "In Real-time Mode: rows that may wait for one lane, as the time that it needs for them as measured, in milliseconds unless a " +
+        "unit is given; 128 rows in any case, and never more than queueBytes. A batch ends when its rows have been worked on: more " +
+        "of them make batches late that have more input than they can work on."
+    )
+    .version(Since)
+    .timeConf(TimeUnit.MILLISECONDS)
+    .allowing("allowed are 10ms to 1h")(n => n >= 10 && n <= 3600000L)
+    .createWithDefault(1000L)
+
   val LatencyColumn: ConfigEntry[Option[String]] = SQLConf
     .buildConf(Prefix + "latencyColumn")
     .doc(
@@ -396,6 +408,7 @@ object LaneshiftConf {
     RemoteCache,
     RemotePort,
     QueueBytes,
+    QueueTime,
     LatencyColumn,
     HotKeysShown,
     HotKeysSpread,

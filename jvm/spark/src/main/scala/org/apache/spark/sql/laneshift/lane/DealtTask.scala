@@ -41,7 +41,7 @@ private[laneshift] final class DealtTask(
   private[lane] val threads = new TaskThreads(s"partition ${home.index}", fail)
 
   private[lane] val deals = new Deals[UnsafeRow, UnsafeRowBlock](
-    DealLimits(spec.options.maxLanes, spec.options.queueBytes, DealtTask.OutputBytes),
+    DealLimits(spec.options.maxLanes, spec.options.queueBytes, DealtTask.OutputBytes, spec.queueTime),
     if (spec.readsAhead) DealWork.ahead(if (spec.realTime) DealtTask.LingerNs else DealWork.Forever)
     else DealWork.RowByRow,
     start.lanes,

@@ -43,7 +43,8 @@ private[laneshift] final class PartitionTask(
     with Logging {
 
   private val options = spec.options
-  private val limits = InletLimits(options.maxLanes, options.queueBytes, options.remoteLanes)
+  private val limits =
+    InletLimits(options.maxLanes, options.queueBytes, options.remoteLanes, spec.queueTime)
   private val lanes: Lanes = new LocalLanes(newBody, bodySplit)
   private val running = new ConcurrentLinkedQueue[Lane]
   private val sharedThings = new ConcurrentHashMap[AnyRef, AnyRef]

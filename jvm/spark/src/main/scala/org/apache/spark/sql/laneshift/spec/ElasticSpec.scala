@@ -1,10 +1,13 @@
 package org.apache.spark.sql.laneshift.spec
 
+import java.util.concurrent.TimeUnit
+
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.types.DataType
 
+import laneshift.lane.QueueTime
 import laneshift.routing.TaskRanges
 
 /** When a shard of an elastic operator may change its lane. */
@@ -73,6 +76,7 @@ final case class ElasticOptions(
     lanes: Option[Int],
     maxLanes: Int,
     queueBytes: Long,
+    queueTimeMs: Long,
     remoteLanes: Int,
     remoteWindowBytes: Long,
     remoteCacheBytes: Long,
@@ -95,6 +99,7 @@ object ElasticOptions {
     lanes = conf.getConf(LaneshiftConf.Lanes).toIntOption,
     maxLanes = conf.getConf(LaneshiftConf.MaxLanes),
     queueBytes = conf.getConf(LaneshiftConf.QueueBytes),
+    queueTimeMs = conf.getConf(LaneshiftConf.QueueTime),
     remoteLanes = conf.getConf(LaneshiftConf.RemoteMaxLanes),
     remoteWindowBytes = conf.getConf(LaneshiftConf.RemoteWindow),
     remoteCacheBytes = conf.getConf(LaneshiftConf.RemoteCache),
@@ -194,6 +199,10 @@ final case class ElasticSpec(
   def key: OperatorKey = operator.key
   def batchId: Long = operator.batchId
   def realTime: Boolean = operator.realTime
+
+  /** Bound in time of what waits for a lane. A micro-batch's rows are all there: they wait in its shuffle, or here. */
+  def queueTime: Option[QueueTime] =
+    Option.when(realTime)(QueueTime(TimeUnit.MILLISECONDS.toNanos(options.queueTimeMs)))
   def handoff: HandoffMode = operator.handoff
 
   /** Routing and lanes hold from the first row to the last commit. */

@@ -33,6 +33,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
         Some(lanes),
         8,
         1L << 20,
+        1000L,
         8,
         1L << 18,
         1L << 20,

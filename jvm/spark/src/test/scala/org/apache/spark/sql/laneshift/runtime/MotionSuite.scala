@@ -14,6 +14,7 @@ class MotionSuite extends AnyFunSuite {
       Some(3),
       5,
       1L << 20,
+      1000L,
       8,
       1L << 18,
       1L << 20,

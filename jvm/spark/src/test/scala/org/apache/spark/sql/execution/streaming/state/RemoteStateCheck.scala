@@ -113,6 +113,7 @@ object RemoteStateCheck {
       lanes = Some(4),
       maxLanes = 4,
       queueBytes = 1L << 20,
+      queueTimeMs = 1000L,
       remoteLanes = 2,
       remoteWindowBytes = 1L << 18,
       remoteCacheBytes = 1L << 20,
