@@ -34,7 +34,7 @@ MIDDLE = """
 ### For Prometheus and Grafana
 Spark's UI gives the driver's gauges at `http://DRIVER:4040/metrics/prometheus/` with these two:
 
-```
+```properties
 spark.metrics.conf.driver.sink.prometheusServlet.class=<SERVLET>
 spark.metrics.conf.driver.sink.prometheusServlet.path=/metrics/prometheus
 ```

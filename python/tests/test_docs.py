@@ -18,6 +18,7 @@ import pytest
 
 from laneshift.errors import conditions
 from laneshift.plugin.partition import RemoteLane
+from laneshift.scheduler import registry
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("docs/partitioners/index.md",)
@@ -103,6 +104,39 @@ def test_the_page_for_operators_quotes_what_the_code_says() -> None:
     for quote in quoted:
         for part in re.split(r"\.\.\.|spark\.[\w.]+|4\.3|No module named laneshift", quote):
             assert len(part.strip()) < 6 or part.strip() in code, (quote, part)
+
+
+def test_the_page_of_tuning_names_parameters_that_policies_have() -> None:
+    """Each knob `name` (`policy`, ...) is a parameter of these policies, its default first."""
+    page = (ROOT / "docs/tuning.md").read_text("utf-8")
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \(([^)]*)\) \| ([^|]*) \|", page, re.MULTILINE)
+    assert len(rows) >= 8
+    for names, policies, default in rows:
+        named = re.findall(r"`([\w-]+)`", policies) or [
+            n for n in registry.BUILT_IN if n != "static"
+        ]
+        assert set(named) <= set(registry.BUILT_IN), policies
+        for position, name in enumerate(re.findall(r"`(\w+)`", names)):
+            said = default.split(", ")[position].split()[0].rstrip(":")
+            for policy in named:
+                found = registry.defaults(policy)[name]
+                assert (
+                    f"{found:g}" == said
+                    if not isinstance(found, bool)
+                    else (str(found).lower() == said)
+                ), (policy, name)
+    options = dict(
+        re.findall(r"^\| `(spark\.\S+)` \| `(\S*)` \|",
+                   (ROOT / "docs/configuration.md").read_text("utf-8"), re.MULTILINE)
+    )  # fmt: skip
+    told = re.findall(
+        r"^\| `(spark\.\S+?)` \| `?([\d.]+|[a-z]+)(?: (m?s))?`? \|", page, re.MULTILINE
+    )
+    assert len(told) >= 4
+    for option, value, unit in told:
+        milliseconds = {"s": 1000, "ms": 1}.get(unit)
+        stands = f"{int(value) * milliseconds}ms" if milliseconds else value
+        assert options[option] == stands, option
 
 
 def test_the_page_of_lanes_elsewhere_names_what_there_is() -> None:

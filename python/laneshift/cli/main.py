@@ -13,6 +13,7 @@ from laneshift.version import __version__
 COMMANDS: dict[str, tuple[str, str]] = {
     "decisions": ("laneshift.cli.commands:decisions", "Show what running policies decide."),
     "handoffs": ("laneshift.cli.commands:handoffs", "Show which shards have moved."),
+    "jar": ("laneshift.cli.jar:jar", "Print where the plugin's jar is, for spark-submit --jars."),
     "limit-source": ("laneshift.cli.commands:limit_source", "Slow the source of a query down."),
     "move-shard": ("laneshift.cli.commands:move_shard", "Hand a shard over to another lane."),
     "policies": ("laneshift.cli.policies:policies", "List, explain, start and stop policies."),

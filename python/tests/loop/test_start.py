@@ -76,6 +76,12 @@ class TestStart:
             assert made.policy.target_s == 0.02  # type: ignore[attr-defined]
             assert made.policy.smoothing == 0.5  # type: ignore[attr-defined]
 
+    @pytest.mark.parametrize("live", ["connect"], indirect=True)
+    def test_a_session_of_connect_names_policies_that_there_are(self, live: Laneshift) -> None:
+        with pytest.raises(InputError, match="Only who has the control process's own token"):
+            live.start(Everything(lanes=3))
+
+    @pytest.mark.parametrize("live", ["py4j", "grpc"], indirect=True)
     def test_a_policy_of_ones_own(self, live: Laneshift) -> None:
         heard: list[Decision] = []
         with live.start(Everything(lanes=3), interval_s=0.1, query="running") as made:

@@ -10,7 +10,7 @@ import pytest
 import laneshift
 from laneshift.plugin.gateway import ENTRY_CLASS, Py4jGateway, decode
 from plugin.fake import FakeGateway
-from session.transports import TOKEN, serving
+from session.transports import TOKEN, Connected, serving
 
 pytest.importorskip("py4j")
 
@@ -73,27 +73,6 @@ def test_no_session(spark: Any) -> None:
     with pytest.raises(laneshift.ArgumentError, match="expected a SparkSession") as caught:
         laneshift.attach(spark)
     assert type(spark).__name__ in str(caught.value)
-
-
-class Connected:
-    """A Spark Connect session: what its server's function gives, and where it is."""
-
-    def __init__(self, *rows: tuple[str, str, str], problem: str = "") -> None:
-        self.rows = rows
-        self.problem = problem
-        self.client = Namespace(host="127.0.0.1")
-
-    def sql(self, text: str) -> Any:
-        assert text.endswith("FROM laneshift_control()")
-        return self
-
-    def collect(self) -> Any:
-        if self.problem:
-            raise RuntimeError(self.problem + "\nmore")
-        return list(self.rows)
-
-
-Connected.__module__ = "pyspark.sql.connect.session"
 
 
 def test_a_spark_connect_session() -> None:

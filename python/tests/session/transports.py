@@ -1,4 +1,7 @@
-"""The ways to a live object: py4j and gRPC, each with all its layers above a gateway of no JVM."""
+"""The ways to a live object, each with all its layers above a gateway of no JVM.
+
+py4j, gRPC with the operator's token, and a Spark Connect session with its own.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,12 @@ from laneshift.control.running import RunningPolicies
 from laneshift.control.server import ControlServer
 from laneshift.control.service import ControlService
 from laneshift.control.settings import ControlSettings, ServerTls
+from laneshift.control.tokens import signed
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import ENTRY_CLASS
 from plugin.fake import FakeGateway
 
-TRANSPORTS = ("py4j", "grpc")
+TRANSPORTS = ("py4j", "grpc", "connect")
 TOKEN = "a-token-of-the-tests"
 TENANT_KEY = "a-key-of-the-tests"
 
@@ -76,6 +80,27 @@ def session(gateway: FakeGateway) -> Any:
     return Namespace(_jvm=found, sparkContext=context)
 
 
+class Connected:
+    """A Spark Connect session: what its server's function gives, and where it is."""
+
+    def __init__(self, *rows: tuple[str, str, str], problem: str = "") -> None:
+        self.rows = rows
+        self.problem = problem
+        self.client = Namespace(host="127.0.0.1")
+
+    def sql(self, text: str) -> Any:
+        assert text.endswith("FROM laneshift_control()")
+        return self
+
+    def collect(self) -> Any:
+        if self.problem:
+            raise RuntimeError(self.problem + "\nmore")
+        return list(self.rows)
+
+
+Connected.__module__ = "pyspark.sql.connect.session"
+
+
 def settings(
     tls: ServerTls | None = None, *, port: int = 0, tenants_share: bool = False
 ) -> ControlSettings:
@@ -112,6 +137,22 @@ def facade(transport: str, gateway: FakeGateway) -> Iterator[laneshift.Laneshift
     """The live object over a transport."""
     if transport == "py4j":
         yield laneshift.attach(session(gateway))
+    else:
+        with over_grpc(transport, gateway) as live:
+            yield live
+
+
+@contextmanager
+def over_grpc(transport: str, gateway: Any) -> Iterator[laneshift.Laneshift]:
+    """The live object of an operator, or of a Connect session, for which `gateway` is served."""
+    if transport == "grpc":
+        with serving(gateway) as address, laneshift.attach(address, TOKEN) as live:
+            yield live
         return
-    with serving(gateway) as address, laneshift.attach(address, TOKEN) as live:
-        yield live
+    # Queries are not its own here: what a session may steer is in control/test_tenants.py.
+    with serving(gateway, settings(tenants_share=True)) as address:
+        host, _, port = address.rpartition(":")
+        token = f"someone.{signed(TENANT_KEY.encode(), 'someone')}"
+        spark: Any = Connected((host, port, token))
+        with laneshift.attach(spark) as live:
+            yield live

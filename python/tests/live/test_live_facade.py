@@ -1,0 +1,132 @@
+"""The same calls of the live object over py4j, gRPC and a Spark Connect session, on a real query.
+
+The control service runs in this process and reaches the session's plugin; a driver's own control
+process and a real Connect server are in test_live_control.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import laneshift
+from session.transports import TRANSPORTS, over_grpc
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def query(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    rows = spark.readStream.format("laneshift-workload").option("rowsPerSecond", 2000).load()
+    started = (
+        rows.groupBy("key")
+        .count()
+        .writeStream.format("noop")
+        .queryName("facade")
+        .outputMode("update")
+        .trigger(processingTime="300 milliseconds")
+        .option("checkpointLocation", str(tmp_path_factory.mktemp("facade")))
+        .start()
+    )
+    yield "facade"
+    started.stop()
+
+
+@pytest.fixture(params=TRANSPORTS)
+def anyhow(
+    spark: SparkSession, query: str, request: pytest.FixtureRequest
+) -> Iterator[laneshift.Laneshift]:
+    live = laneshift.attach(spark)
+    until(lambda: operators(live))
+    if request.param == "py4j":
+        yield live
+    else:
+        with over_grpc(request.param, live._gateway) as other:
+            yield other
+
+
+def until(condition: Callable[[], Any], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "not in time"
+        time.sleep(0.1)
+
+
+def operators(live: laneshift.Laneshift) -> list[Any]:
+    return [o for q in live.snapshot().queries if q.name == "facade" for o in q.operators]
+
+
+def partitions(live: laneshift.Laneshift) -> list[Any]:
+    return [p for operator in operators(live) for p in operator.partitions]
+
+
+def test_lanes_and_shards(anyhow: laneshift.Laneshift, query: str) -> None:
+    for lanes in (1, 3):
+        anyhow.set_lanes(query, 0, -1, lanes)
+        until(lambda: [p.lanes for p in partitions(anyhow)] == [lanes] * 2)  # noqa: B023
+    lane = (int(partitions(anyhow)[1].lane_of_shard[5]) + 1) % 3
+    before = anyhow.snapshot().time_ms
+    anyhow.move_shard(query, 0, 1, 5, lane)
+    until(lambda: int(partitions(anyhow)[1].lane_of_shard[5]) == lane)
+    moves = [h for h in anyhow.handoffs(query, 1000) if h.time_ms >= before]
+    assert any((h.partition, h.shard, h.reason) == (1, 5, "user") for h in moves)
+
+
+def test_tasks(anyhow: laneshift.Laneshift, query: str) -> None:
+    anyhow.set_tasks(query, 1)
+    until(lambda: [o.tasks for o in operators(anyhow)] == [1])
+    anyhow.set_tasks(query, "stock")
+    until(lambda: [o.tasks for o in operators(anyhow)] == [2])
+
+
+def test_snapshots_as_a_stream(anyhow: laneshift.Laneshift, query: str) -> None:
+    seen = []
+    for snapshot in anyhow.watch(0.2):
+        seen.append(sum(p.rows_in for q in snapshot.queries if q.name == query
+                        for o in q.operators for p in o.partitions))  # fmt: skip
+        if len(seen) == 8:
+            break
+    assert seen == sorted(seen) and seen[-1] > seen[0]
+
+
+def test_a_source_is_held_back(anyhow: laneshift.Laneshift, query: str) -> None:
+    assert anyhow.limit_source(query, rows_per_second=1000, seconds=1) in ("now", "next-batch")
+
+
+def test_a_policy(anyhow: laneshift.Laneshift, query: str) -> None:
+    with anyhow.start("elasticutor", query=query, interval_s=0.2) as scheduler:
+        with pytest.raises(laneshift.SessionError, match="elasticutor"):
+            anyhow.start("static", query=query)
+        until(lambda: scheduler.turns >= 3)
+        assert scheduler.is_running
+    assert not scheduler.is_running
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "condition"),
+    [
+        (lambda live: live.set_lanes("nobody", 0, 0, 2), laneshift.NotFoundError, "NO_SUCH_QUERY"),
+        (lambda live: live.set_lanes("facade", 7, 0, 2), laneshift.NotFoundError, "OPERATOR"),
+        (lambda live: live.set_lanes("facade", 0, 9, 2), laneshift.NotFoundError, "PARTITION"),
+        (lambda live: live.set_lanes("facade", 0, 0, 99), laneshift.ArgumentError, "LANES"),
+        (lambda live: live.set_tasks("facade", 3), laneshift.ArgumentError, "TASKS_OUT_OF_RANGE"),
+        (lambda live: live.move_shard("facade", 0, 0, 99, 0), laneshift.LaneshiftError, "SHARD"),
+        (lambda live: live.handoffs("nobody"), laneshift.NotFoundError, "NO_SUCH_QUERY"),
+        (lambda live: live.start("elastic"), laneshift.LaneshiftError, "INVALID_INPUT"),
+    ],
+)
+def test_errors(
+    anyhow: laneshift.Laneshift,
+    call: Callable[[laneshift.Laneshift], Any],
+    kind: type[laneshift.LaneshiftError],
+    condition: str,
+) -> None:
+    with pytest.raises(kind) as caught:
+        call(anyhow)
+    assert condition in caught.value.condition
