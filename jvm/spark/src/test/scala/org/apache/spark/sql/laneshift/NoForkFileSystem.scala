@@ -2,6 +2,7 @@ package org.apache.spark.sql.laneshift
 
 import java.nio.file.Files
 import java.nio.file.attribute.PosixFilePermissions
+import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.hadoop.fs.{LocalFileSystem, Path, RawLocalFileSystem}
 import org.apache.hadoop.fs.permission.FsPermission
@@ -9,9 +10,18 @@ import org.apache.hadoop.fs.permission.FsPermission
 /** Hadoop's file system of the local disk, which without Hadoop's native library runs `chmod` for every file that is made:
   * half of the time of a small batch.
   */
-class NoForkFileSystem extends LocalFileSystem(new NoForkFileSystem.Raw)
+class NoForkFileSystem extends LocalFileSystem(new NoForkFileSystem.Raw) {
+  override def copyToLocalFile(delete: Boolean, from: Path, to: Path): Unit = {
+    NoForkFileSystem.fetched.add(from.toString)
+    super.copyToLocalFile(delete, from, to)
+  }
+}
 
 object NoForkFileSystem {
+
+  /** What was copied out of it: tables of stores that are loaded. */
+  val fetched: java.util.Set[String] = ConcurrentHashMap.newKeySet()
+
   private class Raw extends RawLocalFileSystem {
     override def setPermission(path: Path, permission: FsPermission): Unit = {
       val rights = PosixFilePermissions.fromString(

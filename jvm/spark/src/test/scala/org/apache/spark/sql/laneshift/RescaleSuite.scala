@@ -2,8 +2,11 @@ package org.apache.spark.sql.laneshift
 
 import java.nio.file.{Files, Path}
 
+import scala.jdk.CollectionConverters._
+
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.execution.streaming.state.{StateStoreId, StateStoreProviderId}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.rescale.{NotRescalable, RescaleState, TakeOver}
 import org.apache.spark.sql.streaming.Trigger
@@ -187,6 +190,38 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
       assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 4)
     }
   }
+
+  for ((version, name) <- Seq("1" -> "without", "2" -> "with"))
+    test(s"stores that were built on this executor are not fetched, $name checkpoint ids") {
+      withConf(format -> version) {
+        elastic { (run, at) =>
+          def fetched = NoForkFileSystem.fetched.asScala.filter(_.contains(s"${at.getFileName}/"))
+          begin(run)
+          run.letTakeOver()
+          TakeOver.passed = step => if (step == "done") NoForkFileSystem.fetched.clear()
+          try {
+            run.add(chunks(2))
+            run.await()
+          } finally TakeOver.passed = _ => ()
+          val rescale = run.rescales.last
+          assert(rescale.state == RescaleState.Done, rescale.failure)
+          assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 5)
+          assert(fetched.isEmpty)
+          val coordinator = spark.streams.stateStoreCoordinator
+          val root = s"${RescaleRun.execution(run.query).resolvedCheckpointRoot}/state"
+          val places = (0 until 5).map(p =>
+            coordinator.getLocation(StateStoreProviderId(StateStoreId(root, 0, p), run.query.runId))
+          )
+          assert(places.forall(_.nonEmpty))
+          // A run that has nothing of them here fetches.
+          run.stop()
+          run.start()
+          run.add(chunks(3))
+          run.await()
+          assert(fetched.nonEmpty)
+        }
+      }
+    }
 
   test("a query that stops takes its rescale with it") {
     elastic { (run, at) =>

@@ -17,7 +17,10 @@ private[laneshift] final class Rescales extends SparkListener {
   private val newest = new ConcurrentHashMap[UUID, LiveRescale]
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
-    case ended: QueryTerminatedEvent => of(ended.runId).foreach(_.cancel())
+    case ended: QueryTerminatedEvent => of(ended.runId).foreach { rescale =>
+        rescale.cancel()
+        rescale.letGo()
+      }
     case _ => ()
   }
 
@@ -39,6 +42,7 @@ private[laneshift] final class Rescales extends SparkListener {
     }
     val from = Rescales.check(running, partitions, slots)
     newest.values().removeIf(!_.isOfRunningQuery)
+    of(query.runId).foreach(_.letGo())
     val conf = running.sparkSessionForStream.sessionState.conf
     val pace =
       Pace(conf.getConf(LaneshiftConf.RescaleCores), conf.getConf(LaneshiftConf.RescaleBytesPerSecond))
