@@ -82,7 +82,10 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
       }
     }
 
-  test("Real-time Mode, 3 and 5 partitions") {
+  for ((tasks, wanted) <- Seq("stock" -> 5, "2" -> 7))
+    test(s"Real-time Mode, 3 and $wanted partitions in $tasks tasks")(realTime(tasks, wanted))
+
+  private def realTime(tasks: String, wanted: Int): Unit = {
     val query = RealTimePairSuite.cases.head
     val rows = TestInput.rows(seed = 62, first = 0, count = 3000, keys = 60)
     def life(options: Seq[(String, String)], rescale: Boolean) = withFolder { at =>
@@ -93,11 +96,13 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
         try {
           life.await(running)
           if (rescale) {
-            val asked = RescaleRun.ask(running, 5, slots = 8)
+            val asked = RescaleRun.ask(running, wanted, slots = 8)
             life.add(rows.slice(1000, 2000))
             Patience.until(running)(asked.state.ended)
             assert(asked.state == RescaleState.Done, asked.failure)
-            intercept[NotRescalable](RescaleRun.ask(running, 7, slots = 8))
+            val tooMany = if (tasks == "stock") 8 else 3
+            val e = intercept[NotRescalable](RescaleRun.ask(running, 9, slots = tooMany))
+            assert(e.getMessage.contains(s"and there are $tooMany"))
           } else life.add(rows.slice(1000, 2000))
           life.add(rows.drop(2000))
           life.await(running)
@@ -107,11 +112,12 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
       }
     }
     val (stockRows, stockState) = life(ElasticSession.Stock, rescale = false)
-    val (liveRows, liveState) = life(ElasticSession.moving(7L), rescale = true)
+    val (liveRows, liveState) =
+      life(ElasticSession.moving(7L) :+ ("spark.sql.laneshift.tasks" -> tasks), rescale = true)
     PairCheck.sameRows("sums", stockRows, liveRows)
     PairCheck.sameOrderPerKey("sums", stockRows, liveRows)
     assert(withoutPartition(stockState) == withoutPartition(liveState))
-    assert(liveState.exists(_.startsWith("0/4: ")))
+    assert(liveState.exists(_.startsWith(s"0/${wanted - 1}: ")))
   }
 
   test("what cannot be is refused, and the query goes on") {
@@ -126,6 +132,10 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
       refused(0, "Found 0; wanted 1 or more")
       refused(-1, "Found -1")
       refused(3, "another number than the 3 of now")
+      NoForkFileSystem.free = Some(10L)
+      try refused(5, "and only 10 are free where it is")
+      finally NoForkFileSystem.free = None
+      assert(!Files.exists(at.resolve("laneshift-rescale")))
       run.ask(5)
       refused(4, "A rescale to 5 partitions is under way")
       run.add(chunks(1))
