@@ -72,6 +72,19 @@ private[laneshift] final class LiveRescale(
   /** Batches of the query that the new stores do not have yet. */
   def lag: Long = if (now.ended) 0L else Option(twin).fold(0L)(t => math.max(0L, committed - t.state))
 
+  /** For people. */
+  def words: String = {
+    val (written, stores) = progress
+    val more = now match {
+      case Building => s", $written of $stores new stores written"
+      case CatchingUp | Ready if lag > 0 => s", $lag batches behind"
+      case Done => f" as batch ${tookBatch.getOrElse(-1L)}%d; the query waited $pauseMs%.0f ms"
+      case Failed => why.fold("")(": " + _)
+      case _ => ""
+    }
+    s"From $from to $to state partitions: ${now.name}$more"
+  }
+
   def isOfRunningQuery: Boolean = query.isActive
 
   /** False if it is too late. */
