@@ -27,7 +27,8 @@ Spark's metrics system has those with a `gauge`: each executor its own under
 `plugin.org.apache.spark.sql.laneshift.LaneshiftPlugin.GAUGE`, and the driver those of all
 executors together under `plugin.org.apache.spark.sql.laneshift.LaneshiftPlugin.application.GAUGE`,
 so that it is enough to ask the driver. They are sums over partitions, and percentiles those of the
-worst partition. Besides there are `partitions` and, on the driver, `queries`: how many there are.
+worst partition. Besides there are `partitions` and, on the driver, `queries` and `rescales` under
+way: how many there are. Gauges of rescales are the driver's only.
 
 """
 MIDDLE = """

@@ -17,6 +17,7 @@ import click
 from laneshift.cli.control import Target, controlled
 from laneshift.loop.decision import Decision
 from laneshift.plugin.partition import HotKey, PartitionSnapshot
+from laneshift.plugin.rescale import Rescale
 from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
 
 TIMEOUT_S = 10.0
@@ -104,6 +105,9 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         yield "No query with an elastic operator is running."
     for query in running:
+        if query.rescale is not None:
+            yield ""
+            yield f"{query.name or query.id}: {_rescale(query.rescale)}"
         for operator in query.operators:
             yield from _operator(query, operator)
     if said.get("decisions"):
@@ -139,6 +143,17 @@ def _operator(query: QuerySnapshot, operator: OperatorSnapshot) -> Iterator[str]
     for part in operator.partitions:
         if part.hot_keys and part.hot_keys[0].share >= HOT:
             yield f"  {part.partition:>4} hottest keys: {_hot(part.hot_keys[:HOT_KEYS])}"
+
+
+def _rescale(now: Rescale) -> str:
+    said = f"{now.before} -> {now.after} state partitions, {now.state}"
+    if now.state == "building":
+        said += f", {now.stores_written} of {now.stores} stores written"
+    if now.lag_batches and not now.ended:
+        said += f", {now.lag_batches} batches behind"
+    if now.state == "done":
+        said += f" as batch {now.batch_id}, the query waited {now.pause_ms:.0f} ms"
+    return said if now.failure is None else f"{said}: {now.failure}"
 
 
 def _partition(part: PartitionSnapshot) -> str:

@@ -132,6 +132,18 @@ class ControlClient:
         request = pb.SetTasksRequest(query=query, operator=operator, tasks=tasks)
         return to_json(self._call("SetTasks", self._stub.SetTasks, request))
 
+    def rescale(self, query: str, partitions: int) -> dict[str, Any]:
+        request = pb.RescaleRequest(query=query, partitions=partitions)
+        return to_json(self._call("Rescale", self._stub.Rescale, request))
+
+    def rescaling(self, query: str) -> dict[str, Any]:
+        request = pb.RescalingRequest(query=query)
+        return to_json(self._call("Rescaling", self._stub.Rescaling, request))
+
+    def cancel_rescale(self, query: str) -> dict[str, Any]:
+        request = pb.CancelRescaleRequest(query=query)
+        return to_json(self._call("CancelRescale", self._stub.CancelRescale, request))
+
     def move_shard(
         self, query: str, operator: int, partition: int, shard: int, lane: int
     ) -> dict[str, Any]:

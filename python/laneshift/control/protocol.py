@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-REVISION = 3
+REVISION = 4
 """Of ``control.proto``: rises when a call or a field is added."""
 
 DOMAIN = "laneshift"

@@ -203,6 +203,27 @@ class ControlService(ControlServicer):
         return pb.AppliedReply(applied=str(done["applied"]))
 
     @answered
+    def Rescale(self, request: pb.RescaleRequest, context: grpc.ServicerContext) -> pb.RescaleReply:
+        query = self._own(self._tenant(context), request.query)
+        done = self._gateway.rescale(query, request.partitions)
+        self._tell(f"control: {context.peer()} rescales {query} to {request.partitions} partitions")
+        return to_message(pb.RescaleReply(), done)
+
+    @answered
+    def Rescaling(
+        self, request: pb.RescalingRequest, context: grpc.ServicerContext
+    ) -> pb.RescaleReply:
+        query = self._own(self._tenant(context), request.query)
+        return to_message(pb.RescaleReply(), self._gateway.rescaling(query))
+
+    @answered
+    def CancelRescale(
+        self, request: pb.CancelRescaleRequest, context: grpc.ServicerContext
+    ) -> pb.RescaleReply:
+        query = self._own(self._tenant(context), request.query)
+        return to_message(pb.RescaleReply(), self._gateway.cancel_rescale(query))
+
+    @answered
     def MoveShard(
         self, request: pb.MoveShardRequest, context: grpc.ServicerContext
     ) -> pb.AppliedReply:

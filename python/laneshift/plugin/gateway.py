@@ -63,6 +63,18 @@ class Commands(Protocol):
         """Hold a query's source to ``rate`` rows/s for a while; 0 seconds end a limit in force."""
         ...
 
+    def rescale(self, query: str, partitions: int) -> dict[str, Any]:
+        """Ask for another number of state partitions of a running query."""
+        ...
+
+    def rescaling(self, query: str) -> dict[str, Any]:
+        """How the newest rescale of a running query stands."""
+        ...
+
+    def cancel_rescale(self, query: str) -> dict[str, Any]:
+        """Give the rescale of a running query up."""
+        ...
+
 
 class Gateway(Commands, Protocol):
     """What the plugin can be asked, schedulers' calls included."""
@@ -155,15 +167,12 @@ class Py4jGateway:
         decode("decided", self._text("decided", json.dumps(decision)))
 
     def rescale(self, query: str, partitions: int) -> dict[str, Any]:
-        """Ask for another number of state partitions of a running query."""
         return self._object("rescale", query, partitions)
 
     def rescaling(self, query: str) -> dict[str, Any]:
-        """How the newest rescale of a running query stands."""
         return self._object("rescaling", query)
 
     def cancel_rescale(self, query: str) -> dict[str, Any]:
-        """Give the rescale of a running query up."""
         return self._object("cancelRescale", query)
 
     def _object(self, method: str, *arguments: str | float) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.plugin.rescale import Rescale
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class QuerySnapshot:
 
     ``batch`` is None until the first batch has ended, ``trigger`` if it is not known. ``given`` is
     None as long as nothing was counted: in Real-time Mode only ``laneshift-workload`` and
-    ``laneshift-replay`` count.
+    ``laneshift-replay`` count. ``rescale`` is the newest of this run, None if none was asked for.
     """
 
     id: str
@@ -125,6 +126,7 @@ class QuerySnapshot:
     batch: BatchSnapshot | None = None
     given: SourceCount | None = None
     trigger: Trigger | None = None
+    rescale: Rescale | None = None
 
     @property
     def label(self) -> str:
@@ -220,6 +222,7 @@ def _query(data: Mapping[str, Any]) -> QuerySnapshot:
         batch=None if data.get("batch") is None else _batch(data["batch"]),
         given=None if data.get("given") is None else _given(data["given"]),
         trigger=None if data.get("trigger") is None else _trigger(data["trigger"]),
+        rescale=None if data.get("rescale") is None else Rescale.from_json(data["rescale"]),
     )
 
 

@@ -21,6 +21,7 @@ class Scope(Enum):
     NODE = "node"
     EXECUTOR = "executor"
     SOURCE = "source"
+    RESCALE = "rescale"
     PARTITION = "partition"
     LANE = "lane"
     SHARD = "shard"

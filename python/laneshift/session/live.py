@@ -32,7 +32,7 @@ from laneshift.session.lookup import (
     stopped,
     whole_numbers,
 )
-from laneshift.session.rescale import Rescale, bar, cancelled, rescales_of
+from laneshift.session.rescale import Rescale, bar, cancelled
 from laneshift.session.rescale import wait as wait_for
 
 if TYPE_CHECKING:
@@ -269,12 +269,11 @@ class Laneshift:
         """
         key = query_key(query)
         (partitions,) = whole_numbers(partitions=partitions)
-        rescales = rescales_of(self._gateway)
         found = self._running(query, key)
-        asked = rescales.rescale(found.id, partitions)
+        asked = self._gateway.rescale(found.id, partitions)
         if not wait:
             return _read("rescale", Rescale.from_json, asked)
-        return wait_for(rescales, found.id, timeout_s, bar if progress else None)
+        return wait_for(self._gateway, found.id, timeout_s, bar if progress else None)
 
     def rescaling(self, query: QueryRef) -> Rescale:
         """How the newest rescale of a running query stands.
@@ -282,7 +281,7 @@ class Laneshift:
         Errors: :class:`~laneshift.errors.NotFoundError` if none was asked for.
         """
         found = self._running(query, query_key(query))
-        said = rescales_of(self._gateway).rescaling(found.id)
+        said = self._gateway.rescaling(found.id)
         return _read("rescaling", Rescale.from_json, said)
 
     def cancel_rescale(self, query: QueryRef) -> Rescale:
@@ -292,7 +291,7 @@ class Laneshift:
         :class:`~laneshift.errors.SessionError` if it is over.
         """
         found = self._running(query, query_key(query))
-        return cancelled(rescales_of(self._gateway), found.id)
+        return cancelled(self._gateway, found.id)
 
     def handoffs(self, query: QueryRef | None = None, limit: int = 1000) -> tuple[Handoff, ...]:
         """The newest ``limit`` handoffs (1 to 100,000), oldest first; of one query or of all.

@@ -10,80 +10,20 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from laneshift.errors import error
 from laneshift.inputcheck import number
-from laneshift.plugin.gateway import decode, entry_of
+from laneshift.plugin.gateway import Commands, decode, entry_of
+from laneshift.plugin.rescale import Rescale
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["OfflineRescale", "Rescale", "Rescales", "bar", "rescale_checkpoint", "wait"]
+__all__ = ["OfflineRescale", "Rescale", "bar", "rescale_checkpoint", "wait"]
 
 POLL_S = 0.1
 WIDTH = 30
-
-
-class Rescales(Protocol):
-    """What the plugin answers about rescales; queries by id, run id or name."""
-
-    def rescale(self, query: str, partitions: int) -> dict[str, Any]:
-        """Ask for another number of state partitions."""
-        ...
-
-    def rescaling(self, query: str) -> dict[str, Any]:
-        """The newest rescale of the query's run."""
-        ...
-
-    def cancel_rescale(self, query: str) -> dict[str, Any]:
-        """Give the rescale up that is under way."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Rescale:
-    """A rescale of a running query, at one moment.
-
-    Attributes:
-        before, after: state partitions.
-        state: ``waiting`` for a batch to end, ``building`` new stores, ``catching-up`` with what
-            the query writes, ``ready`` to take over before the next batch, ``taking-over``; at last
-            ``done``, ``cancelled`` or ``failed``.
-        ended: whether it is over.
-        failure: why it failed.
-        stores_written, stores: how many new stores are written out of how many (count).
-        lag_batches: batches whose changes the new stores do not have yet (count).
-        batch_id: the batch that the take-over was, once it is done.
-        pause_ms: how long the query waited for the take-over (ms).
-    """
-
-    before: int
-    after: int
-    state: str
-    ended: bool
-    failure: str | None
-    stores_written: int
-    stores: int
-    lag_batches: int
-    batch_id: int | None
-    pause_ms: float
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Rescale:
-        """Read what the plugin answers."""
-        return cls(
-            before=int(data["from"]),
-            after=int(data["to"]),
-            state=str(data["state"]),
-            ended=bool(data["ended"]),
-            failure=data["failure"],
-            stores_written=int(data["stores_written"]),
-            stores=int(data["stores"]),
-            lag_batches=int(data["lag_batches"]),
-            batch_id=data["batch_id"],
-            pause_ms=float(data["pause_ms"]),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +47,7 @@ class OfflineRescale:
 
 
 def wait(
-    rescales: Rescales, query: str, timeout_s: float, tell: Callable[[Rescale], None] | None = None
+    gateway: Commands, query: str, timeout_s: float, tell: Callable[[Rescale], None] | None = None
 ) -> Rescale:
     """Wait until the query's rescale has ended, at most ``timeout_s`` (s); ``tell`` hears of it.
 
@@ -116,7 +56,7 @@ def wait(
     number("timeout_s", timeout_s, low=0, low_open=True, unit="s")
     end = time.monotonic() + timeout_s
     while True:
-        now = Rescale.from_json(rescales.rescaling(query))
+        now = Rescale.from_json(gateway.rescaling(query))
         if tell is not None:
             tell(now)
         if now.state == "failed":
@@ -138,10 +78,7 @@ def wait(
 
 def bar(now: Rescale) -> None:
     """Show a rescale as a line of text on standard error, the same line each time."""
-    share = now.stores_written / now.stores if now.stores else 0.0
-    if now.state not in ("waiting", "building"):
-        share = 1.0
-    done = round(share * WIDTH)
+    done = round(now.share * WIDTH)
     line = (
         f"\r{now.before} -> {now.after} partitions [{'#' * done}{'.' * (WIDTH - done)}] {now.state}"
     )
@@ -178,16 +115,9 @@ def rescale_checkpoint(
     )
 
 
-def rescales_of(gateway: object) -> Rescales:
-    """The gateway, if it can rescale. Errors: UnsupportedError over a control service."""
-    if not hasattr(gateway, "rescale"):
-        raise error("LANESHIFT_NOT_BY_CONTROL", what="rescale")
-    return gateway  # type: ignore[return-value]
-
-
-def cancelled(rescales: Rescales, query: str) -> Rescale:
+def cancelled(gateway: Commands, query: str) -> Rescale:
     """Give a rescale up. Errors: SessionError if it is over, NotFoundError if there was none."""
-    now = Rescale.from_json(rescales.cancel_rescale(query))
+    now = Rescale.from_json(gateway.cancel_rescale(query))
     if now.state != "cancelled":
         raise error("LANESHIFT_RESCALE_OVER", query=query, state=now.state)
     return now

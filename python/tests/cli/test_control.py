@@ -96,6 +96,23 @@ class TestCommands:
             ("set_tasks", RUNNING, 0, "auto"),
         ]
 
+    def test_rescale(self, gateway: FakeGateway) -> None:
+        here = ("rescale", "--query", "running")
+        assert done(*here, "--partitions", 16, "--no-wait") == (
+            "4 -> 16 state partitions: building\n"
+        )
+        assert done(*here, "--cancel") == "4 -> 16 state partitions: cancelled\n"
+        assert gateway.sent == [("rescale", RUNNING, 16), ("cancel_rescale", RUNNING)]
+        for wrong in (
+            ("rescale", "--partitions", 4),
+            (*here, "folder", "--partitions", 4),
+            here,
+            (*here, "--partitions", 4, "--cancel"),
+            ("rescale", "folder", "--cancel"),
+        ):
+            assert run(*wrong).exit_code == 2
+        assert len(gateway.sent) == 2
+
     def test_move_shard_and_limit_source(self, gateway: FakeGateway) -> None:
         assert done("move-shard", "running", 0, 1, 7, 1) == "from the next batch on\n"
         assert done("limit-source", RUNNING, 100, 5.5) == "done\n"

@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from laneshift.cli.main import main
-from plugin.fake import RUNNING, STOPPED, executor, query
+from laneshift.cli.top import lines
+from plugin.fake import RUNNING, STOPPED, executor, query, rescaling
 
 SNAPSHOT: dict[str, Any] = {
     "time_ms": 1_700_000_000_000,
@@ -142,3 +143,17 @@ def test_what_answers_is_not_laneshift(status: int, body: str, words: list[str])
 def test_nobody_answers_and_wrong_options() -> None:
     assert "No Spark UI answers at localhost:1" in top("--url", "localhost:1").output
     assert "0.2<=x<=3600" in top("--every", "0").output
+
+
+def test_a_rescale_has_a_line() -> None:
+    said = copy.deepcopy(SNAPSHOT)
+    assert (
+        "running: 4 -> 16 state partitions, building, 8 of 16 stores written, 3 batches behind"
+        in lines(said)
+    )
+    said["queries"][0]["rescale"] = rescaling("done", batch_id=7, pause_ms=81.5)
+    assert "running: 4 -> 16 state partitions, done as batch 7, the query waited 82 ms" in lines(
+        said
+    )
+    said["queries"][0]["rescale"] = rescaling("failed", failure="no space left")
+    assert "running: 4 -> 16 state partitions, failed: no space left" in lines(said)

@@ -88,6 +88,21 @@ def set_lanes(part: dict[str, Any], lanes: int) -> None:
     part["queue_rows"] = part["queue_bytes"] = [0] * lanes
 
 
+def rescaling(state: str, **more: Any) -> dict[str, Any]:
+    return {
+        "from": 4,
+        "to": 16,
+        "state": state,
+        "ended": state in ("done", "cancelled", "failed"),
+        "failure": None,
+        "stores_written": 8,
+        "stores": 16,
+        "lag_batches": 0,
+        "batch_id": None,
+        "pause_ms": 0.0,
+    } | more
+
+
 def query(id: str, name: str | None, *, active: bool) -> dict[str, Any]:
     return {
         "id": id,
@@ -96,6 +111,7 @@ def query(id: str, name: str | None, *, active: bool) -> dict[str, Any]:
         "mode": "real-time",
         "active": active,
         "given": {"rows": 2000, "batch_id": None},
+        "rescale": rescaling("building", lag_batches=3),
         "batch": {
             "batch_id": 6,
             "duration_s": 5.25,
@@ -187,6 +203,17 @@ class FakeGateway:
     def set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
         self.sent.append(("set_tasks", query, operator, tasks))
         return {"tasks": tasks, "applied": "next-batch"}
+
+    def rescale(self, query: str, partitions: int) -> dict[str, Any]:
+        self.sent.append(("rescale", query, partitions))
+        return self.rescaling(query)
+
+    def rescaling(self, query: str) -> dict[str, Any]:
+        return rescaling("building")
+
+    def cancel_rescale(self, query: str) -> dict[str, Any]:
+        self.sent.append(("cancel_rescale", query))
+        return rescaling("cancelled")
 
     def move_shard(
         self, query: str, operator: int, partition: int, shard: int, lane: int

@@ -9,6 +9,7 @@ import pytest
 
 from laneshift import PartitionSnapshot, Snapshot
 from laneshift.plugin.partition import HotKey
+from laneshift.plugin.rescale import Rescale
 from laneshift.plugin.snapshot import ExecutorSnapshot
 from laneshift.scheduler.metrics import METRICS
 from plugin.fake import FakeGateway, partition
@@ -60,11 +61,14 @@ def test_live_metrics_are_what_a_snapshot_measures() -> None:
     measured = set(partition(0)) - named
     sources = FakeGateway().data["queries"][0]["batch"]["sources"]
     measured |= set(sources[0]) - {"name"}
+    rescale = set(FakeGateway().data["queries"][0]["rescale"])
+    measured |= rescale - {"from", "to", "state", "ended", "failure", "batch_id"}
     (executor,) = FakeGateway().data["executors"]
     measured |= set(executor) - {"executor", "host", "cores", "leaving"}
     assert measured == {m.name for m in METRICS.values() if m.live}
     fields = {f.name for f in dataclasses.fields(PartitionSnapshot)} | {"rows", "rows_per_s"}
     fields |= {f.name for f in dataclasses.fields(ExecutorSnapshot)}
+    fields |= {f.name for f in dataclasses.fields(Rescale)}
     renamed = {"pause_us": "pauses", "latency_ms": "latency"}
     assert {renamed.get(name, name) for name in measured} <= fields | {"backlog_rows"}
 

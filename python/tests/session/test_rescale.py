@@ -7,27 +7,13 @@ from typing import Any
 import pytest
 
 import laneshift
-from laneshift import ArgumentError, Laneshift, SessionError, UnsupportedError
+from laneshift import ArgumentError, Laneshift, SessionError
 from laneshift.errors import from_jvm
 from laneshift.session import rescale
 from laneshift.session.rescale import Rescale
 from plugin.fake import RUNNING, FakeGateway
-from session.transports import facade
-
-
-def said(state: str, **more: Any) -> dict[str, Any]:
-    return {
-        "from": 4,
-        "to": 16,
-        "state": state,
-        "ended": state in ("done", "cancelled", "failed"),
-        "failure": None,
-        "stores_written": 8,
-        "stores": 16,
-        "lag_batches": 0,
-        "batch_id": None,
-        "pause_ms": 0.0,
-    } | more
+from plugin.fake import rescaling as said
+from session.transports import TRANSPORTS, facade
 
 
 class RescalingGateway(FakeGateway):
@@ -99,9 +85,24 @@ def test_only_whole_numbers_are_sent(wrong: Any) -> None:
     assert not gateway.asks
 
 
-def test_it_is_not_for_a_control_service_yet() -> None:
-    with facade("grpc", FakeGateway()) as live, pytest.raises(UnsupportedError, match="rescale"):
-        live.rescale("running", 16)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_it_is_the_same_by_every_way(transport: str) -> None:
+    done = said("done", batch_id=7, pause_ms=81.5)
+    gateway = RescalingGateway(said("waiting"), said("building", lag_batches=2), done)
+    with facade(transport, gateway) as live:
+        assert live.rescale("running", 16, wait=False).state == "waiting"
+        assert live.rescaling("running").lag_batches == 2
+        assert live.rescaling("running") == Rescale.from_json(done)
+        with pytest.raises(SessionError, match="cannot be cancelled any more: it is done"):
+            live.cancel_rescale("running")
+    assert gateway.asks == [("rescale", RUNNING, 16), ("cancel", RUNNING)]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_snapshot_has_it(transport: str) -> None:
+    with facade(transport, FakeGateway()) as live:
+        (query,) = live.snapshot().queries
+    assert query.rescale == Rescale(4, 16, "building", False, None, 8, 16, 3, None, 0.0)
 
 
 def test_errors_of_the_plugin_are_of_their_kind() -> None:

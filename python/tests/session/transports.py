@@ -38,6 +38,7 @@ class JavaClass:
     NAMES: ClassVar = {
         "setLanes": "set_lanes",
         "setTasks": "set_tasks",
+        "cancelRescale": "cancel_rescale",
         "moveShard": "move_shard",
         "limitSource": "limit_source",
         "configEntries": "config_entries",

@@ -213,6 +213,7 @@ class Query(_message.Message):
     BATCH_FIELD_NUMBER: _builtins.int
     GIVEN_FIELD_NUMBER: _builtins.int
     TRIGGER_FIELD_NUMBER: _builtins.int
+    RESCALE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     run_id: _builtins.str
     name: _builtins.str
@@ -227,6 +228,10 @@ class Query(_message.Message):
     def given(self) -> Global___SourceCount: ...
     @_builtins.property
     def trigger(self) -> Global___Trigger: ...
+    @_builtins.property
+    def rescale(self) -> Global___RescaleReply:
+        """the newest one of the run"""
+
     def __init__(
         self,
         *,
@@ -239,10 +244,11 @@ class Query(_message.Message):
         batch: Global___Batch | None = ...,
         given: Global___SourceCount | None = ...,
         trigger: Global___Trigger | None = ...,
+        rescale: Global___RescaleReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch", b"_batch", "_given", b"_given", "_name", b"_name", "_trigger", b"_trigger", "batch", b"batch", "given", b"given", "name", b"name", "trigger", b"trigger"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch", b"_batch", "_given", b"_given", "_name", b"_name", "_rescale", b"_rescale", "_trigger", b"_trigger", "batch", b"batch", "given", b"given", "name", b"name", "rescale", b"rescale", "trigger", b"trigger"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch", b"_batch", "_given", b"_given", "_name", b"_name", "_trigger", b"_trigger", "active", b"active", "batch", b"batch", "given", b"given", "id", b"id", "mode", b"mode", "name", b"name", "operators", b"operators", "run_id", b"run_id", "trigger", b"trigger"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch", b"_batch", "_given", b"_given", "_name", b"_name", "_rescale", b"_rescale", "_trigger", b"_trigger", "active", b"active", "batch", b"batch", "given", b"given", "id", b"id", "mode", b"mode", "name", b"name", "operators", b"operators", "rescale", b"rescale", "run_id", b"run_id", "trigger", b"trigger"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__batch: _TypeAlias = _typing.Literal["batch"]  # noqa: Y015
     _WhichOneofArgType__batch: _TypeAlias = _typing.Literal["_batch", b"_batch"]  # noqa: Y015
@@ -250,6 +256,8 @@ class Query(_message.Message):
     _WhichOneofArgType__given: _TypeAlias = _typing.Literal["_given", b"_given"]  # noqa: Y015
     _WhichOneofReturnType__name: _TypeAlias = _typing.Literal["name"]  # noqa: Y015
     _WhichOneofArgType__name: _TypeAlias = _typing.Literal["_name", b"_name"]  # noqa: Y015
+    _WhichOneofReturnType__rescale: _TypeAlias = _typing.Literal["rescale"]  # noqa: Y015
+    _WhichOneofArgType__rescale: _TypeAlias = _typing.Literal["_rescale", b"_rescale"]  # noqa: Y015
     _WhichOneofReturnType__trigger: _TypeAlias = _typing.Literal["trigger"]  # noqa: Y015
     _WhichOneofArgType__trigger: _TypeAlias = _typing.Literal["_trigger", b"_trigger"]  # noqa: Y015
     @_typing.overload
@@ -258,6 +266,8 @@ class Query(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__given) -> _WhichOneofReturnType__given | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__name) -> _WhichOneofReturnType__name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rescale) -> _WhichOneofReturnType__rescale | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__trigger) -> _WhichOneofReturnType__trigger | None: ...
 
@@ -845,6 +855,119 @@ class SetTasksRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SetTasksRequest: _TypeAlias = SetTasksRequest  # noqa: Y015
+
+@_typing.final
+class RescaleRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    partitions: _builtins.int
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        partitions: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions", "query", b"query"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RescaleRequest: _TypeAlias = RescaleRequest  # noqa: Y015
+
+@_typing.final
+class RescalingRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RescalingRequest: _TypeAlias = RescalingRequest  # noqa: Y015
+
+@_typing.final
+class CancelRescaleRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelRescaleRequest: _TypeAlias = CancelRescaleRequest  # noqa: Y015
+
+@_typing.final
+class RescaleReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FROM_FIELD_NUMBER: _builtins.int
+    TO_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    STORES_WRITTEN_FIELD_NUMBER: _builtins.int
+    STORES_FIELD_NUMBER: _builtins.int
+    LAG_BATCHES_FIELD_NUMBER: _builtins.int
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    PAUSE_MS_FIELD_NUMBER: _builtins.int
+    to: _builtins.int
+    state: _builtins.str
+    """waiting, building, catching-up, ready, taking-over, done, cancelled, failed"""
+    ended: _builtins.bool
+    failure: _builtins.str
+    stores_written: _builtins.int
+    stores: _builtins.int
+    lag_batches: _builtins.int
+    batch_id: _builtins.int
+    """that the take-over was"""
+    pause_ms: _builtins.float
+    def __init__(
+        self,
+        *,
+        to: _builtins.int = ...,
+        state: _builtins.str = ...,
+        ended: _builtins.bool = ...,
+        failure: _builtins.str | None = ...,
+        stores_written: _builtins.int = ...,
+        stores: _builtins.int = ...,
+        lag_batches: _builtins.int = ...,
+        batch_id: _builtins.int | None = ...,
+        pause_ms: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_batch_id", b"_batch_id", "_failure", b"_failure", "batch_id", b"batch_id", "failure", b"failure"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_batch_id", b"_batch_id", "_failure", b"_failure", "batch_id", b"batch_id", "ended", b"ended", "failure", b"failure", "from", b"from", "lag_batches", b"lag_batches", "pause_ms", b"pause_ms", "state", b"state", "stores", b"stores", "stores_written", b"stores_written", "to", b"to"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__batch_id: _TypeAlias = _typing.Literal["batch_id"]  # noqa: Y015
+    _WhichOneofArgType__batch_id: _TypeAlias = _typing.Literal["_batch_id", b"_batch_id"]  # noqa: Y015
+    _WhichOneofReturnType__failure: _TypeAlias = _typing.Literal["failure"]  # noqa: Y015
+    _WhichOneofArgType__failure: _TypeAlias = _typing.Literal["_failure", b"_failure"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__batch_id) -> _WhichOneofReturnType__batch_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__failure) -> _WhichOneofReturnType__failure | None: ...
+
+Global___RescaleReply: _TypeAlias = RescaleReply  # noqa: Y015
 
 @_typing.final
 class MoveShardRequest(_message.Message):

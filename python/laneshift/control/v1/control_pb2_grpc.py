@@ -59,6 +59,21 @@ class ControlStub:
                 request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.SetTasksRequest.SerializeToString,
                 response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.FromString,
                 _registered_method=True)
+        self.Rescale = channel.unary_unary(
+                '/laneshift.control.v1.Control/Rescale',
+                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescaleRequest.SerializeToString,
+                response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescaleReply.FromString,
+                _registered_method=True)
+        self.Rescaling = channel.unary_unary(
+                '/laneshift.control.v1.Control/Rescaling',
+                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescalingRequest.SerializeToString,
+                response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescaleReply.FromString,
+                _registered_method=True)
+        self.CancelRescale = channel.unary_unary(
+                '/laneshift.control.v1.Control/CancelRescale',
+                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.CancelRescaleRequest.SerializeToString,
+                response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescaleReply.FromString,
+                _registered_method=True)
         self.MoveShard = channel.unary_unary(
                 '/laneshift.control.v1.Control/MoveShard',
                 request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.MoveShardRequest.SerializeToString,
@@ -131,6 +146,26 @@ class ControlServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SetTasks(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Rescale(self, request, context):
+        """Another number of state partitions while the query runs. Rescale says how it stands at its
+        beginning, Rescaling how the newest one of the query's run does.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Rescaling(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelRescale(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -213,6 +248,21 @@ def add_ControlServicer_to_server(servicer, server):
                     servicer.SetTasks,
                     request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.SetTasksRequest.FromString,
                     response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.SerializeToString,
+            ),
+            'Rescale': grpc.unary_unary_rpc_method_handler(
+                    servicer.Rescale,
+                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescaleRequest.FromString,
+                    response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescaleReply.SerializeToString,
+            ),
+            'Rescaling': grpc.unary_unary_rpc_method_handler(
+                    servicer.Rescaling,
+                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescalingRequest.FromString,
+                    response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescaleReply.SerializeToString,
+            ),
+            'CancelRescale': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelRescale,
+                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.CancelRescaleRequest.FromString,
+                    response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescaleReply.SerializeToString,
             ),
             'MoveShard': grpc.unary_unary_rpc_method_handler(
                     servicer.MoveShard,
@@ -390,6 +440,87 @@ class Control:
             '/laneshift.control.v1.Control/SetTasks',
             laneshift_dot_control_dot_v1_dot_control__pb2.SetTasksRequest.SerializeToString,
             laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Rescale(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/laneshift.control.v1.Control/Rescale',
+            laneshift_dot_control_dot_v1_dot_control__pb2.RescaleRequest.SerializeToString,
+            laneshift_dot_control_dot_v1_dot_control__pb2.RescaleReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Rescaling(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/laneshift.control.v1.Control/Rescaling',
+            laneshift_dot_control_dot_v1_dot_control__pb2.RescalingRequest.SerializeToString,
+            laneshift_dot_control_dot_v1_dot_control__pb2.RescaleReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelRescale(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/laneshift.control.v1.Control/CancelRescale',
+            laneshift_dot_control_dot_v1_dot_control__pb2.CancelRescaleRequest.SerializeToString,
+            laneshift_dot_control_dot_v1_dot_control__pb2.RescaleReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -45,6 +45,12 @@ class ControlStub:
     WatchSnapshots: _grpc.UnaryStreamMultiCallable[_control_pb2.WatchSnapshotsRequest, _control_pb2.SnapshotReply]
     SetLanes: _grpc.UnaryUnaryMultiCallable[_control_pb2.SetLanesRequest, _control_pb2.AppliedReply]
     SetTasks: _grpc.UnaryUnaryMultiCallable[_control_pb2.SetTasksRequest, _control_pb2.AppliedReply]
+    Rescale: _grpc.UnaryUnaryMultiCallable[_control_pb2.RescaleRequest, _control_pb2.RescaleReply]
+    """Another number of state partitions while the query runs. Rescale says how it stands at its
+    beginning, Rescaling how the newest one of the query's run does.
+    """
+    Rescaling: _grpc.UnaryUnaryMultiCallable[_control_pb2.RescalingRequest, _control_pb2.RescaleReply]
+    CancelRescale: _grpc.UnaryUnaryMultiCallable[_control_pb2.CancelRescaleRequest, _control_pb2.RescaleReply]
     MoveShard: _grpc.UnaryUnaryMultiCallable[_control_pb2.MoveShardRequest, _control_pb2.AppliedReply]
     LimitSource: _grpc.UnaryUnaryMultiCallable[_control_pb2.LimitSourceRequest, _control_pb2.AppliedReply]
     Handoffs: _grpc.UnaryUnaryMultiCallable[_control_pb2.HandoffsRequest, _control_pb2.HandoffsReply]
@@ -66,6 +72,12 @@ class ControlAsyncStub(ControlStub):
     WatchSnapshots: _aio.UnaryStreamMultiCallable[_control_pb2.WatchSnapshotsRequest, _control_pb2.SnapshotReply]  # type: ignore[assignment]
     SetLanes: _aio.UnaryUnaryMultiCallable[_control_pb2.SetLanesRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
     SetTasks: _aio.UnaryUnaryMultiCallable[_control_pb2.SetTasksRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
+    Rescale: _aio.UnaryUnaryMultiCallable[_control_pb2.RescaleRequest, _control_pb2.RescaleReply]  # type: ignore[assignment]
+    """Another number of state partitions while the query runs. Rescale says how it stands at its
+    beginning, Rescaling how the newest one of the query's run does.
+    """
+    Rescaling: _aio.UnaryUnaryMultiCallable[_control_pb2.RescalingRequest, _control_pb2.RescaleReply]  # type: ignore[assignment]
+    CancelRescale: _aio.UnaryUnaryMultiCallable[_control_pb2.CancelRescaleRequest, _control_pb2.RescaleReply]  # type: ignore[assignment]
     MoveShard: _aio.UnaryUnaryMultiCallable[_control_pb2.MoveShardRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
     LimitSource: _aio.UnaryUnaryMultiCallable[_control_pb2.LimitSourceRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
     Handoffs: _aio.UnaryUnaryMultiCallable[_control_pb2.HandoffsRequest, _control_pb2.HandoffsReply]  # type: ignore[assignment]
@@ -114,6 +126,30 @@ class ControlServicer(metaclass=_abc_1.ABCMeta):
         request: _control_pb2.SetTasksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_pb2.AppliedReply, _abc.Awaitable[_control_pb2.AppliedReply]]: ...
+
+    @_abc_1.abstractmethod
+    def Rescale(
+        self,
+        request: _control_pb2.RescaleRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_control_pb2.RescaleReply, _abc.Awaitable[_control_pb2.RescaleReply]]:
+        """Another number of state partitions while the query runs. Rescale says how it stands at its
+        beginning, Rescaling how the newest one of the query's run does.
+        """
+
+    @_abc_1.abstractmethod
+    def Rescaling(
+        self,
+        request: _control_pb2.RescalingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_control_pb2.RescaleReply, _abc.Awaitable[_control_pb2.RescaleReply]]: ...
+
+    @_abc_1.abstractmethod
+    def CancelRescale(
+        self,
+        request: _control_pb2.CancelRescaleRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_control_pb2.RescaleReply, _abc.Awaitable[_control_pb2.RescaleReply]]: ...
 
     @_abc_1.abstractmethod
     def MoveShard(

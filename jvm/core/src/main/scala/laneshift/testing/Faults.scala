@@ -253,6 +253,9 @@ object Fault {
         "new stores' files are placed, by versions, while Spark may still open the old ones"
       )
 
+  case object AnothersTable
+      extends Fault("anothers-table", "a query takes another store's table for one of its new stores")
+
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
     RemainderDropped,
@@ -349,7 +352,8 @@ object Fault {
     WatermarkKept,
     PartitionsUntold,
     IdsUntold,
-    PlacedTooEarly
+    PlacedTooEarly,
+    AnothersTable
   )
 }
 

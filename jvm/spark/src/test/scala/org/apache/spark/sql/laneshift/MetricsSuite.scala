@@ -189,21 +189,23 @@ class MetricsSuite extends AnyFunSuite with ElasticSession {
       Seq("shards", "max_lanes", "lane_of_shard", "load_metric", "queue_bytes_limit")
     ).flatten
     measured(sums, oneLane: _*) { query =>
+      RescaleRun.ask(query, 5)
       val snapshot = mapper.readTree(LaneshiftGateway.snapshot()).get("ok")
       val queries = snapshot.get("queries")
       val executor = fields(snapshot.get("executors").get(0)) -- Set("executor", "host", "cores", "leaving")
       val mine = queries.elements.asScala.find(_.get("run_id").asText == query.runId.toString).get
       val partition = mine.get("operators").get(0).get("partitions").get(0)
+      val rescale = fields(mine.get("rescale")) -- Set("from", "to", "state", "ended", "failure", "batch_id")
       Patience.until(query)(!query.status.isTriggerActive)
       val source = mine.get("batch").get("sources").get(0)
       val live = vocabulary.filter(_.path("live").asBoolean).map(_.get("name").asText).toSet
-      assert((fields(partition) -- named) ++ (fields(source) - "name") ++ executor == live)
+      assert((fields(partition) -- named) ++ (fields(source) - "name") ++ executor ++ rescale == live)
     }
   }
 
   test("gauges of Spark's metrics system are those of the vocabulary") {
     val gauges = vocabulary.filter(_.has("gauge")).map(_.get("gauge").asText).toSet
-    val counts = Set("partitions", "queries")
+    val counts = Set("partitions", "queries", "rescales")
     assert(ApplicationMetrics.names.map(_.stripPrefix("application.")).toSet == gauges ++ counts)
   }
 }

@@ -2,16 +2,32 @@ package org.apache.spark.sql.laneshift
 
 import java.nio.file.Files
 import java.nio.file.attribute.PosixFilePermissions
+import java.util.concurrent.ConcurrentHashMap
 
-import org.apache.hadoop.fs.{LocalFileSystem, Path, RawLocalFileSystem}
+import org.apache.hadoop.fs.{FsStatus, LocalFileSystem, Path, RawLocalFileSystem}
 import org.apache.hadoop.fs.permission.FsPermission
 
 /** Hadoop's file system of the local disk, which without Hadoop's native library runs `chmod` for every file that is made:
   * half of the time of a small batch.
   */
-class NoForkFileSystem extends LocalFileSystem(new NoForkFileSystem.Raw)
+class NoForkFileSystem extends LocalFileSystem(new NoForkFileSystem.Raw) {
+  override def getStatus(at: Path): FsStatus =
+    NoForkFileSystem.free.fold(super.getStatus(at))(bytes => new FsStatus(bytes, 0L, bytes))
+
+  override def copyToLocalFile(delete: Boolean, from: Path, to: Path): Unit = {
+    NoForkFileSystem.fetched.add(from.toString)
+    super.copyToLocalFile(delete, from, to)
+  }
+}
 
 object NoForkFileSystem {
+
+  /** Bytes that are free, if not what the disk has. */
+  @volatile var free = Option.empty[Long]
+
+  /** What was copied out of it: tables of stores that are loaded. */
+  val fetched: java.util.Set[String] = ConcurrentHashMap.newKeySet()
+
   private class Raw extends RawLocalFileSystem {
     override def setPermission(path: Path, permission: FsPermission): Unit = {
       val rights = PosixFilePermissions.fromString(

@@ -110,6 +110,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(WatermarkKept, "a rescale beside Spark's")(() => rescale()),
     Plant(PartitionsUntold, "a rescale beside Spark's")(() => rescale()),
     Plant(IdsUntold, "a rescale beside Spark's")(() => rescale()),
+    Plant(AnothersTable, "a rescale beside Spark's")(() => rescale()),
     Plant(PlacedTooEarly, "a kill as files are placed")(() => killedRescale())
   )
 

@@ -2,8 +2,11 @@ package org.apache.spark.sql.laneshift
 
 import java.nio.file.{Files, Path}
 
+import scala.jdk.CollectionConverters._
+
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.execution.streaming.state.{StateStoreId, StateStoreProviderId}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.rescale.{NotRescalable, RescaleState, TakeOver}
 import org.apache.spark.sql.streaming.Trigger
@@ -79,7 +82,10 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
       }
     }
 
-  test("Real-time Mode, 3 and 5 partitions") {
+  for ((tasks, wanted) <- Seq("stock" -> 5, "2" -> 7))
+    test(s"Real-time Mode, 3 and $wanted partitions in $tasks tasks")(realTime(tasks, wanted))
+
+  private def realTime(tasks: String, wanted: Int): Unit = {
     val query = RealTimePairSuite.cases.head
     val rows = TestInput.rows(seed = 62, first = 0, count = 3000, keys = 60)
     def life(options: Seq[(String, String)], rescale: Boolean) = withFolder { at =>
@@ -90,11 +96,13 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
         try {
           life.await(running)
           if (rescale) {
-            val asked = RescaleRun.ask(running, 5, slots = 8)
+            val asked = RescaleRun.ask(running, wanted, slots = 8)
             life.add(rows.slice(1000, 2000))
             Patience.until(running)(asked.state.ended)
             assert(asked.state == RescaleState.Done, asked.failure)
-            intercept[NotRescalable](RescaleRun.ask(running, 7, slots = 8))
+            val tooMany = if (tasks == "stock") 8 else 3
+            val e = intercept[NotRescalable](RescaleRun.ask(running, 9, slots = tooMany))
+            assert(e.getMessage.contains(s"and there are $tooMany"))
           } else life.add(rows.slice(1000, 2000))
           life.add(rows.drop(2000))
           life.await(running)
@@ -104,11 +112,12 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
       }
     }
     val (stockRows, stockState) = life(ElasticSession.Stock, rescale = false)
-    val (liveRows, liveState) = life(ElasticSession.moving(7L), rescale = true)
+    val (liveRows, liveState) =
+      life(ElasticSession.moving(7L) :+ ("spark.sql.laneshift.tasks" -> tasks), rescale = true)
     PairCheck.sameRows("sums", stockRows, liveRows)
     PairCheck.sameOrderPerKey("sums", stockRows, liveRows)
     assert(withoutPartition(stockState) == withoutPartition(liveState))
-    assert(liveState.exists(_.startsWith("0/4: ")))
+    assert(liveState.exists(_.startsWith(s"0/${wanted - 1}: ")))
   }
 
   test("what cannot be is refused, and the query goes on") {
@@ -123,6 +132,10 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
       refused(0, "Found 0; wanted 1 or more")
       refused(-1, "Found -1")
       refused(3, "another number than the 3 of now")
+      NoForkFileSystem.free = Some(10L)
+      try refused(5, "and only 10 are free where it is")
+      finally NoForkFileSystem.free = None
+      assert(!Files.exists(at.resolve("laneshift-rescale")))
       run.ask(5)
       refused(4, "A rescale to 5 partitions is under way")
       run.add(chunks(1))
@@ -187,6 +200,38 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
       assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 4)
     }
   }
+
+  for ((version, name) <- Seq("1" -> "without", "2" -> "with"))
+    test(s"stores that were built on this executor are not fetched, $name checkpoint ids") {
+      withConf(format -> version) {
+        elastic { (run, at) =>
+          def fetched = NoForkFileSystem.fetched.asScala.filter(_.contains(s"${at.getFileName}/"))
+          begin(run)
+          run.letTakeOver()
+          TakeOver.passed = step => if (step == "done") NoForkFileSystem.fetched.clear()
+          try {
+            run.add(chunks(2))
+            run.await()
+          } finally TakeOver.passed = _ => ()
+          val rescale = run.rescales.last
+          assert(rescale.state == RescaleState.Done, rescale.failure)
+          assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 5)
+          assert(fetched.isEmpty)
+          val coordinator = spark.streams.stateStoreCoordinator
+          val root = s"${RescaleRun.execution(run.query).resolvedCheckpointRoot}/state"
+          val places = (0 until 5).map(p =>
+            coordinator.getLocation(StateStoreProviderId(StateStoreId(root, 0, p), run.query.runId))
+          )
+          assert(places.forall(_.nonEmpty))
+          // A run that has nothing of them here fetches.
+          run.stop()
+          run.start()
+          run.add(chunks(3))
+          run.await()
+          assert(fetched.nonEmpty)
+        }
+      }
+    }
 
   test("a query that stops takes its rescale with it") {
     elastic { (run, at) =>

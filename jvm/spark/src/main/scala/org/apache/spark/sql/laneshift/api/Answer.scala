@@ -13,6 +13,7 @@ import org.apache.spark.sql.laneshift.driver.{
   SourceCount
 }
 import org.apache.spark.sql.laneshift.lane.RemoteLaneView
+import org.apache.spark.sql.laneshift.rescale.LiveRescale
 import org.apache.spark.sql.laneshift.runtime.HandoffRecord
 
 /** Wraps what a call gives, or why it failed, in the JSON that Python reads. */
@@ -52,7 +53,12 @@ private[api] object Answer {
 /** Partitions and handoffs in the words of the Python side. */
 private[api] object SnapshotJson {
 
-  def query(q: QueryView, read: Option[SourceCount], tenant: Option[String]): Map[String, Any] =
+  def query(
+      q: QueryView,
+      read: Option[SourceCount],
+      tenant: Option[String],
+      rescale: Option[LiveRescale]
+  ): Map[String, Any] =
     Map[String, Any](
       "id" -> q.run.id,
       "run_id" -> q.run.runId,
@@ -64,6 +70,7 @@ private[api] object SnapshotJson {
         Map[String, Any]("kind" -> t.kind, "interval_s" -> t.intervalMs.map(_ / 1e3))
       ),
       "batch" -> q.run.batch.map(batch),
+      "rescale" -> rescale.map(RescaleJson(_)),
       "given" -> read.map(n => Map[String, Any]("rows" -> n.rows, "batch_id" -> n.batchId)),
       "operators" -> q.operators.map { partitions =>
         val spec = partitions.head.view.spec

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.laneshift.api
 
+import java.util.UUID
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
@@ -41,7 +43,8 @@ object LaneshiftGateway {
     val live = if (found.exists(_.realTime)) driver.executors.sourceRows() else Map.empty[String, Long]
     found.map { q =>
       val read = if (q.realTime) live.get(q.run.runId).map(SourceCount(_, None)) else q.run.read
-      SnapshotJson.query(q, read, driver.tenants.of(q.run.runId))
+      val rescale = driver.rescales.of(UUID.fromString(q.run.runId))
+      SnapshotJson.query(q, read, driver.tenants.of(q.run.runId), rescale)
     }
   }
 

@@ -2,6 +2,7 @@ package org.apache.spark.sql.laneshift.driver
 
 import com.codahale.metrics.MetricRegistry
 
+import org.apache.spark.sql.laneshift.rescale.LiveRescale
 import org.apache.spark.sql.laneshift.runtime.RuntimeMetrics
 
 /** The same as an executor's metrics, but of all elastic partitions of the application, and what its queries have: the
@@ -14,6 +15,13 @@ private[laneshift] object ApplicationMetrics {
     "backlogRows" -> (_.flatMap(_.batch).flatMap(_.sources).flatMap(_.backlogRows).sum.toDouble)
   )
 
+  private val ofRescales: Seq[(String, Seq[LiveRescale] => Double)] = Seq(
+    "rescales" -> (_.size.toDouble),
+    "rescaleStoresWritten" -> (_.map(_.progress._1).sum.toDouble),
+    "rescaleStores" -> (_.map(_.progress._2).sum.toDouble),
+    "rescaleLagBatches" -> (_.map(_.lag.toDouble).maxOption.getOrElse(0.0))
+  )
+
   private val ofCores: Seq[(String, Seq[ExecutorLoad] => Double)] =
     Seq("idleCores" -> (_.map(_.idleCores).sum.toDouble))
 
@@ -22,7 +30,9 @@ private[laneshift] object ApplicationMetrics {
   /** The gauges' names, an executor's and then the driver's. */
   val names: Seq[String] = {
     val executors = RuntimeMetrics.ofPartitions.map(_._1) ++ RuntimeMetrics.ofExecutors.map(_._1)
-    executors ++ (executors ++ ofQueries.map(_._1) ++ ofCores.map(_._1)).map(Application + _)
+    executors ++ (executors ++ ofQueries.map(_._1) ++ ofCores.map(_._1) ++ ofRescales.map(
+      _._1
+    )).map(Application + _)
   }
 
   def register(registry: MetricRegistry, state: DriverState): Unit = {
@@ -49,6 +59,12 @@ private[laneshift] object ApplicationMetrics {
       Application,
       ofQueries,
       new RuntimeMetrics.Recent(() => state.queries.active)
+    )
+    RuntimeMetrics.register(
+      registry,
+      Application,
+      ofRescales,
+      new RuntimeMetrics.Recent(() => state.rescales.underWay)
     )
   }
 }

@@ -18,6 +18,7 @@ import org.apache.spark.sql.laneshift.spec.{
   InputSpec,
   OperatorKey,
   OperatorSpec,
+  RangedNode,
   RowWork,
   StateKey,
   StateMetrics,
@@ -46,7 +47,8 @@ case class ElasticExec(
     ungrouped: Option[String] = None,
     regions: Int = 1,
     rowWork: RowWork = RowWork.Fixed
-) extends ElasticNode {
+) extends ElasticNode
+    with RangedNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
 
@@ -76,6 +78,19 @@ case class ElasticExec(
       ElasticExec.drawnTasks(options.motionSeed, operatorId, batchId.getOrElse(0L), partitions)
     )
     else DriverState.get.flatMap(_.taskWishes.of(key)).getOrElse(options.tasks)
+
+  override private[laneshift] def fewestTasks(partitions: Int, queryId: String): Int = {
+    val said = DriverState.get.flatMap(_.taskWishes.of(key.copy(queryId = queryId)))
+    if (ungrouped.nonEmpty || options.motionTasks) partitions
+    else
+      said.getOrElse(options.tasks) match {
+        case TaskWish.Stock => partitions
+        case TaskWish.Exactly(tasks) => math.min(tasks, partitions)
+        case TaskWish.Auto => 1
+      }
+  }
+
+  override private[laneshift] def shuffles: Int = inputs.size
 
   private def inputs: Seq[LaneInputExec] =
     Elasticity.collectRegion(child).collect { case l: LaneInputExec => l }.sortBy(_.index)

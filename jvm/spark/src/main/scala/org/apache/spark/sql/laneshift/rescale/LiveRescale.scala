@@ -1,5 +1,6 @@
 package org.apache.spark.sql.laneshift.rescale
 
+import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.locks.ReentrantLock
 
 import scala.util.control.NonFatal
@@ -52,6 +53,7 @@ private[laneshift] final class LiveRescale(
   @volatile private var twin: Twin = _
   private val twinLock = new ReentrantLock
   private var worker = Option.empty[Thread]
+  private val isHeld = new AtomicBoolean(true)
 
   def state: RescaleState = now
 
@@ -69,6 +71,19 @@ private[laneshift] final class LiveRescale(
 
   /** Batches of the query that the new stores do not have yet. */
   def lag: Long = if (now.ended) 0L else Option(twin).fold(0L)(t => math.max(0L, committed - t.state))
+
+  /** For people. */
+  def words: String = {
+    val (written, stores) = progress
+    val more = now match {
+      case Building => s", $written of $stores new stores written"
+      case CatchingUp | Ready if lag > 0 => s", $lag batches behind"
+      case Done => f" as batch ${tookBatch.getOrElse(-1L)}%d; the query waited $pauseMs%.0f ms"
+      case Failed => why.fold("")(": " + _)
+      case _ => ""
+    }
+    s"From $from to $to state partitions: ${now.name}$more"
+  }
 
   def isOfRunningQuery: Boolean = query.isActive
 
@@ -109,8 +124,14 @@ private[laneshift] final class LiveRescale(
       case _ => None
     }
     if (now.ended) record(None)
+    // A batch has ended that has loaded the new stores.
+    if (tookBatch.exists(next.batchId > _ + 1)) letGo()
     taken
   }
+
+  /** Lets the twin's stores go when the query has its own of what they hold, or is over. */
+  def letGo(): Unit =
+    if (now == Done && isHeld.compareAndSet(true, false)) Utils.tryLogNonFatalError(twin.letGo())
 
   /** From the next batch on the query's tasks record what they write. */
   private def record(folders: Option[(String, String)]): Unit = {
@@ -136,7 +157,7 @@ private[laneshift] final class LiveRescale(
   private def work(first: Long): Unit =
     try {
       context.setJobGroup(jobs, s"State of query ${query.id} for $to partitions", interruptOnCancel = true)
-      onTwin(twin.build(first))
+      onTwin(twin.build(first, staysOpen = true))
       change(CatchingUp)
       var rounds = 0
       while (!now.ended && query.isActive && now != TakingOver) {
@@ -183,6 +204,7 @@ private[laneshift] final class LiveRescale(
               last + 1
           }
         goOn(next, batch, ids)
+        Utils.tryLogNonFatalError(twin.passOn(query.runId))
         tookBatch = Some(batch)
         pauseNs = System.nanoTime() - began
         change(Done)

@@ -3,6 +3,8 @@ package org.apache.spark.sql.laneshift.rescale
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
 import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
@@ -10,6 +12,7 @@ import org.apache.spark.sql.execution.streaming.RealTimeTrigger
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.sql.laneshift.spec.RangedNode
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 
 /** The rescales of one application: each run of a query has one at a time. */
@@ -17,11 +20,17 @@ private[laneshift] final class Rescales extends SparkListener {
   private val newest = new ConcurrentHashMap[UUID, LiveRescale]
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
-    case ended: QueryTerminatedEvent => of(ended.runId).foreach(_.cancel())
+    case ended: QueryTerminatedEvent => of(ended.runId).foreach { rescale =>
+        rescale.cancel()
+        rescale.letGo()
+      }
     case _ => ()
   }
 
   def of(runId: UUID): Option[LiveRescale] = Option(newest.get(runId))
+
+  /** Those that have not ended. */
+  def underWay: Seq[LiveRescale] = newest.values().asScala.filterNot(_.state.ended).toSeq
 
   /** Asks for `partitions`; throws [[NotRescalable]], and the query has noticed nothing.
     *
@@ -39,6 +48,7 @@ private[laneshift] final class Rescales extends SparkListener {
     }
     val from = Rescales.check(running, partitions, slots)
     newest.values().removeIf(!_.isOfRunningQuery)
+    of(query.runId).foreach(_.letGo())
     val conf = running.sparkSessionForStream.sessionState.conf
     val pace =
       Pace(conf.getConf(LaneshiftConf.RescaleCores), conf.getConf(LaneshiftConf.RescaleBytesPerSecond))
@@ -84,7 +94,11 @@ private object Rescales {
       val plan = query.lastExecution.executedPlan
       val sources = plan.collect { case s: RealTimeStreamScanExec => s.inputPartitions.size }.sum
       val shuffles = plan.collect { case e: ShuffleExchangeLike => e.outputPartitioning.numPartitions }
-      val tasks = sources + shuffles.map(n => if (n == now) partitions else n).sum
+      val elastic = plan.collect { case node: RangedNode => node }
+      // Of stages with state that are not elastic each partition has a task.
+      val others = math.max(0, shuffles.count(_ == now) - elastic.map(_.shuffles).sum)
+      val tasks = sources + shuffles.filter(_ != now).sum + others * partitions +
+        elastic.map(_.fewestTasks(partitions, query.id.toString)).sum
       if (tasks > slots)
         throw new NotRescalable.Unfit(
           s"with $partitions partitions its Real-time batches would need slots for $tasks tasks, and there are $slots"

@@ -41,7 +41,7 @@ private[rescale] final class TakeOver(checkpoint: Checkpoint, twin: Twin) {
     if (!checkpoint.commitLog.add(batch, checkpoint.commit(last).withStateUniqueIds(ids)))
       throw new IllegalStateException(s"batch $batch is committed: another run uses ${checkpoint.root}")
     passed("committed")
-    Utils.tryLogNonFatalError(twin.remove())
+    Utils.tryLogNonFatalError(twin.delete())
     passed("done")
     batch
   }

@@ -64,8 +64,11 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
     }
   }
 
-  /** Reads the state of a committed batch and writes it in `to` partitions, as of the same batch. */
-  def build(batch: Long): Unit = {
+  /** Reads the state of a committed batch and writes it in `to` partitions, as of the same batch.
+    *
+    * @param staysOpen whether later batches are to be caught up with
+    */
+  def build(batch: Long, staysOpen: Boolean): Unit = {
     val from = of.partitions(batch)
     val shapes =
       of.operators(batch).flatMap(StoreShape.of(of.stateRoot, _, of.joinFormat(batch), context, of.hadoop))
@@ -80,16 +83,22 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
     )
     done = 0
     ids = shapes.indices.flatMap(s =>
-      write(s, batch, from).zipWithIndex.map { case (id, p) => (s, p) -> id }
+      write(s, batch, from, staysOpen).zipWithIndex.map { case (id, p) => (s, p) -> id }
     ).toMap
     built = batch
     reached = batch
   }
 
-  private def write(shape: Int, batch: Long, from: Int): Seq[Option[String]] = {
+  private def write(
+      shape: Int,
+      batch: Long,
+      from: Int,
+      staysOpen: Boolean
+  ): Seq[Option[String]] = {
     val old = context.parallelize(0 until from, from)
-    val pieces = Twin.contents(old, stores, hadoop, pace, shape, batch + 1, of.commit(batch).stateUniqueIds)
-    val job = Twin.filling(stores, hadoop, pace, shape, batch)
+    val pieces =
+      placed(Twin.contents(old, stores, hadoop, pace, shape, batch + 1, of.commit(batch).stateUniqueIds))
+    val job = Twin.filling(stores, hadoop, pace, shape, batch, staysOpen)
     (0 until to).grouped(pace.cores).flatMap { group =>
       val made = context.runJob(pieces, job, group)
       done += group.size
@@ -97,17 +106,24 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
     }.toSeq
   }
 
+  /** Pieces go where their stores are open. */
+  private def placed(pieces: RDD[(Int, Piece)]): RDD[(Int, Piece)] =
+    new PlacedRDD(pieces, stores.place(_, coordinator).toSeq)
+
+  /** Lets the query's run have the new stores' tables where they are. */
+  def passOn(run: UUID): Unit = stores.passOn(run, coordinator)
+
   /** Brings the recorded writes of the batches up to `batch` into the stores. */
   def catchUp(batch: Long): Unit = if (batch > reached) {
     val batches = (reached + 1 to batch).map(b => RecordedBatch(b + 1, of.commit(b).stateUniqueIds))
     val last = ids
-    val pieces = Twin.routed(
+    val pieces = placed(Twin.routed(
       context.parallelize(0 until stores.from, stores.from),
       stores,
       hadoop,
       batches,
       records.toString
-    )
+    ))
     if (!Faults.isOn(Fault.RecordedForgotten)) {
       ids = Twin.applied(pieces, stores, hadoop, built + 1, last).collect().toSeq.flatten.toMap
       built += 1
@@ -167,11 +183,19 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
     of.fs.makeQualified(to).toUri.relativize(of.fs.makeQualified(path).toUri).getPath
 
   /** Executors let its stores go when they look after theirs the next time. */
-  def remove(): Unit = {
-    session.streams.stateStoreCoordinator.deactivateInstances(runId)
+  def letGo(): Unit = coordinator.deactivateInstances(runId)
+
+  def delete(): Unit = {
     of.fs.delete(root, true)
     ()
   }
+
+  def remove(): Unit = {
+    letGo()
+    delete()
+  }
+
+  private def coordinator = session.streams.stateStoreCoordinator
 }
 
 /** How many tasks write all of the state at a time, and how many bytes of it a second together. */
@@ -230,14 +254,16 @@ private[rescale] object Twin {
       hadoop: Broadcast[SerializableConfiguration],
       pace: Pace,
       shape: Int,
-      batch: Long
+      batch: Long,
+      staysOpen: Boolean
   ): (TaskContext, Iterator[(Int, Piece)]) => Option[String] = (task, pieces) =>
     stores.fill(
       shape,
       task.partitionId(),
       batch,
       paced(pieces.map(_._2), pace),
-      new Configuration(hadoop.value.value)
+      new Configuration(hadoop.value.value),
+      staysOpen
     )
 
   private def paced(pieces: Iterator[Piece], pace: Pace): Iterator[Piece] = {

@@ -55,6 +55,16 @@ object TaskWish {
   }
 }
 
+/** A node of a plan whose partitions may be computed in fewer tasks than there are. */
+trait RangedNode {
+
+  /** So many tasks there are at least if the query has `partitions` state partitions; on any thread. */
+  private[laneshift] def fewestTasks(partitions: Int, queryId: String): Int
+
+  /** Shuffles that it reads. */
+  private[laneshift] def shuffles: Int
+}
+
 /** Row-wise work above an operator's state that may be costly. */
 sealed abstract class RowWork extends Serializable
 

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.laneshift.ui
 
+import java.util.UUID
+
 import scala.xml.Node
 
 import org.json4s.JValue
@@ -14,6 +16,8 @@ import jakarta.servlet.http.HttpServletRequest
 
 /** What the tab shows: of a live application as it is now and was in the last minutes, or of all of a finished one's life
   * (`fromMs` to `toMs`). Samples and moves are oldest first, decisions newest first.
+  *
+  * @param rescales in words, by run
   */
 private[laneshift] final case class TabContent(
     live: Boolean,
@@ -22,7 +26,8 @@ private[laneshift] final case class TabContent(
     decisions: Seq[Decision],
     moves: Seq[HandoffRecord],
     fromMs: Long,
-    toMs: Long
+    toMs: Long,
+    rescales: Map[String, String] = Map.empty
 )
 
 /** The tab "Laneshift" of Spark's UI. */
@@ -42,14 +47,16 @@ private[laneshift] object LaneshiftTab {
 
   private def now(driver: DriverState): TabContent = {
     val now = System.currentTimeMillis()
+    val queries = QueryRecord.of(driver.views())
     TabContent(
       live = true,
-      QueryRecord.of(driver.views()),
+      queries,
       driver.journal.recent,
       driver.decisions.newest(Shown),
       driver.executors.handoffs(Moves, None).map(_._2),
       now - SpanMs,
-      now
+      now,
+      queries.flatMap(q => driver.rescales.of(UUID.fromString(q.runId)).map(q.runId -> _.words)).toMap
     )
   }
 }
@@ -62,7 +69,8 @@ private final class LaneshiftPage(tab: LaneshiftTab, content: () => TabContent) 
       val c = content()
       val axis = TimeAxis(c.fromMs, c.toMs, c.live)
       Sections.styles ++ (if (c.live) Sections.reload(again) else Sections.finished(c)) ++
-        (if (c.queries.isEmpty) Sections.nothing else c.queries.flatMap(Sections.query(_, c.live))) ++
+        (if (c.queries.isEmpty) Sections.nothing
+         else c.queries.flatMap(q => Sections.query(q, c.live, c.rescales.get(q.runId)))) ++
         Sections.course(c.samples, axis) ++ Sections.decisions(c.decisions) ++
         Sections.moves(c.moves, c.queries.flatMap(q => q.name.map(q.id -> _)).toMap, axis)
     }

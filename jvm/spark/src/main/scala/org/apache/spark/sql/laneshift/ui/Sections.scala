@@ -58,8 +58,10 @@ private object Sections {
 
   // ---- a query
 
-  def query(q: QueryRecord, live: Boolean): Seq[Node] =
-    <h4>Query {q.title}</h4> ++ q.operators.flatMap(operator(_, live))
+  def query(q: QueryRecord, live: Boolean, rescale: Option[String]): Seq[Node] =
+    <h4>Query {q.title}</h4> ++ rescale.toSeq.map(words =>
+      <p class="ls-rescale">{words}.</p>
+    ) ++ q.operators.flatMap(operator(_, live))
 
   private def operator(o: OperatorRecord, live: Boolean): Seq[Node] = {
     val mode = if (o.realTime) "Real-time Mode" else "micro-batches"

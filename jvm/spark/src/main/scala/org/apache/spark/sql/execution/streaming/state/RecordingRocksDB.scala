@@ -5,6 +5,7 @@ import java.io.File
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.FileSystem
 
 import laneshift.lane.CoreShare
 
@@ -38,6 +39,29 @@ private[state] final class RecordingRocksDB(
   import RecordedWrite._
 
   private var record: WriteRecord = _
+
+  /** Finds what a rescale has left on this executor. */
+  override protected def createFileManager(
+      dfsRootDir: String,
+      localTempDir: File,
+      hadoopConf: Configuration,
+      codecName: String,
+      loggingId: String,
+      storeConf: StateStoreConf
+  ): RocksDBFileManager =
+    new RocksDBFileManager(
+      dfsRootDir,
+      localTempDir,
+      hadoopConf,
+      codecName,
+      loggingId,
+      storeConf,
+      conf.fileChecksumEnabled,
+      fileChecksumThreadPoolSize
+    ) {
+      override protected def getFileSystem(root: String, hadoop: Configuration): FileSystem =
+        KeptTables.finding(super.getFileSystem(root, hadoop))
+    }
 
   private def recording(body: => Unit): Unit =
     try body

@@ -10,17 +10,9 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.TaskContext
+import org.apache.spark.scheduler.{ExecutorCacheTaskLocation, TaskLocation}
 
 import laneshift.testing.{Fault, Faults}
-
-/** The stores that a rescale builds are its own: nobody's maintenance deletes of them what is not used any more, or looks for
-  * them where they have gone from.
-  */
-private[sql] final class TwinStateStoreProvider extends RocksDBStateStoreProvider {
-  override def doMaintenance(): Unit = ()
-  override def doSnapshotMaintenance(): Unit = ()
-  override def doCleanupMaintenance(): Unit = ()
-}
 
 /** Recorded writes of one store on their way from an old partition to a new one: the n-th piece of their origin. */
 private[sql] final case class Piece(shape: Int, origin: Int, number: Int, bytes: Array[Byte])
@@ -78,29 +70,45 @@ private[sql] final case class TwinStores(
     } ++ Iterator.single(()).flatMap(_ => cut.rest())
   }
 
-  /** Makes one new store, as of batch `batch`, of all that goes to it. */
+  /** Makes one new store, as of batch `batch`, of all that goes to it.
+    *
+    * @param staysOpen for writes of later batches
+    */
   def fill(
       shape: Int,
       partition: Int,
       batch: Long,
       pieces: Iterator[Piece],
-      hadoop: Configuration
+      hadoop: Configuration,
+      staysOpen: Boolean
+  ): Option[String] =
+    if (staysOpen) {
+      TwinStateStoreProvider.startsEmpty.set(true)
+      val store =
+        try open(shapes(shape), partition, batch, None, hadoop)
+        finally TwinStateStoreProvider.startsEmpty.remove()
+      fill(shapes(shape), store, pieces)
+    } else {
+      val into = provider(shapes(shape), stateRoot, partition, hadoop)
+      try {
+        val store = into.getStore(batch, None, forceSnapshotOnCommit = false, loadEmpty = true)
+        fill(shapes(shape), store.asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore], pieces)
+      } finally into.close()
+    }
+
+  private def fill(
+      of: StoreShape,
+      store: RocksDBStateStoreProvider#RocksDBStateStore,
+      pieces: Iterator[Piece]
   ): Option[String] = {
-    val of = shapes(shape)
-    val into = provider(of, stateRoot, partition, hadoop)
-    try {
-      val store = into
-        .getStore(batch, None, forceSnapshotOnCommit = false, loadEmpty = true)
-        .asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore]
-      val db = store.dbInstance()
-      if (of.hasFamilies)
-        of.families.map(_.colFamilyName).filterNot(db.checkColFamilyExists).foreach { name =>
-          db.createColFamilyIfAbsent(name, StoreShape.isInternal(name))
-        }
-      pieces.foreach(piece => decode(piece.bytes)(w => db.put(w.key, w.value, w.family)))
-      store.commit()
-      store.getStateStoreCheckpointInfo().stateStoreCkptId
-    } finally into.close()
+    val db = store.dbInstance()
+    if (of.hasFamilies)
+      of.families.map(_.colFamilyName).filterNot(db.checkColFamilyExists).foreach { name =>
+        db.createColFamilyIfAbsent(name, StoreShape.isInternal(name))
+      }
+    pieces.foreach(piece => decode(piece.bytes)(w => db.put(w.key, w.value, w.family)))
+    store.commit()
+    store.getStateStoreCheckpointInfo().stateStoreCkptId
   }
 
   private def provider(
@@ -176,6 +184,24 @@ private[sql] final case class TwinStores(
     }
   }
 
+  /** As Spark knows a new store while it is open. */
+  private def id(shape: StoreShape, partition: Int): StateStoreProviderId =
+    StateStoreProviderId(StateStoreId(stateRoot, shape.operatorId, partition, shape.storeName), runId)
+
+  /** The executor that has a new partition's stores open, as a task's preferred location. */
+  def place(partition: Int, stores: StateStoreCoordinatorRef): Option[String] =
+    shapes.iterator.flatMap(shape => stores.getLocation(id(shape, partition))).nextOption()
+
+  /** Lets the query have each new store where it is open already. */
+  def passOn(run: UUID, stores: StateStoreCoordinatorRef): Unit =
+    for (shape <- shapes; partition <- 0 until to)
+      stores.getLocation(id(shape, partition)).map(TaskLocation(_)).foreach {
+        case at: ExecutorCacheTaskLocation =>
+          val own = StateStoreId(oldRoot, shape.operatorId, partition, shape.storeName)
+          stores.reportActiveInstance(StateStoreProviderId(own, run), at.host, at.executorId, Nil)
+        case _ => ()
+      }
+
   private def open(
       shape: StoreShape,
       partition: Int,
@@ -185,7 +211,7 @@ private[sql] final case class TwinStores(
   ): RocksDBStateStoreProvider#RocksDBStateStore = {
     val default = shape.default
     StateStore.get(
-      StateStoreProviderId(StateStoreId(stateRoot, shape.operatorId, partition, shape.storeName), runId),
+      this.id(shape, partition),
       default.keySchema,
       default.valueSchema,
       default.keyStateEncoderSpec.get,

@@ -1,0 +1,58 @@
+"""A rescale of a running query, as the plugin tells of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """A rescale of a running query, at one moment.
+
+    Attributes:
+        before, after: state partitions.
+        state: ``waiting`` for a batch to end, ``building`` new stores, ``catching-up`` with what
+            the query writes, ``ready`` to take over before the next batch, ``taking-over``; at last
+            ``done``, ``cancelled`` or ``failed``.
+        ended: whether it is over.
+        failure: why it failed.
+        stores_written, stores: how many new stores are written out of how many (count).
+        lag_batches: batches whose changes the new stores do not have yet (count).
+        batch_id: the batch that the take-over was, once it is done.
+        pause_ms: how long the query waited for the take-over (ms).
+    """
+
+    before: int
+    after: int
+    state: str
+    ended: bool
+    failure: str | None
+    stores_written: int
+    stores: int
+    lag_batches: int
+    batch_id: int | None
+    pause_ms: float
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Rescale:
+        """Read what the plugin answers."""
+        return cls(
+            before=int(data["from"]),
+            after=int(data["to"]),
+            state=str(data["state"]),
+            ended=bool(data["ended"]),
+            failure=data["failure"],
+            stores_written=int(data["stores_written"]),
+            stores=int(data["stores"]),
+            lag_batches=int(data["lag_batches"]),
+            batch_id=data["batch_id"],
+            pause_ms=float(data["pause_ms"]),
+        )
+
+    @property
+    def share(self) -> float:
+        """How much of the new stores is written: 0 to 1."""
+        if self.state not in ("waiting", "building"):
+            return 1.0
+        return self.stores_written / self.stores if self.stores else 0.0
