@@ -25,3 +25,8 @@ def test_a_hot_partition_has_lanes_on_other_executors(tmp_path: Path, policy: st
     for shown in (seen["page"], seen["top"]):
         assert f"on executor {seen['joined']}" in shown, shown[:6000]
     assert "of them idle" in seen["top"]
+
+
+def test_lanes_have_the_cores_that_an_executor_got_without_asking(tmp_path: Path) -> None:
+    seen = run_app(Path(__file__).with_name("cores_app.py"), tmp_path, limit_s=200)
+    assert seen == {"lanes": 2, "cores": [3]}
