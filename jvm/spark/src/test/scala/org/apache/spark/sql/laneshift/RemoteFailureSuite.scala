@@ -111,6 +111,34 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
     checkGivenUp(stores)
   }
 
+  test("what lanes elsewhere have when the input of a batch ends they work on themselves") {
+    withFolder { at =>
+      // The lane at home holds the input up until about half of its rows are done; the window for a lane elsewhere has room for all.
+      withConf(still :+ "spark.sql.laneshift.queueBytes" -> "2k": _*) {
+        val life = new MicroBatchLife(spark, query, at)
+        slow = true
+        passed.set(0L)
+        life.add(chunk(0) ++ chunk(1))
+        val running = life.start()
+        try {
+          Patience.until(running)(passed.get > 2)
+          partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
+          life.await(running)
+          val views = partitions(running).map(_.view)
+          assert(views.map(_.rowsTaken).sum == 800)
+          // Two of three lanes are elsewhere, but for the first rows.
+          val elsewhere = views.map(_.rowsTakenElsewhere).sum
+          assert(elsewhere > 400, s"$elsewhere of 800 rows")
+        } finally {
+          slow = false
+          running.stop()
+        }
+        assert(life.rows.map(_.getLong(1)).sorted == (0L until 800L))
+        Leftovers.check()
+      }
+    }
+  }
+
   test("a host that does not take connections is left out, with the reason") {
     val closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress)
     val port = closed.getLocalPort
