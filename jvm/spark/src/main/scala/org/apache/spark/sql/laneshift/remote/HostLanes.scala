@@ -96,7 +96,8 @@ private[laneshift] final class HostLanes(budget: LaneBudget) {
 
   private def isForgotten(runId: String): Boolean = forgotten.synchronized(forgotten(runId))
 
-  private def giveUpStores(runId: String): Unit = StoresOfHosts.forget(HostBody.standIn(UUID.fromString(runId)))
+  private def giveUpStores(runId: String): Unit =
+    StoresOfHosts.forget(HostBody.standIn(UUID.fromString(runId)))
 
   /** Closes every session here, whatever it is at: tests. */
   def cut(): Unit = lanes.forEach(_.cut())

@@ -279,7 +279,9 @@ private object Sections {
     <tr><td>{time(h.timeMs)}</td><td>{query}, operator {h.key.operatorId}</td><td>{h.partition}</td><td>{
       h.shard
     }</td>
-      <td>{lane(h.from, h.fromExecutor)}</td><td>{lane(h.to, h.toExecutor)}</td><td>{Why.of(h.reason).words}</td><td>{
+      <td>{lane(h.from, h.fromExecutor)}</td><td>{lane(h.to, h.toExecutor)}</td><td>{
+      Why.of(h.reason).words
+    }</td><td>{
       if (h.pauseNs > 0) ms(h.pauseNs / 1e3) else "not at all (between batches)"
     }</td><td>{h.movedRows}</td></tr>
 

@@ -31,7 +31,9 @@ private[sql] object StoresOfHosts extends Logging {
     ended.foreach(StateStore.doMaintenanceAndUnload)
     if (ended.nonEmpty)
       try StateStoreProvider.coordinatorRef.foreach(_.deactivateInstances(run))
-      catch { case NonFatal(error) => logInfo("The driver goes on to know stores of a run that has ended.", error) }
+      catch {
+        case NonFatal(error) => logInfo("The driver goes on to know stores of a run that has ended.", error)
+      }
   }
 
   /** Those that are there: for tests. */
