@@ -209,6 +209,8 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
           life.await(running)
           val moves = ElasticRuntime.get.history.newest(1000)(_.key.runId == running.runId.toString).map(_._2)
           assert(moves.map(m => m.to -> m.toExecutor).toSet == Set(4 -> "here", 5 -> "here"))
+          val plan = MicroBatchRun.planOf(running)
+          assert(plan.contains("lanes 1 of at most 4 + 6 on executor here, handoff between-batches"), plan)
           slow = true
           passed.set(0L)
           life.add(chunks(2))
