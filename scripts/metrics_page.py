@@ -58,7 +58,7 @@ leaves the elastic operator. Spark's own progress has no latency of rows.
 Lanes are numbered without gaps from 0: those that shards may come to, local ones first, then those
 on other executors, then those that still have shards to give away. So the number of a lane changes
 when others come or go. The history of handoffs has the numbers inside: there a lane on another
-executor has one from `max_lanes` on.
+executor has one from `max_lanes` on, and its executor stands beside it.
 
 A partition also has `elsewhere`, a list of its lanes on [other executors](remote.md),
 `wanted_elsewhere`, how many it is to have on which, at most `max_elsewhere` in all, and

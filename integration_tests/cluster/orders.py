@@ -42,10 +42,11 @@ class Orders:
         self.checkpoints = checkpoints or f"/data/{name}/checkpoints"
         self.lives: list[Driver] = []
 
-    def start(self, conf: dict[str, str]) -> Driver:
-        """Submit it, on what an earlier life has left."""
+    def start(self, conf: dict[str, str], application: str = "orders.py") -> Driver:
+        """Submit it, on what an earlier life has left; ``away.py`` is it, too."""
         folders = ("/data/orders", self.checkpoints, self._results)
-        driver = self._cluster.submit("orders.py", *folders, conf=conf)
+        env = {} if application == "orders.py" else {"PYTHONPATH": "/opt/laneshift/python"}
+        driver = self._cluster.submit(application, *folders, conf=conf, env=env)
         self.lives.append(driver)
         return driver
 

@@ -5,6 +5,9 @@ snapshot, handoffs, decisions; set-lanes, move-shard, limit-source.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from laneshift.cli.control import Target, as_json, controlled, show
@@ -46,7 +49,8 @@ def handoffs(target: Target, as_json: bool, query: str | None, limit: int) -> No
     for each in found:
         click.echo(
             f"{each['time_ms'] / 1000:.3f} {each['query_id']}:{each['operator_id']}."
-            f"{each['partition']} shard {each['shard']}: lane {each['from']} -> {each['to']}, "
+            f"{each['partition']} shard {each['shard']}: "
+            f"lane {_lane(each, 'from')} -> {_lane(each, 'to')}, "
             f"{each['reason']}, paused {each['pause_us'] / 1000:.3f} ms"
         )
 
@@ -173,3 +177,9 @@ def _applied(when: str, as_json: bool) -> None:
         show({"applied": when})
     else:
         click.echo({"now": "done", "next-batch": "from the next batch on"}.get(when, when))
+
+
+def _lane(handoff: Mapping[str, Any], end: str) -> str:
+    """A lane's number and, if it is not at home, its executor."""
+    executor = handoff[f"{end}_executor"]
+    return f"{handoff[end]} (executor {executor})" if executor else str(handoff[end])

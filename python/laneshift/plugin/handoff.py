@@ -16,13 +16,16 @@ class Handoff:
         time_ms: when it ended (milliseconds since 1970, UTC).
         query_id, operator_id, partition, shard: what moved.
         source, target: lane that gave and lane that took it.
-        reason: ``balance``, ``motion``, ``user`` or ``scale``.
+        reason: ``balance``, ``motion``, ``user``, ``scale``, or ``host-lost`` if the lane's
+            executor was lost.
         batch_id: the batch in which it moved.
         drain_us: how long the source lane took to come to the end of a row; the shard's rows went
             on meanwhile.
         flush_us, switch_us: the pause is their sum: the source lane's outputs are put out; the
             rows go to the new lane.
         moved_rows: rows that went along, worked on by neither lane yet.
+        source_executor, target_executor: the other executor that ran the lane; None for lanes at
+            home. Such lanes have numbers from the partition's ``max_lanes`` on.
     """
 
     seq: int
@@ -40,6 +43,8 @@ class Handoff:
     switch_us: float
     pause_us: float
     moved_rows: int
+    source_executor: str | None = None
+    target_executor: str | None = None
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Handoff:
@@ -60,4 +65,6 @@ class Handoff:
             switch_us=float(data["switch_us"]),
             pause_us=float(data["pause_us"]),
             moved_rows=int(data["moved_rows"]),
+            source_executor=str(data["from_executor"]) or None,
+            target_executor=str(data["to_executor"]) or None,
         )

@@ -21,7 +21,8 @@ class OperatorSnapshot:
     but the lane starts its operators again) or ``between-batches``; ``dealt`` if it has no state,
     and so no shards: its rows go to any lane. ``upstream`` are the ids of the elastic operators of
     the query that feed it. ``tasks`` is how many Spark tasks compute its partitions, a range of
-    them in each; as many as there are if nobody wants it otherwise.
+    them in each; as many as there are if nobody wants it otherwise. ``partition_count`` is how many
+    it has: ``partitions`` are those that were computed since the query started.
     """
 
     operator_id: int
@@ -30,6 +31,7 @@ class OperatorSnapshot:
     upstream: tuple[int, ...]
     partitions: tuple[PartitionSnapshot, ...]
     tasks: int
+    partition_count: int
 
     @property
     def is_dealt(self) -> bool:
@@ -216,6 +218,7 @@ def _query(data: Mapping[str, Any]) -> QuerySnapshot:
                 tuple(map(int, o["upstream"])),
                 tuple(map(PartitionSnapshot.from_json, o["partitions"])),
                 int(o["tasks"]),
+                int(o["partition_count"]),
             )
             for o in data["operators"]
         ),

@@ -149,6 +149,7 @@ class Laneshift:
     ) -> str:
         """Give a partition ``n`` lanes (1 to its ``max_lanes``); partition -1 means all of them.
 
+        That is all that were computed since the query started, ``partition_count`` as a rule.
         ``on`` is how many more it shall have on which other executors, ``{"2": 4}`` for four on
         executor 2 (``snapshot().executors`` names them); without it, it has none elsewhere.
         Stages without state (``rowWise``) have all their lanes on their own executor.

@@ -156,14 +156,18 @@ def find_operator(query: QuerySnapshot, operator: int) -> OperatorSnapshot:
 def find_partition(
     operator: OperatorSnapshot, partition: int, *, also: str = ""
 ) -> PartitionSnapshot:
-    """The operator's partition of that number. Errors: NotFoundError, its range plus ``also``."""
+    """The operator's partition of that number.
+
+    Errors: NotFoundError, its range plus ``also``; SessionError if it was not computed yet.
+    """
     for found in operator.partitions:
         if found.partition == partition:
             return found
-    numbers = sorted(p.partition for p in operator.partitions)
-    there = _listed([str(n) for n in numbers], "none")
-    if numbers == list(range(len(numbers))) and numbers:
-        there = f"0 to {len(numbers) - 1}"
+    if 0 <= partition < operator.partition_count:
+        raise error(
+            "LANESHIFT_PARTITION_NOT_COMPUTED", partition=partition, operator=operator.operator_id
+        )
+    there = f"0 to {operator.partition_count - 1}"
     raise error(
         "LANESHIFT_NO_SUCH_PARTITION",
         value=partition,

@@ -120,7 +120,7 @@ class TestCommands:
 
     def test_handoffs(self) -> None:
         assert json.loads(done("handoffs", "running", "--json")) == [HANDOFF]
-        assert "shard 5: lane 0 -> 1, user, paused 0.089 ms" in done("handoffs")
+        assert "shard 5: lane 0 -> 8 (executor 2), user, paused 0.089 ms" in done("handoffs")
 
     def test_policies(self, gateway: FakeGateway) -> None:
         assert done("policies", "running") == "no policy runs in the control process\n"

@@ -100,8 +100,8 @@ def top(spark: SparkSession) -> str:
     return done.stdout + done.stderr
 
 
-def until(condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 60
+def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
+    end = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > end:
             raise SystemExit("it did not happen in time")

@@ -128,6 +128,7 @@ def query(id: str, name: str | None, *, active: bool) -> dict[str, Any]:
                 "upstream": [],
                 "partitions": [partition(0), partition(1)],
                 "tasks": 2,
+                "partition_count": 2,
             }
         ],
     }
@@ -141,7 +142,9 @@ HANDOFF: dict[str, Any] = {
     "partition": 1,
     "shard": 5,
     "from": 0,
-    "to": 1,
+    "from_executor": "",
+    "to": 8,
+    "to_executor": "2",
     "reason": "user",
     "batch_id": 7,
     "drain_us": 700.5,

@@ -58,6 +58,23 @@ def test_minus_one_means_every_partition(live: Laneshift, gateway: FakeGateway) 
     assert gateway.sent == [("set_lanes", RUNNING, 0, -1, 6)]
 
 
+@pytest.mark.parametrize(("partition", "condition"), [(1, "NOT_COMPUTED"), (2, "NO_SUCH")])
+def test_a_partition_that_was_not_computed_yet_is_there(
+    live: Laneshift, gateway: FakeGateway, partition: int, condition: str
+) -> None:
+    del gateway.data["queries"][0]["operators"][0]["partitions"][1]
+    for command in (
+        lambda: live.set_lanes("running", 0, partition, 2),
+        lambda: live.move_shard("running", 0, partition, 0, 1),
+    ):
+        with pytest.raises(LaneshiftError) as caught:
+            command()
+        assert condition in caught.value.condition
+        assert isinstance(caught.value, NotFoundError) == (condition == "NO_SUCH")
+        assert ("0 to 1" in str(caught.value)) == (condition == "NO_SUCH")
+    assert gateway.sent == []
+
+
 def test_tasks_are_set_for_every_operator_with_state(live: Laneshift, gateway: FakeGateway) -> None:
     operators = gateway.data["queries"][0]["operators"]
     operators.append({**operators[0], "operator_id": 3})
@@ -130,7 +147,8 @@ def test_limits_of_what_does_not_run_are_not_sent(
 
 def test_handoffs_of_one_query_and_of_all(live: Laneshift, gateway: FakeGateway) -> None:
     (moved,) = live.handoffs()
-    assert (moved.shard, moved.source, moved.target, moved.pause_us) == (5, 0, 1, 89.5)
+    assert (moved.shard, moved.source, moved.target, moved.pause_us) == (5, 0, 8, 89.5)
+    assert (moved.source_executor, moved.target_executor) == (None, "2")
     live.handoffs("running", limit=5)
     live.handoffs("stopped", limit=5)
     live.handoffs(ENDED, limit=1)  # type: ignore[arg-type]

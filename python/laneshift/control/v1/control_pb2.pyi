@@ -387,11 +387,14 @@ class Operator(_message.Message):
     UPSTREAM_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
     TASKS_FIELD_NUMBER: _builtins.int
+    PARTITION_COUNT_FIELD_NUMBER: _builtins.int
     operator_id: _builtins.int
     name: _builtins.str
     handoff: _builtins.str
     tasks: _builtins.int
     """Spark tasks that compute the partitions"""
+    partition_count: _builtins.int
+    """those that were not computed yet included"""
     @_builtins.property
     def upstream(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -405,10 +408,11 @@ class Operator(_message.Message):
         upstream: _abc.Iterable[_builtins.int] | None = ...,
         partitions: _abc.Iterable[Global___Partition] | None = ...,
         tasks: _builtins.int = ...,
+        partition_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["handoff", b"handoff", "name", b"name", "operator_id", b"operator_id", "partitions", b"partitions", "tasks", b"tasks", "upstream", b"upstream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["handoff", b"handoff", "name", b"name", "operator_id", b"operator_id", "partition_count", b"partition_count", "partitions", b"partitions", "tasks", b"tasks", "upstream", b"upstream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1110,6 +1114,8 @@ class Handoff(_message.Message):
     SWITCH_US_FIELD_NUMBER: _builtins.int
     PAUSE_US_FIELD_NUMBER: _builtins.int
     MOVED_ROWS_FIELD_NUMBER: _builtins.int
+    FROM_EXECUTOR_FIELD_NUMBER: _builtins.int
+    TO_EXECUTOR_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     time_ms: _builtins.int
     query_id: _builtins.str
@@ -1124,6 +1130,9 @@ class Handoff(_message.Message):
     switch_us: _builtins.float
     pause_us: _builtins.float
     moved_rows: _builtins.int
+    from_executor: _builtins.str
+    """the other executor that ran the lane; empty if it was at home"""
+    to_executor: _builtins.str
     def __init__(
         self,
         *,
@@ -1141,10 +1150,12 @@ class Handoff(_message.Message):
         switch_us: _builtins.float = ...,
         pause_us: _builtins.float = ...,
         moved_rows: _builtins.int = ...,
+        from_executor: _builtins.str = ...,
+        to_executor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "drain_us", b"drain_us", "flush_us", b"flush_us", "from", b"from", "moved_rows", b"moved_rows", "operator_id", b"operator_id", "partition", b"partition", "pause_us", b"pause_us", "query_id", b"query_id", "reason", b"reason", "seq", b"seq", "shard", b"shard", "switch_us", b"switch_us", "time_ms", b"time_ms", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "drain_us", b"drain_us", "flush_us", b"flush_us", "from", b"from", "from_executor", b"from_executor", "moved_rows", b"moved_rows", "operator_id", b"operator_id", "partition", b"partition", "pause_us", b"pause_us", "query_id", b"query_id", "reason", b"reason", "seq", b"seq", "shard", b"shard", "switch_us", b"switch_us", "time_ms", b"time_ms", "to", b"to", "to_executor", b"to_executor"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -101,6 +101,11 @@ final class Inlet[R](
   private var activeLanes = initialLanes
   private var startedLanes = initialLanes
   private var buffered = 0L
+
+  /** The input has ended; hosts may still be at its rows, and shards may move. */
+  private var inputEnded = false
+
+  /** No move begins any more. */
   private var closing = false
 
   /** No lane comes or goes, and no shard moves. */
@@ -126,9 +131,12 @@ final class Inlet[R](
     var ended = false
     @volatile var recalled = false
 
-    /** Of a remote lane: where its session is; it has worked on all that it has taken; what it has not been told. */
+    /** Of a remote lane: where its session is; whether it may be at something; whether frames cover all that it has taken; what it
+      * has not been told.
+      */
     var presence = Presence.Away
     var isBusy = false
+    var isCovered = true
     var poked = false
     val arrived = new ArrayBuffer[Int]
 
@@ -137,6 +145,9 @@ final class Inlet[R](
     /** Whether shards may come to it. */
     def owns: Boolean =
       if (isRemote) presence == Presence.There && (isFixed || !closing) else index < activeLanes
+
+    /** A remote lane that is to work on them has rows. */
+    def hasBacklog: Boolean = presence == Presence.There && !(isCovered && queue.isEmpty)
 
     /** Whether it goes on to the end of the batch. */
     def isInAtTheEnd: Boolean =
@@ -267,21 +278,22 @@ final class Inlet[R](
     )
   }
 
-  /** Ends the input: waits for every handoff in flight, then tells each lane that nothing more will come. `fixed` gets the
-    * routing and the lanes that go on to the end, all that have ever started here among them: both final, before any lane can
-    * see the end.
+  /** Ends the input: waits until remote lanes have worked on what they have, then for every handoff in flight, and tells each lane
+    * that nothing more will come. `fixed` gets the routing and the lanes that go on to the end, all that have ever started here
+    * among them: both final, before any lane can see the end.
     */
   def finish(fixed: (Array[Int], Seq[Int]) => Unit): Unit = locked {
     while (!tryFinish(fixed)) receiverTurn.await()
   }
 
-  /** One attempt, under the lock; false if the receiver has to wait for a signal. No move begins from the first on. */
+  /** One attempt, under the lock; false if the receiver has to wait for a signal. */
   private[lane] def tryFinish(fixed: (Array[Int], Seq[Int]) => Unit): Boolean = {
-    closing = true
+    inputEnded = true
     checkRunning()
-    if (!isFixed && !Faults.isOn(Fault.RemoteLeftAtTheEnd))
+    closing ||= isFixed || !hostsHaveRows
+    if (closing && !isFixed && !Faults.isOn(Fault.RemoteLeftAtTheEnd))
       lanes.foreach(lane => if (lane.presence == Presence.There) sendHome(lane))
-    val over = table.inFlight == 0 || Faults.isOn(Fault.EndBeforeHandoffs)
+    val over = closing && (table.inFlight == 0 || Faults.isOn(Fault.EndBeforeHandoffs))
     noteReceiver(waits = !over)
     if (over) {
       val last = lanes.filter(_.isInAtTheEnd)
@@ -294,6 +306,9 @@ final class Inlet[R](
     }
     over
   }
+
+  /** Were they sent home, few lanes would be left for what all have queued. */
+  private def hostsHaveRows: Boolean = lanes.exists(_.hasBacklog)
 
   // ---- lanes
 
@@ -514,6 +529,7 @@ final class Inlet[R](
     require(state.isRemote, s"lane ${lane.value} is not remote")
     if (failure == null && !closing && !isFixed && state.presence == Presence.Away) {
       state.presence = Presence.There
+      state.isCovered = true
       if (state.startedNs == 0L) {
         state.startedNs = clock()
         state.idleSinceNs = state.startedNs
@@ -532,6 +548,7 @@ final class Inlet[R](
     state.presence = Presence.Leaving
     shardsOf(state).foreach(s => if (table.handoffOf(s) == null) retire(s, MoveReason.Scale))
     state.wake()
+    wakeReceiver()
   }
 
   private def shardsOf(state: LaneState): Seq[Int] =
@@ -636,6 +653,8 @@ final class Inlet[R](
     val waits =
       if (!rows) Waiting.NotForRows else if (looksAgain) Waiting.Looking else Waiting.ForSignal
     noteIdle(state, if (taken == null) waits else Waiting.No, isIdle = taken == null && ends)
+    state.isCovered = taken == null && ends
+    if (state.isCovered && inputEnded) wakeReceiver()
     taken
   }
 
@@ -664,6 +683,8 @@ final class Inlet[R](
 
   /** The table and the blocks of a lane's queue, as they are: for tests. */
   private[lane] def routingTable: RoutingTable = table
+  private[lane] def isClosing: Boolean = closing
+  private[lane] def awaitsHosts: Boolean = !closing && hostsHaveRows
   private[lane] def queued(lane: Int): java.lang.Iterable[RowBlock[R]] = lanes(lane).queue.contents
 
   override def stats: InletStats = locked {

@@ -208,12 +208,68 @@ class RemoteStepsSuite extends AnyFunSuite with Eventually {
     assert(d.queued(0) + d.queued(1) == "0:0")
   }
 
-  test("at the end of the input all shards come home before routing and lanes are fixed") {
+  test("at the end of the input hosts work on what they have, and shards may move meanwhile") {
+    val d = new RemoteDriver(windowBytes = 20)
+    val s = withTwoShards(d)
+    d.offer(0, 2)
+    d.offer(1, 1)
+    s.turns()
+    d.offer(2, 3)
+    val receiver = new Waiting(d.inlet.finish((_, _) => ()))
+    receiver.assertWaiting()
+    assert(s.work(1) == "0:0")
+    s.frame()
+    s.turns()
+    d.move(1, to = 2)
+    d.letGo(1)
+    assert(s.work(1) == "0:1")
+    s.frame()
+    s.turns()
+    assert(s.work(9) == "2:0 2:1 2:2")
+    s.frame()
+    receiver.assertWaiting()
+    s.turns()
+    receiver.assertWaiting()
+    assert(s.work(9) == "1:0", "it came when the input had ended")
+    assert(!s.told.exists(_.startsWith("recall")))
+    s.frame()
+    s.turns()
+    assert(receiver.end() == null && d.inlet.routing.forall(_ < 2))
+    s.turns()
+    assert(d.inlet.stats.laneRows.toSeq == Seq(0, 0, 6) && s.told.last == "end")
+  }
+
+  test("who loses its host while the input's end waits for it does not hold it up") {
     val d = new RemoteDriver()
     val s = withTwoShards(d)
     d.offer(0, 2)
     s.turns()
+    val receiver = new Waiting(d.inlet.finish((_, _) => ()))
+    receiver.assertWaiting()
+    s.home.lost()
+    assert(receiver.end() == null && d.queued(0) + d.queued(1) == "0:0 0:1")
+    val another = new RemoteDriver()
+    val t = withTwoShards(another)
+    another.offer(0, 2)
+    t.turns()
+    val waiting = new Waiting(another.inlet.finish((_, _) => ()))
+    waiting.assertWaiting()
+    another.inlet.release(LaneId(2))
+    t.turns()
+    assert(t.told.last == "recall 0 2 up to 2")
+    t.frame(answers = true)
+    assert(waiting.end() == null && another.queued(0) + another.queued(1) == "0:0 0:1")
+  }
+
+  test("at the end of the input all shards come home before routing and lanes are fixed") {
+    val d = new RemoteDriver(readsAhead = true)
+    val s = withTwoShards(d)
+    d.offer(0, 2)
+    s.turns()
+    s.work(9)
+    s.frame()
     d.move(1, to = 2) // on its way when the input ends
+    s.turns()
     val fixed = new AtomicReference[(Seq[Int], Seq[Int])]
     val receiver = new Waiting(d.inlet.finish((routing, lanes) => fixed.set((routing.toSeq, lanes))))
     receiver.assertWaiting()
@@ -229,8 +285,6 @@ class RemoteStepsSuite extends AnyFunSuite with Eventually {
     s.frame(answers = true)
     assert(receiver.end() == null)
     assert(fixed.get._1.forall(_ < 2) && fixed.get._2 == Seq(0, 1))
-    s.work(9)
-    s.frame()
     s.turns()
     assert(s.told.last == "end")
   }

@@ -68,15 +68,22 @@ final class Receiver(batch: Batch, input: Array[Item]) extends Actor(Batch.Recei
       } else sleep(batch.receiverTurn)
     } else {
       finishing = true
-      batch.closing = true
+      val before = batch.closing
+      val unworked = batch.slots.filter(_.hasRows)
       over = batch.inletLock.within(inlet.tryFinish(batch.inputEnded))
-      batch.log(s"ends the input: $over")
+      batch.closing = inlet.isClosing
+      batch.log(s"ends the input: $over${if (batch.closing) "" else ", hosts have rows"}")
+      Violation.unless(
+        before || !batch.closing || unworked.isEmpty,
+        s"rows of ${unworked.map(_.lane)} are sent home at the end of the input"
+      )
       batch.requireInlet()
       if (!over) sleep(batch.receiverTurn)
     }
 
   override def checkWoken(): Unit = Violation.unless(
-    if (finishing) inlet.routingTable.inFlight > 0 else maySleep(scenario.shardOf(input(at).key)),
+    if (finishing) inlet.awaitsHosts || (batch.closing && inlet.routingTable.inFlight > 0)
+    else maySleep(scenario.shardOf(input(at).key)),
     "the receiver could go on but is not woken"
   )
 }

@@ -34,7 +34,7 @@ final class Batch(
   var stopped = false
   var outletStopped = false
 
-  /** The receiver has begun to end the input. */
+  /** The input ends, and no shard moves any more. */
   var closing = false
 
   /** Bytes by which the step may let the inlet grow. */

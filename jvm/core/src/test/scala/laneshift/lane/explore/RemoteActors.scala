@@ -24,6 +24,10 @@ final class Slot(batch: Batch, val number: Int, firstIndex: Int) {
   def owns: Boolean = isThere && !batch.closing
   var isThere = false
 
+  /** It is to work on rows that it was given. */
+  def hasRows: Boolean =
+    isThere && (batch.inlet.queued(lane.value).iterator().hasNext || proxy.hasRows)
+
   /** Something has come from a host, and the lane's thread is still to be told. */
   def owesPoke: Boolean = toHome.owesPoke
 
@@ -244,6 +248,8 @@ final class Proxy(batch: Batch, slot: Slot, index: Int) extends Actor(index, s"l
   }
 
   // ---- checks
+
+  def hasRows: Boolean = session != null && (session.home.keepsRows || taken.isInstanceOf[Taken.Rows[_]])
 
   def checkPossessions(): Unit = if (session != null) {
     session.checkPossessions()

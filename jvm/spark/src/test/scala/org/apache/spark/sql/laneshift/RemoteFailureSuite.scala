@@ -3,9 +3,11 @@ package org.apache.spark.sql.laneshift
 import java.net.{InetAddress, ServerSocket}
 import java.util.concurrent.atomic.AtomicLong
 
+import org.scalatest.concurrent.Eventually.eventually
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.TaskContext
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProviderId, StoresOfHosts}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.runtime.{ElasticPartition, ElasticRuntime}
@@ -63,11 +65,27 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
+  /** Stores that are open elsewhere, and Spark's word that it has entries of them here. */
+  private def storesOfHosts(): Set[StateStoreProviderId] = {
+    val found = StoresOfHosts.all
+    assert(found.nonEmpty && found.forall(StateStore.isLoaded) && found.forall(location(_).nonEmpty))
+    found
+  }
+
+  private def location(store: StateStoreProviderId): Option[String] =
+    spark.sessionState.streamingQueryManager.stateStoreCoordinator.getLocation(store)
+
+  private def checkGivenUp(stores: Set[StateStoreProviderId]): Unit = eventually {
+    assert(stores.nonEmpty && !stores.exists(StateStore.isLoaded))
+    assert(!stores.exists(location(_).nonEmpty) && StoresOfHosts.all.isEmpty)
+  }(Patience.long, implicitly, implicitly)
+
   private def open(partition: ElasticPartition): Int = partition.view.elsewhere.count(_.open)
 
   test("a lane elsewhere works, and comes home when it is not wanted any more") {
     spark // with which the runtime begins
     val frames = ElasticRuntime.get.hostLanes.traffic.frames
+    var stores = Set.empty[StateStoreProviderId]
     slowBatch { running =>
       val before = frames.sum
       partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
@@ -76,6 +94,7 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
         partitions(running).exists(p => p.view.lanes == 3 && p.view.routing.toSet == Set(0, 1, 2))
       )
       Patience.until(running)(frames.sum > before)
+      stores = storesOfHosts()
       val counted = ElasticRuntime.get.view
       assert(counted.rowsSent > 0 && counted.bytesSent > 0 && counted.frames > 0 && counted.bytesReceived > 0)
       assert(partitions(running).map(_.view.rowsTakenElsewhere).sum > 0)
@@ -84,6 +103,39 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
       assert(partitions(running).forall(_.view.wantedElsewhere == Seq("here" -> 2)))
       partitions(running).foreach(_.setLanes(1, Map.empty))
       Patience.until(running)(partitions(running).forall(p => p.view.elsewhere.isEmpty && p.view.lanes == 1))
+      // Numbers inside: those of lanes elsewhere begin behind the four that may be here.
+      val moves = ElasticRuntime.get.history.newest(1000)(_.key.runId == running.runId.toString).map(_._2)
+      val ends = moves.flatMap(m => Seq(m.from -> m.fromExecutor, m.to -> m.toExecutor)).toSet
+      assert(ends == Set(0 -> "", 4 -> "here", 5 -> "here"))
+    }
+    checkGivenUp(stores)
+  }
+
+  test("what lanes elsewhere have when the input of a batch ends they work on themselves") {
+    withFolder { at =>
+      // The lane at home holds the input up until about half of its rows are done; the window for a lane elsewhere has room for all.
+      withConf(still :+ "spark.sql.laneshift.queueBytes" -> "2k": _*) {
+        val life = new MicroBatchLife(spark, query, at)
+        slow = true
+        passed.set(0L)
+        life.add(chunk(0) ++ chunk(1))
+        val running = life.start()
+        try {
+          Patience.until(running)(passed.get > 2)
+          partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
+          life.await(running)
+          val views = partitions(running).map(_.view)
+          assert(views.map(_.rowsTaken).sum == 800)
+          // Two of three lanes are elsewhere, but for the first rows.
+          val elsewhere = views.map(_.rowsTakenElsewhere).sum
+          assert(elsewhere > 400, s"$elsewhere of 800 rows")
+        } finally {
+          slow = false
+          running.stop()
+        }
+        assert(life.rows.map(_.getLong(1)).sorted == (0L until 800L))
+        Leftovers.check()
+      }
     }
   }
 
@@ -155,6 +207,10 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
           partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
           life.add(chunks(1))
           life.await(running)
+          val moves = ElasticRuntime.get.history.newest(1000)(_.key.runId == running.runId.toString).map(_._2)
+          assert(moves.map(m => m.to -> m.toExecutor).toSet == Set(4 -> "here", 5 -> "here"))
+          val plan = MicroBatchRun.planOf(running)
+          assert(plan.contains("lanes 1 of at most 4 + 6 on executor here, handoff between-batches"), plan)
           slow = true
           passed.set(0L)
           life.add(chunks(2))

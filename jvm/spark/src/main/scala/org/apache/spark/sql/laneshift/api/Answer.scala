@@ -80,6 +80,7 @@ private[api] object SnapshotJson {
           "handoff" -> spec.handoff.name,
           "upstream" -> spec.upstream,
           "tasks" -> spec.tasks,
+          "partition_count" -> spec.partitions,
           "partitions" -> partitions.map(partition)
         )
       }
@@ -232,7 +233,9 @@ private[api] object SnapshotJson {
       "partition" -> h.partition,
       "shard" -> h.shard,
       "from" -> h.from,
+      "from_executor" -> h.fromExecutor,
       "to" -> h.to,
+      "to_executor" -> h.toExecutor,
       "reason" -> h.reason,
       "batch_id" -> h.batchId,
       "drain_us" -> h.drainNs / 1e3,

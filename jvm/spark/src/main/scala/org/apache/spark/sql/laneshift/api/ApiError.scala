@@ -61,6 +61,14 @@ private[api] object ApiError {
     Map("partition" -> partition, "partitions" -> count)
   )
 
+  def partitionNotComputed(partition: Int, operatorId: Long): ApiError = new ApiError(
+    "LANESHIFT_PARTITION_NOT_COMPUTED",
+    WrongState,
+    s"Partition $partition of operator $operatorId has not been computed since the query started; nothing is known of it before. " +
+      "Ask again once its first task has begun.",
+    Map("partition" -> partition, "operator" -> operatorId)
+  )
+
   def partitionGone(partition: Int): ApiError = new ApiError(
     "LANESHIFT_PARTITION_MOVED",
     WrongState,

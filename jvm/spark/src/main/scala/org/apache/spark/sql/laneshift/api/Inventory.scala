@@ -26,7 +26,7 @@ private[api] object Inventory {
     val count = operator.head.view.spec.partitions
     if (partition < -1 || partition >= count) throw ApiError.noSuchPartition(partition, count)
     val found = operator.filter(p => partition == -1 || p.view.index == partition)
-    if (found.isEmpty) throw ApiError.noSuchPartition(partition, count)
+    if (found.isEmpty) throw ApiError.partitionNotComputed(partition, operatorId)
     found
   }
 }

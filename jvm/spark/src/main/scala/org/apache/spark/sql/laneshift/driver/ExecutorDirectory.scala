@@ -60,7 +60,7 @@ final case class ExecutorLoad(
 ) {
   def view: ExecutorView = said.getOrElse(ExecutorView.idle)
 
-  /** Below zero if lanes run for which there is no core. Spark tells an executor's process only how many cores were asked for. */
+  /** Below zero if lanes run for which there is no core. */
   private def left: Int = cores - view.tasks - view.homeLanes - view.hostLanes
 
   /** Cores that lanes could have: none of an executor that leaves or does not answer. */

@@ -39,6 +39,15 @@ private[laneshift] final class PartitionMemories extends SparkListener {
     } yield index -> load
   }.toMap
 
+  /** Lanes of an operator's partitions that are wanted on other executors, by these. */
+  def elsewhere(runId: String, operatorId: Long): Map[String, Int] = {
+    for {
+      (key, partitions) <- byOperator.asScala.toSeq if key.runId == runId && key.operatorId == operatorId
+      memory <- partitions.values.asScala.toSeq
+      (host, lanes) <- memory.elsewhere
+    } yield host.executorId -> lanes
+  }.groupMapReduce(_._1)(_._2)(_ + _)
+
   def knows(key: OperatorKey): Boolean = byOperator.containsKey(key)
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {

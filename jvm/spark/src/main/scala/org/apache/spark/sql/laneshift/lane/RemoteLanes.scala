@@ -41,6 +41,9 @@ private[laneshift] trait RemoteLanes {
   def counted: Seq[AccumulatorV2[_, _]]
 
   def view: Seq[RemoteLaneView]
+
+  /** The executor of the newest session that has had this number; none if there was none. */
+  def executorOf(lane: Int): Option[String]
 }
 
 private[laneshift] object RemoteLanes {
@@ -53,5 +56,6 @@ private[laneshift] object RemoteLanes {
     override def stop(): Unit = ()
     override def counted: Seq[AccumulatorV2[_, _]] = Nil
     override def view: Seq[RemoteLaneView] = Nil
+    override def executorOf(lane: Int): Option[String] = scala.None
   }
 }

@@ -56,7 +56,16 @@ case class ElasticExec(
   override def outputOrdering: Seq[SortOrder] = Nil
 
   override def simpleString(maxFields: Int): String =
-    s"$nodeName [shards ${options.shards}, $lanesInWords, handoff ${handoff.name}$tasksInWords]"
+    s"$nodeName [shards ${options.shards}, $lanesInWords$elsewhereInWords, handoff ${handoff.name}$tasksInWords]"
+
+  /** What is wanted as the plan is looked at; a snapshot says what is there. */
+  private def elsewhereInWords: String = {
+    for {
+      driver <- DriverState.get.toSeq
+      info <- writers.headOption.flatMap(_.stateInfo).toSeq
+      (executor, lanes) <- driver.memories.elsewhere(info.queryRunId.toString, operatorId).toSeq.sorted
+    } yield s" + $lanes on executor $executor"
+  }.mkString
 
   private def tasksInWords: String = options.tasks match {
     case TaskWish.Stock => ""

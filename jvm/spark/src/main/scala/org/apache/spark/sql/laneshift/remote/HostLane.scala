@@ -33,6 +33,9 @@ private[remote] final class HostLane(
 
   @volatile private var thread: Thread = _
 
+  /** The run for which it works; none if it never began. */
+  @volatile private[remote] var runId = Option.empty[String]
+
   // ---- network threads
 
   override def received(message: ByteBuffer): Unit =
@@ -77,7 +80,9 @@ private[remote] final class HostLane(
             catch { case error @ (_: Exception | _: LinkageError) => Left(error) }
           opening match {
             case Left(error) => send(ToHome.Refused(s"the lane's body cannot be read there: $error"))
-            case Right(found) => new Body(found).run()
+            case Right(found) =>
+              runId = Some(found.spec.key.runId)
+              new Body(found).run()
           }
       }
     catch {

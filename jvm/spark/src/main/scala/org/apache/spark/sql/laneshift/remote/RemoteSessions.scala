@@ -93,6 +93,10 @@ private[laneshift] final class RemoteSessions(
   override def counted: Seq[AccumulatorV2[_, _]] = synchronized(ended.flatMap(_.counted))
 
   override def view: Seq[RemoteLaneView] = synchronized(sessions.values.toSeq.map(_.view))
+
+  override def executorOf(lane: Int): Option[String] = synchronized(
+    sessions.get(lane).orElse(ended.findLast(_.id.value == lane)).map(_.host.executorId)
+  )
 }
 
 private object RemoteSessions {

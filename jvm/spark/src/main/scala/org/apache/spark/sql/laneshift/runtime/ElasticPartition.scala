@@ -61,6 +61,9 @@ final class ElasticPartition(
   private var routing = RoutingTable.roundRobin(shards, wantedLanes)
   private var batchLanes = wantedLanes
 
+  /** By number in `routing`, the lanes of a batch that has some elsewhere from its beginning; others are at home. */
+  private var places = Seq.empty[LanePlace]
+
   /** The batch has had as many from its beginning. */
   private var constantLanes = true
 
@@ -177,25 +180,29 @@ final class ElasticPartition(
       batchLanes = lanes
       constantLanes = true
       if (midBatch || wantedElsewhere.isEmpty) {
-        reroute(lanes)
+        reroute(lanes, Nil)
         BatchStart(routing.clone(), lanes)
       } else BatchStart(new Array[Int](shards), lanes, wantedElsewhere)
     }
 
   override def route(lanes: Seq[Int]): Array[Int] = synchronized {
-    reroute(lanes.size)
+    reroute(lanes.size, lanes.map(place))
     routing.map(lanes)
   }
 
-  private def reroute(lanes: Int): Unit = {
-    val was = routing
+  private def place(lane: Int): LanePlace =
+    LanePlace(lane, session.task.flatMap(_.remote.executorOf(lane)).getOrElse(""))
+
+  private def reroute(lanes: Int, now: Seq[LanePlace]): Unit = {
+    val (was, before) = (routing, places)
+    places = now
     routing = if (lanes == 1 || isDealt) new Array[Int](shards) else balancer.route(was, lanes)
     if (lanes > 1 && !isDealt) {
       wantedMoves.foreach { case (shard, lane) => if (lane < lanes) routing(shard) = lane }
       if (motion.isOn)
         motion.moves(shards, lanes).foreach { case (shard, lane) => routing(shard) = lane }
     }
-    if (lanes > 1 || midBatch) recordChanges(was, lanes)
+    if (lanes > 1 || midBatch) recordChanges(was, before, lanes)
     wantedMoves.clear()
   }
 
@@ -237,18 +244,27 @@ final class ElasticPartition(
   private def heldLanes: Option[Int] = synchronized(Option.when(constantLanes)(batchLanes))
 
   /** A batch boundary is a handoff without a pause: nothing is in flight. */
-  private def recordChanges(before: Array[Int], lanes: Int): Unit =
-    before.indices.filter(s => before(s) != routing(s)).foreach { s =>
+  private def recordChanges(before: Array[Int], placesBefore: Seq[LanePlace], lanes: Int): Unit = {
+    def at(places: Seq[LanePlace], number: Int) = places.lift(number).getOrElse(LanePlace(number, ""))
+    for {
+      s <- before.indices
+      from = at(placesBefore, before(s))
+      to = at(places, routing(s))
+      if from != to
+    } {
       val reason =
         if (wantedMoves.contains(s)) MoveReason.User
         else if (before(s) >= lanes || before.max == 0) MoveReason.Scale
         else if (motion.isOn) MoveReason.Motion
         else MoveReason.Balance
       record(
-        new Handoff(nextHandoffId(), ShardId(s), LaneId(before(s)), LaneId(routing(s)), reason, 0L),
-        current.batchId
+        new Handoff(nextHandoffId(), ShardId(s), LaneId(from.lane), LaneId(to.lane), reason, 0L),
+        current.batchId,
+        from,
+        to
       )
     }
+  }
 
   /** What counts the rows of the batch that is about to start. */
   def newMeter(): BatchMeter = synchronized(meter.newBatch(current))
@@ -347,11 +363,12 @@ final class ElasticPartition(
 
   // ---- handoffs
 
-  override def settled(handoff: Handoff, batchId: Long): Unit = synchronized(record(handoff, batchId))
+  override def settled(handoff: Handoff, batchId: Long): Unit =
+    synchronized(record(handoff, batchId, place(handoff.from.value), place(handoff.to.value)))
 
-  private def record(handoff: Handoff, batchId: Long): Unit = {
+  private def record(handoff: Handoff, batchId: Long, from: LanePlace, to: LanePlace): Unit = {
     meter.handedOff(handoff)
-    history.add(HandoffRecord.of(current.key, index, batchId, handoff))
+    history.add(HandoffRecord.of(current.key, index, batchId, handoff, from, to))
   }
 
   // ---- commands

@@ -4,9 +4,8 @@ import java.util.concurrent.{ConcurrentHashMap, Executors, ScheduledExecutorServ
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.{SparkConf, SparkEnv}
 import org.apache.spark.internal.Logging
-import org.apache.spark.internal.config.EXECUTOR_CORES
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.remote.HostLanes
@@ -79,6 +78,7 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
   def forget(runId: String): Unit = {
     partitions.keySet().removeIf(_._1.runId == runId)
     auto.forget(runId)
+    hostLanes.forget(runId)
   }
 
   def all: Seq[ElasticPartition] = partitions.values().asScala.toSeq
@@ -119,7 +119,7 @@ object ElasticRuntime {
   def get: ElasticRuntime = here.get
 
   def start(conf: SparkConf, driver: DriverMemory): ElasticRuntime =
-    here.start(coresOf(conf), conf.get(LaneshiftConf.LanesPerExecutor), driver)
+    here.start(OwnCores.of(conf, SparkEnv.get), conf.get(LaneshiftConf.LanesPerExecutor), driver)
 
   def stop(): Unit = here.stop()
 
@@ -153,11 +153,5 @@ object ElasticRuntime {
         current = null
       }
     }
-  }
-
-  private def coresOf(conf: SparkConf): Int = {
-    val master = conf.get("spark.master", "")
-    if (master.startsWith("local") && !master.startsWith("local-cluster")) SparkContext.numDriverCores(master)
-    else conf.get(EXECUTOR_CORES)
   }
 }

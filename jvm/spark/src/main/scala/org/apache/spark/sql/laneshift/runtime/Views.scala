@@ -124,7 +124,12 @@ private[laneshift] object RateSample {
   val none: RateSample = RateSample(never, never)
 }
 
-/** A settled handoff, for the history. Times in nanoseconds, `timeMs` since 1970. */
+/** A lane as the history of handoffs knows it: by its number inside and, if it is not at home, its executor; empty if it is. */
+private[runtime] final case class LanePlace(lane: Int, executor: String)
+
+/** A settled handoff, for the history. Times in nanoseconds, `timeMs` since 1970. The other executor that runs a lane is empty for
+  * lanes at home, and null in records of before there was one.
+  */
 final case class HandoffRecord(
     key: OperatorKey,
     partition: Int,
@@ -132,7 +137,9 @@ final case class HandoffRecord(
     id: Long,
     shard: Int,
     from: Int,
+    fromExecutor: String,
     to: Int,
+    toExecutor: String,
     reason: String,
     timeMs: Long,
     drainNs: Long,
@@ -143,14 +150,23 @@ final case class HandoffRecord(
 )
 
 object HandoffRecord {
-  def of(key: OperatorKey, partition: Int, batchId: Long, h: Handoff): HandoffRecord = HandoffRecord(
+  private[runtime] def of(
+      key: OperatorKey,
+      partition: Int,
+      batchId: Long,
+      h: Handoff,
+      from: LanePlace,
+      to: LanePlace
+  ): HandoffRecord = HandoffRecord(
     key,
     partition,
     batchId,
     h.id,
     h.shard.value,
-    h.from.value,
-    h.to.value,
+    from.lane,
+    from.executor,
+    to.lane,
+    to.executor,
     h.reason.name,
     System.currentTimeMillis(),
     h.drainNs,

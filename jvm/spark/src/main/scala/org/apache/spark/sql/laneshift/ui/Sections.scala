@@ -271,6 +271,7 @@ private object Sections {
       Why("balance", "#2b6cb0", "to even out loads"),
       Why("scale", "#dd6b20", "the number of lanes changed"),
       Why("user", "#2f855a", "a user's command"),
+      Why("host-lost", "#c53030", "its lane's executor was lost"),
       Why("motion", "#718096", "the fault mode")
     )
     def of(reason: String): Why = all.find(_.reason == reason).getOrElse(all.last)
@@ -280,9 +281,14 @@ private object Sections {
     <tr><td>{time(h.timeMs)}</td><td>{query}, operator {h.key.operatorId}</td><td>{h.partition}</td><td>{
       h.shard
     }</td>
-      <td>{h.from}</td><td>{h.to}</td><td>{Why.of(h.reason).words}</td><td>{
+      <td>{lane(h.from, h.fromExecutor)}</td><td>{lane(h.to, h.toExecutor)}</td><td>{
+      Why.of(h.reason).words
+    }</td><td>{
       if (h.pauseNs > 0) ms(h.pauseNs / 1e3) else "not at all (between batches)"
     }</td><td>{h.movedRows}</td></tr>
+
+  private def lane(number: Int, executor: String): String =
+    if (executor == null || executor.isEmpty) number.toString else s"$number on executor $executor"
 
   // ---- words and numbers
 

@@ -48,7 +48,8 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
     this.hadoopConf = hadoopConf
     this.columnFamilies = useColumnFamilies
     this.schemas = stateSchemaProvider
-    if (!isAway)
+    if (isAway) StoresOfHosts.opened(stateStoreId, StateStoreProvider.getRunId(hadoopConf), this)
+    else
       super.init(
         stateStoreId,
         keySchema,
@@ -122,7 +123,7 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
   override def doMaintenance(): Unit = if (!isAway) super.doMaintenance()
   override def doSnapshotMaintenance(): Unit = if (!isAway) super.doSnapshotMaintenance()
   override def doCleanupMaintenance(): Unit = if (!isAway) super.doCleanupMaintenance()
-  override def close(): Unit = if (!isAway) super.close()
+  override def close(): Unit = if (isAway) StoresOfHosts.closed(this) else super.close()
 
   /** The stores of the lane that this thread runs, if it is away from home. */
   private def remote: Option[HostStores] =
