@@ -67,6 +67,7 @@ BLOCKS: dict[str, list[str]] = {
         "live/test_live_rescale.py::test_partitions_change_while_the_query_runs_and_after",
         "test_rescale",
         "test_commands_of_control",
+        "test_commands_of_control",
     ],
     "docs/rowwise.md": ["test_rowwise_lanes", "test_hot_key"],
     "docs/scheduling.md": ["test_scheduler", OPTIONS, "test_repartitioned"],
@@ -264,6 +265,8 @@ def test_commands_of_control(tmp_path: Path) -> None:
     assert gateway.sent == [
         ("set_lanes", RUNNING, 0, 3, 2, {"2": 4, "5": 1}),
         ("set_tasks", RUNNING, 0, "4"),
+        ("rescale", RUNNING, 16),
+        ("cancel_rescale", RUNNING),
     ]
 
 

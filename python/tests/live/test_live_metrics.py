@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 import laneshift
-from laneshift.scheduler.metrics import METRICS
+from laneshift.scheduler.metrics import METRICS, Scope
 from live.conftest import SHARDS, Counting
 
 if TYPE_CHECKING:
@@ -54,10 +54,12 @@ def test_gauges_and_dashboard(
     values = shown(spark)
     of_all = {n.split("_application_")[1]: v for n, v in values.items() if "_application_" in n}
     gauges = {m.gauge for m in METRICS.values() if m.gauge}
-    assert {name.removesuffix("_Value") for name in of_all} == gauges | {"partitions", "queries"}
+    counts = {"partitions", "queries", "rescales"}
+    assert {name.removesuffix("_Value") for name in of_all} == gauges | counts
     of_executor = {n.split(f"{PLUGIN}_")[1] for n in values if "_application_" not in n}
-    # What waits at sources, and what Spark's scheduler leaves of all executors, the driver counts.
-    counted_there = (gauges | {"partitions"}) - {"backlogRows", "idleCores"}
+    # The driver counts rescales, what waits at sources, and what Spark's scheduler leaves.
+    of_rescales = {m.gauge for m in METRICS.values() if m.scope is Scope.RESCALE}
+    counted_there = (gauges | {"partitions"}) - {"backlogRows", "idleCores"} - of_rescales
     assert of_executor == {f"{n}_Value" for n in counted_there}
     # Other tests' queries have ended by now, and are forgotten.
     assert of_all["lanes_Value"] == 6 == query.operators[0].lanes
