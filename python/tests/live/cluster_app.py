@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 import pyspark
@@ -24,6 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import laneshift
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 ROWS, BATCH, PARTITIONS, EXECUTORS = 240_000, 8_000, 2, 2
 
@@ -100,6 +103,18 @@ def top(spark: SparkSession) -> str:
     return done.stdout + done.stderr
 
 
+def started(stream: DataFrame, folder: Path) -> StreamingQuery:
+    """The query over these rows, into the table ``answers``."""
+    return (
+        answer(stream)
+        .writeStream.format("memory")
+        .queryName("answers")
+        .outputMode("update")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .start()
+    )
+
+
 def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
     end = time.monotonic() + seconds
     while not (found := condition()):
@@ -119,14 +134,7 @@ def main(folder: Path) -> None:
     )
     live = laneshift.attach(spark)
     stream = rows(spark.readStream.options(rowsPerBatch=BATCH, pacing="none"), ROWS)
-    query = (
-        answer(stream)
-        .writeStream.format("memory")
-        .queryName("answers")
-        .outputMode("update")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .start()
-    )
+    query = started(stream, folder)
     seen: dict[str, Any] = {"executors": [], "cores": []}
     # Lanes have more to do here than a hundredth of their time: it has something to say.
     scheduler = live.start("elasticutor", interval_s=0.5, dry_run=True, target_utilisation=0.01)

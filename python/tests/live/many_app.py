@@ -15,7 +15,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 import laneshift
-from live.cluster_app import answer, rows, until
+from live.cluster_app import answer, rows, started, until
 
 PARTITIONS, BATCH, BATCHES = 200, 4_000, 5
 
@@ -41,14 +41,7 @@ def main(folder: Path) -> None:
     ids = [e.executor for e in live.snapshot().executors]
     total = BATCH * BATCHES
     stream = rows(spark.readStream.options(rowsPerBatch=BATCH, pacing="none"), total)
-    query = (
-        answer(stream)
-        .writeStream.format("memory")
-        .queryName("answers")
-        .outputMode("update")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .start()
-    )
+    query = started(stream, folder)
 
     def partitions() -> tuple[laneshift.PartitionSnapshot, ...]:
         if query.exception() is not None:

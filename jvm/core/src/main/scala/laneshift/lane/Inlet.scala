@@ -13,57 +13,6 @@ import laneshift.testing.{Fault, Faults}
 final class PartitionStopped(cause: Throwable)
     extends RuntimeException("the elastic partition has stopped", cause)
 
-/** Bounds of one partition's buffers: the lanes that it may have here, numbered from 0, and on other executors, numbered behind
-  * them.
-  *
-  * @param queueTime what waits for a lane is at most what it got rid of in so much time
-  */
-final case class InletLimits(
-    maxLanes: Int,
-    queueBytes: Long,
-    remoteLanes: Int = 0,
-    queueTime: Option[QueueTime] = None
-) {
-
-  /** Lanes of either kind. */
-  def slots: Int = maxLanes + remoteLanes
-
-  /** Bytes of rows that all queues of the partition, those for lanes elsewhere included, hold together before the receiver
-    * waits. One row more at most, and what lanes that had taken rows give back of them in a handoff: at most one block per
-    * lane here, and what is kept for one elsewhere.
-    */
-  def totalBytes: Long = maxLanes * queueBytes
-}
-
-/** What `take` gives a lane. */
-sealed trait Taken[+R]
-
-/** What `takeRemote` gives a remote lane's thread. */
-sealed trait TakenRemote[+R]
-
-object Taken {
-  final case class Rows[R](block: RowBlock[R]) extends Taken[R] with TakenRemote[R]
-
-  /** A shard of this lane is wanted elsewhere: see [[Inlet.letGo]]. */
-  case object Recall extends Taken[Nothing] with TakenRemote[Nothing]
-
-  /** These shards have come to the lane; their first rows are still to be taken. */
-  final case class Arrived(shards: Seq[Int]) extends TakenRemote[Nothing]
-
-  /** Somebody has called [[Inlet.poke]]. */
-  case object Poked extends TakenRemote[Nothing]
-
-  /** What follows is of the next input. */
-  case object NextInput extends Taken[Nothing] with TakenRemote[Nothing]
-  case object End extends Taken[Nothing] with TakenRemote[Nothing]
-}
-
-/** A shard that its lane is to give up; to a lane on another executor if it `leaves`. */
-final case class Recalled(shard: Int, leaves: Boolean)
-
-/** Rows that a lane has taken and not worked on: those of `block` from `from` on. */
-final case class Remainder[R](block: RowBlock[R], from: Int)
-
 /** The way of rows from the receiver to the lanes of one elastic partition, and every handoff on it: routing table and
   * lanes' queues under one lock (docs/handoff.md is its contract).
   *
@@ -125,7 +74,7 @@ final class Inlet[R](
     var idleNs = 0L
     var waitedNs = 0L
     var idleSinceNs = 0L
-    private val pace = limits.queueTime.map(new Pace(_))
+    private val depth = limits.queueTime.map(new QueueDepth(_))
     var waiting = Waiting.No
     var hasTaken = false
     var ended = false
@@ -174,10 +123,10 @@ final class Inlet[R](
 
     /** It has room for a row more. */
     def hasRoom: Boolean =
-      queue.bytes < limits.queueBytes && (pace.isEmpty || queue.rows < pace.get.rows)
+      queue.bytes < limits.queueBytes && (depth.isEmpty || queue.rows < depth.get.rows)
 
     /** A block is about to be taken: all before it is worked on, and its outputs are put out. */
-    def keepPace(): Unit = if (pace.nonEmpty) pace.get.note(rowsTaken, busyUntil(clock()) + waitedNs)
+    def measureDepth(): Unit = if (depth.nonEmpty) depth.get.note(rowsTaken, busyUntil(clock()) + waitedNs)
 
     def busyUntil(nowNs: Long): Long =
       if (startedNs == 0L) 0L
@@ -379,7 +328,7 @@ final class Inlet[R](
   }
 
   private def takeBlock(state: LaneState): RowBlock[R] = {
-    state.keepPace()
+    state.measureDepth()
     val block = state.queue.poll()
     buffered -= block.bytes
     state.rowsTaken += block.rows
@@ -727,24 +676,4 @@ object Inlet {
 
   /** So many queued rows wake a lane that would look again by itself. */
   private val RowsWorthWaking = 32
-}
-
-/** A consistent view of an inlet; arrays are by shard (`routing`, `destinations`, `offered`) or by lane. `destinations` is
-  * the routing once everything in flight has settled, `active` the lanes that shards may come to, in ascending order. `busyNs` counts from a lane's first row, without its waits for rows
-  * and for room behind it; `blockedNs` is how long the receiver has waited for room.
-  */
-final case class InletStats(
-    routing: Array[Int],
-    destinations: Array[Int],
-    active: Array[Int],
-    startedLanes: Int,
-    inFlight: Int,
-    offered: Array[Long],
-    laneRows: Array[Long],
-    queueRows: Array[Long],
-    queueBytes: Array[Long],
-    busyNs: Array[Long],
-    blockedNs: Long
-) {
-  def activeLanes: Int = active.length
 }

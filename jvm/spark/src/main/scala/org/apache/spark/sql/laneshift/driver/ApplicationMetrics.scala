@@ -30,9 +30,8 @@ private[laneshift] object ApplicationMetrics {
   /** The gauges' names, an executor's and then the driver's. */
   val names: Seq[String] = {
     val executors = RuntimeMetrics.ofPartitions.map(_._1) ++ RuntimeMetrics.ofExecutors.map(_._1)
-    executors ++ (executors ++ ofQueries.map(_._1) ++ ofCores.map(_._1) ++ ofRescales.map(
-      _._1
-    )).map(Application + _)
+    val driver = Seq(ofQueries, ofCores, ofRescales).flatMap(_.map(_._1))
+    executors ++ (executors ++ driver).map(Application + _)
   }
 
   def register(registry: MetricRegistry, state: DriverState): Unit = {

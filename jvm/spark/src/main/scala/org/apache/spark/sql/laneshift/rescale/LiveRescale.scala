@@ -36,7 +36,7 @@ private[laneshift] final class LiveRescale(
     query: MicroBatchExecution,
     val from: Int,
     val to: Int,
-    pace: Pace
+    budget: RescaleBudget
 ) extends Logging {
   import LiveRescale._
   import RescaleState._
@@ -143,7 +143,7 @@ private[laneshift] final class LiveRescale(
     try {
       // Readers of another thread: the query's own logs are its thread's.
       val checkpoint = Checkpoint.at(query.resolvedCheckpointRoot, query.sparkSessionForStream)
-      val made = new Twin(checkpoint, session(query.sparkSessionForStream, checkpoint, committed), to, pace)
+      val made = new Twin(checkpoint, session(query.sparkSessionForStream, checkpoint, committed), to, budget)
       made.remove()
       twin = made
       record(Some(made.records.toString -> checkpoint.stateRoot.toString))

@@ -31,7 +31,7 @@ private[laneshift] object OfflineRescale {
     if (from == partitions) throw new NotRescalable.BadNumber(partitions, Some(from))
     checkpoint.requireRoom()
     val session = LiveRescale.session(spark, checkpoint, last)
-    val twin = new Twin(checkpoint, session, partitions, Pace.Full)
+    val twin = new Twin(checkpoint, session, partitions, RescaleBudget.Full)
     val began = System.nanoTime()
     try {
       twin.remove()

@@ -50,9 +50,12 @@ private[laneshift] final class Rescales extends SparkListener {
     newest.values().removeIf(!_.isOfRunningQuery)
     of(query.runId).foreach(_.letGo())
     val conf = running.sparkSessionForStream.sessionState.conf
-    val pace =
-      Pace(conf.getConf(LaneshiftConf.RescaleCores), conf.getConf(LaneshiftConf.RescaleBytesPerSecond))
-    val rescale = new LiveRescale(running, from, partitions, pace)
+    val budget =
+      RescaleBudget(
+        conf.getConf(LaneshiftConf.RescaleCores),
+        conf.getConf(LaneshiftConf.RescaleBytesPerSecond)
+      )
+    val rescale = new LiveRescale(running, from, partitions, budget)
     newest.put(query.runId, rescale)
     if (!running.offsetLog.isInstanceOf[BoundaryLog])
       BoundaryLog.install(running, context => of(running.runId).flatMap(_.atBoundary(context)))

@@ -32,9 +32,9 @@ import laneshift.testing.{Fault, Faults}
   * nobody looks into it who does not know of it.
   *
   * @param session for the jobs that read and write state, with the configuration of the checkpoint's last batch
-  * @param pace of the jobs that write all of it
+  * @param budget of the jobs that write all of it
   */
-private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int, pace: Pace) {
+private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int, budget: RescaleBudget) {
   val root = new Path(of.root, Twin.Folder)
   val stateRoot = new Path(root, StreamingCheckpointConstants.DIR_NAME_STATE)
 
@@ -97,9 +97,9 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   ): Seq[Option[String]] = {
     val old = context.parallelize(0 until from, from)
     val pieces =
-      placed(Twin.contents(old, stores, hadoop, pace, shape, batch + 1, of.commit(batch).stateUniqueIds))
-    val job = Twin.filling(stores, hadoop, pace, shape, batch, staysOpen)
-    (0 until to).grouped(pace.cores).flatMap { group =>
+      placed(Twin.contents(old, stores, hadoop, budget, shape, batch + 1, of.commit(batch).stateUniqueIds))
+    val job = Twin.filling(stores, hadoop, budget, shape, batch, staysOpen)
+    (0 until to).grouped(budget.cores).flatMap { group =>
       val made = context.runJob(pieces, job, group)
       done += group.size
       made
@@ -199,10 +199,10 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
 }
 
 /** How many tasks write all of the state at a time, and how many bytes of it a second together. */
-private[laneshift] final case class Pace(cores: Int, bytesPerSecond: Long)
+private[laneshift] final case class RescaleBudget(cores: Int, bytesPerSecond: Long)
 
-private[laneshift] object Pace {
-  val Full: Pace = Pace(1 << 20, Long.MaxValue)
+private[laneshift] object RescaleBudget {
+  val Full: RescaleBudget = RescaleBudget(1 << 20, Long.MaxValue)
 }
 
 private[rescale] object Twin {
@@ -240,19 +240,19 @@ private[rescale] object Twin {
       old: RDD[Int],
       stores: TwinStores,
       hadoop: Broadcast[SerializableConfiguration],
-      pace: Pace,
+      budget: RescaleBudget,
       shape: Int,
       version: Long,
       ids: Ids
   ): RDD[(Int, Piece)] = old
     .flatMap(stores.contents(shape, _, version, ids, new Configuration(hadoop.value.value)))
-    .coalesce(pace.cores)
+    .coalesce(budget.cores)
     .partitionBy(new ByNumber(stores.to))
 
   private def filling(
       stores: TwinStores,
       hadoop: Broadcast[SerializableConfiguration],
-      pace: Pace,
+      budget: RescaleBudget,
       shape: Int,
       batch: Long,
       staysOpen: Boolean
@@ -261,13 +261,13 @@ private[rescale] object Twin {
       shape,
       task.partitionId(),
       batch,
-      paced(pieces.map(_._2), pace),
+      paced(pieces.map(_._2), budget),
       new Configuration(hadoop.value.value),
       staysOpen
     )
 
-  private def paced(pieces: Iterator[Piece], pace: Pace): Iterator[Piece] = {
-    val perSecond = math.max(1.0, pace.bytesPerSecond.toDouble / pace.cores)
+  private def paced(pieces: Iterator[Piece], budget: RescaleBudget): Iterator[Piece] = {
+    val perSecond = math.max(1.0, budget.bytesPerSecond.toDouble / budget.cores)
     val began = System.nanoTime()
     var bytes = 0L
     pieces.map { piece =>

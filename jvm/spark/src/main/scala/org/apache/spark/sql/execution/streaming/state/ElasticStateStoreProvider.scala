@@ -1,7 +1,5 @@
 package org.apache.spark.sql.execution.streaming.state
 
-import java.io.File
-
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.sql.laneshift.body.{LaneContext, SharedPartition}
@@ -21,7 +19,7 @@ private[state] final case class FamilySchema(
   *
   * In Spark's own package because encoders, run ids and the delimiter's size are private to it (design fact 9).
   */
-class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
+class ElasticStateStoreProvider extends OwnRocksDBProvider {
   private var id: StateStoreId = _
   private var isAway = false
   private var family: FamilySchema = _
@@ -63,29 +61,7 @@ class ElasticStateStoreProvider extends RocksDBStateStoreProvider {
       )
   }
 
-  override protected def createRocksDB(
-      dfsRootDir: String,
-      conf: RocksDBConf,
-      localRootDir: File,
-      hadoopConf: Configuration,
-      loggingId: String,
-      useColumnFamilies: Boolean,
-      enableStateStoreCheckpointIds: Boolean,
-      partitionId: Int,
-      eventForwarder: Option[RocksDBEventForwarder],
-      uniqueId: Option[String]
-  ): RocksDB = new RecordingRocksDB(
-    dfsRootDir,
-    conf,
-    localRootDir,
-    hadoopConf,
-    loggingId,
-    useColumnFamilies,
-    enableStateStoreCheckpointIds,
-    partitionId,
-    eventForwarder,
-    uniqueId
-  )
+  override protected def database(parts: DatabaseParts): RocksDB = new RecordingRocksDB(parts)
 
   override def stateStoreId: StateStoreId = id
 

@@ -1,10 +1,7 @@
 package org.apache.spark.sql.execution.streaming.state
 
-import java.io.File
-
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.FileSystem
 
 import laneshift.lane.CoreShare
@@ -13,61 +10,22 @@ import laneshift.lane.CoreShare
   * are off nothing else tells them. A record that fails costs the rescale, never the query. As the wrapper itself it is one
   * thread's at a time. While a store waits for its files, other partitions of its task work.
   */
-private[state] final class RecordingRocksDB(
-    dfsRootDir: String,
-    conf: RocksDBConf,
-    localRootDir: File,
-    hadoopConf: Configuration,
-    loggingId: String,
-    useColumnFamilies: Boolean,
-    enableStateStoreCheckpointIds: Boolean,
-    partitionId: Int,
-    eventForwarder: Option[RocksDBEventForwarder],
-    uniqueId: Option[String]
-) extends RocksDB(
-      dfsRootDir,
-      conf,
-      localRootDir,
-      hadoopConf,
-      loggingId,
-      useColumnFamilies,
-      enableStateStoreCheckpointIds,
-      partitionId,
-      eventForwarder,
-      uniqueId
-    ) {
+private[state] final class RecordingRocksDB(parts: DatabaseParts) extends OwnRocksDB(parts) {
   import RecordedWrite._
 
   private var record: WriteRecord = _
 
   /** Finds what a rescale has left on this executor. */
-  override protected def createFileManager(
-      dfsRootDir: String,
-      localTempDir: File,
-      hadoopConf: Configuration,
-      codecName: String,
-      loggingId: String,
-      storeConf: StateStoreConf
-  ): RocksDBFileManager =
-    new RocksDBFileManager(
-      dfsRootDir,
-      localTempDir,
-      hadoopConf,
-      codecName,
-      loggingId,
-      storeConf,
-      conf.fileChecksumEnabled,
-      fileChecksumThreadPoolSize
-    ) {
-      override protected def getFileSystem(root: String, hadoop: Configuration): FileSystem =
-        KeptTables.finding(super.getFileSystem(root, hadoop))
-    }
+  override protected def seen(files: FileSystem): FileSystem = KeptTables.finding(files)
 
   private def recording(body: => Unit): Unit =
     try body
     catch {
       case NonFatal(e) =>
-        logWarning(s"Writes of $loggingId are not recorded: the rescale that wants them will fail.", e)
+        logWarning(
+          s"Writes of ${parts.loggingId} are not recorded: the rescale that wants them will fail.",
+          e
+        )
         dropRecord()
     }
 
@@ -91,7 +49,7 @@ private[state] final class RecordingRocksDB(
     // Replaying a changelog writes, too.
     dropRecord()
     CoreShare.waiting(super.load(version, stateStoreCkptId, readOnly, loadEmpty))
-    if (!readOnly) recording { record = WriteRecord.wanted(dfsRootDir, hadoopConf).orNull }
+    if (!readOnly) recording { record = WriteRecord.wanted(parts.dfsRootDir, parts.hadoopConf).orNull }
     this
   }
 

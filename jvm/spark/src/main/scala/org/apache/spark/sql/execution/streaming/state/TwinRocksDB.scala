@@ -5,35 +5,11 @@ import java.io.File
 import scala.collection.{Map => AnyMap}
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.conf.Configuration
-
 /** The stores that a rescale builds are its own: nobody's maintenance deletes of them what is not used any more, or looks for
   * them where they have gone from.
   */
-private[sql] final class TwinStateStoreProvider extends RocksDBStateStoreProvider {
-  override protected def createRocksDB(
-      dfsRootDir: String,
-      conf: RocksDBConf,
-      localRootDir: File,
-      hadoopConf: Configuration,
-      loggingId: String,
-      useColumnFamilies: Boolean,
-      enableStateStoreCheckpointIds: Boolean,
-      partitionId: Int,
-      eventForwarder: Option[RocksDBEventForwarder],
-      uniqueId: Option[String]
-  ): RocksDB = new TwinRocksDB(
-    dfsRootDir,
-    conf,
-    localRootDir,
-    hadoopConf,
-    loggingId,
-    useColumnFamilies,
-    enableStateStoreCheckpointIds,
-    partitionId,
-    eventForwarder,
-    uniqueId
-  )
+private[sql] final class TwinStateStoreProvider extends OwnRocksDBProvider {
+  override protected def database(parts: DatabaseParts): RocksDB = new TwinRocksDB(parts)
 
   override def getStore(
       version: Long,
@@ -60,83 +36,15 @@ private[state] object TwinStateStoreProvider {
 }
 
 /** Spark's wrapper of the native database for a rescale's stores, which keeps the tables of what it has committed. */
-private[state] final class TwinRocksDB(
-    dfsRootDir: String,
-    conf: RocksDBConf,
-    localRootDir: File,
-    hadoopConf: Configuration,
-    loggingId: String,
-    useColumnFamilies: Boolean,
-    enableStateStoreCheckpointIds: Boolean,
-    partitionId: Int,
-    eventForwarder: Option[RocksDBEventForwarder],
-    uniqueId: Option[String]
-) extends RocksDB(
-      dfsRootDir,
-      conf,
-      localRootDir,
-      hadoopConf,
-      loggingId,
-      useColumnFamilies,
-      enableStateStoreCheckpointIds,
-      partitionId,
-      eventForwarder,
-      uniqueId
-    ) {
+private[state] final class TwinRocksDB(parts: DatabaseParts) extends OwnRocksDB(parts) {
 
   /** Below the folder that goes with the store, and so on its disk. */
-  private def kept = new File(localRootDir, "kept")
+  private def kept = new File(parts.localRootDir, "kept")
 
-  override protected def createFileManager(
-      dfsRootDir: String,
-      localTempDir: File,
-      hadoopConf: Configuration,
-      codecName: String,
-      loggingId: String,
-      storeConf: StateStoreConf
-  ): RocksDBFileManager =
-    new RocksDBFileManager(
-      dfsRootDir,
-      localTempDir,
-      hadoopConf,
-      codecName,
-      loggingId,
-      storeConf,
-      conf.fileChecksumEnabled,
-      fileChecksumThreadPoolSize
-    ) {
-      override def saveCheckpointToDfs(
-          checkpointDir: File,
-          version: Long,
-          numKeys: Long,
-          numInternalKeys: Long,
-          fileMapping: AnyMap[String, RocksDBSnapshotFile],
-          columnFamilyMapping: Option[AnyMap[String, ColumnFamilyInfo]],
-          maxColumnFamilyId: Option[Short],
-          checkpointUniqueId: Option[String],
-          verifyNonEmptyFilesInZip: Boolean
-      ): Unit = {
-        super.saveCheckpointToDfs(
-          checkpointDir,
-          version,
-          numKeys,
-          numInternalKeys,
-          fileMapping,
-          columnFamilyMapping,
-          maxColumnFamilyId,
-          checkpointUniqueId,
-          verifyNonEmptyFilesInZip
-        )
-        // Without them the query fetches its files.
-        try
-          KeptTables.keep(
-            kept,
-            checkpointDir,
-            fileMapping.map { case (file, to) => file -> to.immutableFile.dfsFileName }
-          )
-        catch { case NonFatal(e) => logWarning(s"Tables of $loggingId are not kept.", e) }
-      }
-    }
+  /** Without them the query fetches its files. */
+  override protected def saved(checkpointDir: File, uploaded: AnyMap[String, String]): Unit =
+    try KeptTables.keep(kept, checkpointDir, uploaded)
+    catch { case NonFatal(e) => logWarning(s"Tables of ${parts.loggingId} are not kept.", e) }
 
   override def close(): Unit = {
     KeptTables.dropAll(kept)

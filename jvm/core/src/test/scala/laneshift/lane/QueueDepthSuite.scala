@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import laneshift.ids.LaneId
 
-class PaceSuite extends AnyFunSuite {
+class QueueDepthSuite extends AnyFunSuite {
   private val second = QueueTime(SECONDS.toNanos(1))
 
   private def ms(n: Long): Long = MILLISECONDS.toNanos(n)
@@ -14,22 +14,22 @@ class PaceSuite extends AnyFunSuite {
   private def isBetween(least: Long, most: Long)(n: Long): Boolean = n >= least && n <= most
 
   test("as many rows as the lane got rid of in that time, and few until it has") {
-    val pace = new Pace(second)
-    assert(pace.rows == second.leastRows)
-    (1 to 100).foreach(i => pace.note(done = 10L * i, ms(i.toLong)))
-    assert(pace.rows == 1000)
-    (1 to 300).foreach(i => pace.note(done = 1000L + 10L * i, ms(100L + 10L * i)))
-    assert(isBetween(1000, 1100)(pace.rows))
+    val depth = new QueueDepth(second)
+    assert(depth.rows == second.leastRows)
+    (1 to 100).foreach(i => depth.note(done = 10L * i, ms(i.toLong)))
+    assert(depth.rows == 1000)
+    (1 to 300).foreach(i => depth.note(done = 1000L + 10L * i, ms(100L + 10L * i)))
+    assert(isBetween(1000, 1100)(depth.rows))
   }
 
   test("a lane that goes on after a long row, or whose rows went to others, keeps room for a few") {
-    val pace = new Pace(second)
-    pace.note(done = 1000, ms(10))
-    assert(pace.rows == 1000)
-    (1 to 20).foreach(i => pace.note(done = 1000L + i, ms(1000L * i)))
-    assert(pace.rows == second.leastRows)
-    pace.note(done = 10, ms(20100))
-    assert(pace.rows == second.leastRows)
+    val depth = new QueueDepth(second)
+    depth.note(done = 1000, ms(10))
+    assert(depth.rows == 1000)
+    (1 to 20).foreach(i => depth.note(done = 1000L + i, ms(1000L * i)))
+    assert(depth.rows == second.leastRows)
+    depth.note(done = 10, ms(20100))
+    assert(depth.rows == second.leastRows)
   }
 
   /** Rows that are offered to one lane until it has no room, while it takes `us` microseconds for each. */
