@@ -62,7 +62,8 @@ def test_gauges_and_dashboard(
     counted_there = (gauges | {"partitions"}) - {"backlogRows", "idleCores"} - of_rescales
     assert of_executor == {f"{n}_Value" for n in counted_there}
     # Other tests' queries have ended by now, and are forgotten.
-    assert of_all["lanes_Value"] == 6 == query.operators[0].lanes
+    others = [q.name for q in spark.streams.active if q.id != counting.query.id]
+    assert of_all["lanes_Value"] == 6 == query.operators[0].lanes, others
     assert of_all["stateRows_Value"] == sum(p.state_rows for p in parts) == KEYS
     assert of_all["handoffs_Value"] == query.operators[0].handoffs >= SHARDS
     assert of_all["bytesIn_Value"] == sum(p.bytes_in for p in parts) > 0

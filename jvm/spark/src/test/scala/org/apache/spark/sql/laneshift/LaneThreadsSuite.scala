@@ -230,7 +230,7 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
           val before = partitions(running).map(p => p.index -> p.view).toMap
           assert(before.values.forall(_.lanes == 3) && before.values.exists(_.loads.sum > 0))
           // As in a process that has never seen them.
-          ElasticRuntime.get.forget(running.runId.toString)
+          ElasticRuntime.get.drop(running.runId.toString)
           assert(partitions(running).isEmpty)
           life.add(chunk(3))
           life.await(running)

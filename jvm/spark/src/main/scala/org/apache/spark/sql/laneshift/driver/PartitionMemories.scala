@@ -2,24 +2,22 @@ package org.apache.spark.sql.laneshift.driver
 
 import java.util.concurrent.ConcurrentHashMap
 
-import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
 import org.apache.spark.sql.laneshift.runtime.{BatchLoad, PartitionMemory}
-import org.apache.spark.sql.laneshift.spec.OperatorKey
+import org.apache.spark.sql.laneshift.spec.{EndedRuns, OperatorKey}
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 
 /** What executors have told of their partitions, by operator: for whichever executor computes one next. Ends with the run. */
 private[laneshift] final class PartitionMemories extends SparkListener {
   private val byOperator = new ConcurrentHashMap[OperatorKey, ConcurrentHashMap[Int, PartitionMemory]]
 
-  /** The newest runs that have ended: what their last tasks tell comes late. */
-  private val ended = mutable.LinkedHashSet.empty[String]
+  private val ended = new EndedRuns
 
   /** Of two, that of the later batch stays. */
   def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit = synchronized {
-    if (!ended(key.runId)) {
+    if (!ended.has(key.runId)) {
       byOperator
         .computeIfAbsent(key, _ => new ConcurrentHashMap[Int, PartitionMemory])
         .merge(index, memory, (old, now) => if (now.batchId >= old.batchId) now else old)
@@ -53,15 +51,10 @@ private[laneshift] final class PartitionMemories extends SparkListener {
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case over: QueryTerminatedEvent =>
       synchronized {
-        ended += over.runId.toString
-        if (ended.size > PartitionMemories.Ended) ended -= ended.head
+        ended.add(over.runId.toString)
         byOperator.keySet().removeIf(_.runId == over.runId.toString)
         ()
       }
     case _ => ()
   }
-}
-
-private object PartitionMemories {
-  val Ended = 1000
 }

@@ -3,11 +3,11 @@ package org.apache.spark.sql.laneshift.remote
 import java.util.UUID
 import java.util.concurrent.{ConcurrentHashMap, ScheduledThreadPoolExecutor, TimeUnit}
 
-import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.execution.streaming.state.StoresOfHosts
+import org.apache.spark.sql.laneshift.spec.EndedRuns
 import org.apache.spark.sql.laneshift.wire.{Link, LinkListener, Links, LinkServer, LinkSettings}
 
 import laneshift.lane.LaneBudget
@@ -22,8 +22,8 @@ private[laneshift] final class HostLanes(budget: LaneBudget) {
   private var ownLinks: Links = _
   private var janitor: ScheduledThreadPoolExecutor = _
 
-  /** The newest runs that have ended: the last of their lanes may end later. */
-  private val forgotten = mutable.LinkedHashSet.empty[String]
+  /** The last lanes of a run may end later. */
+  private val ended = new EndedRuns
 
   def taskStarted(): Unit = loader = Thread.currentThread.getContextClassLoader
 
@@ -63,7 +63,7 @@ private[laneshift] final class HostLanes(budget: LaneBudget) {
         if (admitted) budget.give(1)
         lanes.remove(over)
         link.close("the session is over")
-        over.runId.filter(isForgotten).foreach(giveUpStores)
+        over.runId.filter(ended.has).foreach(giveUpStores)
       }
     )
     lanes.add(lane)
@@ -87,14 +87,9 @@ private[laneshift] final class HostLanes(budget: LaneBudget) {
 
   /** The run has ended. */
   def forget(runId: String): Unit = {
-    forgotten.synchronized {
-      forgotten += runId
-      if (forgotten.size > HostLanes.Forgotten) forgotten -= forgotten.head
-    }
+    ended.add(runId)
     giveUpStores(runId)
   }
-
-  private def isForgotten(runId: String): Boolean = forgotten.synchronized(forgotten(runId))
 
   private def giveUpStores(runId: String): Unit =
     StoresOfHosts.forget(HostBody.standIn(UUID.fromString(runId)))
@@ -113,7 +108,6 @@ private[laneshift] final class HostLanes(budget: LaneBudget) {
 }
 
 private object HostLanes {
-  private val Forgotten = 1000
 
   /** Its thread is there only while it has something to do. */
   private def newJanitor(): ScheduledThreadPoolExecutor = {

@@ -9,7 +9,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.remote.HostLanes
-import org.apache.spark.sql.laneshift.spec.{ElasticSpec, OperatorKey}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, EndedRuns, OperatorKey}
 
 import laneshift.lane.LaneBudget
 
@@ -18,6 +18,7 @@ import laneshift.lane.LaneBudget
   */
 final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMemory) extends Logging {
   private val partitions = new ConcurrentHashMap[(OperatorKey, Int), ElasticPartition]
+  private val ended = new EndedRuns
   private val budget = new LaneBudget(lanes)
   private[laneshift] val cores = new Cores(coreCount, budget, () => Cores.machineLoad())
   private[runtime] val auto = new AutoLanes(cores)
@@ -57,7 +58,10 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
   }
 
   /** The task that computed the partition is over. */
-  def computed(partition: ElasticPartition): Unit = remember(partition)
+  def computed(partition: ElasticPartition): Unit = {
+    remember(partition)
+    if (ended.has(partition.key.runId)) drop(partition.key.runId)
+  }
 
   /** None if the partition is not here. The driver knows what is wanted before the partition goes anywhere. */
   def setLanes(
@@ -74,8 +78,15 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
   private def remember(partition: ElasticPartition): Unit =
     partition.toRemember.foreach(driver.remember(partition.key, partition.index, _))
 
-  /** The run has ended: nothing of it will be computed again. Its handoffs stay on record. */
+  /** The run has ended: nothing of it will be computed again, but by tasks that are at it, or start before they hear that they
+    * are not wanted. Its handoffs stay on record.
+    */
   def forget(runId: String): Unit = {
+    ended.add(runId)
+    drop(runId)
+  }
+
+  private[laneshift] def drop(runId: String): Unit = {
     partitions.keySet().removeIf(_._1.runId == runId)
     auto.forget(runId)
     hostLanes.forget(runId)

@@ -49,7 +49,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
         20L,
         TaskWish.Stock
       )
-    val key = OperatorKey("query", "run", 0L)
+    val key = OperatorKey("query", "00000000-0000-0000-0000-000000000001", 0L)
     ElasticSpec(
       OperatorSpec(key, "", batchId, realTime = false, handoff, 4, options, Nil, 4, remembered = true),
       Nil,
@@ -61,6 +61,20 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       slots = 2,
       readsAhead = false
     )
+  }
+
+  test("a task that starts when its run has ended leaves nothing behind", Quick) {
+    val process = new ElasticRuntime.Holder
+    val runtime = process.start(cores = 2, lanes = 8, Nobody)
+    try {
+      val early = runtime.partition(spec(lanes = 2), 0)
+      runtime.forget(early.key.runId)
+      assert(runtime.all.isEmpty)
+      val late = runtime.partition(spec(lanes = 2), 1)
+      assert(runtime.all == Seq(late), "it runs for a moment")
+      runtime.computed(late)
+      assert(runtime.all.isEmpty)
+    } finally process.stop()
   }
 
   test("lanes of all partitions together keep to the process's bound, and none is left out", Quick) {
