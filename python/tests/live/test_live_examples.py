@@ -38,3 +38,14 @@ def test_few_partitions_get_more_lanes() -> None:
     lanes = _lanes(_lines("few_partitions.py", "--seconds", "40"), "rowWise")
     assert lanes[0] == 2
     assert max(lanes) > 2
+
+
+def test_a_hot_key_gets_many_lanes_above_its_state() -> None:
+    lines = _lines("hot_key.py", "--seconds", "30")
+    assert max(_lanes(lines, "rowWise")) > 1
+    said = re.fullmatch(
+        r"rowWise: \d+ lanes, ([\d,]+) answers; the hottest key has (\d+)%", lines[-1]
+    )
+    assert said is not None, lines
+    assert int(said[1].replace(",", "")) > 0
+    assert 50 < int(said[2]) < 70
