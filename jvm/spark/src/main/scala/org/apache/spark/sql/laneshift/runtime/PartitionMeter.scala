@@ -21,6 +21,10 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
   private var latency = latencies.getIntervalHistogram
   private var latencySinceNs = 0L
 
+  // What the histograms say until they change: to ask one is to walk through all of its counts.
+  private var pausesSaid = Option.empty[PauseView]
+  private var latencySaid = Option.empty[LatencyView]
+
   /** What its stores said at their last commit. */
   var state: StateView = StateView.none
 
@@ -54,7 +58,10 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
 
   def handedOff(handoff: Handoff): Unit = {
     handoffCount += 1
-    if (handoff.begunNs != 0L) pauses.recordValue(math.max(1L, handoff.pauseNs))
+    if (handoff.begunNs != 0L) {
+      pauses.recordValue(math.max(1L, handoff.pauseNs))
+      pausesSaid = None
+    }
   }
 
   def tick(session: Session, nowNs: Long): Unit = {
@@ -65,26 +72,35 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
     if (nowNs - latencySinceNs >= PartitionMeter.LatencyNs) {
       latency = latencies.getIntervalHistogram(latency)
       latencySinceNs = nowNs
+      latencySaid = None
     }
   }
 
   def handoffs: Long = handoffCount
   def rates: RateSample = sample
 
-  def pauseView: PauseView = PauseView(
-    pauses.getValueAtPercentile(50) / 1e3,
-    pauses.getValueAtPercentile(99) / 1e3,
-    pauses.getMaxValue / 1e3,
-    pauses.getTotalCount
-  )
+  def pauseView: PauseView = pausesSaid.getOrElse {
+    val said = PauseView(
+      pauses.getValueAtPercentile(50) / 1e3,
+      pauses.getValueAtPercentile(99) / 1e3,
+      pauses.getMaxValue / 1e3,
+      pauses.getTotalCount
+    )
+    pausesSaid = Some(said)
+    said
+  }
 
-  def latencyView: LatencyView = LatencyView(
-    latency.getMean,
-    latency.getValueAtPercentile(50).toDouble,
-    latency.getValueAtPercentile(99).toDouble,
-    latency.getMaxValue.toDouble,
-    latency.getTotalCount
-  )
+  def latencyView: LatencyView = latencySaid.getOrElse {
+    val said = LatencyView(
+      latency.getMean,
+      latency.getValueAtPercentile(50).toDouble,
+      latency.getValueAtPercentile(99).toDouble,
+      latency.getMaxValue.toDouble,
+      latency.getTotalCount
+    )
+    latencySaid = Some(said)
+    said
+  }
 }
 
 private object PartitionMeter {
