@@ -1,12 +1,14 @@
 """The plugin's JSON as messages of the same names, and back.
 
 Not ``google.protobuf.json_format``: it goes through every number of a list in Python, ten times as
-long for a snapshot of 200 partitions, and writes 64-bit integers as strings.
+long for a snapshot of 200 partitions, and writes 64-bit integers as strings. A message that has
+nothing special in it is made by protobuf's own constructor, in C with all messages inside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -15,6 +17,11 @@ from google.protobuf.message import Message
 M = TypeVar("M", bound=Message)
 
 _FRACTIONS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
+
+
+@cache
+def _names(kind: Any) -> frozenset[str]:
+    return frozenset(field.name for field in kind.fields)
 
 
 def to_message(message: M, data: Mapping[str, Any]) -> M:
@@ -30,7 +37,7 @@ def to_message(message: M, data: Mapping[str, Any]) -> M:
             inside = getattr(message, field.name)
             if field.is_repeated:
                 for item in value:
-                    to_message(inside.add(), item)
+                    _append(inside, field.message_type, item)
             else:
                 inside.SetInParent()
                 to_message(inside, value)
@@ -41,6 +48,17 @@ def to_message(message: M, data: Mapping[str, Any]) -> M:
         else:
             setattr(message, field.name, float(value) if field.cpp_type in _FRACTIONS else value)
     return message
+
+
+def _append(messages: Any, kind: Any, data: Mapping[str, Any]) -> None:
+    if data.keys() <= _names(kind):
+        there = len(messages)
+        try:
+            messages.add(**data)
+            return
+        except (TypeError, ValueError):  # what is special is inside
+            del messages[there:]
+    to_message(messages.add(), data)
 
 
 def to_json(message: Message) -> dict[str, Any]:

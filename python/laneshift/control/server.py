@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from laneshift.control.protocol import SCHEME, TOKEN_KEY
-from laneshift.control.service import ControlService
+from laneshift.control.service import READY, ControlService
 from laneshift.control.settings import PREFIX, ControlSettings, ServerTls
 from laneshift.control.tokens import Caller, Tokens
 from laneshift.control.v1.control_pb2_grpc import add_ControlServicer_to_server
@@ -72,6 +72,20 @@ class Gate(grpc.ServerInterceptor):
         self._tell(f"control: refused {peer}: {why} (told once for {host})")
 
 
+class ReadyReplies(grpc.ServerInterceptor):
+    """Sends what the service has as bytes already without making bytes of it for each caller."""
+
+    def intercept_service(self, continuation: Any, details: Any) -> Any:
+        found = continuation(details)
+        if found is None or details.method.rpartition("/")[2] not in READY:
+            return found
+        if found.unary_stream is not None:
+            return grpc.unary_stream_rpc_method_handler(
+                found.unary_stream, found.request_deserializer
+            )
+        return grpc.unary_unary_rpc_method_handler(found.unary_unary, found.request_deserializer)
+
+
 def _presented(metadata: Any) -> str:
     for key, value in metadata or ():
         if key == TOKEN_KEY and isinstance(value, str) and value.startswith(SCHEME):
@@ -94,7 +108,7 @@ class ControlServer:
         self._pool = futures.ThreadPoolExecutor(THREADS, thread_name_prefix="laneshift control")
         self._server = grpc.server(
             self._pool,
-            interceptors=[gate],
+            interceptors=[gate, ReadyReplies()],
             options=OPTIONS,
             maximum_concurrent_rpcs=CALLS,
         )

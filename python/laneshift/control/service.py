@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -15,7 +14,9 @@ from laneshift.control.codec import to_message
 from laneshift.control.failures import status_of
 from laneshift.control.feed import SnapshotFeed
 from laneshift.control.protocol import LONGEST_S, REVISION, SHORTEST_S
+from laneshift.control.replies import Replies, next_tick
 from laneshift.control.running import Run, RunningPolicies
+from laneshift.control.streams import Streams
 from laneshift.control.tokens import Caller
 from laneshift.control.v1 import control_pb2 as pb
 from laneshift.control.v1.control_pb2_grpc import ControlServicer
@@ -29,6 +30,8 @@ from laneshift.version import __version__
 F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_HANDOFFS = 100_000
+READY = frozenset({"Snapshot", "WatchSnapshots"})
+"""Calls that answer with bytes, made once for all who look."""
 
 
 def answered(call: F) -> F:
@@ -95,20 +98,25 @@ class ControlService(ControlServicer):
     ) -> None:
         self._gateway = gateway
         self._feed = SnapshotFeed(gateway.snapshot)
-        self._replies: tuple[Mapping[str, Any], dict[str | None, pb.SnapshotReply]] = {}, {}
+        self._replies = Replies(self._feed)
         self._policies = policies
         self._caller_of = caller
         self._tenants_share = tenants_share
         self._tell = tell
-        self._over = threading.Event()
+        self._streams = Streams()
 
     def problems(self, method: str, context: grpc.ServicerContext) -> _Problems:
         """Ends the call with what is raised inside."""
         return _Problems(method, context, self._tell)
 
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return self._streams.count
+
     def close(self) -> None:
         """End all streams."""
-        self._over.set()
+        self._streams.close()
 
     # ---- looking
 
@@ -118,29 +126,27 @@ class ControlService(ControlServicer):
         return pb.HelloReply(version=__version__, revision=REVISION, tenant=tenant or "")
 
     @answered
-    def Snapshot(
+    def Snapshot(  # type: ignore[override]  # as bytes: see READY
         self, request: pb.SnapshotRequest, context: grpc.ServicerContext
-    ) -> pb.SnapshotReply:
-        return self._snapshot(self._tenant(context))
+    ) -> bytes:
+        return self._replies.newest(self._tenant(context)).whole
 
     @streamed
-    def WatchSnapshots(
+    def WatchSnapshots(  # type: ignore[override]
         self, request: pb.WatchSnapshotsRequest, context: grpc.ServicerContext
-    ) -> Iterator[pb.SnapshotReply]:
+    ) -> Iterator[bytes]:
         interval_s = number(
             "interval_s", request.interval_s, low=SHORTEST_S, high=LONGEST_S, unit="s"
         )
         tenant = self._tenant(context)
-        due, last = time.monotonic(), None
-        while context.is_active() and not self._over.is_set():
-            reply = self._snapshot(tenant, interval_s / 2)
+        ended, last = self._streams.ended(context), None
+        while not ended.is_set():
+            reply = self._replies.newest(tenant, interval_s / 2)
             if reply.time_ms != last:
                 last = reply.time_ms
-                yield reply
-            due = max(due + interval_s, time.monotonic())
-            while (left := due - time.monotonic()) > 0 and context.is_active():
-                if self._over.wait(min(left, 1.0)):
-                    break
+                yield reply.whole
+            now = time.monotonic()
+            ended.wait(next_tick(now, interval_s) - now)
         self._end("WatchSnapshots")
 
     @answered
@@ -166,19 +172,20 @@ class ControlService(ControlServicer):
         may_see = self._may_see(context)
         if request.id:
             self._policies.find(request.id, may_see)
+        ended = self._streams.ended(context)
         for decision in self._policies.decisions(
             may_see,
             whole("limit", request.limit, low=0, high=10_000),
             request.id,
             follow=request.follow,
-            is_wanted=lambda: context.is_active() and not self._over.is_set(),
+            is_wanted=lambda: not ended.is_set(),
         ):
             yield to_message(pb.Decision(), decision.to_json())
         self._end("Decisions")
 
     def _end(self, method: str) -> None:
         """A stream that its caller still wants ends with an error only."""
-        if self._over.is_set():
+        if self._streams.is_over:
             raise error("LANESHIFT_SESSION_STOPPED", method=method)
 
     # ---- commands
@@ -319,17 +326,6 @@ class ControlService(ControlServicer):
     def _queries(self, tenant: str, oldest_s: float = 0.0) -> list[Mapping[str, Any]]:
         every: list[Mapping[str, Any]] = self._feed.newest(oldest_s)["queries"]
         return [query for query in every if query.get("tenant") == tenant]
-
-    def _snapshot(self, tenant: str | None, oldest_s: float = 0.0) -> pb.SnapshotReply:
-        data = self._feed.newest(oldest_s)
-        made_of, replies = self._replies
-        if made_of is not data:
-            replies = {}
-            self._replies = (data, replies)
-        if tenant not in replies:  # made once for all who watch
-            mine = [q for q in data["queries"] if tenant is None or q.get("tenant") == tenant]
-            replies[tenant] = to_message(pb.SnapshotReply(), {**data, "queries": mine})
-        return replies[tenant]
 
     def _own(self, tenant: str | None, query: str) -> str:
         """The query as it was named, if the caller may steer it. Errors: NotFoundError."""

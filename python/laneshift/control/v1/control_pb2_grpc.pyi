@@ -41,7 +41,11 @@ class ControlStub:
     Hello: _grpc.UnaryUnaryMultiCallable[_control_pb2.HelloRequest, _control_pb2.HelloReply]
     """Who answers, and what it can do."""
     Snapshot: _grpc.UnaryUnaryMultiCallable[_control_pb2.SnapshotRequest, _control_pb2.SnapshotReply]
-    """What every elastic query of the application does right now; and again, once per interval."""
+    """What every elastic query of the application does right now; and again, once per interval: the
+    first at once, then at times that all watchers of that interval share, so the second may come
+    half an interval sooner or later. Each is whole and newer than the one before. Who is slow gets
+    the newest when there is room again, not what was missed.
+    """
     WatchSnapshots: _grpc.UnaryStreamMultiCallable[_control_pb2.WatchSnapshotsRequest, _control_pb2.SnapshotReply]
     SetLanes: _grpc.UnaryUnaryMultiCallable[_control_pb2.SetLanesRequest, _control_pb2.AppliedReply]
     SetTasks: _grpc.UnaryUnaryMultiCallable[_control_pb2.SetTasksRequest, _control_pb2.AppliedReply]
@@ -68,7 +72,11 @@ class ControlAsyncStub(ControlStub):
     Hello: _aio.UnaryUnaryMultiCallable[_control_pb2.HelloRequest, _control_pb2.HelloReply]  # type: ignore[assignment]
     """Who answers, and what it can do."""
     Snapshot: _aio.UnaryUnaryMultiCallable[_control_pb2.SnapshotRequest, _control_pb2.SnapshotReply]  # type: ignore[assignment]
-    """What every elastic query of the application does right now; and again, once per interval."""
+    """What every elastic query of the application does right now; and again, once per interval: the
+    first at once, then at times that all watchers of that interval share, so the second may come
+    half an interval sooner or later. Each is whole and newer than the one before. Who is slow gets
+    the newest when there is room again, not what was missed.
+    """
     WatchSnapshots: _aio.UnaryStreamMultiCallable[_control_pb2.WatchSnapshotsRequest, _control_pb2.SnapshotReply]  # type: ignore[assignment]
     SetLanes: _aio.UnaryUnaryMultiCallable[_control_pb2.SetLanesRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
     SetTasks: _aio.UnaryUnaryMultiCallable[_control_pb2.SetTasksRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
@@ -104,7 +112,11 @@ class ControlServicer(metaclass=_abc_1.ABCMeta):
         request: _control_pb2.SnapshotRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_pb2.SnapshotReply, _abc.Awaitable[_control_pb2.SnapshotReply]]:
-        """What every elastic query of the application does right now; and again, once per interval."""
+        """What every elastic query of the application does right now; and again, once per interval: the
+        first at once, then at times that all watchers of that interval share, so the second may come
+        half an interval sooner or later. Each is whole and newer than the one before. Who is slow gets
+        the newest when there is room again, not what was missed.
+        """
 
     @_abc_1.abstractmethod
     def WatchSnapshots(

@@ -1,0 +1,206 @@
+"""Those who watch: what they see, what they cost each other, and what they leave behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import laneshift
+from control.test_codec import wide
+from laneshift.control import replies
+from laneshift.control.codec import to_message
+from laneshift.control.feed import SnapshotFeed
+from laneshift.control.replies import Ready, Replies, next_tick
+from laneshift.control.running import RunningPolicies
+from laneshift.control.server import ControlServer
+from laneshift.control.service import ControlService
+from laneshift.control.v1 import control_pb2 as pb
+from laneshift.errors import SessionError
+from loop.scripted import until
+from plugin.fake import FakeGateway, query
+from session.transports import TOKEN, settings
+
+FOREVER_S = 3600.0
+
+
+class Numbered(FakeGateway):
+    """Each snapshot has its number everywhere, and all have 200 partitions if ``size`` is so."""
+
+    def __init__(self, size: int = 2) -> None:
+        super().__init__()
+        self.asked_for = 0
+        if size == 200:
+            self.data = wide()
+
+    def snapshot(self) -> dict[str, Any]:
+        self.asked_for += 1
+        number = self.asked_for
+        self.data["time_ms"] = number
+        for one in self.data["queries"]:
+            for part in one["operators"][0]["partitions"]:
+                part["rows_in"] = number
+        # Its lists are made anew, as JSON's are.
+        return super().snapshot()
+
+
+@contextmanager
+def served(gateway: Any) -> Iterator[tuple[str, ControlServer, ControlService]]:
+    made: list[ControlService] = []
+
+    def service(gate: Any) -> ControlService:
+        made.append(ControlService(gateway, RunningPolicies(), gate.caller))
+        return made[0]
+
+    server = ControlServer(settings(), service, print)
+    try:
+        yield server.start(), server, made[0]
+    finally:
+        server.stop()
+
+
+def at_once(count: int, call: Any) -> list[Any]:
+    """What so many threads get that call at the same time."""
+    found: list[Any] = []
+    gate = threading.Barrier(count)
+
+    def one() -> None:
+        gate.wait(20)
+        found.append(call())
+
+    threads = [threading.Thread(target=one) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    return found
+
+
+def test_one_ask_and_one_message_serve_all_of_a_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    first = threading.Event()
+
+    def slow(message: Any, data: Mapping[str, Any]) -> Any:
+        made.append(data["time_ms"])
+        first.wait(0.2)  # the others have come by then
+        return to_message(message, data)
+
+    monkeypatch.setattr(replies, "to_message", slow)
+    gateway = Numbered()
+    ready = Replies(SnapshotFeed(gateway.snapshot, clock=lambda: 1.0))
+    found: list[Ready] = at_once(20, lambda: ready.newest(None, 0.5))
+    assert gateway.asked_for == 1 and made == [1]
+    assert len(found) == 20 and all(each is found[0] for each in found)
+
+
+def test_each_tenant_has_bytes_of_its_own() -> None:
+    gateway = FakeGateway()
+    gateway.data["queries"][0]["tenant"] = "t1"
+    gateway.data["queries"].append(query("4" * 8, "others", active=True) | {"tenant": "t2"})
+    ready = Replies(SnapshotFeed(gateway.snapshot, clock=lambda: 1.0))
+    names = {
+        tenant: [q.name for q in pb.SnapshotReply.FromString(ready.newest(tenant).whole).queries]
+        for tenant in ("t1", "t2", "t3", None)
+    }
+    assert names == {"t1": ["running"], "t2": ["others"], "t3": [], None: ["running", "others"]}
+
+
+@pytest.mark.parametrize("interval_s", [0.1, 1.0, 7.3, 3600.0])
+def test_watchers_of_an_interval_look_at_the_same_times(interval_s: float) -> None:
+    begun = 12_345.678
+    ticks = {next_tick(begun + late * interval_s, interval_s) for late in (0.01, 0.2, 0.4)}
+    again = {next_tick(tick + 0.3 * interval_s, interval_s) for tick in ticks}
+    assert len(ticks) <= 2 and all(tick > begun for tick in ticks)
+    assert max(ticks) - min(ticks) <= interval_s * 1.001
+    assert {round(t / interval_s, 6) % 1 for t in ticks | again} <= {0.0, 1.0}
+    # Missed ticks are not made up for.
+    late = next_tick(begun + 10.5 * interval_s, interval_s)
+    assert begun + 10.5 * interval_s < late <= begun + 11.5 * interval_s
+
+
+def test_every_watcher_sees_whole_snapshots_in_their_order() -> None:
+    gateway = Numbered()
+    with served(gateway) as (address, _, _), laneshift.attach(address, TOKEN) as live:
+
+        def watch() -> list[int]:
+            seen = []
+            for snapshot in live.watch(0.1):
+                parts = snapshot.queries[0].operators[0].partitions
+                assert {p.rows_in for p in parts} == {snapshot.time_ms}
+                seen.append(snapshot.time_ms)
+                if len(seen) == 8:
+                    return seen
+            return seen
+
+        found = at_once(12, watch)
+    assert len(found) == 12
+    for seen in found:
+        assert len(seen) == 8 and all(a < b for a, b in pairwise(seen)), seen
+
+
+def test_a_slow_watcher_holds_nobody_up_and_then_has_the_newest() -> None:
+    gateway = Numbered(200)
+    with (
+        served(gateway) as (address, _, _),
+        laneshift.attach(address, TOKEN) as one,
+        laneshift.attach(address, TOKEN) as other,
+    ):
+        slow = one.watch(0.1)
+        next(slow)
+        # Until transport and windows are full many times over.
+        for snapshot in other.watch(0.1):
+            if snapshot.time_ms >= 60:
+                break
+        seen: list[int] = []
+        while not seen or seen[-1] < 60:
+            seen.append(next(slow).time_ms)
+        slow.close()  # type: ignore[attr-defined]
+    assert all(a < b for a, b in pairwise(seen))
+    assert len(seen) < 40, seen  # what did not fit was never made for it
+
+
+def test_watchers_that_go_leave_nothing_behind() -> None:
+    gateway = Numbered()
+    with served(gateway) as (address, _, service):
+        clients = [laneshift.attach(address, TOKEN) for _ in range(3)]
+        streams = [clients[i % 3].watch(FOREVER_S) for i in range(30)]
+        for stream in streams:
+            next(stream)
+        assert service.streams == 30
+        for stream in streams[:20]:
+            stream.close()  # type: ignore[attr-defined]
+        until(lambda: service.streams == 10)
+        for client in clients:  # without a word to their streams
+            client._gateway.close()  # type: ignore[attr-defined]
+        until(lambda: service.streams == 0)
+
+
+def test_a_service_that_stops_ends_its_streams_at_once() -> None:
+    ends: list[str] = []
+    with (
+        served(Numbered()) as (address, server, service),
+        laneshift.attach(address, TOKEN) as live,
+    ):
+        begun = threading.Semaphore(0)
+
+        def watch() -> None:
+            try:
+                for _ in live.watch(FOREVER_S):
+                    begun.release()
+            except SessionError as problem:
+                ends.append(problem.condition)
+
+        threads = [threading.Thread(target=watch) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            assert begun.acquire(timeout=20)
+        server.stop()
+        for thread in threads:
+            thread.join(20)
+        assert ends == ["LANESHIFT_SESSION_STOPPED"] * 5
+        assert service.streams == 0
