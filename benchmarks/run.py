@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from laneshift.errors import InputError
-from laneshift_bench import memory, quiet
+from laneshift_bench import memory, quiet, watchers
 from laneshift_bench.query import BenchmarkError
 from laneshift_bench.report import Report, ran_on
 
@@ -42,6 +42,7 @@ BENCHMARKS = {
     "rescale": "more parallelism while the query runs: Spark's own way against lanes",
     "steady": "how still policies are under a constant load, and what they cost",
     "metrics": "what it costs to watch a query once a second",
+    "control": "clients of the control service that watch, and how soon they are answered",
     "memory": "heap, native memory and threads, at rest and under motion",
 }
 
@@ -246,6 +247,15 @@ def run_all(quick: bool, results: Path | None, wait: float) -> None:
 def memory_child(side: str, batches: int, quick: bool) -> None:
     """One process of the memory benchmark."""
     memory.child(side, batches, quick)
+
+
+@main.command("control-watchers", hidden=True)
+@click.argument("address")
+@click.argument("count", type=int)
+@click.argument("interval_s", type=float)
+def control_watchers(address: str, count: int, interval_s: float) -> None:
+    """The watchers of the control benchmark."""
+    watchers.child(address, count, interval_s)
 
 
 def _versions() -> tuple[str, str]:

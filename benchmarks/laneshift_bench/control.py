@@ -1,0 +1,236 @@
+"""The control service: what clients that watch cost, and how soon a call is answered."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+import laneshift
+from laneshift.control.address import Address
+from laneshift.control.client import ControlClient
+from laneshift.control.codec import to_message
+from laneshift.control.v1 import control_pb2 as pb
+from laneshift.plugin.gateway import Py4jGateway, decode
+from laneshift_bench.idle import SOURCE
+from laneshift_bench.pairs import spread
+from laneshift_bench.progress import Progress
+from laneshift_bench.query import BenchmarkError, Running, counting, running
+from laneshift_bench.report import Goal, Report
+from laneshift_bench.session import jvm_pid, session
+from laneshift_bench.sides import elastic
+from laneshift_bench.watchers import watching
+
+PARTITIONS, LANES = 200, 2
+WATCHERS, EVERY_S = 50, 1.0
+START_S = 120.0
+METHOD = f"""\
+Counts per key in micro-batches: {PARTITIONS} state partitions with {LANES} lanes and 64 shards
+each, in one JVM, with its control process; the query has done a batch and waits for its next one.
+Calls come from this process over loopback, one after the other. {WATCHERS} clients in a process of
+their own watch with one snapshot each {EVERY_S:g} s. Times are wall clock, from the call to its
+answer as Python objects.
+
+*CPU* is the time that control process and driver's JVM take while {WATCHERS} watch, less that of
+a span as long in which nobody does, by turns, in percent of a core; the clients' own is not in it.
+Under *parts* stands what one snapshot takes, measured one by one in this process, the call of the
+plugin by py4j as the control process makes it."""
+
+
+def run(quick: bool) -> Report:
+    """The whole benchmark."""
+    rounds, span_s, calls = (1, 5.0, 100) if quick else (3, 12.0, 1000)
+    progress = Progress("control", 5 + rounds)
+    report = Report("control", "Control service", METHOD, ("figure", "measured"))
+    with TemporaryDirectory(prefix="laneshift-bench-") as folder:
+        token_file = Path(folder) / "token"
+        settings = {
+            "spark.sql.laneshift.control.port": "0",
+            "spark.sql.laneshift.control.tokenFile": str(token_file),
+        }
+        source = SOURCE | {"pacing": "none", "rowsPerBatch": 200_000}
+        progress.step(f"a batch of {PARTITIONS} partitions")
+        with (
+            session(slots=os.cpu_count() or 1, settings=settings) as (spark, work),
+            running(
+                spark, work, elastic(LANES, PARTITIONS), source, counting,
+                trigger=None, every="1 hour",
+            ) as query,
+        ):  # fmt: skip
+            address, token = _listening(token_file)
+            with ControlClient(Address.of(address), token) as client:
+                place = _Place(spark, query, client, address, token)
+                _await_partitions(place)
+                _measure(place, report, progress, rounds, span_s, calls)
+                query.check()
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where it is measured."""
+
+    spark: SparkSession
+    query: Running
+    client: ControlClient
+    address: str
+    token: str
+
+    @property
+    def clocks(self) -> dict[str, Callable[[], float]]:
+        """CPU time (s) of each process; Linux only."""
+        jvm = jvm_pid(self.spark)
+        return {"control process": _cpu(_control_pid(jvm)), "driver's JVM": _cpu(jvm)}
+
+
+def _measure(
+    place: _Place, report: Report, progress: Progress, rounds: int, span_s: float, calls: int
+) -> None:
+    set_lanes = partial(place.client.set_lanes, place.query.query.id, 0, 0, LANES)
+    for _ in range(calls // 5):
+        set_lanes()
+        place.client.snapshot()
+    progress.step("commands")
+    _add_times(report, "command round trip", _times_ms(set_lanes, calls), 20)
+    progress.step("snapshots")
+    took = _times_ms(place.client.snapshot, calls // 2)
+    _add_times(report, f"snapshot of {PARTITIONS} partitions", took, 50)
+    progress.step("parts of a snapshot")
+    _add_parts(place, report, calls // 5)
+    shares: dict[str, list[float]] = {}
+    for number in range(rounds + 1):
+        progress.step(f"watchers, round {number}" if number else "watchers, warm-up")
+        found = _shares(place, span_s)
+        progress.note(", ".join(f"{what} {share:.2f} %" for what, share in found.items()))
+        if number:
+            for what, share in found.items():
+                shares.setdefault(what, []).append(share)
+    for what, each in shares.items():
+        report.rows.append([f"CPU of {WATCHERS} watchers, % of a core: {what}", spread(each)])
+    report.goals.append(
+        Goal(f"CPU of {WATCHERS} watchers, % of a core", median(shares["together"]), "<=", 2)
+    )
+    report.data["cpu_percent"] = shares
+    with watching(place.address, place.token, WATCHERS, EVERY_S) as watchers:
+        progress.step("commands while they watch")
+        watched = _times_ms(set_lanes, calls)
+        seen = watchers.seen()
+    _add_times(report, f"command round trip while {WATCHERS} watch", watched, 20)
+    size = round(sum(seen["bytes"]) / sum(seen["seen"]))
+    report.rows.append(["bytes of a snapshot on a watcher's stream", f"{size:,}"])
+    report.data["bytes_on_a_stream"] = size
+
+
+def _add_times(report: Report, what: str, took_ms: Sequence[float], bound: float) -> None:
+    p50, p99, most = (float(np.percentile(took_ms, q)) for q in (50, 99, 100))
+    report.rows.append([f"{what}, ms", f"p50 {p50:.1f}, p99 {p99:.1f}, max {most:.1f}"])
+    report.goals.append(Goal(f"{what}: p99, ms", p99, "<=", bound))
+    report.data[what] = {"ms": [round(ms, 3) for ms in took_ms]}
+
+
+def _add_parts(place: _Place, report: Report, times: int) -> None:
+    """What a snapshot goes through, and its size."""
+    gateway = Py4jGateway(place.spark)
+    text = gateway._text("snapshot")
+    data: Mapping[str, Any] = decode("snapshot", text)
+    message = to_message(pb.SnapshotReply(), data)
+    packed = message.SerializeToString()
+    parts: dict[str, Callable[[], object]] = {
+        "plugin and py4j": lambda: gateway._text("snapshot"),
+        "its JSON read": lambda: decode("snapshot", text),
+        "message": lambda: to_message(pb.SnapshotReply(), data),
+        "bytes": message.SerializeToString,
+    }
+    for what, part in parts.items():
+        took = _times_ms(part, times)
+        report.rows.append([f"part of a snapshot, ms: {what}", f"p50 {median(took):.2f}"])
+        report.data.setdefault("parts_ms", {})[what] = [round(ms, 3) for ms in took]
+    report.rows.append(["bytes of a snapshot", f"{len(packed):,} ({len(text):,} as JSON)"])
+    report.goals.append(Goal("a snapshot, kB", len(packed) / 1000, "<=", 200))
+    report.data["bytes"] = {"message": len(packed), "json": len(text)}
+
+
+def _shares(place: _Place, span_s: float) -> dict[str, float]:
+    """Percent of a core that watchers cost each process, and together."""
+    clocks = place.clocks
+    quiet = _spent(clocks, span_s)
+    with watching(place.address, place.token, WATCHERS, EVERY_S) as watchers:
+        before = watchers.seen()["seen"]
+        busy = _spent(clocks, span_s)
+        after = watchers.seen()["seen"]
+    fewest = min(b - a for a, b in zip(before, after, strict=True))
+    if fewest < span_s / EVERY_S - 2:
+        raise BenchmarkError(f"A watcher got {fewest} snapshots in {span_s:.0f} s.")
+    found = {what: 100 * (busy[what] - quiet[what]) for what in clocks}
+    return found | {"together": sum(found.values())}
+
+
+def _spent(clocks: Mapping[str, Callable[[], float]], span_s: float) -> dict[str, float]:
+    """Cores that each has used in a span."""
+    began, before = time.monotonic(), {what: clock() for what, clock in clocks.items()}
+    time.sleep(span_s)
+    took = time.monotonic() - began
+    return {what: (clock() - before[what]) / took for what, clock in clocks.items()}
+
+
+def _times_ms(call: Callable[[], object], times: int) -> list[float]:
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        call()
+        took.append(1000 * (time.perf_counter() - began))
+    return took
+
+
+def _cpu(pid: int) -> Callable[[], float]:
+    clock = (~pid << 3) | 2  # what clock_getcpuclockid(3) gives for a process
+    return lambda: time.clock_gettime(clock)
+
+
+def _control_pid(jvm: int) -> int:
+    """The control process of a driver. Errors: BenchmarkError if there is none."""
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            said = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if parent == jvm and b"laneshift.control.process" in said:
+            return int(folder.name)
+    raise BenchmarkError("The driver has no control process.")
+
+
+def _listening(token_file: Path) -> tuple[str, str]:
+    """Where it listens, and the token."""
+    file = token_file.with_name(token_file.name + ".address")
+    end = time.monotonic() + START_S
+    while not file.exists():
+        if time.monotonic() > end:
+            raise BenchmarkError(f"Nobody listens after {START_S:.0f} s.")
+        time.sleep(0.1)
+    return file.read_text("utf-8").strip(), token_file.read_text("utf-8").strip()
+
+
+def _await_partitions(place: _Place) -> None:
+    """Until the first batch is over and all partitions are in the snapshot."""
+    live = laneshift.attach(place.spark)
+    end = time.monotonic() + START_S
+    while True:
+        place.query.check()
+        there = [len(o.partitions) for q in live.snapshot().queries for o in q.operators]
+        if place.query.query.recentProgress and there == [PARTITIONS]:
+            return
+        if time.monotonic() > end:
+            raise BenchmarkError(f"No batch of {PARTITIONS} partitions in {START_S:.0f} s: {there}")
+        time.sleep(0.5)
