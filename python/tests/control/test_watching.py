@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -29,17 +30,25 @@ FOREVER_S = 3600.0
 
 
 class Numbered(FakeGateway):
-    """Each snapshot has its number everywhere, and all have 200 partitions if ``size`` is so."""
+    """Each snapshot has its number everywhere; several after each other may be of one time.
 
-    def __init__(self, size: int = 2) -> None:
+    ``size`` is of partitions, 2 or 200; ``asking`` is called by each ask.
+    """
+
+    def __init__(
+        self, size: int = 2, same: int = 1, asking: Callable[[], object] = lambda: None
+    ) -> None:
         super().__init__()
         self.asked_for = 0
+        self._same = same
+        self._asking = asking
         if size == 200:
             self.data = wide()
 
     def snapshot(self) -> dict[str, Any]:
         self.asked_for += 1
-        number = self.asked_for
+        number = (self.asked_for + self._same - 1) // self._same
+        self._asking()
         self.data["time_ms"] = number
         for one in self.data["queries"]:
             for part in one["operators"][0]["partitions"]:
@@ -82,15 +91,17 @@ def at_once(count: int, call: Any) -> list[Any]:
 
 def test_one_ask_and_one_message_serve_all_of_a_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    first = threading.Event()
+
+    def pause() -> None:
+        time.sleep(0.2)  # the others have come by then
 
     def slow(message: Any, data: Mapping[str, Any]) -> Any:
         made.append(data["time_ms"])
-        first.wait(0.2)  # the others have come by then
+        pause()
         return to_message(message, data)
 
     monkeypatch.setattr(replies, "to_message", slow)
-    gateway = Numbered()
+    gateway = Numbered(asking=pause)
     ready = Replies(SnapshotFeed(gateway.snapshot, clock=lambda: 1.0))
     found: list[Ready] = at_once(20, lambda: ready.newest(None, 0.5))
     assert gateway.asked_for == 1 and made == [1]
@@ -123,7 +134,7 @@ def test_watchers_of_an_interval_look_at_the_same_times(interval_s: float) -> No
 
 
 def test_every_watcher_sees_whole_snapshots_in_their_order() -> None:
-    gateway = Numbered()
+    gateway = Numbered(same=2)
     with served(gateway) as (address, _, _), laneshift.attach(address, TOKEN) as live:
 
         def watch() -> list[int]:
