@@ -57,7 +57,7 @@ def _append(messages: Any, kind: Any, data: Mapping[str, Any]) -> None:
             messages.add(**data)
             return
         except (TypeError, ValueError):  # what is special is inside
-            del messages[there:]
+            del messages[there:]  # C leaves nothing of it, Python may
     to_message(messages.add(), data)
 
 

@@ -61,7 +61,9 @@ def test_what_json_cannot_say_and_what_the_protocol_does_not_know() -> None:
     part["shard_load"][0] = "NaN"
     read = to_json(to_message(pb.SnapshotReply(), data))
     assert "news" not in read
-    part = read["queries"][0]["operators"][0]["partitions"][0]
+    parts = read["queries"][0]["operators"][0]["partitions"]
+    assert [p["partition"] for p in parts] == [0, 1]
+    part = parts[0]
     assert part["busy_s"] == float("inf") and part["shard_load"][0] != part["shard_load"][0]
 
 
