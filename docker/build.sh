@@ -10,7 +10,8 @@ base_python=3.11
 log=build/logs/docker-image.log
 
 pinned() { grep -E "^($1)==" requirements.lock; }
-version="$({ cat docker/Dockerfile; pinned 'pyspark|py4j|numpy|click'; } | sha256sum | cut -c1-12)"
+control='grpcio|grpcio-status|googleapis-common-protos|protobuf|typing_extensions'
+version="$({ cat docker/Dockerfile; pinned "pyspark|py4j|numpy|click|$control"; } | sha256sum | cut -c1-12)"
 image="laneshift-cluster:$version"
 if docker image inspect "$image" >/dev/null 2>&1; then
   echo "$image"
@@ -43,7 +44,7 @@ exists "$base" || base="$local_base"
 # shellcheck disable=SC2046
 .venv/bin/python -m pip wheel --no-deps --wheel-dir "$folder/context/wheels" $(pinned 'pyspark|py4j|click')
 # shellcheck disable=SC2046
-.venv/bin/python -m pip download --no-deps --only-binary=:all: --python-version "$base_python" --dest "$folder/context/wheels" $(pinned numpy)
+.venv/bin/python -m pip download --no-deps --only-binary=:all: --python-version "$base_python" --dest "$folder/context/wheels" $(pinned "numpy|$control")
 # Docker's newer builder is an extra package; the older one does, too.
 docker buildx version || export DOCKER_BUILDKIT=0
 docker build --network host --build-arg "BASE_IMAGE=$base" --tag "$image" --tag laneshift-cluster:latest \

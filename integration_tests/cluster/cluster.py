@@ -18,6 +18,7 @@ LIMIT_S = 300.0
 
 PLUGIN = "org.apache.spark.sql.laneshift.LaneshiftPlugin"
 JAR = "/opt/laneshift/laneshift-spark.jar"
+PACKAGE = "/opt/laneshift/python"
 
 # What is small enough to be filled.
 SMALL_DISK = "/small"
@@ -240,6 +241,10 @@ class Cluster:
         while len(self.workers) < WORKERS:
             self.add_worker()
         until(f"{WORKERS} workers", lambda: self.alive() == WORKERS)
+
+    def next_driver(self) -> str:
+        """The host name of the driver that is submitted next."""
+        return self.engine.name(f"driver-{self._count + 1}")
 
     def submit(
         self,

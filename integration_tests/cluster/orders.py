@@ -7,7 +7,7 @@ import os
 import random
 from pathlib import Path
 
-from cluster.cluster import Cluster, Driver
+from cluster.cluster import PACKAGE, Cluster, Driver
 from cluster.compare import Answers
 
 FILES = 18
@@ -42,11 +42,23 @@ class Orders:
         self.checkpoints = checkpoints or f"/data/{name}/checkpoints"
         self.lives: list[Driver] = []
 
-    def start(self, conf: dict[str, str], application: str = "orders.py") -> Driver:
-        """Submit it, on what an earlier life has left; ``away.py`` is it, too."""
+    def start(
+        self,
+        conf: dict[str, str],
+        application: str = "orders.py",
+        package: bool = False,
+        until: str | None = None,
+    ) -> Driver:
+        """Submit it, on what an earlier life has left; ``away.py`` is it, too.
+
+        With ``package`` its Python finds laneshift, which ``away.py`` imports. It ends with the
+        input, or with the file ``until``.
+        """
         folders = ("/data/orders", self.checkpoints, self._results)
-        env = {} if application == "orders.py" else {"PYTHONPATH": "/opt/laneshift/python"}
-        driver = self._cluster.submit(application, *folders, conf=conf, env=env)
+        package = package or application == "away.py"
+        env = {"PYTHONPATH": PACKAGE} if package else {}
+        more = ("--until", until) if until else ()
+        driver = self._cluster.submit(application, *folders, *more, conf=conf, env=env)
         self.lives.append(driver)
         return driver
 

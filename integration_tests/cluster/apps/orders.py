@@ -1,6 +1,8 @@
 """An ordinary PySpark application: orders per customer and minute, and each customer's amounts."""
 
 import argparse
+import time
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -9,6 +11,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("orders", help="folder of JSON files")
 parser.add_argument("checkpoints", help="folder for checkpoints")
 parser.add_argument("results", help="folder for results")
+parser.add_argument("--until", type=Path, help="go on until this file is there")
 args = parser.parse_args()
 
 spark = SparkSession.builder.appName("orders").getOrCreate()
@@ -28,10 +31,15 @@ queries = [
     .format("parquet")
     .option("checkpointLocation", f"{args.checkpoints}/{name}")
     .outputMode("append")
-    .trigger(availableNow=True)
+    .trigger(**({"processingTime": "3 seconds"} if args.until else {"availableNow": True}))
     .start(f"{args.results}/{name}")
     for name, answer in (("minutes", minutes), ("amounts", amounts))
 ]
+while args.until and not args.until.exists():
+    time.sleep(0.2)
 for query in queries:
+    if args.until:
+        query.processAllAvailable()
+        query.stop()
     query.awaitTermination()
 spark.stop()
