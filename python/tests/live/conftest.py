@@ -70,7 +70,7 @@ def run_app(app: Path, *arguments: object, limit_s: int) -> dict[str, Any]:
         timeout=limit_s,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[:3000] + done.stderr[-6000:]
     seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return seen
 

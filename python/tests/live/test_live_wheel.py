@@ -29,7 +29,7 @@ def done(command: list[str], folder: Path, **variables: str) -> str:
         command, cwd=folder, env=kept | variables, capture_output=True, text=True, timeout=240,
         check=False,
     )  # fmt: skip
-    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-6000:]
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[:3000] + run.stderr[-6000:]
     return run.stdout + run.stderr
 
 

@@ -47,6 +47,8 @@ private[laneshift] final class ElasticRDD(
     val bodySplit = RpcBytes.read[Partition](splitBytes, Thread.currentThread.getContextClassLoader)
     val runtime = ElasticRuntime.get
     val partition = runtime.partition(spec, split.index)
+    // Here already: a task may be killed while it waits for its inputs.
+    context.addTaskCompletionListener[Unit](_ => runtime.over(partition))
     val asked =
       if (spec.realTime || !partition.isAuto) None
       else runtime.auto.begin(spec, split.index, dependencies.map(_.rdd), context)

@@ -58,10 +58,11 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
   }
 
   /** The task that computed the partition is over. */
-  def computed(partition: ElasticPartition): Unit = {
-    remember(partition)
+  def computed(partition: ElasticPartition): Unit = remember(partition)
+
+  /** A task that was to compute the partition is over, whether it has begun with that or not. */
+  def over(partition: ElasticPartition): Unit =
     if (ended.has(partition.key.runId)) drop(partition.key.runId)
-  }
 
   /** None if the partition is not here. The driver knows what is wanted before the partition goes anywhere. */
   def setLanes(

@@ -72,7 +72,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       assert(runtime.all.isEmpty)
       val late = runtime.partition(spec(lanes = 2), 1)
       assert(runtime.all == Seq(late), "it runs for a moment")
-      runtime.computed(late)
+      runtime.over(late)
       assert(runtime.all.isEmpty)
     } finally process.stop()
   }
