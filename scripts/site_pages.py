@@ -31,6 +31,7 @@ PICTURES = (
 SOURCES = (
     "docker/Dockerfile",
     "docker/build.sh",
+    "examples/*.py",
     "docs/grafana/*.json",
     "python/laneshift/control/v1/control.proto",
 )
