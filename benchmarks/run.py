@@ -22,6 +22,7 @@ RESULTS = Path(__file__).parent / "results"
 BENCHMARKS = {
     "auto": "what the jar gives with nothing configured, in micro-batches",
     "microbatch": "policies on micro-batches: lane changes, missed triggers, core-seconds",
+    "day": "a day in half an hour: hot key, burst and lost executor; core-hours and late rows",
     "sojourn": "a row's time in 1 to 16 lanes against what the models predict",
     "idle": "what laneshift costs a query that has nothing to balance",
     "operators": "the same for each stateful operator, in micro-batches",
@@ -106,6 +107,13 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             "--add", type=click.Path(dir_okay=False, path_type=Path),
             help="microbatch.json of an earlier run, whose other parts stay in the table.",
         ),
+    ),
+    "day": (
+        click.option(
+            "--policy", "policies", multiple=True, metavar="NAME",
+            help="May be given again  [default: elasticutor, laneshift]",
+        ),
+        click.option("--seconds", type=click.FloatRange(120), help="That a day takes."),
     ),
     "field": (
         click.option(

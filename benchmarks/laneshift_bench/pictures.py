@@ -22,6 +22,7 @@ Line = tuple[FloatArray, FloatArray]
 COLOURS = {
     STOCK: MUTED,
     "static": INK,
+    "peak": INK,
     "naive-ec": GREEN,
     "elasticutor": ORANGE,
     "laneshift": BLUE,
