@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, groupby
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +35,7 @@ RATE = 10_000
 """Events a second of event time."""
 EVENTS = 100_000
 FEW = 20_000
+SLOTS = 8
 LOADS: Mapping[str, Mapping[str, object]] = {
     "skewed": {"hotAuctions": 0.5, "hotBidders": 0.75, "hotSellers": 0.75},
     "even": {"hotAuctions": 0, "hotBidders": 0, "hotSellers": 0},
@@ -49,7 +51,8 @@ quarters of all auctions are one seller's, and every hundred auctions or people 
 *even* has none. *jar alone* is laneshift with nothing configured. In micro-batches of {EVENTS:,}
 events (of Python's queries {FEW:,}), {RATE:,} of them a second of event time: events of a batch
 over its whole time, median over the batches of a run after the first ones. In Real-time Mode: rows
-that come out each second, median of 100 ms. 2 source partitions of each table, 2 state partitions.
+that come out each second, median of 100 ms; with {SLOTS} task slots. Micro-batches have one a core
+of the machine. 2 source partitions of each table, 2 state partitions.
 Sides run in turn in one JVM, after a warm-up of each; a ratio compares runs of the same round.
 Before it is timed each query's answer on each side, over {CHECKED_BATCHES} batches, is compared
 with that of a batch run over the same events (without the windows that are still open)."""
@@ -200,13 +203,19 @@ def run(
     ]
     progress = Progress("nexmark", len(cases) * len(SIDES) * (rounds + 2))
     report = Report("nexmark", "NEXMark beside stock Spark", METHOD, HEADER)
-    with session(slots=8) as (spark, work):
-        for load, query, mode in cases:
-            _case(spark, work, report, progress, load, query, mode, rounds, quick)
+    for slots, group in groupby(sorted(cases, key=_slots), _slots):
+        with session(slots) as (spark, work):
+            for load, query, mode in group:
+                _case(spark, work, report, progress, load, query, mode, rounds, quick)
     for query in chosen:
         if not query.real_time:
             report.notes.append(f"{query.name}, {query.title}, in micro-batches only: {query.why}.")
     return report
+
+
+def _slots(case: tuple[str, Query, str]) -> int:
+    """Real-time Mode has all stages' tasks at once; micro-batches get the cores that there are."""
+    return SLOTS if case[2] == REAL_TIME else os.cpu_count() or 1
 
 
 def _case(
