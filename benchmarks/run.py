@@ -23,6 +23,7 @@ BENCHMARKS = {
     "auto": "what the jar gives with nothing configured, in micro-batches",
     "microbatch": "policies on micro-batches: lane changes, missed triggers, core-seconds",
     "day": "a day in half an hour: hot key, burst and lost executor; core-hours and late rows",
+    "shapes": "the loads of CRAA and OERA on running queries, by their policies",
     "sojourn": "a row's time in 1 to 16 lanes against what the models predict",
     "idle": "what laneshift costs a query that has nothing to balance",
     "operators": "the same for each stateful operator, in micro-batches",
@@ -114,6 +115,21 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             help="May be given again  [default: elasticutor, laneshift]",
         ),
         click.option("--seconds", type=click.FloatRange(120), help="That a day takes."),
+    ),
+    "shapes": (
+        click.option(
+            "--load", "loads", multiple=True,
+            type=click.Choice(["step", "jitter", "sine", "stage", "random", "day", "capped"]),
+            help="May be given again  [default: all]",
+        ),
+        click.option(
+            "--mode", "modes", multiple=True, type=click.Choice(["real-time", "micro-batch"]),
+            help="May be given again  [default: both]",
+        ),
+        click.option(
+            "--policy", "policies", multiple=True, metavar="NAME",
+            help="May be given again  [default: those of the load's paper]",
+        ),
     ),
     "field": (
         click.option(

@@ -199,8 +199,9 @@ def driving(
     """Start a query of the side and its scheduler; both end with the block."""
     start_s = round(time.time() + LEAD_S, 3)
     with running(
-        spark, work, setting.side(side), setting.source(start_s), setting.build, setting.batch
-    ) as query:
+        spark, work, setting.side(side), setting.source(start_s), setting.build, setting.batch,
+        every=f"{round(1000 * setting.every_s)} milliseconds",
+    ) as query:  # fmt: skip
         late_s = time.time() - start_s
         if late_s > most_late_s:
             raise BenchmarkError(

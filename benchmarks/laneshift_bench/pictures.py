@@ -26,6 +26,11 @@ COLOURS = {
     "naive-ec": GREEN,
     "elasticutor": ORANGE,
     "laneshift": BLUE,
+    "craa": BLUE,
+    "threshold": MUTED,
+    "kalman": ORANGE,
+    "oera": BLUE,
+    "median": ORANGE,
 }
 
 
@@ -51,10 +56,13 @@ def latency(lines: Mapping[str, Line]) -> Panel:
     return Panel("99th percentile of latency, ms", lines, {}, log=True)
 
 
-def lanes(lines: Mapping[str, Line], cores: int, seconds: float) -> Panel:
-    """Lanes over time, below the line of all cores."""
+def lanes(
+    lines: Mapping[str, Line], cores: int, seconds: float, needed: Line | None = None
+) -> Panel:
+    """Lanes over time, below the line of all cores, beside what is needed if that is known."""
     most = np.array([0.0, seconds]), np.array([cores, cores], dtype=np.float64)
-    return Panel("Lanes of all partitions", lines, {"cores": most})
+    dashed = {"cores": most} if needed is None else {"needed": needed}
+    return Panel("Lanes of all partitions", lines, dashed)
 
 
 def over_time(file: Path, title: str, panels: Sequence[Panel]) -> None:

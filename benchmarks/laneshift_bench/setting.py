@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 
 from laneshift import inputcheck
 from laneshift.errors import InputError
+from laneshift.scheduler import registry
 from laneshift.session.options import MAX_LANES
 from laneshift_bench.sides import Side, elastic, stock
 
@@ -50,7 +51,10 @@ class Setting:
         queued_s: work that a lane's queue holds (s), about; None: the plugin's default, 1 MB.
         interval_s: time from one turn of the scheduler to the next (s).
         batch: of Real-time Mode, a duration in Spark's words. By default Spark's own: no run of a
-            minute or two has a pause between two batches in it.
+            minute or two has a pause between two batches in it. None: micro-batches.
+        every_s: time from one micro-batch to the next (s).
+        keys: distinct keys.
+        shards: of each partition.
     """
 
     name: str
@@ -66,7 +70,10 @@ class Setting:
     sources: int = 2
     queued_s: float | None = None
     interval_s: float = INTERVAL_S
-    batch: str = "5 minutes"
+    batch: str | None = "5 minutes"
+    every_s: float = 0.0
+    keys: int = KEYS
+    shards: int = SHARDS
 
     def __post_init__(self) -> None:
         of = f"of {self.name}"
@@ -146,12 +153,12 @@ class Setting:
 
     def side(self, name: str) -> Side:
         """How a query of that side is started: stock, or the policy that drives its lanes."""
-        inputcheck.choice("side", name, SIDES, "Stock or a policy.")
+        inputcheck.choice("side", name, (STOCK, *registry.names()), "Stock or a policy.")
         if name == STOCK:
             return stock(self.stock_partitions)
         lanes = elastic(self.first_lanes, self.partitions)
         most = min(MAX_LANES, self.cores - self.partitions + 1)
-        options = lanes.options | {"maxLanes": str(most), "shardsPerPartition": str(SHARDS)}
+        options = lanes.options | {"maxLanes": str(most), "shardsPerPartition": str(self.shards)}
         if self.queued_s is not None:
             queue = round(self.queued_rows * (ROW_BYTES + self.row_bytes))
             options["queueBytes"] = str(max(1024, queue))
@@ -160,7 +167,7 @@ class Setting:
     def source(self, start_s: float) -> dict[str, object]:
         """Options of the workload source whose first row is due at ``start_s`` (s since 1970)."""
         return {
-            "keys": KEYS,
+            "keys": self.keys,
             "zipf": self.zipf,
             "omega": self.omega,
             "rowBytes": self.row_bytes,
