@@ -72,7 +72,9 @@ class QueryBatches:
                 arrived = max(arrived, batch.duration_s)
             if query.trigger is not None and query.trigger.kind == "available-now":
                 arrived = None  # all of them were there: what counts is how fast they go
-            self.loads |= self._rates.add(batch.batch_id, batch.duration_s, arrived, done)
+            # Nobody has seen the batch before it, or there was none for a while.
+            amid = self._interval_s is not None and (self._seen < 0 or self._idle)
+            self.loads |= self._rates.add(batch.batch_id, batch.duration_s, arrived, done, amid)
             self._seen, self._since_ms, self._idle = batch.batch_id, now_ms, False
             return True
         period = max((load.period_s for load in self.loads.values()), default=0.0)

@@ -26,6 +26,7 @@ from laneshift.loop.decision import (
     not_done,
     out_of_reach,
 )
+from laneshift.loop.early import without_early_releases
 from laneshift.loop.island import Island
 from laneshift.loop.lanes import Lanes
 from laneshift.loop.meter import Meter
@@ -273,7 +274,7 @@ class LiveScheduler:
             {name: (ref.home, fits[name]) for name, ref in island.partitions.items()},
             island.budgets,
         )
-        plan = self._answer(island, cluster)
+        plan, early = without_early_releases(self._answer(island, cluster), cluster)
         planned = self._refusals.without(planned_lanes(plan, island, fits), island)
         wanted = {
             name: lanes for name, lanes in planned.items() if lanes != island.partitions[name].lanes
@@ -293,7 +294,7 @@ class LiveScheduler:
             for name, lanes in wanted.items()
         )
         limits, notes = source_limits(plan, cluster, island)
-        notes += refused + not_done(plan)
+        notes += refused + early + not_done(plan)
         notes += self._out_of_reach(cluster)
         moves = 0
         if sends:

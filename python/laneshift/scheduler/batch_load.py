@@ -38,6 +38,7 @@ class BatchLoad:
             tasks than cores (s, >= 0).
         stage_share: part of the time beside ``fixed_s`` that its stage gets, in (0, 1]: stages of
             a batch run one after the other.
+        at_least: its rows may have begun to come amid the period: more may come in a whole one.
     """
 
     batch_id: int
@@ -49,6 +50,7 @@ class BatchLoad:
     fixed_s: float = 0.0
     waiting_s: float = 0.0
     stage_share: float = 1.0
+    at_least: bool = False
 
     def __post_init__(self) -> None:
         whole("batch_id", self.batch_id, low=0)

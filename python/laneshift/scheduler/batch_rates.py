@@ -140,10 +140,12 @@ class BatchRates:
         self._costs: dict[PartitionId, Steady] = {}
         self._fixed = Steady((2, 2))
         self._took_s = 0.0
+        self._amid = False
 
     def add(
-        self, batch_id: int, took_s: float, arrived_s: float | None, done: Sequence[Done]
-    ) -> dict[PartitionId, BatchLoad]:
+        self, batch_id: int, took_s: float, arrived_s: float | None, done: Sequence[Done],
+        amid: bool = False,
+    ) -> dict[PartitionId, BatchLoad]:  # fmt: skip
         """The loads after one more batch, of those partitions that it tells of.
 
         Args:
@@ -153,8 +155,11 @@ class BatchRates:
                 that an interval paces says nothing of the rate: the first one may have had a
                 backlog. Without an interval they count over the time that the batch took.
             done: what its partitions did.
+            amid: whether its rows may have begun to come amid that time. Then they say what is
+                needed at least, until the next batch.
         """
         interval = self._interval_s
+        before, self._amid = self._amid, amid and arrived_s is not None
         if arrived_s is None and interval is None:
             arrived_s = took_s
         self._took_s = took_s
@@ -163,6 +168,8 @@ class BatchRates:
             if arrived_s is not None:
                 seconds = max(arrived_s, 1e-3)
                 rate = self._rates.setdefault(part.partition, Steady())
+                if before and part.rows / seconds > (rate.shown or 0.0) * (1 + STILL):
+                    rate = self._rates[part.partition] = Steady()
                 rate.add(part.rows / seconds, math.sqrt(part.rows) / seconds)
             if part.rows > 0:
                 cost = self._costs.setdefault(part.partition, Steady((2, 2)))
@@ -218,6 +225,7 @@ class BatchRates:
                     fixed_s=fixed,
                     waiting_s=waiting,
                     stage_share=max(LEAST_PART, hottest[operator] / total) if total > 0 else 1.0,
+                    at_least=self._amid,
                 )
         return found
 

@@ -15,6 +15,7 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.plan import CoreChange, Plan
+from laneshift.scheduler.registry import names
 from laneshift.scheduler.registry import policy as named
 from laneshift.scheduler.trace import read_trace
 from loop.scripted import Scripted, lanes
@@ -224,6 +225,61 @@ def test_the_first_batch_may_have_had_a_backlog() -> None:
     gateway.batch()
     (cluster,) = looks(meter, gateway)
     assert cluster is not None and cluster.partition(P0).offered_rate == pytest.approx(10_000)
+
+
+@pytest.mark.parametrize("name", names())
+def test_no_lane_goes_on_the_word_of_a_batch_that_began_amid_its_interval(name: str) -> None:
+    gateway = Batches(lanes=4)
+    made = LiveScheduler(gateway, named(name))
+    made.turn()
+    gateway.rate = 1_000.0  # rows began to come at the end of the interval
+    gateway.batch()
+    made.turn()
+    assert all(part["lanes"] >= 4 for part in gateway.parts)
+    gateway.rate = 20_000.0
+    gateway.batch()
+    made.turn()
+    assert all(part["lanes"] >= 2 for part in gateway.parts)
+
+
+def test_what_a_batch_that_began_amid_its_interval_asks_for_comes_at_once() -> None:
+    gateway = Batches(lanes=1)
+    made = LiveScheduler(gateway, named("elasticutor"))
+    made.turn()
+    gateway.rate = 60_000.0
+    gateway.batch()
+    made.turn()
+    assert all(part["lanes"] > 1 for part in gateway.parts)
+
+
+def test_a_few_rows_are_few_once_two_batches_have_had_them() -> None:
+    gateway = Batches(lanes=4)
+    made = LiveScheduler(gateway, named("threshold"))
+    made.turn()
+    gateway.rate = 1_000.0
+    gateway.batch()
+    (first,) = made.turn()
+    assert not first.changes and "may be a part of what comes" in first.notes[0]
+    gateway.batch()
+    (second,) = made.turn()
+    assert len(second.changes) == 2 and not second.notes
+
+
+def test_the_first_batch_after_an_idle_time_takes_no_lane_either() -> None:
+    gateway, meter = Batches(), Meter()
+    for _ in range(3):
+        gateway.batch()
+        looks(meter, gateway)
+    looks(meter, gateway, 20)  # three intervals without a batch
+    gateway.rate = 4_000.0
+    gateway.batch()
+    (first,) = looks(meter, gateway)
+    gateway.rate = 20_000.0
+    gateway.batch()
+    (second,) = looks(meter, gateway)
+    assert first is not None and second is not None
+    assert [c.partition(P0).batch.at_least for c in (first, second)] == [True, False]  # type: ignore[union-attr]
+    assert second.partition(P0).offered_rate == pytest.approx(10_000)
 
 
 def test_rows_after_an_idle_time_have_not_come_in_the_time_since_spark_last_looked() -> None:
