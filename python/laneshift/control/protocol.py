@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-REVISION = 4
+REVISION = 5
 """Of ``control.proto``: rises when a call or a field is added."""
 
 DOMAIN = "laneshift"

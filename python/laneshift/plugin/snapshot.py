@@ -77,12 +77,33 @@ class SourceSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class StoresSnapshot:
+    """The stores of a stateful operator, elastic or not, in one batch.
+
+    Attributes:
+        name: of the operator, as Spark reports it.
+        partitions, stores: state partitions, and stores in them (count): a join has several each.
+        commit_s: how long opening and committing all of them took, added up (s).
+        written_bytes: what that wrote (bytes); 0 for providers other than RocksDB's.
+    """
+
+    name: str
+    partitions: int
+    stores: int
+    commit_s: float
+    written_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class BatchSnapshot:
-    """The newest batch of a query that has ended: its number, duration (s) and sources."""
+    """The newest batch of a query that has ended: its number, duration (s), sources, and the stores
+    of each stateful operator.
+    """
 
     batch_id: int
     duration_s: float
     sources: tuple[SourceSnapshot, ...]
+    state: tuple[StoresSnapshot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,5 +272,15 @@ def _batch(data: Mapping[str, Any]) -> BatchSnapshot:
                 None if s["backlog_rows"] is None else int(s["backlog_rows"]),
             )
             for s in data["sources"]
+        ),
+        tuple(
+            StoresSnapshot(
+                str(s["name"]),
+                int(s["partitions"]),
+                int(s["stores"]),
+                float(s["commit_s"]),
+                int(s["written_bytes"]),
+            )
+            for s in data.get("state", ())
         ),
     )

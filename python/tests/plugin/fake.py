@@ -119,6 +119,15 @@ def query(id: str, name: str | None, *, active: bool) -> dict[str, Any]:
                 {"name": "KafkaV2[...]", "rows": 900, "rows_per_s": 171.4, "backlog_rows": 40},
                 {"name": "RateStreamV2[...]", "rows": 9, "rows_per_s": 1.7, "backlog_rows": None},
             ],
+            "state": [
+                {
+                    "name": "stateStoreSave",
+                    "partitions": 2,
+                    "stores": 2,
+                    "commit_s": 0.125,
+                    "written_bytes": 4096,
+                }
+            ],
         },
         "operators": [
             {

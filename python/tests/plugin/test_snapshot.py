@@ -10,7 +10,7 @@ import pytest
 from laneshift import PartitionSnapshot, Snapshot
 from laneshift.plugin.partition import HotKey
 from laneshift.plugin.rescale import Rescale
-from laneshift.plugin.snapshot import ExecutorSnapshot
+from laneshift.plugin.snapshot import ExecutorSnapshot, StoresSnapshot
 from laneshift.scheduler.metrics import METRICS
 from plugin.fake import FakeGateway, partition
 
@@ -43,6 +43,7 @@ def test_a_snapshot_has_what_the_plugin_sent() -> None:
     assert (part.latency.mean_ms, part.latency.p99_ms, part.latency.count) == (4.5, 9.0, 450)
     assert running.batch is not None and running.batch.duration_s == 5.25
     assert [s.backlog_rows for s in running.batch.sources] == [40, None]
+    assert running.batch.state == (StoresSnapshot("stateStoreSave", 2, 2, 0.125, 4096),)
 
 
 def test_live_metrics_are_what_a_snapshot_measures() -> None:

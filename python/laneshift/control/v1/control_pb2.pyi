@@ -304,24 +304,65 @@ class Batch(_message.Message):
     BATCH_ID_FIELD_NUMBER: _builtins.int
     DURATION_S_FIELD_NUMBER: _builtins.int
     SOURCES_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
     batch_id: _builtins.int
     duration_s: _builtins.float
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___Source]: ...
+    @_builtins.property
+    def state(self) -> _containers.RepeatedCompositeFieldContainer[Global___Stores]:
+        """of each stateful operator"""
+
     def __init__(
         self,
         *,
         batch_id: _builtins.int = ...,
         duration_s: _builtins.float = ...,
         sources: _abc.Iterable[Global___Source] | None = ...,
+        state: _abc.Iterable[Global___Stores] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "duration_s", b"duration_s", "sources", b"sources"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "duration_s", b"duration_s", "sources", b"sources", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Batch: _TypeAlias = Batch  # noqa: Y015
+
+@_typing.final
+class Stores(_message.Message):
+    """The stores of a stateful operator in one batch: how long opening and committing all of them took,
+    added up over tasks, and what that wrote.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    STORES_FIELD_NUMBER: _builtins.int
+    COMMIT_S_FIELD_NUMBER: _builtins.int
+    WRITTEN_BYTES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    partitions: _builtins.int
+    stores: _builtins.int
+    commit_s: _builtins.float
+    written_bytes: _builtins.int
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        partitions: _builtins.int = ...,
+        stores: _builtins.int = ...,
+        commit_s: _builtins.float = ...,
+        written_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["commit_s", b"commit_s", "name", b"name", "partitions", b"partitions", "stores", b"stores", "written_bytes", b"written_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Stores: _TypeAlias = Stores  # noqa: Y015
 
 @_typing.final
 class Source(_message.Message):
@@ -1386,6 +1427,7 @@ class Decision(_message.Message):
     APPLIED_FIELD_NUMBER: _builtins.int
     NOTES_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    RESCALES_FIELD_NUMBER: _builtins.int
     time_ms: _builtins.int
     executor: _builtins.str
     policy: _builtins.str
@@ -1398,6 +1440,8 @@ class Decision(_message.Message):
     def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___SourceLimit]: ...
     @_builtins.property
     def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def rescales(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionsChange]: ...
     def __init__(
         self,
         *,
@@ -1410,10 +1454,11 @@ class Decision(_message.Message):
         applied: _builtins.bool = ...,
         notes: _abc.Iterable[_builtins.str] | None = ...,
         error: _builtins.str | None = ...,
+        rescales: _abc.Iterable[Global___PartitionsChange] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "applied", b"applied", "changes", b"changes", "error", b"error", "executor", b"executor", "limits", b"limits", "notes", b"notes", "policy", b"policy", "shard_moves", b"shard_moves", "time_ms", b"time_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "applied", b"applied", "changes", b"changes", "error", b"error", "executor", b"executor", "limits", b"limits", "notes", b"notes", "policy", b"policy", "rescales", b"rescales", "shard_moves", b"shard_moves", "time_ms", b"time_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
@@ -1452,6 +1497,36 @@ class LaneChange(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LaneChange: _TypeAlias = LaneChange  # noqa: Y015
+
+@_typing.final
+class PartitionsChange(_message.Message):
+    """A query is to have another number of state partitions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    before: _builtins.int
+    after: _builtins.int
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        before: _builtins.int = ...,
+        after: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "query", b"query", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PartitionsChange: _TypeAlias = PartitionsChange  # noqa: Y015
 
 @_typing.final
 class SourceLimit(_message.Message):

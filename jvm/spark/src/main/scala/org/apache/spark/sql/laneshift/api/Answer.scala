@@ -112,6 +112,15 @@ private[api] object SnapshotJson {
         "rows_per_s" -> s.rowsPerSecond,
         "backlog_rows" -> s.backlogRows
       )
+    },
+    "state" -> b.state.map { s =>
+      Map[String, Any](
+        "name" -> s.name,
+        "partitions" -> s.partitions,
+        "stores" -> s.stores,
+        "commit_s" -> s.commitMs / 1e3,
+        "written_bytes" -> s.writtenBytes
+      )
     }
   )
 
