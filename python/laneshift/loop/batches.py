@@ -30,10 +30,15 @@ class QueryBatches:
         paced = query.trigger.kind == "interval" and query.trigger.interval_s
         self._interval_s = query.trigger.interval_s if paced else None
         self._rates = BatchRates(self._interval_s)
-        self._seen = -1
+        self._seen = self._counted = -1
         self._since_ms = 0
         self._idle = False
         self.loads: dict[PartitionId, BatchLoad] = {}
+
+    @property
+    def newest(self) -> int:
+        """The newest batch that was measured, -1 before the first."""
+        return self._counted
 
     def look(self, query: QuerySnapshot, parts: Sequence[Seen], cores: Mapping[str, int],
              now_ms: int) -> bool:  # fmt: skip
@@ -76,6 +81,7 @@ class QueryBatches:
             amid = self._interval_s is not None and (self._seen < 0 or self._idle)
             self.loads |= self._rates.add(batch.batch_id, batch.duration_s, arrived, done, amid)
             self._seen, self._since_ms, self._idle = batch.batch_id, now_ms, False
+            self._counted = batch.batch_id
             return True
         period = max((load.period_s for load in self.loads.values()), default=0.0)
         quiet_s = (now_ms - self._since_ms) / 1000

@@ -9,9 +9,9 @@ from typing import Any
 from laneshift.loop.island import Island
 from laneshift.loop.lanes import Lanes
 from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.ids import PartitionId, QueryId
 from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.plan import Plan
+from laneshift.scheduler.plan import PartitionsChange, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ class Decision:
         applied: True if the changes were sent; False in a dry run, while paused, or on an error.
         notes: what the plan does not reach, or cannot do here.
         error: why the turn failed; the query goes on with the lanes it has.
+        rescales: queries that are to have another number of state partitions.
     """
 
     time_s: float
@@ -81,6 +82,7 @@ class Decision:
     applied: bool = False
     notes: tuple[str, ...] = ()
     error: str | None = None
+    rescales: tuple[PartitionsChange, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As a trace keeps it; the time is in whole milliseconds."""
@@ -89,9 +91,9 @@ class Decision:
         return out | {"time_ms": round(1000 * self.time_s)}
 
     def to_plugin(self) -> dict[str, Any]:
-        """As the plugin shows it: it takes limits as notes."""
-        limits = [f"{what}: {why}" for what, why in self._limited()]
-        return self.to_json() | {"notes": [*limits, *self.notes]}
+        """As the plugin shows it: it takes limits and rescales as notes."""
+        more = [f"{what}: {why}" for what, why in (*self._rescaled(), *self._limited())]
+        return self.to_json() | {"notes": [*more, *self.notes]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Decision:
@@ -121,12 +123,25 @@ class Decision:
             applied=bool(data["applied"]),
             notes=tuple(map(str, data["notes"])),
             error=None if data["error"] is None else str(data["error"]),
+            rescales=tuple(
+                PartitionsChange(
+                    QueryId(str(c["query"])), int(c["before"]), int(c["after"]), str(c["reason"])
+                )
+                for c in data.get("rescales", ())
+            ),
         )
 
     @property
     def is_empty(self) -> bool:
         """True if the turn left everything as it was and has nothing to say."""
-        return not (self.changes or self.limits or self.shard_moves or self.notes or self.error)
+        return not (
+            self.changes
+            or self.limits
+            or self.shard_moves
+            or self.notes
+            or self.error
+            or self.rescales
+        )
 
     def repeats(self, other: Decision | None) -> bool:
         """True if ``other``, of the turn before, said the same: what it asks for is still to come.
@@ -139,17 +154,22 @@ class Decision:
 
     @property
     def _asked(self) -> list[str]:
-        return [change.what for change in self.changes]
+        return [*(c.what for c in self.changes), *(c.what for c in self.rescales)]
 
     def said(self) -> Iterator[tuple[str, str]]:
         """What it says, as pairs of what and why; of a note, what is empty."""
         for change in self.changes:
             yield f"{change.what}{self._held}", change.reason
+        yield from self._rescaled()
         yield from self._limited()
         for note in self.notes:
             yield "", note
         if self.error:
             yield "failed, queries keep their lanes", self.error
+
+    def _rescaled(self) -> Iterator[tuple[str, str]]:
+        for change in self.rescales:
+            yield f"{change.what}{self._held}", change.reason
 
     def _limited(self) -> Iterator[tuple[str, str]]:
         for limit in self.limits:

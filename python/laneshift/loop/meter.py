@@ -12,11 +12,13 @@ from laneshift.loop.island import Island, PartitionRef, Room, SourceRef
 from laneshift.loop.lanes import Lanes, placed
 from laneshift.loop.rates import PartitionMeter
 from laneshift.loop.seen import Key, Seen, Window, query_name, seen_partitions
+from laneshift.loop.stores import QueryStores
 from laneshift.loop.topology import SOURCE, SourceShare, edges, entering
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad, Node
-from laneshift.scheduler.ids import NodeId, SourceId
+from laneshift.scheduler.ids import NodeId, QueryId, SourceId
 from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
+from laneshift.scheduler.store_load import StoreLoad
 
 
 class Meter:
@@ -38,6 +40,7 @@ class Meter:
         self._rates: defaultdict[Key, PartitionMeter] = defaultdict(PartitionMeter)
         self._shares: defaultdict[Key, SourceShare] = defaultdict(SourceShare)
         self._batches: dict[str, QueryBatches] = {}
+        self._stores: dict[str, QueryStores] = {}
 
     def measure(self, live: Snapshot) -> tuple[Island, ...]:
         """The islands of ``live``, in the order of their executors; windows end at its time."""
@@ -93,7 +96,7 @@ class Meter:
             there = [s for s in parts if s.part.executor in rooms]
             shown = [_among(part, rooms, there) for each in measured.values() for part in each]
             found.append(self._island("", rooms, there, shown, windows, news))
-        return tuple(found)
+        return self._with_stores(found, live, parts)
 
     def _look_at_batches(self, live: Snapshot, parts: Sequence[Seen]) -> set[str]:
         """Run ids of micro-batch queries of which a batch has ended since the last look."""
@@ -101,14 +104,38 @@ class Meter:
         there = {s.query.run_id: s.query for s in parts}
         for gone in self._batches.keys() - there.keys():
             del self._batches[gone]
+            self._stores.pop(gone, None)
         news = set()
         for run, query in there.items():
             if not in_batches(query):
                 continue
             known = self._batches.setdefault(run, QueryBatches(query))
-            if known.look(query, [s for s in parts if s.query.run_id == run], cores, live.time_ms):
+            mine = [s for s in parts if s.query.run_id == run]
+            was = known.newest
+            if known.look(query, mine, cores, live.time_ms):
                 news.add(run)
+                if known.newest != was:
+                    stores = self._stores.setdefault(run, QueryStores())
+                    stores.ended(query, mine, live.executors)
         return news
+
+    def _with_stores(
+        self, islands: Sequence[Island], live: Snapshot, parts: Sequence[Seen]
+    ) -> tuple[Island, ...]:
+        """``islands``, the first of those that have partitions of a query with its stores."""
+        there = {s.query.run_id: s.query for s in parts}
+        loads: dict[QueryId, StoreLoad] = {}
+        for run, stores in self._stores.items():
+            load = stores.load(there[run], live.time_ms)
+            if load is not None:
+                loads[load.query] = load
+        found = []
+        for island in islands:
+            if island.cluster is not None and loads:
+                mine = [loads.pop(q) for q in tuple(loads) if q in island.cluster.queries]
+                island = replace(island, cluster=replace(island.cluster, stores=tuple(mine)))
+            found.append(island)
+        return tuple(found)
 
     def _mine(self, parts: Sequence[Seen]) -> list[Seen]:
         return [s for s in parts if self._query in (None, s.query.run_id, s.query.id)]

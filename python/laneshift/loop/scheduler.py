@@ -1,7 +1,8 @@
 """The live scheduler: collect, evaluate, decide, realise, once per interval, on its own thread.
 
-It only ever sends lane counts, shard moves and limits of sources, which the plugin carries out
-exactly: if it is slow, fails or ends, queries go on with the lanes that they have, and limits end.
+It only ever sends lane counts, shard moves, limits of sources and rescales, which the plugin
+carries out exactly: if it is slow, fails or ends, queries go on with the lanes that they have, and
+limits end.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from laneshift.loop.meter import Meter
 from laneshift.loop.moves import MoveLog
 from laneshift.loop.realise import TakenOver, move_shards, planned_lanes, set_lanes
 from laneshift.loop.refusals import Refusals
+from laneshift.loop.rescales import Rescaler
 from laneshift.loop.throttles import Brakes, source_limits
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import Snapshot
@@ -80,6 +82,7 @@ class LiveScheduler:
         self._refusals = Refusals()
         self._told: dict[str, Decision] = {}  # by executor, of the turn before
         self._brakes = Brakes(gateway)
+        self._rescaler = Rescaler(gateway)
         self._decisions: deque[Decision] = deque(maxlen=KEPT)
         self._listeners: list[Callable[[Decision], None]] = []
         self._turn = threading.Lock()
@@ -297,6 +300,8 @@ class LiveScheduler:
         notes += refused + early + not_done(plan)
         notes += self._out_of_reach(cluster)
         moves = 0
+        asked = self._rescaler.wanted(plan.rescales, island, cluster.time_s)
+        rescales = () if sends else self._rescaler.would(asked)
         if sends:
             notes += set_lanes(self._gateway, island, wanted)
             if island.spans:
@@ -304,7 +309,8 @@ class LiveScheduler:
             notes += self._taken.take(self._gateway, island, wanted)
             moves, more = move_shards(self._gateway, island, plan, planned)
             limits, untaken = self._brakes.hold(limits, cluster.window_s)
-            notes += more + untaken
+            rescales, refused = self._rescaler.send(asked, island, cluster.time_s)
+            notes += more + untaken + refused
         return Decision(
             cluster.time_s,
             island.executor,
@@ -314,6 +320,7 @@ class LiveScheduler:
             moves,
             sends,
             notes,
+            rescales=rescales,
         )
 
     def _answer(self, island: Island, cluster: ClusterLoad) -> Plan:

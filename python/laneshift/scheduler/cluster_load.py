@@ -6,7 +6,8 @@ field docs and, by metric name, in :mod:`laneshift.scheduler.metrics`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from laneshift.errors import InputError
@@ -14,6 +15,7 @@ from laneshift.inputcheck import number, unique, whole
 from laneshift.scheduler.ids import NodeId, PartitionId, QueryId, SourceId
 from laneshift.scheduler.measured import REMEDY, optional
 from laneshift.scheduler.partition_load import PartitionLoad
+from laneshift.scheduler.store_load import StoreLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class ClusterLoad:
         edges: between partitions; empty if they are independent.
         sources: what enters; empty if unknown (the head partitions' offered rates then count).
         latency_mean_s, latency_p99_s: end-to-end latency in the window (s), or None.
+        stores: of queries in micro-batches whose state partitions were measured; each query is in
+            one cluster load only, should there be several at a time.
     """
 
     time_s: float
@@ -97,6 +101,7 @@ class ClusterLoad:
     sources: tuple[SourceLoad, ...] = ()
     latency_mean_s: float | None = None
     latency_p99_s: float | None = None
+    stores: tuple[StoreLoad, ...] = ()
     _index: dict[PartitionId, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +111,7 @@ class ClusterLoad:
             raise InputError("nodes", 0, "at least one node", "Record the inventory first.")
         unique("nodes", [node.node for node in self.nodes])
         unique("partitions", [part.partition for part in self.partitions])
+        unique("stores", [each.query for each in self.stores])
         index = {part.partition: i for i, part in enumerate(self.partitions)}
         object.__setattr__(self, "_index", index)
         for name in ("latency_mean_s", "latency_p99_s"):
@@ -186,6 +192,22 @@ class ClusterLoad:
         if feeding:
             return sum(feeding)
         return sum(self.partition(head).offered_rate for head in self.heads if head in mine)
+
+    def without(self, queries: Collection[QueryId]) -> ClusterLoad:
+        """All but these queries, on the same nodes."""
+        parts = tuple(part for part in self.partitions if part.query not in queries)
+        left = {part.partition for part in parts}
+        return replace(
+            self,
+            partitions=parts,
+            edges=tuple(e for e in self.edges if {e.upstream, e.downstream} <= left),
+            sources=tuple(
+                replace(source, feeds=tuple(fed for fed in source.feeds if fed in left))
+                for source in self.sources
+                if not source.feeds or not left.isdisjoint(source.feeds)
+            ),
+            stores=tuple(load for load in self.stores if load.query not in queries),
+        )
 
     def upstream_of(self, partition: PartitionId) -> tuple[Edge, ...]:
         """Edges that end in ``partition``."""

@@ -7,7 +7,15 @@ from enum import Enum
 
 from laneshift.errors import InputError
 from laneshift.inputcheck import number, whole
-from laneshift.scheduler.ids import KeyId, LaneRef, NodeId, PartitionId, ShardId, SourceId
+from laneshift.scheduler.ids import (
+    KeyId,
+    LaneRef,
+    NodeId,
+    PartitionId,
+    QueryId,
+    ShardId,
+    SourceId,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +104,33 @@ class Throttle:
         whole(f"windows of throttle {self.target}", self.windows, low=1, unit="windows")
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionsChange:
+    """A query is to have ``after`` state partitions (>= 1) instead of ``before``: all of its state
+    is written again while it runs. ``reason`` says why in words.
+    """
+
+    query: QueryId
+    before: int
+    after: int
+    reason: str
+
+    def __post_init__(self) -> None:
+        of = f"of query {self.query}"
+        whole(f"before {of}", self.before, low=1, unit="state partitions")
+        whole(f"after {of}", self.after, low=1, unit="state partitions")
+        if self.before == self.after:
+            raise InputError(f"after {of}", self.after, "another number than before", "Drop it.")
+
+    @property
+    def what(self) -> str:
+        """The change without its reason."""
+        return f"{self.query} {self.before} -> {self.after} state partitions"
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}"
+
+
 class Reason(Enum):
     """Why a plan falls short of what the policy was asked for."""
 
@@ -146,6 +181,7 @@ class Plan:
         shortfalls: what the plan does not reach, empty if everything is reached.
         notes: (metric name, value) pairs that explain the decision, e.g. the predicted latency.
         reasons: (partition, words) why its cores are where they are, where there is a choice.
+        rescales: queries that are to have another number of state partitions.
     """
 
     core_changes: tuple[CoreChange, ...] = ()
@@ -156,6 +192,7 @@ class Plan:
     shortfalls: tuple[Shortfall, ...] = ()
     notes: tuple[tuple[str, float], ...] = ()
     reasons: tuple[tuple[PartitionId, str], ...] = ()
+    rescales: tuple[PartitionsChange, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -166,6 +203,7 @@ class Plan:
             or self.shard_moves
             or self.key_splits
             or self.throttles
+            or self.rescales
         )
 
     @property

@@ -25,6 +25,7 @@ from laneshift.scheduler.partition_load import HotKey, LaneLoad, NodeCores, Part
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.shard_table import ShardTable
+from laneshift.scheduler.store_load import StoreLoad
 
 __all__ = [
     "Entry",
@@ -48,6 +49,7 @@ _PARTS: dict[type[Any], dict[str, type[Any]]] = {
         "partitions": PartitionLoad,
         "edges": Edge,
         "sources": SourceLoad,
+        "stores": StoreLoad,
     },
     PartitionLoad: {
         "placement": NodeCores,

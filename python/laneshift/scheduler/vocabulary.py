@@ -21,6 +21,7 @@ from laneshift.scheduler.plan import (
     CoreChange,
     KeySplit,
     MoveScope,
+    PartitionsChange,
     PlacementChange,
     Plan,
     Reason,
@@ -29,6 +30,7 @@ from laneshift.scheduler.plan import (
     Throttle,
 )
 from laneshift.scheduler.shard_table import ShardTable
+from laneshift.scheduler.store_load import StoreLoad
 
 __all__ = [
     "ClusterLoad",
@@ -47,6 +49,7 @@ __all__ = [
     "OperatorId",
     "PartitionId",
     "PartitionLoad",
+    "PartitionsChange",
     "PlacementChange",
     "Plan",
     "QueryId",
@@ -57,5 +60,6 @@ __all__ = [
     "Shortfall",
     "SourceId",
     "SourceLoad",
+    "StoreLoad",
     "Throttle",
 ]

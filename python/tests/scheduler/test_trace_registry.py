@@ -147,7 +147,7 @@ def test_registry_knows_the_built_in_policies_by_their_own_names() -> None:
 def test_unknown_names_list_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"elasticutor.*static"):
         registry.policy("elasticator")
-    with pytest.raises(InputError, match=r"one of target_utilisation, target_batch_s, target_s"):
+    with pytest.raises(InputError, match=r"one of target_utilisation, .*, target_s"):
         registry.policy("elasticutor", target=1)
 
 

@@ -16,9 +16,9 @@ from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.placing import Placer
 from laneshift.scheduler.plan import Plan, Reason, Shortfall
-from laneshift.scheduler.policies.base import SizingPolicy
 from laneshift.scheduler.policies.coupling import hidden_growth
 from laneshift.scheduler.policies.release import RELEASE_AFTER_S, Surplus, hold_back, patience_s
+from laneshift.scheduler.policies.rescaling import RescalingPolicy
 from laneshift.scheduler.view import View
 
 
@@ -36,7 +36,7 @@ class ElasticutorState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Elasticutor(SizingPolicy[ElasticutorState]):
+class Elasticutor(RescalingPolicy[ElasticutorState]):
     """The dynamic scheduler of Elasticutor, 2019, 4.1 to 4.5 (marks in `models`).
 
     Attributes:

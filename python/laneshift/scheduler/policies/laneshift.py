@@ -19,11 +19,11 @@ from laneshift.scheduler.ids import PartitionId, QueryId
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.placing import Placer, over_budget
 from laneshift.scheduler.plan import Plan, Shortfall, Throttle
-from laneshift.scheduler.policies.base import SizingPolicy
 from laneshift.scheduler.policies.demand import DemandState, Flow
 from laneshift.scheduler.policies.elasticutor import mean_latency, shortfalls_of
 from laneshift.scheduler.policies.hot_keys import splits, useful_cores
 from laneshift.scheduler.policies.latency_model import LatencyModel
+from laneshift.scheduler.policies.rescaling import RescalingPolicy
 from laneshift.scheduler.view import View
 
 _NEAR = 1e-9
@@ -46,7 +46,7 @@ class LaneshiftState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laneshift(SizingPolicy[LaneshiftState]):
+class Laneshift(RescalingPolicy[LaneshiftState]):
     """Hold a count for as long as it is worth it, and change it for what is coming.
 
     1. Demand: heads are forecast by whichever of five experts was closest lately

@@ -17,10 +17,10 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import LaneId, LaneRef, NodeId, OperatorId, ShardId
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
-from laneshift.scheduler.policies.base import SizingPolicy
 from laneshift.scheduler.policies.coupling import hidden_growth
 from laneshift.scheduler.policies.elasticutor import latency_target, mean_latency, shortfalls_of
 from laneshift.scheduler.policies.release import RELEASE_AFTER_S, Surplus, hold_back, patience_s
+from laneshift.scheduler.policies.rescaling import RescalingPolicy
 from laneshift.scheduler.view import View
 
 
@@ -38,7 +38,7 @@ class ResourceCentricState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResourceCentric(SizingPolicy[ResourceCentricState]):
+class ResourceCentric(RescalingPolicy[ResourceCentricState]):
     """The RC baseline of Elasticutor: same model, same balancing, other paradigm [S].
 
     A lane is an executor here, bound 1:1 to a core; keys belong to the operator, so a shard may go
@@ -87,6 +87,39 @@ class ResourceCentric(SizingPolicy[ResourceCentricState]):
     def start(self) -> ResourceCentricState:
         """Nothing repartitioned yet."""
         return ResourceCentricState()
+
+    def answer(
+        self, cluster: ClusterLoad, state: ResourceCentricState
+    ) -> tuple[Plan, ResourceCentricState]:
+        """As `Policy.answer`; with ``rescale`` queries whose stores are known are repartitioned by
+        a rescale, and their lanes left alone.
+        """
+        if not self.rescale or not cluster.stores:
+            return super().answer(cluster, state)
+        wanted = self._executors(self.see(cluster))
+        found = [
+            self.rescaled(load, max((wanted.get(o, 1) for o in load.operators), default=1))
+            for load in cluster.stores
+        ]
+        plan = Plan(rescales=tuple(change for change in found if change is not None))
+        others = cluster.without({load.query for load in cluster.stores})
+        if others.partitions:
+            lanes, state = self.decide(self.see(others), state)
+            plan = replace(lanes, rescales=plan.rescales)
+        return plan, state
+
+    def _executors(self, cluster: ClusterLoad) -> dict[OperatorId, int]:
+        """Executors that each operator of ``cluster`` is to have, if its keys are its own."""
+        groups: dict[OperatorId, list[int]] = {}
+        for j, part in enumerate(cluster.partitions):
+            groups.setdefault(part.operator, []).append(j)
+        members = [np.array(rows) for rows in groups.values()]
+        view = View.of(cluster)
+        wanted: dict[OperatorId, int] = {}
+        for mine, _, each in self._allocate(view, members, int(view.node_cores.sum())):
+            for o, cores in zip(mine.tolist(), each.cores.tolist(), strict=True):
+                wanted[list(groups)[o]] = int(cores)
+        return wanted
 
     def decide(
         self, cluster: ClusterLoad, state: ResourceCentricState
