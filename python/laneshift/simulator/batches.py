@@ -5,13 +5,16 @@ the lanes that it has, as many tasks at a time as there are cores; then the rest
 lanes do not shorten. The next batch begins with the next multiple of the trigger's interval, or at
 once if that is over. Lanes wait for something outside (a service, say): they take no core from each
 other. What a policy sees is made by the code that measures running queries.
+
+With stores, each partition's task commits, too. A rescale takes a core while it rewrites the state,
+and then makes the query wait; from the next batch on there are other partitions.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +26,43 @@ from laneshift.scheduler.batch_rates import BatchRates, Done
 from laneshift.scheduler.cluster_load import ClusterLoad, Node, SourceLoad
 from laneshift.scheduler.ids import NodeId, OperatorId, PartitionId, QueryId, SourceId
 from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
+from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
+from laneshift.scheduler.store_rates import RescaleSeen, StoreRates, StoresDone, StoreSizes
 from laneshift.simulator.rates import Rate
 
 _NODE = NodeId("node")
 _OPERATOR = OperatorId("query:0")
+
+
+@dataclass(frozen=True)
+class StoreScene:
+    """What the stores of a query take, whatever a policy believes.
+
+    Attributes:
+        per_store_s: each partition's commit, however little it has (s, >= 0).
+        row_s: a commit takes so much more for each row (s, >= 0).
+        row_bytes: what it writes for each (bytes, >= 0).
+        state_bytes: of all partitions (bytes, >= 0).
+        build_bytes_per_s: what a rescale rewrites (bytes/s, > 0).
+        pause_s: for how long the query then waits (s, >= 0).
+    """
+
+    per_store_s: float
+    row_s: float = 0.0
+    row_bytes: float = 100.0
+    state_bytes: float = 0.0
+    build_bytes_per_s: float = 15e6
+    pause_s: float = 0.8
+
+    def __post_init__(self) -> None:
+        for name in ("per_store_s", "row_s", "pause_s"):
+            inputcheck.number(name, getattr(self, name), low=0, unit="s")
+        for name in ("row_bytes", "state_bytes"):
+            inputcheck.number(name, getattr(self, name), low=0, unit="bytes")
+        inputcheck.number(
+            "build_bytes_per_s", self.build_bytes_per_s, low=0, low_open=True, unit="bytes/s"
+        )
 
 
 @dataclass(frozen=True)
@@ -46,6 +81,7 @@ class BatchScene:
         most_rows: most rows that a batch reads (>= 1), or none.
         noise: standard deviation of a batch's cost and rows over their mean (>= 0).
         seed: of that noise.
+        stores: what they take; none: nothing, and no policy rescales.
     """
 
     rate: Rate
@@ -59,6 +95,7 @@ class BatchScene:
     most_rows: float | None = None
     noise: float = 0.02
     seed: int = 1
+    stores: StoreScene | None = None
 
     def __post_init__(self) -> None:
         inputcheck.vector("shares", self.shares, low=0)
@@ -92,11 +129,14 @@ class BatchRow:
 
 @dataclass(frozen=True)
 class BatchRun:
-    """A run: its batches, and when lanes changed (s), partition by partition."""
+    """A run: its batches, when lanes changed (s), partition by partition, and rescales: when they
+    took over (s), and the numbers of partitions before and after.
+    """
 
     scene: BatchScene
     batches: tuple[BatchRow, ...]
     changes: tuple[float, ...]
+    rescales: tuple[tuple[float, int, int], ...] = ()
 
     def changes_after(self, time_s: float) -> int:
         """Turns in which lanes changed from ``time_s`` on (count)."""
@@ -145,9 +185,10 @@ class _Run:
         self._policy, self._scene = policy, scene
         self._state = policy.start()
         self._rng = np.random.default_rng(scene.seed)
-        self._names = [PartitionId(f"query:0.{n}") for n in range(len(scene.shares))]
-        self._lanes = [scene.lanes] * len(scene.shares)
-        self._rates = BatchRates(scene.interval_s)
+        self._partitions(scene.shares)
+        self._stores = StoreRates()
+        self._building: tuple[float, int] | None = None  # when it is ready, and what for
+        self._rescales: list[tuple[float, int, int]] = []
         self._answered_s: float | None = None
         self._batches: list[BatchRow] = []
         self._changes: list[float] = []
@@ -155,7 +196,7 @@ class _Run:
     def until(self, duration_s: float) -> BatchRun:
         scene, begin, since, left = self._scene, 0.0, -(self._scene.interval_s or 1.0), 0.0
         turn = scene.turn_s
-        ended: list[tuple[float, int, float, float, list[Done]]] = []
+        ended: list[tuple[float, int, float, float, list[Done], StoresDone | None]] = []
         number = 0
         while begin < duration_s:
             # The scheduler's turns up to the begin of this batch see the newest that has ended.
@@ -165,13 +206,16 @@ class _Run:
                     self._decide(turn, *seen[-1][1:])
                     ended = [each for each in ended if each[0] > turn]
                 turn += scene.turn_s
+            if self._building is not None and self._building[0] <= begin:
+                begin = self._take_over(begin, self._building[1])
+                ended = []
             arrived = scene.rate.mean(since, begin) * (begin - since) * self._chance()
             rows = arrived + left
             if scene.most_rows is not None:
                 rows = min(rows, scene.most_rows)
             left += arrived - rows
-            done, took = self._batch(rows)
-            ended.append((begin + took, number, took, begin - since, done))
+            done, took, stores = self._batch(rows)
+            ended.append((begin + took, number, took, begin - since, done, stores))
             self._batches.append(
                 BatchRow(begin, took, rows, tuple(d.busy_s for d in done), tuple(self._lanes))
             )
@@ -182,27 +226,71 @@ class _Run:
             else:
                 due = (math.floor(begin / scene.interval_s + 1e-9) + 1) * scene.interval_s
                 begin = max(due, end)
-        return BatchRun(scene, tuple(self._batches), tuple(self._changes))
+        return BatchRun(scene, tuple(self._batches), tuple(self._changes), tuple(self._rescales))
+
+    def _partitions(self, shares: tuple[float, ...]) -> None:
+        """There are as many, each with the scene's lanes; nothing of them has been seen."""
+        self._shares = shares
+        self._names = [PartitionId(f"query:0.{n}") for n in range(len(shares))]
+        self._lanes = [self._scene.lanes] * len(shares)
+        self._rates = BatchRates(self._scene.interval_s)
+
+    def _take_over(self, now: float, partitions: int) -> float:
+        """When the query goes on with other partitions: what one had beyond the mean stays."""
+        assert self._scene.stores is not None
+        now += self._scene.stores.pause_s
+        self._rescales.append((now, len(self._shares), partitions))
+        beyond = max(self._shares) - 1.0 / len(self._shares)
+        rest = (1.0 - beyond) / partitions
+        self._partitions((rest + beyond, *[rest] * (partitions - 1)))
+        self._building = None
+        return now
 
     def _chance(self) -> float:
         return float(max(0.5, 1.0 + self._scene.noise * self._rng.standard_normal()))
 
-    def _batch(self, rows: float) -> tuple[list[Done], float]:
-        """What the partitions do, and how long the batch takes (s)."""
-        scene, done = self._scene, []
-        free = [0.0] * scene.cores
-        last = 0.0
-        for name, share, lanes in zip(self._names, scene.shares, self._lanes, strict=True):
+    def _batch(self, rows: float) -> tuple[list[Done], float, StoresDone | None]:
+        """What the partitions do, how long the batch takes (s), and what it was to the stores."""
+        scene, done, stores = self._scene, [], self._scene.stores
+        free = [0.0] * max(1, scene.cores - (self._building is not None))
+        last = committed = 0.0
+        for name, share, lanes in zip(self._names, self._shares, self._lanes, strict=True):
             busy = rows * share * scene.cost_s * self._chance()
             took = busy / lanes
+            if stores is not None:
+                commit = (stores.per_store_s + rows * share * stores.row_s) * self._chance()
+                took, committed = took + commit, committed + commit
             ends = heapq.heappop(free) + took
             heapq.heappush(free, ends)
             last = max(last, ends)
             done.append(Done(name, _OPERATOR, _NODE, scene.cores, lanes, rows * share, busy, took))
-        return done, scene.fixed_s * self._chance() + last
+        all_s = scene.fixed_s * self._chance() + last
+        return done, all_s, self._stores_done(rows, done, all_s, committed)
+
+    def _stores_done(
+        self, rows: float, done: list[Done], took_s: float, commit_s: float
+    ) -> StoresDone | None:
+        if self._scene.stores is None:
+            return None
+        tasks = [part.took_s for part in done]
+        return StoresDone(
+            len(done),
+            self._scene.cores,
+            max(took_s, 1e-3),
+            sum(tasks),
+            max(tasks) - sum(tasks) / len(tasks),
+            commit_s,
+            rows * self._scene.stores.row_bytes,
+        )
 
     def _decide(
-        self, now: float, number: int, took: float, arrived: float, done: list[Done]
+        self,
+        now: float,
+        number: int,
+        took: float,
+        arrived: float,
+        done: list[Done],
+        stores: StoresDone | None,
     ) -> None:
         loads = self._rates.add(number, took, arrived, done)
         parts = [
@@ -226,10 +314,37 @@ class _Run:
                 ),
             ),
         )
-        plan, self._state = self._policy.answer(cluster, self._state)
+        plan, self._state = self._policy.answer(self._with_stores(cluster, stores), self._state)
+        self._ask(now, plan)
         for change in plan.core_changes:
             self._lanes[self._names.index(change.partition)] = max(1, change.after)
             self._changes.append(now)
+
+    def _with_stores(self, cluster: ClusterLoad, done: StoresDone | None) -> ClusterLoad:
+        stores = self._scene.stores
+        if stores is None or done is None:
+            return cluster
+        self._stores.add(done)
+        over = self._rescales[-1][0] if self._rescales else None
+        load = self._stores.load(
+            QueryId("query"),
+            (_OPERATOR,),
+            self._scene.interval_s,
+            StoreSizes(stores.state_bytes, stores.state_bytes * max(self._shares)),
+            RescaleSeen(
+                self._building is not None,
+                None if over is None else max(0.0, cluster.time_s - over),
+                None if over is None else stores.build_bytes_per_s,
+                None if over is None else stores.pause_s,
+            ),
+        )
+        return cluster if load is None else replace(cluster, stores=(load,))
+
+    def _ask(self, now: float, plan: Plan) -> None:
+        stores = self._scene.stores
+        for change in plan.rescales if stores is not None and self._building is None else ():
+            assert stores is not None
+            self._building = (now + stores.state_bytes / stores.build_bytes_per_s, change.after)
 
     def _part(self, name: PartitionId, lanes: int, load: BatchLoad) -> PartitionLoad:
         return PartitionLoad(
