@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         QuerySnapshot,
         Snapshot,
         SourceSnapshot,
+        StoresSnapshot,
         Trigger,
     )
     from laneshift.session.builder import configure
@@ -65,6 +66,7 @@ __all__ = [
     "SessionError",
     "Snapshot",
     "SourceSnapshot",
+    "StoresSnapshot",
     "Trigger",
     "UnsupportedError",
     "__version__",

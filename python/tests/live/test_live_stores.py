@@ -24,7 +24,7 @@ def test_commits_of_many_stores_are_seen_and_fewer_take_over(tmp_path: Path, pol
     assert before == PARTITIONS and 1 <= after <= 8
     assert re.fullmatch(
         rf"counted {PARTITIONS} -> {after} state partitions: a batch takes .* s of it commits of"
-        rf" {PARTITIONS} stores in 2 tasks at a time; with {after} .* s are expected; .*",
+        rf" {PARTITIONS} stores in 2 tasks at a time; with {after}, .* s are expected; .*",
         words,
     )
     assert not seen["dry_applied"]

@@ -80,7 +80,7 @@ def test_fewer_where_the_commits_of_many_stores_are_the_batch(name: str) -> None
     assert (change.query, change.before, change.after) == ("orders", 200, 8)
     assert change.what == "orders 200 -> 8 state partitions"
     assert change.reason.startswith("a batch takes 10.7 s, 10.1 s of it commits of 200 stores in 2")
-    assert "with 8 1.1 s are expected; the rescale costs 1.9 s of batches, earned" in change.reason
+    assert "with 8, 1.1 s are expected; the rescale costs 1.9 s of batches, earned" in change.reason
     off = registry.policy(name)
     plan, _ = off.answer(seen(load()), off.start())
     assert plan.rescales == ()
@@ -109,6 +109,13 @@ def test_more_where_the_commits_of_few_stores_are_the_batch() -> None:
 def test_what_does_not_pay_is_left(why: str, values: dict[str, Any]) -> None:
     assert number(able(), load()) is not None
     assert number(able(), load(**values)) is None, why
+
+
+def test_a_little_shorter_is_not_enough() -> None:
+    some = load(12, beside_s=2.0)  # 8 would make a batch 7 % shorter, and cost next to nothing
+    assert some.cost.best() == 8
+    assert number(able(), some) is None
+    assert number(able(), load(40, beside_s=2.0)) == 8
 
 
 def test_the_last_one_is_over_long_enough() -> None:

@@ -126,7 +126,7 @@ def _pays(load: StoreLoad, after: int, price_s: float, earned_s: float) -> str:
     commits = load.commit_s / load.slots
     return (
         f"a batch takes {load.took_s:.3g} s, {min(commits, load.took_s):.3g} s of it commits of"
-        f" {load.partitions} stores in {load.slots} tasks at a time; with {after}"
+        f" {load.partitions} stores in {load.slots} tasks at a time; with {after},"
         f" {load.cost.batch_s(after):.2g} s are expected; the rescale costs {price_s:.2g} s of"
         f" batches, earned in {max(earned_s, 0.1):.2g} s"
     )
