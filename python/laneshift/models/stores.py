@@ -72,10 +72,9 @@ class BatchCost:
     def batch_s(self, partitions: int) -> float:
         """Time of a batch (s) with so many partitions (>= 1).
 
-        >>> BatchCost(200, 2, 0.5, 0.0, 0.2, 0.1).batch_s(200)  # 100 tasks one after the other
-        10.6
-        >>> BatchCost(200, 2, 0.5, 0.0, 0.2, 0.1).batch_s(4)
-        0.8
+        >>> cost = BatchCost(200, 2, beside_s=0.5, work_s=0.0, spread_s=0.2, per_store_s=0.1)
+        >>> [round(cost.batch_s(n), 2) for n in (200, 8, 2)]  # 100 tasks one after the other
+        [10.6, 1.0, 0.7]
         """
         each = (self.work_s + self.spread_s) / partitions + self.per_store_s
         waves = math.ceil(partitions / self.slots)
