@@ -38,6 +38,12 @@ def main(folder: Path, partitions: int, policy: str) -> None:
         assert done is not None
         return int(done.stateOperators[0].numShufflePartitions)
 
+    def rescaling() -> str:
+        try:
+            return live.rescaling(counting.query).state
+        except laneshift.NotFoundError:
+            return ""
+
     took, numbers = [batch()], [count()]
     refused = ""
     try:
@@ -53,6 +59,9 @@ def main(folder: Path, partitions: int, policy: str) -> None:
             took.append(batch())
             numbers.append(count())
             time.sleep(0.4)
+            # New stores catch up at their leisure, however few cores this machine has for them.
+            while rescaling() in ("building", "catching-up") and time.monotonic() < end:
+                time.sleep(0.2)
         before = sorted(took[1 : numbers.index(numbers[-1]) or None])
         after = sorted(batch() for _ in range(4))
         time.sleep(1.0)
