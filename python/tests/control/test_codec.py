@@ -12,7 +12,8 @@ import pytest
 from laneshift.control.codec import to_json, to_message
 from laneshift.control.v1 import control_pb2 as pb
 from laneshift.loop.decision import Decision, LaneChange, SourceLimit
-from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.ids import PartitionId, QueryId
+from laneshift.scheduler.plan import PartitionsChange
 from plugin.fake import HANDOFF, RUNNING, FakeGateway, partition, query
 
 
@@ -50,6 +51,7 @@ def test_handoffs_and_decisions_come_back_as_they_were() -> None:
     made = Decision(
         7.0, "1", "faa", (LaneChange(PartitionId("q:0.1"), 1, 2, "busy"),),
         (SourceLimit("q", 0.1, 2, "late"),), 3, True, ("so",), None,
+        (PartitionsChange(QueryId("q"), 200, 8, "commits"),),
     )  # fmt: skip
     assert Decision.from_json(to_json(to_message(pb.Decision(), made.to_json()))) == made
 

@@ -13,9 +13,9 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
-import org.apache.spark.sql.laneshift.driver.{ApplicationMetrics, BatchView}
+import org.apache.spark.sql.laneshift.driver.{ApplicationMetrics, BatchView, StoresView}
 import org.apache.spark.sql.laneshift.runtime.{ElasticRuntime, PartitionView}
-import org.apache.spark.sql.streaming.{SourceProgress, StreamingQuery}
+import org.apache.spark.sql.streaming.{SourceProgress, StateOperatorProgress, StreamingQuery}
 
 /** What is measured of running queries, and that it goes by the shared vocabulary (python/laneshift/metrics.json). */
 class MetricsSuite extends AnyFunSuite with ElasticSession {
@@ -128,6 +128,20 @@ class MetricsSuite extends AnyFunSuite with ElasticSession {
     assert(source("FileStreamSource[x]", """{"logOffset":1}""", """{"logOffset":5}""") == Row(None))
     val workload = Seq("[3,4]", "[7,4]").map(next => s"""{"version":1,"seed":7,"next":$next}""")
     assert(source("laneshift-workload[keys=3]", workload.head, workload(1)) == Row(Some(4L)))
+  }
+
+  private def stores(metrics: (String, Long)*): StoresView = {
+    val custom = metrics.map { case (name, value) => name -> Long.box(value) }.toMap.asJava
+    BatchView.stores(
+      new StateOperatorProgress("join", 9, 5, 70, 0, 8, 1200, 4096, 0, 16, 64, custom, Set.empty)
+    )
+  }
+
+  test("stores of a batch: what opening and committing them took, and what that wrote") {
+    assert(stores() == StoresView("join", 16, 64, 1200, 0))
+    val rocks = Seq("rocksdbLoadLatencyMs" -> 300L, "rocksdbTotalBytesWritten" -> 7000L)
+    assert(stores(rocks: _*) == StoresView("join", 16, 64, 1500, 7000))
+    assert(stores(rocks :+ ("rocksdbBytesCopied" -> 90000L): _*) == StoresView("join", 16, 64, 1500, 90000))
   }
 
   // ---- hot keys
