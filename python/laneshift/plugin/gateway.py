@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from laneshift.errors import error, from_jvm
 from laneshift.plugin.jar import check_versions
+from laneshift.plugin.prompt import answer_promptly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,6 +193,7 @@ class Py4jGateway:
 
         self._require_running(method)
         try:
+            answer_promptly(self._entry._gateway_client)
             return str(getattr(self._entry, method)(*arguments))
         except Py4JJavaError as cause:
             reason = str(cause.java_exception.toString())

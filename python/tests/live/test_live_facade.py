@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -76,6 +77,27 @@ def test_lanes_and_shards(anyhow: laneshift.Laneshift, query: str) -> None:
     until(lambda: int(partitions(anyhow)[1].lane_of_shard[5]) == lane)
     moves = [h for h in anyhow.handoffs(query, 1000) if h.time_ms >= before]
     assert any((h.partition, h.shard, h.reason) == (1, 5, "user") for h in moves)
+
+
+def test_no_answer_waits_for_an_acknowledgement(spark: SparkSession) -> None:
+    from py4j.java_gateway import JavaObject
+
+    def sent_at_once() -> bool:
+        """Whether the JVM's end of this thread's connection sends what it has."""
+        server = JavaObject("GATEWAY_SERVER", spark.sparkContext._gateway._gateway_client)  # type: ignore[union-attr]
+        connection = server.getCallbackClient().getPerThreadConnection()
+        return bool(connection.getSocket().getTcpNoDelay())
+
+    live = laneshift.attach(spark)
+
+    def ask() -> tuple[bool, bool]:
+        before = sent_at_once()
+        live.snapshot()
+        return before, sent_at_once()
+
+    assert ask()[1]
+    with ThreadPoolExecutor(1) as other:  # has a connection of its own
+        assert other.submit(ask).result() == (False, True)
 
 
 def test_tasks(anyhow: laneshift.Laneshift, query: str) -> None:

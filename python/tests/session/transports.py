@@ -44,6 +44,8 @@ class JavaClass:
         "configEntries": "config_entries",
     }
 
+    _gateway_client = None
+
     def __init__(self, gateway: FakeGateway) -> None:
         self._gateway = gateway
 

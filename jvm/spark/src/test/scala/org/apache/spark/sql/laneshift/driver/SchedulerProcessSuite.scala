@@ -1,11 +1,17 @@
 package org.apache.spark.sql.laneshift.driver
 
+import java.net.{InetAddress, Socket}
 import java.nio.file.{Files, Path}
+import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
+
+import scala.util.Using
 
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.laneshift.{ElasticSession, Patience}
+
+import py4j.{DefaultGatewayServerListener, Py4JServerConnection}
 
 class SchedulerProcessSuite extends AnyFunSuite {
 
@@ -26,9 +32,31 @@ class SchedulerProcessSuite extends AnyFunSuite {
       assert(failing.failed)
     }
   }
+
+  test("what it is answered does not wait for an acknowledgement of the first piece") {
+    val process = new SchedulerProcess(Seq("cat"), Map.empty)
+    val connected = new SchedulerProcessSuite.Connected
+    process.server.addListener(connected)
+    process.start()
+    try {
+      eventually(assert(process.server.getListeningPort > 0))(Patience.long, implicitly, implicitly)
+      Using.resource(new Socket(InetAddress.getLoopbackAddress, process.server.getListeningPort)) { _ =>
+        val socket = connected.sockets.poll(20, TimeUnit.SECONDS)
+        assert(socket != null && socket.getTcpNoDelay)
+      }
+    } finally process.stop()
+  }
 }
 
 object SchedulerProcessSuite {
+
+  /** The server's ends of its connections. */
+  final class Connected extends DefaultGatewayServerListener {
+    val sockets = new LinkedBlockingQueue[Socket]
+
+    override def connectionStarted(connection: Py4JServerConnection): Unit = sockets.put(connection.getSocket)
+  }
+
   final class FailsOnce {
     @volatile var failed = false
 
