@@ -17,6 +17,8 @@ class AnswerSuite extends AnyFunSuite {
         "yes" -> true,
         "ints" -> Array(1, 2),
         "longs" -> Array(3L),
+        "fractions" -> Array(0.5, 2.0),
+        "nothing" -> Array.empty[Int],
         "inside" -> Seq(Map("x" -> 1.5), Map.empty[String, Any])
       )
     ).get("ok")
@@ -26,6 +28,7 @@ class AnswerSuite extends AnyFunSuite {
       said.get("some").asInt == 7 && said.get("long").asLong == Long.MaxValue && said.get("yes").isBoolean
     )
     assert(said.get("ints").toString == "[1,2]" && said.get("longs").toString == "[3]")
+    assert(said.get("fractions").toString == "[0.5,2.0]" && said.get("nothing").toString == "[]")
     assert(said.get("inside").toString == """[{"x":1.5},{}]""")
   }
 
@@ -39,8 +42,10 @@ class AnswerSuite extends AnyFunSuite {
   }
 
   test("What JSON has no number for is a text that Python reads as one") {
-    val said = read(Seq(Double.NaN, Double.PositiveInfinity, Double.NegativeInfinity)).get("ok")
-    assert(said.toString == """["NaN","Infinity","-Infinity"]""")
+    val numbers = Array(Double.NaN, Double.PositiveInfinity, Double.NegativeInfinity)
+    Seq[Any](numbers, numbers.toSeq).foreach(each =>
+      assert(read(each).get("ok").toString == """["NaN","Infinity","-Infinity"]""")
+    )
   }
 
   test("An error of ours is an answer, another value is none") {
