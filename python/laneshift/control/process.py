@@ -19,7 +19,7 @@ from laneshift.control.server import ControlServer
 from laneshift.control.service import ControlService
 from laneshift.control.settings import ControlSettings
 from laneshift.errors import InputError, LaneshiftError
-from laneshift.loop.process import VARIABLE, Settings, drive_runs, ending, say, show
+from laneshift.loop.process import VARIABLE, Settings, drive_runs, ending, say, show, warn
 from laneshift.plugin.gateway import Gateway, PortGateway, connect
 
 AGAIN_S = 5.0
@@ -38,10 +38,10 @@ def main() -> int:
         if data["policy"] != "none":
             drive_beside(Settings.of(data), gateway, policies, over)
     except InputError as problem:
-        say(str(problem))
+        warn(str(problem))
         return 2
     except LaneshiftError as problem:
-        say(str(problem))
+        warn(str(problem))
         return 1
     try:
         return serve(gateway, control, policies, over)
@@ -66,7 +66,7 @@ def drive_beside(
             try:
                 drive_runs(settings, gateway, over, lambda begun: policies.add(begun, query))
             except LaneshiftError as problem:  # another scheduler has it, or the driver is gone
-                say(str(problem))
+                warn(str(problem))
                 over.wait(AGAIN_S)
 
     threading.Thread(target=follow, name="laneshift policy", daemon=True).start()
@@ -87,16 +87,16 @@ def serve(
                 tenants_share=control.tenants_share,
                 tell=say,
             ),
-            say,
+            warn,
         )
         try:
             address = server.start()
         except InputError as problem:
-            say(str(problem))
+            warn(str(problem))
             return 2
         except LaneshiftError as problem:
             if str(problem) != told:
-                say(told := str(problem))
+                warn(told := str(problem))
             over.wait(AGAIN_S)
             continue
         try:
@@ -113,7 +113,7 @@ def _announce(control: ControlSettings, address: str) -> None:
     where = control.token_file if control.token_file.is_file() else "as given"
     say(f"control listens at {address}, {has_tls}, token: {where}")
     if control.is_open_and_plain:
-        say(
+        warn(
             "control: tokens reach this address unencrypted; set "
             "spark.sql.laneshift.control.tls.certificate and .key, or listen on 127.0.0.1"
         )
@@ -121,7 +121,7 @@ def _announce(control: ControlSettings, address: str) -> None:
         control.address_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write(control.address_file, address + "\n")
     except OSError as problem:
-        say(f"control: the address is not written to {control.address_file}: {problem}")
+        warn(f"control: the address is not written to {control.address_file}: {problem}")
 
 
 def _write(file: Path, text: str) -> None:

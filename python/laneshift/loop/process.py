@@ -39,7 +39,8 @@ from laneshift.scheduler import registry
 from laneshift.scheduler.policies.base import Policy
 
 VARIABLE = "LANESHIFT_SCHEDULER"
-
+WARNING = "warning: "
+"""What a line begins with that is one, for ``SchedulerProcess``."""
 
 LOOK_S = 1.0
 """So often it is looked whether the query is there that the settings name (s, ours)."""
@@ -116,10 +117,10 @@ def main() -> int:
         else:
             drive_runs(settings, gateway, over)
     except InputError as problem:
-        say(str(problem))
+        warn(str(problem))
         return 2
     except LaneshiftError as problem:
-        say(str(problem))
+        warn(str(problem))
         return 1
     return 0
 
@@ -212,6 +213,11 @@ def show(decision: Decision) -> None:
 def say(line: str) -> None:
     """Print at once: the driver reads line by line."""
     print(line, flush=True)
+
+
+def warn(line: str) -> None:
+    """Print what the driver's log is to have as a warning: PySpark shows nothing below."""
+    say(WARNING + line)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,9 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
   private var process: Option[Process] = None
   @volatile private var stopping = false
 
+  /** The last line that it has said: of a process that fails without a word of ours, why. */
+  @volatile private var lastSaid = ""
+
   def start(): Unit = {
     // Whose server's threads are daemons, too: an application that never stops its session would not end otherwise.
     val thread = new Thread(() => serve(), "laneshift scheduler process")
@@ -78,12 +81,13 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
             SchedulerProcess.Lost
         }
       if (ended == SchedulerProcess.WrongSettings && !stopping) {
-        logError("laneshift goes on without a scheduler: queries keep their lanes.")
+        val what = if (settings.contains("control")) "a scheduler and a control service" else "a scheduler"
+        logError(s"laneshift goes on without $what, for what was said before: queries keep their lanes.")
         stopping = true
       } else if (!stopping) {
         if (System.nanoTime() - begun > TimeUnit.MINUTES.toNanos(1)) waitS = 1L
         logWarning(
-          s"laneshift's scheduler has ended with code $ended; queries keep their lanes. It starts again in $waitS s."
+          s"laneshift's scheduler has ended with code $ended${SchedulerProcess.why(command.head, lastSaid)}; queries keep their lanes. It starts again in $waitS s."
         )
         Thread.sleep(1000L * waitS)
         waitS = math.min(60L, 2 * waitS)
@@ -107,16 +111,28 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
     }
     started.fold(SchedulerProcess.WrongSettings) { p =>
       val lines = new BufferedReader(new InputStreamReader(p.getInputStream, UTF_8))
-      Iterator.continually(lines.readLine()).takeWhile(_ != null).foreach(l => logInfo(s"scheduler: $l"))
+      lastSaid = ""
+      Iterator.continually(lines.readLine()).takeWhile(_ != null).foreach(tell)
       p.waitFor()
     }
+  }
+
+  /** PySpark's sessions show warnings, and nothing below. */
+  private def tell(line: String): Unit = {
+    if (line.startsWith(SchedulerProcess.Warning))
+      logWarning(s"scheduler: ${line.stripPrefix(SchedulerProcess.Warning)}")
+    else logInfo(s"scheduler: $line")
+    if (line.nonEmpty) lastSaid = line
   }
 
   private def start(builder: ProcessBuilder): Option[Process] =
     try Some(builder.start())
     catch {
       case error: IOException =>
-        logError(s"laneshift's scheduler cannot be started by ${command.mkString(" ")}: ${error.getMessage}")
+        logError(
+          s"laneshift's scheduler cannot be started by ${command.mkString(" ")}: ${error.getMessage}. Name a Python that has " +
+            s"laneshift by ${LaneshiftConf.SchedulerPython.key}."
+        )
         None
     }
 }
@@ -125,6 +141,21 @@ private[laneshift] object SchedulerProcess {
   private val Variable = "LANESHIFT_SCHEDULER"
   private val WrongSettings = 2
   private val Lost = -1
+
+  /** What a line of the process begins with if it is a warning: `warn` in loop/process.py. */
+  private val Warning = "warning: "
+
+  /** How Python ends that does not find a package. */
+  private val Missing = """.*ModuleNotFoundError: No module named '([^'.]+).*""".r
+
+  /** Why a process of this Python has failed whose last line was this: nothing if that was a warning, which is in the log already. */
+  private[driver] def why(python: String, line: String): String = line match {
+    case Missing(name) =>
+      s": $python has no package $name. Run $python -m pip install 'laneshift[control]', " +
+        s"or name a Python that has it by ${LaneshiftConf.SchedulerPython.key}"
+    case said if said.isEmpty || said.startsWith(Warning) => ""
+    case said => s" ($said)"
+  }
 
   /** py4j writes an answer in pieces of 8 kB: without this the second waits 40 ms for the first one's acknowledgement. */
   private object Prompt extends DefaultGatewayServerListener {

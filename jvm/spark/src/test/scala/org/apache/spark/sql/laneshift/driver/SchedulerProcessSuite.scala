@@ -33,6 +33,19 @@ class SchedulerProcessSuite extends AnyFunSuite {
     }
   }
 
+  test("a process that has ended says why, and what to install if a package is missing") {
+    def why(line: String) = SchedulerProcess.why("/opt/py", line)
+    val found = "/opt/py: Error while finding module specification for 'laneshift.control.process' " +
+      "(ModuleNotFoundError: No module named 'laneshift')"
+    Seq(found -> "laneshift", "ModuleNotFoundError: No module named 'google.rpc'" -> "google").foreach {
+      case (line, name) =>
+        Seq(s"/opt/py has no package $name.", "/opt/py -m pip install 'laneshift[control]'", "scheduler.python")
+          .foreach(words => assert(why(line).contains(words)))
+    }
+    assert(why("MemoryError") == " (MemoryError)")
+    assert(why("") == "" && why("warning: told already") == "")
+  }
+
   test("what it is answered does not wait for an acknowledgement of the first piece") {
     val process = new SchedulerProcess(Seq("cat"), Map.empty)
     val connected = new SchedulerProcessSuite.Connected
