@@ -66,6 +66,8 @@ class Target:
         if self.control:
             return Address.of(self.control, "--control")
         beside = None if self.token_file is None else Path(self.token_file + ".address")
+        if self.token_file is not None and not Path(self.token_file).exists():
+            client_token(file=self.token_file)  # says so
         if beside is None or not beside.is_file():
             raise InputError(
                 "--control",

@@ -74,6 +74,7 @@ class ControlClient:
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.address = address
+        self._tls = tls
         self._metadata = ((TOKEN_KEY, SCHEME + token),)
         self._timeout_s = timeout_s
         secured = credentials(tls)
@@ -219,7 +220,7 @@ class ControlClient:
         try:
             return call(request, metadata=self._metadata, timeout=self._timeout_s)
         except grpc.RpcError as cause:
-            raise failure(cause, method, self.address) from cause
+            raise failure(cause, method, self.address, self._tls) from cause
         except ValueError as cause:  # a channel that was closed
             raise error(
                 "LANESHIFT_CONTROL_FAILED", method=method, address=self.address, cause=str(cause)
@@ -229,6 +230,6 @@ class ControlClient:
         try:
             yield from call
         except grpc.RpcError as cause:
-            raise failure(cause, method, self.address) from cause
+            raise failure(cause, method, self.address, self._tls) from cause
         finally:
             call.cancel()

@@ -73,7 +73,8 @@ class RunningPolicies:
             if run.id == id:
                 return run
         there = ", ".join(run.id for run in active[:20]) or "none"
-        raise error("LANESHIFT_NO_SUCH_POLICY", value=shown(id), range=there)
+        found = f"there is no {shown(id)}" if id else "no id was given"
+        raise error("LANESHIFT_NO_SUCH_POLICY", value=found, range=there)
 
     def stop_all(self) -> None:
         """Stop every one."""

@@ -168,7 +168,7 @@ class TestCommands:
             (("policies", "start", "faa", "--set", "nope=1"), 2, ["parameter of faa", "nope"]),
             (("policies", "start", "no_such_module:Policy"), 2, ["No module named", "PYTHONPATH"]),
             (("policies", "start", "os:system"), 2, ["a subclass of Policy"]),
-            (("policies", "stop"), 3, ["laneshift policies start NAME"]),
+            (("policies", "stop"), 3, ["no id was given", "laneshift policies start NAME"]),
             (("policies", "stop", "faa-7"), 3, ["faa-7"]),
             (("decisions", "--id", "faa-7"), 3, ["faa-7"]),
             (("report",), 2, ["a recorded trace, or --live"]),
@@ -199,6 +199,9 @@ class TestTheWayThere:
         assert result.exit_code == 2 and "LANESHIFT_CONTROL" in result.output
         result = run("snapshot", "--control", "h:1")
         assert result.exit_code == 2 and "LANESHIFT_TOKEN_FILE" in result.output
+        result = run("snapshot", "--token-file", "/nowhere/token")
+        assert result.exit_code == 2 and "token file /nowhere/token" in result.output
+        assert "Copy it from the driver's machine" in result.output
 
     def test_the_environment_and_options(
         self, token: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from concurrent import futures
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import grpc
 import pytest
 
 import laneshift
+from laneshift.control import client
 from laneshift.control.address import Address
 from laneshift.control.client import ControlClient
 from laneshift.control.protocol import SCHEME, TOKEN_KEY
@@ -146,12 +149,49 @@ class TestRefusals:
     def test_what_is_an_address(self, text: str) -> None:
         assert str(Address.of(text)) == text.strip()
 
-    def test_nobody_answers(self) -> None:
-        for where in (f"127.0.0.1:{free_port()}", "no-such-host.invalid:1"):
-            with pytest.raises(SessionError, match="No control service answers") as caught:
-                laneshift.attach(where, TOKEN)
+    @pytest.mark.parametrize(
+        ("where", "words"),
+        [
+            (f"127.0.0.1:{free_port()}", "nobody listens at that port. Check .*control.port"),
+            ("no-such-host.invalid:1", "no host of that name. Correct the name"),
+        ],
+    )
+    def test_nobody_answers(self, where: str, words: str) -> None:
+        with pytest.raises(
+            SessionError, match=f"No control service answers at .*{words}"
+        ) as caught:
+            laneshift.attach(where, TOKEN)
+        assert caught.value.condition == "LANESHIFT_CONTROL_UNREACHABLE"
+        assert where in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("answer", "words"),
+        [
+            (b"HTTP/1.0 400 Bad Request\r\n\r\n", "no such service. Take the port of"),
+            (b"", "listens there, and says nothing. Check .*control.port"),
+        ],
+    )
+    def test_something_else_listens(
+        self, answer: bytes, words: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        held = []
+
+        def accept(listening: socket.socket) -> None:
+            with suppress(OSError):
+                while True:
+                    held.append(listening.accept()[0])
+                    held[-1].sendall(answer)
+
+        quick = (("grpc.min_reconnect_backoff_ms", 500), ("grpc.initial_reconnect_backoff_ms", 500))
+        monkeypatch.setattr("laneshift.control.client.OPTIONS", (*client.OPTIONS, *quick))
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            threading.Thread(target=accept, args=(listening,), daemon=True).start()
+            with pytest.raises(SessionError, match=words) as caught:
+                laneshift.attach(f"127.0.0.1:{listening.getsockname()[1]}", TOKEN)
             assert caught.value.condition == "LANESHIFT_CONTROL_UNREACHABLE"
-            assert where in str(caught.value) and "control.port" in str(caught.value)
+            listening.shutdown(socket.SHUT_RDWR)
+        for each in held:
+            each.close()
 
     def test_somebody_else_answers(self) -> None:
         server = grpc.server(futures.ThreadPoolExecutor(1))
@@ -253,13 +293,20 @@ class TestTls:
                 assert live.set_lanes("running", 0, 0, 3) == "now"
             with pytest.raises(SessionError, match="LANESHIFT_CONTROL_REFUSED"):
                 laneshift.attach(address, TOKEN[::-1], ca=authority.ca, cert=cert, key=key)
-            with pytest.raises(SessionError, match="LANESHIFT_CONTROL_UNREACHABLE"):
+            with pytest.raises(SessionError, match="a certificate only: give cert and key"):
                 laneshift.attach(address, TOKEN, ca=authority.ca)
             (tmp_path / "other").mkdir()
             stranger = Authority(tmp_path / "other")
-            cert, key = stranger.pair("client", "operator@example.com")
-            with pytest.raises(SessionError, match="LANESHIFT_CONTROL_UNREACHABLE"):
-                laneshift.attach(address, TOKEN, ca=authority.ca, cert=cert, key=key)
+            past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+            for pair in (
+                stranger.pair("client", "operator@example.com"),
+                authority.pair("expired", "operator@example.com", not_after=past),
+            ):
+                shown = dict(zip(("cert", "key"), pair, strict=True))
+                with pytest.raises(SessionError, match=r"clientCa has signed it.* not expired"):
+                    laneshift.attach(address, TOKEN, ca=authority.ca, **shown)
+            with laneshift.attach(address, TOKEN, ca=authority.ca, cert=cert, key=key) as live:
+                assert live.snapshot().queries
 
     def test_an_expired_certificate(self, authority: Authority) -> None:
         past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)

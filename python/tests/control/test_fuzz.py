@@ -18,7 +18,8 @@ from plugin.fake import FakeGateway
 from session.transports import TOKEN, serving
 
 SEED = int(os.environ.get("LANESHIFT_SEED", "0")) or random.randrange(1, 2**32)
-REQUESTS = int(os.environ.get("LANESHIFT_REQUESTS", "1500"))
+REQUESTS = int(os.environ.get("LANESHIFT_REQUESTS", "5000"))
+"""Without a token, and as many with it."""
 METHODS = [method.name for method in pb.DESCRIPTOR.services_by_name["Control"].methods]
 CODES = {
     grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND,
@@ -74,6 +75,7 @@ def test_garbage_with_the_token_breaks_nothing(chance: random.Random) -> None:
     methods = [m for m in METHODS if m not in ("WatchSnapshots", "Decisions")]
     with serving(FakeGateway(), tell=lambda _: None) as address:
         before = threading.active_count()
+        files = len(os.listdir("/proc/self/fd"))
         with grpc.insecure_channel(address) as channel:
             for _ in range(REQUESTS):
                 method = chance.choice(methods)
@@ -88,6 +90,7 @@ def test_garbage_with_the_token_breaks_nothing(chance: random.Random) -> None:
         with laneshift.attach(address, TOKEN) as live:
             assert live.set_lanes("running", 0, 0, 2) == "now"
         assert threading.active_count() <= before + 140
+        assert len(os.listdir("/proc/self/fd")) <= files + 20
 
 
 def test_raw_bytes_and_half_open_connections(chance: random.Random) -> None:

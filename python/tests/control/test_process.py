@@ -124,7 +124,7 @@ def test_the_drivers_policy_runs_beside_and_can_be_steered(start: Start, tmp_pat
         assert (run.policy, run.running) == ("static", True)
         client.stop_policy()
         assert [run.running for run in client.policies()] == [False]
-        with pytest.raises(laneshift.NotFoundError, match="there are none"):
+        with pytest.raises(laneshift.NotFoundError, match="run: none"):
             client.stop_policy()
         live.start("elasticutor", interval_s=0.1)
         assert [(r.id, r.running) for r in client.policies()][1] == ("elasticutor-2", True)

@@ -103,7 +103,7 @@ def test_policies_are_their_starters(attached: Attached) -> None:
     assert [run.id for run in client.policies()] == [mine.id]  # type: ignore[attr-defined]
     assert other.policies() == ()  # type: ignore[attr-defined]
     for call in (other.stop_policy, lambda id: other.pause_policy(id, True)):  # type: ignore[attr-defined]
-        with pytest.raises(NotFoundError, match="there are none"):
+        with pytest.raises(NotFoundError, match="run: none"):
             call(mine.id)  # type: ignore[attr-defined]
     assert len(all_seeing.policies()) == 1  # type: ignore[attr-defined]
     mine.stop()
