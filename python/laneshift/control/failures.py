@@ -31,12 +31,13 @@ _AROUND = re.compile(r"^[A-Z]+: (ipv[46]:\S+: )?|: OK$")
 """What gRPC puts around the reason."""
 
 _NO_HOST, _NOT_OURS = "there is no host of that name", "something answers that is no such service"
-_NO_PORT = "nobody listens at that port"
+_NO_PORT, _PLAIN = "nobody listens at that port", "it answers without TLS"
 _MEANT = {
     "domain name not found": _NO_HOST,
     "name or service not known": _NO_HOST,
     "connection refused": _NO_PORT,
     "failed parsing http/2": _NOT_OURS,
+    "wrong_version_number": _PLAIN,
     "before receiving settings frame": "something listens there, and says nothing",
 }
 """What gRPC's reasons mean to who has typed an address."""
@@ -171,8 +172,8 @@ def _remedy(cause: str, tls: ClientTls) -> str:
         return "It takes clients with a certificate of its client CA only: give cert and key."
     if "certificate_verify_failed" in lower:
         return "Give the CA that has signed its certificate: ca=FILE or --ca FILE."
-    if "wrong_version_number" in lower:
-        return "It does not speak TLS: leave out ca, cert and key, or give it a certificate."
+    if cause == _PLAIN:
+        return "Leave out ca, cert and key, or give it a certificate."
     return (
         "Check that the application runs with spark.sql.laneshift.control.port, that the address is"
         " the one in the driver's log, that spark.sql.laneshift.control.address lets other machines"
