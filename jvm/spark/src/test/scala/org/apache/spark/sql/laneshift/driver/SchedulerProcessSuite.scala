@@ -39,7 +39,11 @@ class SchedulerProcessSuite extends AnyFunSuite {
       "(ModuleNotFoundError: No module named 'laneshift')"
     Seq(found -> "laneshift", "ModuleNotFoundError: No module named 'google.rpc'" -> "google").foreach {
       case (line, name) =>
-        Seq(s"/opt/py has no package $name.", "/opt/py -m pip install 'laneshift[control]'", "scheduler.python")
+        Seq(
+          s"/opt/py has no package $name.",
+          "/opt/py -m pip install 'laneshift[control]'",
+          "scheduler.python"
+        )
           .foreach(words => assert(why(line).contains(words)))
     }
     assert(why("MemoryError") == " (MemoryError)")
