@@ -91,13 +91,16 @@ class OnDemand:
         problem = self._standing.why
         if not self._policy.places:
             problem = f"the policy {self._policy.name} gives no lanes to other executors"
-        elif self._standing.there > self._standing.most:
-            problem = f"there are {self._standing.there}, and {self._standing.most} are the most"
         if problem is None:
             asked, self._memory = wish(
                 self._standing, self._now(live, island), self._memory, live.time_ms / 1000
             )
             notes = asked.notes
+            if self._standing.there > self._standing.most:
+                there, most = self._standing.there, self._standing.most
+                notes += self._once(
+                    f"no executors are asked for: {there} are there, at most {most}"
+                )
         else:
             asked, notes = None, self._once(f"no executors are asked for: {problem}")
         try:

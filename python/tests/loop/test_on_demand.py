@@ -200,9 +200,9 @@ def test_why_none_can_be_asked_for_is_said_once() -> None:
     said = turns(begun(gateway, registry.policy("laneshift")), 10)
     assert sum("no executors are asked for: with the master local[2]" in s for s in said) == 1
     gateway = Growing()
-    gateway.standing["there"] = 5
+    gateway.standing |= {"there": 5, "requested": 5}
     said = turns(begun(gateway, registry.policy("laneshift")), 10)
-    assert sum("there are 5, and 3 are the most" in line for line in said) == 1
+    assert sum("5 are there, at most 3" in line for line in said) == 1
     said = turns(begun(Growing(), Scripted(say=lanes(p0=2))), 5)
     assert sum("scripted gives no lanes to other executors" in line for line in said) == 1
 

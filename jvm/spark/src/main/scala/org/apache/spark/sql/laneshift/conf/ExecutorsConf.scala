@@ -5,7 +5,7 @@ import java.util.concurrent.TimeUnit
 import org.apache.spark.internal.config.ConfigEntry
 import org.apache.spark.sql.internal.SQLConf
 
-/** Options of executors on demand. Read when a scheduler starts, from the application's own configuration. */
+/** Options of executors on demand. */
 object ExecutorsConf {
   // Not by LaneshiftConf.Prefix, as in ControlConf.
   private val Prefix = "spark.sql.laneshift.executors."
@@ -16,7 +16,7 @@ object ExecutorsConf {
     .doc(
       "The most executors that the application may have by decisions of its scheduler, those there at start included: it asks Spark " +
         "for more while its policy has work for their cores, and gives those back that it has asked for. 0 asks for none. Not " +
-        "beside spark.dynamicAllocation.enabled."
+        "beside spark.dynamicAllocation.enabled. Read when the application starts."
     )
     .version(Since)
     .intConf
@@ -26,7 +26,8 @@ object ExecutorsConf {
   val RestTime: ConfigEntry[Long] = SQLConf
     .buildConf(Prefix + "restTime")
     .doc(
-      "How long an executor that was asked for has not been needed when it is given back, in milliseconds unless a unit is given."
+      "How long an executor that was asked for has not been needed when it is given back, in milliseconds unless a unit is given. " +
+        "Read when the application starts."
     )
     .version(Since)
     .timeConf(TimeUnit.MILLISECONDS)
