@@ -82,7 +82,7 @@ CASES: dict[str, list[Turn]] = {
     ],
     "rest must be whole": [
         Turn(0, standing(3, asked=("1", "2")), spare("2")),
-        Turn(50, standing(3, asked=("1", "2")), short(1)),
+        Turn(50, standing(3, asked=("1", "2")), Need(1, 2, ("2",))),
         Turn(51, standing(3, asked=("1", "2")), spare("2", "1")),
         Turn(50 + REST_S, standing(3, asked=("1", "2")), spare("2", "1")),
         Turn(

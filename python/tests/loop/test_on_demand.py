@@ -10,11 +10,15 @@ import pytest
 
 from laneshift.errors import error
 from laneshift.loop.demand import ASK_AFTER_S
+from laneshift.loop.meter import Meter
 from laneshift.loop.scheduler import LiveScheduler
+from laneshift.loop.whatif import need_of
 from laneshift.scheduler import registry
+from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.plan import Plan
 from loop.scripted import Scripted, lanes
 from loop.test_batches import Batches
-from loop.test_places import Spread
+from loop.test_places import Placing, Spread, cells, look
 from plugin.fake import executor
 
 POLICIES = ["laneshift", "elasticutor", "naive-ec"]
@@ -231,6 +235,30 @@ def test_a_demand_that_cannot_be_is_refused_at_the_start() -> None:
     with pytest.raises(ValueError, match="allowed are 3 to 10000"):
         made.begin()
     assert not made.is_running and gateway.released == 1
+
+
+def test_an_executor_is_spare_if_the_policy_says_so_and_not_if_cores_would_do() -> None:
+    gateway = Spread()
+    gateway.data["executors"].append(executor("4", 4, 0))
+    meter = Meter(places=True)
+    look(meter, gateway)
+    cluster = look(meter, gateway).cluster
+    assert cluster is not None
+
+    def say(seen: ClusterLoad, _: int) -> Plan:
+        there = {node.node for node in seen.nodes}
+        return cells(p0={"1": 2 if "3" in there else 1})(seen, 0)
+
+    policy = Placing(say=say)
+    plan, _ = policy.answer(cluster, 0)
+
+    def spare(*candidates: str) -> tuple[str, ...]:
+        return need_of(
+            policy, 0, cluster, plan, more=0, cores=4, candidates=candidates, most={}
+        ).spare
+
+    assert (spare("4"), spare("4", "3")) == (("4",), ("4",))
+    assert (spare("3"), spare("3", "4")) == ((), ())
 
 
 def test_batches_ask_for_the_cores_that_would_bring_them_home_in_time() -> None:
