@@ -141,7 +141,7 @@ private[laneshift] final class ExecutorDemand(
     show()
   }
 
-  private def show(): Unit = executors.demanded(ours ++ gone, going.keySet ++ gone)
+  private def show(): Unit = executors.demanded(ours, going.keySet)
 
   private def ask(total: Int): Unit = {
     val before = target
@@ -211,6 +211,7 @@ private[laneshift] final class ExecutorDemand(
         gone += id
         going -= id
         show()
+        executors.ends(id)
         say(s"executor $id is given back: nothing was on it")
       } else stay(id, "Spark has come to use it")
     }

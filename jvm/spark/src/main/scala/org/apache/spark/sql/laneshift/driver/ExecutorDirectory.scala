@@ -120,6 +120,12 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
     tasks.computeIfPresent(task.executorId, (_, n) => n - 1)
   }
 
+  /** Spark is ending it, at our wish: it is not asked any more. */
+  private[driver] def ends(executorId: String): Unit = {
+    known.remove(executorId)
+    ()
+  }
+
   override def onExecutorRemoved(event: SparkListenerExecutorRemoved): Unit = {
     known.remove(event.executorId)
     silent.remove(event.executorId)

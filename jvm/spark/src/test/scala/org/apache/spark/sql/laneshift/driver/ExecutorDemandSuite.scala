@@ -124,12 +124,11 @@ class ExecutorDemandSuite extends AnyFunSuite with ElasticSession {
     setting.looks(1)
     assert(cluster.ended == Seq("driver"))
     setting.looks(3)
-    assert(cluster.ended == Seq("driver") && setting.load.leaving, "until Spark says that it has gone")
+    assert(cluster.ended == Seq("driver") && setting.directory.inventory().isEmpty, "nobody asks it any more")
     assert(setting.turn() == DemandView(3, 60000L, None, 1, 1, 1, Nil))
     assert(setting.said == Seq("executor driver is given back: nothing was on it"))
     cluster.ids = Seq("0")
-    setting.turn()
-    assert(!setting.load.leaving && !setting.load.asked)
+    assert(setting.turn().there == 1)
   }
 
   test("an executor stays that somebody wants lanes on") {
