@@ -76,7 +76,7 @@ class OnDemand:
             state,
             cluster,
             plan,
-            more=max(0, self._standing.most - self._standing.there),
+            more=max(0, self._standing.most - self._seen(live).there),
             cores=max(1, cores if self._cores is None else min(cores, self._cores)),
             candidates=_candidates(live, island, self._standing.asked),
             most=island.most,
@@ -93,7 +93,7 @@ class OnDemand:
             problem = f"the policy {self._policy.name} gives no lanes to other executors"
         if problem is None:
             asked, self._memory = wish(
-                self._standing, self._now(live, island), self._memory, live.time_ms / 1000
+                self._seen(live), self._now(live, island), self._memory, live.time_ms / 1000
             )
             notes = asked.notes
             if self._standing.there > self._standing.most:
@@ -110,6 +110,12 @@ class OnDemand:
         except LaneshiftError as failed:
             notes += (f"executors on demand: {failed}",)
         return notes
+
+    def _seen(self, live: Snapshot) -> Standing:
+        """How it stands to who sees ``live``: Spark knows an executor before it runs the plugin."""
+        there = {executor.executor for executor in live.executors}
+        unseen = sum(executor not in there for executor in self._standing.asked)
+        return replace(self._standing, there=self._standing.there - unseen)
 
     def _now(self, live: Snapshot, island: Island | None) -> Need:
         """What is needed. Between the batches of a query the last answer holds."""

@@ -169,6 +169,21 @@ def test_no_executor_goes_with_lanes_of_a_query_that_another_one_drives() -> Non
     assert gateway.ids == ["1", "3"] and looks
 
 
+def test_who_has_come_and_does_not_run_the_plugin_yet_is_not_asked_for_again() -> None:
+    gateway = Growing(most=9)
+    made = begun(gateway, registry.policy("laneshift"))
+    whole = gateway.snapshot
+
+    def early() -> dict[str, Any]:
+        data = whole()
+        return data | {"executors": data["executors"][:1]}
+
+    gateway.snapshot = early  # type: ignore[method-assign]
+    turns(made, 30)
+    totals = {total for _, total, _ in gateway.demanded if total}
+    assert len(totals) == 1 and len(gateway.ids) == max(totals), gateway.demanded
+
+
 def test_a_dry_run_and_a_pause_ask_for_nothing_and_say_so() -> None:
     gateway = Growing()
     made = begun(gateway, registry.policy("laneshift"), dry_run=True)
