@@ -8,7 +8,8 @@ import org.apache.spark.sql.laneshift.runtime.ExecutorView
 
 /** Executors that a scheduler asks for and gives back, on a cluster that does as a test wants. */
 class ExecutorDemandSuite extends AnyFunSuite with ElasticSession {
-  private final class Cluster(var ids: Seq[String], var atStart: Option[Int] = None) extends ClusterExecutors {
+  private final class Cluster(var ids: Seq[String], var atStart: Option[Int] = None)
+      extends ClusterExecutors {
     var impossible = Option.empty[String]
     var dynamicAllocation = false
     var most = 3
