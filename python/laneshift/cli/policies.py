@@ -62,6 +62,7 @@ def explain(name: str) -> None:
 @click.option("--interval", type=float, default=1.0, show_default=True, help="Seconds per turn.")
 @click.option("--cores", type=int, help="Most cores of an executor that lanes may use.")
 @click.option("--dry-run", is_flag=True, help="Decide and report, but change nothing.")
+@click.option("--max-executors", type=int, help="Executors on demand: the most; 0 for none.")
 def start(
     target: Target,
     as_json: bool,
@@ -72,6 +73,7 @@ def start(
     interval: float,
     cores: int | None,
     dry_run: bool,
+    max_executors: int | None,
 ) -> None:
     """Start the policy NAME (or module:Class installed there); it goes on when this ends."""
     with target.live() as live:
@@ -82,6 +84,7 @@ def start(
             query=query,
             cores=cores,
             dry_run=dry_run,
+            max_executors=max_executors,
             **_parameters(name, settings),
         )
         if as_json:

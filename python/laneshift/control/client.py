@@ -190,6 +190,7 @@ class ControlClient:
         query: str,
         cores: int | None,
         dry_run: bool,
+        max_executors: int | None = None,
     ) -> pb.PolicyRun:
         """Start a policy there; ``parameters`` are JSON texts."""
         request = pb.StartPolicyRequest(
@@ -200,6 +201,7 @@ class ControlClient:
             query=query,
             cores=cores,
             dry_run=dry_run,
+            max_executors=max_executors,
         )
         return self._call("StartPolicy", self._stub.StartPolicy, request)
 

@@ -19,7 +19,16 @@ from laneshift.control.server import ControlServer
 from laneshift.control.service import ControlService
 from laneshift.control.settings import ControlSettings
 from laneshift.errors import InputError, LaneshiftError
-from laneshift.loop.process import VARIABLE, Settings, drive_runs, ending, say, show, warn
+from laneshift.loop.process import (
+    VARIABLE,
+    Settings,
+    code_of,
+    drive_runs,
+    ending,
+    say,
+    show,
+    warn,
+)
 from laneshift.plugin.gateway import Gateway, PortGateway, connect
 
 AGAIN_S = 5.0
@@ -36,7 +45,7 @@ def main() -> int:
         connect(gateway)
         control = ControlSettings.of(data["control"])
         if data["policy"] != "none":
-            drive_beside(Settings.of(data), gateway, policies, over)
+            drive_beside_if_right(Settings.of(data), gateway, policies, over)
     except InputError as problem:
         warn(str(problem))
         return 2
@@ -47,6 +56,18 @@ def main() -> int:
         return serve(gateway, control, policies, over)
     finally:
         policies.stop_all()
+
+
+def drive_beside_if_right(
+    settings: Settings, gateway: Gateway, policies: RunningPolicies, over: threading.Event
+) -> None:
+    """As `drive_beside`; settings that stay wrong are told, and the service goes on without."""
+    try:
+        drive_beside(settings, gateway, policies, over)
+    except LaneshiftError as problem:
+        if code_of(problem) != 2:
+            raise
+        warn(f"{problem} It goes on without the policy.")
 
 
 def drive_beside(

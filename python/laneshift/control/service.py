@@ -23,7 +23,7 @@ from laneshift.control.v1.control_pb2_grpc import ControlServicer
 from laneshift.errors import InputError, LaneshiftError, error, shown
 from laneshift.inputcheck import number, whole
 from laneshift.loop.scheduler import LiveScheduler
-from laneshift.loop.start import check_turns, chosen_policy
+from laneshift.loop.start import check_executors, check_turns, chosen_policy
 from laneshift.plugin.gateway import Gateway
 from laneshift.version import __version__
 
@@ -269,6 +269,14 @@ class ControlService(ControlServicer):
         cores = request.cores if request.HasField("cores") else None
         policy = chosen_policy(request.policy, target, _parameters(request.parameters))
         check_turns(request.interval_s, cores)
+        most = request.max_executors if request.HasField("max_executors") else None
+        if most and self._caller_of(context).tenant is not None:
+            raise InputError(
+                "max_executors", most, "0, or left out",
+                "Executors are the whole server's: who has the control process's own token asks "
+                "for them, or the server's spark.sql.laneshift.executors.max.",
+            )  # fmt: skip
+        check_executors(policy, most)
         query = self._run_of(tenant, request.query) if request.query else ""
         scheduler = LiveScheduler(
             self._gateway,
@@ -277,6 +285,7 @@ class ControlService(ControlServicer):
             query=query or None,
             cores=cores,
             dry_run=request.dry_run,
+            max_executors=most,
         )
         run = self._policies.add(scheduler, query, self._caller_of(context).tenant)
         try:

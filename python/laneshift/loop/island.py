@@ -80,6 +80,7 @@ class Island:
         shares: rows that came to a partition per row that its query's sources gave, since the query
             started; only of partitions to which enough came.
         cluster load: the measurement, or None if no partition has been seen twice yet.
+        most: cores that partitions may have, of those whose limit are the cores that there are.
         is_new: whether it says more than the one before; of micro-batches it does once a batch has
             ended.
     """
@@ -91,6 +92,7 @@ class Island:
     sources: Mapping[SourceId, SourceRef] = field(default_factory=dict)
     shares: Mapping[PartitionId, float] = field(default_factory=dict)
     is_new: bool = True
+    most: Mapping[PartitionId, int] = field(default_factory=dict)
 
     @property
     def spans(self) -> bool:

@@ -42,8 +42,11 @@ class Meter:
         self._batches: dict[str, QueryBatches] = {}
         self._stores: dict[str, QueryStores] = {}
 
-    def measure(self, live: Snapshot) -> tuple[Island, ...]:
-        """The islands of ``live``, in the order of their executors; windows end at its time."""
+    def measure(self, live: Snapshot, *, grows: bool = False) -> tuple[Island, ...]:
+        """The islands of ``live``, in the order of their executors; windows end at its time.
+
+        ``grows``: there may be more executors, so that one is shown as a cluster, too.
+        """
         before, self._before = self._before, live
         everything = seen_partitions(live)
         parts = self._mine(everything)
@@ -65,7 +68,9 @@ class Meter:
             if s.key in earlier and live.time_ms > since_ms
         }
         spans = (
-            self._places and any(s.part.max_elsewhere for s in parts) and len(live.executors) > 1
+            self._places
+            and any(s.part.max_elsewhere for s in parts)
+            and (grows or len(live.executors) > 1)
         )
         together = {s.key for s in parts} if spans else set()
         rooms: dict[str, Room] = {}
@@ -196,12 +201,13 @@ class Meter:
         if not measured or not windows:
             return Island(executor, rooms, refs, None, {}, shares)
         cores = sum(room.cores for room in rooms.values())
+        most = {p.partition: p.max_cores for p in measured if p.max_cores is not None}
         measured = [
             _at_most(part, rooms[part.home].cores if part.stays_home else cores)
             for part in measured
         ]
         cluster, sources = _cluster(rooms, here, measured, next(iter(windows.values())))
-        return Island(executor, rooms, refs, cluster, sources, shares, is_new)
+        return Island(executor, rooms, refs, cluster, sources, shares, is_new, most)
 
 
 def _guests(executor: str, others: Sequence[Seen]) -> int:

@@ -42,6 +42,9 @@ VARIABLE = "LANESHIFT_SCHEDULER"
 WARNING = "warning: "
 """What a line begins with that is one, for ``SchedulerProcess``."""
 
+WRONG = ("LANESHIFT_EXECUTORS_MAX", "LANESHIFT_DYNAMIC_ALLOCATION")
+"""Conditions of settings that stay wrong."""
+
 LOOK_S = 1.0
 """So often it is looked whether the query is there that the settings name (s, ours)."""
 
@@ -121,8 +124,13 @@ def main() -> int:
         return 2
     except LaneshiftError as problem:
         warn(str(problem))
-        return 1
+        return code_of(problem)
     return 0
+
+
+def code_of(problem: LaneshiftError) -> int:
+    """The exit code: whether it would help to start again."""
+    return 2 if problem.condition in WRONG else 1
 
 
 def ending() -> threading.Event:

@@ -32,6 +32,7 @@ from laneshift.loop.island import Island
 from laneshift.loop.lanes import Lanes
 from laneshift.loop.meter import Meter
 from laneshift.loop.moves import MoveLog
+from laneshift.loop.on_demand import OnDemand
 from laneshift.loop.realise import TakenOver, move_shards, planned_lanes, set_lanes
 from laneshift.loop.refusals import Refusals
 from laneshift.loop.rescales import Rescaler
@@ -66,6 +67,7 @@ class LiveScheduler:
         cores: int | None = None,
         dry_run: bool = False,
         trace: str | Path | None = None,
+        max_executors: int | None = None,
     ) -> None:
         self._gateway = gateway
         self._policy = policy
@@ -74,6 +76,7 @@ class LiveScheduler:
         self._dry_run = dry_run
         self._id = uuid.uuid4().hex
         self._query = query or ""
+        self._on_demand = OnDemand(gateway, self._id, policy, max_executors, cores)
         self._trace = TraceWriter(trace) if trace is not None else None
         self._moves = MoveLog(gateway, query)
         self._states: dict[str, Any] = {}
@@ -175,16 +178,26 @@ class LiveScheduler:
         """Start the thread; called once.
 
         A scheduler that has died is waited for until its claim lapses (5 s at most). Errors:
-        :class:`~laneshift.errors.SessionError` if another one drives the queries.
+        :class:`~laneshift.errors.SessionError` if another one drives the queries, or there cannot
+        be so many executors on demand.
         """
         try:
             self._claim_at_last()
+            self._begin_demand()
         except BaseException:
             if self._trace is not None:
                 self._trace.discard()
             raise
         self._thread.start()
         return self
+
+    def _begin_demand(self) -> None:
+        try:
+            self._on_demand.begin()
+        except BaseException:
+            with suppress(LaneshiftError):
+                self._gateway.release(self._id)
+            raise
 
     def _claim_at_last(self) -> None:
         try:
@@ -233,15 +246,18 @@ class LiveScheduler:
         live = Snapshot.from_json(self._gateway.snapshot())
         done = []
         with self._turn:
-            islands = self._meter.measure(live)
+            islands = self._meter.measure(live, grows=self._on_demand.is_on)
             for gone in self._states.keys() - {island.executor for island in islands}:
                 del self._states[gone]
                 self._told.pop(gone, None)
                 self._answered_s.pop(gone, None)
             for island in islands:
-                decision = self._decide(island)
+                decision = self._decide(island, live)
                 if decision is not None:
                     done.append(decision)
+            if not any(island.spans for island in islands):
+                notes = self._on_demand.turn(live, None, sends=self._sends)
+                done += [self._said("", notes, self._sends)] if notes else []
             if self._trace is not None:
                 for moves in self._moves.since_last(live):
                     self._trace.note("moves", moves.to_json())
@@ -265,11 +281,16 @@ class LiveScheduler:
         for listener in self._listeners:
             listener(decision)
 
-    def _decide(self, island: Island) -> Decision | None:
-        sends = not (self._dry_run or self._paused.is_set())
+    @property
+    def _sends(self) -> bool:
+        return not (self._dry_run or self._paused.is_set())
+
+    def _decide(self, island: Island, live: Snapshot) -> Decision | None:
+        sends = self._sends
         if island.cluster is None:
             notes = self._taken.take(self._gateway, island, ()) if sends else ()
-            return self._said(island, notes) if notes else None
+            notes += self._on_demand.turn(live, island, sends=sends) if island.spans else ()
+            return self._said(island.executor, notes, sends) if notes else None
         fits = fitting(island.held, island.budgets)
         refused = self._refusals.look(island, island.cluster.time_s) if island.spans else ()
         cluster = held(
@@ -277,7 +298,7 @@ class LiveScheduler:
             {name: (ref.home, fits[name]) for name, ref in island.partitions.items()},
             island.budgets,
         )
-        plan, early = without_early_releases(self._answer(island, cluster), cluster)
+        plan, early = without_early_releases(self._answer(island, cluster, live), cluster)
         planned = self._refusals.without(planned_lanes(plan, island, fits), island)
         wanted = {
             name: lanes for name, lanes in planned.items() if lanes != island.partitions[name].lanes
@@ -311,6 +332,8 @@ class LiveScheduler:
             limits, untaken = self._brakes.hold(limits, cluster.window_s)
             rescales, refused = self._rescaler.send(asked, island, cluster.time_s)
             notes += more + untaken + refused
+        if island.spans:
+            notes += self._on_demand.turn(live, island, sends=sends)
         return Decision(
             cluster.time_s,
             island.executor,
@@ -323,7 +346,7 @@ class LiveScheduler:
             rescales=rescales,
         )
 
-    def _answer(self, island: Island, cluster: ClusterLoad) -> Plan:
+    def _answer(self, island: Island, cluster: ClusterLoad, live: Snapshot) -> Plan:
         """The policy's plan; the empty one if nothing was measured since it answered last."""
         last_s = self._answered_s.get(island.executor)
         if not island.is_new and last_s is not None:
@@ -337,6 +360,9 @@ class LiveScheduler:
         if state is None:
             state = self._policy.start()
         plan, self._states[island.executor] = self._policy.answer(cluster, state)
+        if island.spans:
+            kept, _ = without_early_releases(plan, cluster)
+            self._on_demand.answered(live, island, cluster, state, kept)
         return plan
 
     def _out_of_reach(self, cluster: ClusterLoad) -> tuple[str, ...]:
@@ -345,8 +371,8 @@ class LiveScheduler:
             return ()
         return out_of_reach(cluster, self._policy.target_utilisation, self._policy.target_batch_s)
 
-    def _said(self, island: Island, notes: tuple[str, ...]) -> Decision:
-        return Decision(time.time(), island.executor, self._policy.name, applied=True, notes=notes)
+    def _said(self, executor: str, notes: tuple[str, ...], applied: bool) -> Decision:
+        return Decision(time.time(), executor, self._policy.name, applied=applied, notes=notes)
 
 
 def _is_chosen(lanes: Lanes, fits: Lanes, island: Island) -> bool:

@@ -10,6 +10,21 @@ from laneshift.scheduler import registry
 from laneshift.scheduler.policies.base import Policy
 
 
+def check_executors(policy: Policy[Any], most: int | None) -> None:
+    """Refuse fewer than no executors, and executors on demand for a policy that cannot use them."""
+    if most is None:
+        return
+    whole("max_executors", most, low=0, high=10_000, unit="executors")
+    if most and not policy.places:
+        placing = [name for name in registry.names() if registry.policy_class(name).places]
+        raise InputError(
+            "max_executors",
+            most,
+            f"0 or None for the policy {policy.name}, which gives no lanes to other executors",
+            f"Those that do: {', '.join(placing)}.",
+        )
+
+
 def check_turns(interval_s: float, cores: int | None = None) -> None:
     """Refuse turns less than 0.1 s or more than an hour apart, and fewer than one core."""
     number("interval_s", interval_s, low=0.1, high=3600.0, unit="s")

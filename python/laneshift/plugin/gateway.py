@@ -7,7 +7,7 @@ out as :mod:`laneshift.errors`. :class:`Gateway` is the interface, so that tests
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from laneshift.errors import error, from_jvm
@@ -92,6 +92,16 @@ class Gateway(Commands, Protocol):
         """Give a scheduler's claim up."""
         ...
 
+    def demand_executors(
+        self, scheduler: str, most: int, total: int, give_back: Sequence[str]
+    ) -> dict[str, Any]:
+        """How many executors a scheduler wants in all, at ``most``, and which it does not need.
+
+        0 executors are as many as before, and a ``most`` of 0 is what the configuration says. How
+        that stands is in the form of ``Standing.from_json``.
+        """
+        ...
+
     def decided(self, decision: dict[str, Any]) -> None:
         """Tell the plugin what a scheduler has decided: Spark's UI shows it."""
         ...
@@ -163,6 +173,12 @@ class Py4jGateway:
 
     def release(self, scheduler: str) -> None:
         decode("release", self._text("release", scheduler))
+
+    def demand_executors(
+        self, scheduler: str, most: int, total: int, give_back: Sequence[str]
+    ) -> dict[str, Any]:
+        ids = json.dumps(list(give_back))
+        return self._object("demandExecutors", scheduler, most, total, ids)
 
     def decided(self, decision: dict[str, Any]) -> None:
         decode("decided", self._text("decided", json.dumps(decision)))

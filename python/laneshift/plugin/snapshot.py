@@ -164,7 +164,9 @@ class ExecutorSnapshot:
     Attributes:
         executor, host: its id, and where it is.
         cores, active_tasks: its cores, and the Spark tasks on it (counts).
-        leaving: whether Spark gives it no tasks any more: it is decommissioned or excluded.
+        leaving: whether Spark gives it no tasks any more: it is decommissioned or excluded; or
+            whether it is to be given back.
+        asked: whether it is there because a scheduler has asked for it.
         home_lanes: lanes of its own partitions, beyond the first of each (count).
         host_lanes: lanes of other executors' partitions (count).
         idle_cores: cores that neither tasks nor lanes have; 0 if it leaves or does not answer.
@@ -180,6 +182,7 @@ class ExecutorSnapshot:
     cores: int
     active_tasks: int
     leaving: bool = False
+    asked: bool = False
     home_lanes: int = 0
     host_lanes: int = 0
     idle_cores: int = 0
@@ -195,11 +198,12 @@ class ExecutorSnapshot:
     def from_json(data: Mapping[str, Any]) -> ExecutorSnapshot:
         """Read the plugin's answer. Errors: KeyError, TypeError, ValueError if malformed."""
         counts = [f.name for f in fields(ExecutorSnapshot)][2:]
-        counts.remove("leaving")
+        counts = [name for name in counts if name not in ("leaving", "asked")]
         return ExecutorSnapshot(
             str(data["executor"]),
             str(data["host"]),
             leaving=bool(data["leaving"]),
+            asked=bool(data["asked"]),
             **{name: int(data[name]) for name in counts},
         )
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 
 from laneshift.loop.decision import Decision
 from laneshift.loop.scheduler import LiveScheduler
-from laneshift.loop.start import check_turns, chosen_policy
+from laneshift.loop.start import check_executors, check_turns, chosen_policy
 from laneshift.plugin.gateway import Gateway
 from laneshift.scheduler.policies.base import Policy
 
@@ -80,6 +80,7 @@ class Host(Protocol):
         cores: int | None,
         dry_run: bool,
         trace: str | Path | None,
+        max_executors: int | None,
     ) -> Scheduler:
         """Start a policy; ``run_of`` finds the only query to drive, once the rest is checked."""
         ...
@@ -113,9 +114,11 @@ class Here:
         cores: int | None,
         dry_run: bool,
         trace: str | Path | None,
+        max_executors: int | None,
     ) -> LiveScheduler:
         chosen = chosen_policy(policy, target_latency_ms, parameters)
         check_turns(interval_s, cores)
+        check_executors(chosen, max_executors)
         return LiveScheduler(
             self._gateway,
             chosen,
@@ -124,6 +127,7 @@ class Here:
             cores=cores,
             dry_run=dry_run,
             trace=trace,
+            max_executors=max_executors,
         ).begin()
 
     def close(self) -> None:

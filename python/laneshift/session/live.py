@@ -324,6 +324,7 @@ class Laneshift:
         cores: int | None = None,
         dry_run: bool = False,
         trace: str | Path | None = None,
+        max_executors: int | None = None,
         **parameters: Any,
     ) -> Scheduler:
         """Let a policy set the lanes of running queries, once per interval, until it is stopped.
@@ -338,12 +339,16 @@ class Laneshift:
                 Spark's other tasks leave. A partition always keeps one.
             dry_run: decide and report, but change nothing.
             trace: a new file for what was measured, for ``laneshift replay``.
+            max_executors: executors on demand: the most that the application may have (count; not
+                fewer than it has without a scheduler), for policies that place lanes. None for what
+                ``spark.sql.laneshift.executors.max`` says, 0 to ask for none.
             parameters: parameters of the policy by name.
 
         Errors: :class:`~laneshift.errors.InputError` for an unknown policy or
         parameter and values out of range, FileExistsError if ``trace`` exists, the errors of
         :meth:`set_lanes` for ``query``, :class:`~laneshift.errors.SessionError` if this object has
-        a scheduler that runs, or another one drives one of the queries. A scheduler that has died
+        a scheduler that runs, another one drives one of the queries, or there cannot be so many
+        executors on demand. A scheduler that has died
         is waited for, 5 s at most.
 
         With a session of this process the policy runs here, as a
@@ -367,6 +372,7 @@ class Laneshift:
             cores=cores,
             dry_run=dry_run,
             trace=trace,
+            max_executors=max_executors,
         )
         return self._scheduler
 

@@ -17,7 +17,7 @@ from laneshift.errors import error, shown
 PREFIX = "spark.sql.laneshift."
 MAX_LANES = 256
 DEFAULT_MAX_LANES = 8
-AT_START = ("control", "scheduler", "lanesPerExecutor", "remote.port")
+AT_START = ("control", "executors", "scheduler", "lanesPerExecutor", "remote.port")
 """First words of the keys that are read when an application starts, not a query."""
 
 STATELESS = ("auto", "true", "false")
@@ -355,6 +355,20 @@ OPTIONS: Mapping[str, Option] = {
             lambda value: value if isinstance(value, str) else None,
             "the path of a Python that has laneshift",
             "Leave it out for the driver's own Python.",
+        ),
+        Option(
+            "executors_max",
+            "executors.max",
+            _whole(0, 10_000),
+            "a whole number of executors from 0 to 10000; 0 asks for none",
+            "Those that the application has without a scheduler count.",
+        ),
+        Option(
+            "executors_rest_time",
+            "executors.restTime",
+            _time(1000, 8.64e7),
+            f"a time from 1s to 24h, {_SPAN}",
+            "60s suits most clusters.",
         ),
         Option(
             "control_port",

@@ -9,6 +9,7 @@ from typing import Any
 from laneshift.control.client import ControlClient
 from laneshift.control.remote import RemoteScheduler, named
 from laneshift.errors import error
+from laneshift.inputcheck import whole
 from laneshift.loop.start import check_turns, chosen_policy
 from laneshift.scheduler.policies.base import Policy
 
@@ -33,6 +34,7 @@ class There:
         cores: int | None,
         dry_run: bool,
         trace: str | Path | None,
+        max_executors: int | None,
     ) -> RemoteScheduler:
         if trace is not None:
             raise error(
@@ -41,6 +43,8 @@ class There:
                 why="the policy would write it there; `laneshift report --live` records here",
             )
         check_turns(interval_s, cores)
+        if max_executors is not None:
+            whole("max_executors", max_executors, low=0, high=10_000, unit="executors")
         if not isinstance(policy, str) and target_latency_ms is not None:
             chosen_policy(policy, target_latency_ms, parameters)  # refuses the two together
         name, texts = named(policy, parameters)
@@ -52,6 +56,7 @@ class There:
             query=run_of() or "",
             cores=cores,
             dry_run=dry_run,
+            max_executors=max_executors,
         )
         return RemoteScheduler(self._client, run)
 

@@ -101,6 +101,10 @@ def test_lanes_on_other_executors_are_shown() -> None:
     assert words.count("▅▃, 2 on executor 7") == 1
     assert "running:0.1 2 -> 3 lanes, 2 on executor 7 (not carried out): rho is 0.97" in words
     assert "8 cores on 1 executor, 3 of them idle" in words
+    said["executors"][0]["asked"] = True
+    with ui(200, json.dumps({"ok": said})) as url:
+        words = " ".join(top("--url", url).output.split())
+    assert "8 cores on 1 executor (1 asked for), 3 of them idle" in words
 
 
 def test_the_hottest_keys_are_shown_by_their_values_only_where_these_are_told() -> None:

@@ -61,7 +61,12 @@ BLOCKS: dict[str, list[str]] = {
         "test_toml",
         "scheduler/test_policy_docs.py::test_the_example_of_a_policy_with_a_state_smooths",
     ],
-    "docs/remote.md": ["test_lanes_elsewhere", "test_commands_of_control", "test_lanes_elsewhere"],
+    "docs/remote.md": [
+        "test_lanes_elsewhere",
+        "test_commands_of_control",
+        "test_lanes_elsewhere",
+        OPTIONS,
+    ],
     "docs/rescale.md": [
         "test_rescale",
         "live/test_live_rescale.py::test_partitions_change_while_the_query_runs_and_after",

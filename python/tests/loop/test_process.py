@@ -67,6 +67,17 @@ def test_wrong_settings_are_told_and_never_tried_again(
     assert words in capsys.readouterr().out
 
 
+def test_a_demand_that_cannot_be_is_never_tried_again(
+    start: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuses(*_: object) -> dict[str, Any]:
+        raise error("LANESHIFT_DYNAMIC_ALLOCATION", most=3)
+
+    monkeypatch.setattr(FakeGateway, "demand_executors", refuses)
+    assert start() == 2
+    assert "dynamicAllocation.enabled is true" in capsys.readouterr().out
+
+
 def test_parameters_come_as_text(tmp_path: Path) -> None:
     more = {
         "policy": "laneshift",

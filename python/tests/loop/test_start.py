@@ -82,6 +82,26 @@ class TestStart:
             live.start(Everything(lanes=3))
 
     @pytest.mark.parametrize("live", ["py4j", "grpc"], indirect=True)
+    def test_executors_on_demand_reach_the_plugin(self, live: Laneshift, gateway: Moving) -> None:
+        with live.start("laneshift", interval_s=0.1, max_executors=3) as made:
+            until(lambda: made.turns > 1)
+        assert {most for most, *_ in gateway.demanded} == {3}
+        with pytest.raises(InputError, match="static, which gives no lanes to other executors"):
+            live.start("static", max_executors=3)
+        gateway.demanded.clear()
+        with live.start("static", max_executors=0):
+            assert gateway.demanded == []
+
+    @pytest.mark.parametrize("live", ["connect"], indirect=True)
+    def test_a_session_of_connect_asks_for_no_executors(
+        self, live: Laneshift, gateway: Moving
+    ) -> None:
+        with pytest.raises(InputError, match="Executors are the whole server's"):
+            live.start("laneshift", query="running", max_executors=3)
+        live.start("laneshift", query="running").stop()
+        assert {most for most, *_ in gateway.demanded} == {0}
+
+    @pytest.mark.parametrize("live", ["py4j", "grpc"], indirect=True)
     def test_a_policy_of_ones_own(self, live: Laneshift) -> None:
         heard: list[Decision] = []
         with live.start(Everything(lanes=3), interval_s=0.1, query="running") as made:
@@ -107,6 +127,8 @@ class TestStart:
             ({"interval_s": "1"}, ["interval_s", "'1'"]),
             ({"cores": 0}, ["cores", "0", "1"]),
             ({"cores": 1.5}, ["cores", "1.5", "a whole number"]),
+            ({"max_executors": -1}, ["max_executors", "-1", "10000"]),
+            ({"max_executors": 2.5}, ["max_executors", "2.5", "a whole number"]),
             ({"smoothing": 0.5}, ["parameter of laneshift", "smoothing", "one of"]),
             (
                 {"policy": Scripted(say=lambda *_: Plan()), "target_latency_ms": 5},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import laneshift
@@ -67,6 +67,7 @@ def executor(name: str, cores: int, active_tasks: int, **more: Any) -> dict[str,
         "cores": cores,
         "active_tasks": active_tasks,
         "leaving": False,
+        "asked": False,
         "home_lanes": 2,
         "host_lanes": 0,
         "idle_cores": 3,
@@ -176,6 +177,17 @@ class FakeGateway:
         self.told: list[dict[str, Any]] = []
         self.claims: list[tuple[str, str]] = []
         self.released = 0
+        # What was wanted of executors on demand, and how they stand; 0: there are none.
+        self.demanded: list[tuple[int, int, tuple[str, ...]]] = []
+        self.standing: dict[str, Any] = {
+            "most": 0,
+            "rest_s": 60.0,
+            "there": 1,
+            "requested": 1,
+            "at_start": 1,
+            "asked": [],
+            "why": None,
+        }
         # The policy of another scheduler, and who drives when it was asked once.
         self.driven_by: str | None = None
         self.renewed_by: str | None = None
@@ -252,6 +264,12 @@ class FakeGateway:
 
     def release(self, scheduler: str) -> None:
         self.released += 1
+
+    def demand_executors(
+        self, scheduler: str, most: int, total: int, give_back: Sequence[str]
+    ) -> dict[str, Any]:
+        self.demanded.append((most, total, tuple(give_back)))
+        return self.standing | ({"most": most} if most else {})
 
     def decided(self, decision: dict[str, Any]) -> None:
         self.told.append(json.loads(json.dumps(decision)))

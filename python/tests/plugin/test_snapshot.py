@@ -65,7 +65,7 @@ def test_live_metrics_are_what_a_snapshot_measures() -> None:
     rescale = set(FakeGateway().data["queries"][0]["rescale"])
     measured |= rescale - {"from", "to", "state", "ended", "failure", "batch_id"}
     (executor,) = FakeGateway().data["executors"]
-    measured |= set(executor) - {"executor", "host", "cores", "leaving"}
+    measured |= set(executor) - {"executor", "host", "cores", "leaving", "asked"}
     assert measured == {m.name for m in METRICS.values() if m.live}
     fields = {f.name for f in dataclasses.fields(PartitionSnapshot)} | {"rows", "rows_per_s"}
     fields |= {f.name for f in dataclasses.fields(ExecutorSnapshot)}

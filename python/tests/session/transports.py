@@ -42,6 +42,7 @@ class JavaClass:
         "moveShard": "move_shard",
         "limitSource": "limit_source",
         "configEntries": "config_entries",
+        "demandExecutors": "demand_executors",
     }
 
     _gateway_client = None
@@ -57,6 +58,9 @@ class JavaClass:
         def call(*arguments: Any) -> str:
             if name == "decided":
                 arguments = (json.loads(arguments[0]),)
+            if name == "demandExecutors":
+                *others, back = arguments
+                arguments = (*others, json.loads(back))
             if name == "setLanes":
                 *others, elsewhere = arguments
                 arguments = (*others, json.loads(elsewhere) if elsewhere else None)

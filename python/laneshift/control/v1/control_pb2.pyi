@@ -158,6 +158,7 @@ class Executor(_message.Message):
     REMOTE_BYTES_SENT_FIELD_NUMBER: _builtins.int
     REMOTE_BYTES_RECEIVED_FIELD_NUMBER: _builtins.int
     REMOTE_LOST_HOSTS_FIELD_NUMBER: _builtins.int
+    ASKED_FIELD_NUMBER: _builtins.int
     executor: _builtins.str
     host: _builtins.str
     cores: _builtins.int
@@ -173,6 +174,8 @@ class Executor(_message.Message):
     remote_bytes_sent: _builtins.int
     remote_bytes_received: _builtins.int
     remote_lost_hosts: _builtins.int
+    asked: _builtins.bool
+    """it is there because a scheduler has asked for it"""
     def __init__(
         self,
         *,
@@ -191,10 +194,11 @@ class Executor(_message.Message):
         remote_bytes_sent: _builtins.int = ...,
         remote_bytes_received: _builtins.int = ...,
         remote_lost_hosts: _builtins.int = ...,
+        asked: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_tasks", b"active_tasks", "cores", b"cores", "executor", b"executor", "home_lanes", b"home_lanes", "host", b"host", "host_lanes", b"host_lanes", "idle_cores", b"idle_cores", "leaving", b"leaving", "remote_bytes_received", b"remote_bytes_received", "remote_bytes_sent", b"remote_bytes_sent", "remote_frames", b"remote_frames", "remote_kept_bytes", b"remote_kept_bytes", "remote_lost_hosts", b"remote_lost_hosts", "remote_rows", b"remote_rows", "remote_state_reads", b"remote_state_reads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_tasks", b"active_tasks", "asked", b"asked", "cores", b"cores", "executor", b"executor", "home_lanes", b"home_lanes", "host", b"host", "host_lanes", b"host_lanes", "idle_cores", b"idle_cores", "leaving", b"leaving", "remote_bytes_received", b"remote_bytes_received", "remote_bytes_sent", b"remote_bytes_sent", "remote_frames", b"remote_frames", "remote_kept_bytes", b"remote_kept_bytes", "remote_lost_hosts", b"remote_lost_hosts", "remote_rows", b"remote_rows", "remote_state_reads", b"remote_state_reads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1233,6 +1237,7 @@ class StartPolicyRequest(_message.Message):
     QUERY_FIELD_NUMBER: _builtins.int
     CORES_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
+    MAX_EXECUTORS_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
     """a name, or module:Class of what the driver has installed"""
     target_latency_ms: _builtins.float
@@ -1241,6 +1246,8 @@ class StartPolicyRequest(_message.Message):
     """empty for all"""
     cores: _builtins.int
     dry_run: _builtins.bool
+    max_executors: _builtins.int
+    """executors on demand: the most; 0 for none"""
     @_builtins.property
     def parameters(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """by name; each value is JSON"""
@@ -1255,17 +1262,22 @@ class StartPolicyRequest(_message.Message):
         query: _builtins.str = ...,
         cores: _builtins.int | None = ...,
         dry_run: _builtins.bool = ...,
+        max_executors: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cores", b"_cores", "_target_latency_ms", b"_target_latency_ms", "cores", b"cores", "target_latency_ms", b"target_latency_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cores", b"_cores", "_max_executors", b"_max_executors", "_target_latency_ms", b"_target_latency_ms", "cores", b"cores", "max_executors", b"max_executors", "target_latency_ms", b"target_latency_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cores", b"_cores", "_target_latency_ms", b"_target_latency_ms", "cores", b"cores", "dry_run", b"dry_run", "interval_s", b"interval_s", "parameters", b"parameters", "policy", b"policy", "query", b"query", "target_latency_ms", b"target_latency_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cores", b"_cores", "_max_executors", b"_max_executors", "_target_latency_ms", b"_target_latency_ms", "cores", b"cores", "dry_run", b"dry_run", "interval_s", b"interval_s", "max_executors", b"max_executors", "parameters", b"parameters", "policy", b"policy", "query", b"query", "target_latency_ms", b"target_latency_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cores: _TypeAlias = _typing.Literal["cores"]  # noqa: Y015
     _WhichOneofArgType__cores: _TypeAlias = _typing.Literal["_cores", b"_cores"]  # noqa: Y015
+    _WhichOneofReturnType__max_executors: _TypeAlias = _typing.Literal["max_executors"]  # noqa: Y015
+    _WhichOneofArgType__max_executors: _TypeAlias = _typing.Literal["_max_executors", b"_max_executors"]  # noqa: Y015
     _WhichOneofReturnType__target_latency_ms: _TypeAlias = _typing.Literal["target_latency_ms"]  # noqa: Y015
     _WhichOneofArgType__target_latency_ms: _TypeAlias = _typing.Literal["_target_latency_ms", b"_target_latency_ms"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cores) -> _WhichOneofReturnType__cores | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_executors) -> _WhichOneofReturnType__max_executors | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__target_latency_ms) -> _WhichOneofReturnType__target_latency_ms | None: ...
 

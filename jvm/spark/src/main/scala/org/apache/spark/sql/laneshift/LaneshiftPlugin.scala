@@ -71,6 +71,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     sc.listenerBus.addToQueue(driver.taskWishes, LaneshiftPlugin.ListenerQueue)
     sc.listenerBus.addToQueue(driver.rescales, LaneshiftPlugin.ListenerQueue)
     sc.addSparkListener(driver.executors)
+    sc.addSparkListener(driver.cluster)
     driver.journal.start()
     sc.ui.foreach(LaneshiftTab.live(_, driver))
     scheduler = SchedulerProcess.wanted(conf, driver.tenants)

@@ -206,7 +206,8 @@ class MetricsSuite extends AnyFunSuite with ElasticSession {
       RescaleRun.ask(query, 5)
       val snapshot = mapper.readTree(LaneshiftGateway.snapshot()).get("ok")
       val queries = snapshot.get("queries")
-      val executor = fields(snapshot.get("executors").get(0)) -- Set("executor", "host", "cores", "leaving")
+      val executor =
+        fields(snapshot.get("executors").get(0)) -- Set("executor", "host", "cores", "leaving", "asked")
       val mine = queries.elements.asScala.find(_.get("run_id").asText == query.runId.toString).get
       val partition = mine.get("operators").get(0).get("partitions").get(0)
       val rescale = fields(mine.get("rescale")) -- Set("from", "to", "state", "ended", "failure", "batch_id")

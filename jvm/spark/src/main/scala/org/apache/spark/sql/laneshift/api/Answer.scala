@@ -7,6 +7,7 @@ import com.fasterxml.jackson.core.{JsonFactoryBuilder, JsonGenerator, StreamWrit
 import org.apache.spark.sql.laneshift.driver.{
   BatchView,
   Decision,
+  DemandView,
   ExecutorLoad,
   PartitionSite,
   QueryView,
@@ -132,6 +133,7 @@ private[api] object SnapshotJson {
     "cores" -> e.cores,
     "active_tasks" -> e.activeTasks,
     "leaving" -> e.leaving,
+    "asked" -> e.asked,
     "home_lanes" -> e.view.homeLanes,
     "host_lanes" -> e.view.hostLanes,
     "idle_cores" -> e.idleCores,
@@ -142,6 +144,16 @@ private[api] object SnapshotJson {
     "remote_bytes_sent" -> e.view.bytesSent,
     "remote_bytes_received" -> e.view.bytesReceived,
     "remote_lost_hosts" -> e.view.lostHosts
+  )
+
+  def demand(d: DemandView): Map[String, Any] = Map(
+    "most" -> d.most,
+    "rest_s" -> d.restMs / 1e3,
+    "why" -> d.why,
+    "there" -> d.there,
+    "requested" -> d.requested,
+    "at_start" -> d.atStart,
+    "asked" -> d.asked
   )
 
   private def remoteLane(r: RemoteLaneView): Map[String, Any] = Map(

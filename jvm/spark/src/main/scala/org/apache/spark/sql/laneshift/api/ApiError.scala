@@ -1,7 +1,7 @@
 package org.apache.spark.sql.laneshift.api
 
-import org.apache.spark.sql.laneshift.conf.BuildInfo
-import org.apache.spark.sql.laneshift.driver.{QueryRun, SchedulerClaim}
+import org.apache.spark.sql.laneshift.conf.{BuildInfo, ExecutorsConf}
+import org.apache.spark.sql.laneshift.driver.{QueryRun, SchedulerClaim, WrongDemand}
 import org.apache.spark.sql.laneshift.rescale.NotRescalable
 
 /** A call that cannot be carried out: a condition that programs can tell apart, and a message with value, range, way out. */
@@ -220,4 +220,21 @@ private[api] object ApiError {
       Map("policy" -> other.policy, "range" -> what, "seconds" -> seconds)
     )
   }
+
+  def wrongDemand(wrong: WrongDemand): ApiError =
+    if (wrong.dynamicAllocation) new ApiError(
+      "LANESHIFT_DYNAMIC_ALLOCATION",
+      WrongState,
+      s"${ExecutorsConf.Max.key} or max_executors is ${wrong.most}, but spark.dynamicAllocation.enabled is true: two would decide how " +
+        "many executors there are. Switch one of the two off; Real-time queries run without dynamic allocation only.",
+      Map("most" -> wrong.most)
+    )
+    else new ApiError(
+      "LANESHIFT_EXECUTORS_MAX",
+      OutOfRange,
+      s"${ExecutorsConf.Max.key} or max_executors is ${wrong.most}, but the application has ${wrong.there} executors without a " +
+        s"scheduler, and these stay: allowed are ${wrong.there} to 10000, and 0 for none on demand. Raise it, or start with fewer " +
+        "(spark.executor.instances).",
+      Map("most" -> wrong.most, "there" -> wrong.there)
+    )
 }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.laneshift.api
 
 import scala.util.control.NonFatal
 
-import org.json4s.{JInt, JObject}
+import org.json4s.{JArray, JInt, JObject, JString}
 import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.sql.laneshift.driver.PartitionSite
@@ -26,6 +26,13 @@ private[api] object Elsewhere {
         case _ => throw ApiError.elsewhereUnreadable(json)
       }
       Some(hosts.toMap.filter(_._2 > 0))
+    }
+
+  /** Executors by id, of a JSON array. */
+  def names(json: String): Seq[String] =
+    JsonMethods.parse(json) match {
+      case JArray(ids) if ids.forall(_.isInstanceOf[JString]) => ids.collect { case JString(id) => id }
+      case _ => throw ApiError.elsewhereUnreadable(json)
     }
 
   private val Most = 256

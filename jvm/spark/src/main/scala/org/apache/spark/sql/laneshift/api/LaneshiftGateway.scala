@@ -6,7 +6,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
-import org.apache.spark.sql.laneshift.driver.{DriverState, RunningQueries, SourceCount}
+import org.apache.spark.sql.laneshift.driver.{DriverState, RunningQueries, SourceCount, WrongDemand}
 import org.apache.spark.sql.laneshift.rescale.{LiveRescale, NotRescalable, OfflineRescale}
 import org.apache.spark.sql.laneshift.runtime.Applied
 import org.apache.spark.sql.laneshift.spec.{HandoffMode, TaskWish}
@@ -172,6 +172,20 @@ object LaneshiftGateway {
   def release(scheduler: String): String = Answer {
     DriverState.get.foreach(_.claims.release(scheduler))
     true
+  }
+
+  /** Executors on demand of a scheduler: how many there are to be in all, 0 for as many as before, and, as a JSON array, those of which
+    * it needs none any more. `most` is the most that there may be; 0 for what the application's configuration says.
+    */
+  def demandExecutors(scheduler: String, most: Int, total: Int, giveBack: String): String = Answer {
+    val driver = Inventory.driver
+    if (most < 0 || total < 0) throw ApiError.outOfRange("executors", math.min(most, total).toDouble)
+    try {
+      val view = driver.demand.turn(scheduler, most, total, Elsewhere.names(giveBack))
+      // It takes lanes off those that are given back.
+      if (view.most > 0 && view.why.isEmpty) driver.hosts.begin()
+      SnapshotJson.demand(view)
+    } catch { case wrong: WrongDemand => throw ApiError.wrongDemand(wrong) }
   }
 
   /** Keeps what a scheduler has decided, for the UI. */

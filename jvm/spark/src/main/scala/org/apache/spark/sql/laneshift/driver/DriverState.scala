@@ -21,6 +21,8 @@ private[laneshift] final class DriverState(
   val hosts = new HostWatch(executors)
   val rescales = new Rescales
   val decisions = new Decisions(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
+  val cluster = new SparkExecutors
+  val demand = new ExecutorDemand(executors, claims.holds, decisions.note(DriverState.OnDemand, _), cluster)
   val journal = new Journal(queries, executors, post)
 
   /** Every query that runs. Asks executors: what a command has done shows at once. */
@@ -30,11 +32,16 @@ private[laneshift] final class DriverState(
     journal.stop()
     throttle.stop()
     hosts.stop()
+    demand.stop()
     rescales.stop()
   }
 }
 
 private[laneshift] object DriverState {
+
+  /** Who says in the tab what becomes of executors on demand. */
+  private val OnDemand = "executors"
+
   @volatile private var current = Option.empty[DriverState]
 
   /** That of the application that runs in this process, if the plugin is loaded there. */

@@ -48,7 +48,8 @@ object ExecutorRef {
 
 /** An executor's cores and running tasks (counts), and what it says of itself; none if it does not answer.
   *
-  * @param leaving Spark gives it no tasks any more: it is decommissioned or excluded
+  * @param leaving Spark gives it no tasks any more: it is decommissioned or excluded; or it is to be given back
+  * @param asked it is there because a scheduler has asked for it
   */
 final case class ExecutorLoad(
     id: String,
@@ -56,7 +57,8 @@ final case class ExecutorLoad(
     cores: Int,
     activeTasks: Int,
     leaving: Boolean,
-    said: Option[ExecutorView]
+    said: Option[ExecutorView],
+    asked: Boolean = false
 ) {
   def view: ExecutorView = said.getOrElse(ExecutorView.idle)
 
@@ -118,11 +120,22 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
     tasks.computeIfPresent(task.executorId, (_, n) => n - 1)
   }
 
+  /** Spark is ending it, at our wish: it is not asked any more. */
+  private[driver] def ends(executorId: String): Unit = {
+    known.remove(executorId)
+    ()
+  }
+
   override def onExecutorRemoved(event: SparkListenerExecutorRemoved): Unit = {
     known.remove(event.executorId)
     silent.remove(event.executorId)
     tasks.remove(event.executorId)
   }
+
+  /** Executors that a scheduler has asked for, and those of them that are to be given back. */
+  @volatile private var demand = (Set.empty[String], Set.empty[String])
+
+  private[driver] def demanded(asked: Set[String], leaving: Set[String]): Unit = demand = (asked, leaving)
 
   private def all: Seq[ExecutorRef] = known.values().asScala.toSeq.sortBy(_.id)
 
@@ -131,20 +144,23 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
     val said = ask[ExecutorView](ExecutorRequest.Executor).apply().map { case (e, view) =>
       e.id -> view
     }.toMap
+    val (asked, goingBack) = demand
     for {
       context <- SparkContext.getActive.toSeq
       known = context.statusStore.executorList(activeOnly = true).map(e => e.id -> e).toMap
       executor <- all
       spark <- known.get(executor.id)
     } yield {
-      val leaving = spark.isExcluded || context.taskScheduler.getExecutorDecommissionState(spark.id).nonEmpty
+      val leaving = goingBack(executor.id) || spark.isExcluded ||
+        context.taskScheduler.getExecutorDecommissionState(spark.id).nonEmpty
       ExecutorLoad(
         executor.id,
         executor.host,
         spark.totalCores,
         tasks.getOrDefault(executor.id, 0),
         leaving,
-        said.get(executor.id)
+        said.get(executor.id),
+        asked(executor.id)
       )
     }
   }

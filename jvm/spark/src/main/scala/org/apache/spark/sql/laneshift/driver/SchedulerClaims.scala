@@ -31,5 +31,8 @@ private[laneshift] final class SchedulerClaims {
       }
     }
 
+  def holds(scheduler: String): Boolean =
+    synchronized(claims.get(scheduler).exists(_.untilNs - System.nanoTime() > 0))
+
   def release(scheduler: String): Unit = synchronized(claims.remove(scheduler))
 }

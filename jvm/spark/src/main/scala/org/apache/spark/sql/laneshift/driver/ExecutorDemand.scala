@@ -1,0 +1,241 @@
+package org.apache.spark.sql.laneshift.driver
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+
+/** How a scheduler's demand for executors stands.
+  *
+  * @param most the most that there may be; 0 if the application has none on demand
+  * @param why why none can be asked for by this scheduler now
+  * @param there those that have registered (count)
+  * @param requested how many Spark was asked for in all
+  * @param atStart how many the application has without a scheduler
+  * @param asked ids of those that may be given back
+  */
+final case class DemandView(
+    most: Int,
+    restMs: Long,
+    why: Option[String],
+    there: Int,
+    requested: Int,
+    atStart: Int,
+    asked: Seq[String]
+)
+
+/** A demand that cannot be: which of the options is wrong, and what there is. */
+final case class WrongDemand(most: Int, there: Int, dynamicAllocation: Boolean) extends RuntimeException
+
+/** Executors on demand (decisions/0015): asks Spark for executors and gives them back, as one scheduler wants it.
+  *
+  *   - Given back is only an executor that was asked for here, on which Spark runs no task, which has no elastic partition, nothing
+  *     that Spark may still read, and no lane, at two looks in a row. Spark itself refuses if a task has begun in between.
+  *   - From the moment on at which it is to go it counts as leaving: nobody gets lanes there, and [[HostWatch]] takes those away
+  *     that there are. If Spark comes to use it before it has gone, it stays.
+  *   - Those that were there before the first request stay, whoever they are replaced by.
+  *   - Who owns the demand is whose claim holds. If nobody does, executors without work for the time of rest go all the same, and
+  *     lanes stay where they are.
+  *
+  * @param isDriving whether a scheduler's claim holds
+  * @param say tells the driver's log and the tab
+  */
+private[laneshift] final class ExecutorDemand(
+    executors: ExecutorDirectory,
+    isDriving: String => Boolean,
+    say: String => Unit,
+    cluster: ClusterExecutors = new SparkExecutors,
+    nowMs: () => Long = () => System.nanoTime() / 1000000L,
+    everyMs: Long = ExecutorDemand.EveryMs
+) extends Logging {
+  private var owner = Option.empty[String]
+  private var thread = Option.empty[Repeating]
+
+  /** Executors that are never given back, and how many there are to be of them: not known as long as none was asked for. */
+  private var base = Set.empty[String]
+  private var baseCount = Option.empty[Int]
+  private var ours = Set.empty[String]
+
+  /** How many Spark was asked for, once it was. */
+  private var requested = Option.empty[Int]
+
+  /** Executors that are to go: at how many looks in a row nothing was on them. */
+  private var going = Map.empty[String, Int]
+
+  /** Executors that Spark is ending. */
+  private var gone = Set.empty[String]
+
+  /** Since when (ms) nothing is on executors of which no scheduler says whether it needs them. */
+  private var idleSince = Map.empty[String, Long]
+
+  /** Says how many executors there are to be, 0 for as many as before, and which ones are not needed any more. Who does not drive a
+    * query (a dry run) only looks.
+    *
+    * @param most the most that there may be; 0 for what the application's configuration says
+    * @throws WrongDemand if there cannot be such a demand
+    */
+  def turn(scheduler: String, most: Int, total: Int, giveBack: Seq[String]): DemandView = synchronized {
+    val limit = if (most > 0) most else cluster.most
+    if (limit == 0) DemandView(0, cluster.restMs, None, 0, 0, 0, Nil)
+    else {
+      if (cluster.dynamicAllocation) throw WrongDemand(limit, 0, dynamicAllocation = true)
+      val why = cluster.impossible.orElse(others(scheduler).map(_ =>
+        "another scheduler of this application asks for executors"
+      ))
+      if (why.isEmpty) {
+        learn()
+        if (!owner.contains(scheduler)) begin(scheduler, limit)
+        if (owner.contains(scheduler)) {
+          ask(math.min(total, limit))
+          giveBack.filter(id => ours(id) && !going.contains(id)).foreach(letGo(_, "has not been needed"))
+        }
+      }
+      view(limit, why)
+    }
+  }
+
+  private def others(scheduler: String): Option[String] = owner.filter(o => o != scheduler && isDriving(o))
+
+  private def begin(scheduler: String, limit: Int): Unit = {
+    if (limit < atStart) throw WrongDemand(limit, atStart, dynamicAllocation = false)
+    if (isDriving(scheduler)) {
+      owner = Some(scheduler)
+      idleSince = Map.empty
+      if (thread.isEmpty) {
+        val made = new Repeating("laneshift executors", everyMs)(look())
+        made.start()
+        thread = Some(made)
+      }
+    }
+  }
+
+  def stop(): Unit = synchronized(thread.foreach(_.stop()))
+
+  private def view(most: Int, why: Option[String]): DemandView =
+    DemandView(
+      most,
+      cluster.restMs,
+      why,
+      there,
+      target,
+      atStart,
+      (ours -- going.keySet).toSeq.sortBy(ExecutorDemand.age)
+    )
+
+  private def there: Int = base.size + ours.size
+
+  private def atStart: Int = math.max(base.size, baseCount.getOrElse(0))
+
+  private def target: Int = requested.getOrElse(math.max(there, atStart))
+
+  /** Who is there now, and which of them are ours: those beyond the ones that the application had without us. */
+  private def learn(): Unit = {
+    val ids = cluster.ids.toSet
+    if (baseCount.isEmpty) baseCount = cluster.atStart
+    base &= ids
+    ours &= ids
+    gone &= ids
+    going = going.filter { case (id, _) => ids(id) }
+    (ids -- base -- ours -- gone).toSeq.sortBy(ExecutorDemand.age).foreach { id =>
+      if (baseCount.forall(base.size < _)) base += id else ours += id
+    }
+    show()
+  }
+
+  private def show(): Unit = executors.demanded(ours, going.keySet)
+
+  private def ask(total: Int): Unit = {
+    val before = target
+    // Fewer than there are would be a matter of giving back.
+    val wanted =
+      if (total == 0 || total >= before) math.max(total, before)
+      else math.min(before, Seq(total, there, atStart).max)
+    if (wanted != before) {
+      if (baseCount.isEmpty) baseCount = Some(base.size)
+      if (cluster.request(wanted)) {
+        requested = Some(wanted)
+        logInfo(s"laneshift has asked Spark for $wanted executors in all; $there are there")
+      } else logWarning(s"The cluster manager did not take a request for $wanted executors in all.")
+    }
+  }
+
+  private def letGo(id: String, why: String): Unit = {
+    going += id -> 0
+    show()
+    logInfo(s"Executor $id $why: it is to go once nothing is on it")
+  }
+
+  /** Once a second: who is to go goes when nothing is on it. */
+  private[driver] def look(): Unit = {
+    val some = synchronized {
+      learn()
+      ours.nonEmpty
+    }
+    if (some) {
+      // Executors may be slow to answer: a scheduler's turn does not wait for them.
+      val loads = executors.inventory()
+      val sites = executors.partitions()
+      synchronized(loads.filter(e => ours(e.id)).foreach(look(_, sites)))
+    }
+  }
+
+  private def look(load: ExecutorLoad, sites: Seq[PartitionSite]): Unit = {
+    val id = load.id
+    val isHome = sites.exists(_.executor.id == id)
+    val used =
+      if (load.said.isEmpty) Some("it does not answer")
+      else if (load.activeTasks > 0 || isHome || cluster.keeps(id)) Some("Spark has come to use it")
+      else None
+    val wanted = sites.exists(_.view.wantedElsewhere.exists { case (executor, n) => executor == id && n > 0 })
+    val lanes = wanted || load.view.hostLanes > 0
+    if (going.contains(id)) leave(id, used, lanes)
+    else if (!owner.exists(isDriving)) rest(id, used.nonEmpty || lanes)
+  }
+
+  private def leave(id: String, used: Option[String], lanes: Boolean): Unit =
+    if (used.nonEmpty) used.foreach(stay(id, _))
+    else if (lanes) going += id -> 0
+    else if (going(id) + 1 < ExecutorDemand.Looks) going += id -> (going(id) + 1)
+    else {
+      // Spark counts down from what it was asked for: from nothing that would be 0.
+      if (requested.isEmpty && cluster.request(target)) requested = Some(target)
+      val ends =
+        try requested.nonEmpty && cluster.giveBack(id)
+        catch {
+          case NonFatal(error) =>
+            logWarning(s"Executor $id could not be given back.", error)
+            false
+        }
+      if (ends) {
+        requested = requested.map(_ - 1)
+        ours -= id
+        gone += id
+        going -= id
+        show()
+        executors.ends(id)
+        say(s"executor $id is given back: nothing was on it")
+      } else stay(id, "Spark has come to use it")
+    }
+
+  private def stay(id: String, why: String): Unit = {
+    going -= id
+    idleSince -= id
+    show()
+    say(s"executor $id stays: $why")
+  }
+
+  private def rest(id: String, used: Boolean): Unit =
+    if (used) idleSince -= id
+    else {
+      val since = idleSince.getOrElse(id, nowMs())
+      idleSince += id -> since
+      if (nowMs() - since >= cluster.restMs) letGo(id, "has had nothing to do, and no scheduler wants it")
+    }
+}
+
+private object ExecutorDemand {
+  val EveryMs = 1000L
+  val Looks = 2
+
+  /** Executors by when they were started: their ids are running numbers. */
+  def age(id: String): (Long, String) = (id.toLongOption.getOrElse(Long.MaxValue), id)
+}

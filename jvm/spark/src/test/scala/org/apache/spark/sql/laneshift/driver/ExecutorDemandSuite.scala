@@ -1,0 +1,209 @@
+package org.apache.spark.sql.laneshift.driver
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.scheduler.{SparkListenerTaskStart, TaskInfo, TaskLocality}
+import org.apache.spark.sql.laneshift.ElasticSession
+import org.apache.spark.sql.laneshift.runtime.ExecutorView
+
+/** Executors that a scheduler asks for and gives back, on a cluster that does as a test wants. */
+class ExecutorDemandSuite extends AnyFunSuite with ElasticSession {
+  private final class Cluster(var ids: Seq[String], var atStart: Option[Int] = None)
+      extends ClusterExecutors {
+    var impossible = Option.empty[String]
+    var dynamicAllocation = false
+    var most = 3
+    val restMs = 60000L
+    var requests = Seq.empty[Int]
+    var ended = Seq.empty[String]
+    var refuses = false
+    var keeping = Set.empty[String]
+    override def request(total: Int): Boolean = { requests :+= total; true }
+    override def giveBack(id: String): Boolean = { if (!refuses) ended :+= id; !refuses }
+    override def keeps(id: String): Boolean = keeping(id)
+  }
+
+  /** Executor 0 was there first. The one that was asked for is `driver`, the only one that Spark knows in local mode. */
+  private final class Setting(cluster: Cluster) {
+    spark // with which Spark begins
+    val directory = new ExecutorDirectory
+    var driving = Set("s")
+    var now = 0L
+    var said = Seq.empty[String]
+    val demand = new ExecutorDemand(
+      directory,
+      id => driving(id),
+      text => said :+= text,
+      cluster,
+      () => now,
+      everyMs = 3600000L
+    )
+    var host: FakeExecutor = new FakeExecutor("driver").register(directory)
+    def turn(total: Int = 0, back: Seq[String] = Nil, by: String = "s"): DemandView =
+      demand.turn(by, 0, total, back)
+    def looks(n: Int): Unit = (1 to n).foreach(_ => demand.look())
+    def load: ExecutorLoad = directory.inventory().head
+
+    /** One has come that was asked for. */
+    def come(): this.type = {
+      turn()
+      turn(total = 2)
+      cluster.ids :+= "driver"
+      assert(turn().asked == Seq("driver") && load.asked && !load.leaving)
+      this
+    }
+  }
+
+  test("who is there before the first request stays, who comes after it was asked for") {
+    val cluster = new Cluster(Seq("0", "1"))
+    val setting = new Setting(cluster)
+    assert(setting.turn() == DemandView(3, 60000L, None, 2, 2, 2, Nil))
+    cluster.ids :+= "2" // late, but before anybody has asked
+    assert(setting.turn().atStart == 3)
+    cluster.ids = Seq("0", "1")
+    assert(setting.turn(total = 9).requested == 3 && cluster.requests == Seq(3), "the most is the most")
+    cluster.ids = Seq("0", "1", "7")
+    assert(setting.turn() == DemandView(3, 60000L, None, 3, 3, 2, Seq("7")))
+    cluster.ids = Seq("1", "7", "8")
+    assert(setting.turn().asked == Seq("7"), "8 is in the place of 0")
+    setting.demand.stop()
+  }
+
+  test("the configuration says how many there are at the start, whoever has come already") {
+    val cluster = new Cluster(Seq("10", "9", "8"), Some(1))
+    val setting = new Setting(cluster)
+    assert(setting.turn().asked == Seq("9", "10"), "the oldest one stays")
+    val early = new Setting(new Cluster(Nil, Some(2)))
+    assert(early.turn() == DemandView(3, 60000L, None, 0, 2, 2, Nil))
+    assert(early.turn(total = 1).requested == 2, "those of the start are not called off")
+  }
+
+  test("what cannot be is refused or said") {
+    val cluster = new Cluster(Seq("0", "1", "2", "3"))
+    val setting = new Setting(cluster)
+    assert(intercept[WrongDemand](setting.turn()) == WrongDemand(3, 4, dynamicAllocation = false))
+    cluster.ids = Seq("0")
+    cluster.dynamicAllocation = true
+    assert(intercept[WrongDemand](setting.turn()).dynamicAllocation)
+    cluster.dynamicAllocation = false
+    cluster.impossible = Some("none here")
+    assert(setting.turn(total = 2).why.contains("none here"))
+    cluster.impossible = None
+    cluster.most = 0
+    assert(setting.turn(total = 2).most == 0)
+    assert(cluster.requests.isEmpty)
+    // In the local mode of this session.
+    val here = new SparkExecutors
+    assert(here.impossible.exists(_.contains("local[")) && here.ids.isEmpty && !here.request(3))
+    assert(!here.giveBack("driver") && !here.keeps("driver") && !here.dynamicAllocation)
+  }
+
+  test("one scheduler at a time asks, and who drives nothing only looks") {
+    val cluster = new Cluster(Seq("0"))
+    val setting = new Setting(cluster)
+    setting.turn(total = 2, by = "dry")
+    assert(cluster.requests.isEmpty)
+    setting.turn(total = 2)
+    setting.driving = Set("s", "t")
+    assert(setting.turn(total = 3, by = "t").why.exists(_.contains("another scheduler")))
+    setting.driving = Set("t")
+    setting.turn(total = 3, by = "t")
+    assert(cluster.requests == Seq(2, 3))
+  }
+
+  test("an executor goes once nothing was on it at two looks, and nobody gets lanes there meanwhile") {
+    val cluster = new Cluster(Seq("0"))
+    val setting = new Setting(cluster).come()
+    setting.host.said = ExecutorView.idle.copy(hostLanes = 1)
+    setting.turn(back = Seq("driver", "0", "5"))
+    assert(setting.load.leaving && setting.load.surplusLanes == 1, "lanes go first")
+    setting.looks(5)
+    assert(cluster.ended.isEmpty, "a lane was there")
+    setting.host.said = ExecutorView.idle
+    setting.looks(1)
+    assert(cluster.ended.isEmpty, "one look is chance")
+    setting.looks(1)
+    assert(cluster.ended == Seq("driver"))
+    setting.looks(3)
+    assert(cluster.ended == Seq("driver") && setting.directory.inventory().isEmpty, "nobody asks it any more")
+    assert(setting.turn() == DemandView(3, 60000L, None, 1, 1, 1, Nil))
+    assert(setting.said == Seq("executor driver is given back: nothing was on it"))
+    cluster.ids = Seq("0")
+    assert(setting.turn().there == 1)
+  }
+
+  test("an executor stays that somebody wants lanes on") {
+    val cluster = new Cluster(Seq("0"))
+    val setting = new Setting(cluster).come()
+    val wanting = FakeQuery.views.take(1).map(_.copy(wantedElsewhere = Seq("driver" -> 1)))
+    new FakeExecutor("0", wanting).register(setting.directory)
+    setting.turn(back = Seq("driver"))
+    setting.looks(5)
+    assert(cluster.ended.isEmpty && setting.load.leaving)
+  }
+
+  test("an executor stays, and may have lanes again, that Spark has come to use") {
+    def stays(what: String)(use: (Cluster, Setting) => Unit): Unit = {
+      val cluster = new Cluster(Seq("0"))
+      val setting = new Setting(cluster).come()
+      setting.turn(back = Seq("driver"))
+      setting.looks(1)
+      use(cluster, setting)
+      setting.looks(2)
+      assert(cluster.ended.isEmpty && !setting.load.leaving, what)
+      assert(setting.said.size == 1 && setting.said.head.startsWith("executor driver stays: "))
+      assert(setting.turn().asked == Seq("driver"))
+    }
+    stays("a task") { (_, setting) =>
+      val task = new TaskInfo(1L, 0, 0, 0, 0L, "driver", "host", TaskLocality.ANY, false)
+      setting.directory.onTaskStart(SparkListenerTaskStart(0, 0, task))
+    }
+    stays("a partition") { (_, setting) =>
+      new FakeExecutor("driver", FakeQuery.views.take(1)).register(setting.directory)
+      ()
+    }
+    stays("shuffle output")((cluster, _) => cluster.keeping = Set("driver"))
+    stays("it does not answer")((_, setting) => setting.host.mood = FakeExecutor.TimesOut)
+    stays("a task that has begun in between")((cluster, _) => cluster.refuses = true)
+  }
+
+  test("without a scheduler executors go that have had nothing to do for the time of rest") {
+    val cluster = new Cluster(Seq("0"))
+    val setting = new Setting(cluster).come()
+    setting.driving = Set.empty
+    setting.host.said = ExecutorView.idle.copy(hostLanes = 1)
+    setting.looks(1)
+    setting.now = 100000L
+    setting.looks(3)
+    assert(!setting.load.leaving, "queries keep their lanes")
+    setting.host.said = ExecutorView.idle
+    setting.looks(1)
+    setting.now = 159000L
+    setting.looks(1)
+    assert(!setting.load.leaving)
+    setting.now = 160000L
+    setting.looks(3)
+    assert(cluster.ended == Seq("driver"))
+  }
+
+  test("a scheduler that comes in time keeps them") {
+    val cluster = new Cluster(Seq("0"))
+    val setting = new Setting(cluster).come()
+    setting.driving = Set.empty
+    setting.looks(1)
+    setting.driving = Set("next")
+    assert(setting.turn(by = "next").asked == Seq("driver"))
+    setting.now = 100000L
+    setting.looks(3)
+    assert(cluster.ended.isEmpty)
+  }
+
+  test("who was never asked for by number is asked for before one goes: Spark counts down from that") {
+    val cluster = new Cluster(Seq("0", "driver"), Some(1))
+    val setting = new Setting(cluster)
+    setting.turn()
+    setting.turn(back = Seq("driver"))
+    setting.looks(2)
+    assert(cluster.requests == Seq(2) && cluster.ended == Seq("driver"))
+  }
+}
