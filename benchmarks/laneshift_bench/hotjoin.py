@@ -18,7 +18,7 @@ from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, alone, elastic, stock
 
-COST_US = 200
+COST_US = 400
 LANES = 8
 METHOD = f"""\
 Micro-batches, one state partition: an inner join of two streams whose rows match those of their
