@@ -140,7 +140,7 @@ def _compare(found: dict[tuple[str, str], list[float]], report: Report) -> None:
             str(Ratio.of(rates, found[case, "1 lane"])),
         ])  # fmt: skip
     for word in ("true", "auto"):
-        rates = found.get(("hot", f"{LANES} lanes, {word}"))
-        if rates is not None:
-            times = Ratio.of(rates, found["hot", "1 lane"]).median
+        apart = found.get(("hot", f"{LANES} lanes, {word}"))
+        if apart is not None:
+            times = Ratio.of(apart, found["hot", "1 lane"]).median
             report.goals.append(Goal(f"hot, {LANES} lanes, {word}: x 1 lane", times, ">=", 4.0))
