@@ -33,6 +33,7 @@ BENCHMARKS = {
     "rowwise": "stages without state over lanes",
     "tasks": "state partitions in fewer tasks than there are",
     "hotkey": "a key hotter than a core: row-wise work above its state over lanes",
+    "hotjoin": "a join key hotter than a core: what each match costs above the join, over lanes",
     "pause": "how long a shard of 32 KB stands still while it moves",
     "skew": "skew that moves: hash partitioning against lanes",
     "motion": "latency while 50 shards a second move",
@@ -69,6 +70,7 @@ _CASES_AND_ROUNDS = (
 ARGUMENTS: dict[str, tuple[Option, ...]] = {
     "rowwise": _CASES_AND_ROUNDS,
     "tasks": _CASES_AND_ROUNDS,
+    "hotjoin": _CASES_AND_ROUNDS,
     "hotkey": (
         click.option(
             "--case", "only", multiple=True, type=click.Choice(["uniform", "hot", "sketch"]),

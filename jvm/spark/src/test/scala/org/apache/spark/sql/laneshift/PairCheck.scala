@@ -40,7 +40,32 @@ object PairCheck {
       chunks: Seq[Seq[TestInput]],
       options: Seq[(String, String)],
       more: (String, String)*
+  ): RunResult = bothSides(spark, session, query, chunks, options, more)._2
+
+  /** The same under motion, and in each batch the rows of a key, which is the first field, in the same order. */
+  def microBatchInOrder(
+      spark: ClassicSession,
+      session: ElasticSession,
+      query: QueryCase,
+      chunks: Seq[Seq[TestInput]],
+      seed: Long,
+      more: (String, String)*
   ): RunResult = {
+    val (stock, elastic) = bothSides(spark, session, query, chunks, ElasticSession.moving(seed), more)
+    stock.batches.zip(elastic.batches).zipWithIndex.foreach { case ((a, b), i) =>
+      sameOrderPerKey(s"batch $i", a, b)
+    }
+    elastic
+  }
+
+  private def bothSides(
+      spark: ClassicSession,
+      session: ElasticSession,
+      query: QueryCase,
+      chunks: Seq[Seq[TestInput]],
+      options: Seq[(String, String)],
+      more: Seq[(String, String)]
+  ): (RunResult, RunResult) = {
     def side(options: Seq[(String, String)]): RunResult =
       session.withFolder(at => session.withConf(options ++ more: _*)(MicroBatchRun(spark, query, chunks, at)))
     val stock = side(ElasticSession.Stock)
@@ -53,7 +78,7 @@ object PairCheck {
     }
     assert(stock.state == elastic.state, "state rows")
     assert(stock.counts == elastic.counts, "operator metrics")
-    elastic
+    (stock, elastic)
   }
 
   /** Rows of each key, which is the first field, in the same order. */

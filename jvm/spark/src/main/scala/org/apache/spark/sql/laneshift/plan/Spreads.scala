@@ -103,7 +103,7 @@ private[plan] final class SpreadTrial(startup: Int) {
       val (partition, load) = bound.maxBy(_._2.hottest)
       change(
         to = true,
-        f"a key has ${100 * load.hottest}%.0f %% of the rows of partition $partition, whose lane is busy ${100 * load.busiest}%.0f %% of " +
+        f"a key has ${100 * load.hottest}%.0f %% of the work of partition $partition, whose lane is busy ${100 * load.busiest}%.0f %% of " +
           s"the time, and there could be ${load.lanes}: row-wise work above the state goes to any lane"
       )
     }

@@ -234,7 +234,7 @@ final class ElasticPartition(
       current.batchId,
       isApart = current.rowWork == RowWork.Apart,
       (now.rowsIn - before.rowsIn) * 1e9 / tookNs,
-      meter.hottestOfBatch.getOrElse(hottestShard),
+      meter.hottestOfBatch(current).getOrElse(hottestShard),
       busy.max.toDouble / tookNs,
       if (auto) math.min(most, batchLanes + math.max(0, cores.idle)) else math.min(most, wantedLanes)
     )

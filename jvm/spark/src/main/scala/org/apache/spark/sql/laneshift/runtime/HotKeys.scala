@@ -64,9 +64,27 @@ private[laneshift] final class HotKeys(clock: () => Long = () => System.nanoTime
 
   /** The share that the hottest key has of this batch's rows. */
   def hottestOfBatch: Option[Double] = synchronized {
-    val found = batch.getFrequentItems(ErrorType.NO_FALSE_NEGATIVES).map(_.getLowerBound)
+    val found = frequentInBatch.map(_.getLowerBound)
     Option.when(found.nonEmpty)(found.max.toDouble / batch.getStreamLength)
   }
+
+  /** The least share that the hottest key has of this batch's matches, where each row meets all those of its key: they go with the
+    * square of its rows.
+    */
+  def hottestOfMatches: Option[Double] = synchronized {
+    val found = frequentInBatch.sortBy(-_.getLowerBound)
+    found.headOption.map { first =>
+      val others = found.tail.map(key => square(key.getUpperBound)).sum
+      // No key that is not among them has more rows than the sketch is off by.
+      val rest = batch.getStreamLength - found.map(_.getLowerBound).sum
+      val hottest = square(first.getLowerBound)
+      hottest / (hottest + others + rest.toDouble * batch.getMaximumError)
+    }
+  }
+
+  private def frequentInBatch = batch.getFrequentItems(ErrorType.NO_FALSE_NEGATIVES)
+
+  private def square(rows: Long): Double = rows.toDouble * rows
 
   /** The hottest first: every key with a twentieth of the rows is among them. */
   def top: Seq[HotKey] = synchronized {
@@ -100,7 +118,7 @@ private[laneshift] object HotKeys {
 
   /** Counters of a sketch: what it says is off by less than a hundredth of all rows. */
   private val SketchSize = 512
-  private val BatchSketchSize = 256
+  private val BatchSketchSize = 1024
   private val WindowNs = 10000000000L
   private val TurnMask = 255L
   private val ValuesKept = 256

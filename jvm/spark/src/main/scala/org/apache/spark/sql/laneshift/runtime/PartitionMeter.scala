@@ -45,8 +45,11 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
 
   def hottest: Seq[HotKey] = hotKeys.top
 
-  /** None if keys are not counted. */
-  def hottestOfBatch: Option[Double] = hotKeys.hottestOfBatch
+  /** The hottest key's share of the batch's work: of its rows or, where rows of several inputs meet, of their matches. None if keys
+    * are not counted.
+    */
+  def hottestOfBatch(spec: ElasticSpec): Option[Double] =
+    if (spec.inputs.size > 1) hotKeys.hottestOfMatches else hotKeys.hottestOfBatch
 
   /** Since the query started, the batch that runs included. */
   def flow: Flow = flowBefore + Flow(batch.out.rows, batch.in.bytes, batch.out.bytes)

@@ -101,6 +101,26 @@ class HotKeysSuite extends AnyFunSuite {
     assert(rows.keys.top.headOption.exists(_.share > 0.2), "others ask for more than a batch")
   }
 
+  test("a key's matches go with the square of its rows", Quick) {
+    val few = new Rows
+    assert(few.keys.hottestOfMatches.isEmpty)
+    Seq(8, 8, 9, 8).foreach(few.add)
+    assert(few.keys.hottestOfMatches.contains(0.9))
+    // A tenth of the rows, among keys with three thousandths each, or hardly any.
+    for (cold <- Seq(300, 100000)) {
+      val (rows, random) = (new Rows, new SplittableRandom(7))
+      (0 until 200000).foreach(i => rows.add(if (i % 10 == 0) -1 else random.nextInt(cold)))
+      val share = rows.keys.hottestOfMatches
+      assert(share.exists(found => found > 0.5 && found < 1.0), (cold, share))
+    }
+    for (keys <- Seq(30, 1000, 1000000)) {
+      val (rows, random) = (new Rows, new SplittableRandom(8))
+      (0 until 200000).foreach(_ => rows.add(random.nextInt(keys)))
+      val share = rows.keys.hottestOfMatches
+      assert(share.forall(_ < 0.1), (keys, share))
+    }
+  }
+
   test("values are kept of keys that are sampled, if they may be", Quick) {
     for (shown <- Seq(true, false)) {
       val rows = new Rows(shown = shown)
