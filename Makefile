@@ -33,7 +33,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills host-kills rescale-kills leaks compatibility matrix proto prove mutants lint fmt wheel release docs demo demo-kafka bench experiments clean
+.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills host-kills rescale-kills leaks compatibility matrix versions proto prove mutants lint fmt wheel release docs demo demo-kafka bench experiments clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -127,6 +127,9 @@ compatibility: setup ## Run the JVM's tests and write docs/compatibility.md from
 matrix: setup ## Compare every operator, output mode and trigger with stock Spark, and write docs/compatibility-matrix.md (ONLY='part of a name' for some, in build/)
 	@LANESHIFT_ONLY='$(ONLY)' scripts/sbt "spark/Test/runMain org.apache.spark.sql.laneshift.CompatibilityMatrix \
 	  $(CURDIR)/$(if $(ONLY),build/matrix.md,docs/compatibility-matrix.md)" </dev/null
+
+versions: setup jar ## Run a part of the tests with each Java and Python that is found (JDKS='17 /a/jdk', PYTHONS=3.12, PARTS='jvm alone pairs' for some): a table
+	@JDKS='$(JDKS)' PYTHONS='$(PYTHONS)' PARTS='$(PARTS)' $(VENV_PYTHON) scripts/versions.py
 
 proto: setup ## Make the Python code of control.proto anew, after a change of it
 	@cd python && $(VENV_PYTHON) -m grpc_tools.protoc -I. --plugin=protoc-gen-mypy=$(CURDIR)/.venv/bin/protoc-gen-mypy \

@@ -9,6 +9,7 @@ ThisBuild / description := "Elastic stateful operators for Apache Spark Structur
 
 lazy val repoRoot = settingKey[File]("The folder of this file.")
 lazy val testPython = settingKey[String]("The Python that Spark's workers run in tests.")
+lazy val testJava = settingKey[Option[File]]("The JDK that runs tests, if it is another one than sbt's.")
 lazy val sparkJars = taskKey[SparkJars]("The Spark to compile against and to test with.")
 lazy val buildProperties =
   taskKey[Seq[File]]("Writes laneshift-build.properties: what this jar was made from.")
@@ -18,6 +19,7 @@ lazy val checkJar = taskKey[File]("The assembled jar, after checking that it hol
 
 ThisBuild / repoRoot := (LocalRootProject / baseDirectory).value
 ThisBuild / sparkJars := SparkJars.find(repoRoot.value)
+ThisBuild / testJava := sys.env.get("LANESHIFT_TEST_JAVA_HOME").filter(_.nonEmpty).map(file)
 
 lazy val common = Seq(
   scalacOptions ++= Seq(
@@ -53,8 +55,10 @@ lazy val common = Seq(
   Test / forkOptions := {
     val work = target.value / "test-work"
     IO.createDirectory(work)
-    (Test / forkOptions).value.withWorkingDirectory(work)
-  }
+    (Test / forkOptions).value.withWorkingDirectory(work).withJavaHome(testJava.value)
+  },
+  // What tests start themselves, executors above all, runs on the same JDK.
+  Test / envVars ++= testJava.value.map("JAVA_HOME" -> _.getPath).toMap
 )
 
 lazy val root = (project in file("."))

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Makes .venv hold what requirements.lock lists, and laneshift itself from this source tree.
-# setup-venv.sh STAMP: writes STAMP last, so an interrupted run is taken up again; a second run at a time waits.
+# Makes an environment (.venv) hold what requirements.lock lists, and laneshift itself from this source tree.
+# setup-venv.sh STAMP: the environment is the folder of STAMP, which is written last, so that an interrupted run is taken up
+# again; a second run at a time waits.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "$root"
 stamp="$1"
+venv="$(dirname "$stamp")"
 mkdir -p build/logs
 
 if command -v flock >/dev/null; then
@@ -14,17 +16,17 @@ if command -v flock >/dev/null; then
 fi
 
 wanted="$(cat requirements.lock pyproject.toml | cksum)"
-if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && [ -x .venv/bin/python ]; then
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && [ -x "$venv/bin/python" ]; then
   touch "$stamp" # only the files' dates changed, or another run did it while this one waited
   exit 0
 fi
 rm -f "$stamp"
 
-if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
-  "${PYTHON:-python3}" -m venv --clear .venv
+if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+  "${PYTHON:-python3}" -m venv --clear "$venv"
 fi
-scripts/quiet.sh build/logs/setup.log "Installing Python packages into .venv, Spark among them: a few minutes the first time" \
-  .venv/bin/python -m pip install --disable-pip-version-check -r requirements.lock
-scripts/quiet.sh build/logs/setup-laneshift.log "Installing laneshift into .venv from this source tree" \
-  .venv/bin/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+scripts/quiet.sh build/logs/setup.log "Installing Python packages into $venv, Spark among them: a few minutes the first time" \
+  "$venv/bin/python" -m pip install --disable-pip-version-check -r requirements.lock
+scripts/quiet.sh build/logs/setup-laneshift.log "Installing laneshift into $venv from this source tree" \
+  "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 echo "$wanted" >"$stamp"

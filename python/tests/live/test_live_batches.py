@@ -13,7 +13,7 @@ from laneshift.session.options import DEFAULT_MAX_LANES, OPTIONS
 if TYPE_CHECKING:
     from conftest import Counting
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.versions]
 
 SHARDS = 16
 

@@ -18,6 +18,7 @@ from live.conftest import run_app
 pytestmark = pytest.mark.live
 
 
+@pytest.mark.versions
 def test_a_query_is_steered_from_another_process(tmp_path: Path) -> None:
     with controlled(tmp_path) as token:
         address = (tmp_path / "token.address").read_text("utf-8").strip()

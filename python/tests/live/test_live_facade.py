@@ -19,7 +19,7 @@ from session.transports import TRANSPORTS, over_grpc
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.versions]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from live.conftest import to_lines
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.versions]
 
 ROWS = 20_000
 

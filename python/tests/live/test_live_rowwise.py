@@ -117,6 +117,7 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("build", [_pickled, _pandas, _iterator, _arrow, _between])
 def test_functions_in_python_give_stocks_rows_in_its_order(
     spark: SparkSession, source: Path, tmp_path: Path, build: Callable[[DataFrame], DataFrame]
@@ -131,6 +132,7 @@ def test_functions_in_python_give_stocks_rows_in_its_order(
     assert lanes == stock
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("function", [_pickled, _arrow])
 def test_above_a_state_functions_in_python_go_to_any_lane(
     spark: SparkSession,

@@ -9,7 +9,7 @@ import pytest
 
 from live.conftest import require_jar
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.versions]
 
 
 def run(code: str) -> str:

@@ -21,7 +21,7 @@ pytest.importorskip("google.protobuf", reason="transformWithState in Python need
 from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.versions]
 
 # Spark's Python workers cannot import the tests.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -10,7 +10,7 @@ import pytest
 from laneshift.plugin.jar import jar_path
 from live.conftest import environment, require_jar
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.versions]
 
 # As many do, it ends without a word to Spark.
 APP = """
