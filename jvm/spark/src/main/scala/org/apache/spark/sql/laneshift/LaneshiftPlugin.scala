@@ -43,8 +43,7 @@ object LaneshiftPlugin {
     if (version != SupportedSpark && !version.startsWith(SupportedSpark + "."))
       throw new SparkException(
         s"This laneshift ${BuildInfo.version} supports Apache Spark $SupportedSpark.x, but this is Spark $version. " +
-          s"Run Spark $SupportedSpark.x, or take the laneshift release that is made for Spark $version, " +
-          s"or remove ${classOf[LaneshiftPlugin].getName} from spark.plugins."
+          s"Run Spark $SupportedSpark.x, or remove ${classOf[LaneshiftPlugin].getName} from spark.plugins."
       )
 }
 
