@@ -35,7 +35,10 @@ def answer_promptly(client: Any) -> None:
         return
     with suppress(Py4JError, ConnectionError):  # who calls next finds out what is wrong
         server = JavaObject("GATEWAY_SERVER", client)
-        server.getCallbackClient().getPerThreadConnection().getSocket().setTcpNoDelay(True)
+        there = server.getCallbackClient().getPerThreadConnection()
+        # Once the JVM has called this process (foreachBatch), it may not know this thread's.
+        if there is not None:
+            there.getSocket().setTcpNoDelay(True)
     connection = client.get_thread_connection()
     if connection is not None:
         _prompt.connection = weakref.ref(connection)

@@ -1,5 +1,8 @@
 package org.apache.spark.sql.laneshift.driver
 
+import scala.collection.mutable
+
+import org.scalatest.BeforeAndAfterEach
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.scheduler.{SparkListenerTaskStart, TaskInfo, TaskLocality}
@@ -7,7 +10,16 @@ import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.runtime.ExecutorView
 
 /** Executors that a scheduler asks for and gives back, on a cluster that does as a test wants. */
-class ExecutorDemandSuite extends AnyFunSuite with ElasticSession {
+class ExecutorDemandSuite extends AnyFunSuite with BeforeAndAfterEach with ElasticSession {
+  private val begun = mutable.Buffer.empty[ExecutorDemand]
+
+  /** Each has a thread of its own once somebody drives it. */
+  override protected def afterEach(): Unit = {
+    begun.foreach(_.stop())
+    begun.clear()
+    super.afterEach()
+  }
+
   private final class Cluster(var ids: Seq[String], var atStart: Option[Int] = None)
       extends ClusterExecutors {
     var impossible = Option.empty[String]
@@ -38,6 +50,7 @@ class ExecutorDemandSuite extends AnyFunSuite with ElasticSession {
       () => now,
       everyMs = 3600000L
     )
+    begun += demand
     var host: FakeExecutor = new FakeExecutor("driver").register(directory)
     def turn(total: Int = 0, back: Seq[String] = Nil, by: String = "s"): DemandView =
       demand.turn(by, 0, total, back)
@@ -66,7 +79,6 @@ class ExecutorDemandSuite extends AnyFunSuite with ElasticSession {
     assert(setting.turn() == DemandView(3, 60000L, None, 3, 3, 2, Seq("7")))
     cluster.ids = Seq("1", "7", "8")
     assert(setting.turn().asked == Seq("7"), "8 is in the place of 0")
-    setting.demand.stop()
   }
 
   test("the configuration says how many there are at the start, whoever has come already") {
