@@ -115,7 +115,7 @@ def started(stream: DataFrame, folder: Path) -> StreamingQuery:
     )
 
 
-def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 120) -> Any:
     end = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > end:

@@ -29,7 +29,7 @@ def test_a_hot_partition_has_lanes_on_other_executors(tmp_path: Path, policy: st
 
 def test_lanes_have_the_cores_that_an_executor_got_without_asking(tmp_path: Path) -> None:
     seen = run_app(Path(__file__).with_name("cores_app.py"), tmp_path, limit_s=200)
-    assert seen == {"lanes": 2, "cores": [3]}
+    assert seen == {"room": 2, "cores": [3]}
 
 
 def test_200_partitions_have_lanes_elsewhere_over_secured_connections(tmp_path: Path) -> None:
