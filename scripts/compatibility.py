@@ -56,6 +56,10 @@ DIFFERENCES = """
 - Real-time queries stay stock while `spark.sql.streaming.realTimeMode.allowlistCheck` is on
   (Spark's default): its list of operators does not have laneshift's. With the check off, Spark
   warns of them.
+- Where deduplication evicts all along its input
+  (`spark.sql.streaming.statefulOperator.incrementalCleanupFactor`), each lane
+  removes some rows of its own for each row that it gets: of the rows that a batch removes, which
+  are the same, a few more or less may go at its end (`numRowsIncrementallyRemoved`).
 - Stays stock, with the reason in `EXPLAIN`: the first batch of an operator with an initial state
   (later ones are elastic), limits, aggregates without keys, transformWithState by a key that is
   kept in other bytes than it is shuffled by, state of the HDFS-backed provider.

@@ -48,9 +48,16 @@ object OperatorCounts {
     counted = custom(p).filterNot { case (name, _) => name.endsWith("Vars") }
   )
 
+  /** How many of the rows that a batch has removed went along its input, and how many at its end: each lane removes its own, some
+    * for each row that it gets.
+    */
+  private val WhenRemoved = "numRowsIncrementallyRemoved"
+
   /** The operator's own metrics that count: not its times, and not what RocksDB says of itself. */
   private def custom(p: StateOperatorProgress): Map[String, Long] =
-    p.customMetrics.asScala.collect { case (name, n) if name.startsWith("num") => name -> n.longValue }.toMap
+    p.customMetrics.asScala.collect {
+      case (name, n) if name.startsWith("num") && name != WhenRemoved => name -> n.longValue
+    }.toMap
 }
 
 /** What one side of a pair did. `batches` are the sink's rows by batch. */
