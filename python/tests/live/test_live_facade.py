@@ -82,20 +82,21 @@ def test_lanes_and_shards(anyhow: laneshift.Laneshift, query: str) -> None:
 def test_no_answer_waits_for_an_acknowledgement(spark: SparkSession) -> None:
     from py4j.java_gateway import JavaObject
 
-    def sent_at_once() -> bool:
-        """Whether the JVM's end of this thread's connection sends what it has."""
+    def sent_at_once() -> bool | None:
+        """Whether the JVM's end of this thread's connection sends what it has, if it knows it."""
         server = JavaObject("GATEWAY_SERVER", spark.sparkContext._gateway._gateway_client)  # type: ignore[union-attr]
         connection = server.getCallbackClient().getPerThreadConnection()
-        return bool(connection.getSocket().getTcpNoDelay())
+        return connection and bool(connection.getSocket().getTcpNoDelay())
 
     live = laneshift.attach(spark)
 
-    def ask() -> tuple[bool, bool]:
+    def ask() -> tuple[bool | None, bool | None]:
         before = sent_at_once()
         live.snapshot()
         return before, sent_at_once()
 
-    assert ask()[1]
+    # Of a thread under which the JVM has called Python (foreachBatch) it may not know.
+    assert ask()[1] is not False
     with ThreadPoolExecutor(1) as other:  # has a connection of its own
         assert other.submit(ask).result() == (False, True)
 
