@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,6 +27,7 @@ from laneshift_bench.auto import costly, thinned
 from laneshift_bench.costs import wait
 from laneshift_bench.hot import Hot
 from laneshift_bench.lanes import python
+from laneshift_bench.looking import looking
 from laneshift_bench.measure import Measurement
 from laneshift_bench.offered import (
     DAY_STEPS,
@@ -329,16 +329,16 @@ def watching(spark: SparkSession, work: Path, load: Load, who: Contender) -> Ite
 def watch(spark: SparkSession, work: Path, load: Load, who: Sequence[Contender]) -> list[Watched]:
     """Run some contenders at the same time, each with cores of its own."""
     with ExitStack() as stack:
-        watches = [stack.enter_context(watching(spark, work, load, one)) for one in who]
+        # Looked at from its own start on: the last of many starts minutes after the first.
+        watches: list[Watch] = []
+        wait = stack.enter_context(looking(watches, LAP_S))
+        for one in who:
+            watches.append(stack.enter_context(watching(spark, work, load, one)))
         # The last batch of the load begins at its end.
         end_s = max(w.run.start_s for w in watches) + load.seconds + 0.9 * load.trigger_s
-        pause = threading.Event()
-        while time.time() < end_s:
-            for one in watches:
-                one.look()
-            pause.wait(LAP_S)
-        for one in watches:
-            one.finish()
+        wait(end_s - time.time())
+        for each in watches:
+            each.finish()
         return [one.run for one in watches]
 
 
