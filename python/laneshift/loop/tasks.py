@@ -103,8 +103,8 @@ def _operators(parts: Sequence[Seen]) -> list[OperatorSnapshot]:
     return list(found.values()) if len(counts) == 1 and whole else []
 
 
-def _ids(query: QuerySnapshot, operators: Sequence[OperatorSnapshot]) -> list[OperatorId]:
-    return [OperatorId(f"{query_name(query)}:{o.operator_id}") for o in operators]
+def _ids(query: QuerySnapshot, operators: Sequence[OperatorSnapshot]) -> tuple[OperatorId, ...]:
+    return tuple(OperatorId(f"{query_name(query)}:{o.operator_id}") for o in operators)
 
 
 def _slots(executors: Sequence[ExecutorSnapshot]) -> int:

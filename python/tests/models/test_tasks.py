@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -148,6 +149,6 @@ def test_a_night_and_a_day() -> None:
         ("target", lambda: enough([1.0], 1, 0.0)),
     ],
 )
-def test_wrong_values_are_named(field: str, wrong) -> None:  # type: ignore[no-untyped-def]
+def test_wrong_values_are_named(field: str, wrong: Callable[[], object]) -> None:
     with pytest.raises(InputError, match=field):
         wrong()

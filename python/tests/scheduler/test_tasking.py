@@ -126,7 +126,7 @@ def test_what_does_not_pay_is_left(why: str, values: dict[str, Any]) -> None:
 
 
 def test_batches_while_stores_are_built_say_nothing() -> None:
-    cost = {"beside_s": 0.5, "work_s": 0.2, "spread_s": 0.1, "per_store_s": 0.1}
+    cost: dict[str, Any] = {"beside_s": 0.5, "work_s": 0.2, "spread_s": 0.1, "per_store_s": 0.1}
     building = StoreLoad(QUERY, OPERATORS, 400, 4, 9, 1.6, 1.6, 1.0, under_way=True, **cost)
     policy = able()
     plan, _ = policy.answer(replace(seen(load()), stores=(building,)), policy.start())
@@ -134,7 +134,7 @@ def test_batches_while_stores_are_built_say_nothing() -> None:
 
 
 def test_resource_centric_sets_tasks_beside_its_rescales() -> None:
-    cost = {"beside_s": 0.5, "work_s": 0.2, "spread_s": 0.1, "per_store_s": 0.001}
+    cost: dict[str, Any] = {"beside_s": 0.5, "work_s": 0.2, "spread_s": 0.1, "per_store_s": 0.001}
     stores = StoreLoad(QUERY, OPERATORS, 400, 4, 9, 1.6, 1.6, 0.4, **cost)
     policy = able("resource-centric", rescale=True)
     plan, _ = policy.answer(replace(seen(load()), stores=(stores,)), policy.start())
