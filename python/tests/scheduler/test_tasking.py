@@ -254,6 +254,7 @@ class World:
     crowd: float
     back_to_back: bool
     noise: float = 0.0
+    rows: float = 1.0
     random: random.Random = field(default_factory=lambda: random.Random(7))
     changes: list[int] = field(default_factory=list)
 
@@ -272,28 +273,23 @@ class World:
             crowded = b - a > 1
             work = self.work_s * rows * sum(shares[a:b]) * (self.crowd if crowded else 1.0)
             commit = (b - a) * self.commit_s / (self.overlap if crowded else 1.0)
-            inside += (work + commit) * (min(4, b - a) if crowded else 1)
+            inside += work + commit
             free.sort()
             free[0] += work + commit + self.task_s
         return 0.3 + max(free), inside, self.commit_s * self.partitions
 
     def true_s(self, tasks: int) -> float:
-        """How long batches take once as many rows come as they work on; no end is an hour."""
-        if not self.back_to_back:
-            return self.batch_s(tasks)[0]
-        took = 1.0
-        for _ in range(60):
-            took = min(3600.0, self.batch_s(tasks, took / 10.0)[0])
-        return took
+        """How long a batch of the rows of now takes."""
+        return self.batch_s(tasks, self.rows)[0]
 
     def run(self, policy: TaskingPolicy[Any], batches: int) -> None:
-        rates, rows = TaskRates(), 1.0
+        rates = TaskRates()
         for batch in range(batches):
             chance = max(0.3, 1.0 + self.noise * self.random.gauss(0.0, 1.0))
-            took, inside, commit = (chance * s for s in self.batch_s(self.tasks, rows))
-            counts = tuple(1000.0 * rows * share for share in self.shares())
+            took, inside, commit = (chance * s for s in self.batch_s(self.tasks, self.rows))
+            counts = tuple(1000.0 * self.rows * share for share in self.shares())
             rates.add(TasksDone(batch, self.tasks, self.slots, took, inside, commit, counts))
-            rows = min(360.0, took / 10.0) if self.back_to_back else 1.0
+            self.rows = min(100.0, took / 10.0) if self.back_to_back else 1.0
             known = rates.load(QUERY, OPERATORS)
             change = None if known is None else policy.tasked(known)
             if change is not None:
@@ -329,7 +325,6 @@ def test_constant_load_ends_with_one_number(world: World) -> None:
     world.run(able(), 150)
     count, ended = len(world.changes), world.tasks
     assert count <= most_changes(world), world.changes
-    world.run(able(), 0)
     seen_ = [first, *world.changes]
     assert max(map(seen_.count, seen_)) <= len(numbers(world.partitions, world.slots)), seen_
     # What it ends with is not worse than what there was, nor much than any that it has seen.
