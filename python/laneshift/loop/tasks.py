@@ -131,8 +131,8 @@ class Tasker:
         self._said: dict[str, str] = {}
 
     def seen(self, island: Island) -> tuple[Island, tuple[str, ...]]:
-        """``island`` as a policy is to see it, and notes: it knows what is still to come of what was
-        asked for, and does not see queries to which it has not come.
+        """``island`` as a policy is to see it, and notes: with what is still to come of what was
+        asked for, and without queries to which that has not come.
         """
         if island.cluster is None or not island.cluster.tasks:
             return island, ()
