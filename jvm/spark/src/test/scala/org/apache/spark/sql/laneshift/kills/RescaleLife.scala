@@ -35,10 +35,9 @@ object RescaleLife {
   }
 
   def main(args: Array[String]): Unit = {
-    val Array(folder, kind, seed, format, halt) = args
     val code =
       try {
-        live(Orders(Paths.get(folder), kind, seed.toLong, format, halt))
+        live(Orders(Paths.get(args(0)), args(1), args(2).toLong, args(3), args(4)))
         0
       } catch {
         case refused if refused.toString.contains("unfinished state repartitioning") => Refused
