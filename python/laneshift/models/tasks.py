@@ -12,7 +12,7 @@ import heapq
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from laneshift.errors import InputError
 from laneshift.inputcheck import number, whole
@@ -69,7 +69,7 @@ def spans(each: Sequence[float], tasks: int) -> list[float]:
     """What each of ``tasks`` tasks has of ``each``: of the partitions, one after the other."""
     sums = [0.0, *accumulate(each)]
     edges = bounds(len(each), tasks)
-    return [sums[b] - sums[a] for a, b in zip(edges, edges[1:], strict=False)]
+    return [sums[b] - sums[a] for a, b in pairwise(edges)]
 
 
 def span_s(each_s: Sequence[float], tasks: int, slots: int, task_s: float = TASK_S) -> float:

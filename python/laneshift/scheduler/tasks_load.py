@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from laneshift.errors import InputError
 from laneshift.inputcheck import number, whole
-from laneshift.models.tasks import TaskCost, Taken, busiest
+from laneshift.models.tasks import Taken, TaskCost, busiest
 from laneshift.scheduler.ids import OperatorId, QueryId
 from laneshift.scheduler.measured import REMEDY
 

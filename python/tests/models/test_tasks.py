@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -14,8 +15,8 @@ from laneshift.models.tasks import (
     GAIN,
     ROOM,
     TASK_S,
-    TaskCost,
     Taken,
+    TaskCost,
     bounds,
     busiest,
     enough,
@@ -45,7 +46,7 @@ def test_every_partition_is_one_tasks_and_sizes_differ_by_one_at_most(
 ) -> None:
     tasks = min(tasks, len(each))
     edges = bounds(len(each), tasks)
-    sizes = [b - a for a, b in zip(edges, edges[1:], strict=False)]
+    sizes = [b - a for a, b in itertools.pairwise(edges)]
     assert sum(sizes) == len(each) and max(sizes) - min(sizes) <= 1
     assert sum(spans(each, tasks)) == pytest.approx(sum(each))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from dataclasses import dataclass, field, replace
@@ -269,7 +270,7 @@ class World:
         """How long it takes, and task-seconds of partitions and of commits, as told."""
         shares, edges = self.shares(), bounds(self.partitions, tasks)
         free, inside = [0.0] * min(tasks, self.slots), 0.0
-        for a, b in zip(edges, edges[1:], strict=False):
+        for a, b in itertools.pairwise(edges):
             crowded = b - a > 1
             work = self.work_s * rows * sum(shares[a:b]) * (self.crowd if crowded else 1.0)
             commit = (b - a) * self.commit_s / (self.overlap if crowded else 1.0)
@@ -349,9 +350,7 @@ def test_chance_does_not_make_it_go_back_and_forth(world: World, seed: int) -> N
     st.integers(1, 64),
     st.integers(0, 2**32),
 )
-def test_a_steady_real_time_load_has_one_number(
-    cores: list[float], tasks: int, seed: int
-) -> None:
+def test_a_steady_real_time_load_has_one_number(cores: list[float], tasks: int, seed: int) -> None:
     """Rates differ by chance; the number comes with the next batch of a minute."""
     chance, policy, peaks = random.Random(seed), able(), TaskPeaks()
     tasks, changes, coming = min(tasks, len(cores)), 0, None
