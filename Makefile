@@ -114,8 +114,10 @@ host-kills: setup ## Kill executors that run other executors' lanes, under queri
 	@export SPARK_HOME=$$($(VENV_PYTHON) -c 'import pyspark; print(pyspark.__path__[0])') SPARK_SCALA_VERSION=2.13; \
 	  scripts/sbt "spark/Test/runMain org.apache.spark.sql.laneshift.kills.HostKills $(or $(KILLS),100) $(SEED)" </dev/null
 
-rescale-kills: setup ## Kill a query at every step of a rescale's take-over; make test does so at some
-	@LANESHIFT_EVERY=1 scripts/sbt 'spark/testOnly *RescaleKillSuite' </dev/null
+rescale-kills: setup ## Kill a query at every step of a rescale's take-over (make test: at some); KILLS=300 (SEED=n): drivers and executors at random
+	@$(if $(KILLS),export SPARK_HOME=$$($(VENV_PYTHON) -c 'import pyspark; print(pyspark.__path__[0])') SPARK_SCALA_VERSION=2.13; \
+	  scripts/sbt "spark/Test/runMain org.apache.spark.sql.laneshift.kills.RescaleKills $(KILLS) $(SEED)" </dev/null,\
+	  LANESHIFT_EVERY=1 scripts/sbt 'spark/testOnly *RescaleKillSuite' </dev/null)
 
 leaks: setup ## Run a query under motion for BATCHES=1000 micro-batches, and look for what it leaves behind
 	@LANESHIFT_BATCHES=$(or $(BATCHES),1000) scripts/sbt 'spark/testOnly *FailureSuite -- -z "many batches"' </dev/null

@@ -78,7 +78,7 @@ def _line(cluster: ClusterLoad, plan: Plan) -> str:
     words = [f"{c.partition} {c.before}->{c.after}" for c in plan.core_changes]
     words += [f"throttle {t.target} to {t.rate:g} rows/s" for t in plan.throttles]
     words += [f"split {s.key} {s.ways} ways" for s in plan.key_splits]
-    words += [str(change) for change in plan.rescales]
+    words += [str(change) for change in (*plan.rescales, *plan.tasks)]
     words += [f"! {s.reason.value}: {s.message}" for s in plan.shortfalls]
     cores = f"{held}->{after}"
     return f"{cluster.time_s:>10.1f} {cores:>13} {moved:>9.2f} {len(plan.shard_moves):>6}  " + (
@@ -90,7 +90,8 @@ def plan_json(each: Replayed) -> dict[str, Any]:
     """A decision as a JSON object: the plan's fields that are not empty, and the time."""
     plan = each.plan
     out: dict[str, Any] = {"time_s": each.cluster.time_s, "feasible": plan.feasible}
-    for name in ("core_changes", "placement_changes", "key_splits", "throttles", "rescales"):
+    lists = ("core_changes", "placement_changes", "key_splits", "throttles", "rescales", "tasks")
+    for name in lists:
         if getattr(plan, name):
             out[name] = [to_json(item) for item in getattr(plan, name)]
     if plan.shard_moves:

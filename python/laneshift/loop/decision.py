@@ -11,7 +11,7 @@ from laneshift.loop.lanes import Lanes
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId, QueryId
 from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.plan import PartitionsChange, Plan
+from laneshift.scheduler.plan import PartitionsChange, Plan, TasksChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,7 @@ class Decision:
         notes: what the plan does not reach, or cannot do here.
         error: why the turn failed; the query goes on with the lanes it has.
         rescales: queries that are to have another number of state partitions.
+        tasks: queries whose state partitions are to be computed in another number of tasks.
     """
 
     time_s: float
@@ -83,6 +84,7 @@ class Decision:
     notes: tuple[str, ...] = ()
     error: str | None = None
     rescales: tuple[PartitionsChange, ...] = ()
+    tasks: tuple[TasksChange, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As a trace keeps it; the time is in whole milliseconds."""
@@ -91,8 +93,8 @@ class Decision:
         return out | {"time_ms": round(1000 * self.time_s)}
 
     def to_plugin(self) -> dict[str, Any]:
-        """As the plugin shows it: it takes limits and rescales as notes."""
-        more = [f"{what}: {why}" for what, why in (*self._rescaled(), *self._limited())]
+        """As the plugin shows it: it takes limits, rescales and numbers of tasks as notes."""
+        more = [f"{what}: {why}" for what, why in (*self._asked_of_queries(), *self._limited())]
         return self.to_json() | {"notes": [*more, *self.notes]}
 
     @classmethod
@@ -129,6 +131,16 @@ class Decision:
                 )
                 for c in data.get("rescales", ())
             ),
+            tasks=tuple(
+                TasksChange(
+                    QueryId(str(c["query"])),
+                    int(c["before"]),
+                    int(c["after"]),
+                    int(c["partitions"]),
+                    str(c["reason"]),
+                )
+                for c in data.get("tasks", ())
+            ),
         )
 
     @property
@@ -141,6 +153,7 @@ class Decision:
             or self.notes
             or self.error
             or self.rescales
+            or self.tasks
         )
 
     def repeats(self, other: Decision | None) -> bool:
@@ -154,21 +167,26 @@ class Decision:
 
     @property
     def _asked(self) -> list[str]:
-        return [*(c.what for c in self.changes), *(c.what for c in self.rescales)]
+        of_queries = (c.what for c in self._of_queries)
+        return [*(c.what for c in self.changes), *of_queries]
+
+    @property
+    def _of_queries(self) -> tuple[PartitionsChange | TasksChange, ...]:
+        return (*self.rescales, *self.tasks)
 
     def said(self) -> Iterator[tuple[str, str]]:
         """What it says, as pairs of what and why; of a note, what is empty."""
         for change in self.changes:
             yield f"{change.what}{self._held}", change.reason
-        yield from self._rescaled()
+        yield from self._asked_of_queries()
         yield from self._limited()
         for note in self.notes:
             yield "", note
         if self.error:
             yield "failed, queries keep their lanes", self.error
 
-    def _rescaled(self) -> Iterator[tuple[str, str]]:
-        for change in self.rescales:
+    def _asked_of_queries(self) -> Iterator[tuple[str, str]]:
+        for change in self._of_queries:
             yield f"{change.what}{self._held}", change.reason
 
     def _limited(self) -> Iterator[tuple[str, str]]:

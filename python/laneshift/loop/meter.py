@@ -13,6 +13,7 @@ from laneshift.loop.lanes import Lanes, placed
 from laneshift.loop.rates import PartitionMeter
 from laneshift.loop.seen import Key, Seen, Window, query_name, seen_partitions
 from laneshift.loop.stores import QueryStores
+from laneshift.loop.tasks import QueryTasks
 from laneshift.loop.topology import SOURCE, SourceShare, edges, entering
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad, Node
@@ -41,6 +42,7 @@ class Meter:
         self._shares: defaultdict[Key, SourceShare] = defaultdict(SourceShare)
         self._batches: dict[str, QueryBatches] = {}
         self._stores: dict[str, QueryStores] = {}
+        self._tasks: dict[str, QueryTasks] = {}
 
     def measure(self, live: Snapshot, *, grows: bool = False) -> tuple[Island, ...]:
         """The islands of ``live``, in the order of their executors; windows end at its time.
@@ -101,7 +103,9 @@ class Meter:
             there = [s for s in parts if s.part.executor in rooms]
             shown = [_among(part, rooms, there) for each in measured.values() for part in each]
             found.append(self._island("", rooms, there, shown, windows, news))
-        return self._with_stores(found, live, parts)
+        everyone = [part for each in measured.values() for part in each]
+        self._look_at_tasks(live, parts, everyone)
+        return self._with_tasks(self._with_stores(found, live, parts), parts)
 
     def _look_at_batches(self, live: Snapshot, parts: Sequence[Seen]) -> set[str]:
         """Run ids of micro-batch queries of which a batch has ended since the last look."""
@@ -122,7 +126,23 @@ class Meter:
                 if known.newest != was:
                     stores = self._stores.setdefault(run, QueryStores())
                     stores.ended(query, mine, live.executors)
+                    tasks = self._tasks.setdefault(run, QueryTasks())
+                    tasks.ended(query, mine, live.executors)
         return news
+
+    def _look_at_tasks(
+        self, live: Snapshot, parts: Sequence[Seen], measured: Sequence[PartitionLoad]
+    ) -> None:
+        """Real-time queries' tasks; those of micro-batches are looked at as their batches end."""
+        there = {s.query.run_id: s.query for s in parts}
+        for gone in self._tasks.keys() - there.keys():
+            del self._tasks[gone]
+        shown = {part.partition: part for part in measured}
+        for run, query in there.items():
+            if query.mode == "real-time":
+                mine = [s for s in parts if s.query.run_id == run]
+                tasks = self._tasks.setdefault(run, QueryTasks())
+                tasks.looked(query, mine, shown, live.executors, live.time_ms)
 
     def _with_stores(
         self, islands: Sequence[Island], live: Snapshot, parts: Sequence[Seen]
@@ -139,6 +159,19 @@ class Meter:
             if island.cluster is not None and loads:
                 mine = [loads.pop(q) for q in tuple(loads) if q in island.cluster.queries]
                 island = replace(island, cluster=replace(island.cluster, stores=tuple(mine)))
+            found.append(island)
+        return tuple(found)
+
+    def _with_tasks(self, islands: Sequence[Island], parts: Sequence[Seen]) -> tuple[Island, ...]:
+        """``islands``, the first of those that have partitions of a query with its tasks."""
+        known = (self._tasks[run].load for run in {s.query.run_id for s in parts} & {*self._tasks})
+        loads = {load.query: load for load in known if load is not None}
+        found = []
+        for island in islands:
+            if island.cluster is not None and loads:
+                mine = [loads.pop(q) for q in tuple(loads) if q in island.cluster.queries]
+                mine.sort(key=lambda load: load.query)
+                island = replace(island, cluster=replace(island.cluster, tasks=tuple(mine)))
             found.append(island)
         return tuple(found)
 

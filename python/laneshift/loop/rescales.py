@@ -30,7 +30,7 @@ class Rescaler:
         self, changes: Sequence[PartitionsChange], island: Island, now_s: float
     ) -> dict[str, PartitionsChange]:
         """Changes by run id, of queries that were not refused lately."""
-        runs = {query: run for query, (run, _) in _queries(island).items()}
+        runs = {query: run for query, (run, _) in queries_of(island).items()}
         return {
             runs[change.query]: change
             for change in changes
@@ -47,7 +47,7 @@ class Rescaler:
         self, wanted: Mapping[str, PartitionsChange], island: Island, now_s: float
     ) -> tuple[tuple[PartitionsChange, ...], tuple[str, ...]]:
         """Asks for them; those that were taken, and why others were not."""
-        ids = dict(_queries(island).values())
+        ids = dict(queries_of(island).values())
         taken, notes = [], []
         for run, change in wanted.items():
             try:
@@ -62,7 +62,7 @@ class Rescaler:
         return tuple(taken), tuple(notes)
 
 
-def _queries(island: Island) -> dict[QueryId, tuple[str, str]]:
+def queries_of(island: Island) -> dict[QueryId, tuple[str, str]]:
     """Run id and id of each query of an island, by the name that policies have for it."""
     return {
         QueryId(name.rpartition(":")[0]): (ref.run_id, ref.query_id)

@@ -1,8 +1,8 @@
 """The live scheduler: collect, evaluate, decide, realise, once per interval, on its own thread.
 
-It only ever sends lane counts, shard moves, limits of sources and rescales, which the plugin
-carries out exactly: if it is slow, fails or ends, queries go on with the lanes that they have, and
-limits end.
+It only ever sends lane counts, shard moves, limits of sources, rescales and numbers of tasks, which
+the plugin carries out exactly: if it is slow, fails or ends, queries go on with the lanes that they
+have, and limits end.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from laneshift.loop.on_demand import OnDemand
 from laneshift.loop.realise import TakenOver, move_shards, planned_lanes, set_lanes
 from laneshift.loop.refusals import Refusals
 from laneshift.loop.rescales import Rescaler
+from laneshift.loop.tasks import Tasker
 from laneshift.loop.throttles import Brakes, source_limits
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import Snapshot
@@ -86,6 +87,7 @@ class LiveScheduler:
         self._told: dict[str, Decision] = {}  # by executor, of the turn before
         self._brakes = Brakes(gateway)
         self._rescaler = Rescaler(gateway)
+        self._tasker = Tasker(gateway)
         self._decisions: deque[Decision] = deque(maxlen=KEPT)
         self._listeners: list[Callable[[Decision], None]] = []
         self._turn = threading.Lock()
@@ -291,6 +293,8 @@ class LiveScheduler:
             notes = self._taken.take(self._gateway, island, ()) if sends else ()
             notes += self._on_demand.turn(live, island, sends=sends) if island.spans else ()
             return self._said(island.executor, notes, sends) if notes else None
+        island, untasked = self._tasker.seen(island)
+        assert island.cluster is not None
         fits = fitting(island.held, island.budgets)
         refused = self._refusals.look(island, island.cluster.time_s) if island.spans else ()
         cluster = held(
@@ -318,11 +322,12 @@ class LiveScheduler:
             for name, lanes in wanted.items()
         )
         limits, notes = source_limits(plan, cluster, island)
-        notes += refused + early + not_done(plan)
+        notes += refused + early + untasked + not_done(plan)
         notes += self._out_of_reach(cluster)
         moves = 0
         asked = self._rescaler.wanted(plan.rescales, island, cluster.time_s)
         rescales = () if sends else self._rescaler.would(asked)
+        tasks = () if sends else self._tasker.would(plan.tasks)
         if sends:
             notes += set_lanes(self._gateway, island, wanted)
             if island.spans:
@@ -331,7 +336,8 @@ class LiveScheduler:
             moves, more = move_shards(self._gateway, island, plan, planned)
             limits, untaken = self._brakes.hold(limits, cluster.window_s)
             rescales, refused = self._rescaler.send(asked, island, cluster.time_s)
-            notes += more + untaken + refused
+            tasks, untasked = self._tasker.send(plan.tasks, island)
+            notes += more + untaken + refused + untasked
         if island.spans:
             notes += self._on_demand.turn(live, island, sends=sends)
         return Decision(
@@ -344,6 +350,7 @@ class LiveScheduler:
             sends,
             notes,
             rescales=rescales,
+            tasks=tasks,
         )
 
     def _answer(self, island: Island, cluster: ClusterLoad, live: Snapshot) -> Plan:

@@ -25,7 +25,7 @@ def apply_plan(cluster: ClusterLoad, plan: Plan) -> ClusterLoad:
     ``cluster.nodes``. Lanes that go are, per node, those with the fewest shards left after the
     plan's own moves (ties: highest id); their shards go to the partition's least loaded lane,
     heaviest first (Elasticutor, 2019, 3.2, [XP, D]). Keys that ``hot_keys`` names are as split as
-    the plan says. Throttles and rescales leave no trace.
+    the plan says. Throttles, rescales and numbers of tasks leave no trace.
 
     Raises:
         InputError: the plan does not fit the cluster load: a ``before`` that is not so, sums that

@@ -16,6 +16,7 @@ from laneshift.scheduler.ids import NodeId, PartitionId, QueryId, SourceId
 from laneshift.scheduler.measured import REMEDY, optional
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.store_load import StoreLoad
+from laneshift.scheduler.tasks_load import TasksLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class ClusterLoad:
         latency_mean_s, latency_p99_s: end-to-end latency in the window (s), or None.
         stores: of queries in micro-batches whose state partitions were measured; each query is in
             one cluster load only, should there be several at a time.
+        tasks: of queries whose tasks were measured; the same holds.
     """
 
     time_s: float
@@ -102,6 +104,7 @@ class ClusterLoad:
     latency_mean_s: float | None = None
     latency_p99_s: float | None = None
     stores: tuple[StoreLoad, ...] = ()
+    tasks: tuple[TasksLoad, ...] = ()
     _index: dict[PartitionId, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -112,6 +115,7 @@ class ClusterLoad:
         unique("nodes", [node.node for node in self.nodes])
         unique("partitions", [part.partition for part in self.partitions])
         unique("stores", [each.query for each in self.stores])
+        unique("tasks", [each.query for each in self.tasks])
         index = {part.partition: i for i, part in enumerate(self.partitions)}
         object.__setattr__(self, "_index", index)
         for name in ("latency_mean_s", "latency_p99_s"):
@@ -207,6 +211,7 @@ class ClusterLoad:
                 if not source.feeds or not left.isdisjoint(source.feeds)
             ),
             stores=tuple(load for load in self.stores if load.query not in queries),
+            tasks=tuple(load for load in self.tasks if load.query not in queries),
         )
 
     def upstream_of(self, partition: PartitionId) -> tuple[Edge, ...]:

@@ -131,6 +131,35 @@ class PartitionsChange:
         return f"{self.what}: {self.reason}"
 
 
+@dataclass(frozen=True, slots=True)
+class TasksChange:
+    """A query's state partitions, ``partitions`` of them, are to be computed in ``after`` tasks
+    (>= 1) instead of ``before``, from its next batch on. ``reason`` says why in words.
+    """
+
+    query: QueryId
+    before: int
+    after: int
+    partitions: int
+    reason: str
+
+    def __post_init__(self) -> None:
+        of = f"of query {self.query}"
+        whole(f"partitions {of}", self.partitions, low=1, unit="state partitions")
+        for name in ("before", "after"):
+            whole(f"{name} {of}", getattr(self, name), low=1, high=self.partitions, unit="tasks")
+        if self.before == self.after:
+            raise InputError(f"after {of}", self.after, "another number than before", "Drop it.")
+
+    @property
+    def what(self) -> str:
+        """The change without its reason."""
+        return f"{self.query} {self.before} -> {self.after} tasks"
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}"
+
+
 class Reason(Enum):
     """Why a plan falls short of what the policy was asked for."""
 
@@ -182,6 +211,7 @@ class Plan:
         notes: (metric name, value) pairs that explain the decision, e.g. the predicted latency.
         reasons: (partition, words) why its cores are where they are, where there is a choice.
         rescales: queries that are to have another number of state partitions.
+        tasks: queries whose state partitions are to be computed in another number of tasks.
     """
 
     core_changes: tuple[CoreChange, ...] = ()
@@ -193,6 +223,7 @@ class Plan:
     notes: tuple[tuple[str, float], ...] = ()
     reasons: tuple[tuple[PartitionId, str], ...] = ()
     rescales: tuple[PartitionsChange, ...] = ()
+    tasks: tuple[TasksChange, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -204,6 +235,7 @@ class Plan:
             or self.key_splits
             or self.throttles
             or self.rescales
+            or self.tasks
         )
 
     @property

@@ -20,6 +20,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from laneshift.errors import InputError
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.rescaling import RESCALING
+from laneshift.scheduler.policies.tasking import TASKING
 
 __all__ = ["defaults", "name_of", "names", "parse_parameters", "policy", "policy_class"]
 
@@ -135,13 +136,16 @@ def policy(name: str, **parameters: Any) -> Policy[Any]:
 
 
 def _check_known(name: str, given: str, known: Sequence[str]) -> None:
-    if given in RESCALING and given not in known:
+    if given in RESCALING + TASKING and given not in known:
         able = [each for each in BUILT_IN if given in defaults(each)]
+        what, by_hand = ("state partitions", "live.rescale")
+        if given in TASKING:
+            what, by_hand = ("tasks", "live.set_tasks")
         raise InputError(
             f"parameter of {name}",
             given,
-            "another one: it does not change the number of state partitions",
-            f"{', '.join(able)} do; `live.rescale` is by hand.",
+            f"another one: it does not change the number of {what}",
+            f"{', '.join(able)} do; `{by_hand}` is by hand.",
         )
     if given not in known:
         near = get_close_matches(given, known, n=1)

@@ -19,6 +19,7 @@ import numpy as np
 
 from laneshift.errors import InputError
 from laneshift.inputcheck import choice
+from laneshift.models.tasks import Taken
 from laneshift.scheduler.batch_load import BatchLoad
 from laneshift.scheduler.cluster_load import ClusterLoad, Edge, Node, SourceLoad
 from laneshift.scheduler.partition_load import HotKey, LaneLoad, NodeCores, PartitionLoad
@@ -26,6 +27,7 @@ from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.shard_table import ShardTable
 from laneshift.scheduler.store_load import StoreLoad
+from laneshift.scheduler.tasks_load import TasksLoad
 
 __all__ = [
     "Entry",
@@ -50,7 +52,9 @@ _PARTS: dict[type[Any], dict[str, type[Any]]] = {
         "edges": Edge,
         "sources": SourceLoad,
         "stores": StoreLoad,
+        "tasks": TasksLoad,
     },
+    TasksLoad: {"known": Taken},
     PartitionLoad: {
         "placement": NodeCores,
         "lanes": LaneLoad,

@@ -156,3 +156,44 @@ def test_a_real_time_query_with_more_state_partitions_than_slots_runs(
         query.stop()
         spark.conf.unset(TASKS)
         spark.conf.set(PARTITIONS, "2")
+
+
+def test_a_policy_gives_a_real_time_query_the_tasks_that_it_needs(
+    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
+) -> None:
+    """Four partitions with next to nothing to do: fewer tasks from a next batch on, every row once
+    and in order.
+    """
+    total = 30_000
+    spark.conf.set(PARTITIONS, "4")
+    rows = (
+        spark.readStream.format("laneshift-workload")
+        .options(keys=200, rowBytes=0, rowsPerSecond=500, totalRows=total, numPartitions=2)
+        .load()
+    )
+    answers = rows.groupBy("key").agg(sf.count("*").alias("n"))
+    query, tail = to_lines(answers, tmp_path, "5 seconds")
+    try:
+
+        def rows_out() -> int:
+            tail.poll()
+            assert query.exception() is None, query.exception()
+            return tail.updates.rows
+
+        def tasks() -> int:
+            (found,) = [q for q in live.snapshot().queries if q.id == str(query.id)]
+            return found.operators[0].tasks
+
+        until(lambda: rows_out() > 100)
+        assert tasks() == 4
+        with live.start("laneshift", set_tasks=True, interval_s=0.2) as scheduler:
+            until(lambda: rows_out() and tasks() < 4)
+            changes = [c for d in scheduler.decisions() for c in d.tasks]
+            assert changes and changes[0].before == 4 and changes[0].after < 4
+            assert "of 4 tasks the busiest needs" in changes[0].reason
+            assert not [d.error for d in scheduler.decisions() if d.error]
+            until(lambda: rows_out() == total)
+        assert tail.updates.disorder == 0
+    finally:
+        query.stop()
+        spark.conf.set(PARTITIONS, "2")

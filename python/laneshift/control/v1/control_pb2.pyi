@@ -1440,6 +1440,7 @@ class Decision(_message.Message):
     NOTES_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     RESCALES_FIELD_NUMBER: _builtins.int
+    TASKS_FIELD_NUMBER: _builtins.int
     time_ms: _builtins.int
     executor: _builtins.str
     policy: _builtins.str
@@ -1454,6 +1455,8 @@ class Decision(_message.Message):
     def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def rescales(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionsChange]: ...
+    @_builtins.property
+    def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___TasksChange]: ...
     def __init__(
         self,
         *,
@@ -1467,10 +1470,11 @@ class Decision(_message.Message):
         notes: _abc.Iterable[_builtins.str] | None = ...,
         error: _builtins.str | None = ...,
         rescales: _abc.Iterable[Global___PartitionsChange] | None = ...,
+        tasks: _abc.Iterable[Global___TasksChange] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "applied", b"applied", "changes", b"changes", "error", b"error", "executor", b"executor", "limits", b"limits", "notes", b"notes", "policy", b"policy", "rescales", b"rescales", "shard_moves", b"shard_moves", "time_ms", b"time_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "applied", b"applied", "changes", b"changes", "error", b"error", "executor", b"executor", "limits", b"limits", "notes", b"notes", "policy", b"policy", "rescales", b"rescales", "shard_moves", b"shard_moves", "tasks", b"tasks", "time_ms", b"time_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
@@ -1539,6 +1543,39 @@ class PartitionsChange(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PartitionsChange: _TypeAlias = PartitionsChange  # noqa: Y015
+
+@_typing.final
+class TasksChange(_message.Message):
+    """A query's state partitions are to be computed in another number of Spark tasks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    before: _builtins.int
+    after: _builtins.int
+    partitions: _builtins.int
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        before: _builtins.int = ...,
+        after: _builtins.int = ...,
+        partitions: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "partitions", b"partitions", "query", b"query", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TasksChange: _TypeAlias = TasksChange  # noqa: Y015
 
 @_typing.final
 class SourceLimit(_message.Message):

@@ -11,7 +11,7 @@ from laneshift.inputcheck import number, whole
 from laneshift.models.stores import GAIN, payback_s
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import PartitionsChange, Plan
-from laneshift.scheduler.policies.base import SizingPolicy
+from laneshift.scheduler.policies.tasking import TaskingPolicy
 from laneshift.scheduler.store_load import StoreLoad
 
 S = TypeVar("S")
@@ -36,7 +36,7 @@ ROOM = 0.7
 
 
 @dataclass(frozen=True, kw_only=True)
-class RescalingPolicy(SizingPolicy[S]):
+class RescalingPolicy(TaskingPolicy[S]):
     """A policy that may change the number of state partitions of queries in micro-batches.
 
     Attributes:
@@ -72,7 +72,7 @@ class RescalingPolicy(SizingPolicy[S]):
             number("max_store_bytes", self.max_store_bytes, low=0, low_open=True, unit="bytes")
 
     def answer(self, cluster: ClusterLoad, state: S) -> tuple[Plan, S]:
-        """As `Policy.answer`, with rescales where they pay."""
+        """As `TaskingPolicy.answer`, with rescales where they pay."""
         plan, after = super().answer(cluster, state)
         if not self.rescale:
             return plan, after

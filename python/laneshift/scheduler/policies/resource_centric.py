@@ -106,7 +106,7 @@ class ResourceCentric(RescalingPolicy[ResourceCentricState]):
         if others.partitions:
             lanes, state = self.decide(self.see(others), state)
             plan = replace(lanes, rescales=plan.rescales)
-        return plan, state
+        return self.with_tasks(plan, cluster), state
 
     def _executors(self, cluster: ClusterLoad) -> dict[OperatorId, int]:
         """Executors that each operator of ``cluster`` is to have, if its keys are its own."""

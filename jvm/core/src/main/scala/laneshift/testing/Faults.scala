@@ -220,6 +220,8 @@ object Fault {
       )
   case object LastPartitionUndrained
       extends Fault("last-partition-undrained", "a task of several partitions ends with the first of them")
+  case object CommitKeepsTurn
+      extends Fault("commit-keeps-turn", "nothing of a task goes on while one of its stores is committed")
 
   case object BoundaryUntold
       extends Fault("boundary-untold", "a host is not told that the next input begins")
@@ -341,6 +343,7 @@ object Fault {
     OncePerTask,
     UntoldFetchFailure,
     LastPartitionUndrained,
+    CommitKeepsTurn,
     TakenUntold,
     BoundaryUntold,
     LeftOutAtTheEnd,

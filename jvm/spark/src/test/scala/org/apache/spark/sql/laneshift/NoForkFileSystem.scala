@@ -4,8 +4,9 @@ import java.nio.file.Files
 import java.nio.file.attribute.PosixFilePermissions
 import java.util.concurrent.ConcurrentHashMap
 
-import org.apache.hadoop.fs.{FsStatus, LocalFileSystem, Path, RawLocalFileSystem}
+import org.apache.hadoop.fs.{FSDataOutputStream, FsStatus, LocalFileSystem, Path, RawLocalFileSystem}
 import org.apache.hadoop.fs.permission.FsPermission
+import org.apache.hadoop.util.Progressable
 
 /** Hadoop's file system of the local disk, which without Hadoop's native library runs `chmod` for every file that is made:
   * half of the time of a small batch.
@@ -18,12 +19,28 @@ class NoForkFileSystem extends LocalFileSystem(new NoForkFileSystem.Raw) {
     NoForkFileSystem.fetched.add(from.toString)
     super.copyToLocalFile(delete, from, to)
   }
+
+  override def create(
+      path: Path,
+      permission: FsPermission,
+      overwrite: Boolean,
+      bufferSize: Int,
+      replication: Short,
+      blockSize: Long,
+      progress: Progressable
+  ): FSDataOutputStream = {
+    NoForkFileSystem.creates(path)
+    super.create(path, permission, overwrite, bufferSize, replication, blockSize, progress)
+  }
 }
 
 object NoForkFileSystem {
 
   /** Bytes that are free, if not what the disk has. */
   @volatile var free = Option.empty[Long]
+
+  /** Called before a file is made. */
+  @volatile var creates: Path => Unit = _ => ()
 
   /** What was copied out of it: tables of stores that are loaded. */
   val fetched: java.util.Set[String] = ConcurrentHashMap.newKeySet()

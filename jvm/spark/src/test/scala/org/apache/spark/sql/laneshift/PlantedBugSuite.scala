@@ -103,6 +103,9 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(LastPartitionUndrained, "a sink that takes one row of a task", tries = 4)(() =>
       TaskChecks.oneRowOfATask(this, inOneTask)
     ),
+    Plant(CommitKeepsTurn, "what goes on beside a commit in one task")(() =>
+      TaskChecks.commitsBeside(this, inOneTask, "spark.sql.laneshift.lanes" -> "1")
+    ),
     Plant(CachePerLane, "Real-time Mode, state and order", tries = 6)(() => realTime()),
     Plant(OutputsAfterSwitch, "Real-time Mode, state and order", tries = 40)(() => realTime()),
     Plant(KeyInTwoStores, "a rescale beside Spark's")(() => rescale()),

@@ -1,7 +1,8 @@
 package org.apache.spark.sql.laneshift
 
-import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
 
+import org.apache.hadoop.fs.Path
 import org.scalatest.Assertions._
 
 import org.apache.spark.{MapOutputTrackerMaster, SparkEnv, TaskContext}
@@ -71,5 +72,59 @@ object TaskChecks {
       }
     }
     assert(state(ElasticSession.Stock) == state(options), "state rows")
+  }
+
+  /** While a store of a task is committed, other partitions of the task are worked on, and their stores are committed: counted, not
+    * timed. The first commit of the batch goes on when it has seen both.
+    */
+  def commitsBeside(session: ElasticSession, options: (String, String)*): Unit = {
+    beside = new Beside
+    // More than a task works on at a time: some have not begun when the first one is committed.
+    val nine = options :+ ("spark.sql.shuffle.partitions" -> "9")
+    NoForkFileSystem.creates = path => beside.file(path)
+    try
+      session.withFolder { at =>
+        session.withConf(nine: _*)(MicroBatchRun(session.spark, watched, chunks.take(1), at))
+      }
+    finally NoForkFileSystem.creates = _ => ()
+    assert(beside.commits.get >= 9, "no commit was seen")
+    assert(beside.both, s"beside a commit: $beside")
+  }
+
+  private val watched = {
+    val seen = udf { (sum: Long) =>
+      beside.row()
+      sum
+    }
+    QueryCase("rows beside commits", "update")(
+      _.groupBy("key").agg(sum("value").as("s")).withColumn("s", seen(col("s")))
+    )
+  }
+
+  @volatile private var beside = new Beside
+
+  /** What goes on beside the first commit of a batch. */
+  private final class Beside {
+    val commits = new AtomicInteger
+    private val commitsBeside, rowsBeside = new AtomicInteger
+    @volatile private var first = false
+
+    def both: Boolean = commitsBeside.get > 0 && rowsBeside.get > 0
+
+    def row(): Unit = if (first) { rowsBeside.incrementAndGet(); () }
+
+    /** Spark writes a store's snapshot as the last of its commit. */
+    def file(path: Path): Unit =
+      if (path.getName.contains(".zip") && path.getParent.getParent.getName == "0") {
+        if (commits.getAndIncrement() > 0) { if (first) commitsBeside.incrementAndGet() }
+        else {
+          first = true
+          val patience = System.nanoTime() + 20L * 1000000000L
+          while (!both && System.nanoTime() < patience) Thread.sleep(5L)
+          first = false
+        }
+      }
+
+    override def toString: String = s"$commitsBeside other commits, $rowsBeside rows of other partitions"
   }
 }

@@ -92,6 +92,10 @@ class TasksPairSuite extends AnyFunSuite with ElasticSession {
     TaskChecks.oneRowOfATask(this, still: _*)
   )
 
+  test("while a store is committed, others of its task are worked on and committed")(
+    TaskChecks.commitsBeside(this, still :+ ("spark.sql.laneshift.tasks" -> "1"): _*)
+  )
+
   test("what is above the region and takes whole partitions keeps a task for each of them") {
     val query = QueryCase("rows of a partition", "update")(
       _.groupBy("key").count().mapPartitions(rows => Iterator(rows.size.toLong))(Encoders.scalaLong).toDF("n")

@@ -95,7 +95,7 @@ case class ElasticExec(
       said.getOrElse(options.tasks) match {
         case TaskWish.Stock => partitions
         case TaskWish.Exactly(tasks) => math.min(tasks, partitions)
-        case TaskWish.Auto => 1
+        case TaskWish.Auto | _: TaskWish.UpTo => 1
       }
   }
 

@@ -46,11 +46,17 @@ private[plan] object TaskCounts {
     wish match {
       case TaskWish.Stock => partitions
       case TaskWish.Exactly(tasks) => math.min(tasks, partitions)
-      case TaskWish.Auto =>
-        val sc = inputs.head.sparkContext
-        val most = if (realTime) inRealTime(sc, inputs, regions) else TaskCounts.Waves * slots(sc)
-        math.max(1, math.min(partitions, most))
+      case TaskWish.UpTo(tasks) if !realTime => math.min(tasks, partitions)
+      case TaskWish.UpTo(tasks) => math.min(tasks, suiting(partitions, realTime, inputs, regions))
+      case TaskWish.Auto => suiting(partitions, realTime, inputs, regions)
     }
+
+  /** As many as the cluster's slots are for. */
+  private def suiting(partitions: Int, realTime: Boolean, inputs: Seq[RDD[_]], regions: Int): Int = {
+    val sc = inputs.head.sparkContext
+    val most = if (realTime) inRealTime(sc, inputs, regions) else TaskCounts.Waves * slots(sc)
+    math.max(1, math.min(partitions, most))
+  }
 
   /** A Real-time query needs a slot for each task of all its stages at once: the operator's part of those that nobody has. */
   private def inRealTime(sc: SparkContext, inputs: Seq[RDD[_]], regions: Int): Int =

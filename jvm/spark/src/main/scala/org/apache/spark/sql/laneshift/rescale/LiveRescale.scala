@@ -159,15 +159,12 @@ private[laneshift] final class LiveRescale(
       context.setJobGroup(jobs, s"State of query ${query.id} for $to partitions", interruptOnCancel = true)
       onTwin(twin.build(first, staysOpen = true))
       change(CatchingUp)
-      var rounds = 0
+      val rounds = new CatchUpRounds
       while (!now.ended && query.isActive && now != TakingOver) {
         val (began, target) = (System.nanoTime(), committed)
-        if (twin.state < target) {
-          onTwin(if (now != TakingOver) twin.catchUp(target))
-          rounds += 1
-        }
-        val short = System.nanoTime() - began < ShortRoundNs
-        if (short || rounds >= MostRounds) change(Ready, _ == CatchingUp)
+        val batches = math.max(0L, target - twin.state)
+        if (batches > 0) onTwin(if (now != TakingOver) twin.catchUp(target))
+        if (rounds.isNear(batches, System.nanoTime() - began)) change(Ready, _ == CatchingUp)
         Thread.sleep(IdleMs)
       }
       if (!query.isActive) fail(new IllegalStateException("the query has ended"))
@@ -237,11 +234,6 @@ private[laneshift] final class LiveRescale(
 
 private[rescale] object LiveRescale {
 
-  /** A catch-up that takes no longer is one that the query may wait for. */
-  private val ShortRoundNs = 500L * 1000 * 1000
-
-  /** After so many the query waits for it anyway: batches are too short for it to get closer. */
-  private val MostRounds = 20
   private val IdleMs = 20L
 
   /** One for jobs that read and write state: with what the checkpoint's last batch was written with, files named as its, as

@@ -169,12 +169,12 @@ final class ElasticPartition(
       val grant = new LaneGrant(budget)
       granted = grant
       val before = meter.counts(session, None)
-      val sinceNs = System.nanoTime()
+      val (sinceNs, waitedNs) = (System.nanoTime(), AutoLanes.waitedNs)
       // Registered first and so run last: what the task did has been counted.
       context.addTaskCompletionListener[Unit] { task =>
         grant.giveBack()
         asked.foreach(_.over(task, heldLanes))
-        if (!task.isFailed() && !task.isInterrupted()) finished(before, sinceNs)
+        if (!task.isFailed() && !task.isInterrupted()) finished(before, sinceNs, waitedNs)
       }
       val lanes = 1 + grant.take(wantedLanes - 1)
       batchLanes = lanes
@@ -206,7 +206,8 @@ final class ElasticPartition(
     wantedMoves.clear()
   }
 
-  private def finished(before: Counts, sinceNs: Long): Unit = synchronized {
+  /** On the task's thread, as it began; `waitedNs` is for how long that had waited for turns by then. */
+  private def finished(before: Counts, sinceNs: Long, waitedNs: Long): Unit = synchronized {
     val now = meter.counts(session, session.stats)
     val took = System.nanoTime() - sinceNs
     lastBatch = Some(
@@ -215,7 +216,7 @@ final class ElasticPartition(
         batchLanes,
         now.rowsIn - before.rowsIn,
         now.busyNs.sum - before.busyNs.sum,
-        took
+        took - (AutoLanes.waitedNs - waitedNs)
       )
     )
     // Lanes on other executors are of no use to what is apart: who has some keeps all with the state.

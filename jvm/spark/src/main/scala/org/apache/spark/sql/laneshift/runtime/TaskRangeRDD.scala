@@ -1,5 +1,7 @@
 package org.apache.spark.sql.laneshift.runtime
 
+import scala.collection.mutable
+
 import org.apache.spark.{NarrowDependency, Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -26,11 +28,11 @@ private[laneshift] final class TaskRangeRDD(
     Array.tabulate(ranges.tasks)(task => RangeSplit(task, ranges.of(task), ranges.of(task).map(all)))
   }
 
-  /** Where most of the partitions are. */
-  override protected def getPreferredLocations(split: Partition): Seq[String] = {
-    val places = ranges.of(split.index).flatMap(i => elastic.preferredLocations(elastic.partitions(i)))
-    places.groupBy(identity).toSeq.sortBy(-_._2.size).take(1).map(_._1)
-  }
+  override protected def getPreferredLocations(split: Partition): Seq[String] = places(split.index)
+
+  /** Asked for by every task of a batch, and the same for all of them. */
+  @transient private lazy val places: IndexedSeq[Seq[String]] =
+    TaskRangeRDD.places(ranges, elastic.partitions.toIndexedSeq.map(elastic.preferredLocations))
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val RangeSplit(_, numbers, splits) = split.asInstanceOf[RangeSplit]
@@ -38,6 +40,25 @@ private[laneshift] final class TaskRangeRDD(
     def rows(index: Int, own: TaskContext) =
       RpcBytes.read[RDD[InternalRow]](bytes, loader).iterator(splits(index), own)
     new RangeTask(spec, context, numbers, rows).start()
+  }
+}
+
+private[laneshift] object TaskRangeRDD {
+
+  /** Where each task is to run: where most of its partitions are, so that as few stores as can be change executors. Of places
+    * that have as many, the one to which the fewest tasks go.
+    *
+    * @param at where each partition is
+    */
+  def places(ranges: TaskRanges, at: IndexedSeq[Seq[String]]): IndexedSeq[Seq[String]] = {
+    val going = mutable.Map.empty[String, Int].withDefaultValue(0)
+    (0 until ranges.tasks).map { task =>
+      val there = ranges.of(task).flatMap(at).groupMapReduce(identity)(_ => 1)(_ + _)
+      val best = there.filter(_._2 == there.values.max).keys.toSeq
+      val place = best.sortBy(p => (going(p), p)).headOption
+      place.foreach(going(_) += 1)
+      place.toSeq
+    }
   }
 }
 

@@ -42,9 +42,13 @@ object TaskWish {
   /** So many, and no more than there are partitions. */
   final case class Exactly(tasks: Int) extends TaskWish
 
+  /** So many at most; in Real-time Mode no more than slots are free, either. */
+  final case class UpTo(tasks: Int) extends TaskWish
+
   def of(text: String): Option[TaskWish] = text match {
     case "stock" => Some(Stock)
     case "auto" => Some(Auto)
+    case s"<=$number" => number.toIntOption.filter(_ >= 1).map(UpTo)
     case number => number.toIntOption.filter(_ >= 1).map(Exactly)
   }
 
@@ -52,6 +56,7 @@ object TaskWish {
     case Stock => "stock"
     case Auto => "auto"
     case Exactly(tasks) => tasks.toString
+    case UpTo(tasks) => s"<=$tasks"
   }
 }
 

@@ -54,7 +54,7 @@ object RandomKills {
     System.exit(0)
   }
 
-  private def withSession[T](master: String)(body: ClassicSession => T): T = {
+  private[kills] def withSession[T](master: String, more: (String, String)*)(body: ClassicSession => T): T = {
     val spark = org.apache.spark.sql.SparkSession
       .builder()
       .master(master)
@@ -77,6 +77,7 @@ object RandomKills {
       .config("spark.sql.laneshift.shardsPerPartition", "16")
       .config("spark.sql.laneshift.motion", "always")
       .config("spark.sql.laneshift.motion.interval", "2ms")
+      .config(more.toMap)
       .getOrCreate()
       .asInstanceOf[ClassicSession]
     try body(spark)
@@ -101,7 +102,12 @@ object RandomKills {
   // ---- micro-batches: a killed task is run again
 
   /** All validators at once, while `kill` strikes and says after how many milliseconds to strike again. Returns the rows. */
-  private def microBatches(spark: ClassicSession, seed: Long, kill: () => Int, over: () => Boolean): Long =
+  private[kills] def microBatches(
+      spark: ClassicSession,
+      seed: Long,
+      kill: () => Int,
+      over: () => Boolean
+  ): Long =
     ElasticSession.withFolder { folder =>
       val session = spark
       import session.implicits._
@@ -137,32 +143,12 @@ object RandomKills {
         }
         queries.foreach(_.processAllAvailable())
       } finally queries.foreach(_.stop())
-      Validator.all.zip(queries).foreach { case (v, q) => checkState(spark, v, q, folder, rows) }
+      Validator.all.foreach(checkState(spark, _, folder, rows))
       rows.counts.sum * Validator.all.size
     }
 
-  private def checkState(
-      spark: ClassicSession,
-      validator: Validator,
-      query: StreamingQuery,
-      folder: Path,
-      rows: Rows
-  ): Unit = {
-    val reader = spark.read.format("statestore")
-    val named = if (validator eq Validator.sequence) reader.option("stateVarName", "seen") else reader
-    val found = named
-      .load(folder.resolve(validator.name).toString)
-      .select("key", "value")
-      .collect()
-      .map(r => s"${r.get(0)} ${r.get(1)}")
-      .sorted
-      .toSeq
-    val due = (0 until Keys).filter(rows.counts(_) > 0).map(k => validator.stateOf(k, rows.counts(k))).sorted
-    if (found != due)
-      throw new Wrong(
-        s"${validator.name}, ${query.id}: the state is ${found.diff(due)}, not ${due.diff(found)}"
-      )
-  }
+  private def checkState(spark: ClassicSession, validator: Validator, folder: Path, rows: Rows): Unit =
+    KeptState.check(spark, validator, folder.resolve(validator.name), Keys)(rows.counts(_))
 
   /** Kills one of the running tasks at a time. */
   private final class KilledTasks(spark: ClassicSession, seed: Long) extends SparkListener {
@@ -247,7 +233,7 @@ object RandomKills {
         last.lastProgress.numInputRows == 0
       }
     finally last.stop()
-    RealTimeRun.reading(spark)(checkState(spark, validator, last, folder, rows))
+    RealTimeRun.reading(spark)(checkState(spark, validator, folder, rows))
     rows.counts.sum
   }
 

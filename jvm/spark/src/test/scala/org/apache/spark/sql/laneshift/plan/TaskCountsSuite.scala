@@ -1,0 +1,34 @@
+package org.apache.spark.sql.laneshift.plan
+
+import org.scalatest.concurrent.Eventually.{eventually, PatienceConfig}
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.laneshift.{ElasticSession, Patience}
+import org.apache.spark.sql.laneshift.spec.TaskWish
+
+/** What was asked for becomes a number of tasks. */
+class TaskCountsSuite extends AnyFunSuite with ElasticSession {
+  private implicit val patience: PatienceConfig = Patience.long
+
+  test("a wish is read as it is written") {
+    Seq("stock", "auto", "1", "12", "<=4").foreach { text =>
+      assert(TaskWish.of(text).map(TaskWish.text).contains(text))
+    }
+    Seq("", "0", "-1", "<=0", "<=", "<= 4", "<=many", ">=4", "some").foreach { text =>
+      assert(TaskWish.of(text).isEmpty, text)
+    }
+  }
+
+  test("so many at most: no more than there are partitions and, in Real-time Mode, free slots") {
+    val input = spark.sparkContext.parallelize(Seq(1), 1)
+    def of(wish: TaskWish, partitions: Int, realTime: Boolean) =
+      TaskCounts.of(wish, partitions, realTime, Seq(input), regions = 2)
+    assert(of(TaskWish.UpTo(2), 3, realTime = false) == 2)
+    assert(of(TaskWish.UpTo(9), 3, realTime = false) == 3)
+    // Eight slots, four for each operator; tasks of an earlier suite may still end.
+    eventually(assert(of(TaskWish.Auto, 12, realTime = true) == 4))
+    assert(of(TaskWish.UpTo(12), 12, realTime = true) == 4)
+    assert(of(TaskWish.UpTo(3), 12, realTime = true) == 3)
+    assert(of(TaskWish.Exactly(12), 12, realTime = true) == 12)
+  }
+}
