@@ -43,6 +43,7 @@ final class ElasticPartition(
   private val shards = initial.options.shards
   private val balancer = new PartitionBalancer(initial.options)
   private val meter = new PartitionMeter(initial)
+  private val pressure = new Pressure(initial.key, index)
   private val motion = new Motion(initial.operator, index)
   private val handoffIds = new AtomicLong
 
@@ -267,7 +268,10 @@ final class ElasticPartition(
   }
 
   /** What counts the rows of the batch that is about to start. */
-  def newMeter(): BatchMeter = synchronized(meter.newBatch(current))
+  def newMeter(): BatchMeter = synchronized {
+    pressure.begin()
+    meter.newBatch(current)
+  }
 
   /** The task has ended, with its stores. */
   def noteState(task: TaskContext): Unit =
@@ -455,7 +459,8 @@ final class ElasticPartition(
 
   // ---- the controller's turn
 
-  def tick(nowNs: Long): Unit = synchronized {
+  /** Whether the partition has just become pressed, for the driver. */
+  def tick(nowNs: Long): Option[PartitionPressed] = synchronized {
     meter.tick(session, nowNs)
     session match {
       case Session.Threaded(_, inlet) if balancer.isDue(nowNs) =>
@@ -478,6 +483,9 @@ final class ElasticPartition(
         case _ => ()
       }
     }
+    val mayGrow = wantedLanes < current.options.maxLanes || current.operator.maxElsewhere > 0
+    if (current.realTime && !motion.isOn && session.isWorking && mayGrow) pressure.turn(nowNs, session, meter)
+    else None
   }
 
   /** Idle cores for a partition that has more to do than it can, and back. */

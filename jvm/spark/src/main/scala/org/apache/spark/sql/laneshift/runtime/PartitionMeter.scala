@@ -54,6 +54,10 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
   /** Since the query started, the batch that runs included. */
   def flow: Flow = flowBefore + Flow(batch.out.rows, batch.in.bytes, batch.out.bytes)
 
+  /** What has gone by in this batch, without a look at lanes that have threads. */
+  def passed(nowNs: Long, session: Session): Passed =
+    Passed(nowNs, batch.in.rows, batch.out.rows, session.directNs)
+
   def counts(session: Session, stats: Option[InletStats]): Counts = countsBefore + session.counts(stats)
 
   /** The session is over: what it has counted stays. */

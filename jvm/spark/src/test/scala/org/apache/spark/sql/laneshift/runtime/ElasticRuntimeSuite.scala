@@ -131,6 +131,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       memories.remember(key, index, memory)
     override def recall(key: OperatorKey, index: Int): Option[PartitionMemory] =
       memories.recall(key, index)
+    override def pressed(press: PartitionPressed): Unit = ()
   }
 
   private object memories {
@@ -183,5 +184,6 @@ class ElasticRuntimeSuite extends AnyFunSuite {
     override def executorId: String = "nobody"
     override def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit = ()
     override def recall(key: OperatorKey, index: Int): Option[PartitionMemory] = None
+    override def pressed(press: PartitionPressed): Unit = ()
   }
 }
