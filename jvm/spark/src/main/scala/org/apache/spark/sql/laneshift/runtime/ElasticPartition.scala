@@ -175,7 +175,7 @@ final class ElasticPartition(
       context.addTaskCompletionListener[Unit] { task =>
         grant.giveBack()
         asked.foreach(_.over(task, heldLanes))
-        if (!task.isFailed() && !task.isInterrupted()) finished(before, sinceNs)
+        if (!task.isFailed() && !task.isInterrupted()) finished(task, before, sinceNs)
       }
       val lanes = 1 + grant.take(wantedLanes - 1)
       batchLanes = lanes
@@ -207,15 +207,16 @@ final class ElasticPartition(
     wantedMoves.clear()
   }
 
-  private def finished(before: Counts, sinceNs: Long): Unit = synchronized {
+  private def finished(task: TaskContext, before: Counts, sinceNs: Long): Unit = synchronized {
     val now = meter.counts(session, session.stats)
     val took = System.nanoTime() - sinceNs
+    val commits = if (meter.countsCommits) Commits.ns(task, current.stateMetrics) else 0L
     lastBatch = Some(
       BatchRecord(
         current.batchId,
         batchLanes,
         now.rowsIn - before.rowsIn,
-        now.busyNs.sum - before.busyNs.sum,
+        math.max(0L, now.busyNs.sum - before.busyNs.sum - commits),
         took
       )
     )

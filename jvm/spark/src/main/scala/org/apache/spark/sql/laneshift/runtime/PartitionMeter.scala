@@ -25,6 +25,9 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
   private var pausesSaid = Option.empty[PauseView]
   private var latencySaid = Option.empty[LatencyView]
 
+  /** Whether the last session that worked has counted commits as work. */
+  var countsCommits = false
+
   /** What its stores said at their last commit. */
   var state: StateView = StateView.none
 
@@ -61,7 +64,10 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
   def counts(session: Session, stats: Option[InletStats]): Counts = countsBefore + session.counts(stats)
 
   /** The session is over: what it has counted stays. */
-  def ended(session: Session): Unit = countsBefore = counts(session, session.stats)
+  def ended(session: Session): Unit = {
+    countsBefore = counts(session, session.stats)
+    if (session.isWorking) countsCommits = session.countsCommits
+  }
 
   def handedOff(handoff: Handoff): Unit = {
     handoffCount += 1

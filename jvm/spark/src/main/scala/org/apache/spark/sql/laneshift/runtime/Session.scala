@@ -19,6 +19,9 @@ private[runtime] sealed trait Session {
   /** How long the task's own thread has worked on rows; 0 where lanes have threads. */
   def directNs: Long = 0L
 
+  /** Whether the time that its lanes have worked has the commits of their stores in it, once they are over. */
+  def countsCommits: Boolean = true
+
   /** What it has done so far, `stats` being its own. */
   def counts(stats: Option[InletStats]): Counts = Counts.none
 }
@@ -52,6 +55,7 @@ private[runtime] object Session {
     override def task: Option[LaneTask] = Some(by)
     override def isWorking: Boolean = true
     override def directNs: Long = lane.busyNs
+    override def countsCommits: Boolean = lane.countsCommits
     override def counts(stats: Option[InletStats]): Counts = Counts.ofOneLane(lane.rows, lane.busyNs)
   }
 
