@@ -13,18 +13,6 @@ from laneshift.errors import LaneshiftError, error
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.press import Press
 
-SHORT_S = 0.1
-"""From one short turn to the next (s, ours): new lanes work within tens of milliseconds, and what
-has waited for them comes into their queues at once."""
-
-MOST_SHORT = 5
-"""So many short turns there are at most for one press, and one press from one turn to the next
-(ours): partitions that are pressed again and again cannot keep the loop busy."""
-
-FRUITLESS = 2
-"""So many in a row that add nothing are the last ones (ours): what the one before has added may
-not be there yet."""
-
 
 class Presses:
     """Of one scheduler. ``query``: run id of the only query to drive, empty for all."""

@@ -35,7 +35,7 @@ from laneshift.loop.meter import Meter
 from laneshift.loop.more import only_more
 from laneshift.loop.moves import MoveLog
 from laneshift.loop.on_demand import OnDemand
-from laneshift.loop.presses import FRUITLESS, MOST_SHORT, SHORT_S, Presses, rest
+from laneshift.loop.presses import Presses, rest
 from laneshift.loop.realise import TakenOver, move_shards, planned_lanes, set_lanes
 from laneshift.loop.refusals import Refusals
 from laneshift.loop.rescales import Rescaler
@@ -45,6 +45,7 @@ from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.hurry import SHORT_S, ShortTurns
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy, SizingPolicy
@@ -271,15 +272,14 @@ class LiveScheduler:
     def _hurry(self, pressed: Sequence[Press]) -> None:
         """A few short turns for partitions that have become pressed, and those that do meanwhile."""
         keys: set[Key] = set()
-        fruitless = 0
-        for _ in range(MOST_SHORT):
+        turns, goes_on = ShortTurns(), True
+        while goes_on:
             presses = {press.key: press for press in pressed}
             keys |= presses.keys()
             added = self._attempt(partial(self.short_turn, presses, keys))
-            fruitless = 0 if added else fruitless + 1
-            if fruitless == FRUITLESS or self._over.is_set():
-                return
-            pressed = rest(self._presses, self._over, SHORT_S)
+            goes_on = turns.goes_on(added) and not self._over.is_set()
+            if goes_on:
+                pressed = rest(self._presses, self._over, SHORT_S)
 
     def _failed(self, problem: Exception) -> Decision:
         return Decision(

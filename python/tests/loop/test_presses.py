@@ -12,10 +12,11 @@ from laneshift.errors import error
 from laneshift.loop.island import Island, PartitionRef, Room
 from laneshift.loop.lanes import Lanes
 from laneshift.loop.more import only_more
-from laneshift.loop.presses import MOST_SHORT, SHORT_S, Presses, rest
+from laneshift.loop.presses import Presses, rest
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.plugin.press import Press
 from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.hurry import MOST_SHORT, SHORT_S
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.registry import names
