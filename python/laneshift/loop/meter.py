@@ -21,7 +21,6 @@ from laneshift.scheduler.ids import NodeId, QueryId, SourceId
 from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
 from laneshift.scheduler.store_load import StoreLoad
 
-
 LEAST_GLANCE_S = 0.08
 """Nothing is measured over less (s, ours): a few rows more or less are all that it would show."""
 
@@ -227,9 +226,7 @@ class Meter:
             self._shares[s.key].count(s)
         return measured
 
-    def _glanced(
-        self, here: Sequence[Seen], windows: Mapping[Key, Window]
-    ) -> list[PartitionLoad]:
+    def _glanced(self, here: Sequence[Seen], windows: Mapping[Key, Window]) -> list[PartitionLoad]:
         """What is known of an executor's partitions, those of ``windows`` measured anew."""
         found: list[PartitionLoad | None] = []
         for s in here:

@@ -180,7 +180,7 @@ def is_saturated(seen: Seen, window: Window) -> bool:
     if seen.query.mode == "micro-batch":
         return share > MICRO_BATCH_BUSY
     # More lanes are wanted a moment before they are there: then all shards are still on the first.
-    works_alone = part.lanes == 1 or (part.shards > 1 and part.lane_of_shard.max() == 0)
+    works_alone = part.lanes == 1 or (part.shards > 1 and not bool(part.lane_of_shard.any()))
     return blocked or (works_alone and busy > ONE_LANE_BUSY)
 
 

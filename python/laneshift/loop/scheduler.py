@@ -270,7 +270,7 @@ class LiveScheduler:
         return ()
 
     def _hurry(self, pressed: Sequence[Press]) -> None:
-        """A few short turns for partitions that have become pressed, and those that do meanwhile."""
+        """A few short turns for partitions that are pressed, and those that become so meanwhile."""
         keys: set[Key] = set()
         turns, goes_on = ShortTurns(), True
         while goes_on:

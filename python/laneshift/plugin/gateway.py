@@ -102,9 +102,7 @@ class Gateway(Commands, Protocol):
         """
         ...
 
-    def await_pressed(
-        self, scheduler: str, run: str, after: int, seconds: float
-    ) -> dict[str, Any]:
+    def await_pressed(self, scheduler: str, run: str, after: int, seconds: float) -> dict[str, Any]:
         """Wait for pressed partitions of a run, of all if empty, told of after number ``after``.
 
         ``seq`` is the newest number, ``presses`` are in the form of ``Press.from_json``: none after
@@ -190,9 +188,7 @@ class Py4jGateway:
         ids = json.dumps(list(give_back))
         return self._object("demandExecutors", scheduler, most, total, ids)
 
-    def await_pressed(
-        self, scheduler: str, run: str, after: int, seconds: float
-    ) -> dict[str, Any]:
+    def await_pressed(self, scheduler: str, run: str, after: int, seconds: float) -> dict[str, Any]:
         return self._object("awaitPressed", scheduler, run, after, float(seconds))
 
     def decided(self, decision: dict[str, Any]) -> None:

@@ -53,9 +53,7 @@ def additions(plan: Plan, cluster: ClusterLoad) -> Plan:
             free[change.node] -= n
             more[change.partition] = more.get(change.partition, 0) + n
             cells.append(
-                PlacementChange(
-                    change.partition, change.node, change.before, change.before + n
-                )
+                PlacementChange(change.partition, change.node, change.before, change.before + n)
             )
     held = {part.partition: part.cores for part in cluster.partitions}
     counts = tuple(CoreChange(name, held[name], held[name] + n) for name, n in more.items())

@@ -74,7 +74,7 @@ def test_lanes_follow_a_burst(
 def test_a_burst_does_not_wait_for_the_next_turn(
     spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
 ) -> None:
-    """Turns are a minute apart: what is decided before the second one, pressed partitions asked for."""
+    """Turns are a minute apart: what is decided before the second one is decided early."""
     from pyspark.sql import functions as F  # noqa: N812
 
     total = 12 * QUIET + 8 * BURST

@@ -276,9 +276,7 @@ class FakeGateway:
         self.demanded.append((most, total, tuple(give_back)))
         return self.standing | ({"most": most} if most else {})
 
-    def await_pressed(
-        self, scheduler: str, run: str, after: int, seconds: float
-    ) -> dict[str, Any]:
+    def await_pressed(self, scheduler: str, run: str, after: int, seconds: float) -> dict[str, Any]:
         if seconds == 0:
             self.pressed.set()
             return {"seq": self.heard, "presses": []}
