@@ -40,9 +40,10 @@ begin with what the calm load needs, a core a partition, and the policies may ha
 lanes, with a turn every {INTERVAL_S:g} s and a few in between when a partition becomes pressed.
 *stock* and *static* (the library's: the lanes of the start for the whole run) stay at a core a
 partition. *Full capacity*: seconds from the begin of the burst until {FULL:.0%} of its rate come
-out over {WITHIN_S:g} s. *Backlog*: rows that were due and have not come. *Drained*: seconds from the end of the burst until it is below {CALM:g} s of the
-calm load; 0 if it is before the end. Queues, buffers and all else are at
-their defaults, batches last 5 minutes. Sides take turns, after a warm-up.
+out over {WITHIN_S:g} s. *Backlog*: rows that were due and have not come.
+*Drained*: seconds from the end of the burst until it is below {CALM:g} s of the calm load; 0 if it
+is before the end. Queues, buffers and all else are at their defaults, batches last 5 minutes.
+Sides take turns, after a warm-up.
 
 {SIMULATED}"""
 HEADER = (

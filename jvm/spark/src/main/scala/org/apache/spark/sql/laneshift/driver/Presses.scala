@@ -34,24 +34,25 @@ private[laneshift] final class Presses(nowMs: () => Long = () => System.currentT
   /** Waits for partitions of a run, of any if `runId` is empty, that were told of after `after`, `seconds` at most. Their newest
     * number, and those that are fresh. A newer call of the same scheduler ends one that waits.
     */
-  def await(scheduler: String, runId: String, after: Long, seconds: Double): (Long, Seq[Heard]) = synchronized {
-    calls += 1
-    val mine = calls
-    waiting(scheduler) = mine
-    notifyAll()
-    def found = {
-      val now = nowMs()
-      newest.values.filter { h =>
-        h.seq > after && now - h.atMs <= Presses.FreshMs && (runId.isEmpty || h.press.key.runId == runId)
-      }.toSeq
+  def await(scheduler: String, runId: String, after: Long, seconds: Double): (Long, Seq[Heard]) =
+    synchronized {
+      calls += 1
+      val mine = calls
+      waiting(scheduler) = mine
+      notifyAll()
+      def found = {
+        val now = nowMs()
+        newest.values.filter { h =>
+          h.seq > after && now - h.atMs <= Presses.FreshMs && (runId.isEmpty || h.press.key.runId == runId)
+        }.toSeq
+      }
+      val untilNs = System.nanoTime() + (seconds * 1e9).toLong
+      def leftNs = untilNs - System.nanoTime()
+      def isCurrent = waiting.get(scheduler).contains(mine)
+      while (found.isEmpty && isCurrent && !over && leftNs > 0) TimeUnit.NANOSECONDS.timedWait(this, leftNs)
+      if (isCurrent) waiting.remove(scheduler)
+      (seq, found)
     }
-    val untilNs = System.nanoTime() + (seconds * 1e9).toLong
-    def leftNs = untilNs - System.nanoTime()
-    def isCurrent = waiting.get(scheduler).contains(mine)
-    while (found.isEmpty && isCurrent && !over && leftNs > 0) TimeUnit.NANOSECONDS.timedWait(this, leftNs)
-    if (isCurrent) waiting.remove(scheduler)
-    (seq, found)
-  }
 
   private[driver] def isAwaitedBy(scheduler: String): Boolean = synchronized(waiting.contains(scheduler))
 

@@ -89,7 +89,9 @@ private[laneshift] final class PluginMemory(context: PluginContext) extends Driv
 
   override def pressed(press: PartitionPressed): Unit =
     try context.send(press)
-    catch { case NonFatal(error) => logDebug("The driver is not told of a partition that is pressed.", error) }
+    catch {
+      case NonFatal(error) => logDebug("The driver is not told of a partition that is pressed.", error)
+    }
 
   override def recall(key: OperatorKey, index: Int): Option[PartitionMemory] =
     attempt(Option.empty[PartitionMemory])(

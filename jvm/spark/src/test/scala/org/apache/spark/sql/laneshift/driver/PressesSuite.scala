@@ -24,7 +24,10 @@ class PressesSuite extends AnyFunSuite {
     presses.heard(press("two", 1))
     presses.heard(press("one", 0))
     val (seq, heard) = known("a")
-    assert(seq == 3L && heard.map(h => (h.press.key.runId, h.press.index)).toSet == Set("one" -> 0, "two" -> 1))
+    assert(seq == 3L && heard.map(h => (h.press.key.runId, h.press.index)).toSet == Set(
+      "one" -> 0,
+      "two" -> 1
+    ))
     assert(known("b", "one")._2.map(_.press.index) == Seq(0))
     assert(known("b", "three")._2.isEmpty)
     assert(known("a", after = seq)._2.isEmpty)
@@ -35,10 +38,10 @@ class PressesSuite extends AnyFunSuite {
   test("a scheduler's newer call and the application's end end one that waits; another's does not", Quick) {
     def waiting(scheduler: String) = {
       val begun = new CompletableFuture[Unit]
-      val end = CompletableFuture.supplyAsync(() => {
+      val end = CompletableFuture.supplyAsync { () =>
         begun.complete(())
         presses.await(scheduler, "", 100L, 60.0)
-      })
+      }
       begun.get(10, TimeUnit.SECONDS)
       // It waits once its call is the newest: one that comes too early would be ended by it.
       while (!presses.isAwaitedBy(scheduler)) Thread.onSpinWait()

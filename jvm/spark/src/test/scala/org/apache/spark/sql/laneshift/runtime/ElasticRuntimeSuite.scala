@@ -195,7 +195,8 @@ class ElasticRuntimeSuite extends AnyFunSuite {
         made
       }
       val commit = metric()
-      val at = spec(lanes = 1).copy(stateMetrics = StateMetrics(Set.empty, Set.empty, Set.empty, Set(commit.id)))
+      val at =
+        spec(lanes = 1).copy(stateMetrics = StateMetrics(Set.empty, Set.empty, Set.empty, Set(commit.id)))
       val partition = runtime.partition(at, 0)
       val task = LoneTask()
       partition.startBatch(at, task, None)

@@ -53,7 +53,10 @@ class PressureSuite extends AnyFunSuite {
     }
   }
 
-  test("eight times the load is seen within 150 ms, and a single lane that gets 2.4 times as many through", Quick) {
+  test(
+    "eight times the load is seen within 150 ms, and a single lane that gets 2.4 times as many through",
+    Quick
+  ) {
     Seq(8.0, 2.4).foreach { times =>
       val partition = new Partition(2L)
       assert(partition.told(6)(_ => 200).isEmpty)
