@@ -115,7 +115,7 @@ private[runtime] object Pressure {
   /** By so many standard deviations of a Poisson count more must have come, at least so many rows, and so many times the most
     * before.
     */
-  private val Sure = 5.0
+  private val Sure = 6.0
   private val LeastRows = 16L
   private val Least = 1.2
 

@@ -54,14 +54,14 @@ class PressureSuite extends AnyFunSuite {
   }
 
   test(
-    "eight times the load is seen within 150 ms, and a single lane that gets 2.4 times as many through",
+    "eight times the load is seen within 150 ms, what a single lane gets of it through within 250",
     Quick
   ) {
-    Seq(8.0, 2.4).foreach { times =>
+    Seq(8.0 -> 0.15, 2.4 -> 0.25).foreach { case (times, withinS) =>
       val partition = new Partition(2L)
       assert(partition.told(6)(_ => 200).isEmpty)
       val told = partition.told(1)(_ => 200 * times)
-      assert(told.headOption.exists(_ <= 0.15), s"$times times: $told")
+      assert(told.headOption.exists(_ <= withinS), s"$times times: $told")
     }
   }
 
