@@ -23,9 +23,9 @@ WINDOW_S = 0.5
 METHOD = f"""\
 *Simulated* is the library's fluid simulator with the same policy, stages, skew, shuffles, row cost,
 lanes at the start and seed (other permutations of the keys, though): one node with the same cores,
-turns of the policy as often, lanes balanced every {BALANCE_S:g} s, queues as long. It knows no
-Spark, no source task, no network buffers, and its shuffles keep to the clock where the source's
-keep to the schedule."""
+turns of the policy as often, short ones where partitions become pressed, lanes balanced every
+{BALANCE_S:g} s, queues as long. It knows no Spark, no source task, no network buffers, and its
+shuffles keep to the clock where the source's keep to the schedule."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ def foresee(setting: Setting, side: str, seconds: float | None = None) -> Forese
         balance_s=BALANCE_S,
         actuation_s=STEP_S,
         window_s=WINDOW_S,
+        wakes=True,
     )
     scenario = Scenario(
         Cluster(1, max(setting.cores, operator.partitions)),

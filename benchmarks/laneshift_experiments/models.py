@@ -230,9 +230,10 @@ def growth(options: Options, progress: Progress) -> Report:
             line("elasticutor", sizes), table.one("cpu_ms", name="elasticutor", size=middle) < 20,
         ),
         Statement(
-            "and 5 ms at most on 32 nodes x 8 cores x 32 partitions", "goal of ours [D]",
-            line("elasticutor", [middle]),
-            table.one("cpu_ms", name="elasticutor", size=middle) <= 5,
+            "every policy takes 5 ms at most on 32 nodes x 8 cores x 32 partitions",
+            "goal of ours [D]",
+            "; ".join(line(name, [middle]) for name in BUILT_IN),
+            all(table.one("cpu_ms", name=name, size=middle) <= 5 for name in BUILT_IN),
         ),
         Statement(
             "laneshift decides in less than a tenth of its 2 s period", "goal of ours [D]",

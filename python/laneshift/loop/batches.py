@@ -79,7 +79,10 @@ class QueryBatches:
                 arrived = None  # all of them were there: what counts is how fast they go
             # Nobody has seen the batch before it, or there was none for a while.
             amid = self._interval_s is not None and (self._seen < 0 or self._idle)
-            self.loads |= self._rates.add(batch.batch_id, batch.duration_s, arrived, done, amid)
+            commit_s = sum(s.commit_s / max(1, s.partitions) for s in batch.state)
+            self.loads |= self._rates.add(
+                batch.batch_id, batch.duration_s, arrived, done, amid, commit_s
+            )
             self._seen, self._since_ms, self._idle = batch.batch_id, now_ms, False
             self._counted = batch.batch_id
             return True

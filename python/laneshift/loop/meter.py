@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from laneshift.loop.batches import QueryBatches, in_batches
@@ -11,15 +11,19 @@ from laneshift.loop.budget import Budget, idle_lanes
 from laneshift.loop.island import Island, PartitionRef, Room, SourceRef
 from laneshift.loop.lanes import Lanes, placed
 from laneshift.loop.rates import PartitionMeter
-from laneshift.loop.seen import Key, Seen, Window, query_name, seen_partitions
+from laneshift.loop.seen import Key, Look, Seen, Window, query_name, seen_partitions
 from laneshift.loop.stores import QueryStores
 from laneshift.loop.tasks import QueryTasks
 from laneshift.loop.topology import SOURCE, SourceShare, edges, entering
+from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad, Node
 from laneshift.scheduler.ids import NodeId, QueryId, SourceId
 from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
 from laneshift.scheduler.store_load import StoreLoad
+
+LEAST_GLANCE_S = 0.08
+"""Nothing is measured over less (s, ours): a few rows more or less are all that it would show."""
 
 
 class Meter:
@@ -37,7 +41,7 @@ class Meter:
         self._query = query
         self._places = places
         self._budget = Budget(cores)
-        self._before: Snapshot | None = None
+        self._looks: dict[Key, Look] = {}
         self._rates: defaultdict[Key, PartitionMeter] = defaultdict(PartitionMeter)
         self._shares: defaultdict[Key, SourceShare] = defaultdict(SourceShare)
         self._batches: dict[str, QueryBatches] = {}
@@ -49,26 +53,78 @@ class Meter:
 
         ``grows``: there may be more executors, so that one is shown as a cluster, too.
         """
-        before, self._before = self._before, live
         everything = seen_partitions(live)
         parts = self._mine(everything)
         self._forget_all_but({s.key for s in parts})
-        earlier = {s.key: s.part for s in self._mine(seen_partitions(before))} if before else {}
-        since_ms = before.time_ms if before else live.time_ms
+        looks, self._looks = self._looks, {s.key: Look(s.part, live.time_ms) for s in parts}
         # A query's sources and partitions do not all end at the same moment: one is enough to tell.
         resting = {
             s.query.run_id
             for s in parts
             if s.query.mode == "real-time"
-            and s.key in earlier
-            and not s.has_run_since(earlier[s.key])
+            and s.key in looks
+            and not s.has_run_since(looks[s.key].part)
         }
         news = self._look_at_batches(live, parts)
         windows = {
-            s.key: Window(earlier[s.key], since_ms, live.time_ms)
+            s.key: Window(looks[s.key].part, looks[s.key].time_ms, live.time_ms)
             for s in parts
-            if s.key in earlier and live.time_ms > since_ms
+            if s.key in looks and live.time_ms > looks[s.key].time_ms
         }
+
+        def shown(here: Sequence[Seen]) -> list[PartitionLoad]:
+            return self._shown(here, windows, resting)
+
+        found, measured = self._islands(live, everything, parts, shown, windows, news, grows)
+        self._look_at_tasks(live, parts, measured)
+        return self._with_tasks(self._with_stores(found, live, parts), parts)
+
+    def glance(
+        self,
+        live: Snapshot,
+        presses: Mapping[Key, Press],
+        keys: Collection[Key],
+        *,
+        grows: bool = False,
+    ) -> tuple[Island, ...]:
+        """The islands as they were measured last, but for partitions ``keys``, measured anew.
+
+        Since their last look or, if that is later, since they became pressed, by ``presses``: of
+        those alone that is a while ago, and there is an island at all. Batches are not looked at.
+        """
+        everything = seen_partitions(live)
+        parts = self._mine(everything)
+        windows: dict[Key, Window] = {}
+        for s in parts:
+            look, press = self._looks.get(s.key), presses.get(s.key)
+            if look is None or s.key not in keys or not s.has_run_since(look.part):
+                continue
+            if press is not None and press.since_ms > look.time_ms:
+                look = Look(press.then(s.part), press.since_ms)
+            window = Window(look.part, look.time_ms, live.time_ms)
+            if window.seconds >= LEAST_GLANCE_S:
+                windows[s.key] = window
+                self._looks[s.key] = Look(s.part, live.time_ms)
+        if not windows:
+            return ()
+
+        def shown(here: Sequence[Seen]) -> list[PartitionLoad]:
+            return self._glanced(here, windows)
+
+        found, _ = self._islands(live, everything, parts, shown, windows, set(), grows)
+        return tuple(i for i in found if any(ref.key in windows for ref in i.partitions.values()))
+
+    def _islands(
+        self,
+        live: Snapshot,
+        everything: Sequence[Seen],
+        parts: Sequence[Seen],
+        shown_of: Callable[[Sequence[Seen]], list[PartitionLoad]],
+        windows: Mapping[Key, Window],
+        news: set[str],
+        grows: bool,
+    ) -> tuple[list[Island], list[PartitionLoad]]:
+        """The islands, and what was measured of all their partitions."""
         spans = (
             self._places
             and any(s.part.max_elsewhere for s in parts)
@@ -83,7 +139,7 @@ class Meter:
             beside = [s for s in everything if s.part.executor == executor.executor]
             cores = self._budget.of(executor, live.time_ms, beside)
             cores -= _guests(executor.executor, [s for s in everything if s.key not in together])
-            shown = self._shown(here, windows, resting)
+            shown = shown_of(here)
             if not spans:
                 # Cores that somebody has wanted for them elsewhere are theirs beside the node's.
                 shown = [_as_home(part) for part in shown]
@@ -103,9 +159,7 @@ class Meter:
             there = [s for s in parts if s.part.executor in rooms]
             shown = [_among(part, rooms, there) for each in measured.values() for part in each]
             found.append(self._island("", rooms, there, shown, windows, news))
-        everyone = [part for each in measured.values() for part in each]
-        self._look_at_tasks(live, parts, everyone)
-        return self._with_tasks(self._with_stores(found, live, parts), parts)
+        return found, [part for each in measured.values() for part in each]
 
     def _look_at_batches(self, live: Snapshot, parts: Sequence[Seen]) -> set[str]:
         """Run ids of micro-batch queries of which a batch has ended since the last look."""
@@ -204,6 +258,18 @@ class Meter:
                 measured += [] if shown is None else [shown]
             self._shares[s.key].count(s)
         return measured
+
+    def _glanced(self, here: Sequence[Seen], windows: Mapping[Key, Window]) -> list[PartitionLoad]:
+        """What is known of an executor's partitions, those of ``windows`` measured anew."""
+        found: list[PartitionLoad | None] = []
+        for s in here:
+            if s.query.run_id in self._batches:
+                found.append(self._batches[s.query.run_id].shown(s))
+            elif s.key in windows:
+                found.append(self._rates[s.key].shown(s, windows[s.key], ran=True))
+            else:
+                found.append(self._rates[s.key].known(s.part))
+        return [part for part in found if part is not None]
 
     def _island(
         self,

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from laneshift.loop.arrivals import Arrivals
-from laneshift.loop.lanes import Lanes, placement
+from laneshift.loop.lanes import Lanes, placed, placement
 from laneshift.loop.rests import Rest
 from laneshift.loop.seen import Seen, Window, query_name
 from laneshift.plugin.partition import PartitionSnapshot
@@ -89,6 +89,14 @@ class PartitionMeter:
             self._rest = None
             window = Window(rest.was, rest.began_ms, window.now_ms)
         return self._measure(seen, window, saturated)
+
+    def known(self, part: PartitionSnapshot) -> PartitionLoad | None:
+        """What was shown of it last, with the lanes that it has now; None if nothing was."""
+        if self._rest is not None:
+            return self._rest.shown(part)
+        if self._last is None:
+            return None
+        return placed(self._last, placement(Lanes.of(part), part.executor))
 
     def _measure(self, seen: Seen, window: Window, saturated: bool) -> PartitionLoad:
         part, was, seconds = seen.part, window.was, window.seconds
@@ -167,10 +175,13 @@ def is_saturated(seen: Seen, window: Window) -> bool:
     """Whether more may have been offered in the window than was taken."""
     part, was = seen.part, window.was
     blocked = part.blocked_s - was.blocked_s > BLOCKED_SHARE * window.seconds
-    share = (part.busy_s - was.busy_s) / (part.lanes * window.seconds)
+    busy = (part.busy_s - was.busy_s) / window.seconds
+    share = busy / part.lanes
     if seen.query.mode == "micro-batch":
         return share > MICRO_BATCH_BUSY
-    return blocked or (part.lanes == 1 and share > ONE_LANE_BUSY)
+    # More lanes are wanted a moment before they are there: then all shards are still on the first.
+    works_alone = part.lanes == 1 or (part.shards > 1 and not bool(part.lane_of_shard.any()))
+    return blocked or (works_alone and busy > ONE_LANE_BUSY)
 
 
 def _at_home(part: PartitionSnapshot) -> tuple[int, float]:

@@ -11,9 +11,10 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,22 @@ from laneshift.loop.early import without_early_releases
 from laneshift.loop.island import Island
 from laneshift.loop.lanes import Lanes
 from laneshift.loop.meter import Meter
+from laneshift.loop.more import only_more
 from laneshift.loop.moves import MoveLog
 from laneshift.loop.on_demand import OnDemand
+from laneshift.loop.presses import Presses, rest
 from laneshift.loop.realise import TakenOver, move_shards, planned_lanes, set_lanes
 from laneshift.loop.refusals import Refusals
 from laneshift.loop.rescales import Rescaler
+from laneshift.loop.seen import Key
 from laneshift.loop.tasks import Tasker
 from laneshift.loop.throttles import Brakes, source_limits
 from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.hurry import SHORT_S, ShortTurns
+from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy, SizingPolicy
 from laneshift.scheduler.trace import TraceWriter
@@ -80,6 +87,7 @@ class LiveScheduler:
         self._on_demand = OnDemand(gateway, self._id, policy, max_executors, cores)
         self._trace = TraceWriter(trace) if trace is not None else None
         self._moves = MoveLog(gateway, query)
+        self._presses = Presses(gateway, self._id, self._query)
         self._states: dict[str, Any] = {}
         self._answered_s: dict[str, float] = {}  # by executor
         self._taken = TakenOver()
@@ -147,6 +155,7 @@ class LiveScheduler:
         """
         self._over.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._presses.end()
             self._thread.join()
         with suppress(LaneshiftError):  # the session may have gone
             self._gateway.release(self._id)
@@ -223,20 +232,56 @@ class LiveScheduler:
     def _repeat(self) -> None:
         due = time.monotonic()
         while not self._over.is_set():
-            try:
-                self._claim()
-                self.turn()
-            except LaneshiftError as problem:
-                self._tell(self._failed(problem))
-                if problem.condition == "LANESHIFT_SESSION_STOPPED":
-                    self._over.set()
-            except Exception as problem:
-                # A policy may be the user's own: whatever it throws, the next turn tries again.
-                self._tell(self._failed(problem))
+            self._attempt(self._claimed_turn)
             due = max(due + self._interval_s, time.monotonic())
-            while (left := due - time.monotonic()) > 0 and not self._over.wait(min(left, RENEW_S)):
+            pressed = self._rest_until(due)
+            if pressed:
+                self._hurry(pressed)
+                # Not over less than half a turn: that one takes lanes away, too.
+                due = max(due, time.monotonic() + self._interval_s / 2)
+                self._rest_until(due, hears=False)
+
+    def _attempt(self, turn: Callable[[], object]) -> bool:
+        """Take a turn; whether it gave something. What it throws is told."""
+        try:
+            return bool(turn())
+        except LaneshiftError as problem:
+            self._tell(self._failed(problem))
+            if problem.condition == "LANESHIFT_SESSION_STOPPED":
+                self._over.set()
+        except Exception as problem:
+            # A policy may be the user's own: whatever it throws, the next turn tries again.
+            self._tell(self._failed(problem))
+        return False
+
+    def _claimed_turn(self) -> tuple[Decision, ...]:
+        self._claim()
+        return self.turn()
+
+    def _rest_until(self, due: float, hears: bool = True) -> tuple[Press, ...]:
+        """Wait until ``due``, or for partitions that become pressed if it ``hears`` of them."""
+        while (left := due - time.monotonic()) > 0 and not self._over.is_set():
+            seconds = min(left, RENEW_S)
+            if not hears:
+                self._over.wait(seconds)
+            elif pressed := rest(self._presses, self._over, seconds):
+                return pressed
+            if not self._over.is_set():
                 with suppress(LaneshiftError):  # the next turn says so
                     self._claim()
+        return ()
+
+    def _hurry(self, pressed: Sequence[Press]) -> None:
+        """A few short turns for partitions that are pressed, and those that become so meanwhile."""
+        keys: set[Key] = set()
+        turns, goes_on = ShortTurns(), True
+        while goes_on:
+            presses = {press.key: press for press in pressed}
+            keys |= presses.keys()
+            added = self._attempt(partial(self.short_turn, presses, keys))
+            goes_on = turns.goes_on(added) and not self._over.is_set()
+            if goes_on:
+                pressed = rest(self._presses, self._over, SHORT_S)
 
     def _failed(self, problem: Exception) -> Decision:
         return Decision(
@@ -268,6 +313,22 @@ class LiveScheduler:
         for decision in done:
             self._tell(decision)
         return tuple(done)
+
+    def short_turn(self, presses: Mapping[Key, Press], keys: Collection[Key]) -> bool:
+        """A turn for partitions ``keys`` on the word of the last moment, since they became pressed
+        by ``presses``: it only adds lanes. Whether it has. Errors: as :meth:`turn`.
+        """
+        live = Snapshot.from_json(self._gateway.snapshot())
+        done = []
+        with self._turn:
+            islands = self._meter.glance(live, presses, keys, grows=self._on_demand.is_on)
+            for island in islands:
+                if island.cluster is not None:
+                    done.append(self._add(island, island.cluster))
+            self._turns += 1
+        for decision in done:
+            self._tell(decision)
+        return any(decision.changes and decision.applied for decision in done)
 
     def _tell(self, decision: Decision) -> None:
         before = self._told.get(decision.executor)
@@ -307,20 +368,7 @@ class LiveScheduler:
         wanted = {
             name: lanes for name, lanes in planned.items() if lanes != island.partitions[name].lanes
         }
-        parts = {part.partition: part for part in cluster.partitions}
-        reasons = dict(plan.reasons)
-        changes = tuple(
-            LaneChange(
-                name,
-                island.partitions[name].lanes.total,
-                lanes.total,
-                because(parts[name], lanes.total, reasons.get(name))
-                if name in parts and _is_chosen(lanes, fits[name], island)
-                else gave_way(island, name, fits[name]),
-                lanes.words,
-            )
-            for name, lanes in wanted.items()
-        )
+        changes = _changes(wanted, fits, island, cluster, plan)
         limits, notes = source_limits(plan, cluster, island)
         notes += refused + early + untasked + not_done(plan)
         notes += self._out_of_reach(cluster)
@@ -353,8 +401,30 @@ class LiveScheduler:
             tasks=tasks,
         )
 
-    def _answer(self, island: Island, cluster: ClusterLoad, live: Snapshot) -> Plan:
-        """The policy's plan; the empty one if nothing was measured since it answered last."""
+    def _add(self, island: Island, cluster: ClusterLoad) -> Decision:
+        """Only lanes that the policy adds; all else is for the next turn."""
+        sends = self._sends
+        fits = fitting(island.held, island.budgets)
+        shown = {name: (ref.home, fits[name]) for name, ref in island.partitions.items()}
+        cluster = held(cluster, shown, island.budgets)
+        plan = self._answer(island, cluster, None)
+        planned = self._refusals.without(planned_lanes(plan, island, fits), island)
+        wanted = only_more(planned, island)
+        changes = _changes(wanted, fits, island, cluster, plan)
+        notes: tuple[str, ...] = ()
+        if sends:
+            notes = set_lanes(self._gateway, island, wanted)
+            if island.spans:
+                self._refusals.sent(island, wanted)
+        return Decision(
+            cluster.time_s, island.executor, self._policy.name, changes, applied=sends, notes=notes
+        )
+
+    def _answer(self, island: Island, cluster: ClusterLoad, live: Snapshot | None) -> Plan:
+        """The policy's plan; the empty one if nothing was measured since it answered last.
+
+        ``live``: for executors on demand, which a short turn does not ask for.
+        """
         last_s = self._answered_s.get(island.executor)
         if not island.is_new and last_s is not None:
             return Plan()
@@ -367,7 +437,7 @@ class LiveScheduler:
         if state is None:
             state = self._policy.start()
         plan, self._states[island.executor] = self._policy.answer(cluster, state)
-        if island.spans:
+        if island.spans and live is not None:
             kept, _ = without_early_releases(plan, cluster)
             self._on_demand.answered(live, island, cluster, state, kept)
         return plan
@@ -380,6 +450,29 @@ class LiveScheduler:
 
     def _said(self, executor: str, notes: tuple[str, ...], applied: bool) -> Decision:
         return Decision(time.time(), executor, self._policy.name, applied=applied, notes=notes)
+
+
+def _changes(
+    wanted: Mapping[PartitionId, Lanes],
+    fits: Mapping[PartitionId, Lanes],
+    island: Island,
+    cluster: ClusterLoad,
+    plan: Plan,
+) -> tuple[LaneChange, ...]:
+    parts = {part.partition: part for part in cluster.partitions}
+    reasons = dict(plan.reasons)
+    return tuple(
+        LaneChange(
+            name,
+            island.partitions[name].lanes.total,
+            lanes.total,
+            because(parts[name], lanes.total, reasons.get(name))
+            if name in parts and _is_chosen(lanes, fits[name], island)
+            else gave_way(island, name, fits[name]),
+            lanes.words,
+        )
+        for name, lanes in wanted.items()
+    )
 
 
 def _is_chosen(lanes: Lanes, fits: Lanes, island: Island) -> bool:

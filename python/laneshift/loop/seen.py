@@ -41,6 +41,14 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """A partition as it was at ``time_ms`` (ms since 1970, the driver's clock)."""
+
+    part: PartitionSnapshot
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """From one look at a partition, ``was`` at ``since_ms``, to another."""
 

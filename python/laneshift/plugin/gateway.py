@@ -102,6 +102,14 @@ class Gateway(Commands, Protocol):
         """
         ...
 
+    def await_pressed(self, scheduler: str, run: str, after: int, seconds: float) -> dict[str, Any]:
+        """Wait for pressed partitions of a run, of all if empty, told of after number ``after``.
+
+        ``seq`` is the newest number, ``presses`` are in the form of ``Press.from_json``: none after
+        ``seconds``, or once the same scheduler calls again.
+        """
+        ...
+
     def decided(self, decision: dict[str, Any]) -> None:
         """Tell the plugin what a scheduler has decided: Spark's UI shows it."""
         ...
@@ -179,6 +187,9 @@ class Py4jGateway:
     ) -> dict[str, Any]:
         ids = json.dumps(list(give_back))
         return self._object("demandExecutors", scheduler, most, total, ids)
+
+    def await_pressed(self, scheduler: str, run: str, after: int, seconds: float) -> dict[str, Any]:
+        return self._object("awaitPressed", scheduler, run, after, float(seconds))
 
     def decided(self, decision: dict[str, Any]) -> None:
         decode("decided", self._text("decided", json.dumps(decision)))

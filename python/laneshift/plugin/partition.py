@@ -46,7 +46,7 @@ class PartitionBatch:
         batch_id: its number.
         lanes: lanes that the partition had at its end (count).
         rows: rows of the batch that came to the partition.
-        busy_s: how long all lanes together worked on them (lane-seconds).
+        busy_s: how long all lanes together worked on them (lane-seconds), commits left out.
         took_s: from the begin of the partition's task to its end (s), without waits for its turn
             where it shares a task with others.
     """

@@ -37,7 +37,8 @@ HOT = 2.0
 cores, it may be the last to begin (ours)."""
 
 OWN_SHARE = 0.1
-"""What every task does beside its lanes' work counts up to this share of the period (ours)."""
+"""What every task does beside its lanes' work and commits counts up to this share of the period
+(ours)."""
 
 LEAST_PART = 0.01
 """Of a batch's time, a stage with next to no work gets so much (ours)."""
@@ -144,7 +145,7 @@ class BatchRates:
 
     def add(
         self, batch_id: int, took_s: float, arrived_s: float | None, done: Sequence[Done],
-        amid: bool = False,
+        amid: bool = False, commit_s: float = 0.0,
     ) -> dict[PartitionId, BatchLoad]:  # fmt: skip
         """The loads after one more batch, of those partitions that it tells of.
 
@@ -157,6 +158,7 @@ class BatchRates:
             done: what its partitions did.
             amid: whether its rows may have begun to come amid that time. Then they say what is
                 needed at least, until the next batch.
+            commit_s: how long a task's stores took to commit, as far as is known (s, >= 0).
         """
         interval = self._interval_s
         before, self._amid = self._amid, amid and arrived_s is not None
@@ -177,7 +179,7 @@ class BatchRates:
         fixed = 0.0
         if interval is not None:
             own = min((p.took_s - p.busy_s / p.lanes for p in done), default=0.0)
-            own = min(max(0.0, own), OWN_SHARE * period)
+            own = min(max(0.0, own), OWN_SHARE * period + commit_s)
             beside = max(0.0, took_s - sum(stage_spans(done).values()))
             fixed = self._fixed.add(beside + own, 0.0, 0.05 * period)
         known = [part for part in done if part.partition in self._rates]

@@ -292,7 +292,8 @@ class _Run:
         done: list[Done],
         stores: StoresDone | None,
     ) -> None:
-        loads = self._rates.add(number, took, arrived, done)
+        commit_s = 0.0 if stores is None else stores.commit_s / stores.partitions
+        loads = self._rates.add(number, took, arrived, done, commit_s=commit_s)
         parts = [
             self._part(name, lanes, loads[name])
             for name, lanes in zip(self._names, self._lanes, strict=True)

@@ -13,6 +13,7 @@ from laneshift import inputcheck
 from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray
 from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.hurry import SHORT_S, additions
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.simulator.control import Control
@@ -25,6 +26,7 @@ from laneshift.simulator.observe import Observer
 from laneshift.simulator.rates import Rate
 from laneshift.simulator.result import Result, WindowRow
 from laneshift.simulator.spec import Cluster, Engine, Operator, check_dag
+from laneshift.simulator.wakes import Wakes
 from laneshift.simulator.workload import Keys
 
 
@@ -80,6 +82,7 @@ class Simulation:
         self.control = Control(self.fluid, self.keys, engine, scenario.seed)
         self.observer = Observer(self.fluid, self.keys, engine.paradigm == "resource-centric")
         self.faults = Faults(self.fluid, engine)
+        self.wakes = Wakes(self.fluid) if engine.wakes and policy is not None else None
         self._state: Any = policy.start() if policy is not None else None
         self._due: list[tuple[float, Plan]] = []
         self.decisions = 0
@@ -95,6 +98,7 @@ class Simulation:
         windows = _Windows(fluid, self.control, s.cluster)
         steps = round(s.duration_s / dt)
         per = {name: max(round(getattr(engine, name) / dt), 1) for name in _PERIODS}
+        short = max(round(SHORT_S / dt), 1)
         for i in range(steps):
             now = i * dt
             for o, changing in enumerate(changes):
@@ -112,6 +116,8 @@ class Simulation:
                 fluid.seen[:] = 0.0
             if self.policy is not None and (i + 1) % per["policy_s"] == 0:
                 self._decide(end)
+            elif self.wakes is not None and (i + 1) % short == 0 and self.wakes.is_due():
+                self.wakes.taken(self._hurry(end))
             while self._due and self._due[0][0] <= end + 1e-9:
                 self.control.apply(self._due.pop(0)[1], end, engine.policy_s)
             if self.layout.leaving.any():
@@ -125,20 +131,36 @@ class Simulation:
         return Result(tuple(windows.rows), self._notes())
 
     def _decide(self, now: float) -> None:
+        if self.wakes is not None:
+            self.wakes.turn()
+        plan = self._answer(now)[0]
+        if not plan.is_empty:
+            self._due.append((now + self.scenario.engine.actuation_s, plan))
+
+    def _hurry(self, now: float) -> bool:
+        """A short turn, which only adds lanes; whether it has."""
+        plan, cluster = self._answer(now)
+        if cluster is not None:
+            plan = additions(plan, cluster)
+        if not plan.is_empty:
+            self._due.append((now + self.scenario.engine.actuation_s, plan))
+        return not plan.is_empty
+
+    def _answer(self, now: float) -> tuple[Plan, ClusterLoad | None]:
+        """The plan, and the load that it is for; an empty one while the one before is under way."""
         fluid = self.fluid
         self.observer.add(fluid.seen)
         fluid.seen[:] = 0.0
         busy = any(fluid.syncs.busy(o) for o in range(len(self.scenario.operators)))
         if self._due or busy or self.layout.leaving.any():
-            return
+            return Plan(), None
         cluster = self.observer.cluster(now)
         if self.record:
             self.recorded.append(cluster)
         assert self.policy is not None  # only called with one
         plan, self._state = self.policy.answer(cluster, self._state)
         self.decisions += 1
-        if not plan.is_empty:
-            self._due.append((now + self.scenario.engine.actuation_s, plan))
+        return plan, cluster
 
     def _notes(self) -> dict[str, float]:
         fluid = self.fluid

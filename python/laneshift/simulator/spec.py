@@ -160,7 +160,9 @@ class Engine:
     checkpointing, for the loss of a partition's home [A].
     RC [A]: one global synchronisation costs rc_sync_s + rc_sync_per_upstream_s * upstream
     executors on top of draining, and carries rc_moves_per_sync shards (1: as the prototype [XP]).
-    measure_noise: Poisson noise on measured shard loads. paused_rows: rows held per moving shard.
+    wakes: whether partitions that become pressed have the policy decide before its period is over,
+    as with running queries. measure_noise: Poisson noise on measured shard loads. paused_rows: rows
+    held per moving shard.
     """
 
     step_s: float = 0.02
@@ -182,6 +184,7 @@ class Engine:
     rc_transfer_s: float = 2e-3
     measure_noise: bool = True
     window_s: float = 1.0
+    wakes: bool = False
     faults: tuple[Fault, ...] = field(default=())
 
     def __post_init__(self) -> None:

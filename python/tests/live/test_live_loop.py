@@ -69,3 +69,45 @@ def test_lanes_follow_a_burst(
         assert max(m.max_ms for m in recorded.moves) <= max(h.pause_us for h in moved) / 1000
     finally:
         query.stop()
+
+
+def test_a_burst_does_not_wait_for_the_next_turn(
+    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
+) -> None:
+    """Turns are a minute apart: what is decided before the second one is decided early."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    total = 12 * QUIET + 8 * BURST
+    rows = (
+        spark.readStream.format("laneshift-workload")
+        .options(keys=500, rowBytes=0, zipf=0.2, rate="stage", totalRows=total)
+        .option("rateStages", f"{QUIET}:12s,{BURST}:8s,{QUIET}:1h")
+        .load()
+    )
+    answers = rows.groupBy("key").agg(F.count("*").alias("n"))
+    slow = answers.withColumn("n", F.expr("laneshift_cost(n, 1000, 'wait')"))
+    query, tail = to_lines(slow, tmp_path, "90 seconds")
+
+    def runs() -> bool:
+        mine = [q for q in live.snapshot().queries if q.id == str(query.id)]
+        return bool(mine) and any(p.running for o in mine[0].operators for p in o.partitions)
+
+    try:
+        end = time.monotonic() + 150
+        while not runs():
+            assert time.monotonic() < end and query.exception() is None, query.exception()
+            time.sleep(0.1)
+        began = time.time()
+        with live.start("elasticutor", query=query, interval_s=60.0) as scheduler:
+            while len(tail.updates.at_us) < total:
+                assert time.monotonic() < end, f"{len(tail.updates.at_us)} of {total} rows"
+                assert query.exception() is None, query.exception()
+                tail.poll()
+                time.sleep(0.2)
+        decisions = scheduler.decisions()
+        early = [d for d in decisions if d.time_s - began < 55]
+        assert early and all(c.after > c.before for d in early for c in d.changes), decisions
+        assert all(d.error is None for d in decisions)
+        assert tail.updates.rows == total and tail.updates.disorder == 0
+    finally:
+        query.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -191,6 +192,10 @@ class FakeGateway:
         # The policy of another scheduler, and who drives when it was asked once.
         self.driven_by: str | None = None
         self.renewed_by: str | None = None
+        # What the next wait for pressed partitions gives, and who wakes it.
+        self.presses: list[dict[str, Any]] = []
+        self.pressed = threading.Event()
+        self.heard = 0
         self._version = version or laneshift.__version__
         self.data: dict[str, Any] = {
             "time_ms": 1_700_000_000_000,
@@ -270,6 +275,16 @@ class FakeGateway:
     ) -> dict[str, Any]:
         self.demanded.append((most, total, tuple(give_back)))
         return self.standing | ({"most": most} if most else {})
+
+    def await_pressed(self, scheduler: str, run: str, after: int, seconds: float) -> dict[str, Any]:
+        if seconds == 0:
+            self.pressed.set()
+            return {"seq": self.heard, "presses": []}
+        self.pressed.wait(seconds)
+        self.pressed.clear()
+        presses, self.presses = self.presses, []
+        self.heard += len(presses)
+        return {"seq": self.heard, "presses": presses}
 
     def decided(self, decision: dict[str, Any]) -> None:
         self.told.append(json.loads(json.dumps(decision)))

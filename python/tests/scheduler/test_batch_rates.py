@@ -109,6 +109,14 @@ def test_a_lane_with_more_to_do_than_others_is_no_fixed_part() -> None:
     assert load.fixed_s <= 0.3 + 0.1 * 5.0
 
 
+def test_a_commit_is_a_fixed_part_however_long() -> None:
+    """3 s of work and a commit of 1 s: one lane would make 4 s of it, and 3.5 s is the target."""
+    part = Done(PartitionId("p"), OperatorId("o"), "1", 8, 1, 1000, 3.0, 4.0)
+    load = BatchRates(5.0).add(1, 4.0, 5.0, [part], commit_s=1.0)[PartitionId("p")]
+    assert load.fixed_s == pytest.approx(1.0)
+    assert load.work_s / load.available_s(0.7) == pytest.approx(3.0 / 2.5)
+
+
 def test_rows_count_over_the_time_in_which_they_came() -> None:
     late = BatchRates(5.0)
     late.add(1, 15.0, 5.0, [done(0, 4.0)])

@@ -14,6 +14,7 @@ import org.apache.spark.sql.laneshift.runtime.{
   ElasticRuntime,
   ExecutorEndpoint,
   ExecutorHello,
+  PartitionPressed,
   PluginMemory,
   RecallPartition,
   RememberPartition,
@@ -100,6 +101,9 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
       java.lang.Boolean.TRUE
     case RememberPartition(key, index, memory) =>
       state.foreach(_.memories.remember(key, index, memory))
+      null
+    case press: PartitionPressed =>
+      state.foreach(_.presses.heard(press))
       null
     case RecallPartition(key, index) => RpcBytes.of(state.flatMap(_.memories.recall(key, index)))
     case other => throw new IllegalArgumentException(s"a message that is none of laneshift's: $other")

@@ -9,6 +9,7 @@ import org.apache.spark.sql.laneshift.driver.{
   Decision,
   DemandView,
   ExecutorLoad,
+  Heard,
   PartitionSite,
   QueryView,
   SourceCount
@@ -241,6 +242,22 @@ private[api] object SnapshotJson {
         "max" -> v.latencyMs.max,
         "count" -> v.latencyMs.count
       )
+    )
+  }
+
+  /** When the span began is by the driver's clock. */
+  def press(heard: Heard): Map[String, Any] = {
+    val press = heard.press
+    Map(
+      "run_id" -> press.key.runId,
+      "operator" -> press.key.operatorId,
+      "partition" -> press.index,
+      "since_ms" -> (heard.atMs - press.spanNs / 1000000L),
+      "rows_in" -> press.rowsIn,
+      "rows_taken" -> press.rowsTaken,
+      "rows_out" -> press.rowsOut,
+      "busy_s" -> press.busyNs / 1e9,
+      "blocked_s" -> press.blockedNs / 1e9
     )
   }
 

@@ -169,6 +169,14 @@ object LaneshiftGateway {
     true
   }
 
+  /** Waits for partitions of a run, of any if `runId` is empty, that become pressed, `seconds` at most; those that were told of up to
+    * number `after` are known. A newer call of the same scheduler ends one that waits.
+    */
+  def awaitPressed(scheduler: String, runId: String, after: Long, seconds: Double): String = Answer {
+    val (seq, heard) = Inventory.driver.presses.await(scheduler, runId, after, seconds)
+    Map[String, Any]("seq" -> seq, "presses" -> heard.map(SnapshotJson.press))
+  }
+
   def release(scheduler: String): String = Answer {
     DriverState.get.foreach(_.claims.release(scheduler))
     true

@@ -16,6 +16,7 @@ private[laneshift] final class DriverState(
   val memories = new PartitionMemories
   val taskWishes = new TaskWishes
   val claims = new SchedulerClaims
+  val presses = new Presses
   val tenants = new Tenants
   val throttle = new SourceThrottle(executors)
   val hosts = new HostWatch(executors)
@@ -34,6 +35,7 @@ private[laneshift] final class DriverState(
     hosts.stop()
     demand.stop()
     rescales.stop()
+    presses.stop()
   }
 }
 

@@ -44,6 +44,9 @@ private[laneshift] final class DirectLane(
     } else if (samples == 0L) 0L
     else (received.toDouble / samples * sampledNs).toLong
 
+  /** Samples are of rows; what is timed as a whole goes on until the end. */
+  def countsCommits: Boolean = readsAhead
+
   override val lane: LaneId = LaneId(0)
   override def currentShard: Int = 0
   override def isRestarting: Boolean = restarting

@@ -177,7 +177,12 @@ case class ElasticExec(
       output.map(_.dataType),
       stateKeys,
       idsOf(ElasticExec.oncePerStore: _*),
-      StateMetrics(idsOf("numTotalStateRows"), idsOf("stateMemory"), idsOf("rocksdbSstFileSize")),
+      StateMetrics(
+        idsOf("numTotalStateRows"),
+        idsOf("stateMemory"),
+        idsOf("rocksdbSstFileSize"),
+        idsOf("commitTimeMs")
+      ),
       sentAt,
       slots,
       readsAhead = handoff == HandoffMode.MidBatchRestart,

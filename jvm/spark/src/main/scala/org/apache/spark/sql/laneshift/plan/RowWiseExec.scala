@@ -70,7 +70,7 @@ case class RowWiseExec(
       output.map(_.dataType),
       Map.empty,
       Set.empty,
-      StateMetrics(Set.empty, Set.empty, Set.empty),
+      StateMetrics(Set.empty, Set.empty, Set.empty, Set.empty),
       sentAt,
       slots,
       readsAhead = nodes.exists(_.isInstanceOf[EvalPythonExec])

@@ -1,10 +1,13 @@
 package org.apache.spark.sql.laneshift.runtime
 
+import java.util.concurrent.TimeUnit
+
 import org.HdrHistogram.Recorder
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.spec.{ElasticSpec, StateMetrics}
 
 /** Rows that went by, and their bytes in Spark's binary format. Exact for the thread that counts, roughly so for others. */
@@ -101,13 +104,30 @@ private[laneshift] object StateView {
 
   /** What the stateful operators of this task have reported; None if no store was committed. */
   def reported(task: TaskContext, metrics: StateMetrics): Option[StateView] = {
-    val values = task
-      .taskMetrics()
-      .withExternalAccums(_.toList)
-      .collect { case m: org.apache.spark.sql.execution.metric.SQLMetric => m.id -> m.value }
-      .groupMapReduce(_._1)(_._2)(_ + _)
-    def sum(ids: Set[Long]): Long = ids.iterator.map(values.getOrElse(_, 0L)).sum
-    val found = StateView(sum(metrics.rows), sum(metrics.memory), sum(metrics.files))
+    val values = Reported.of(task)
+    val found = StateView(values.sum(metrics.rows), values.sum(metrics.memory), values.sum(metrics.files))
     Option.when(found != none)(found)
   }
+}
+
+/** How long the commits of this task's stores took. */
+private[laneshift] object Commits {
+  def ns(task: TaskContext, metrics: StateMetrics): Long =
+    if (metrics.commits.isEmpty) 0L
+    else TimeUnit.MILLISECONDS.toNanos(math.max(0L, Reported.of(task).sum(metrics.commits)))
+}
+
+/** What the operators of a task have reported, by the accumulators' ids. */
+private final class Reported(values: Map[Long, Long]) {
+  def sum(ids: Set[Long]): Long = ids.iterator.map(values.getOrElse(_, 0L)).sum
+}
+
+private object Reported {
+  def of(task: TaskContext): Reported = new Reported(
+    task
+      .taskMetrics()
+      .withExternalAccums(_.toList)
+      .collect { case m: SQLMetric => m.id -> m.value }
+      .groupMapReduce(_._1)(_._2)(_ + _)
+  )
 }

@@ -43,6 +43,7 @@ final class ElasticPartition(
   private val shards = initial.options.shards
   private val balancer = new PartitionBalancer(initial.options)
   private val meter = new PartitionMeter(initial)
+  private val pressure = new Pressure(initial.key, index)
   private val motion = new Motion(initial.operator, index)
   private val handoffIds = new AtomicLong
 
@@ -174,7 +175,7 @@ final class ElasticPartition(
       context.addTaskCompletionListener[Unit] { task =>
         grant.giveBack()
         asked.foreach(_.over(task, heldLanes))
-        if (!task.isFailed() && !task.isInterrupted()) finished(before, sinceNs, waitedNs)
+        if (!task.isFailed() && !task.isInterrupted()) finished(task, before, sinceNs, waitedNs)
       }
       val lanes = 1 + grant.take(wantedLanes - 1)
       batchLanes = lanes
@@ -207,15 +208,16 @@ final class ElasticPartition(
   }
 
   /** On the task's thread, as it began; `waitedNs` is for how long that had waited for turns by then. */
-  private def finished(before: Counts, sinceNs: Long, waitedNs: Long): Unit = synchronized {
+  private def finished(task: TaskContext, before: Counts, sinceNs: Long, waitedNs: Long): Unit = synchronized {
     val now = meter.counts(session, session.stats)
     val took = System.nanoTime() - sinceNs
+    val commits = if (meter.countsCommits) Commits.ns(task, current.stateMetrics) else 0L
     lastBatch = Some(
       BatchRecord(
         current.batchId,
         batchLanes,
         now.rowsIn - before.rowsIn,
-        now.busyNs.sum - before.busyNs.sum,
+        math.max(0L, now.busyNs.sum - before.busyNs.sum - commits),
         took - (AutoLanes.waitedNs - waitedNs)
       )
     )
@@ -268,7 +270,10 @@ final class ElasticPartition(
   }
 
   /** What counts the rows of the batch that is about to start. */
-  def newMeter(): BatchMeter = synchronized(meter.newBatch(current))
+  def newMeter(): BatchMeter = synchronized {
+    pressure.begin()
+    meter.newBatch(current)
+  }
 
   /** The task has ended, with its stores. */
   def noteState(task: TaskContext): Unit =
@@ -456,7 +461,8 @@ final class ElasticPartition(
 
   // ---- the controller's turn
 
-  def tick(nowNs: Long): Unit = synchronized {
+  /** Whether the partition has just become pressed, for the driver. */
+  def tick(nowNs: Long): Option[PartitionPressed] = synchronized {
     meter.tick(session, nowNs)
     session match {
       case Session.Threaded(_, inlet) if balancer.isDue(nowNs) =>
@@ -479,6 +485,9 @@ final class ElasticPartition(
         case _ => ()
       }
     }
+    val mayGrow = wantedLanes < current.options.maxLanes || current.operator.maxElsewhere > 0
+    if (current.realTime && !motion.isOn && session.isWorking && mayGrow) pressure.turn(nowNs, session, meter)
+    else None
   }
 
   /** Idle cores for a partition that has more to do than it can, and back. */

@@ -105,7 +105,9 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
       lookedNs = now
       attempt("The look at the machine's load")(cores.look())
     }
-    partitions.values().forEach(p => attempt(s"The controller's turn on partition ${p.index}")(p.tick(now)))
+    partitions.values().forEach(p =>
+      attempt(s"The controller's turn on partition ${p.index}")(p.tick(now).foreach(driver.pressed))
+    )
     partitions.values().removeIf(p => !p.isRunning && now - p.lastTouchedNs > ElasticRuntime.ForgetNs)
   }
 

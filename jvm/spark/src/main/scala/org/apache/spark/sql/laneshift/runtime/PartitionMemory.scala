@@ -64,13 +64,18 @@ final case class RememberPartition(key: OperatorKey, index: Int, memory: Partiti
 /** An executor asks the driver what it remembers; the answer is an `Option[PartitionMemory]` in bytes ([[RpcBytes]]). */
 final case class RecallPartition(key: OperatorKey, index: Int)
 
-/** The driver's memory of partitions, as an executor's process reaches it. Nothing depends on its answers but lanes. */
+/** The driver's memory of partitions, as an executor's process reaches it, and who wakes its schedulers. Nothing depends on its
+  * answers but lanes.
+  */
 private[laneshift] trait DriverMemory {
 
   /** Waits for nobody. */
   def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit
 
   def recall(key: OperatorKey, index: Int): Option[PartitionMemory]
+
+  /** A partition has become pressed. Waits for nobody. */
+  def pressed(press: PartitionPressed): Unit
 
   /** As the driver calls this process. */
   def executorId: String
@@ -81,6 +86,12 @@ private[laneshift] final class PluginMemory(context: PluginContext) extends Driv
 
   override def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit =
     attempt(())(context.send(RememberPartition(key, index, memory)))
+
+  override def pressed(press: PartitionPressed): Unit =
+    try context.send(press)
+    catch {
+      case NonFatal(error) => logDebug("The driver is not told of a partition that is pressed.", error)
+    }
 
   override def recall(key: OperatorKey, index: Int): Option[PartitionMemory] =
     attempt(Option.empty[PartitionMemory])(

@@ -25,6 +25,9 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
   private var pausesSaid = Option.empty[PauseView]
   private var latencySaid = Option.empty[LatencyView]
 
+  /** Whether the last session that worked has counted commits as work. */
+  var countsCommits = false
+
   /** What its stores said at their last commit. */
   var state: StateView = StateView.none
 
@@ -54,10 +57,17 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
   /** Since the query started, the batch that runs included. */
   def flow: Flow = flowBefore + Flow(batch.out.rows, batch.in.bytes, batch.out.bytes)
 
+  /** What has gone by in this batch, without a look at lanes that have threads. */
+  def passed(nowNs: Long, session: Session): Passed =
+    Passed(nowNs, batch.in.rows, batch.out.rows, session.directNs)
+
   def counts(session: Session, stats: Option[InletStats]): Counts = countsBefore + session.counts(stats)
 
   /** The session is over: what it has counted stays. */
-  def ended(session: Session): Unit = countsBefore = counts(session, session.stats)
+  def ended(session: Session): Unit = {
+    countsBefore = counts(session, session.stats)
+    if (session.isWorking) countsCommits = session.countsCommits
+  }
 
   def handedOff(handoff: Handoff): Unit = {
     handoffCount += 1

@@ -16,6 +16,12 @@ private[runtime] sealed trait Session {
   /** What its lanes have done, if they have threads. */
   def stats: Option[InletStats] = None
 
+  /** How long the task's own thread has worked on rows; 0 where lanes have threads. */
+  def directNs: Long = 0L
+
+  /** Whether the time that its lanes have worked has the commits of their stores in it, once they are over. */
+  def countsCommits: Boolean = true
+
   /** What it has done so far, `stats` being its own. */
   def counts(stats: Option[InletStats]): Counts = Counts.none
 }
@@ -48,6 +54,8 @@ private[runtime] object Session {
   final case class Direct(by: LaneTask, lane: DirectLane) extends Session {
     override def task: Option[LaneTask] = Some(by)
     override def isWorking: Boolean = true
+    override def directNs: Long = lane.busyNs
+    override def countsCommits: Boolean = lane.countsCommits
     override def counts(stats: Option[InletStats]): Counts = Counts.ofOneLane(lane.rows, lane.busyNs)
   }
 

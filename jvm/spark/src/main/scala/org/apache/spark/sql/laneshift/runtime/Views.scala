@@ -13,8 +13,9 @@ final case class PauseView(p50: Double, p99: Double, max: Double, count: Long)
 /** How old outputs were when they left the operator, in milliseconds, over the last full ten seconds. */
 final case class LatencyView(mean: Double, p50: Double, p99: Double, max: Double, count: Long)
 
-/** What a partition's task has done in the newest batch that it has finished: `lanes` that it ended with, `busyNs` of all of them
-  * together, and the time from the task's beginning to its end, waits for turns among partitions of one task left out.
+/** What a partition's task has done in the newest batch that it has finished: `lanes` that it ended with, `busyNs` that all of
+  * them together have worked on rows, without commits, and the time from the task's beginning to its end, waits for turns among
+  * partitions of one task left out.
   */
 final case class BatchRecord(batchId: Long, lanes: Int, rows: Long, busyNs: Long, tookNs: Long)
 

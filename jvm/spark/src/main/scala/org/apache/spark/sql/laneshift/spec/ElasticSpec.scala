@@ -156,8 +156,8 @@ final case class InputSpec(
     shownKey: Seq[Expression] = Nil
 )
 
-/** Ids of the accumulators in which a region's stateful operators report on their stores. */
-final case class StateMetrics(rows: Set[Long], memory: Set[Long], files: Set[Long])
+/** Ids of the accumulators in which a region's stateful operators report on their stores, and on how long commits took (ms). */
+final case class StateMetrics(rows: Set[Long], memory: Set[Long], files: Set[Long], commits: Set[Long])
 
 /** An elastic operator in one batch, in plain values: what anybody may know of it.
   *

@@ -1,10 +1,15 @@
 package org.apache.spark.sql.laneshift.runtime
 
+import java.util.concurrent.TimeUnit
+
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.Quick
 import org.apache.spark.sql.laneshift.lane.{BatchStart, HostAddress}
 import org.apache.spark.sql.laneshift.spec._
+import org.apache.spark.util.{AccumulatorContext, AccumulatorMetadata}
 
 class ElasticRuntimeSuite extends AnyFunSuite {
 
@@ -56,7 +61,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       Nil,
       Map.empty,
       Set.empty,
-      StateMetrics(Set.empty, Set.empty, Set.empty),
+      StateMetrics(Set.empty, Set.empty, Set.empty, Set.empty),
       None,
       slots = 2,
       readsAhead = false
@@ -131,6 +136,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       memories.remember(key, index, memory)
     override def recall(key: OperatorKey, index: Int): Option[PartitionMemory] =
       memories.recall(key, index)
+    override def pressed(press: PartitionPressed): Unit = ()
   }
 
   private object memories {
@@ -179,9 +185,42 @@ class ElasticRuntimeSuite extends AnyFunSuite {
     } finally process.stop()
   }
 
+  test("a batch's work is that on its rows, however long its stores' commits took", Quick) {
+    val process = new ElasticRuntime.Holder
+    val runtime = process.start(cores = 2, lanes = 8, Nobody)
+    try {
+      def metric(): SQLMetric = {
+        val made = new SQLMetric("timing", 0L)
+        made.metadata = AccumulatorMetadata(AccumulatorContext.newId(), None, countFailedValues = false)
+        made
+      }
+      val commit = metric()
+      val at =
+        spec(lanes = 1).copy(stateMetrics = StateMetrics(Set.empty, Set.empty, Set.empty, Set(commit.id)))
+      val partition = runtime.partition(at, 0)
+      val task = LoneTask()
+      partition.startBatch(at, task, None)
+      val meter = partition.newMeter()
+      val row = new UnsafeRow(1)
+      row.pointTo(new Array[Byte](16), 16)
+      val rows = meter.input(0, Iterator(row))
+      val metrics = Seq("lanes", "rowsIn", "busiestLaneRows").map(_ -> metric()).toMap
+      partition.stockBatch(task, meter.in, metrics)(rows).foreach(_ => ())
+      val committedNs = TimeUnit.MILLISECONDS.toNanos(200L)
+      Thread.sleep(200L)
+      commit.set(200L)
+      task.registerAccumulator(commit)
+      task.markTaskCompleted(None)
+      val last = partition.view.lastBatch.get
+      assert(last.rows == 1L && last.lanes == 1 && last.busyNs >= 0L)
+      assert(last.tookNs - last.busyNs >= committedNs, s"$last: the commit is no work")
+    } finally process.stop()
+  }
+
   private object Nobody extends DriverMemory {
     override def executorId: String = "nobody"
     override def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit = ()
     override def recall(key: OperatorKey, index: Int): Option[PartitionMemory] = None
+    override def pressed(press: PartitionPressed): Unit = ()
   }
 }

@@ -146,7 +146,7 @@ object RemoteStateCheck {
       outputs = Nil,
       stateKeys = Map(0L -> StateKey(Seq(0), grouped = false)),
       onceMetrics = Set.empty,
-      StateMetrics(Set.empty, Set.empty, Set.empty),
+      StateMetrics(Set.empty, Set.empty, Set.empty, Set.empty),
       sentAt = None,
       slots = 1,
       readsAhead = false

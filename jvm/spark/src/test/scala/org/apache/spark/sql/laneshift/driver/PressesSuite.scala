@@ -1,0 +1,57 @@
+package org.apache.spark.sql.laneshift.driver
+
+import java.util.concurrent.{CompletableFuture, TimeUnit}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.laneshift.Quick
+import org.apache.spark.sql.laneshift.runtime.PartitionPressed
+import org.apache.spark.sql.laneshift.spec.OperatorKey
+
+class PressesSuite extends AnyFunSuite {
+  private var nowMs = 1000L
+  private val presses = new Presses(() => nowMs)
+
+  private def press(runId: String, index: Int): PartitionPressed =
+    PartitionPressed(OperatorKey("query", runId, 0L), index, 100000000L, 10L, 9L, 8L, 7L, 6L)
+
+  private def known(scheduler: String, runId: String = "", after: Long = 0L) =
+    presses.await(scheduler, runId, after, 0.0)
+
+  test("who waits is told of what has come since, of its run only and while it is fresh", Quick) {
+    assert(known("a") == ((0L, Nil)))
+    presses.heard(press("one", 0))
+    presses.heard(press("two", 1))
+    presses.heard(press("one", 0))
+    val (seq, heard) = known("a")
+    assert(seq == 3L && heard.map(h => (h.press.key.runId, h.press.index)).toSet == Set(
+      "one" -> 0,
+      "two" -> 1
+    ))
+    assert(known("b", "one")._2.map(_.press.index) == Seq(0))
+    assert(known("b", "three")._2.isEmpty)
+    assert(known("a", after = seq)._2.isEmpty)
+    nowMs += 501L
+    assert(known("c")._2.isEmpty, "old news")
+  }
+
+  test("a scheduler's newer call and the application's end end one that waits; another's does not", Quick) {
+    def waiting(scheduler: String) = {
+      val begun = new CompletableFuture[Unit]
+      val end = CompletableFuture.supplyAsync { () =>
+        begun.complete(())
+        presses.await(scheduler, "", 100L, 60.0)
+      }
+      begun.get(10, TimeUnit.SECONDS)
+      // It waits once its call is the newest: one that comes too early would be ended by it.
+      while (!presses.isAwaitedBy(scheduler)) Thread.onSpinWait()
+      end
+    }
+    val (one, other) = (waiting("one"), waiting("other"))
+    known("one")
+    assert(one.get(10, TimeUnit.SECONDS)._2.isEmpty)
+    assert(!other.isDone)
+    presses.stop()
+    assert(other.get(10, TimeUnit.SECONDS)._2.isEmpty)
+  }
+}
