@@ -100,8 +100,9 @@ object RescaleKills {
     private val process = {
       val options = ManagementFactory.getRuntimeMXBean.getInputArguments.asScala.toSeq
       val java = Paths.get(System.getProperty("java.home"), "bin", "java").toString
-      val main = Seq("-cp", System.getProperty("java.class.path"), RescaleLife.getClass.getName.stripSuffix("$"))
-      new ProcessBuilder((java +: (options ++ main ++ orders.arguments)).asJava)
+      val classes = Seq("-cp", System.getProperty("java.class.path"))
+      val main = RescaleLife.getClass.getName.stripSuffix("$")
+      new ProcessBuilder((java +: (options ++ classes ++ (main +: orders.arguments))).asJava)
         .redirectErrorStream(true)
         .redirectOutput(ProcessBuilder.Redirect.to(new File(log.toString)))
         .start()
@@ -144,7 +145,8 @@ object RescaleKills {
       kill()
       val code = process.waitFor()
       if (code != 0) throw new Wrong(s"the last life ended with $code: ${told.takeRight(4000)}")
-      told.linesIterator.filter(_.startsWith(RescaleLife.Rows)).map(_.drop(RescaleLife.Rows.length).toLong).sum
+      val said = told.linesIterator.filter(_.startsWith(RescaleLife.Rows))
+      said.map(_.drop(RescaleLife.Rows.length).toLong).sum
     }
 
     private def ended(): Int = {

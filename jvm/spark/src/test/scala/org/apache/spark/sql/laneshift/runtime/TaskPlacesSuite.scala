@@ -18,7 +18,8 @@ class TaskPlacesSuite extends AnyFunSuite {
     at.indices.map(p => chosen(ranges.taskOf(p)))
   }
 
-  private def moved(before: Seq[String], now: Seq[String]): Int = before.zip(now).count { case (a, b) => a != b }
+  private def moved(before: Seq[String], now: Seq[String]): Int =
+    before.zip(now).count { case (a, b) => a != b }
 
   test("stores stay when tasks are halved, doubled, or as many as before") {
     val eight = Seq("a", "a", "b", "b", "c", "c", "d", "d")
