@@ -48,8 +48,8 @@ class PressureSuite extends AnyFunSuite {
   }
 
   Seq(1.0, 20.0, 200.0, 5000.0, 100000.0).foreach { rate =>
-    test(s"a constant load of $rate rows/s is none for an hour", Quick) {
-      assert(new Partition(1L).told(3600)(_ => rate).isEmpty)
+    test(s"a constant load of $rate rows/s is told once in an hour at most, full lanes or not", Quick) {
+      assert(new Partition(1L).told(3600)(_ => rate).size <= 1)
     }
   }
 
