@@ -17,7 +17,8 @@ SCALAFMT_STAMP := build/stamps/scalafmt
 JAR := python/laneshift/jars/laneshift-spark.jar
 
 # Folders count, too: their dates change when a file goes away.
-BUILD_FILES := build.sbt $(wildcard project/*.sbt project/*.scala project/build.properties)
+# The control service's protocol is a resource of the jar.
+BUILD_FILES := build.sbt $(wildcard project/*.sbt project/*.scala project/build.properties) python/laneshift/control/v1/control.proto
 JAR_SOURCES := $(shell find jvm -name target -prune -o -path '*/src/main*' ! -name '.*' -print)
 SCALA_SOURCES := $(shell find jvm -name target -prune -o -name '*.scala' -print)
 

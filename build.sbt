@@ -13,6 +13,8 @@ lazy val testJava = settingKey[Option[File]]("The JDK that runs tests, if it is 
 lazy val sparkJars = taskKey[SparkJars]("The Spark to compile against and to test with.")
 lazy val buildProperties =
   taskKey[Seq[File]]("Writes laneshift-build.properties: what this jar was made from.")
+lazy val controlProto =
+  taskKey[Seq[File]]("The control service's protocol: its field numbers are read from it.")
 lazy val licenseFiles = taskKey[Seq[File]]("Our LICENSE and NOTICE, for META-INF.")
 lazy val bundled = taskKey[File]("Writes bundled.json: the libraries whose classes the assembled jar holds.")
 lazy val checkJar = taskKey[File]("The assembled jar, after checking that it holds our classes only.")
@@ -112,6 +114,12 @@ lazy val spark = (project in file("jvm/spark"))
       out
     },
     Compile / resourceGenerators += licenseFiles.taskValue,
+    controlProto := {
+      val out = (Compile / resourceManaged).value / "laneshift" / "control.proto"
+      IO.copyFile(repoRoot.value / "python" / "laneshift" / "control" / "v1" / "control.proto", out)
+      Seq(out)
+    },
+    Compile / resourceGenerators += controlProto.taskValue,
     assembly / assemblyOutputPath := target.value / "laneshift-spark.jar",
     assembly / test := {},
     assemblyPackageScala / assembleArtifact := false,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -18,8 +21,8 @@ from pyspark.sql import SparkSession
 import laneshift
 from laneshift.control.address import Address
 from laneshift.control.client import ControlClient
-from laneshift.control.codec import to_message
-from laneshift.control.v1 import control_pb2 as pb
+from laneshift.control.feed import Content, SnapshotFeed
+from laneshift.control.replies import Replies
 from laneshift.plugin.gateway import Py4jGateway, decode
 from laneshift_bench.idle import SOURCE
 from laneshift_bench.pairs import spread
@@ -33,6 +36,8 @@ from laneshift_bench.watchers import watching
 SIZES, LANES = (8, 200), 2
 """State partitions of the query: of most, and of a large one."""
 WATCHERS, EVERY_S = 50, 1.0
+CHANGE_S = 0.5
+"""Between two of the changes that undo each other: a watcher's next look finds other ones."""
 START_S = 120.0
 METHOD = f"""\
 Counts per key in micro-batches: {SIZES[0]}, then {SIZES[1]} state partitions with {LANES} lanes and
@@ -44,6 +49,9 @@ answer as Python objects.
 
 *CPU* is the time that control process and driver's JVM take while {WATCHERS} watch, less that of
 a span as long in which nobody does, by turns, in percent of a core; the clients' own is not in it.
+Who watches a query *at rest* is told that all is the same; *while it changes*, one of two
+partitions' lanes are set to another number every {CHANGE_S:g} s, with and without watchers, and
+each watcher gets the whole snapshot each time.
 Under *parts* stands what one snapshot takes, measured one by one in this process, the call of the
 plugin by py4j as the control process makes it."""
 
@@ -51,7 +59,7 @@ plugin by py4j as the control process makes it."""
 def run(quick: bool) -> Report:
     """The whole benchmark."""
     rounds, span_s, calls = (1, 5.0, 100) if quick else (3, 12.0, 1000)
-    progress = Progress("control", len(SIZES) * (6 + rounds))
+    progress = Progress("control", len(SIZES) * (7 + 2 * rounds))
     report = Report("control", "Control service", METHOD, ("partitions", "figure", "measured"))
     for partitions in SIZES:
         _measure_with(partitions, report, progress, rounds, span_s, calls)
@@ -116,33 +124,39 @@ def _measure(
     _add_times(place, report, "snapshot", took, 50)
     progress.step("parts of a snapshot")
     _add_parts(place, report, calls // 5)
+    for changing in (False, True):
+        _add_shares(place, report, progress, rounds, span_s, changing)
+    with watching(place.address, place.token, WATCHERS, EVERY_S):
+        progress.step("commands while they watch")
+        watched = _times_ms(set_lanes, calls)
+    _add_times(place, report, f"command round trip while {WATCHERS} watch", watched, 20)
+
+
+def _add_shares(
+    place: _Place, report: Report, progress: Progress, rounds: int, span_s: float, changing: bool
+) -> None:
+    when = "while it changes" if changing else "at rest"
+    sizes = list[float]()
     shares: dict[str, list[float]] = {}
     for number in range(rounds + 1):
-        progress.step(f"watchers, round {number}" if number else "watchers, warm-up")
-        found = _shares(place, span_s)
+        progress.step(f"watchers {when}, " + (f"round {number}" if number else "warm-up"))
+        found, size = _shares(place, span_s, changing)
+        sizes.append(size)
+        whole = _data(place, report)["bytes"]["message"]
+        if changing != (size > 0.8 * whole):
+            raise BenchmarkError(f"Watchers {when} get {size:.0f} bytes of {whole} each time.")
         progress.note(", ".join(f"{what} {share:.2f} %" for what, share in found.items()))
         if number:
             for what, share in found.items():
                 shares.setdefault(what, []).append(share)
+    name = f"CPU of {WATCHERS} watchers {when}"
     for what, each in shares.items():
-        _add_row(place, report, f"CPU of {WATCHERS} watchers, % of a core: {what}", spread(each))
-    report.goals.append(
-        Goal(
-            f"CPU of {WATCHERS} watchers, {place.partitions} partitions, % of a core",
-            median(shares["together"]),
-            "<=",
-            2,
-        )
-    )
-    _data(place, report)["cpu_percent"] = shares
-    with watching(place.address, place.token, WATCHERS, EVERY_S) as watchers:
-        progress.step("commands while they watch")
-        watched = _times_ms(set_lanes, calls)
-        seen = watchers.seen()
-    _add_times(place, report, f"command round trip while {WATCHERS} watch", watched, 20)
-    size = round(sum(seen["bytes"]) / sum(seen["seen"]))
-    _add_row(place, report, "bytes of a snapshot on a watcher's stream", f"{size:,}")
-    _data(place, report)["bytes_on_a_stream"] = size
+        _add_row(place, report, f"{name}, % of a core: {what}", spread(each))
+    goal = f"{name}, {place.partitions} partitions, % of a core"
+    report.goals.append(Goal(goal, median(shares["together"]), "<=", 2))
+    _data(place, report)[f"cpu_percent {when}"] = shares
+    _add_row(place, report, f"bytes of a watcher's snapshot {when}", f"{median(sizes):,.0f}")
+    _data(place, report)[f"bytes {when}"] = sizes
 
 
 def _data(place: _Place, report: Report) -> dict[str, Any]:
@@ -166,40 +180,65 @@ def _add_times(
 def _add_parts(place: _Place, report: Report, times: int) -> None:
     """What a snapshot goes through, and its size."""
     gateway = Py4jGateway(place.spark)
-    text = gateway._text("snapshot")
-    data: Mapping[str, Any] = decode("snapshot", text)
-    message = to_message(pb.SnapshotReply(), data)
-    packed = message.SerializeToString()
+    text = gateway._text("packedSnapshot", 0)
+    data: Mapping[str, Any] = decode("packedSnapshot", text)
+    replies = Replies(SnapshotFeed(lambda _: data))
+    packed = replies.newest(None).whole
+    known = int(data["number"])
     parts: dict[str, Callable[[], object]] = {
-        "plugin and py4j": lambda: gateway._text("snapshot"),
-        "its JSON read": lambda: decode("snapshot", text),
-        "message": lambda: to_message(pb.SnapshotReply(), data),
-        "bytes": message.SerializeToString,
+        "plugin and py4j": lambda: gateway._text("packedSnapshot", 0),
+        "plugin and py4j, if nothing has changed": lambda: gateway._text("packedSnapshot", known),
+        "its answer read": lambda: Content.of(decode("packedSnapshot", text)),
+        "reply": lambda: Replies(SnapshotFeed(lambda _: data)).newest(None),
     }
     for what, part in parts.items():
         took = _times_ms(part, times)
         _add_row(place, report, f"part of a snapshot, ms: {what}", f"p50 {median(took):.2f}")
         _data(place, report).setdefault("parts_ms", {})[what] = [round(ms, 3) for ms in took]
-    _add_row(place, report, "bytes of a snapshot", f"{len(packed):,} ({len(text):,} as JSON)")
+    said = len(gateway._text("snapshot"))
+    _add_row(place, report, "bytes of a snapshot", f"{len(packed):,} ({said:,} as JSON)")
     report.goals.append(
         Goal(f"a snapshot of {place.partitions} partitions, kB", len(packed) / 1000, "<=", 200)
     )
-    _data(place, report)["bytes"] = {"message": len(packed), "json": len(text)}
+    _data(place, report)["bytes"] = {"message": len(packed), "json": said}
 
 
-def _shares(place: _Place, span_s: float) -> dict[str, float]:
-    """Percent of a core that watchers cost each process, and together."""
+def _shares(place: _Place, span_s: float, changing: bool) -> tuple[dict[str, float], float]:
+    """Percent of a core that watchers cost each process, and together; bytes of each snapshot."""
     clocks = place.clocks
-    quiet = _spent(clocks, span_s)
-    with watching(place.address, place.token, WATCHERS, EVERY_S) as watchers:
-        before = watchers.seen()["seen"]
-        busy = _spent(clocks, span_s)
-        after = watchers.seen()["seen"]
-    fewest = min(b - a for a, b in zip(before, after, strict=True))
-    if fewest < span_s / EVERY_S - 2:
-        raise BenchmarkError(f"A watcher got {fewest} snapshots in {span_s:.0f} s.")
+    with _changed(place) if changing else nullcontext():
+        quiet = _spent(clocks, span_s)
+        with watching(place.address, place.token, WATCHERS, EVERY_S) as watchers:
+            before = watchers.seen()
+            busy = _spent(clocks, span_s)
+            after = watchers.seen()
+    came = [b - a for a, b in zip(before["seen"], after["seen"], strict=True)]
+    if min(came) < span_s / EVERY_S - 2:
+        raise BenchmarkError(f"A watcher got {min(came)} snapshots in {span_s:.0f} s.")
     found = {what: 100 * (busy[what] - quiet[what]) for what in clocks}
-    return found | {"together": sum(found.values())}
+    size = (sum(after["bytes"]) - sum(before["bytes"])) / sum(came)
+    return found | {"together": sum(found.values())}, size
+
+
+@contextmanager
+def _changed(place: _Place) -> Iterator[None]:
+    """Something in the snapshot is another in each that a watcher gets."""
+    over = threading.Event()
+
+    def change() -> None:
+        for partition, lanes in cycle(((0, 1), (1, 1), (0, LANES), (1, LANES))):
+            if over.wait(CHANGE_S):
+                return
+            place.client.set_lanes(place.query.query.id, 0, partition, lanes)
+
+    thread = threading.Thread(target=change, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        place.client.set_lanes(place.query.query.id, 0, -1, LANES)
 
 
 def _spent(clocks: Mapping[str, Callable[[], float]], span_s: float) -> dict[str, float]:

@@ -72,7 +72,7 @@ def child(address: str, count: int, interval_s: float) -> None:
         channel = grpc.insecure_channel(address, OPTIONS)
         stream: Any = channel.unary_stream("/laneshift.control.v1.Control/WatchSnapshots")
         call = stream(
-            pb.WatchSnapshotsRequest(interval_s=interval_s).SerializeToString(),
+            pb.WatchSnapshotsRequest(interval_s=interval_s, may_say_same=True).SerializeToString(),
             metadata=((TOKEN_KEY, SCHEME + token),),
         )
         try:

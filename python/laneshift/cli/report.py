@@ -58,7 +58,8 @@ def report(
 def _live(target: Target, trace: str | None, seconds: float, output: str | None) -> None:
     with TemporaryDirectory() as folder:
         kept = trace or str(Path(folder) / "trace")
-        file = destination(trace or "live", output)  # a wrong name is refused before the wait
+        file = destination(trace or "live", output)  # what is wrong is refused before the wait
+        picture.ready(file)
         if Path(kept).exists():
             raise InputError("TRACE", kept, "a new file", "A recording overwrites nothing.")
         with target.client() as client:

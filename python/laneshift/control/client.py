@@ -10,7 +10,7 @@ import grpc
 from google.protobuf.message import Message
 
 from laneshift.control.address import NO_TLS, Address, ClientTls
-from laneshift.control.codec import to_json
+from laneshift.control.codec import snapshot_json, to_json
 from laneshift.control.failures import failure
 from laneshift.control.protocol import MOST_REPLY_BYTES, REVISION, SCHEME, TOKEN_KEY
 from laneshift.control.v1 import control_pb2 as pb
@@ -109,7 +109,7 @@ class ControlClient:
         return said.version
 
     def snapshot(self) -> dict[str, Any]:
-        return to_json(self._call("Snapshot", self._stub.Snapshot, pb.SnapshotRequest()))
+        return snapshot_json(self._call("Snapshot", self._stub.Snapshot, pb.SnapshotRequest()))
 
     def set_lanes(
         self,
@@ -164,10 +164,24 @@ class ControlClient:
     # ---- streams
 
     def watch(self, interval_s: float) -> Iterator[dict[str, Any]]:
-        """A snapshot each interval, for as long as they are taken."""
-        request = pb.WatchSnapshotsRequest(interval_s=interval_s)
+        """A snapshot each interval, for as long as they are taken.
+
+        What is inside one may be the same objects as in the one before.
+        """
+        request = pb.WatchSnapshotsRequest(interval_s=interval_s, may_say_same=True)
         call = self._stub.WatchSnapshots(request, metadata=self._metadata)
-        yield from map(to_json, self._stream("WatchSnapshots", call))
+        last: dict[str, Any] | None = None
+        for reply in self._stream("WatchSnapshots", call):
+            if not reply.same:
+                last = snapshot_json(reply)
+            elif last is not None:
+                last = last | {"time_ms": reply.time_ms}
+            else:
+                raise error(
+                    "LANESHIFT_CONTROL_FAILED", method="WatchSnapshots", address=self.address,
+                    cause="its first snapshot is said to be that of before",
+                )  # fmt: skip
+            yield last
 
     def decisions(
         self, limit: int = 100, *, follow: bool = False, id: str = ""

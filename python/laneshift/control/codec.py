@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
+
+from laneshift.control.v1 import control_pb2 as pb
 
 M = TypeVar("M", bound=Message)
 
@@ -61,9 +64,37 @@ def _append(messages: Any, kind: Any, data: Mapping[str, Any]) -> None:
     to_message(messages.add(), data)
 
 
+class _Shape:
+    """How messages of a kind are read: most of a snapshot's fields are plain values."""
+
+    def __init__(self, kind: Any) -> None:
+        self.none: dict[str, Any] = dict.fromkeys(field.name for field in kind.fields)
+        plain = [
+            field.name
+            for field in kind.fields
+            if field.message_type is None and not field.is_repeated and not field.has_presence
+        ]
+        self.plain = tuple(plain)
+        # Two at least: of one name it gives no tuple.
+        self.values = attrgetter(*plain) if len(plain) > 1 else None
+        known = self.plain if self.values is not None else ()
+        self.others = [field for field in kind.fields if field.name not in known]
+
+
+@cache
+def _shape(kind: Any) -> _Shape:
+    return _Shape(kind)
+
+
 def to_json(message: Message) -> dict[str, Any]:
     """All fields of ``message`` by name; None for an optional one that is not there."""
-    return {field.name: _value(message, field) for field in message.DESCRIPTOR.fields}
+    shape = _shape(message.DESCRIPTOR)
+    found = shape.none.copy()
+    if shape.values is not None:
+        found.update(zip(shape.plain, shape.values(message), strict=True))
+    for field in shape.others:
+        found[field.name] = _value(message, field)
+    return found
 
 
 def _value(message: Message, field: Any) -> Any:
@@ -73,3 +104,10 @@ def _value(message: Message, field: Any) -> Any:
     if field.message_type is None:
         return list(value) if field.is_repeated else value
     return [to_json(item) for item in value] if field.is_repeated else to_json(value)
+
+
+def snapshot_json(reply: pb.SnapshotReply) -> dict[str, Any]:
+    """A whole snapshot as the plugin says it, which knows nothing of what is the same."""
+    found = to_json(reply)
+    del found["same"]
+    return found

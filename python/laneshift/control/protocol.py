@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 REVISION = 5
-"""Of ``control.proto``: rises when a call or a field is added."""
+"""Of ``control.proto``: rises when a call or a field is added that its caller relies on.
+
+Not for what either side does as well without, such as ``may_say_same``.
+"""
 
 DOMAIN = "laneshift"
 """Of the error details that carry our conditions."""

@@ -1,24 +1,36 @@
-"""Snapshots as they are sent: asked for, turned into bytes and packed once for all who look."""
+"""Snapshots as they are sent: asked for and put together once for all who look."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import floor
-from typing import Any
 
-from laneshift.control.codec import to_message
-from laneshift.control.feed import SnapshotFeed
+from laneshift.control.feed import Content, Look, SnapshotFeed
 from laneshift.control.v1 import control_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A snapshot that can be sent: ``whole`` is a serialised SnapshotReply. Nobody changes it."""
+    """A snapshot that can be sent. Nobody changes it.
+
+    Attributes:
+        time_ms: when it was so.
+        body: what it says, but for the time; the same object as long as nothing changes.
+        whole: a serialised SnapshotReply.
+        same: one for who has a reply of the same ``body``.
+    """
 
     time_ms: int
+    body: bytes
     whole: bytes
+    same: bytes
+
+    @staticmethod
+    def of(time_ms: int, body: bytes) -> Ready:
+        time = pb.SnapshotReply(time_ms=time_ms).SerializeToString()
+        same = pb.SnapshotReply(time_ms=time_ms, same=True).SerializeToString()
+        return Ready(time_ms, body, time + body, same)
 
 
 class Replies:
@@ -27,24 +39,31 @@ class Replies:
     def __init__(self, feed: SnapshotFeed) -> None:
         self._feed = feed
         self._lock = threading.Lock()
-        self._made_of: Mapping[str, Any] = {}
+        self._look: Look | None = None
         self._made: dict[str | None, Ready] = {}
+        self._bodies: dict[str | None, bytes] = {}
+        self._before: dict[str | None, bytes] = {}
 
     def newest(self, tenant: str | None, oldest_s: float = 0.0) -> Ready:
         """What was asked for at most ``oldest_s`` ago; the same object for all who call then."""
-        data = self._feed.newest(oldest_s)
+        look = self._feed.newest(oldest_s)
         with self._lock:  # the others of this tick wait for the first one's bytes
-            if self._made_of is not data:
-                self._made_of, self._made = data, {}
+            if self._look is not look:
+                if self._look is None or self._look.content is not look.content:
+                    self._before, self._bodies = self._bodies, {}
+                self._look, self._made = look, {}
             if tenant not in self._made:
-                self._made[tenant] = _ready(data, tenant)
+                self._made[tenant] = Ready.of(look.time_ms, self._body(tenant, look.content))
             return self._made[tenant]
 
-
-def _ready(data: Mapping[str, Any], tenant: str | None) -> Ready:
-    mine = [q for q in data["queries"] if tenant is None or q.get("tenant") == tenant]
-    message = to_message(pb.SnapshotReply(), {**data, "queries": mine})
-    return Ready(message.time_ms, message.SerializeToString())
+    def _body(self, tenant: str | None, content: Content) -> bytes:
+        """The object of before if it says the same: what has changed may be of others only."""
+        if tenant not in self._bodies:
+            mine = (q.field for q in content.queries if tenant is None or q.tenant == tenant)
+            body = b"".join((content.head, *mine))
+            before = self._before.get(tenant)
+            self._bodies[tenant] = before if before == body else body
+        return self._bodies[tenant]
 
 
 def next_tick(now_s: float, interval_s: float) -> float:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import grpc
 
 from laneshift.control.codec import to_message
 from laneshift.control.failures import status_of
-from laneshift.control.feed import SnapshotFeed
+from laneshift.control.feed import PackedQuery, SnapshotFeed
 from laneshift.control.protocol import LONGEST_S, REVISION, SHORTEST_S
 from laneshift.control.replies import Replies, next_tick
 from laneshift.control.running import Run, RunningPolicies
@@ -97,7 +97,7 @@ class ControlService(ControlServicer):
         tell: Callable[[str], None] = print,
     ) -> None:
         self._gateway = gateway
-        self._feed = SnapshotFeed(gateway.snapshot)
+        self._feed = SnapshotFeed(gateway.packed_snapshot)
         self._replies = Replies(self._feed)
         self._policies = policies
         self._caller_of = caller
@@ -142,9 +142,10 @@ class ControlService(ControlServicer):
         ended, last = self._streams.ended(context), None
         while not ended.is_set():
             reply = self._replies.newest(tenant, interval_s / 2)
-            if reply.time_ms != last:
-                last = reply.time_ms
-                yield reply.whole
+            if last is None or reply.time_ms != last.time_ms:
+                known = request.may_say_same and last is not None and last.body is reply.body
+                last = reply
+                yield reply.same if known else reply.whole
             now = time.monotonic()
             ended.wait(next_tick(now, interval_s) - now)
         self._end("WatchSnapshots")
@@ -160,7 +161,7 @@ class ControlService(ControlServicer):
         elif request.query:
             found = self._gateway.handoffs(self._own(tenant, request.query), request.limit)
         else:
-            mine = {str(q["id"]) for q in self._queries(tenant)}
+            mine = {q.id for q in self._queries(tenant)}
             everyone = self._gateway.handoffs("", MOST_HANDOFFS)
             found = [h for h in everyone if h["query_id"] in mine][-request.limit :]
         return pb.HandoffsReply(handoffs=(to_message(pb.Handoff(), each) for each in found))
@@ -332,22 +333,23 @@ class ControlService(ControlServicer):
         tenant = self._tenant(context)
         return lambda run: tenant is None or run.tenant == tenant
 
-    def _queries(self, tenant: str, oldest_s: float = 0.0) -> list[Mapping[str, Any]]:
-        every: list[Mapping[str, Any]] = self._feed.newest(oldest_s)["queries"]
-        return [query for query in every if query.get("tenant") == tenant]
+    def _queries(self, tenant: str) -> list[PackedQuery]:
+        return [q for q in self._feed.newest().content.queries if q.tenant == tenant]
 
     def _own(self, tenant: str | None, query: str) -> str:
         """The query as it was named, if the caller may steer it. Errors: NotFoundError."""
-        return query if tenant is None else str(self._found(tenant, query)["id"])
+        return query if tenant is None else self._found(tenant, query).id
 
     def _run_of(self, tenant: str | None, query: str) -> str:
-        return str(self._found(tenant, query)["run_id"])
+        return self._found(tenant, query).run_id
 
-    def _found(self, tenant: str | None, query: str) -> Mapping[str, Any]:
-        every = self._feed.newest()["queries"] if tenant is None else self._queries(tenant)
-        same = [q for q in every if query in (q["id"], q["run_id"], q.get("name"))]
+    def _found(self, tenant: str | None, query: str) -> PackedQuery:
+        every: Sequence[PackedQuery] = (
+            self._feed.newest().content.queries if tenant is None else self._queries(tenant)
+        )
+        same = [q for q in every if query in (q.id, q.run_id, q.name)]
         if len(same) > 1:
-            ids = ", ".join(sorted(str(q["id"]) for q in same))
+            ids = ", ".join(sorted(q.id for q in same))
             raise error("LANESHIFT_AMBIGUOUS_QUERY", value=shown(query), count=len(same), ids=ids)
         if not same:
             there = ", ".join(_label(q) for q in every[:20]) or "none"
@@ -358,8 +360,8 @@ class ControlService(ControlServicer):
         return ", ".join(map(_label, self._queries(tenant)[:20])) or "none now"
 
 
-def _label(query: Mapping[str, Any]) -> str:
-    return f"{query['name']!r} ({query['id']})" if query.get("name") else str(query["id"])
+def _label(query: PackedQuery) -> str:
+    return f"{query.name!r} ({query.id})" if query.name else query.id
 
 
 def _parameters(given: Mapping[str, str]) -> dict[str, Any]:

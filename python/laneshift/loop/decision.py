@@ -156,17 +156,9 @@ class Decision:
             or self.tasks
         )
 
-    def repeats(self, other: Decision | None) -> bool:
-        """True if ``other``, of the turn before, said the same: what it asks for is still to come.
-
-        Reasons may differ: they have rates in them.
-        """
-        if other is None or self.shard_moves or self.limits or self.error:
-            return False
-        return (self._asked, self.applied, self.notes) == (other._asked, other.applied, other.notes)
-
     @property
-    def _asked(self) -> list[str]:
+    def asked(self) -> list[str]:
+        """The lanes, tasks and numbers of partitions that it wants, in words."""
         of_queries = (c.what for c in self._of_queries)
         return [*(c.what for c in self.changes), *of_queries]
 

@@ -42,6 +42,7 @@ from laneshift.loop.rescales import Rescaler
 from laneshift.loop.seen import Key
 from laneshift.loop.tasks import Tasker
 from laneshift.loop.throttles import Brakes, source_limits
+from laneshift.loop.told import Told
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
@@ -92,7 +93,7 @@ class LiveScheduler:
         self._answered_s: dict[str, float] = {}  # by executor
         self._taken = TakenOver()
         self._refusals = Refusals()
-        self._told: dict[str, Decision] = {}  # by executor, of the turn before
+        self._told = Told()
         self._brakes = Brakes(gateway)
         self._rescaler = Rescaler(gateway)
         self._tasker = Tasker(gateway)
@@ -165,7 +166,8 @@ class LiveScheduler:
     def decisions(self, limit: int = 100) -> tuple[Decision, ...]:
         """The newest ``limit`` decisions that had something to say, oldest first (10,000 kept).
 
-        What a turn asks for again, because it comes with the next batch, is said once.
+        What turns ask for again, because it comes with the next batch or this is a dry run, is said
+        once, until it changes; a note that goes on, once a minute, whatever its numbers are.
         """
         return tuple(self._decisions)[-limit:] if limit > 0 else ()
 
@@ -291,28 +293,28 @@ class LiveScheduler:
     def turn(self) -> tuple[Decision, ...]:
         """One turn: measure, decide, send. Errors: whatever gateway or policy raise."""
         live = Snapshot.from_json(self._gateway.snapshot())
-        done = []
+        done: list[tuple[Decision, bool]] = []  # and whether something new was measured for it
         with self._turn:
             islands = self._meter.measure(live, grows=self._on_demand.is_on)
             for gone in self._states.keys() - {island.executor for island in islands}:
                 del self._states[gone]
-                self._told.pop(gone, None)
+                self._told.forget(gone)
                 self._answered_s.pop(gone, None)
             for island in islands:
                 decision = self._decide(island, live)
                 if decision is not None:
-                    done.append(decision)
+                    done.append((decision, island.is_new))
             if not any(island.spans for island in islands):
                 notes = self._on_demand.turn(live, None, sends=self._sends)
-                done += [self._said("", notes, self._sends)] if notes else []
+                done += [(self._said("", notes, self._sends), True)] if notes else []
             if self._trace is not None:
                 for moves in self._moves.since_last(live):
                     self._trace.note("moves", moves.to_json())
             self._brakes.end_turn()
             self._turns += 1
-        for decision in done:
-            self._tell(decision)
-        return tuple(done)
+        for decision, measured in done:
+            self._tell(decision, measured)
+        return tuple(decision for decision, _ in done)
 
     def short_turn(self, presses: Mapping[Key, Press], keys: Collection[Key]) -> bool:
         """A turn for partitions ``keys`` on the word of the last moment, since they became pressed
@@ -327,13 +329,11 @@ class LiveScheduler:
                     done.append(self._add(island, island.cluster))
             self._turns += 1
         for decision in done:
-            self._tell(decision)
+            self._tell(decision, measured=False)  # it takes nothing back
         return any(decision.changes and decision.applied for decision in done)
 
-    def _tell(self, decision: Decision) -> None:
-        before = self._told.get(decision.executor)
-        self._told[decision.executor] = decision
-        if decision.is_empty or decision.repeats(before):
+    def _tell(self, decision: Decision, measured: bool = True) -> None:
+        if not self._told.is_news(decision, measured=measured):
             return
         self._decisions.append(decision)
         if self._trace is not None:

@@ -84,6 +84,13 @@ class Gateway(Commands, Protocol):
         """The plugin's settings: key, default, type, unit, doc, version, allowed."""
         ...
 
+    def packed_snapshot(self, known: int) -> dict[str, Any]:
+        """The snapshot as the control service sends it, in the form of ``Content.of``.
+
+        Without ``content`` it is that of the number ``known``; 0 knows none.
+        """
+        ...
+
     def claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
         """Let a scheduler drive a query's run, all queries if empty, for so long: none has two."""
         ...
@@ -134,6 +141,7 @@ class Py4jGateway:
     """
 
     def __init__(self, spark: SparkSession) -> None:
+        self._calls: dict[str, Any] = {}
         self._context = spark.sparkContext
         self._require_running("attach")
         self._entry = _entry(spark._jvm)
@@ -150,6 +158,9 @@ class Py4jGateway:
 
     def snapshot(self) -> dict[str, Any]:
         return self._object("snapshot")
+
+    def packed_snapshot(self, known: int) -> dict[str, Any]:
+        return self._object("packedSnapshot", known)
 
     def set_lanes(
         self,
@@ -221,7 +232,10 @@ class Py4jGateway:
         self._require_running(method)
         try:
             answer_promptly(self._entry._gateway_client)
-            return str(getattr(self._entry, method)(*arguments))
+            call = self._calls.get(method)
+            if call is None:  # py4j asks the JVM what an attribute is, each time
+                call = self._calls[method] = getattr(self._entry, method)
+            return str(call(*arguments))
         except Py4JJavaError as cause:
             reason = str(cause.java_exception.toString())
             raise error("LANESHIFT_JVM_FAILED", method=method, cause=reason) from cause
@@ -245,6 +259,7 @@ class PortGateway(Py4jGateway):
     def __init__(self, port: int, token: str) -> None:
         from py4j.java_gateway import GatewayParameters, JavaGateway
 
+        self._calls = {}
         parameters = GatewayParameters(port=port, auth_token=token)
         self._entry = _entry(JavaGateway(gateway_parameters=parameters).jvm)
         if self._entry is None:

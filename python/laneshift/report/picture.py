@@ -50,13 +50,18 @@ def svg(run: Recording) -> str:
     return text[text.index("<svg") :]
 
 
+def ready(file: Path) -> Any:
+    """What draws ``file``. Errors: InputError if matplotlib is missing."""
+    return pyplot(InputError("report", str(file), "matplotlib", "pip install 'laneshift[plot]'."))
+
+
 def _undated(kind: str) -> dict[str, None]:
     """The same run gives the same bytes."""
     return {"Software": None} if kind == "png" else {"Date": None}
 
 
 def _drawn(run: Recording, lines: Sequence[str], file: Path, write: Callable[[Any], None]) -> None:
-    plt = pyplot(InputError("report", str(file), "matplotlib", "pip install 'laneshift[plot]'."))
+    plt = ready(file)
     style = STYLE | {
         "axes.titlesize": 10,
         "axes.titlelocation": "left",

@@ -8,13 +8,14 @@ that the driver has the plugin's classes and Spark's in one class loader.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laneshift.errors import error, shown
 from laneshift.plugin.gateway import PLUGIN_CLASS
 from laneshift.plugin.jar import check_versions, jar_path, jar_version
-from laneshift.session.options import OPTIONS, settings
+from laneshift.session.options import OPTIONS, PREFIX, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 PLUGINS = "spark.plugins"
 JARS = "spark.jars"
 DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
+SCHEDULER, CONTROL_PORT = f"{PREFIX}scheduler", f"{PREFIX}control.port"
+PYTHONS = (f"{PREFIX}scheduler.python", "spark.pyspark.driver.python", "spark.pyspark.python")
+PYTHON_VARIABLES = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
+"""Where the plugin looks for a Python, one after the other."""
 
 
 def configure(builder: SparkSession.Builder, **options: object) -> SparkSession.Builder:
@@ -31,6 +36,9 @@ def configure(builder: SparkSession.Builder, **options: object) -> SparkSession.
     starts. What the builder or ``spark-defaults.conf`` already has in ``spark.plugins`` and
     ``spark.jars`` is kept. Options are ``lanes=4``, ``shards_per_partition=128``,
     ``motion="always"`` and so on, see ``docs/configuration.md``.
+
+    A policy or control service that an option asks for runs in the Python that calls this, where
+    neither option, setting nor environment names one.
 
     A builder of a Spark Connect client (``builder.remote("sc://...")``) gets the options alone:
     jar and plugin are its server's. :func:`laneshift.attach` tells whether the server has them.
@@ -46,6 +54,7 @@ def configure(builder: SparkSession.Builder, **options: object) -> SparkSession.
     checked = settings(options)
     if server is None:
         _add_plugin(builder, present)
+        checked |= _own_python(checked, present)
     else:
         _refuse_of_servers(options, checked, server)
     for key, value in checked.items():
@@ -64,6 +73,22 @@ def _add_plugin(builder: SparkSession.Builder, present: dict[str, str]) -> None:
         builder.config(
             DRIVER_CLASS_PATH, _appended(present, DRIVER_CLASS_PATH, str(jar), os.pathsep)
         )
+
+
+def _own_python(checked: dict[str, str], present: dict[str, str]) -> dict[str, str]:
+    """This Python, for the policy or the control service that the driver starts in one.
+
+    It has laneshift; the plugin would try whatever ``python3`` is. Nothing if some Python is named,
+    or if ``spark-submit`` started this one: what it was told is not seen here, and comes first.
+    """
+    known = spark_defaults() | present | checked
+    wanted = known.get(SCHEDULER, "none") != "none" or known.get(CONTROL_PORT)
+    named = any(known.get(key) for key in PYTHONS)
+    variables = any(os.environ.get(name) for name in (*PYTHON_VARIABLES, "PYSPARK_GATEWAY_PORT"))
+    submitted = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if not wanted or named or variables or any(key in submitted for key in PYTHONS):
+        return {}
+    return {PYTHONS[0]: sys.executable} if sys.executable else {}
 
 
 def _options_of(builder: object) -> dict[str, str]:

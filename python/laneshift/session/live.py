@@ -7,6 +7,7 @@ reaches a running query. The plugin checks again, since a query may end in betwe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -136,7 +137,7 @@ class Laneshift:
     def watch(self, interval_s: float = 1.0) -> Iterator[Snapshot]:
         """A snapshot every ``interval_s`` (0.1 to 3600), for as long as they are taken."""
         check_turns(interval_s)
-        return (_read("watch", Snapshot.from_json, d) for d in self._host.watch(interval_s))
+        return _watched(self._host.watch(interval_s))
 
     def set_lanes(
         self,
@@ -402,6 +403,19 @@ class Laneshift:
 
     def __repr__(self) -> str:
         return f"<laneshift {self._version}>"
+
+
+def _watched(said: Iterator[Mapping[str, Any]]) -> Iterator[Snapshot]:
+    """Snapshots of what was said; what is the same objects as before is not read again."""
+    before: Mapping[str, Any] = {}
+    made: Snapshot | None = None
+    for data in said:
+        if made is not None and all(data[k] is before.get(k) for k in data if k != "time_ms"):
+            made = replace(made, time_ms=int(data["time_ms"]))
+        else:
+            made = _read("watch", Snapshot.from_json, data)
+        before = data
+        yield made
 
 
 def _read(method: str, reader: Callable[[Any], T], data: object) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from laneshift.cli.main import main
 from loop.scripted import Chain, until
-from plugin.fake import HANDOFF, RUNNING, FakeGateway
+from plugin.fake import HANDOFF, RUNNING, FakeGateway, set_lanes
 from session.transports import TOKEN, serving
 
 OWN = """
@@ -41,9 +42,21 @@ class Half(Policy[None]):
 """
 
 
+class Restless(Chain):
+    """If it is, somebody else sets lanes all the time: there is always something to decide."""
+
+    restless = False
+
+    def snapshot(self) -> dict[str, Any]:
+        if self.restless:
+            part = self.data["queries"][0]["operators"][0]["partitions"][0]
+            set_lanes(part, 1 + self.looks % 2)
+        return super().snapshot()
+
+
 @pytest.fixture
-def gateway() -> FakeGateway:
-    return Chain()
+def gateway() -> Restless:
+    return Restless()
 
 
 @pytest.fixture
@@ -144,7 +157,8 @@ class TestCommands:
         until(lambda: "-> 3 lanes" in done("decisions"))
         assert "own-1 has stopped" in done("policies", "stop", "own-1")
 
-    def test_a_report_of_what_runs(self, tmp_path: Path) -> None:
+    def test_a_report_of_what_runs(self, tmp_path: Path, gateway: Restless) -> None:
+        gateway.restless = True
         done("policies", "start", "elasticutor", "--interval", 0.1)
         page, trace = tmp_path / "run.html", tmp_path / "trace"
         said = done("report", "--live", "--seconds", 3, "-o", page, trace)
@@ -152,6 +166,15 @@ class TestCommands:
         assert "running:0.0" in page.read_text("utf-8")
         assert "elasticutor" in trace.read_text("utf-8")
         assert run("report", "--live", "--seconds", 3, "-o", page, trace).exit_code == 2
+
+    def test_a_report_that_cannot_be_drawn_is_told_before_the_wait(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        page, trace = tmp_path / "run.html", tmp_path / "trace"
+        result = run("report", "--live", "--seconds", 3600, "-o", page, trace)
+        assert result.exit_code == 2 and "pip install 'laneshift[plot]'" in result.output
+        assert not page.exists() and not trace.exists()
 
     @pytest.mark.parametrize(
         ("arguments", "code", "words"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from laneshift.control.codec import to_json, to_message
+from laneshift.control.codec import snapshot_json, to_json, to_message
 from laneshift.control.v1 import control_pb2 as pb
 from laneshift.loop.decision import Decision, LaneChange, SourceLimit
 from laneshift.scheduler.ids import PartitionId, QueryId
@@ -42,7 +42,7 @@ def wide() -> dict[str, Any]:
 @pytest.mark.parametrize("data", [FakeGateway().data, wide()], ids=["small", "wide"])
 def test_a_snapshot_comes_back_as_it_was(data: dict[str, Any]) -> None:
     again = pb.SnapshotReply.FromString(to_message(pb.SnapshotReply(), data).SerializeToString())
-    assert without_nothing(to_json(again)) == without_nothing(data)
+    assert without_nothing(snapshot_json(again)) == without_nothing(data)
 
 
 def test_handoffs_and_decisions_come_back_as_they_were() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -13,8 +13,6 @@ import pytest
 
 import laneshift
 from control.test_codec import wide
-from laneshift.control import replies
-from laneshift.control.codec import to_message
 from laneshift.control.feed import SnapshotFeed
 from laneshift.control.replies import Ready, Replies, next_tick
 from laneshift.control.running import RunningPolicies
@@ -90,19 +88,20 @@ def at_once(count: int, call: Any) -> list[Any]:
 
 
 def test_one_ask_and_one_message_serve_all_of_a_tick(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+    made: list[int] = []
+    ready_of = Ready.of
 
     def pause() -> None:
         time.sleep(0.2)  # the others have come by then
 
-    def slow(message: Any, data: Mapping[str, Any]) -> Any:
-        made.append(data["time_ms"])
+    def slow(time_ms: int, body: bytes) -> Ready:
+        made.append(time_ms)
         pause()
-        return to_message(message, data)
+        return ready_of(time_ms, body)
 
-    monkeypatch.setattr(replies, "to_message", slow)
+    monkeypatch.setattr(Ready, "of", slow)
     gateway = Numbered(asking=pause)
-    ready = Replies(SnapshotFeed(gateway.snapshot, clock=lambda: 1.0))
+    ready = Replies(SnapshotFeed(gateway.packed_snapshot, clock=lambda: 1.0))
     found: list[Ready] = at_once(20, lambda: ready.newest(None, 0.5))
     assert gateway.asked_for == 1 and made == [1]
     assert len(found) == 20 and all(each is found[0] for each in found)
@@ -112,7 +111,7 @@ def test_each_tenant_has_bytes_of_its_own() -> None:
     gateway = FakeGateway()
     gateway.data["queries"][0]["tenant"] = "t1"
     gateway.data["queries"].append(query("4" * 8, "others", active=True) | {"tenant": "t2"})
-    ready = Replies(SnapshotFeed(gateway.snapshot, clock=lambda: 1.0))
+    ready = Replies(SnapshotFeed(gateway.packed_snapshot, clock=lambda: 1.0))
     names = {
         tenant: [q.name for q in pb.SnapshotReply.FromString(ready.newest(tenant).whole).queries]
         for tenant in ("t1", "t2", "t3", None)

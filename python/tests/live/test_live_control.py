@@ -54,16 +54,29 @@ def test_a_query_is_steered_from_another_process(tmp_path: Path) -> None:
     assert not (tmp_path / "token.address").exists()
 
 
+def packed_and_said(gateway: Gateway) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A snapshot as the plugin packs it, and as it says it, with nothing changed in between."""
+    end = time.monotonic() + 60
+    while True:
+        packed, data = gateway.packed_snapshot(0), gateway.snapshot()
+        again = gateway.packed_snapshot(int(packed["number"]))
+        if again["content"] is None:
+            return packed, data
+        assert time.monotonic() < end, "it never stays as it is"
+        time.sleep(0.2)
+
+
 def test_the_protocol_has_all_that_a_snapshot_says(
     live: laneshift.Laneshift, counting: Any
 ) -> None:
-    from laneshift.control.codec import to_json, to_message
+    from laneshift.control.codec import snapshot_json, to_message
+    from laneshift.control.feed import Content
     from laneshift.control.v1 import control_pb2 as pb
 
     counting.add(1000)
     gateway: Gateway = live._gateway  # type: ignore[assignment]
-    data = gateway.snapshot()
-    again = to_json(pb.SnapshotReply.FromString(
+    packed, data = packed_and_said(gateway)
+    again = snapshot_json(pb.SnapshotReply.FromString(
         to_message(pb.SnapshotReply(), data).SerializeToString()))  # fmt: skip
     for query in data["queries"]:
         del query["tenant"]  # is for the control process alone
@@ -82,6 +95,17 @@ def test_the_protocol_has_all_that_a_snapshot_says(
             yield f"{where}: {said} became {known}"
 
     assert list(lacking(data, again, "snapshot")) == []
+
+    # And so does what the plugin packs, which reads the names' numbers from the protocol.
+    content = Content.of(packed)
+    (one,) = content.queries
+    whole = pb.SnapshotReply.FromString(content.head + one.field)
+    assert snapshot_json(whole) | {"time_ms": data["time_ms"]} == again
+    assert (one.id, one.run_id, one.name) == tuple(
+        data["queries"][0][name] for name in ("id", "run_id", "name")
+    )
+    known = gateway.packed_snapshot(content.number)
+    assert (known["content"] is None) == (known["number"] == content.number)
 
 
 @pytest.mark.timeout(900)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import threading
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -196,6 +197,8 @@ class FakeGateway:
         self.presses: list[dict[str, Any]] = []
         self.pressed = threading.Event()
         self.heard = 0
+        self._packed: tuple[bytes, list[dict[str, Any]]] = (b"", [])
+        self._number = 0
         self._version = version or laneshift.__version__
         self.data: dict[str, Any] = {
             "time_ms": 1_700_000_000_000,
@@ -216,6 +219,33 @@ class FakeGateway:
 
     def snapshot(self) -> dict[str, Any]:
         return copy.deepcopy(self.data)
+
+    def packed_snapshot(self, known: int) -> dict[str, Any]:
+        """What :meth:`snapshot` says, as the plugin packs it for the control service."""
+        from laneshift.control.codec import to_message
+        from laneshift.control.v1 import control_pb2 as pb
+
+        said = self.snapshot()
+        head = to_message(
+            pb.SnapshotReply(), {k: v for k, v in said.items() if k not in ("time_ms", "queries")}
+        ).SerializeToString()
+        queries, packed = [], head
+        for one in said["queries"]:
+            field = to_message(pb.SnapshotReply(), {"queries": [one]}).SerializeToString()
+            named = {name: one.get(name) for name in ("id", "run_id", "name", "tenant")}
+            queries.append(named | {"bytes": len(field)})
+            packed += field
+        if (packed, queries) != self._packed:
+            self._packed = packed, queries
+            self._number += 1
+        new = self._number != known
+        return {
+            "time_ms": said["time_ms"],
+            "number": self._number,
+            "head": len(head),
+            "queries": queries if new else [],
+            "content": b64encode(packed).decode() if new else None,
+        }
 
     def set_lanes(
         self,

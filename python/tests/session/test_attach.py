@@ -174,3 +174,21 @@ def test_an_answer_of_another_shape() -> None:
         gateway.snapshot()
     with pytest.raises(laneshift.SessionError, match="not a JSON list"):
         gateway.handoffs("", 1)
+
+
+def test_a_method_is_looked_up_once() -> None:
+    looked_up: list[str] = []
+
+    class Asked(JavaClass):
+        """py4j asks the JVM each time: a round trip."""
+
+        def __getattr__(self, name: str) -> Any:
+            looked_up.append(name)
+            return super().__getattr__(name)
+
+    Asked.__name__ = "JavaClass"
+    gateway = Py4jGateway(session(Asked(answers())))
+    for _ in range(3):
+        gateway.snapshot()
+        gateway.version()
+    assert (looked_up.count("snapshot"), looked_up.count("version")) == (1, 1)

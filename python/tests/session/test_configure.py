@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import zipfile
 from datetime import timedelta
 from pathlib import Path
@@ -359,3 +360,51 @@ def test_development_versions_of_one_release_fit_together(monkeypatch: pytest.Mo
     for other in ("0.2.0", "0.3.0.dev1", "0.0.0-dev"):
         with pytest.raises(laneshift.SessionError):
             check_versions(other)
+
+
+class TestWhichPythonRunsAPolicy:
+    KEY = "spark.sql.laneshift.scheduler.python"
+
+    @pytest.fixture(autouse=True)
+    def _nothing_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT")
+        for name in (*names, "PYSPARK_SUBMIT_ARGS"):
+            monkeypatch.delenv(name, raising=False)
+
+    @pytest.mark.parametrize("options", [{"scheduler": "faa"}, {"control_port": 0}])
+    def test_this_one_if_none_is_named(self, jar: Path, options: dict[str, Any]) -> None:
+        found = options_of(laneshift.configure(new_builder(), **options))
+        assert found[self.KEY] == sys.executable
+        asked = new_builder().config("spark.sql.laneshift.scheduler", "faa")
+        assert options_of(laneshift.configure(asked))[self.KEY] == sys.executable
+
+    @pytest.mark.parametrize("options", [{}, {"scheduler": "none"}, {"lanes": 2}])
+    def test_none_where_none_is_needed(self, jar: Path, options: dict[str, Any]) -> None:
+        assert self.KEY not in options_of(laneshift.configure(new_builder(), **options))
+
+    @pytest.mark.parametrize(
+        ("variable", "value"),
+        [
+            ("PYSPARK_PYTHON", "python3.12"),
+            ("PYSPARK_DRIVER_PYTHON", "python3.12"),
+            ("PYSPARK_GATEWAY_PORT", "4711"),  # of spark-submit, whose --conf is not seen here
+            ("PYSPARK_SUBMIT_ARGS", f"--conf {KEY}=/opt/python pyspark-shell"),
+        ],
+    )
+    def test_what_the_environment_names_is_kept(
+        self, jar: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+    ) -> None:
+        monkeypatch.setenv(variable, value)
+        assert self.KEY not in options_of(laneshift.configure(new_builder(), scheduler="faa"))
+
+    def test_what_settings_name_is_kept(self, jar: Path) -> None:
+        for key in ("spark.pyspark.python", "spark.pyspark.driver.python"):
+            builder = new_builder().config(key, "/opt/python")
+            assert self.KEY not in options_of(laneshift.configure(builder, scheduler="faa"))
+        for given in (
+            laneshift.configure(new_builder(), control_port=0, scheduler_python="/opt/python"),
+            laneshift.configure(new_builder().config(self.KEY, "/opt/python"), control_port=0),
+        ):
+            assert options_of(given)[self.KEY] == "/opt/python"
+        (jar.parent / "spark-defaults.conf").write_text(f"{self.KEY} /opt/python\n")
+        assert self.KEY not in options_of(laneshift.configure(new_builder(), control_port=0))

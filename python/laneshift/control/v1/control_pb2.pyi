@@ -93,16 +93,20 @@ class WatchSnapshotsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     INTERVAL_S_FIELD_NUMBER: _builtins.int
+    MAY_SAY_SAME_FIELD_NUMBER: _builtins.int
     interval_s: _builtins.float
     """from 0.1 to 3600"""
+    may_say_same: _builtins.bool
+    """whether the caller knows SnapshotReply.same"""
     def __init__(
         self,
         *,
         interval_s: _builtins.float = ...,
+        may_say_same: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["interval_s", b"interval_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["interval_s", b"interval_s", "may_say_same", b"may_say_same"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -116,9 +120,14 @@ class SnapshotReply(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     EXECUTORS_FIELD_NUMBER: _builtins.int
     QUERIES_FIELD_NUMBER: _builtins.int
+    SAME_FIELD_NUMBER: _builtins.int
     time_ms: _builtins.int
     """since 1970, UTC"""
     version: _builtins.str
+    same: _builtins.bool
+    """All is as in the reply before on this stream, and is left out here, but for the time. Only to
+    who may be told so.
+    """
     @_builtins.property
     def executors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Executor]: ...
     @_builtins.property
@@ -130,10 +139,11 @@ class SnapshotReply(_message.Message):
         version: _builtins.str = ...,
         executors: _abc.Iterable[Global___Executor] | None = ...,
         queries: _abc.Iterable[Global___Query] | None = ...,
+        same: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["executors", b"executors", "queries", b"queries", "time_ms", b"time_ms", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["executors", b"executors", "queries", b"queries", "same", b"same", "time_ms", b"time_ms", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -129,8 +129,8 @@ class ControlServicer:
     def Snapshot(self, request, context):
         """What every elastic query of the application does right now; and again, once per interval: the
         first at once, then at times that all watchers of that interval share, so the second may come
-        half an interval sooner or later. Each is whole and newer than the one before. Who is slow gets
-        the newest when there is room again, not what was missed.
+        half an interval sooner or later. Each is newer than the one before, and whole, unless it is
+        said to be the same. Who is slow gets the newest when there is room again, not what was missed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

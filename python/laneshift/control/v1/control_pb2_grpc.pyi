@@ -43,8 +43,8 @@ class ControlStub:
     Snapshot: _grpc.UnaryUnaryMultiCallable[_control_pb2.SnapshotRequest, _control_pb2.SnapshotReply]
     """What every elastic query of the application does right now; and again, once per interval: the
     first at once, then at times that all watchers of that interval share, so the second may come
-    half an interval sooner or later. Each is whole and newer than the one before. Who is slow gets
-    the newest when there is room again, not what was missed.
+    half an interval sooner or later. Each is newer than the one before, and whole, unless it is
+    said to be the same. Who is slow gets the newest when there is room again, not what was missed.
     """
     WatchSnapshots: _grpc.UnaryStreamMultiCallable[_control_pb2.WatchSnapshotsRequest, _control_pb2.SnapshotReply]
     SetLanes: _grpc.UnaryUnaryMultiCallable[_control_pb2.SetLanesRequest, _control_pb2.AppliedReply]
@@ -74,8 +74,8 @@ class ControlAsyncStub(ControlStub):
     Snapshot: _aio.UnaryUnaryMultiCallable[_control_pb2.SnapshotRequest, _control_pb2.SnapshotReply]  # type: ignore[assignment]
     """What every elastic query of the application does right now; and again, once per interval: the
     first at once, then at times that all watchers of that interval share, so the second may come
-    half an interval sooner or later. Each is whole and newer than the one before. Who is slow gets
-    the newest when there is room again, not what was missed.
+    half an interval sooner or later. Each is newer than the one before, and whole, unless it is
+    said to be the same. Who is slow gets the newest when there is room again, not what was missed.
     """
     WatchSnapshots: _aio.UnaryStreamMultiCallable[_control_pb2.WatchSnapshotsRequest, _control_pb2.SnapshotReply]  # type: ignore[assignment]
     SetLanes: _aio.UnaryUnaryMultiCallable[_control_pb2.SetLanesRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
@@ -114,8 +114,8 @@ class ControlServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_control_pb2.SnapshotReply, _abc.Awaitable[_control_pb2.SnapshotReply]]:
         """What every elastic query of the application does right now; and again, once per interval: the
         first at once, then at times that all watchers of that interval share, so the second may come
-        half an interval sooner or later. Each is whole and newer than the one before. Who is slow gets
-        the newest when there is room again, not what was missed.
+        half an interval sooner or later. Each is newer than the one before, and whole, unless it is
+        said to be the same. Who is slow gets the newest when there is room again, not what was missed.
         """
 
     @_abc_1.abstractmethod

@@ -6,7 +6,13 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
-import org.apache.spark.sql.laneshift.driver.{DriverState, RunningQueries, SourceCount, WrongDemand}
+import org.apache.spark.sql.laneshift.driver.{
+  DriverState,
+  QueryView,
+  RunningQueries,
+  SourceCount,
+  WrongDemand
+}
 import org.apache.spark.sql.laneshift.rescale.{LiveRescale, NotRescalable, OfflineRescale}
 import org.apache.spark.sql.laneshift.runtime.Applied
 import org.apache.spark.sql.laneshift.spec.{HandoffMode, TaskWish}
@@ -31,15 +37,24 @@ object LaneshiftGateway {
 
   def snapshot(): String = Answer(now(Inventory.driver))
 
-  private def now(driver: DriverState): Map[String, Any] = Map(
-    "time_ms" -> System.currentTimeMillis(),
-    "version" -> BuildInfo.version,
-    "executors" -> driver.executors.inventory().map(SnapshotJson.executor),
-    "queries" -> queries(driver)
-  )
+  /** The same as a message of the control service, unless it says what the one of the number `known` said; 0 for none. */
+  def packedSnapshot(known: Long): String = Answer {
+    val driver = Inventory.driver
+    PackedSnapshot(now(driver), known, driver.snapshotNumbers)
+  }
 
-  private def queries(driver: DriverState): Seq[Map[String, Any]] = {
-    val found = driver.views()
+  private def now(driver: DriverState): Map[String, Any] = {
+    // Of all executors at a time with what they say of themselves.
+    val views = driver.askViews()
+    Map(
+      "time_ms" -> System.currentTimeMillis(),
+      "version" -> BuildInfo.version,
+      "executors" -> driver.executors.inventory().map(SnapshotJson.executor),
+      "queries" -> queries(driver, views())
+    )
+  }
+
+  private def queries(driver: DriverState, found: Seq[QueryView]): Seq[Map[String, Any]] = {
     val live = if (found.exists(_.realTime)) driver.executors.sourceRows() else Map.empty[String, Long]
     found.map { q =>
       val read = if (q.realTime) live.get(q.run.runId).map(SourceCount(_, None)) else q.run.read

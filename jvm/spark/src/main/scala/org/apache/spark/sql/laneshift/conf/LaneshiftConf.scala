@@ -341,7 +341,8 @@ object LaneshiftConf {
     .buildConf(Prefix + "scheduler.python")
     .doc(
       "The Python that runs the policy. Empty for the driver's own: spark.pyspark.driver.python, spark.pyspark.python, " +
-        "PYSPARK_DRIVER_PYTHON, PYSPARK_PYTHON or python3, whichever is there first."
+        "PYSPARK_DRIVER_PYTHON, PYSPARK_PYTHON or python3, whichever is there first; where only python3 would be left, " +
+        "laneshift.configure names the Python that calls it."
     )
     .version(Since)
     .stringConf

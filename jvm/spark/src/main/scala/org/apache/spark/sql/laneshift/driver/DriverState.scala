@@ -24,10 +24,17 @@ private[laneshift] final class DriverState(
   val decisions = new Decisions(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
   val cluster = new SparkExecutors
   val demand = new ExecutorDemand(executors, claims.holds, decisions.note(DriverState.OnDemand, _), cluster)
+  val snapshotNumbers = new SnapshotNumbers
   val journal = new Journal(queries, executors, post)
 
   /** Every query that runs. Asks executors: what a command has done shows at once. */
-  def views(): Seq[QueryView] = QueryView.of(queries.active, executors.partitions())
+  def views(): Seq[QueryView] = askViews()()
+
+  /** Asks at once; what this gives waits for the answers. */
+  def askViews(): () => Seq[QueryView] = {
+    val partitions = executors.askPartitions()
+    () => QueryView.of(queries.active, partitions())
+  }
 
   private def stop(): Unit = {
     journal.stop()

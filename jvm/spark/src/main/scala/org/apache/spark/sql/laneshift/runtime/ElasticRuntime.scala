@@ -2,6 +2,7 @@ package org.apache.spark.sql.laneshift.runtime
 
 import java.util.concurrent.{ConcurrentHashMap, Executors, ScheduledExecutorService, TimeUnit}
 
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.{SparkConf, SparkEnv}
@@ -9,7 +10,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.remote.HostLanes
-import org.apache.spark.sql.laneshift.spec.{ElasticSpec, EndedRuns, OperatorKey}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, EndedRuns, OperatorKey, OperatorSpec}
 
 import laneshift.lane.LaneBudget
 
@@ -96,6 +97,15 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
   def all: Seq[ElasticPartition] = partitions.values().asScala.toSeq
 
   def view: ExecutorView = ExecutorView.of(this)
+
+  /** What all partitions say. Each task has brought its operator's spec: equal ones are one object here, which is sent once. */
+  def views: Seq[PartitionView] = {
+    val specs = mutable.Map.empty[OperatorSpec, OperatorSpec]
+    all.map { partition =>
+      val view = partition.view
+      view.copy(spec = specs.getOrElseUpdate(view.spec, view.spec))
+    }
+  }
 
   def find(key: OperatorKey, index: Int): Option[ElasticPartition] = Option(partitions.get((key, index)))
 

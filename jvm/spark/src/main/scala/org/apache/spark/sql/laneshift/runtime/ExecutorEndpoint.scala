@@ -62,7 +62,7 @@ final class ExecutorEndpoint(override val rpcEnv: RpcEnv, runtime: ElasticRuntim
   }
 
   private def answer(request: ExecutorRequest): Any = request match {
-    case Partitions => runtime.all.map(_.view)
+    case Partitions => runtime.views
     case Executor => runtime.view
     case SetLanes(key, partition, lanes, elsewhere) => runtime.setLanes(key, partition, lanes, elsewhere)
     case Leave(key, partition, executorId, lanes, why) =>

@@ -32,6 +32,9 @@ private[laneshift] final class HotKeys(clock: () => Long = () => System.nanoTime
   /** Of this batch alone. */
   private var batch = new LongsSketch(BatchSketchSize)
   private var sampled = 0L
+
+  /** What [[top]] says until a row is added: to ask sketches is to walk through them. */
+  private var said = Option.empty[Seq[HotKey]]
   private var sinceNs = clock()
 
   /** Of the keys that were sampled last. */
@@ -45,6 +48,7 @@ private[laneshift] final class HotKeys(clock: () => Long = () => System.nanoTime
     val key = hash.toLong
     val all = sampled < TakenWhole
     val rows = if (all) 1L else Every.toLong
+    said = None
     now.update(key, rows)
     batch.update(key, rows)
     sampled += 1
@@ -88,6 +92,12 @@ private[laneshift] final class HotKeys(clock: () => Long = () => System.nanoTime
 
   /** The hottest first: every key with a twentieth of the rows is among them. */
   def top: Seq[HotKey] = synchronized {
+    val found = said.getOrElse(frequent)
+    said = Some(found)
+    found
+  }
+
+  private def frequent: Seq[HotKey] = {
     val both = new LongsSketch(SketchSize)
     both.merge(before)
     both.merge(now)
