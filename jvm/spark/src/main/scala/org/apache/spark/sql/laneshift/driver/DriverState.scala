@@ -21,19 +21,21 @@ private[laneshift] final class DriverState(
   val throttle = new SourceThrottle(executors)
   val hosts = new HostWatch(executors)
   val rescales = new Rescales
+  val leases = new Leases(executors, () => queries.active.map(_.runId).toSet)
   val decisions = new Decisions(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
   val cluster = new SparkExecutors
   val demand = new ExecutorDemand(executors, claims.holds, decisions.note(DriverState.OnDemand, _), cluster)
   val journal = new Journal(queries, executors, post)
 
   /** Every query that runs. Asks executors: what a command has done shows at once. */
-  def views(): Seq[QueryView] = QueryView.of(queries.active, executors.partitions())
+  def views(): Seq[QueryView] = QueryView.of(queries.active, leases.overlaid(executors.partitions()))
 
   private def stop(): Unit = {
     journal.stop()
     throttle.stop()
     hosts.stop()
     demand.stop()
+    leases.stop()
     rescales.stop()
     presses.stop()
   }
