@@ -19,7 +19,6 @@ object LeasesConf {
     )
     .version(Since)
     .booleanConf
-    .checkValue(_ => true, "allowed are true and false")
     .createWithDefault(false)
 
   val all: Seq[ConfigEntry[_]] = Seq(Leases)
