@@ -6,7 +6,9 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
+import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
+import org.apache.spark.internal.config.CPUS_PER_TASK
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
 import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.runtime.Applied
@@ -31,7 +33,8 @@ private[laneshift] final class Leases(
     active: () => Set[String],
     jobs: LeaseJobs = new SparkLeaseJobs,
     nowMs: () => Long = () => System.nanoTime() / 1000000L,
-    everyMs: Long = Leases.EveryMs
+    everyMs: Long = Leases.EveryMs,
+    cpusPerTask: () => Int = () => SparkContext.getActive.fold(1)(_.conf.get(CPUS_PER_TASK))
 ) extends SparkListener
     with Logging {
   import Leases._
@@ -187,13 +190,15 @@ private[laneshift] final class Leases(
     if (!Faults.isOn(Fault.LeaseBeforeTasks)) {
       loads.foreach { load =>
         val here = leases.values.filter(_.executorId == load.id).toSeq
-        here.takeRight(here.size - math.max(0, load.cores - tasksOf(sites, load.id))).foreach(drop(_, NeedsCores))
+        here.takeRight(here.size - math.max(0, slotsOf(load) - tasksOf(sites, load.id))).foreach(drop(_, NeedsCores))
       }
-      val slots = loads.map(_.cores).sum
+      val slots = loads.map(slotsOf).sum
       val beyond = leases.size - math.max(0, slots - tasks.most)
-      val short = tasks.short(slots, leases.values.count(_.job.nonEmpty))
+      val short = math.max(tasks.short(slots, leases.values.count(_.job.nonEmpty)), tasks.stuck(StuckMs))
       leases.values.toSeq.takeRight(math.max(beyond, short)).foreach(drop(_, NeedsCores))
     }
+
+  private def slotsOf(load: ExecutorLoad): Int = load.cores / cpusPerTask()
 
   /** Tasks at a time of the state partitions that an executor is home of: elsewhere they would not find their stores. */
   private def tasksOf(sites: Seq[PartitionSite], executorId: String): Int =
@@ -213,7 +218,7 @@ private[laneshift] final class Leases(
   private def ask(loads: Seq[ExecutorLoad]): Unit = leases.values.filter(_.job.isEmpty).foreach { lease =>
     loads.find(_.id == lease.executorId).foreach { load =>
       val ours = leases.values.count(l => l.executorId == load.id && l.job.nonEmpty)
-      if (load.cores - load.activeTasks - load.view.homeLanes - ours > 0)
+      if (slotsOf(load) - load.activeTasks - load.view.homeLanes - ours > 0)
         lease.job = jobs.submit(lease.id, load.id, load.host)
     }
   }
@@ -274,6 +279,9 @@ private object Leases {
   /** So long a lane waits for its lease, and a Real-time query for the end of all. */
   val PatienceMs = 5000L
   private val PollMs = 10L
+
+  /** So long no task of a streaming query has begun, and some wait: whatever they lack, it may be what leases have. */
+  private val StuckMs = 2000L
   private val NeedsCores = "tasks of streaming queries need its cores"
 
   /** The partition that a lane is of. */

@@ -36,6 +36,9 @@ private[driver] final class QueryTasks(
   private val running = mutable.Set.empty[Long]
   private val recently = new RecentMost(nowMs)
 
+  /** When one of streaming queries' tasks, or a stage of them, has begun last. */
+  private var begunMs = 0L
+
   override def onStageSubmitted(event: SparkListenerStageSubmitted): Unit = {
     val of = Option(event.properties)
     val (id, attempt) = (event.stageInfo.stageId, event.stageInfo.attemptNumber())
@@ -43,7 +46,7 @@ private[driver] final class QueryTasks(
     else if (of.exists(_.containsKey(StreamExecution.QUERY_ID_KEY))) {
       synchronized {
         stages((id, attempt)) = new Stage(event.stageInfo.numTasks)
-        recently.note(wanted)
+        note()
       }
       begun()
     }
@@ -60,7 +63,7 @@ private[driver] final class QueryTasks(
       running += event.taskInfo.taskId
       stages.get((event.stageId, event.stageAttemptId)).foreach { stage =>
         stage.running += event.taskInfo.taskId
-        recently.note(wanted)
+        note()
       }
     }
   }
@@ -78,6 +81,14 @@ private[driver] final class QueryTasks(
   private def waiting: Int = stages.values.map(_.waiting).sum
 
   private def wanted: Int = stages.values.map(_.running.size).sum + waiting
+
+  private def note(): Unit = {
+    begunMs = nowMs()
+    recently.note(wanted)
+  }
+
+  /** Those that wait, if none has begun for so long. */
+  def stuck(forMs: Long): Int = synchronized(if (nowMs() - begunMs >= forMs) waiting else 0)
 
   /** How many of those that wait have no core, if there are so many slots, and `leases` of them are not theirs. */
   def short(slots: Int, leases: Int): Int =

@@ -65,7 +65,8 @@ private[laneshift] final class LeaseSetting extends AutoCloseable {
   val run: String = FakeQuery.views.head.spec.key.runId
   val jobs = new FakeLeaseJobs(host)
   var active = Set(run)
-  val leases = new Leases(directory, () => active, jobs, () => clock.get, everyMs = 3600000L)
+  var cpus = 1
+  val leases = new Leases(directory, () => active, jobs, () => clock.get, everyMs = 3600000L, () => cpus)
   def cores: Int = directory.inventory().head.cores
 
   def site(index: Int): PartitionSite = directory.partitions().find(_.view.index == index).get

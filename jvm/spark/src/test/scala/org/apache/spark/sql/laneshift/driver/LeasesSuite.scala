@@ -104,6 +104,36 @@ class LeasesSuite extends AnyFunSuite with ElasticSession with Eventually {
     }
   }
 
+  test("tasks that wait for whatever else end leases, too") {
+    setting { s =>
+      s.want(0, 2)
+      s.look()
+      s.stage(1, 1)
+      s.clock.addAndGet(1999L)
+      s.look()
+      assert(s.host.leases.count == 2, "a core is free for it")
+      s.clock.addAndGet(1L)
+      s.look()
+      eventually(assert(s.host.leases.count == 1))
+      s.begun(1, 0 until 1)
+      s.clock.addAndGet(10000L)
+      s.look()
+      assert(s.host.leases.count == 1)
+    }
+  }
+
+  test("a task that takes several cores is one slot") {
+    setting { s =>
+      s.cpus = s.cores
+      s.want(0, 2)
+      s.look()
+      assert(s.host.leases.count == 1)
+      s.stage(1, 1)
+      s.look()
+      eventually(assert(s.host.leases.count == 0))
+    }
+  }
+
   test("a wish that the partition drops itself, or whose task Spark ends, is dropped") {
     setting { s =>
       s.want(0, 2)
