@@ -66,7 +66,7 @@ private[laneshift] final class LeaseSetting extends AutoCloseable {
   val jobs = new FakeLeaseJobs(host)
   var active = Set(run)
   var cpus = 1
-  val leases = new Leases(directory, () => active, jobs, () => clock.get, everyMs = 3600000L, () => cpus)
+  val leases = new Leases(directory, () => active, jobs, () => clock.get, everyMs = 3600000L, cpusPerTask = () => cpus)
   def cores: Int = directory.inventory().head.cores
 
   def site(index: Int): PartitionSite = directory.partitions().find(_.view.index == index).get
