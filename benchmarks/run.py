@@ -30,7 +30,7 @@ BENCHMARKS = {
     "nexmark": "NEXMark's queries on stock Spark and on laneshift, skewed and not",
     "field": "the same work on other systems: Flink, Hazelcast, Kafka Streams, Storm",
     "remote": "lanes on other executors: against lanes at home, under moves, joins and losses",
-    "cluster": "policies that drive a query over four executors, and the paper's Figures 9, 13 to 15",
+    "cluster": "policies on four executors, and the paper's Figures 9 and 13 to 15 live",
     "rowwise": "stages without state over lanes",
     "tasks": "state partitions in fewer tasks than there are",
     "hotkey": "a key hotter than a core: row-wise work above its state over lanes",

@@ -40,8 +40,9 @@ counts per key and above them a projection in which each row waits (`laneshift_c
 to a deadline). All processes share this machine's real cores. Throughput, latency and pictures as
 in `live`: half of the bound first, then 1.05 times it; sinks write what they find to files.
 
-*skew*: keys of zipf 0.8 whose frequencies change every 4 s, {COST_US / 1000:g} ms and 4 KB a row. Home
-cores are scarce: 2 or 4 state partitions, each on an executor of its own, have {EACH} cores there.
+*skew*: keys of zipf 0.8 whose frequencies change every 4 s, {COST_US / 1000:g} ms and 4 KB a row.
+Home cores are scarce: 2 or 4 state partitions, each on an executor of its own, have {EACH} cores
+there.
 *{STOCK}* has a state partition for each of the {CORES} cores. *{HOME}* is the policy with
 `remote.maxLanes` 0. All others place lanes on any executor. *state* (Figure 9): zipf 0.5, a
 change every 30 s, small rows, 2 state partitions of {SHARDS} shards with so much state each; the

@@ -30,11 +30,11 @@ WARM_S = 4.0
 SIMULATED_S = 16.0
 TAIL_LOAD = 0.5
 METHOD = f"""\
-*scale* (Figures 13 and 14): one state partition of {SHARDS} shards, uniform keys; its lanes are set by
-hand, the first {EACH} at home and the rest elsewhere. Rows/s from a source without pacing; the age
-of answers as they leave the operator at {TAIL_LOAD:.0%} of what so many cores could take. *elasticity*
-(Figure 15): the same with zipf 0.5 and key frequencies that change twice or 16 times a minute, and
-with so much state a shard; balancing moves shards between all lanes. *of bound* is of as many rows
+*scale* (Figures 13 and 14): one state partition of {SHARDS} shards, uniform keys; its lanes are set
+by hand, the first {EACH} at home and the rest elsewhere. Rows/s from a source without pacing; the
+age of answers as they leave the operator at {TAIL_LOAD:.0%} of what so many cores could take.
+*elasticity* (Figure 15): the same with zipf 0.5 and key frequencies that change twice or 16 times a
+minute, and with so much state a shard; balancing moves shards between all lanes. *of bound* is of as many rows
 as the cores could take by their waits alone: where a row costs 0.1 ms this machine's two cores are
 the limit."""
 
@@ -189,7 +189,8 @@ def _show(
     report.rows.append([
         point.name, f"{point.cores} cores", spread(rates), "",
         f"{np.median(rates) / point.bound:.1%}", f"{simulated.rows_per_s:,.0f}",
-        spread(tails) if tails else "", "", f"{simulated.p99_ms:.1f}" if tails else "", lanes, lanes,
+        spread(tails) if tails else "", "", f"{simulated.p99_ms:.1f}" if tails else "",
+        lanes, lanes,
     ])  # fmt: skip
     report.data.setdefault(point.name, {})[point.cores] = {
         "rows_per_s": rates, "p99_ms": tails, "bound_rows_per_s": point.bound,

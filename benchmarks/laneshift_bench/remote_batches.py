@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -50,7 +50,7 @@ def join(rows: DataFrame) -> DataFrame:
     return both.select("k", _paid("seq"), "event_time")
 
 
-def _paid(column: str) -> sf.Column:
+def _paid(column: str) -> Column:
     return sf.expr(f"laneshift_cost({column}, {COST_US}, 'wait')").alias("n")
 
 

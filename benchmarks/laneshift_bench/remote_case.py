@@ -1,4 +1,4 @@
-"""What all cases of the benchmark `remote` share: where their figures go, and the query of waits."""
+"""What the cases of the benchmark `remote` share: where figures go, and the query of waits."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def costly(cost_us: int = COST_US) -> Build:
 
 
 def full_rate_s(slots: Sequence[tuple[float, int]], since_s: float, rate: float) -> float:
-    """How long after ``since_s`` rows came at 95 % of ``rate`` (rows/s) again, for a second; or inf.
+    """How long after ``since_s`` rows came at 95 % of ``rate`` (rows/s) for a second; inf: never.
 
     Args:
         slots: (begin in s, rows) of each 100 ms that had rows, in their order.

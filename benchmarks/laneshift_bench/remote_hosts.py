@@ -35,9 +35,10 @@ METHOD = f"""\
 take; one of the two processes is killed with SIGKILL. The age of the oldest row that comes in the
 {AFTER_S:g} s after it is how long its shards had no answer, at most; before it, in {CALM_S:g} s.
 *decommission*: the same with Spark's own decommissioning, from the call until the partition has no
-lane there. *join*: the policy `laneshift` may use {EACH} cores of each executor, of which there are
-two, and {EACH * EXECUTORS * 1000 - 500:,} rows/s are offered, more than they take; a third one is
-asked for while the batch runs. From its registration until a lane there has been sent {MANY} rows."""
+lane there. *join*: the policy `laneshift` may use {EACH} cores of each executor, of which there
+are two; {EACH * EXECUTORS * 1000 - 500:,} rows/s are offered, more than they take; a third one is
+asked for while the batch runs. From its registration until a lane there has been sent {MANY}
+rows."""
 
 
 def kill(bench: Bench) -> None:
@@ -98,22 +99,24 @@ def join(bench: Bench) -> None:
     """An executor registers while a Real-time batch runs, and cores are short."""
     took: list[float] = []
     offered = source(rowsPerSecond=EACH * EXECUTORS * 1000 - 500)
-    with cluster(EXECUTORS, CORES) as (spark, work):
-        with spread_query(spark, work, side(), offered, costly(COST_US)) as query:
-            scheduler = query.live.start("laneshift", interval_s=0.5, query=query.query, cores=EACH)
-            for turn in range(2 * bench.rounds):
-                bench.progress.step(f"join {turn + 1}")
-                _context(spark).killExecutor(query.others()[-1])
-                known = until("an executor less", lambda: _ids(query, EXECUTORS - 1))
-                others = known - {query.part().executor}
-                until("lanes on the other one", lambda: _works(query, others))  # noqa: B023
-                _ask_for(spark, EXECUTORS)
-                there = until("an executor more", lambda: _ids(query, EXECUTORS))
-                begun = time.monotonic()
-                until("lanes on it", lambda: _works(query, there - known))  # noqa: B023
-                took.append(time.monotonic() - begun)
-                bench.progress.note(f"{took[-1]:.2f} s")
-            scheduler.stop()
+    with (
+        cluster(EXECUTORS, CORES) as (spark, work),
+        spread_query(spark, work, side(), offered, costly(COST_US)) as query,
+    ):
+        scheduler = query.live.start("laneshift", interval_s=0.5, query=query.query, cores=EACH)
+        for turn in range(2 * bench.rounds):
+            bench.progress.step(f"join {turn + 1}")
+            _context(spark).killExecutor(query.others()[-1])
+            known = until("an executor less", lambda: _ids(query, EXECUTORS - 1))
+            others = known - {query.part().executor}
+            until("lanes on the other one", lambda: _works(query, others))  # noqa: B023
+            _ask_for(spark, EXECUTORS)
+            there = until("an executor more", lambda: _ids(query, EXECUTORS))
+            begun = time.monotonic()
+            until("lanes on it", lambda: _works(query, there - known))  # noqa: B023
+            took.append(time.monotonic() - begun)
+            bench.progress.note(f"{took[-1]:.2f} s")
+        scheduler.stop()
     bench.add("join", "policy laneshift", "from registration until a lane works there, s", took)
     bench.goal("executor joins: its cores work, s", [max(took)], "<=", 2.0)
 

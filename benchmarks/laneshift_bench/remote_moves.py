@@ -88,7 +88,8 @@ def moves(bench: Bench) -> None:
         ):  # fmt: skip
             bench.progress.step(f"moves, {size.name}: {keys:,} groups")
             query.split(2, ())
-            until("a full state", lambda: query.part().rows_in >= FILLS * keys or None, 900)
+            filled = FILLS * keys
+            until("a full state", lambda: query.part().rows_in >= filled or None, 900)  # noqa: B023
             time.sleep(CALM_S)
             if size is SIZES[-1]:
                 home = processes.executors(spark)
@@ -117,7 +118,9 @@ def _pauses(bench: Bench, size: Size, found: Sequence[Handoff]) -> float:
         for figure, percent in (("p50", 50), ("p99", 99), ("max", 100)):
             values = [float(np.percentile(pauses, percent))] if pauses else []
             bench.add(f"moves, {size.name}", way, f"pause {figure}, ms", values)
-    bench.report.notes.append(f"moves, {size.name}: {len(to)} to another executor, {len(back)} back.")
+    bench.report.notes.append(
+        f"moves, {size.name}: {len(to)} to another executor, {len(back)} back."
+    )
     p99 = float(np.percentile(to + back, 99)) if to or back else float("nan")
     bench.goal(f"pause p99 of shards of {size.name}, ms", [p99], "<=", 10.0)
     return p99

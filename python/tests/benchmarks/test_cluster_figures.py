@@ -76,9 +76,17 @@ def test_a_lane_elsewhere_pays_from_the_cost_on_above_which_it_always_does() -> 
 def test_cases_have_names_of_their_own_and_count_their_steps() -> None:
     names = [case.name for case in remote.CASES]
     assert len(names) == len(set(names))
-    assert {"lanes", "free", "price", "batches", "moves", "kill", "decommission", "join", "idle"} == (
-        set(names)
-    )
+    assert {
+        "lanes",
+        "free",
+        "price",
+        "batches",
+        "moves",
+        "kill",
+        "decommission",
+        "join",
+        "idle",
+    } == (set(names))
     assert all(case.steps + case.once > 0 for case in remote.CASES)
 
 
@@ -125,7 +133,9 @@ def test_lanes_fill_home_first() -> None:
 
 
 def test_points_have_the_state_that_their_shards_are_to_have() -> None:
-    (point,) = [p for p in points(quick=False) if "1 MB" in p.name and p.omega == 2 and p.cores == 4]
+    (point,) = [
+        p for p in points(quick=False) if "1 MB" in p.name and p.omega == 2 and p.cores == 4
+    ]
     assert point.setting.state_bytes * 10_000 / 64 == pytest.approx(1 << 20, rel=0.01)
     assert not point.tail
 
@@ -163,9 +173,7 @@ def test_cores_are_divided_evenly_among_executors() -> None:
 
 
 def test_the_kernel_tells_of_threads() -> None:
-    name, seconds = processes.parse_stat(
-        "7 (lane (0) x) S 1 1 1 0 -1 4 0 0 0 0 30 12 0 0 20 0 9"
-    )
+    name, seconds = processes.parse_stat("7 (lane (0) x) S 1 1 1 0 -1 4 0 0 0 0 30 12 0 0 20 0 9")
     assert (name, seconds) == ("lane (0) x", 42 / processes.TICKS)
     pid = os.getpid()
     assert processes.resident_mb(pid) > 5

@@ -34,7 +34,7 @@ private[laneshift] final class Leases(
     jobs: LeaseJobs = new SparkLeaseJobs,
     nowMs: () => Long = () => System.nanoTime() / 1000000L,
     everyMs: Long = Leases.EveryMs,
-    cpusPerTask: () => Int = () => SparkContext.getActive.fold(1)(_.conf.get(CPUS_PER_TASK))
+    cpusPerTask: () => Double = () => SparkContext.getActive.fold(1.0)(_.conf.get(CPUS_PER_TASK).toDouble)
 ) extends SparkListener
     with Logging {
   import Leases._
@@ -198,7 +198,7 @@ private[laneshift] final class Leases(
       leases.values.toSeq.takeRight(math.max(beyond, short)).foreach(drop(_, NeedsCores))
     }
 
-  private def slotsOf(load: ExecutorLoad): Int = load.cores / cpusPerTask()
+  private def slotsOf(load: ExecutorLoad): Int = (load.cores / cpusPerTask()).toInt
 
   /** Tasks at a time of the state partitions that an executor is home of: elsewhere they would not find their stores. */
   private def tasksOf(sites: Seq[PartitionSite], executorId: String): Int =

@@ -65,7 +65,7 @@ private[laneshift] final class LeaseSetting extends AutoCloseable {
   val run: String = FakeQuery.views.head.spec.key.runId
   val jobs = new FakeLeaseJobs(host)
   var active = Set(run)
-  var cpus = 1
+  var cpus = 1.0
   val leases = new Leases(directory, () => active, jobs, () => clock.get, everyMs = 3600000L, cpusPerTask = () => cpus)
   def cores: Int = directory.inventory().head.cores
 

@@ -124,7 +124,7 @@ class LeasesSuite extends AnyFunSuite with ElasticSession with Eventually {
 
   test("a task that takes several cores is one slot") {
     setting { s =>
-      s.cpus = s.cores
+      s.cpus = s.cores.toDouble
       s.want(0, 2)
       s.look()
       assert(s.host.leases.count == 1)
