@@ -34,9 +34,9 @@ METHOD = f"""\
 by hand, the first {EACH} at home and the rest elsewhere. Rows/s from a source without pacing; the
 age of answers as they leave the operator at {TAIL_LOAD:.0%} of what so many cores could take.
 *elasticity* (Figure 15): the same with zipf 0.5 and key frequencies that change twice or 16 times a
-minute, and with so much state a shard; balancing moves shards between all lanes. *of bound* is of as many rows
-as the cores could take by their waits alone: where a row costs 0.1 ms this machine's two cores are
-the limit."""
+minute, and with so much state a shard; balancing moves shards between all lanes. *of bound* is of
+as many rows as the cores could take by their waits alone: where a row costs 0.1 ms this machine's
+two cores are the limit."""
 
 
 @dataclass(frozen=True)

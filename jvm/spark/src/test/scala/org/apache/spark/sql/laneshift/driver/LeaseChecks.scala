@@ -10,7 +10,7 @@ import org.scalatest.concurrent.Eventually._
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import org.apache.spark.Success
-import org.apache.spark.executor.TaskMetrics
+import org.apache.spark.executor.{ExecutorMetrics, TaskMetrics}
 import org.apache.spark.resource.ResourceProfile
 import org.apache.spark.scheduler._
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
@@ -113,7 +113,7 @@ private[laneshift] final class LeaseSetting extends AutoCloseable {
 
 /** What must hold of leases: with a planted bug one of these throws. */
 private[laneshift] object LeaseChecks {
-  implicit private val patience: PatienceConfig = PatienceConfig(Span(5, Seconds), Span(20, Millis))
+  implicit private val patienceConfig: PatienceConfig = PatienceConfig(Span(5, Seconds), Span(20, Millis))
 
   private def setting(body: LeaseSetting => Unit): Unit = {
     val made = new LeaseSetting

@@ -124,14 +124,11 @@ class MeasureSuite extends WorkloadSession {
       try files.iterator.asScala.flatMap(java.nio.file.Files.readAllLines(_).asScala).toSeq
       finally files.close()
     val slots = lines.map { line =>
-      val Array(at, n, latencies @ _*) = line.split(' ')
-      val counted = latencies.map { pair =>
-        val Array(micros, times) = pair.split(':')
-        assert(micros.toLong >= 0)
-        times.toLong
-      }
-      assert(counted.sum == n.toLong, line)
-      Seq(at.toLong, n.toLong)
+      val fields = line.split(' ').toSeq
+      val counted = fields.drop(2).map(_.split(':').map(_.toLong).toSeq)
+      assert(counted.forall(pair => pair.size == 2 && pair.head >= 0), line)
+      assert(counted.map(_(1)).sum == fields(1).toLong, line)
+      fields.take(2).map(_.toLong)
     }
     val registered = (found \ "slots").extract[Seq[Seq[Long]]]
     val summed = slots.groupMapReduce(_.head)(_(1))(_ + _)
