@@ -29,7 +29,8 @@ BENCHMARKS = {
     "operators": "the same for each stateful operator, in micro-batches",
     "nexmark": "NEXMark's queries on stock Spark and on laneshift, skewed and not",
     "field": "the same work on other systems: Flink, Hazelcast, Kafka Streams, Storm",
-    "remote": "lanes on other executors against as many at home",
+    "remote": "lanes on other executors: against lanes at home, under moves, joins and losses",
+    "cluster": "policies on four executors, and the paper's Figures 9 and 13 to 15 live",
     "rowwise": "stages without state over lanes",
     "tasks": "state partitions in fewer tasks than there are",
     "hotkey": "a key hotter than a core: row-wise work above its state over lanes",
@@ -68,6 +69,8 @@ _CASES_AND_ROUNDS = (
     ),
 )
 ARGUMENTS: dict[str, tuple[Option, ...]] = {
+    "remote": _CASES_AND_ROUNDS,
+    "cluster": _CASES_AND_ROUNDS,
     "rowwise": _CASES_AND_ROUNDS,
     "tasks": _CASES_AND_ROUNDS,
     "hotjoin": _CASES_AND_ROUNDS,

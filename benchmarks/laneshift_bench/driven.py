@@ -201,6 +201,7 @@ def driving(
     with running(
         spark, work, setting.side(side), setting.source(start_s), setting.build, setting.batch,
         every=f"{round(1000 * setting.every_s)} milliseconds",
+        folder=work / f"slots{time.monotonic_ns()}" if setting.nodes > 1 else None,
     ) as query:  # fmt: skip
         late_s = time.time() - start_s
         if late_s > most_late_s:
@@ -213,10 +214,10 @@ def driving(
         if side != STOCK:
             live = attach(spark)
             scheduler = live.start(
-                side,
+                setting.policy(side),
                 interval_s=setting.interval_s,
                 query=query.query,
-                cores=setting.cores,
+                cores=setting.cores_each,
                 trace=trace,
             )
         driven = Driven(setting, start_s, query, live, scheduler, Run(side))

@@ -13,7 +13,7 @@ from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Sim
 from laneshift.simulator.rates import Levels
 from laneshift.simulator.workload import ZipfKeys
 from laneshift_bench.session import SEED
-from laneshift_bench.setting import KEYS, SHARDS, STOCK, Setting
+from laneshift_bench.setting import HOME, KEYS, SHARDS, STOCK, Setting
 
 FloatArray = NDArray[np.float64]
 STEP_S = 0.01
@@ -22,7 +22,7 @@ BALANCE_S = 0.2
 WINDOW_S = 0.5
 METHOD = f"""\
 *Simulated* is the library's fluid simulator with the same policy, stages, skew, shuffles, row cost,
-lanes at the start and seed (other permutations of the keys, though): one node with the same cores,
+lanes at the start and seed (other permutations of the keys, though): as many nodes and cores,
 turns of the policy as often, short ones where partitions become pressed, lanes balanced every
 {BALANCE_S:g} s, queues as long. It knows no Spark, no source task, no network buffers, and its
 shuffles keep to the clock where the source's keep to the schedule."""
@@ -62,6 +62,8 @@ class Foreseen:
 def foresee(setting: Setting, side: str, seconds: float | None = None) -> Foreseen:
     """Simulate a side of ``setting``, its first ``seconds`` only if given."""
     stock = side == STOCK
+    # Who stays at home has all of its cores, and no others.
+    lanes = 1 if stock else setting.cores_each if side == HOME else setting.first_lanes
     operator = Operator(
         "counts",
         partitions=setting.stock_partitions if stock else setting.partitions,
@@ -69,7 +71,7 @@ def foresee(setting: Setting, side: str, seconds: float | None = None) -> Forese
         cost_s=setting.cost_us / 1e6,
         cost_cv2=0.0,
         row_bytes=float(setting.row_bytes),
-        state_bytes=float(setting.row_bytes) * KEYS / (setting.partitions * SHARDS),
+        state_bytes=float(setting.key_bytes) * KEYS / (setting.partitions * SHARDS),
         lane_queue_rows=setting.queued_rows,
     )
     engine = Engine(
@@ -82,15 +84,15 @@ def foresee(setting: Setting, side: str, seconds: float | None = None) -> Forese
         wakes=True,
     )
     scenario = Scenario(
-        Cluster(1, max(setting.cores, operator.partitions)),
+        Cluster(setting.nodes, max(setting.cores, operator.partitions) // setting.nodes),
         (operator,),
         ZipfKeys(KEYS, setting.zipf, setting.omega, SEED),
         Levels(setting.endless),
         setting.seconds if seconds is None else seconds,
         engine,
-        cores=(1,) * operator.partitions if stock else (setting.first_lanes,) * setting.partitions,
+        cores=(lanes,) * operator.partitions,
         seed=SEED,
     )
-    chosen: Any = None if stock else policy(side)
+    chosen: Any = None if stock else policy("static" if side == HOME else setting.policy(side))
     result = Simulation(scenario, chosen).run()
     return Foreseen(result, round(result.notes["adjustments"]))

@@ -15,7 +15,7 @@ from laneshift.plotting import BLUE, FAINT, GREEN, INK, MUTED, ORANGE, STYLE, py
 from laneshift.report import picture
 from laneshift.report.recording import Recording, read_recording
 from laneshift.scheduler.trace import TraceWriter, read_entries
-from laneshift_bench.setting import STOCK
+from laneshift_bench.setting import HOME, STOCK
 
 FloatArray = NDArray[np.float64]
 Line = tuple[FloatArray, FloatArray]
@@ -23,6 +23,7 @@ COLOURS = {
     STOCK: MUTED,
     "static": INK,
     "peak": INK,
+    HOME: INK,
     "naive-ec": GREEN,
     "elasticutor": ORANGE,
     "laneshift": BLUE,

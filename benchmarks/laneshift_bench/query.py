@@ -19,6 +19,7 @@ from laneshift.session.live import Laneshift
 from laneshift_bench.measure import Measurement, Meter
 from laneshift_bench.session import SEED
 from laneshift_bench.sides import Side
+from laneshift_bench.spool import SpoolMeter
 
 START_TIMEOUT_S = 120.0
 # Real-time Mode asks a source without pacing for its end.
@@ -118,12 +119,14 @@ def running(
     mode: str = "update",
     line: str | None = None,
     every: str = "0 seconds",
+    folder: Path | None = None,
 ) -> Iterator[Running]:
     """Start a query with the side's settings; stop it at the end of the block.
 
     ``trigger`` is the batch duration of Real-time Mode, or None for a micro-batch ``every`` so
     often, by default without pause; ``checkpoint`` may be one that an earlier run has left;
-    ``mode`` is the output mode; ``line`` names an output column that the sink is to keep.
+    ``mode`` is the output mode; ``line`` names an output column that the sink is to keep;
+    ``folder`` is where sink tasks of other processes write what they find.
     """
     name = f"bench{next(_numbers)}"
     with as_side(spark, side):
@@ -135,7 +138,11 @@ def running(
             written = written.trigger(processingTime=every)
         else:
             written = written.trigger(realTime=trigger)  # type: ignore[call-overload]
-        found = Running(written.start(), Meter(spark, name))
+        meter = Meter(spark, name)
+        if folder is not None:
+            written = written.option("folder", str(folder))
+            meter = SpoolMeter(spark, name, folder)
+        found = Running(written.start(), meter)
         try:
             await_rows(found)
             yield found

@@ -1,213 +1,183 @@
-"""Lanes on other executors against as many lanes at home."""
+"""Lanes on other executors: against lanes at home, under moves, as executors come and go."""
 
 from __future__ import annotations
 
-import math
-import os
-import statistics
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-import pyspark
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
-
-from laneshift import attach
-from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.session.live import Laneshift
+from laneshift.plugin.partition import RemoteLane
+from laneshift_bench import processes, remote_batches, remote_hosts, remote_idle, remote_moves
 from laneshift_bench.progress import Progress
-from laneshift_bench.query import BenchmarkError, Build, counting, writer
-from laneshift_bench.report import Goal, Report
-from laneshift_bench.session import session
-from laneshift_bench.sides import Side
+from laneshift_bench.query import ENDLESS, counting
+from laneshift_bench.remote_case import (
+    CORES,
+    COST_US,
+    EXECUTORS,
+    HALF,
+    KEYS,
+    LANES,
+    OVERLOAD,
+    ROW_BYTES,
+    Bench,
+    Case,
+    costly,
+    side,
+    source,
+)
+from laneshift_bench.report import Report
+from laneshift_bench.there import Found, cluster, spread_query
 
-EXECUTORS, CORES = 3, 8
-LANES = 8
-COST_US = 1000
-KEYS, ROW_BYTES = 10_000, 200
-OVERLOAD, HALF = 9_000, 4_000
-WARM_S, SECONDS, AGE_S = 12.0, 20.0, 10.0
+WARM_S, SECONDS = 12.0, 20.0
+COSTS_US = (10, 30, 100, 300)
+PAYS = 1.5
+"""Twice the lanes are worth having if they take so many times the rows (ours)."""
 SPLITS: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "8 at home": (8, ()),
     "1 at home, 4 + 3 elsewhere": (1, (4, 3)),
 }
+FORWARDS = ("laneshift remot", "laneshift-clien")
+"""Threads at home that do nothing but send rows to other executors and take what comes back."""
 METHOD = f"""\
-Real-time Mode, `local-cluster` with {EXECUTORS} executor processes of {CORES} cores each on this
-machine, one state partition, counts per key of {KEYS:,} keys, rows of {ROW_BYTES} bytes, 256
-shards. Each answer waits {COST_US / 1000:g} ms (`laneshift_cost`, mode `wait`, to an absolute
-deadline, so that lanes need no cores). The same query goes from one split of its {LANES} lanes to
-the other and back, by `set_lanes(..., on=...)`; each time {WARM_S:g} s to settle, then
-{SECONDS:g} s that count. *Rows/s* at {OVERLOAD:,} rows/s offered, more than {LANES} lanes take;
-ages of answers when they leave the operator (`latencyColumn`) at {HALF:,}, half of it. *Without
-cost*: rows that cost nothing, offered without pacing, one lane at home and one elsewhere; both
-processes share this machine's cores."""
-HEADER = ("split", "rows/s", "p50, ms", "p99, ms", "rows/s elsewhere", "state reads/s")
+Executor processes on this machine (`local-cluster`), {EXECUTORS} of {CORES} cores where nothing
+else is said. One state partition, counts per key of {KEYS:,} keys, rows of {ROW_BYTES}
+bytes, 256 shards. An answer's cost is waiting (`laneshift_cost`, mode `wait`, to an absolute
+deadline), so that lanes need no cores; all processes share this machine's. Lanes are split by
+`set_lanes(..., on=...)` while the query runs, each split for {WARM_S:g} s to settle and
+{SECONDS:g} s that count, in turns.
+
+*lanes*: Real-time Mode, {COST_US / 1000:g} ms a row. Rows/s at {OVERLOAD:,} rows/s offered, more
+than {LANES} lanes take; ages of answers when they leave the operator (`latencyColumn`) at {HALF:,}.
+*free*: rows that cost nothing, offered without pacing, one lane at home and one elsewhere; CPU at
+home per forwarded row is that of the threads that send rows and take answers, by the kernel's
+count. *price*: the same with rows that wait 10 to 300 microseconds: what a lane elsewhere adds to
+one at home.
+{remote_batches.METHOD}
+{remote_moves.METHOD}
+{remote_hosts.METHOD}
+{remote_idle.METHOD}"""
+HEADER = ("case", "side", "figure", "measured")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What one split did in one turn: rows a second in all and elsewhere, ages (ms)."""
-
-    rows_per_s: float
-    elsewhere_per_s: float
-    reads_per_s: float
-    p50_ms: float
-    p99_ms: float
-
-
-def costly(rows: DataFrame) -> DataFrame:
-    """Counts per key, each answer with its cost."""
-    cost = f"laneshift_cost(n, {COST_US}, 'wait')"
-    return counting(rows).select("key", sf.expr(cost).alias("n"), "event_time")
+def run(quick: bool, only: Sequence[str] = (), rounds: int | None = None) -> Report:
+    """All cases, or those whose names begin with one of ``only``."""
+    chosen = [c for c in CASES if not only or c.name.startswith(tuple(only))]
+    turns = rounds or (1 if quick else 3)
+    progress = Progress("remote", sum(turns * c.steps + c.once for c in chosen))
+    bench = Bench(quick, turns, Report("remote", "Lanes on other executors", METHOD, HEADER),
+                  progress)  # fmt: skip
+    for case in chosen:
+        case.run(bench)
+    return bench.report
 
 
-def run(quick: bool) -> Report:
-    """The whole benchmark."""
-    rounds = 1 if quick else 3
-    progress = Progress("remote", 2 * len(SPLITS) * rounds)
-    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
-    settings = {
-        "spark.master": f"local-cluster[{EXECUTORS},{CORES},1536]",
-        "spark.executor.memory": "1400m",
-        "spark.sql.streaming.realTimeMode.minBatchDuration": "5s",
-    }
-    side = Side("remote", {"lanes": "1", "maxLanes": str(LANES), "shardsPerPartition": "256",
-                           "latencyColumn": "event_time"}, 1)  # fmt: skip
+def _times(quick: bool) -> tuple[float, float]:
+    return (5.0, 8.0) if quick else (WARM_S, SECONDS)
+
+
+def lanes(bench: Bench) -> None:
+    """As many lanes at home and elsewhere: full load, and ages at half of it."""
     found: dict[tuple[str, str], list[Found]] = {}
-    with session(slots=1, settings=settings) as (spark, work):
-        live = attach(spark)
-        for key, value in side.settings.items():
-            spark.conf.set(key, value)
+    with cluster(EXECUTORS, CORES) as (spark, work):
         for load, rate in (("full", OVERLOAD), ("half", HALF)):
-            source = {"keys": KEYS, "zipf": 0, "rowBytes": ROW_BYTES, "rowsPerSecond": rate,
-                      "numPartitions": 1}  # fmt: skip
-            with _query(spark, work, load, source, costly) as query_id:
-                for turn in range(rounds):
+            offered = source(rowsPerSecond=rate)
+            with spread_query(spark, work, side(), offered, costly()) as query:
+                for turn in range(bench.rounds):
                     for name, (home, hosts) in SPLITS.items():
-                        progress.step(f"{load}, {name}, round {turn + 1}")
-                        _split(live, query_id, home, hosts)
-                        one = _measure(live, query_id)
-                        progress.note(str(one))
+                        bench.progress.step(f"lanes, {load}, {name}, round {turn + 1}")
+                        query.split(home, hosts)
+                        one = query.measure(*_times(bench.quick))
+                        bench.progress.note(str(one))
                         found.setdefault((load, name), []).append(one)
-        source = {"keys": KEYS, "zipf": 0, "rowBytes": ROW_BYTES, "pacing": "none",
-                  "totalRows": 10**12, "numPartitions": 2}  # fmt: skip
-        with _query(spark, work, "free", source, counting) as query_id:
-            _split(live, query_id, 1, (1,))
-            found["free", "1 at home, 1 elsewhere"] = [
-                _measure(live, query_id) for _ in range(rounds)
-            ]
-    return _report(found)
-
-
-@contextmanager
-def _query(
-    spark: SparkSession, work: Path, name: str, source: Mapping[str, object], build: Build
-) -> Iterator[str]:
-    """A running query of the workload source: its id."""
-    running = (
-        writer(spark, name, source, build)
-        .outputMode("update")
-        .option("checkpointLocation", str(work / name))
-        .trigger(realTime="10 minutes")  # type: ignore[call-overload]
-        .start()
-    )
-    try:
-        yield str(running.id)
-    finally:
-        running.stop()
-
-
-def _partition(live: Laneshift, query_id: str) -> PartitionSnapshot | None:
-    for query in live.snapshot().queries:
-        if query.id == query_id and query.operators:
-            return query.operators[0].partitions[0]
-    return None
-
-
-def _split(live: Laneshift, query_id: str, home: int, hosts: tuple[int, ...]) -> None:
-    """Give the partition its lanes, and wait until they are there."""
-    deadline = time.monotonic() + 120
-    while (part := _partition(live, query_id)) is None or part.rows_out == 0:
-        if time.monotonic() > deadline:
-            raise BenchmarkError("The query gave no row within 120 s.")
-        time.sleep(0.2)
-    others = [e.executor for e in live.snapshot().executors if e.executor != part.executor]
-    live.set_lanes(query_id, 0, 0, home, on=dict(zip(others, hosts, strict=False)))
-    while (part := _partition(live, query_id)) is None or part.lanes != home + sum(hosts):
-        if time.monotonic() > deadline:
-            raise BenchmarkError(f"{home} + {hosts} lanes are not there: {part}")
-        time.sleep(0.2)
-
-
-def _measure(live: Laneshift, query_id: str) -> Found:
-    time.sleep(WARM_S)
-    before, began = _partition(live, query_id), time.monotonic()
-    time.sleep(SECONDS)
-    after, seconds = _partition(live, query_id), time.monotonic() - began
-    if before is None or after is None:
-        raise BenchmarkError("The query has ended.")
-    sent = sum(r.rows_sent for r in after.elsewhere) - sum(r.rows_sent for r in before.elsewhere)
-    reads = sum(r.state_reads for r in after.elsewhere) - sum(
-        r.state_reads for r in before.elsewhere
-    )
-    return Found(
-        (after.rows_out - before.rows_out) / seconds,
-        sent / seconds,
-        reads / seconds,
-        after.latency.p50_ms if after.latency.count else math.nan,
-        after.latency.p99_ms if after.latency.count else math.nan,
-    )
-
-
-def _report(found: Mapping[tuple[str, str], list[Found]]) -> Report:
-    report = Report("remote", "Lanes on other executors", METHOD, HEADER)
-    home, away = SPLITS
     for name in SPLITS:
         full, half = found["full", name], found["half", name]
-        report.rows.append([
-            name, _spread([f.rows_per_s for f in full]), _spread([f.p50_ms for f in half]),
-            _spread([f.p99_ms for f in half]), _spread([f.elsewhere_per_s for f in full]),
-            _spread([f.reads_per_s for f in full]),
-        ])  # fmt: skip
-    free = found["free", "1 at home, 1 elsewhere"]
-    report.rows.append([
-        "without cost, 1 + 1", _spread([f.rows_per_s for f in free]), "", "",
-        _spread([f.elsewhere_per_s for f in free]), _spread([f.reads_per_s for f in free]),
-    ])  # fmt: skip
-    ratios = [
-        a.rows_per_s / h.rows_per_s
-        for h, a in zip(found["full", home], found["full", away], strict=True)
-    ]
-
-    def more(of: str) -> float:
-        each = zip(found["half", home], found["half", away], strict=True)
-        return statistics.median(getattr(a, of) - getattr(h, of) for h, a in each)
-
-    report.goals = [
-        Goal("throughput, 1 + 7 elsewhere / 8 at home", statistics.median(ratios), ">=", 0.85),
-        Goal("p50 more at half load, ms", more("p50_ms"), "<=", 1.0),
-        Goal("p99 more at half load, ms", more("p99_ms"), "<=", 5.0),
-        Goal(
-            "rows/s without cost through one lane elsewhere",
-            statistics.median(f.elsewhere_per_s for f in free), ">=", 100_000,
-        ),
-    ]  # fmt: skip
-    report.data = {
-        f"{load}, {name}": [
-            {"rows_per_s": f.rows_per_s, "elsewhere_per_s": f.elsewhere_per_s,
-             "reads_per_s": f.reads_per_s, "p50_ms": f.p50_ms, "p99_ms": f.p99_ms}
-            for f in each
-        ]
-        for (load, name), each in found.items()
-    }  # fmt: skip
-    report.notes = [f"Ratios of throughput by round: {', '.join(f'{r:.3f}' for r in ratios)}."]
-    return report
+        bench.add("lanes", name, "rows/s", [f.rows_per_s for f in full])
+        bench.add("lanes", name, "rows/s elsewhere", [f.elsewhere_per_s for f in full])
+        bench.add("lanes", name, "reads of state, 1/s", [f.reads_per_s for f in full])
+        bench.add("lanes", name, "p50 at half load, ms", [f.p50_ms for f in half])
+        bench.add("lanes", name, "p99 at half load, ms", [f.p99_ms for f in half])
+    near_rates, far_rates = ([f.rows_per_s for f in found["full", name]] for name in SPLITS)
+    bench.ratio("throughput, 1 + 7 elsewhere / 8 at home", far_rates, near_rates, ">=", 0.85)
+    for of, most in (("p50_ms", 1.0), ("p99_ms", 5.0)):
+        near, far = ([getattr(f, of) for f in found["half", name]] for name in SPLITS)
+        more = [b - a for a, b in zip(near, far, strict=True)]
+        bench.goal(f"{of.removesuffix('_ms')} more at half load, ms", more, "<=", most)
 
 
-def _spread(values: list[float]) -> str:
-    middle = statistics.median(values)
-    digits = 0 if middle >= 100 else 2
-    return f"{middle:,.{digits}f} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
+def free(bench: Bench) -> None:
+    """Rows that cost nothing through one lane elsewhere, and home's CPU for each of them."""
+    found: list[Found] = []
+    cpu_us: list[float] = []
+    offered = source(pacing="none", totalRows=ENDLESS, numPartitions=2)
+    with (
+        cluster(EXECUTORS, CORES) as (spark, work),
+        spread_query(spark, work, side(), offered, counting) as query,
+    ):
+        query.split(1, (1,))
+        home = processes.executors(spark)[query.part().executor]
+        for turn in range(bench.rounds):
+            bench.progress.step(f"free, 1 at home, 1 elsewhere, round {turn + 1}")
+            rows, cpu = _sent(query.part().elsewhere), processes.cpu_s(home, *FORWARDS)
+            found.append(query.measure(*_times(bench.quick)))
+            used = processes.cpu_s(home, *FORWARDS) - cpu
+            cpu_us.append(used * 1e6 / max(1, _sent(query.part().elsewhere) - rows))
+            bench.progress.note(f"{found[-1]}, {cpu_us[-1]:.2f} us a row at home")
+    name = "1 at home, 1 elsewhere"
+    elsewhere = [f.elsewhere_per_s for f in found]
+    bench.add("free", name, "rows/s", [f.rows_per_s for f in found])
+    bench.add("free", name, "rows/s elsewhere", elsewhere)
+    bench.add("free", name, "CPU at home per forwarded row, us", cpu_us)
+    bench.goal("rows/s without cost through one lane elsewhere", elsewhere, ">=", 100_000)
+    bench.goal("CPU at home per forwarded row, us", cpu_us, "<=", 3.0)
+
+
+def _sent(there: Sequence[RemoteLane]) -> int:
+    return sum(lane.rows_sent for lane in there)
+
+
+def price(bench: Bench) -> None:
+    """From which cost of a row on a lane elsewhere is worth having."""
+    gains: dict[int, list[float]] = {cost: [] for cost in COSTS_US}
+    offered = source(pacing="none", totalRows=ENDLESS)
+    with cluster(EXECUTORS, CORES) as (spark, work):
+        for cost in COSTS_US:
+            with spread_query(spark, work, side(), offered, costly(cost)) as query:
+                for turn in range(bench.rounds):
+                    bench.progress.step(f"price, {cost} us a row, round {turn + 1}")
+                    rates = []
+                    for hosts in ((), (1,)):
+                        query.split(1, hosts)
+                        rates.append(query.measure(*_times(bench.quick)).rows_per_s)
+                    gains[cost].append(rates[1] / rates[0])
+                    bench.progress.note(f"{rates[0]:,.0f} and {rates[1]:,.0f} rows/s")
+    for cost, found in gains.items():
+        bench.add("price", f"{cost} us a row", "1 + 1 elsewhere / 1 at home", found)
+    pays = cheapest(gains)
+    bench.report.notes.append(
+        f"price: a lane elsewhere gives {PAYS:g} times the rows of one at home "
+        + (f"from {pays} us a row on." if pays else f"at none of {COSTS_US} us a row.")
+    )
+
+
+def cheapest(gains: Mapping[int, Sequence[float]]) -> int | None:
+    """The least cost (us) from which on the median gain is :data:`PAYS` or more, or None.
+
+    >>> cheapest({10: [1.0], 30: [1.6], 100: [1.4], 300: [1.9]})
+    300
+    """
+    found = None
+    for cost in sorted(gains, reverse=True):
+        each = sorted(gains[cost])
+        if not each or each[len(each) // 2] < PAYS:
+            break
+        found = cost
+    return found
+
+
+CASES = (
+    Case("lanes", "as many lanes at home and elsewhere", lanes, 2 * len(SPLITS)),
+    Case("free", "rows that cost nothing", free, 1),
+    Case("price", "from which cost of a row on it pays", price, len(COSTS_US)),
+    *remote_batches.CASES,
+    *remote_moves.CASES,
+    *remote_hosts.CASES,
+    *remote_idle.CASES,
+)

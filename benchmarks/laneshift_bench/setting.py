@@ -26,6 +26,8 @@ QUEUE_BYTES = 1 << 20
 ROW_BYTES = 48
 """Of a row in a lane's queue without payload, about: key, count, time."""
 STOCK = "stock"
+HOME = "laneshift, at home"
+"""The policy laneshift, whose lanes stay on the executors of their partitions."""
 POLICIES = ("static", "naive-ec", "elasticutor", "laneshift")
 SIDES = (STOCK, *POLICIES)
 TAIL_S = 120.0
@@ -55,6 +57,8 @@ class Setting:
         every_s: time from one micro-batch to the next (s).
         keys: distinct keys.
         shards: of each partition.
+        nodes: executor processes that the cores are divided among; 1: everything in one process.
+        state_bytes: of each key; 0: what its rows carry.
     """
 
     name: str
@@ -74,6 +78,8 @@ class Setting:
     every_s: float = 0.0
     keys: int = KEYS
     shards: int = SHARDS
+    nodes: int = 1
+    state_bytes: int = 0
 
     def __post_init__(self) -> None:
         of = f"of {self.name}"
@@ -86,6 +92,13 @@ class Setting:
         inputcheck.number(f"omega {of}", self.omega, "Shuffles a minute.", low=0.0, high=60_000.0)
         inputcheck.whole(f"row_bytes {of}", self.row_bytes, "Bytes.", low=0, high=1 << 20)
         inputcheck.whole(f"sources {of}", self.sources, "Tasks.", low=1, high=1024)
+        inputcheck.whole(f"nodes {of}", self.nodes, "Executors.", low=1, high=64)
+        inputcheck.whole(f"state_bytes {of}", self.state_bytes, "Of a key.", low=0, high=1 << 20)
+        if self.cores % self.nodes:
+            raise InputError(
+                f"nodes {of}", self.nodes, f"a divisor of {self.cores} cores",
+                "Each has as many cores.",
+            )  # fmt: skip
         if self.cores % self.partitions:
             raise InputError(
                 f"partitions {of}", self.partitions, f"a divisor of {self.cores} cores",
@@ -151,9 +164,25 @@ class Setting:
             return QUEUE_BYTES / (ROW_BYTES + self.row_bytes)
         return self.queued_s * 1e6 / self.cost_us
 
+    @property
+    def cores_each(self) -> int:
+        """Cores of an executor that lanes may use."""
+        return self.cores // self.nodes
+
+    @property
+    def key_bytes(self) -> int:
+        """What a key's state has, beside its count and time."""
+        return self.state_bytes or self.row_bytes
+
+    @staticmethod
+    def policy(side: str) -> str:
+        """The policy of a side that is not stock."""
+        return "laneshift" if side == HOME else side
+
     def side(self, name: str) -> Side:
         """How a query of that side is started: stock, or the policy that drives its lanes."""
-        inputcheck.choice("side", name, (STOCK, *registry.names()), "Stock or a policy.")
+        sides = (STOCK, HOME, *registry.names())
+        inputcheck.choice("side", name, sides, "Stock or a policy.")
         if name == STOCK:
             return stock(self.stock_partitions)
         lanes = elastic(self.first_lanes, self.partitions)
@@ -162,6 +191,8 @@ class Setting:
         if self.queued_s is not None:
             queue = round(self.queued_rows * (ROW_BYTES + self.row_bytes))
             options["queueBytes"] = str(max(1024, queue))
+        if self.nodes > 1:
+            options["remote.maxLanes"] = "0" if name == HOME else str(self.cores)
         return Side(name, options, self.partitions)
 
     def source(self, start_s: float) -> dict[str, object]:
@@ -180,10 +211,15 @@ class Setting:
     def build(self, rows: DataFrame) -> DataFrame:
         """Counts per key, each answer paid for by waiting."""
         found = [sf.count("*").alias("n"), sf.max("event_time").alias("event_time")]
-        if self.row_bytes:
+        if self.state_bytes:
+            padded = sf.expr(f"rpad(CAST(value AS STRING), {self.state_bytes}, 'x')")
+            found.append(sf.max(padded).alias("kept"))
+        elif self.row_bytes:
             found.append(sf.max("payload").alias("payload"))
         cost = sf.expr(f"laneshift_cost(n, {self.cost_us}, 'wait')").alias("n")
-        kept = ["payload"] if self.row_bytes else []
+        kept = [sf.col("payload")] if self.row_bytes and not self.state_bytes else []
+        if self.state_bytes:
+            kept = [sf.length("kept").alias("kept")]  # else it would not be kept
         return rows.groupBy("key").agg(*found).select("key", cost, "event_time", *kept)
 
     def due(self, at_s: float) -> float:

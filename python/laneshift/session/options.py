@@ -238,6 +238,13 @@ OPTIONS: Mapping[str, Option] = {
             "What a lane elsewhere does not have in memory it reads at home.",
         ),
         Option(
+            "remote_leases",
+            "remote.leases",
+            _flag,
+            "True or False",
+            "A Spark task holds the core of each lane on another executor, in micro-batches.",
+        ),
+        Option(
             "queue_bytes",
             "queueBytes",
             _bytes(1 << 10, 1 << 30),

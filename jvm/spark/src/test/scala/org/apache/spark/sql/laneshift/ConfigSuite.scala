@@ -33,6 +33,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     ("remote.port", "65536", "65536", "1024 to 65535, and 0"),
     ("remote.port", "-1", "-1", "1024 to 65535, and 0"),
     ("remote.port", "any", "any", "1024 to 65535, and 0"),
+    ("remote.leases", "some", "some", "boolean"),
     ("queueBytes", "1023b", "1023", "1k to 1g"),
     ("queueBytes", "2g", "2147483648", "1k to 1g"),
     ("queueBytes", "big", "big", "1k to 1g"),

@@ -10,6 +10,7 @@ import org.apache.spark.sql.execution.streaming.state.{EncoderCheck, RemoteState
 import org.apache.spark.sql.expressions.Aggregator
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.body.ShardOfHash
+import org.apache.spark.sql.laneshift.driver.LeaseChecks
 import org.apache.spark.sql.laneshift.rescale.TakeOver
 import org.apache.spark.sql.streaming.{OutputMode, TimeMode}
 
@@ -114,7 +115,10 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(PartitionsUntold, "a rescale beside Spark's")(() => rescale()),
     Plant(IdsUntold, "a rescale beside Spark's")(() => rescale()),
     Plant(AnothersTable, "a rescale beside Spark's")(() => rescale()),
-    Plant(PlacedTooEarly, "a kill as files are placed")(() => killedRescale())
+    Plant(PlacedTooEarly, "a kill as files are placed")(() => killedRescale()),
+    Plant(LeaseNotGivenBack, "a lease that nobody wants")(() => LeaseChecks.heldAndGivenBack()),
+    Plant(LeaseWithoutWord, "a lease whose driver is silent")(() => LeaseChecks.withoutWord()),
+    Plant(LeaseBeforeTasks, "a lease and tasks that wait")(() => LeaseChecks.tasksComeFirst())
   )
 
   /** Checks that have passed without a bug. */

@@ -430,7 +430,7 @@ object LaneshiftConf {
     MotionTasks,
     MotionSeed,
     MotionInterval
-  ) ++ ControlConf.all ++ ExecutorsConf.all
+  ) ++ ControlConf.all ++ ExecutorsConf.all ++ LeasesConf.all
 
   /** Refuses keys under our prefix that no entry has: a typing error would otherwise go unnoticed. */
   def checkKeys(keys: Iterable[String]): Unit = {

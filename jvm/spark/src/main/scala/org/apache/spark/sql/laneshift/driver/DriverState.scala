@@ -21,6 +21,7 @@ private[laneshift] final class DriverState(
   val throttle = new SourceThrottle(executors)
   val hosts = new HostWatch(executors)
   val rescales = new Rescales
+  val leases = new Leases(executors, () => queries.active.map(_.runId).toSet)
   val decisions = new Decisions(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
   val cluster = new SparkExecutors
   val demand = new ExecutorDemand(executors, claims.holds, decisions.note(DriverState.OnDemand, _), cluster)
@@ -33,7 +34,7 @@ private[laneshift] final class DriverState(
   /** Asks at once; what this gives waits for the answers. */
   def askViews(): () => Seq[QueryView] = {
     val partitions = executors.askPartitions()
-    () => QueryView.of(queries.active, partitions())
+    () => QueryView.of(queries.active, leases.overlaid(partitions()))
   }
 
   private def stop(): Unit = {
@@ -41,6 +42,7 @@ private[laneshift] final class DriverState(
     throttle.stop()
     hosts.stop()
     demand.stop()
+    leases.stop()
     rescales.stop()
     presses.stop()
   }

@@ -14,6 +14,8 @@ import org.apache.spark.rpc.{RpcEndpointRef, RpcTimeout}
 import org.apache.spark.scheduler.{
   SparkListener,
   SparkListenerExecutorRemoved,
+  SparkListenerStageCompleted,
+  SparkListenerStageSubmitted,
   SparkListenerTaskEnd,
   SparkListenerTaskStart
 }
@@ -24,6 +26,7 @@ import org.apache.spark.sql.laneshift.runtime.{
   ExecutorHello,
   ExecutorRequest,
   ExecutorView,
+  HeldLeases,
   HandoffRecord,
   PartitionView
 }
@@ -63,7 +66,7 @@ final case class ExecutorLoad(
   def view: ExecutorView = said.getOrElse(ExecutorView.idle)
 
   /** Below zero if lanes run for which there is no core. */
-  private def left: Int = cores - view.tasks - view.homeLanes - view.hostLanes
+  private def left: Int = cores - view.tasks - view.homeLanes - math.max(view.hostLanes, view.leases)
 
   /** Cores that lanes could have: none of an executor that leaves or does not answer. */
   def idleCores: Int = if (leaving || said.isEmpty) 0 else math.max(0, left)
@@ -103,6 +106,10 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
   /** Running tasks by executor. Spark's own count for its UI leaves out tasks that start within 100 ms of each other. */
   private val tasks = new ConcurrentHashMap[String, Int]
 
+  /** Stages whose tasks hold a lease, and those tasks: they work on nothing, and are not counted. */
+  private val leaseStages = ConcurrentHashMap.newKeySet[Int]()
+  private val leaseTasks = ConcurrentHashMap.newKeySet[Long]()
+
   /** Throws if the executor runs another build: its lanes might not speak our language. */
   def register(hello: ExecutorHello): Unit = {
     if (hello.version != BuildInfo.version) throw new SparkException(
@@ -113,11 +120,23 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
     logInfo(s"laneshift runs on executor ${hello.id} (${hello.host})")
   }
 
+  override def onStageSubmitted(event: SparkListenerStageSubmitted): Unit =
+    if (Option(event.properties).exists(_.containsKey(HeldLeases.Property))) {
+      leaseStages.add(event.stageInfo.stageId)
+      ()
+    }
+
+  override def onStageCompleted(event: SparkListenerStageCompleted): Unit = {
+    leaseStages.remove(event.stageInfo.stageId)
+    ()
+  }
+
   override def onTaskStart(event: SparkListenerTaskStart): Unit =
-    tasks.merge(event.taskInfo.executorId, 1, (a, b) => a + b)
+    if (leaseStages.contains(event.stageId)) leaseTasks.add(event.taskInfo.taskId)
+    else tasks.merge(event.taskInfo.executorId, 1, (a, b) => a + b)
 
   override def onTaskEnd(event: SparkListenerTaskEnd): Unit = Option(event.taskInfo).foreach { task =>
-    tasks.computeIfPresent(task.executorId, (_, n) => n - 1)
+    if (!leaseTasks.remove(task.taskId)) tasks.computeIfPresent(task.executorId, (_, n) => n - 1)
   }
 
   /** Spark is ending it, at our wish: it is not asked any more. */
@@ -217,6 +236,10 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
     ask[Any](ExecutorRequest.LimitSource(runId, rate, seconds)).apply()
     ()
   }
+
+  /** Tells all executors which leases there are; gives those that each of them holds, of who answers. */
+  private[driver] def leases(ids: Set[String]): Map[String, Set[String]] =
+    ask[Set[String]](ExecutorRequest.Leases(ids)).apply().map { case (e, held) => e.id -> held }.toMap
 
   /** Waits for nobody. */
   def forget(runId: String): Unit = all.foreach(_.asking(ExecutorRequest.Forget(runId)))

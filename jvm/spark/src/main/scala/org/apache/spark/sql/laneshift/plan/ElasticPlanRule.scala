@@ -43,7 +43,8 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   /** Tests put something here that throws. */
   @volatile private[laneshift] var planning: () => Unit = () => ()
 
-  override def apply(plan: SparkPlan): SparkPlan =
+  override def apply(plan: SparkPlan): SparkPlan = {
+    leaveSlots(plan)
     guarded(plan, None)(runOf(plan)) match {
       case Left(_) | Right(None) => plan
       case Right(Some(run)) =>
@@ -57,6 +58,13 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
             guarded(plan, Some(run))(planned(plan, run, isExplained(plan))).fold(stock(plan, _), identity)
         }
     }
+  }
+
+  /** Leases would keep a Real-time query's batch from beginning, also that of a stock one. */
+  private def leaveSlots(plan: SparkPlan): Unit = for {
+    driver <- DriverState.get if driver.leases.areUsed && isRealTime(plan) && !isExplained(plan)
+    run <- runOfThread(plan)
+  } guarded(plan, None)(driver.leases.giveWayTo(run.toString))
 
   /** The plan as it is, with the reason if that can be put in. */
   private def stock(plan: SparkPlan, why: String): SparkPlan =
@@ -76,9 +84,12 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private def runOfStateless(plan: SparkPlan): Option[UUID] =
     if (!RowWise.readsStream(plan)) None
     else if (RowWise.isOnlyExplained(plan)) Some(new UUID(0L, 0L))
-    else
-      Option(plan.session.sparkContext.getLocalProperty(SparkContext.SPARK_JOB_GROUP_ID))
-        .flatMap(group => Try(UUID.fromString(group)).toOption)
+    else runOfThread(plan)
+
+  /** A streaming query's jobs are a group of its run's name. */
+  private def runOfThread(plan: SparkPlan): Option[UUID] =
+    Option(plan.session.sparkContext.getLocalProperty(SparkContext.SPARK_JOB_GROUP_ID))
+      .flatMap(group => Try(UUID.fromString(group)).toOption)
 
   /** No batch of the run has ended: afterwards the number of state partitions may change under what was right. */
   private def isFirst(run: UUID): Boolean =
@@ -115,6 +126,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     planning()
     val conf = plan.conf
     val realTime = isRealTime(plan)
+    if (realTime && !explained) DriverState.get.foreach(_.leases.giveWayTo(run.toString))
     val batch = Option(plan.session.sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY))
     val spreads = new Spreads(
       conf,

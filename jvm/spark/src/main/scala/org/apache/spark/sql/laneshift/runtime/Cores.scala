@@ -18,16 +18,24 @@ import laneshift.lane.LaneBudget
   *
   * @param machineLoad the share of the machine's CPU time that is used, by whomever, since it was last asked; below zero if that
   *   is not known
+  * @param leased cores that are held for lanes which do not run yet
   */
-private[laneshift] final class Cores(val count: Int, budget: LaneBudget, machineLoad: () => Double) {
+private[laneshift] final class Cores(
+    val count: Int,
+    budget: LaneBudget,
+    machineLoad: () => Double,
+    leased: () => Int = () => 0
+) {
   private val tasks = ConcurrentHashMap.newKeySet[TaskContext]()
   @volatile private var load = 0.0
 
   /** Partitions that could use more cores, with the lanes that they have beyond their first. */
   private val hungry = new ConcurrentHashMap[AnyRef, Int]
 
-  /** A task of Spark's begins, of whichever query or job, on its thread. */
-  def taskStarted(task: TaskContext): Unit = {
+  /** A task of Spark's begins, of whichever query or job, on its thread. One that holds a lease works on nothing: its core is for a
+    * lane, which counts.
+    */
+  def taskStarted(task: TaskContext): Unit = if (!HeldLeases.isLease(task)) {
     tasks.add(task)
     task.addTaskCompletionListener[Unit] { over =>
       tasks.remove(over)
@@ -39,7 +47,7 @@ private[laneshift] final class Cores(val count: Int, budget: LaneBudget, machine
   def tasksBeside(stageId: Int): Int = tasks.asScala.count(_.stageId() != stageId)
 
   /** Below zero if lanes run for which there is no core. */
-  def idle: Int = count - tasks.size - lanes
+  def idle: Int = count - tasks.size - lanes - leased()
 
   def taskCount: Int = tasks.size
 

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.laneshift.workload
 
+import java.nio.file.{Path, Paths}
 import java.util.{EnumSet, Set => JSet}
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -12,8 +13,8 @@ import org.apache.spark.sql.types.{DataType, StringType, StructType, TimestampTy
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** `format("laneshift-measure")`: a sink that counts rows and, if `timeColumn` is set, measures how long after that time they
-  * came. It keeps no rows, but the text of `lineColumn` if that is set. What it found is read from [[MeasureRegistry]] in the same JVM, so local mode only. See
-  * `docs/workload.md`. In Spark's package because `SimpleTableProvider` and streaming updates are private to it.
+  * came. It keeps no rows, but the text of `lineColumn` if that is set. What it found is read from [[MeasureRegistry]] in the same JVM, so
+  * in local mode, or from the files that its tasks write to `folder`, wherever they run. See `docs/workload.md`. In Spark's package because `SimpleTableProvider` and streaming updates are private to it.
   */
 class MeasureProvider extends SimpleTableProvider with DataSourceRegister {
   override def shortName(): String = "laneshift-measure"
@@ -47,15 +48,23 @@ private[workload] final class MeasureWrite(factory: MeasureWriterFactory) extend
 /** @param timeOrdinal column with the time (microseconds since 1970) at which a row was due, or -1
   * @param lineOrdinal column with the text that is kept of a row, or -1
   * @param settleMicros a batch counts as settled so long after its tasks' start
+  * @param folder to which tasks write what they find; empty for none
   */
 private[workload] final case class MeasureWriterFactory(
     name: String,
     timeOrdinal: Int,
     lineOrdinal: Int,
-    settleMicros: Long
+    settleMicros: Long,
+    folder: String
 ) extends StreamingDataWriterFactory {
   override def createWriter(partition: Int, task: Long, epoch: Long): DataWriter[InternalRow] =
-    new MeasureWriter(MeasureRegistry.of(name), timeOrdinal, lineOrdinal, settleMicros)
+    new MeasureWriter(
+      MeasureRegistry.of(name),
+      timeOrdinal,
+      lineOrdinal,
+      settleMicros,
+      Option(folder).filter(_.nonEmpty).map(Paths.get(_))
+    )
 }
 
 private[workload] object MeasureWriterFactory {
@@ -65,6 +74,7 @@ private[workload] object MeasureWriterFactory {
       "timecolumn",
       "linecolumn",
       "settlems",
+      "folder",
       "path",
       "checkpointlocation",
       "queryname",
@@ -74,7 +84,7 @@ private[workload] object MeasureWriterFactory {
   def of(options: CaseInsensitiveStringMap, schema: StructType): MeasureWriterFactory = {
     options.keySet().forEach { key =>
       if (!Known(key)) throw new WorkloadOptionException(
-        s"laneshift-measure has no option '$key'. Its options are name, timeColumn, lineColumn and settleMs."
+        s"laneshift-measure has no option '$key'. Its options are name, timeColumn, lineColumn, settleMs and folder."
       )
     }
     val name = Option(options.get("name")).filter(_.nonEmpty).getOrElse {
@@ -89,7 +99,13 @@ private[workload] object MeasureWriterFactory {
       )
     }
     val time = ordinal(options, schema, "timeColumn", TimestampType)
-    MeasureWriterFactory(name, time, ordinal(options, schema, "lineColumn", StringType), millis * 1000)
+    val folder = Option(options.get("folder")).getOrElse("")
+    if (folder.nonEmpty && !Paths.get(folder).isAbsolute) throw new WorkloadOptionException(
+      s"Option 'folder' of laneshift-measure is '$folder', but executors have other working directories: give an absolute path of a " +
+        "folder that all of them see."
+    )
+    val line = ordinal(options, schema, "lineColumn", StringType)
+    MeasureWriterFactory(name, time, line, millis * 1000, folder)
   }
 
   /** Which column the option names, which must be of that type; -1 if it is not set. */
@@ -116,23 +132,29 @@ private[workload] final class MeasureWriter(
     meter: Meter,
     timeOrdinal: Int,
     lineOrdinal: Int,
-    settleMicros: Long
+    settleMicros: Long,
+    folder: Option[Path] = None
 ) extends DataWriter[InternalRow] {
   private val clock = new WallClock
   private val start = clock.now()
   private val tape = meter.newTape(start)
+  private val spool = folder.map(new MeasureSpool(_))
 
   override def write(row: InternalRow): Unit = {
     val now = clock.now()
+    spool.foreach(_.row(now))
     tape.row(now)
     if (timeOrdinal >= 0 && !row.isNullAt(timeOrdinal)) {
       val due = row.getLong(timeOrdinal)
       tape.latency(now - due, due >= start + settleMicros)
+      spool.foreach(_.latency(now - due))
     }
     if (lineOrdinal >= 0 && !row.isNullAt(lineOrdinal)) meter.keep(now, row.getString(lineOrdinal))
   }
 
   override def commit(): WriterCommitMessage = null
   override def abort(): Unit = ()
-  override def close(): Unit = tape.close()
+  override def close(): Unit =
+    try spool.foreach(_.close())
+    finally tape.close()
 }

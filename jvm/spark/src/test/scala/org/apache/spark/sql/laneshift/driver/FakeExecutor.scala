@@ -9,13 +9,49 @@ import scala.reflect.ClassTag
 import org.apache.spark.SparkConf
 import org.apache.spark.rpc.{RpcAddress, RpcEndpointRef, RpcTimeout}
 import org.apache.spark.sql.laneshift.conf.BuildInfo
-import org.apache.spark.sql.laneshift.runtime.{ExecutorHello, ExecutorRequest, ExecutorView, PartitionView}
+import org.apache.spark.sql.laneshift.lane.HostAddress
+import org.apache.spark.sql.laneshift.runtime.{
+  Applied,
+  ExecutorHello,
+  ExecutorRequest,
+  ExecutorView,
+  HeldLeases,
+  PartitionView
+}
+import org.apache.spark.sql.laneshift.spec.OperatorKey
 import org.apache.spark.sql.laneshift.wire.RpcBytes
 
 /** An executor that has these partitions, and answers or not as a test wants. */
 final class FakeExecutor(id: String, views: Seq[PartitionView] = Nil) extends RpcEndpointRef(new SparkConf) {
   @volatile var mood: FakeExecutor.Mood = FakeExecutor.Answers
   @volatile var said: ExecutorView = ExecutorView.idle
+  @volatile private var here = views
+
+  /** Those that its tasks hold. */
+  val leases = new HeldLeases
+
+  private def setLanes(
+      key: OperatorKey,
+      index: Int,
+      lanes: Int,
+      elsewhere: Option[Map[HostAddress, Int]]
+  ): Option[Applied] = {
+    val (mine, others) = here.partition(v => v.spec.key == key && v.index == index)
+    here = others ++ mine.map { v =>
+      val wanted =
+        elsewhere.fold(v.wantedElsewhere)(_.toSeq.map { case (host, n) => host.executorId -> n }.sorted)
+      v.copy(wantedLanes = lanes, wantedElsewhere = wanted)
+    }
+    mine.headOption.map(_ => Applied.Now)
+  }
+
+  /** A partition gives up its lanes elsewhere by itself. */
+  def forgetWishes(): Unit = here = here.map(_.copy(wantedElsewhere = Nil, elsewhereNote = Some("lost")))
+
+  /** What partitions are to have elsewhere. */
+  def wishes: Seq[(Int, Map[String, Int])] =
+    here.map(v => v.index -> v.wantedElsewhere.toMap).filter(_._2.nonEmpty).sortBy(_._1)
+
   private val pending = new ConcurrentLinkedQueue[() => Unit]
   private val requests = new ConcurrentLinkedQueue[ExecutorRequest]
 
@@ -48,9 +84,12 @@ final class FakeExecutor(id: String, views: Seq[PartitionView] = Nil) extends Rp
   }
 
   private def reply(request: ExecutorRequest): Any = request match {
-    case ExecutorRequest.Partitions => views
-    case ExecutorRequest.Executor => said
+    case ExecutorRequest.Partitions => here
+    case ExecutorRequest.Executor => said.copy(leases = leases.count)
     case ExecutorRequest.Leave(_, _, _, lanes, _) => Some(math.min(lanes, 2))
+    case ExecutorRequest.SetLanes(key, index, lanes, elsewhere) => setLanes(key, index, lanes, elsewhere)
+    case ExecutorRequest.HostAt => ("host", 1)
+    case ExecutorRequest.Leases(ids) => leases.word(ids)
     case _: ExecutorRequest.Handoffs => Nil
     case ExecutorRequest.SourceRows => Map.empty
     case _ => ()

@@ -42,6 +42,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
         8,
         1L << 18,
         1L << 20,
+        false,
         "hashes",
         true,
         1.2,

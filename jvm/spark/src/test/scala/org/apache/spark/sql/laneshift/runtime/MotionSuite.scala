@@ -18,6 +18,7 @@ class MotionSuite extends AnyFunSuite {
       8,
       1L << 18,
       1L << 20,
+      false,
       "hashes",
       false,
       1.2,

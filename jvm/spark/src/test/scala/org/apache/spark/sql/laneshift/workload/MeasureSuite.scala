@@ -1,6 +1,7 @@
 package org.apache.spark.sql.laneshift.workload
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
 import org.json4s._
 import org.json4s.jackson.JsonMethods
@@ -113,6 +114,27 @@ class MeasureSuite extends WorkloadSession {
     assert(lines.length == 5000)
   }
 
+  test("tasks write what they find to a folder, for who does not share their JVM") {
+    val spool = folder().resolve("spool")
+    val df = stream("pacing" -> "none", "totalRows" -> "5000")
+    val options = Seq("name" -> "m6", "timeColumn" -> "event_time", "folder" -> spool.toString)
+    val found = measure(df, Trigger.AvailableNow(), "append", options: _*)(rows(_) == 5000)
+    val files = java.nio.file.Files.list(spool)
+    val lines =
+      try files.iterator.asScala.flatMap(java.nio.file.Files.readAllLines(_).asScala).toSeq
+      finally files.close()
+    val slots = lines.map { line =>
+      val fields = line.split(' ').toSeq
+      val counted = fields.drop(2).map(_.split(':').map(_.toLong).toSeq)
+      assert(counted.forall(pair => pair.size == 2 && pair.head >= 0), line)
+      assert(counted.map(_(1)).sum == fields(1).toLong, line)
+      fields.take(2).map(_.toLong)
+    }
+    val registered = (found \ "slots").extract[Seq[Seq[Long]]]
+    val summed = slots.groupMapReduce(_.head)(_(1))(_ + _)
+    assert(summed == registered.map(s => s.head -> s(1)).toMap)
+  }
+
   test("lines that nobody takes end the query instead of the memory") {
     val meter = new Meter
     for (_ <- 0 until Meter.MostLines) meter.keep(0, "")
@@ -151,6 +173,7 @@ class MeasureSuite extends WorkloadSession {
     Seq("name" -> "x", "timeColumn" -> "key") -> "'key', but that is none of the query's TIMESTAMP columns",
     Seq("name" -> "x", "lineColumn" -> "key") -> "'key', but that is none of the query's STRING columns",
     Seq("name" -> "x", "settleMs" -> "-1") -> "'settleMs' of laneshift-measure is '-1'",
+    Seq("name" -> "x", "folder" -> "here") -> "'folder' of laneshift-measure is 'here'",
     Seq("name" -> "x", "speed" -> "1") -> "has no option 'speed'"
   ).foreach { case (options, message) =>
     test(s"refused: ${options.mkString(", ")}") {
