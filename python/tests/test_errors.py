@@ -62,6 +62,7 @@ def test_every_condition_is_raised_somewhere_and_every_raised_one_is_known() -> 
         *("ELSEWHERE_UNREADABLE", "EXECUTOR_IS_HOME", "LANES_STAY_HOME", "MORE_LANES_THAN_CORES"),
         *("NO_SUCH_EXECUTOR", "TOO_MANY_ELSEWHERE"),
         *("PARTITIONS_OUT_OF_RANGE", "RESCALE_RUNS", "NOT_RESCALABLE", "NO_RESCALE"),
+        *("NO_KEYS", "NOTHING_ABOVE"),
     }
     raised |= {f"LANESHIFT_{name}" for name in by_the_plugin}
     assert raised == set(conditions())

@@ -139,6 +139,8 @@ def query(id: str, name: str | None, *, active: bool) -> dict[str, Any]:
                 "partitions": [partition(0), partition(1)],
                 "tasks": 2,
                 "partition_count": 2,
+                "inputs": 1,
+                "above": "none",
             }
         ],
     }
@@ -270,6 +272,12 @@ class FakeGateway:
     ) -> dict[str, Any]:
         self.demanded.append((most, total, tuple(give_back)))
         return self.standing | ({"most": most} if most else {})
+
+    def claim_keys(
+        self, query: str, operator: int, apart: str, seconds: float
+    ) -> dict[str, Any]:
+        self.sent.append(("claim_keys", query, operator, apart, seconds))
+        return {"above": "none", "applied": "next-batch"}
 
     def decided(self, decision: dict[str, Any]) -> None:
         self.told.append(json.loads(json.dumps(decision)))

@@ -111,7 +111,10 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(PartitionsUntold, "a rescale beside Spark's")(() => rescale()),
     Plant(IdsUntold, "a rescale beside Spark's")(() => rescale()),
     Plant(AnothersTable, "a rescale beside Spark's")(() => rescale()),
-    Plant(PlacedTooEarly, "a kill as files are placed")(() => killedRescale())
+    Plant(PlacedTooEarly, "a kill as files are placed")(() => killedRescale()),
+    Plant(PlannerUnheard, "the balancer rests while a planner decides")(() =>
+      assert(KeyClaimsSuite.balanced(this, claimed = true) == 0)
+    )
   )
 
   /** Checks that have passed without a bug. */

@@ -16,6 +16,7 @@ private[laneshift] final class DriverState(
   val memories = new PartitionMemories
   val taskWishes = new TaskWishes
   val claims = new SchedulerClaims
+  val keyClaims = new KeyClaims
   val tenants = new Tenants
   val throttle = new SourceThrottle(executors)
   val hosts = new HostWatch(executors)
