@@ -59,8 +59,8 @@ class KeyWishes:
             held |= {split.key: split.ways for split in wanted}
             if wanted:
                 notes.append(
-                    f"{name}: {_keys(wanted)} over {max(s.ways for s in wanted)} lanes{held_back}:"
-                    " row-wise work above the state is apart from the next batch on, that of other"
+                    f"{name}: {_keys(wanted)} in {max(s.ways for s in wanted)} parts{held_back}: row-wise"
+                    " work above the state goes to any lane from the next batch on, that of other"
                     " keys too, and the state stays on its lane"
                 )
             elif was and not held:
@@ -128,15 +128,15 @@ def _operators(island: Island) -> dict[Operator, list[PartitionRef]]:
 
 def _keys(splits: Sequence[KeySplit]) -> str:
     if any(split.key == ALL_KEYS for split in splits):
-        return "work of all keys"
+        return "all keys"
     named = ", ".join(f"#{split.key}" for split in splits[:NAMED])
     more = f" and {len(splits) - NAMED} more" if len(splits) > NAMED else ""
-    return f"work of {'key' if len(splits) == 1 else 'keys'} {named}{more}"
+    return f"{'key' if len(splits) == 1 else 'keys'} {named}{more}"
 
 
 def _cannot(name: PartitionId, splits: Sequence[KeySplit]) -> str:
     return (
-        f"{name}: {_keys(splits)} cannot go over several lanes: nothing that may be costly is above"
+        f"{name}: work of {_keys(splits)} cannot go to any lane: nothing that may be costly is above"
         " its state, or a limit is, and a key's state is on one lane at a time: more fields in the"
         " key, or less work for each row, are the way out (docs/rowwise.md)"
     )

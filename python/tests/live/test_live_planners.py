@@ -48,7 +48,7 @@ def check_done(
     notes = [note for d in decisions for note in d.notes]
     moving = name == "mnrt"
     assert (moved > 0) == moving == any("lane" in n and "mean load" in n for n in notes), notes
-    assert was_apart and any("is apart from the next batch on" in n for n in notes), notes
+    assert was_apart and any("goes to any lane from the next batch on" in n for n in notes), notes
 
 
 def _once(rows: DataFrame) -> DataFrame:

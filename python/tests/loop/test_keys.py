@@ -86,8 +86,8 @@ def test_the_work_of_a_hot_key_goes_apart_and_comes_back() -> None:
     made = started(gateway, "mnrt")
     made.turn()
     found = notes(made)
-    (said,) = [n for n in found if "is apart from the next batch on" in n]
-    assert "running:0.0: work of key #0badcafe over 2 lanes" in said
+    (said,) = [n for n in found if "goes to any lane from the next batch on" in n]
+    assert "running:0.0: key #0badcafe in 2 parts" in said
     assert gateway.claims() == [(RUNNING, 0, "false", 6.0), (RUNNING, 0, "true", 6.0)]
     assert not any("apart" in n for n in notes(made, 3))
     assert gateway.claims()[-1] == (RUNNING, 0, "true", 6.0)
@@ -101,7 +101,7 @@ def test_where_nothing_can_go_apart_it_is_said_once_and_not_asked_for() -> None:
     made = started(gateway, "w-choices")
     found = notes(made, 5)
     (said,) = found
-    assert "cannot go over several lanes" in said and "more fields in the key" in said
+    assert "cannot go to any lane" in said and "more fields in the key" in said
     assert {claim[2] for claim in gateway.claims()} == {""}
 
 
@@ -147,7 +147,7 @@ def test_a_dry_run_says_the_same_and_sends_nothing() -> None:
     made = started(gateway, "qmmp", dry_run=True, tolerance=0.05)
     found = notes(made, 2)
     assert any("(not carried out)" in n and "shard" in n for n in found)
-    assert any("over 2 lanes (not carried out)" in n for n in found)
+    assert any("in 2 parts (not carried out)" in n for n in found)
     assert gateway.sent == []
     made.stop()
     assert gateway.sent == []

@@ -76,7 +76,9 @@ def test_uneven_lanes_become_even_and_stay_so(name: str) -> None:
     assert peak(after.partitions[0]) < 0.7 * peak(seen.partitions[0])
     ((where, words),) = plan.reasons
     assert where == "p0" and words == "lane 0 has 3.00 times the mean load"
-    assert answer(name, after).is_empty or peak(apply_plan(after, answer(name, after)).partitions[0]) < peak(after.partitions[0])
+    again = answer(name, after)
+    if again.shard_moves:
+        assert peak(apply_plan(after, again).partitions[0]) < peak(after.partitions[0])
 
 
 @pytest.mark.parametrize("name", sorted(registry.PLANNERS))
@@ -200,6 +202,13 @@ def test_work_that_is_apart_gets_lanes_as_long_as_cores_are_free() -> None:
         )
         assert [s.reason for s in plan.shortfalls] == [Reason.BUDGET] * short
         apply_plan(seen, plan)
+    join = replace(below, inputs=2)
+    wide = replace(partition("p0-above", {"a": 4}), works_above=PartitionId("p0"))
+    plan = answer("dynamic", cluster({"a": 16}, [replace(join, lanes=join.lanes), wide]))
+    assert not plan.core_changes and plan.key_splits[0].ways == 4
+    three = part_of(ONE_HOT, 3, inputs=2)
+    plan = answer("dynamic", cluster({"a": 16}, [three, wide]))
+    assert [(c.before, c.after) for c in plan.core_changes] == [(4, 2)]
     few = cluster({"a": 16}, [below, replace(above, max_cores=2)])
     plan = answer("w-choices", few)
     assert [c.after for c in plan.core_changes] == [2] and plan.feasible

@@ -5,7 +5,7 @@ say beyond that, a key's state on several lanes and rows in several places, nobo
 query runs (decision 20); so plans are read like this [D]:
 
 - A shard that is cut to fit goes whole to where most of it goes, if the fullest lane gains by it.
-- A shard that no lane can have stays. If one key makes it so, that key is *split*: the row-wise
+- A shard that no lane can have stays, unless two are on one lane. If one key makes it so, that key is *split*: the row-wise
   work above its state goes to any lane. Else the plan falls short, and says what helps.
 - What is scattered or replicated for every row moves nothing.
 """
@@ -89,10 +89,14 @@ class Held:
         total = np.bincount(where, self.shards.load_cores, minlength=len(self.lanes))
         return total.astype(np.float64)
 
+    def peak(self, where: IntArray) -> float:
+        """Load of the fullest lane if the shards are there (cores)."""
+        return float(self.on_lanes(where).max())
+
     @property
     def is_even(self) -> bool:
         """Whether no lane has more than it may."""
-        return float(self.on_lanes(self.where).max()) <= self.limit * (1 + REL_EPS)
+        return self.peak(self.where) <= self.limit * (1 + REL_EPS)
 
     @property
     def loads(self) -> Loads:
@@ -146,9 +150,10 @@ def by_shards(partitioner: Partitioner, held: Held, tolerance: float) -> Found:
     plan = partitioner.plan(held.loads, held.routing, tolerance)
     load = held.shards.load_cores
     giant = load > held.limit * (1 + REL_EPS)
-    goal = np.where(giant, held.where, _most(held, plan))
-    before, after = held.on_lanes(held.where), held.on_lanes(goal)
-    if float(before.max()) - float(after.max()) <= WORTH * held.mean:
+    most = _most(held, plan)
+    # Two of them on one lane have to part; one alone would be moved for nothing.
+    goal = min(np.where(giant, held.where, most), most, key=held.peak)
+    if held.peak(held.where) - held.peak(goal) <= WORTH * held.mean:
         goal = held.where
     pieces = np.diff(plan.routing.start)
     ways: dict[KeyId, int] = {}
@@ -162,8 +167,9 @@ def by_shards(partitioner: Partitioner, held: Held, tolerance: float) -> Found:
         else:
             ways[key] = int(pieces[at])
     moves = held.moved(goal)
-    fullest = int(before.argmax())
-    words = f"lane {held.lanes[fullest]} has {before[fullest] / held.mean:.2f} times the mean load"
+    there = held.on_lanes(held.where)
+    fullest = int(there.argmax())
+    words = f"lane {held.lanes[fullest]} has {there[fullest] / held.mean:.2f} times the mean load"
     return Found(moves, ways, tuple(dict.fromkeys(short)), words if moves else "")
 
 

@@ -17,7 +17,15 @@ from laneshift.partitioning.model import Partitioner
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import KeyId, PartitionId
 from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.plan import CoreChange, KeySplit, PlacementChange, Plan, Reason, Shortfall
+from laneshift.scheduler.plan import (
+    ALL_KEYS,
+    CoreChange,
+    KeySplit,
+    PlacementChange,
+    Plan,
+    Reason,
+    Shortfall,
+)
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.key_plan import Found, Held, by_keys, by_scheme, by_shards
 from laneshift.scheduler.registry import policy, policy_class
@@ -188,25 +196,29 @@ def _settled(
 def _lanes_above(
     cluster: ClusterLoad, apart: Mapping[PartitionId, Mapping[KeyId, int]]
 ) -> tuple[list[tuple[PartitionLoad, int]], list[Shortfall]]:
-    """More lanes for work that is apart, as many as keys are split over and cores are free."""
+    """Lanes for work that is apart: as many as its state has, for all keys are in it, or as many as
+    a scheme says for all keys, as far as cores are free.
+    """
+    held = {part.partition: part.cores for part in cluster.partitions}
     free = {node.node: node.cores for node in cluster.nodes}
     for part in cluster.partitions:
-        for held in part.placement:
-            free[held.node] -= held.cores
+        for cell in part.placement:
+            free[cell.node] -= cell.cores
     lanes, short = [], []
     for part in cluster.partitions:
-        if part.works_above is None:
+        ways = apart.get(part.works_above, {}) if part.works_above is not None else {}
+        if part.works_above is None or not ways:
             continue
-        ways = max(apart.get(part.works_above, {}).values(), default=1)
-        wanted = ways if part.max_cores is None else min(ways, part.max_cores)
+        most = 2**31 if part.max_cores is None else part.max_cores
+        wanted = min(ways.get(ALL_KEYS, max(part.cores, held.get(part.works_above, 1))), most)
         after = min(wanted, part.cores + max(0, free[part.home]))
-        if after > part.cores:
+        if after != part.cores:
             lanes.append((part, after))
             free[part.home] -= after - part.cores
-        if wanted > max(after, part.cores):
+        if wanted > after:
             short.append(
                 Shortfall(
-                    Reason.BUDGET, wanted, max(after, part.cores),
+                    Reason.BUDGET, wanted, after,
                     f"work of {part.works_above} is to go over {wanted} lanes, and no core is free"
                     " for some of them: raise cores, or give its state fewer lanes",
                 )

@@ -85,14 +85,14 @@ class ReadjPlanner(KeyPlanner):
 
 @dataclass(frozen=True, kw_only=True)
 class PkgPlanner(ScatterPlanner):
-    """Partial key grouping: the work of hot keys goes over two lanes; no shard moves.
+    """Partial key grouping: known hot keys are in two parts, so their work goes apart; no shard moves.
 
     Attributes:
         tolerance, sizing: as in every planner (docs/policies/planners.md).
     """
 
     name: ClassVar[str] = "pkg"
-    summary: ClassVar[str] = "the work of hot keys over two lanes, nothing moves"
+    summary: ClassVar[str] = "hot keys' work apart, nothing moves"
     source: ClassVar[str] = f"{_PAPER}: a baseline; live: decision 20"
 
     @property
@@ -103,7 +103,7 @@ class PkgPlanner(ScatterPlanner):
 
 @dataclass(frozen=True, kw_only=True)
 class WChoicesPlanner(ScatterPlanner):
-    """As ``pkg``, but the work of keys above a threshold goes over all lanes.
+    """As ``pkg``, but keys above a threshold are in as many parts as there are lanes.
 
     Attributes:
         tolerance, sizing: as in every planner (docs/policies/planners.md).
@@ -111,7 +111,7 @@ class WChoicesPlanner(ScatterPlanner):
     """
 
     name: ClassVar[str] = "w-choices"
-    summary: ClassVar[str] = "the work of the hottest keys over all lanes, nothing moves"
+    summary: ClassVar[str] = "hot keys' work apart, those above a threshold in as many parts as lanes"
     source: ClassVar[str] = "recalled, PKG's follow-up; live: decision 20"
 
     hot_share: float = 0.2

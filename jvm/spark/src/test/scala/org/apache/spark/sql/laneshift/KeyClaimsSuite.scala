@@ -1,6 +1,5 @@
 package org.apache.spark.sql.laneshift
 
-import org.scalatest.Assertions._
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.DataFrame
@@ -110,6 +109,7 @@ class KeyClaimsSuite extends AnyFunSuite with ElasticSession {
 }
 
 object KeyClaimsSuite {
+  import org.scalatest.Assertions._
 
   private def each(
       key: String,
