@@ -119,7 +119,7 @@ def test_in_real_time_mode(
     from pyspark.sql import functions as F  # noqa: N812
 
     options = {"keys": 200, "rowBytes": 0, "rowsPerSecond": 1500, "totalRows": ROWS, "seed": 5}
-    options |= {"zipf": 1.2, "numPartitions": 1}
+    options |= {"zipf": 2.0, "numPartitions": 1}
     source = spark.readStream.format("laneshift-workload").options(**options).load()
     counted = source.groupBy("key").agg(F.count("*").alias("n"))
     answers = counted.withColumn("n", F.expr("laneshift_cost(n, 100, 'wait')"))
@@ -157,7 +157,7 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(
 ) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
-    options = {"keys": 50, "rowBytes": 0, "rowsPerSecond": 1000, "zipf": 1.2, "numPartitions": 1}
+    options = {"keys": 50, "rowBytes": 0, "rowsPerSecond": 1000, "zipf": 2.0, "numPartitions": 1}
     source = spark.readStream.format("laneshift-workload").options(**options).load()
     query, _ = to_lines(source.groupBy("key").agg(F.count("*").alias("n")), tmp_path, "1 minute")
     try:
