@@ -106,7 +106,7 @@ CASES = (
     Case(
         "TOPK", ("mnrt", "qmmp", "readj", "pkg", "w-choices"), True, 2_000, 1_000, topk,
         (
-            "QMMP plans fast at every tolerance, MNRT somewhat slower, Readj longest; PKG plans nothing",
+            "QMMP plans fast at every tolerance, MNRT slower, Readj longest; PKG does not plan",
             "Systems that split more pay more merge delay; Readj loses by its planning time",
         ),
     ),

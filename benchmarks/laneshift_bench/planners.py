@@ -72,7 +72,9 @@ def run(
         queries: names; none for all.
     """
     for name in planners:
-        inputcheck.choice("planner", name, sorted(set(PARTITIONERS) - {"balancer"}), "One of these.")
+        inputcheck.choice(
+            "planner", name, sorted(set(PARTITIONERS) - {"balancer"}), "One of these."
+        )
     chosen = [case for case in CASES if not queries or case.name in queries]
     skews = SKEWS[-1:] if quick else SKEWS
     turns = rounds or (1 if quick else 3)
@@ -184,9 +186,7 @@ class _Bench:
             return _top({str(row["key"]): row["n"] for row in counts})
         build = _with_counts(case.build)
         with (
-            running(
-                self.spark, self.work, _side(name), source, build, line=LINE
-            ) as streamed,
+            running(self.spark, self.work, _side(name), source, build, line=LINE) as streamed,
             self.driven(name, streamed),
         ):
             deadline = time.monotonic() + CHECK_TIMEOUT_S
@@ -257,9 +257,9 @@ def _stated(cases: Sequence[Case]) -> Iterator[str]:
         for words in case.stated:
             yield f"{case.name}, stated by the paper (its plotted values are not known): {words}."
     yield (
-        "Reconstructed: TPC-H's selectivities (trucks 1 of 7, the others 1 of 100) and columns where"
-        " the printed query has typos. Ours: sizes, costs, one window for TOPK, the band as three"
-        " equal keys, and what live planners make of splits and replication (decision 20): the"
+        "Reconstructed: TPC-H's selectivities (trucks 1 of 7, the others 1 of 100) and columns,"
+        " where the printed query has typos. Ours: sizes, costs, one window for TOPK, the band as"
+        " three equal keys, and what live planners make of splits and replication (decision 20): the"
         " paper's broadcast, merge delay and memory do not exist here."
     )
 
@@ -277,7 +277,8 @@ def _simulated(cases: Sequence[Case], skews: Sequence[float]) -> Iterator[str]:
     if any(case.real_time for case in cases):
         mine = [r for r in _table("keys-topk.csv") if float(r["tolerance"]) == TOLERANCE]
         told = ", ".join(f"{r['system']} {float(r['posts_per_s']):,.0f}" for r in mine)
-        yield f"TOPK, z 1, tolerance {TOLERANCE:g}, simulated, posts/s of ten counters (papers): {told}."
+        setting = f"z 1, tolerance {TOLERANCE:g}"
+        yield f"TOPK, {setting}, simulated, posts/s of ten counters (papers): {told}."
 
 
 def _table(name: str) -> list[dict[str, str]]:

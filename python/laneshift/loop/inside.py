@@ -75,4 +75,3 @@ def _below(seen: Seen) -> PartitionId | None:
         return None
     name = f"{query_name(seen.query)}:{below[0].operator_id}.{seen.part.partition}"
     return PartitionId(name)
-

@@ -59,9 +59,9 @@ class KeyWishes:
             held |= {split.key: split.ways for split in wanted}
             if wanted:
                 notes.append(
-                    f"{name}: {_keys(wanted)} in {max(s.ways for s in wanted)} parts{held_back}: row-wise"
-                    " work above the state goes to any lane from the next batch on, that of other"
-                    " keys too, and the state stays on its lane"
+                    f"{name}: {_keys(wanted)} in {max(s.ways for s in wanted)} parts{held_back}:"
+                    " row-wise work above the state goes to any lane from the next batch on, that"
+                    " of other keys too, and the state stays on its lane"
                 )
             elif was and not held:
                 notes.append(
@@ -136,7 +136,8 @@ def _keys(splits: Sequence[KeySplit]) -> str:
 
 def _cannot(name: PartitionId, splits: Sequence[KeySplit]) -> str:
     return (
-        f"{name}: work of {_keys(splits)} cannot go to any lane: nothing that may be costly is above"
-        " its state, or a limit is, and a key's state is on one lane at a time: more fields in the"
-        " key, or less work for each row, are the way out (docs/rowwise.md)"
+        f"{name}: work of {_keys(splits)} cannot go to any lane: nothing that may be costly is"
+        " above its state, a limit is, or spark.sql.laneshift.hotKeys.spread is 'false'; and a"
+        " key's state is on one lane at a time: more fields in the key, or less work for each row,"
+        " are the way out (docs/rowwise.md)"
     )

@@ -92,9 +92,7 @@ class Gateway(Commands, Protocol):
         """Give a scheduler's claim up."""
         ...
 
-    def claim_keys(
-        self, query: str, operator: int, apart: str, seconds: float
-    ) -> dict[str, Any]:
+    def claim_keys(self, query: str, operator: int, apart: str, seconds: float) -> dict[str, Any]:
         """Decide for so many seconds where keys of an operator go; 0 ends it.
 
         The plugin moves no shard by itself then, and row-wise work above the state is apart from
@@ -190,9 +188,7 @@ class Py4jGateway:
         ids = json.dumps(list(give_back))
         return self._object("demandExecutors", scheduler, most, total, ids)
 
-    def claim_keys(
-        self, query: str, operator: int, apart: str, seconds: float
-    ) -> dict[str, Any]:
+    def claim_keys(self, query: str, operator: int, apart: str, seconds: float) -> dict[str, Any]:
         return self._object("claimKeys", query, operator, apart, float(seconds))
 
     def decided(self, decision: dict[str, Any]) -> None:

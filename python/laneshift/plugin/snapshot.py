@@ -23,9 +23,9 @@ class OperatorSnapshot:
     the query that feed it. ``tasks`` is how many Spark tasks compute its partitions, a range of
     them in each; as many as there are if nobody wants it otherwise. ``partition_count`` is how many
     it has: ``partitions`` are those that were computed since the query started. ``inputs`` are
-    shuffles that it reads: a join has two or more. ``above`` says where the row-wise work above its
-    state is done that may be costly: ``with-state``, by the key's lane, ``apart``, by any lane, as an
-    operator of its own, or ``none`` if there is none that could go apart.
+    shuffles that it reads: a join has two or more. ``above`` says where row-wise work above its
+    state is done: ``with-state``, by the key's lane, ``apart``, by any lane, as an operator of its
+    own, or ``none`` if there is none that could go apart.
     """
 
     operator_id: int

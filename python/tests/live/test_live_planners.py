@@ -164,7 +164,9 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(
         until(lambda: operator_of(live, query))
         live.set_lanes(query, 0, -1, 2)
         with live.start("qmmp", query=query, interval_s=0.1, dry_run=True) as scheduler:
-            until(lambda: any("not carried out" in n for d in scheduler.decisions() for n in d.notes))
+            until(
+                lambda: any("not carried out" in n for d in scheduler.decisions() for n in d.notes)
+            )
         assert not any(d.applied or d.error for d in scheduler.decisions())
         assert [h for h in live.handoffs(query) if h.reason == "user"] == []
     finally:

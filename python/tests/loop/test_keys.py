@@ -41,7 +41,7 @@ class Uneven(Moving):
             raise error("LANESHIFT_NO_STATE_PARTITIONS", value="The query")
         return super().claim_keys(query, operator, apart, seconds)
 
-    def claims(self) -> list[tuple[Any, ...]]:
+    def wishes(self) -> list[tuple[Any, ...]]:
         return [command[1:] for command in self.sent if command[0] == "claim_keys"]
 
     def others(self) -> list[tuple[Any, ...]]:
@@ -88,12 +88,12 @@ def test_the_work_of_a_hot_key_goes_apart_and_comes_back() -> None:
     found = notes(made)
     (said,) = [n for n in found if "goes to any lane from the next batch on" in n]
     assert "running:0.0: key #0badcafe in 2 parts" in said
-    assert gateway.claims() == [(RUNNING, 0, "false", 6.0), (RUNNING, 0, "true", 6.0)]
+    assert gateway.wishes() == [(RUNNING, 0, "false", 6.0), (RUNNING, 0, "true", 6.0)]
     assert not any("apart" in n for n in notes(made, 3))
-    assert gateway.claims()[-1] == (RUNNING, 0, "true", 6.0)
+    assert gateway.wishes()[-1] == (RUNNING, 0, "true", 6.0)
     gateway.operator["partitions"][0]["shard_load"] = [1.0] * 8
     assert any("work comes back" in n for n in notes(made, 4))
-    assert gateway.claims()[-1] == (RUNNING, 0, "false", 6.0)
+    assert gateway.wishes()[-1] == (RUNNING, 0, "false", 6.0)
 
 
 def test_where_nothing_can_go_apart_it_is_said_once_and_not_asked_for() -> None:
@@ -102,7 +102,7 @@ def test_where_nothing_can_go_apart_it_is_said_once_and_not_asked_for() -> None:
     found = notes(made, 5)
     (said,) = found
     assert "cannot go to any lane" in said and "more fields in the key" in said
-    assert {claim[2] for claim in gateway.claims()} == {""}
+    assert {claim[2] for claim in gateway.wishes()} == {""}
 
 
 def test_lanes_that_are_apart_are_those_that_the_key_is_split_over() -> None:
@@ -126,7 +126,7 @@ def test_lanes_that_are_apart_are_those_that_the_key_is_split_over() -> None:
     assert [c for c in gateway.others() if c[0] == "set_lanes"][:1] == [
         ("set_lanes", RUNNING, 1000, 0, 2)
     ]
-    assert {claim[1] for claim in gateway.claims()} == {0}
+    assert {claim[1] for claim in gateway.wishes()} == {0}
 
 
 @pytest.mark.parametrize(("sizing", "left"), [(None, True), ("static", False)])
@@ -159,10 +159,10 @@ def test_who_stops_gives_everything_back_and_who_pauses_renews_nothing() -> None
     made.turn()
     made.pause()
     made.turn()
-    assert len(gateway.claims()) == 1
+    assert len(gateway.wishes()) == 1
     made.resume()
     made.begin().stop()
-    assert gateway.claims()[-1] == (RUNNING, 0, "", 0.0)
+    assert gateway.wishes()[-1] == (RUNNING, 0, "", 0.0)
 
 
 def test_a_plugin_that_refuses_is_a_note() -> None:

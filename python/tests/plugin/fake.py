@@ -273,9 +273,7 @@ class FakeGateway:
         self.demanded.append((most, total, tuple(give_back)))
         return self.standing | ({"most": most} if most else {})
 
-    def claim_keys(
-        self, query: str, operator: int, apart: str, seconds: float
-    ) -> dict[str, Any]:
+    def claim_keys(self, query: str, operator: int, apart: str, seconds: float) -> dict[str, Any]:
         self.sent.append(("claim_keys", query, operator, apart, seconds))
         return {"above": "none", "applied": "next-batch"}
 

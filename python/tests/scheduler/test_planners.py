@@ -42,7 +42,8 @@ def part_of(
     """A partition whose shards are in turn on its lanes, with hot keys by shard."""
     made = with_shards(partition("p0", {"a": lanes}, offered_rate=1000.0 * sum(loads)), loads)
     keys = tuple(
-        HotKey(KeyId(f"k{shard}"), load, shard=ShardId(shard)) for shard, load in (hot or {}).items()
+        HotKey(KeyId(f"k{shard}"), load, shard=ShardId(shard))
+        for shard, load in (hot or {}).items()
     )
     return replace(made, hot_keys=keys, **more)
 
@@ -92,13 +93,15 @@ def test_even_lanes_are_left_alone_but_by_join_schemes(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(registry.PLANNERS))
 def test_no_plan_makes_the_fullest_lane_fuller_or_leaves_its_partition(name: str) -> None:
     rng = np.random.default_rng(7)
-    for _ in range(150):
+    for _ in range(60):
         lanes = int(rng.integers(1, 9))
         loads = rng.pareto(1.1, int(rng.integers(lanes, 40))) * rng.integers(0, 2, 1)[0]
         lane = rng.integers(0, lanes, loads.size)
         made = with_shards(partition("p0", {"a": lanes}), loads.tolist(), lane.tolist())
         hottest = int(loads.argmax())
-        hot = HotKey(KeyId("k"), float(loads[hottest]) * float(rng.random()), shard=ShardId(hottest))
+        hot = HotKey(
+            KeyId("k"), float(loads[hottest]) * float(rng.random()), shard=ShardId(hottest)
+        )
         made = replace(made, hot_keys=(hot,), inputs=int(rng.integers(1, 3)))
         seen = one(made)
         plan = answer(name, seen, tolerance=float(rng.choice([0.0, 0.05, 0.2])))
@@ -162,8 +165,8 @@ def test_join_schemes_have_all_work_apart_over_the_lanes_that_they_use(
     ("name", "lanes", "inputs", "words"),
     [
         ("dynamic", 4, 1, "dynamic is for joins, and rows of one stream come to operator op"),
-        ("bi", 1, 2, "bi cannot plan for the lanes of p0: targets: found 1, expected at least 2"),
-        ("bi6", 11, 2, "at least 12"),
+        ("bi", 1, 2, "bi needs at least 2 lanes, and p0 has 1"),
+        ("bi6", 11, 2, "bi6 needs at least 12 lanes, and p0 has 11"),
     ],
 )
 def test_join_schemes_say_where_they_do_not_fit(

@@ -49,7 +49,7 @@ class Policy(ABC, Generic[S]):
 
     @property
     def sizes(self) -> bool:
-        """Whether its plans say how many cores there are; lanes left to laneshift stay so if not."""
+        """Whether its plans say how many cores there are; `lanes=auto` goes on if not."""
         return True
 
     @abstractmethod

@@ -5,8 +5,9 @@ say beyond that, a key's state on several lanes and rows in several places, nobo
 query runs (decision 20); so plans are read like this [D]:
 
 - A shard that is cut to fit goes whole to where most of it goes, if the fullest lane gains by it.
-- A shard that no lane can have stays, unless two are on one lane. If one key makes it so, that key is *split*: the row-wise
-  work above its state goes to any lane. Else the plan falls short, and says what helps.
+- A shard that no lane can have stays, unless two are on one lane. If one key makes it so, that key
+  is *split*: row-wise work above its state goes to any lane. Else the plan falls short, and says
+  what helps.
 - What is scattered or replicated for every row moves nothing.
 """
 
@@ -208,7 +209,7 @@ def by_scheme(partitioner: Partitioner, held: Held, tolerance: float) -> Found:
     try:
         plan = partitioner.plan(loads, routing, tolerance)
     except InputError as problem:
-        words = f"{partitioner.name} cannot plan for the lanes of {name}: {problem}"
+        words = f"{partitioner.name} needs {problem.expected} lanes, and {name} has {problem.found}"
         return Found(shortfalls=(held.short(Reason.UNFIT, words),))
     used = int(plan.notes["nodes_used"])
     return Found(ways={ALL_KEYS: used} if used > 1 else {})

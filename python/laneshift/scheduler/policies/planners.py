@@ -85,7 +85,7 @@ class ReadjPlanner(KeyPlanner):
 
 @dataclass(frozen=True, kw_only=True)
 class PkgPlanner(ScatterPlanner):
-    """Partial key grouping: known hot keys are in two parts, so their work goes apart; no shard moves.
+    """Partial key grouping: known hot keys are in two parts: their work goes apart, no shard moves.
 
     Attributes:
         tolerance, sizing: as in every planner (docs/policies/planners.md).
@@ -111,7 +111,7 @@ class WChoicesPlanner(ScatterPlanner):
     """
 
     name: ClassVar[str] = "w-choices"
-    summary: ClassVar[str] = "hot keys' work apart, those above a threshold in as many parts as lanes"
+    summary: ClassVar[str] = "hot keys' work apart, the hottest in as many parts as lanes"
     source: ClassVar[str] = "recalled, PKG's follow-up; live: decision 20"
 
     hot_share: float = 0.2
