@@ -259,8 +259,8 @@ def _stated(cases: Sequence[Case]) -> Iterator[str]:
     yield (
         "Reconstructed: TPC-H's selectivities (trucks 1 of 7, the others 1 of 100) and columns,"
         " where the printed query has typos. Ours: sizes, costs, one window for TOPK, the band as"
-        " three equal keys, and what live planners make of splits and replication (decision 20): the"
-        " paper's broadcast, merge delay and memory do not exist here."
+        " three equal keys, and what live planners make of splits and replication (decision 20):"
+        " the paper's broadcast, merge delay and memory do not exist here."
     )
 
 

@@ -26,8 +26,6 @@ from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.plan import ALL_KEYS, Reason, ShardMove, Shortfall
 from laneshift.scheduler.shard_table import ShardTable
 
-__all__ = ["Found", "Held", "by_keys", "by_scheme", "by_shards"]
-
 WORTH = 0.01
 """The fullest lane must lose more than this share of the mean, or nothing moves (ours)."""
 
