@@ -118,7 +118,13 @@ def test_in_real_time_mode(
 ) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
-    options = {"keys": 200, "rowBytes": 0, "rowsPerSecond": 1500, "totalRows": ROWS, "seed": 5}
+    options: dict[str, Any] = {
+        "keys": 200,
+        "rowBytes": 0,
+        "rowsPerSecond": 1500,
+        "totalRows": ROWS,
+        "seed": 5,
+    }
     options |= {"zipf": 2.0, "numPartitions": 1}
     source = spark.readStream.format("laneshift-workload").options(**options).load()
     counted = source.groupBy("key").agg(F.count("*").alias("n"))

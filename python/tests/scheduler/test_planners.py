@@ -23,6 +23,7 @@ from laneshift.scheduler.vocabulary import (
     HotKey,
     KeyId,
     KeySplit,
+    OperatorId,
     PartitionId,
     PartitionLoad,
     Plan,
@@ -172,7 +173,7 @@ def test_join_schemes_have_all_work_apart_over_the_lanes_that_they_use(
 def test_join_schemes_say_where_they_do_not_fit(
     name: str, lanes: int, inputs: int, words: str
 ) -> None:
-    part = replace(part_of([1.0] * 16, lanes, inputs=inputs), operator="op")
+    part = replace(part_of([1.0] * 16, lanes, inputs=inputs), operator=OperatorId("op"))
     plan = answer(name, one(part))
     assert plan.is_empty
     (short,) = plan.shortfalls
