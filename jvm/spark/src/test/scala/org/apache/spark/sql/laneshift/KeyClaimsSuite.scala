@@ -59,7 +59,10 @@ class KeyClaimsSuite extends AnyFunSuite with ElasticSession {
       _ => ()
     )
     assert(kept == Seq(false, false))
-    assert(apart("spark.sql.laneshift.hotKeys.spread" -> "true")(claim(_, "false", 600), _ => ()) == Seq(true, true))
+    assert(apart("spark.sql.laneshift.hotKeys.spread" -> "true")(claim(_, "false", 600), _ => ()) == Seq(
+      true,
+      true
+    ))
   }
 
   test("what cannot be is refused, and nothing changes") {
@@ -151,7 +154,8 @@ object KeyClaimsSuite {
           life.add(rows(i))
           life.await(running)
         }
-        val moves = DriverState.get.get.executors.handoffs(100000, Some(Set(running.runId.toString))).map(_._2)
+        val moves =
+          DriverState.get.get.executors.handoffs(100000, Some(Set(running.runId.toString))).map(_._2)
         if (claimed) assert(moves.map(m => (m.shard, m.to, m.reason)) == Seq((5, 3, "user")), moves)
         moves.count(_.reason == "balance")
       } finally running.stop()
