@@ -35,6 +35,7 @@ BENCHMARKS = {
     "tasks": "state partitions in fewer tasks than there are",
     "hotkey": "a key hotter than a core: row-wise work above its state over lanes",
     "hotjoin": "a join key hotter than a core: what each match costs above the join, over lanes",
+    "planners": "planners of key distribution on running queries: EQ5, B_NCI, TOPK",
     "pause": "how long a shard of 32 KB stands still while it moves",
     "skew": "skew that moves: hash partitioning against lanes",
     "motion": "latency while 50 shards a second move",
@@ -168,6 +169,17 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
         click.option(
             "--mode", "modes", multiple=True, type=click.Choice(["micro-batch", "real-time"]),
             help="May be given again  [default: both]",
+        ),
+        rounds_option,
+    ),
+    "planners": (
+        click.option(
+            "--planner", "planners", multiple=True, metavar="NAME",
+            help="May be given again  [default: those of the paper on each query]",
+        ),
+        click.option(
+            "--query", "queries", multiple=True, type=click.Choice(["EQ5", "B_NCI", "TOPK"]),
+            help="May be given again  [default: all]",
         ),
         rounds_option,
     ),

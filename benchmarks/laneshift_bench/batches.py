@@ -96,7 +96,7 @@ class Stream:
         build = self.build
         if check:
             source["numPartitions"] = 1
-            build = _with_line(build)
+            build = with_line(build)
         line = LINE if check else None
         with running(spark, work, side, source, build, None, mode=self.mode, line=line) as run:
             if command is not None:
@@ -115,7 +115,9 @@ def digest(lines: list[str]) -> str:
     return f"{len(lines)}:{hashlib.sha256(text).hexdigest()[:16]}"
 
 
-def _with_line(build: Build) -> Build:
+def with_line(build: Build) -> Build:
+    """``build`` with a column that tells its rows apart."""
+
     def built(rows: DataFrame) -> DataFrame:
         found = build(rows)
         # A hash of the whole row: short, and payloads have line ends in them.

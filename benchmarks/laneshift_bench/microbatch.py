@@ -367,7 +367,8 @@ def run(
         together: queries at a time, each with its own emulated cores.
         add: results of an earlier run, whose other parts are kept.
     """
-    names = registry.names() if "all" in policies else tuple(policies) or USUAL
+    sizing = tuple(n for n in registry.names() if not registry.policy_class(n).distributes)
+    names = sizing if "all" in policies else tuple(policies) or USUAL
     for name in names:
         registry.policy_class(name)
     every = plans(loads, triggers, seconds, quick)

@@ -63,6 +63,7 @@ def test_every_condition_is_raised_somewhere_and_every_raised_one_is_known() -> 
         *("NO_SUCH_EXECUTOR", "TOO_MANY_ELSEWHERE"),
         *("NO_LEASE_IN_REAL_TIME", "NO_LEASE_BESIDE_REAL_TIME"),
         *("PARTITIONS_OUT_OF_RANGE", "RESCALE_RUNS", "NOT_RESCALABLE", "NO_RESCALE"),
+        *("NO_KEYS", "NOTHING_ABOVE"),
     }
     raised |= {f"LANESHIFT_{name}" for name in by_the_plugin}
     assert raised == set(conditions())

@@ -23,6 +23,8 @@ class PartitionRef:
     ``auto``: they are left to the plugin; ``run_id`` is of the query's run; at most ``max_lanes``
     may be at home, and ``max_elsewhere`` on other executors; ``elsewhere_note`` says why one that
     was wanted there is not.
+    ``keyed``: its rows have keys, and so shards; ``above``: where the row-wise work above its state
+    is, as in a snapshot.
     """
 
     query_id: str
@@ -35,6 +37,8 @@ class PartitionRef:
     max_lanes: int = 2**31
     max_elsewhere: int = 0
     elsewhere_note: str | None = None
+    keyed: bool = True
+    above: str = "none"
 
     @property
     def key(self) -> tuple[str, int, int]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from laneshift.loop.batches import QueryBatches, in_batches
 from laneshift.loop.budget import Budget, idle_lanes
+from laneshift.loop.inside import looked_into
 from laneshift.loop.island import Island, PartitionRef, Room, SourceRef
 from laneshift.loop.lanes import Lanes, placed
 from laneshift.loop.rates import PartitionMeter
@@ -33,13 +34,19 @@ class Meter:
         query: run id of the only query to measure, None for all.
         cores: most cores of an executor that lanes may use, None for all of them.
         places: whether executors whose lanes may be on others are shown together.
+        inside: whether shards and hot keys are shown of all partitions.
     """
 
     def __init__(
-        self, query: str | None = None, cores: int | None = None, places: bool = False
+        self,
+        query: str | None = None,
+        cores: int | None = None,
+        places: bool = False,
+        inside: bool = False,
     ) -> None:
         self._query = query
         self._places = places
+        self._inside = inside
         self._budget = Budget(cores)
         self._looks: dict[Key, Look] = {}
         self._rates: defaultdict[Key, PartitionMeter] = defaultdict(PartitionMeter)
@@ -140,6 +147,9 @@ class Meter:
             cores = self._budget.of(executor, live.time_ms, beside)
             cores -= _guests(executor.executor, [s for s in everything if s.key not in together])
             shown = shown_of(here)
+            if self._inside:
+                by_name = {s.name: s for s in here}
+                shown = [looked_into(part, by_name[part.partition]) for part in shown]
             if not spans:
                 # Cores that somebody has wanted for them elsewhere are theirs beside the node's.
                 shown = [_as_home(part) for part in shown]
@@ -292,6 +302,8 @@ class Meter:
                 s.part.max_lanes,
                 s.part.max_elsewhere,
                 s.part.elsewhere_note,
+                not s.operator.is_dealt,
+                s.operator.above,
             )
             for s in here
         }

@@ -111,7 +111,7 @@ class PartitionMeter:
             self._row_bytes = float(part.queue_bytes.sum()) / queued
         capacity = part.lanes * part.queue_bytes_limit / max(self._row_bytes, 1.0)
         held = placement(Lanes.of(part), part.executor)
-        lanes = _lanes(part)
+        lanes = lanes_of(part)
         if Counter(lane.node for lane in lanes) != {cell.node: cell.cores for cell in held}:
             lanes = ()  # some come or go just now
         self._last = PartitionLoad(
@@ -189,7 +189,8 @@ def _at_home(part: PartitionSnapshot) -> tuple[int, float]:
     return part.rows_taken - part.rows_taken_elsewhere, part.busy_s - part.busy_elsewhere_s
 
 
-def _lanes(part: PartitionSnapshot) -> tuple[LaneLoad, ...]:
+def lanes_of(part: PartitionSnapshot) -> tuple[LaneLoad, ...]:
+    """Lanes that shards may come to, where they run, and how busy they are."""
     there = {lane.lane: lane.executor for lane in part.elsewhere}
     return tuple(
         LaneLoad(

@@ -1,8 +1,8 @@
 """The live scheduler: collect, evaluate, decide, realise, once per interval, on its own thread.
 
-It only ever sends lane counts, shard moves, limits of sources, rescales and numbers of tasks, which
-the plugin carries out exactly: if it is slow, fails or ends, queries go on with the lanes that they
-have, and limits end.
+It only ever sends lane counts, shard moves, limits of sources, rescales, numbers of tasks and whose
+work is apart, which the plugin carries out exactly: if it is slow, fails or ends, queries go on
+with the lanes that they have, and limits end.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from laneshift.loop.decision import (
 )
 from laneshift.loop.early import without_early_releases
 from laneshift.loop.island import Island
+from laneshift.loop.keys import KeyWishes, shuffles
 from laneshift.loop.lanes import Lanes
 from laneshift.loop.meter import Meter
 from laneshift.loop.more import only_more
@@ -81,7 +82,7 @@ class LiveScheduler:
         self._gateway = gateway
         self._policy = policy
         self._interval_s = interval_s
-        self._meter = Meter(query, cores, policy.places)
+        self._meter = Meter(query, cores, policy.places, policy.distributes)
         self._dry_run = dry_run
         self._id = uuid.uuid4().hex
         self._query = query or ""
@@ -97,6 +98,7 @@ class LiveScheduler:
         self._brakes = Brakes(gateway)
         self._rescaler = Rescaler(gateway)
         self._tasker = Tasker(gateway)
+        self._keys = KeyWishes(gateway, interval_s) if policy.distributes else None
         self._decisions: deque[Decision] = deque(maxlen=KEPT)
         self._listeners: list[Callable[[Decision], None]] = []
         self._turn = threading.Lock()
@@ -230,6 +232,8 @@ class LiveScheduler:
         with self._trace or nullcontext():
             self._repeat()
             self._brakes.release()
+            if self._keys is not None and not self._dry_run:
+                self._keys.release()
 
     def _repeat(self) -> None:
         due = time.monotonic()
@@ -300,6 +304,8 @@ class LiveScheduler:
                 del self._states[gone]
                 self._told.forget(gone)
                 self._answered_s.pop(gone, None)
+            if self._keys is not None:
+                self._keys.forget_all_but({q.run_id for q in live.queries if q.active})
             for island in islands:
                 decision = self._decide(island, live)
                 if decision is not None:
@@ -351,7 +357,7 @@ class LiveScheduler:
     def _decide(self, island: Island, live: Snapshot) -> Decision | None:
         sends = self._sends
         if island.cluster is None:
-            notes = self._taken.take(self._gateway, island, ()) if sends else ()
+            notes = self._take(island, ()) if sends else ()
             notes += self._on_demand.turn(live, island, sends=sends) if island.spans else ()
             return self._said(island.executor, notes, sends) if notes else None
         island, untasked = self._tasker.seen(island)
@@ -365,12 +371,16 @@ class LiveScheduler:
         )
         plan, early = without_early_releases(self._answer(island, cluster, live), cluster)
         planned = self._refusals.without(planned_lanes(plan, island, fits), island)
+        chosen = {change.partition for change in plan.core_changes}
         wanted = {
-            name: lanes for name, lanes in planned.items() if lanes != island.partitions[name].lanes
+            name: lanes
+            for name, lanes in planned.items()
+            if lanes != island.partitions[name].lanes
+            and (self._policy.sizes or name in chosen or not island.partitions[name].auto)
         }
         changes = _changes(wanted, fits, island, cluster, plan)
         limits, notes = source_limits(plan, cluster, island)
-        notes += refused + early + untasked + not_done(plan)
+        notes += refused + early + untasked + self._not_done(plan, island, sends)
         notes += self._out_of_reach(cluster)
         moves = 0
         asked = self._rescaler.wanted(plan.rescales, island, cluster.time_s)
@@ -380,7 +390,7 @@ class LiveScheduler:
             notes += set_lanes(self._gateway, island, wanted)
             if island.spans:
                 self._refusals.sent(island, wanted)
-            notes += self._taken.take(self._gateway, island, wanted)
+            notes += self._take(island, wanted)
             moves, more = move_shards(self._gateway, island, plan, planned)
             limits, untaken = self._brakes.hold(limits, cluster.window_s)
             rescales, refused = self._rescaler.send(asked, island, cluster.time_s)
@@ -441,6 +451,22 @@ class LiveScheduler:
             kept, _ = without_early_releases(plan, cluster)
             self._on_demand.answered(live, island, cluster, state, kept)
         return plan
+
+    def _take(self, island: Island, changed: Collection[PartitionId]) -> tuple[str, ...]:
+        """Takes over what the policy decides from now on; notes on what it cannot have."""
+        notes: tuple[str, ...] = ()
+        if self._policy.sizes:
+            notes += self._taken.take(self._gateway, island, changed)
+        if self._keys is not None:
+            notes += self._keys.claim(island)
+        return notes
+
+    def _not_done(self, plan: Plan, island: Island, sends: bool) -> tuple[str, ...]:
+        """What a plan does with keys, what cannot be done, and what it does not reach."""
+        if self._keys is None:
+            return not_done(plan)
+        keys = self._keys.decide(plan, island, sends=sends)
+        return (*shuffles(plan, sends=sends), *keys, *not_done(replace(plan, key_splits=())))
 
     def _out_of_reach(self, cluster: ClusterLoad) -> tuple[str, ...]:
         """Notes on micro-batch queries whose batches cannot keep to the policy's targets."""

@@ -99,6 +99,14 @@ class Gateway(Commands, Protocol):
         """Give a scheduler's claim up."""
         ...
 
+    def claim_keys(self, query: str, operator: int, apart: str, seconds: float) -> dict[str, Any]:
+        """Decide for so many seconds where keys of an operator go; 0 ends it.
+
+        The plugin moves no shard by itself then, and row-wise work above the state is apart from
+        the next batch on if ``apart`` is ``true``, not if ``false``, and as it would be if empty.
+        """
+        ...
+
     def demand_executors(
         self, scheduler: str, most: int, total: int, give_back: Sequence[str]
     ) -> dict[str, Any]:
@@ -201,6 +209,9 @@ class Py4jGateway:
 
     def await_pressed(self, scheduler: str, run: str, after: int, seconds: float) -> dict[str, Any]:
         return self._object("awaitPressed", scheduler, run, after, float(seconds))
+
+    def claim_keys(self, query: str, operator: int, apart: str, seconds: float) -> dict[str, Any]:
+        return self._object("claimKeys", query, operator, apart, float(seconds))
 
     def decided(self, decision: dict[str, Any]) -> None:
         decode("decided", self._text("decided", json.dumps(decision)))

@@ -22,7 +22,10 @@ class OperatorSnapshot:
     and so no shards: its rows go to any lane. ``upstream`` are the ids of the elastic operators of
     the query that feed it. ``tasks`` is how many Spark tasks compute its partitions, a range of
     them in each; as many as there are if nobody wants it otherwise. ``partition_count`` is how many
-    it has: ``partitions`` are those that were computed since the query started.
+    it has: ``partitions`` are those that were computed since the query started. ``inputs`` are
+    shuffles that it reads: a join has two or more. ``above`` says where row-wise work above its
+    state is done: ``with-state``, by the key's lane, ``apart``, by any lane, as an operator of its
+    own, or ``none`` if there is none that could go apart.
     """
 
     operator_id: int
@@ -32,6 +35,8 @@ class OperatorSnapshot:
     partitions: tuple[PartitionSnapshot, ...]
     tasks: int
     partition_count: int
+    inputs: int = 1
+    above: str = "none"
 
     @property
     def is_dealt(self) -> bool:
@@ -248,6 +253,8 @@ def _query(data: Mapping[str, Any]) -> QuerySnapshot:
                 tuple(map(PartitionSnapshot.from_json, o["partitions"])),
                 int(o["tasks"]),
                 int(o["partition_count"]),
+                int(o.get("inputs") or 1),
+                str(o.get("above") or "none"),
             )
             for o in data["operators"]
         ),

@@ -9,7 +9,15 @@ import numpy as np
 from laneshift.errors import InputError
 from laneshift.inputcheck import number, unique, whole
 from laneshift.scheduler.batch_load import BatchLoad
-from laneshift.scheduler.ids import KeyId, LaneId, NodeId, OperatorId, PartitionId, QueryId
+from laneshift.scheduler.ids import (
+    KeyId,
+    LaneId,
+    NodeId,
+    OperatorId,
+    PartitionId,
+    QueryId,
+    ShardId,
+)
 from laneshift.scheduler.measured import REMEDY, optional
 from laneshift.scheduler.shard_table import ShardTable
 
@@ -64,11 +72,13 @@ class HotKey:
         key: its name.
         load_cores: its demand in cores (CPU seconds per second, >= 0).
         ways: lanes that process it (>= 1; more than 1 where it is split).
+        shard: the shard that it is in, None if that is not known.
     """
 
     key: KeyId
     load_cores: float
     ways: int = 1
+    shard: ShardId | None = None
 
     def __post_init__(self) -> None:
         whole(f"ways of key {self.key}", self.ways, low=1, unit="lanes")
@@ -107,6 +117,9 @@ class PartitionLoad:
         stays_home: whether its operator can have no core but on its home.
         batch: what its batches ask for, if its query runs in micro-batches; then the offered rate
             is a batch's rows over the period from one batch to the next.
+        inputs: streams whose rows meet in its operator (count, >= 1): a join has two or more.
+        works_above: of row-wise work that is apart from the state below it, the partition with that
+            state.
     """
 
     partition: PartitionId
@@ -134,6 +147,8 @@ class PartitionLoad:
     batch: BatchLoad | None = None
     kept_at_home: int = 0
     stays_home: bool = False
+    inputs: int = 1
+    works_above: PartitionId | None = None
 
     def __post_init__(self) -> None:
         of = f"of partition {self.partition}"
@@ -155,6 +170,7 @@ class PartitionLoad:
         if self.max_cores is not None:
             whole(f"max_cores {of}", self.max_cores, low=1, unit="cores")
         unique(f"placement {of}", [held.node for held in self.placement])
+        whole(f"inputs {of}", self.inputs, low=1, unit="streams")
         whole(
             f"kept_at_home {of}",
             self.kept_at_home,

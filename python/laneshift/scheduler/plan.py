@@ -73,9 +73,16 @@ class ShardMove:
             raise InputError("target", self.target, "a lane other than the source", "Drop it.")
 
 
+ALL_KEYS = KeyId("*")
+"""In place of a key: every one."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeySplit:
-    """Key ``key`` of ``partition`` is processed by ``ways`` lanes (>= 1; 1 merges it back)."""
+    """Key ``key`` of ``partition`` is processed by ``ways`` lanes (>= 1; 1 merges it back).
+
+    `ALL_KEYS` are all keys of the partition.
+    """
 
     partition: PartitionId
     key: KeyId
@@ -178,6 +185,12 @@ class Reason(Enum):
     CORE_LIMIT = "core-limit"
     """A partition needs more cores than its own maximum."""
 
+    HOT_KEY = "hot-key"
+    """A key, or a shard of keys, is hotter than a lane may be, and cannot be split."""
+
+    UNFIT = "unfit"
+    """The policy cannot decide for such an operator, or for so few lanes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
@@ -209,7 +222,8 @@ class Plan:
         throttles: sources and partitions to slow down.
         shortfalls: what the plan does not reach, empty if everything is reached.
         notes: (metric name, value) pairs that explain the decision, e.g. the predicted latency.
-        reasons: (partition, words) why its cores are where they are, where there is a choice.
+        reasons: (partition, words) why its cores or shards are where they are, where there is a
+            choice.
         rescales: queries that are to have another number of state partitions.
         tasks: queries whose state partitions are to be computed in another number of tasks.
     """

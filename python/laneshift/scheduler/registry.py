@@ -41,13 +41,29 @@ BUILT_IN: dict[str, str] = {
 }
 """Name -> module:class. Built-in names win over entry points, so that no package shadows them."""
 
+PLANNERS: dict[str, str] = {
+    name: f"laneshift.scheduler.policies.planners:{kind}"
+    for name, kind in {
+        "bi": "BiPlanner",
+        "bi6": "Bi6Planner",
+        "dynamic": "DynamicPlanner",
+        "mnrt": "MnrtPlanner",
+        "pkg": "PkgPlanner",
+        "qmmp": "QmmpPlanner",
+        "readj": "ReadjPlanner",
+        "w-choices": "WChoicesPlanner",
+    }.items()
+}
+"""Planners of key distribution, which are built in, too: each has the name of its partitioner."""
+
 _PARTS = ("name", "summary", "source")
 """What a policy says of itself."""
 
 
 def names() -> tuple[str, ...]:
     """All known names, sorted."""
-    return tuple(sorted({*BUILT_IN, *(point.name for point in entry_points(group=GROUP))}))
+    added = (point.name for point in entry_points(group=GROUP))
+    return tuple(sorted({*BUILT_IN, *PLANNERS, *added}))
 
 
 def policy_class(name: str) -> type[Policy[Any]]:
@@ -57,8 +73,9 @@ def policy_class(name: str) -> type[Policy[Any]]:
         InputError: the name is unknown (the message lists the known ones), or what it or the
             entry point names cannot be loaded or is not a `Policy`.
     """
-    if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
+    built_in = BUILT_IN.get(name) or PLANNERS.get(name)
+    if built_in is not None:
+        module, _, attribute = built_in.partition(":")
         found = getattr(import_module(module), attribute)
     elif ":" in name:
         found = _class_at(name)
@@ -114,7 +131,7 @@ def name_of(found: type[Policy[Any]]) -> str:
     'faa'
     """
     place = f"{found.__module__}:{found.__qualname__}"
-    return next((name for name, at in BUILT_IN.items() if at == place), place)
+    return next((name for name, at in (BUILT_IN | PLANNERS).items() if at == place), place)
 
 
 def policy(name: str, **parameters: Any) -> Policy[Any]:

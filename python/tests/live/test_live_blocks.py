@@ -61,6 +61,7 @@ BLOCKS: dict[str, list[str]] = {
         "test_toml",
         "scheduler/test_policy_docs.py::test_the_example_of_a_policy_with_a_state_smooths",
     ],
+    "docs/policies/planners.md": ["test_commands_of_control"],
     "docs/remote.md": [
         "test_lanes_elsewhere",
         "test_commands_of_control",
@@ -264,7 +265,7 @@ def test_lanes_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
 def test_commands_of_control(tmp_path: Path) -> None:
     gateway = elsewhere()
     with serving(gateway) as address:
-        for page in ("docs/remote.md", "docs/rescale.md"):
+        for page in ("docs/policies/planners.md", "docs/remote.md", "docs/rescale.md"):
             for text in blocks(page, "test_commands_of_control"):
                 shell(text, tmp_path, LANESHIFT_CONTROL=address, LANESHIFT_TOKEN=TOKEN)
     assert gateway.sent == [

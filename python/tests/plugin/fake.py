@@ -142,6 +142,8 @@ def query(id: str, name: str | None, *, active: bool) -> dict[str, Any]:
                 "partitions": [partition(0), partition(1)],
                 "tasks": 2,
                 "partition_count": 2,
+                "inputs": 1,
+                "above": "none",
             }
         ],
     }
@@ -316,6 +318,10 @@ class FakeGateway:
         presses, self.presses = self.presses, []
         self.heard += len(presses)
         return {"seq": self.heard, "presses": presses}
+
+    def claim_keys(self, query: str, operator: int, apart: str, seconds: float) -> dict[str, Any]:
+        self.sent.append(("claim_keys", query, operator, apart, seconds))
+        return {"above": "none", "applied": "next-batch"}
 
     def decided(self, decision: dict[str, Any]) -> None:
         self.told.append(json.loads(json.dumps(decision)))

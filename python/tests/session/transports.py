@@ -39,6 +39,7 @@ class JavaClass:
         "setLanes": "set_lanes",
         "setTasks": "set_tasks",
         "cancelRescale": "cancel_rescale",
+        "claimKeys": "claim_keys",
         "moveShard": "move_shard",
         "limitSource": "limit_source",
         "configEntries": "config_entries",

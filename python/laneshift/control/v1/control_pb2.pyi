@@ -447,6 +447,8 @@ class Operator(_message.Message):
     PARTITIONS_FIELD_NUMBER: _builtins.int
     TASKS_FIELD_NUMBER: _builtins.int
     PARTITION_COUNT_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
+    ABOVE_FIELD_NUMBER: _builtins.int
     operator_id: _builtins.int
     name: _builtins.str
     handoff: _builtins.str
@@ -454,6 +456,9 @@ class Operator(_message.Message):
     """Spark tasks that compute the partitions"""
     partition_count: _builtins.int
     """those that were not computed yet included"""
+    inputs: _builtins.int
+    above: _builtins.str
+    """where row-wise work above its state is: none, with-state, apart"""
     @_builtins.property
     def upstream(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -468,10 +473,12 @@ class Operator(_message.Message):
         partitions: _abc.Iterable[Global___Partition] | None = ...,
         tasks: _builtins.int = ...,
         partition_count: _builtins.int = ...,
+        inputs: _builtins.int = ...,
+        above: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["handoff", b"handoff", "name", b"name", "operator_id", b"operator_id", "partition_count", b"partition_count", "partitions", b"partitions", "tasks", b"tasks", "upstream", b"upstream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["above", b"above", "handoff", b"handoff", "inputs", b"inputs", "name", b"name", "operator_id", b"operator_id", "partition_count", b"partition_count", "partitions", b"partitions", "tasks", b"tasks", "upstream", b"upstream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

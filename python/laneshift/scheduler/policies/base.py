@@ -37,12 +37,20 @@ class Policy(ABC, Generic[S]):
         source: where it comes from; a paper by short title and year (docs/papers.md).
         places: whether its plans say on which nodes cores are: a running query then has lanes on
             other executors.
+        distributes: whether its plans say where keys go: on which lane a shard is, and of which
+            keys work is apart from their state. Nobody else moves shards then.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     source: ClassVar[str]
     places: ClassVar[bool] = False
+    distributes: ClassVar[bool] = False
+
+    @property
+    def sizes(self) -> bool:
+        """Whether its plans say how many cores there are; `lanes=auto` goes on if not."""
+        return True
 
     @abstractmethod
     def start(self) -> S:

@@ -255,6 +255,9 @@ object Fault {
         "new stores' files are placed, by versions, while Spark may still open the old ones"
       )
 
+  case object PlannerUnheard
+      extends Fault("planner-unheard", "shards move by themselves while a planner decides where they go")
+
   case object AnothersTable
       extends Fault("anothers-table", "a query takes another store's table for one of its new stores")
 
@@ -363,10 +366,11 @@ object Fault {
     PartitionsUntold,
     IdsUntold,
     PlacedTooEarly,
-    AnothersTable,
-    LeaseNotGivenBack,
-    LeaseWithoutWord,
-    LeaseBeforeTasks
+      AnothersTable,
+      LeaseNotGivenBack,
+      LeaseWithoutWord,
+      LeaseBeforeTasks,
+      PlannerUnheard
   )
 }
 

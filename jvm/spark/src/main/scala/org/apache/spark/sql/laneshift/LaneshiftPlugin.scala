@@ -69,6 +69,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     sc.listenerBus.addToQueue(driver.queries, LaneshiftPlugin.ListenerQueue)
     sc.listenerBus.addToQueue(driver.memories, LaneshiftPlugin.ListenerQueue)
     sc.listenerBus.addToQueue(driver.taskWishes, LaneshiftPlugin.ListenerQueue)
+    sc.listenerBus.addToQueue(driver.keyClaims, LaneshiftPlugin.ListenerQueue)
     sc.listenerBus.addToQueue(driver.rescales, LaneshiftPlugin.ListenerQueue)
     sc.listenerBus.addToQueue(driver.leases, LaneshiftPlugin.ListenerQueue)
     sc.addSparkListener(driver.executors)

@@ -118,7 +118,10 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(PlacedTooEarly, "a kill as files are placed")(() => killedRescale()),
     Plant(LeaseNotGivenBack, "a lease that nobody wants")(() => LeaseChecks.heldAndGivenBack()),
     Plant(LeaseWithoutWord, "a lease whose driver is silent")(() => LeaseChecks.withoutWord()),
-    Plant(LeaseBeforeTasks, "a lease and tasks that wait")(() => LeaseChecks.tasksComeFirst())
+    Plant(LeaseBeforeTasks, "a lease and tasks that wait")(() => LeaseChecks.tasksComeFirst()),
+    Plant(PlannerUnheard, "the balancer rests while a planner decides")(() =>
+      assert(KeyClaimsSuite.balanced(this, claimed = true) == 0)
+    )
   )
 
   /** Checks that have passed without a bug. */

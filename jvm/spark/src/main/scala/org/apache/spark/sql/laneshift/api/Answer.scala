@@ -101,6 +101,8 @@ private[api] object SnapshotJson {
           "upstream" -> spec.upstream,
           "tasks" -> spec.tasks,
           "partition_count" -> spec.partitions,
+          "inputs" -> spec.inputs,
+          "above" -> spec.above.name,
           "partitions" -> partitions.map(partition)
         )
       }

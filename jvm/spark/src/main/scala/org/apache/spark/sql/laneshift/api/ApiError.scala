@@ -112,6 +112,29 @@ private[api] object ApiError {
     Map("operator" -> operator)
   )
 
+  def noKeys(operator: Long): ApiError = new ApiError(
+    "LANESHIFT_NO_KEYS",
+    WrongState,
+    s"Operator $operator has no state, and its rows no keys: they go to any lane. Name the operator whose state is below it.",
+    Map("operator" -> operator)
+  )
+
+  def nothingAbove(operator: Long): ApiError = new ApiError(
+    "LANESHIFT_NOTHING_ABOVE",
+    WrongState,
+    s"Operator $operator has no row-wise work above its state that could go apart: none that may be costly, a limit is above it, " +
+      "or spark.sql.laneshift.hotKeys.spread is 'false'. A key's state is on one lane: more fields in the key, or less work for each row, " +
+      "are the way out.",
+    Map("operator" -> operator)
+  )
+
+  def apartUnreadable(text: String): ApiError = new ApiError(
+    "LANESHIFT_OUT_OF_RANGE",
+    OutOfRange,
+    s"apart: found '$text'; allowed are 'true', 'false' and '', which is as configured.",
+    Map("argument" -> "apart", "value" -> text)
+  )
+
   def noSuchExecutor(id: String, known: Seq[String]): ApiError = new ApiError(
     "LANESHIFT_NO_SUCH_EXECUTOR",
     NotFound,

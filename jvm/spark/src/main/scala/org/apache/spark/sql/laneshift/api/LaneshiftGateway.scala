@@ -17,7 +17,7 @@ import org.apache.spark.sql.laneshift.driver.{
 }
 import org.apache.spark.sql.laneshift.rescale.{LiveRescale, NotRescalable, OfflineRescale}
 import org.apache.spark.sql.laneshift.runtime.Applied
-import org.apache.spark.sql.laneshift.spec.{HandoffMode, TaskWish}
+import org.apache.spark.sql.laneshift.spec.{HandoffMode, RowWork, TaskWish}
 
 /** The one class that Python calls. Each method is one call and answers with JSON: `{"ok": value}` or
   * `{"error": {condition, sqlstate, message, parameters}}`. A query is named by its id, run id or name.
@@ -136,6 +136,23 @@ object LaneshiftGateway {
       case Right((from, applied)) =>
         Map[String, Any]("shard" -> shard, "from" -> from, "to" -> lane, "applied" -> applied.name)
     }
+  }
+
+  /** For so many seconds a planner of key distribution decides for an operator: its partitions' own balancers rest, and the row-wise
+    * work above its state is apart from the next batch on or not, as `apart` says: `true`, `false`, or empty, as it would be
+    * without. Where `hotKeys.spread` is not `auto` it says so in any case.
+    * It replaces what was said before; 0 seconds end it.
+    */
+  def claimKeys(query: String, operatorId: Long, apart: String, seconds: Double): String = Answer {
+    if (!(seconds >= 0 && seconds < Double.PositiveInfinity)) throw ApiError.outOfRange("seconds", seconds)
+    if (!Set("", "true", "false").contains(apart)) throw ApiError.apartUnreadable(apart)
+    val found = Inventory.partitions(query, operatorId, -1)
+    val spec = found.head.view.spec
+    if (spec.handoff == HandoffMode.Dealt) throw ApiError.noKeys(operatorId)
+    if (apart == "true" && spec.above == RowWork.Fixed) throw ApiError.nothingAbove(operatorId)
+    Inventory.driver.keyClaims.claim(spec.key, apart.toBooleanOption, seconds)
+    found.foreach(_.restBalancer(seconds))
+    Map[String, Any]("above" -> spec.above.name, "applied" -> Applied.NextBatch.name)
   }
 
   /** The newest `limit` handoffs of a query, oldest first; of every query if `query` is empty. */

@@ -17,6 +17,7 @@ private[laneshift] final class DriverState(
   val taskWishes = new TaskWishes
   val claims = new SchedulerClaims
   val presses = new Presses
+  val keyClaims = new KeyClaims
   val tenants = new Tenants
   val throttle = new SourceThrottle(executors)
   val hosts = new HostWatch(executors)

@@ -91,6 +91,10 @@ final case class PartitionSite(executor: ExecutorRef, view: PartitionView) {
     executor.ask[Option[Either[String, (Int, Applied)]]](
       ExecutorRequest.MoveShard(key, view.index, shard, lane)
     )
+
+  /** Whether the executor still has the partition, whose balancer now rests for so long. */
+  def restBalancer(seconds: Double): Boolean =
+    executor.ask[Boolean](ExecutorRequest.RestBalancer(key, view.index, seconds))
 }
 
 /** The executors of this driver's application that run the plugin; in local mode the driver's own process is the only one.

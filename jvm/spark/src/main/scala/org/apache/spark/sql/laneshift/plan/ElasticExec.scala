@@ -171,7 +171,9 @@ case class ElasticExec(
         options,
         upstream(inputs.map(_.child)),
         tasks,
-        DriverState.get.exists(_.memories.knows(key))
+        DriverState.get.exists(_.memories.knows(key)),
+        inputs.size,
+        rowWork
       ),
       inputs.map(inputSpec),
       output.map(_.dataType),
@@ -185,8 +187,7 @@ case class ElasticExec(
       ),
       sentAt,
       slots,
-      readsAhead = handoff == HandoffMode.MidBatchRestart,
-      rowWork
+      readsAhead = handoff == HandoffMode.MidBatchRestart
     )
   }
 

@@ -210,15 +210,14 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
       }
       Elasticity.region(plan, conf) match {
         case Right(region) =>
-          val work = WorkAbove.of(plan)
-          val apart = for {
-            parted <- work
+          val possible = for {
+            parted <- WorkAbove.of(plan)
             state <- Elasticity.region(parted.state, conf).toOption
-            if spreads(Elasticity.operatorId(plan))
-          } yield parted.over(elastic(parted.state, state, RowWork.Apart))
-          apart.getOrElse(
-            elastic(plan, region, if (work.nonEmpty && spreads.areOpen) RowWork.WithState else RowWork.Fixed)
-          )
+          } yield (parted, state)
+          possible.filter(_ => spreads(Elasticity.operatorId(plan))) match {
+            case Some((parted, state)) => parted.over(elastic(parted.state, state, RowWork.Apart))
+            case None => elastic(plan, region, spreads.kept(possible.nonEmpty))
+          }
         case Left(why) =>
           logInfo(s"${plan.nodeName} stays stock Spark: $why")
           stockAbove(plan, why, conf, realTime, spreads)

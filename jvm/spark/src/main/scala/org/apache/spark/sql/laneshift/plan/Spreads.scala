@@ -7,6 +7,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.laneshift.driver.DriverState
 import org.apache.spark.sql.laneshift.runtime.BatchLoad
+import org.apache.spark.sql.laneshift.spec.RowWork
 
 /** Decides, as a batch is planned, whether the row-wise work above an operator's state goes apart from it. */
 private[plan] final class Spreads(
@@ -18,13 +19,18 @@ private[plan] final class Spreads(
 ) extends Logging {
   private val wanted = conf.getConf(LaneshiftConf.HotKeysSpread)
 
-  /** Whether executors are asked what bounds their partitions. */
-  val areOpen: Boolean = wanted == "auto" && !limited
+  /** Where the work is of an operator of which it is not apart: `possible` if it could be. */
+  def kept(possible: Boolean): RowWork =
+    if (possible && !limited && wanted == "auto") RowWork.WithState else RowWork.Fixed
 
   def apply(operatorId: Long): Boolean = !limited && (wanted match {
-    case "auto" => batchId.exists(decided(operatorId, _))
+    case "auto" => batchId.exists(batch => claimed(operatorId).getOrElse(decided(operatorId, batch)))
     case all => all == "true"
   })
+
+  /** What a planner of key distribution says, while one decides. */
+  private def claimed(operatorId: Long): Option[Boolean] =
+    DriverState.get.flatMap(_.keyClaims.apart(runId, operatorId))
 
   private def decided(operatorId: Long, batch: Long): Boolean = DriverState.get.exists { state =>
     val trial = Spreads.of(runId, operatorId, realTime)

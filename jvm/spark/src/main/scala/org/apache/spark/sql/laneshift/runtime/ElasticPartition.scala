@@ -459,6 +459,9 @@ final class ElasticPartition(
     }
   }
 
+  /** For so long shards move only as somebody says: the balancer rests. */
+  def restBalancer(seconds: Double): Unit = synchronized(balancer.rest(seconds, System.nanoTime()))
+
   // ---- the controller's turn
 
   /** Whether the partition has just become pressed, for the driver. */

@@ -38,6 +38,9 @@ object ExecutorRequest {
   /** `Option[Either[String, (Int, Applied)]]` as [[ElasticPartition.moveShard]]; none if the partition is not here. */
   final case class MoveShard(key: OperatorKey, partition: Int, shard: Int, lane: Int) extends ExecutorRequest
 
+  /** `Boolean`: whether the partition is here, whose balancer now rests for so long. */
+  final case class RestBalancer(key: OperatorKey, partition: Int, seconds: Double) extends ExecutorRequest
+
   /** `Seq[(Long, HandoffRecord)]`: the newest of some runs, or of all. */
   final case class Handoffs(limit: Int, runIds: Option[Set[String]]) extends ExecutorRequest
 
@@ -72,6 +75,8 @@ final class ExecutorEndpoint(override val rpcEnv: RpcEnv, runtime: ElasticRuntim
       runtime.find(key, partition).map(_.leave(executorId, lanes, why))
     case HostAt => runtime.hostLanes.address()
     case MoveShard(key, partition, shard, lane) => runtime.find(key, partition).map(_.moveShard(shard, lane))
+    case RestBalancer(key, partition, seconds) =>
+      runtime.find(key, partition).map(_.restBalancer(seconds)).nonEmpty
     case Handoffs(limit, runIds) => runtime.history.newest(limit)(h => runIds.forall(_(h.key.runId)))
     case SourceRows => SourceRuns.rows
     case LimitSource(runId, rate, seconds) => SourceRuns.limit(runId, rate, seconds)

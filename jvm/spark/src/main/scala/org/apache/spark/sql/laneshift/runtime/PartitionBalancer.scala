@@ -5,6 +5,7 @@ import org.apache.spark.sql.laneshift.spec.ElasticOptions
 import laneshift.ids.LaneId
 import laneshift.lane.InletStats
 import laneshift.planner._
+import laneshift.testing.{Fault, Faults}
 
 /** Knows the loads of a partition's shards and decides which lane each should run on. The partition's lock guards it, except
   * for `cpuNs`.
@@ -15,6 +16,16 @@ private[runtime] final class PartitionBalancer(options: ElasticOptions) {
   private val tracker = new LoadTracker(shards, 4L * options.balanceIntervalMs * 1000000L)
   private var known = Option.empty[Array[Double]]
   private var lastNs = 0L
+
+  /** Until then a planner of key distribution decides; none if none has. */
+  private var restsUntilNs = Option.empty[Long]
+
+  /** For so long, from `nowNs` on, it moves no shard but to lanes that come and from lanes that go (docs/handoff.md, section 17). */
+  def rest(seconds: Double, nowNs: Long): Unit =
+    restsUntilNs = Option.when(seconds > 0)(nowNs + (seconds * 1e9).toLong)
+
+  private def balances: Boolean = options.balance &&
+    (Faults.isOn(Fault.PlannerUnheard) || !restsUntilNs.exists(_ - System.nanoTime() > 0))
 
   /** CPU time by shard, sampled by the lanes; written without synchronisation, each shard by the lane that owns it. */
   val cpuNs = new Array[Long](shards)
@@ -44,14 +55,14 @@ private[runtime] final class PartitionBalancer(options: ElasticOptions) {
   def route(routing: Array[Int], lanes: Int): Array[Int] = {
     val now = if (isWarm) loads else Array.fill(shards)(0.0)
     val fitted = Rerouting.fit(routing, now, lanes)
-    if (options.balance && isWarm)
+    if (balances && isWarm)
       planner.plan(now, fitted, lanes).foreach(m => fitted(m.shard.value) = m.to.value)
     fitted
   }
 
   /** What evens out the lanes' loads in the middle of a batch. */
   def even(stats: InletStats): Seq[ShardMove] =
-    if (options.balance) plan(planner, tracker.loads, stats) else Nil
+    if (balances) plan(planner, tracker.loads, stats) else Nil
 
   /** What gives new lanes something to do at once: by load where it is known, else by number of shards. */
   def spread(stats: InletStats): Seq[ShardMove] = {

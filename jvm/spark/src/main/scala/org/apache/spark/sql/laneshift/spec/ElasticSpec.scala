@@ -70,19 +70,22 @@ trait RangedNode {
   private[laneshift] def shuffles: Int
 }
 
-/** Row-wise work above an operator's state that may be costly. */
-sealed abstract class RowWork extends Serializable
+/** Row-wise work above an operator's state that may be costly.
+  *
+  * @param name in snapshots
+  */
+sealed abstract class RowWork(val name: String) extends Serializable
 
 object RowWork {
 
   /** None, or it stays with the state for good. */
-  case object Fixed extends RowWork
+  case object Fixed extends RowWork("none")
 
-  /** Done by the key's lane; may go apart in a later batch, if executors tell that a hot key is what bounds them. */
-  case object WithState extends RowWork
+  /** Done by the key's lane; may go apart in a later batch, if executors tell that a hot key is what bounds them, or a planner says so. */
+  case object WithState extends RowWork("with-state")
 
   /** Done by any lane: the stage above is a row-wise operator of its own. */
-  case object Apart extends RowWork
+  case object Apart extends RowWork("apart")
 }
 
 /** The options of one elastic operator, read once per batch on the driver. Times in milliseconds. */
@@ -166,6 +169,8 @@ final case class StateMetrics(rows: Set[Long], memory: Set[Long], files: Set[Lon
   * @param upstream the elastic operators of the same query that feed it, each by its [[OperatorKey]]'s operator id
   * @param tasks Spark tasks that compute its partitions, each a range of them
   * @param remembered the driver remembers some of its partitions: executors that have not seen them ask
+  * @param inputs shuffles that it reads: the rows of several meet in it
+  * @param above where the row-wise work above its state is done
   */
 final case class OperatorSpec(
     key: OperatorKey,
@@ -177,7 +182,9 @@ final case class OperatorSpec(
     options: ElasticOptions,
     upstream: Seq[Long],
     tasks: Int,
-    remembered: Boolean = false
+    remembered: Boolean = false,
+    inputs: Int = 1,
+    above: RowWork = RowWork.Fixed
 ) {
 
   /** Which partitions each task computes. */
@@ -202,7 +209,6 @@ final case class OperatorSpec(
   * @param sentAt which output has the time at which a row set out
   * @param slots tasks that Spark runs at a time, on all executors
   * @param readsAhead some of its operators read rows ahead of those that they work on (Python's)
-  * @param rowWork where the row-wise work above its state is done
   */
 final case class ElasticSpec(
     operator: OperatorSpec,
@@ -213,10 +219,10 @@ final case class ElasticSpec(
     stateMetrics: StateMetrics,
     sentAt: Option[Int],
     slots: Int,
-    readsAhead: Boolean,
-    rowWork: RowWork = RowWork.Fixed
+    readsAhead: Boolean
 ) {
   def key: OperatorKey = operator.key
+  def rowWork: RowWork = operator.above
   def batchId: Long = operator.batchId
   def realTime: Boolean = operator.realTime
 
