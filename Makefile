@@ -33,7 +33,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills host-kills rescale-kills leaks compatibility matrix versions proto prove mutants lint fmt wheel release docs demo demo-kafka bench experiments clean
+.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills host-kills rescale-kills leaks compatibility matrix versions proto prove mutants lint fmt wheel release docs demo demo-kafka bench results experiments clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -154,7 +154,7 @@ lint: setup $(SCALAFMT_STAMP) ## Check format, style and types
 	@$(VENV_PYTHON) -m ruff check --quiet .
 	@$(VENV_PYTHON) -m ruff format --check --quiet . || { $(VENV_PYTHON) -m ruff format --check .; exit 1; }
 	@$(VENV_PYTHON) -m mypy --strict --no-error-summary python/laneshift
-	@MYPYPATH=python:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary benchmarks/run.py benchmarks/experiments.py benchmarks/keygroups
+	@MYPYPATH=python:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary benchmarks/run.py benchmarks/laneshift_bench/standing.py benchmarks/experiments.py benchmarks/keygroups
 	@MYPYPATH=python:python/tests:integration_tests $(VENV_PYTHON) -m mypy --strict --no-error-summary --explicit-package-bases integration_tests
 
 $(SCALAFMT_STAMP): $(SCALA_SOURCES) $(BUILD_FILES) .scalafmt.conf $(VENV_STAMP)
@@ -196,6 +196,9 @@ experiments: setup ## Simulate the papers' experiments (ARGS=--list, or names), 
 
 bench: setup jar ## Run the benchmarks (ARGS for benchmarks/run.py)
 	@$(VENV_PYTHON) benchmarks/run.py $(ARGS)
+
+results: setup ## Write docs/results.md from the files in benchmarks/results
+	@$(VENV_PYTHON) scripts/results.py
 
 clean: ## Remove all that was built (.venv stays)
 	@rm -rf build dist target project/target project/project jvm/*/target python/*.egg-info $(JAR) python/laneshift/_version.py

@@ -48,6 +48,8 @@ BENCHMARKS = {
     "control": "clients of the control service that watch, and how soon they are answered",
     "memory": "heap, native memory and threads, at rest and under motion",
 }
+TARGETS: dict[str, str] = {}
+"""What takes too long to be one of `all`: each has a target of its own in the Makefile."""
 
 Option = Callable[[Any], Any]
 rounds_option = click.option(
