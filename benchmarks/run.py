@@ -121,6 +121,10 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             help="May be given again  [default: elasticutor, laneshift]",
         ),
         click.option("--seconds", type=click.FloatRange(120), help="That a day takes."),
+        click.option(
+            "--together", type=click.IntRange(1),
+            help="Sides that live the day at the same time  [default: all]",
+        ),
     ),
     "shapes": (
         click.option(
