@@ -370,6 +370,7 @@ class Life:
             to = self.rng.choice([n for n in (1, 2, 3, 4, 6) if n != self._partitions()])
             self.live_.rescale(self.queries["totals"], to, wait=False)
             self.rescaling = True
+            self._count("asked for")
         except LaneshiftError:
             self.lived.refused += 1
 
