@@ -34,7 +34,7 @@ VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 ONLY ?=
 ARGS ?=
 
-.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills host-kills rescale-kills leaks compatibility matrix versions proto prove mutants lint fmt wheel release docs demo demo-kafka bench experiments clean
+.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills host-kills rescale-kills leaks compatibility matrix versions proto prove mutants lint fmt wheel release docs demo demo-kafka bench results endurance experiments clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -102,7 +102,7 @@ test-python: setup jar ## Run Python's tests (ARGS for pytest)
 
 test-all: export SPARK_LOCAL_IP := 127.0.0.1
 test-all: test ## All tests, and drivers, executors and schedulers killed while lanes move (KILLS=20, some minutes more)
-	@LANESHIFT_KILLS=$(or $(KILLS),20) $(VENV_PYTHON) -m pytest -s integration_tests/test_driver_kill.py integration_tests/test_executor_kill.py integration_tests/test_scheduler_kill.py $(ARGS)
+	@LANESHIFT_KILLS=$(or $(KILLS),20) $(VENV_PYTHON) -m pytest -s integration_tests/test_driver_kill.py integration_tests/test_executor_kill.py integration_tests/test_scheduler_kill.py integration_tests/test_endurance.py $(ARGS)
 
 itest: setup jar ## Spark clusters in Docker: workers, drivers, network and disks fail, answers stay stock Spark's (ARGS='-m fast' for some)
 	@scripts/itest.sh $(ARGS)
@@ -155,8 +155,8 @@ lint: setup $(SCALAFMT_STAMP) ## Check format, style and types
 	@$(VENV_PYTHON) -m ruff check --quiet .
 	@$(VENV_PYTHON) -m ruff format --check --quiet . || { $(VENV_PYTHON) -m ruff format --check .; exit 1; }
 	@$(VENV_PYTHON) -m mypy --strict --no-error-summary python/laneshift
-	@MYPYPATH=python:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary benchmarks/run.py benchmarks/experiments.py benchmarks/keygroups
-	@MYPYPATH=python:python/tests:integration_tests $(VENV_PYTHON) -m mypy --strict --no-error-summary --explicit-package-bases integration_tests
+	@MYPYPATH=python:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary benchmarks/run.py benchmarks/laneshift_bench/standing.py benchmarks/experiments.py benchmarks/keygroups
+	@MYPYPATH=python:python/tests:integration_tests:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary --explicit-package-bases integration_tests
 
 $(SCALAFMT_STAMP): $(SCALA_SOURCES) $(BUILD_FILES) .scalafmt.conf $(VENV_STAMP)
 	@scripts/quiet.sh build/logs/scalafmt.log "Checking the format of the Scala code" scripts/sbt scalafmtCheckAll scalafmtSbtCheck
@@ -197,6 +197,12 @@ experiments: setup ## Simulate the papers' experiments (ARGS=--list, or names), 
 
 bench: setup jar ## Run the benchmarks (ARGS for benchmarks/run.py)
 	@$(VENV_PYTHON) benchmarks/run.py $(ARGS)
+
+endurance: setup jar ## Many hours of motion, rescales and kills, every answer checked (HOURS=8, or SECONDS=300 to try it; SEED=n); the same command goes on after an interruption
+	@$(VENV_PYTHON) benchmarks/run.py endurance $(if $(SECONDS),--seconds $(SECONDS),--hours $(or $(HOURS),8)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+results: setup ## Write docs/results.md from the files in benchmarks/results
+	@$(VENV_PYTHON) scripts/results.py
 
 clean: ## Remove all that was built (.venv stays)
 	@rm -rf build dist target project/target project/project jvm/*/target python/*.egg-info $(JAR) python/laneshift/_version.py

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from laneshift.errors import InputError
-from laneshift_bench import memory, quiet, watchers
+from laneshift_bench import endurance, endurance_life, memory, quiet, watchers
 from laneshift_bench.query import BenchmarkError
 from laneshift_bench.report import Report, ran_on
 
@@ -50,6 +50,10 @@ BENCHMARKS = {
     "control": "clients of the control service that watch, and how soon they are answered",
     "memory": "heap, native memory and threads, at rest and under motion",
 }
+TARGETS = {
+    "endurance": "many hours of motion, rescales and kills: every answer, and what processes hold",
+}
+"""What takes too long to be one of `all`: each has a target of its own in the Makefile."""
 
 Option = Callable[[Any], Any]
 rounds_option = click.option(
@@ -121,6 +125,10 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             help="May be given again  [default: elasticutor, laneshift]",
         ),
         click.option("--seconds", type=click.FloatRange(120), help="That a day takes."),
+        click.option(
+            "--together", type=click.IntRange(1),
+            help="Sides that live the day at the same time  [default: all]",
+        ),
     ),
     "shapes": (
         click.option(
@@ -232,6 +240,11 @@ def _folder(results: Path | None, quick: bool) -> Path:
     return RESULTS.parent.parent / "build" / "bench-quick" if quick else RESULTS
 
 
+def _ended(about: dict[str, Any], begun: float) -> None:
+    about["took_s"] = round(time.monotonic() - begun)
+    about["load_at_end"] = round(os.getloadavg()[0], 2)
+
+
 def _command(name: str) -> click.Command:
     @quick_option
     @results_option
@@ -247,8 +260,7 @@ def _command(name: str) -> click.Command:
             report: Report = import_module(f"laneshift_bench.{name}").run(quick, **chosen)
         except (BenchmarkError, InputError) as error:
             raise click.ClickException(str(error)) from error
-        about["took_s"] = round(time.monotonic() - begun)
-        about["load_at_end"] = round(os.getloadavg()[0], 2)
+        _ended(about, begun)
         if not calm.met:
             report.notes.insert(0, f"The machine was not quiet when this began: {calm}.")
         if quick:
@@ -265,6 +277,48 @@ for _name in BENCHMARKS:
     main.add_command(_command(_name))
 
 
+@main.command("endurance", help=f"Measure {TARGETS['endurance']}. Goes on from its folder.")
+@click.option(
+    "--hours",
+    type=click.FloatRange(0.1),
+    default=8,
+    show_default=True,
+    help="Of work, in all pieces together.",
+)
+@click.option("--seconds", type=click.FloatRange(60), help="Instead of hours: a trial.")
+@click.option("--seed", type=int, help="Of all choices  [default: a new one, or the folder's]")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="What was done so far  [default: build/endurance, of a trial endurance-trial]",
+)
+@results_option
+def run_endurance(
+    hours: float,
+    seconds: float | None,
+    seed: int | None,
+    folder: Path | None,
+    results: Path | None,
+) -> None:
+    trial = seconds is not None
+    build = RESULTS.parent.parent / "build"
+    folder = folder or build / ("endurance-trial" if trial else "endurance")
+    about = ran_on(
+        f"make endurance {f'SECONDS={seconds:g}' if trial else f'HOURS={hours:g}'}", *_versions()
+    )
+    begun = time.monotonic()
+    try:
+        report = endurance.run(seconds or hours * endurance.HOUR_S, folder, seed)
+    except BenchmarkError as error:
+        raise click.ClickException(str(error)) from error
+    _ended(about, begun)
+    if trial:
+        report.notes.append("A trial: too short to tell what grows.")
+    click.echo(report.write(_folder(results, trial), about).read_text())
+    if grown := endurance.grown(report):
+        raise click.ClickException(f"It grows by more than is allowed: {'; '.join(grown)}.")
+
+
 @main.command("all")
 @quick_option
 @results_option
@@ -279,6 +333,13 @@ def run_all(quick: bool, results: Path | None, wait: float) -> None:
             failed.append(name)
     if failed:
         raise click.ClickException(f"Failed: {', '.join(failed)}.")
+
+
+@main.command("endurance-life", hidden=True)
+@click.argument("given")
+def run_life(given: str) -> None:
+    """One life of the endurance run."""
+    sys.exit(endurance_life.child(given))
 
 
 @main.command("memory-child", hidden=True)

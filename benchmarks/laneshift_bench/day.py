@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +25,9 @@ from laneshift import attach
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.session.live import Laneshift
 from laneshift.session.options import MAX_LANES
-from laneshift_bench.costs import wait
-from laneshift_bench.lanes import python
 from laneshift_bench.offered import Oracle, Stages, held_core_seconds, missed
 from laneshift_bench.pictures import Line, Panel, over_time
+from laneshift_bench.processes import executors
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError, as_side
 from laneshift_bench.report import Goal, Report
@@ -40,8 +38,8 @@ FloatArray = NDArray[np.float64]
 SECONDS, QUICK_SECONDS = 1800.0, 300.0
 STEPS = 144
 """Of ten minutes of the day each."""
-RATE, SWING, NOISE = 800.0, 0.75, 0.1
-COST_US = 1500
+RATE, SWING, NOISE = 400.0, 0.75, 0.1
+COST_US = 3000
 TRIGGER_S = 5.0
 EXECUTORS, CORES, SLOTS = 2, 8, 32
 PARTITIONS, KEYS = 4, 200
@@ -49,8 +47,14 @@ HOT_SHARE, BURST = 0.4, 3.0
 TARGET, FIXED_S = 0.8, 0.5
 LIMIT_S = 2 * TRIGGER_S
 LEAD_S = 15.0
+TAIL_S = 3 * TRIGGER_S
+"""After a day, more than the limit: what is not answered then is late."""
 LAP_S = 0.5
+BUSY = 1.5
+"""Load of the machine, in the median, above which it is the machine that is measured."""
 POLICIES = ("elasticutor", "laneshift")
+Sided = tuple[Side, str | None]
+"""A side, and the policy that drives it."""
 INCIDENTS = {"hot key": (9.0, 10.0), "burst": (14.0, 14 + 2 / 3), "lost executor": (19.0, 19.5)}
 """Hours of the day; an executor is lost at once, and its hours are those in which that is seen."""
 METHOD = f"""\
@@ -58,17 +62,19 @@ METHOD = f"""\
 quarters at noon in {STEPS} steps, each of them {NOISE:.0%} more or less by chance (standard
 deviation, seed {SEED}). From 9 to 10 o'clock {HOT_SHARE:.0%} of all rows have one key, from 14 to
 14:40 {BURST:g} times as many rows come, at 19 o'clock one of {EXECUTORS} executor processes is
-killed (and started again by Spark). Counts of {KEYS} keys in Python (`applyInPandasWithState`),
-each row of which waits {COST_US / 1000:g} ms, in micro-batches every {TRIGGER_S:g} s, on
-`local-cluster`. All sides run at the same time in one application, each with its own query and
-{EXECUTORS * CORES} emulated cores: so what happens to the machine happens to all.
+killed (and started again by Spark). Counts of {KEYS} keys, micro-batches every {TRIGGER_S:g} s, on
+`local-cluster`. Each row waits {COST_US / 1000:g} ms (`laneshift_cost` in mode `wait`) behind the
+shuffle by key and before it is counted, so where its state is, and needs no core for that. Sides
+run at the same time in one application, so that what happens to the machine happens to all, each
+with its own query and {EXECUTORS * CORES} emulated cores; with `--together` so many at a time.
 
 *stock*: a state partition for each core. All others: {PARTITIONS} partitions. *peak*: as many lanes
 all day as the greatest load of the day needs, by arithmetic, in each partition. Policies have their
 documented defaults. The *oracle* knows the load: for each batch the fewest lanes with which it
 takes {TARGET:.0%} of the interval, {FIXED_S:g} s of which no lane makes shorter. *Core-hours* are
 lanes held (stock's: its partitions), for a day of 24 hours. A row's latency is from when it is due
-to the end of the batch that has it, over all rows; *late* are those above {LIMIT_S:g} s.
+to the end of the batch that has it, over all rows of the day; *late* are those above {LIMIT_S:g} s,
+and those without an answer {TAIL_S:g} s after the day has ended, which count with that age.
 *Missed* triggers passed while a batch still ran. *Back* is how long after an incident begins the
 last batch begins that takes longer than the interval, in seconds of the run."""
 HEADER = (
@@ -101,6 +107,11 @@ class Day:
         begin, end = INCIDENTS["burst"]
         rates[(hours >= begin) & (hours < end)] *= BURST
         return tuple((float(rate), self.seconds / STEPS) for rate in rates)
+
+    @property
+    def rows(self) -> int:
+        """That are due in the day."""
+        return int(sum(rate * seconds for rate, seconds in self.stages))
 
     def oracle(self, hot: bool) -> Oracle:
         """With even partitions, or with the hot key in the first."""
@@ -138,13 +149,27 @@ class Day:
             "startTime": _iso(start_s),
         }  # fmt: skip
 
-    def build(self, rows: DataFrame, start_s: float) -> DataFrame:
-        """The query; for an hour many of the rows are one key's."""
+    def build(self, rows: DataFrame, start_s: float, partitions: int) -> DataFrame:
+        """The query with so many state partitions; for an hour many of the rows are one key's.
+
+        The shuffle is asked for, and is the one that the counts need: so rows can be paid for one
+        by one between the two, which nothing above an aggregation can do in a micro-batch.
+        """
         begin, end = (sf.lit(_iso(start_s + at)).cast("timestamp") for at in self.window("hot key"))
         hot = (sf.col("event_time") >= begin) & (sf.col("event_time") < end)
         hot &= sf.col("value") < round(HOT_SHARE * 1_000_000)
         key = sf.when(hot, sf.lit(0)).otherwise(sf.col("key"))
-        return python(partial(wait, COST_US), rows.withColumn("key", key))
+        cost = sf.expr(f"laneshift_cost(value, {COST_US}, 'wait')").alias("value")
+        keyed = rows.select(key.alias("key"), "value", "event_time").repartition(partitions, "key")
+        return (
+            keyed.select("key", cost, "event_time")
+            .groupBy("key")
+            .agg(
+                sf.count("*").alias("n"),
+                sf.max("value").alias("most"),
+                sf.max("event_time").alias("event_time"),
+            )
+        )
 
 
 def _iso(at_s: float) -> str:
@@ -163,11 +188,17 @@ class Lived:
     held: list[tuple[float, int]] = field(default_factory=list)
     batches: list[tuple[float, float, int]] = field(default_factory=list)
 
-    def latency_s(self, day: Day) -> FloatArray:
-        """Of every row, float64 (rows,), in the order of the rows."""
+    def latency_s(self, day: Day, until_s: float | None = None) -> FloatArray:
+        """Of every row, float64 (rows,), in the order of the rows.
+
+        With ``until_s``, of those of the day alone; one without an answer has the age that it had
+        then.
+        """
         rows = np.array([n for _, _, n in self.batches])
         ends = np.repeat([begin + took for begin, took, _ in self.batches], rows)
-        found: FloatArray = ends - day.due_at(np.arange(rows.sum(), dtype=np.float64))
+        if until_s is not None:
+            ends = np.append(ends, np.full(max(0, day.rows - len(ends)), until_s))[: day.rows]
+        found: FloatArray = ends - day.due_at(np.arange(len(ends), dtype=np.float64))
         return found
 
     def back_s(self, day: Day, incident: str) -> float:
@@ -183,13 +214,15 @@ class Lived:
 
     def figures(self, day: Day) -> dict[str, Any]:
         """What the table shows, and what led to it."""
-        latency = self.latency_s(day)
+        latency = self.latency_s(day, day.seconds + TAIL_S)
+        answered = sum(n for _, _, n in self.batches)
         p50, p99, most = (float(x) for x in np.percentile(latency, (50, 99, 100)))
         return {
             "core_hours": held_core_seconds(self.held, 0, day.seconds, EXECUTORS * CORES)
             / day.seconds * 24,
             "late": float((latency > LIMIT_S).mean()),
             "p50_s": p50, "p99_s": p99, "longest_s": most, "rows": len(latency),
+            "unanswered": max(0, day.rows - answered),
             "missed": missed([1000 * took for _, took, _ in self.batches], TRIGGER_S),
             "back_s": {name: self.back_s(day, name) for name in INCIDENTS},
             "batches": [(round(at, 2), round(took, 2), n) for at, took, n in self.batches],
@@ -240,7 +273,7 @@ class Running:
                 raise BenchmarkError(f"{self.name}: {len(failed)} turns failed: {failed[:1]}")
 
 
-def sides(day: Day, policies: Sequence[str]) -> list[tuple[Side, str | None]]:
+def sides(day: Day, policies: Sequence[str]) -> list[Sided]:
     """What runs, and the policy that drives it."""
     peak = max(day.oracle(False).peak, day.oracle(True).at_rate(RATE * (1 + SWING)))
     most = str(min(MAX_LANES, EXECUTORS * CORES - PARTITIONS + 1))
@@ -248,7 +281,7 @@ def sides(day: Day, policies: Sequence[str]) -> list[tuple[Side, str | None]]:
     def elastic(name: str, lanes: int) -> Side:
         return Side(name, {"lanes": str(lanes), "maxLanes": most}, PARTITIONS)
 
-    found: list[tuple[Side, str | None]] = [
+    found: list[Sided] = [
         (stock(EXECUTORS * CORES), None),
         (elastic("peak", min(peak, EXECUTORS * CORES // PARTITIONS)), "static"),
     ]
@@ -264,7 +297,8 @@ def started(
     for option, setting in day.source(start_s).items():
         reader = reader.option(option, str(setting))
     with as_side(spark, side):
-        written = day.build(reader.load(), start_s).writeStream.format("noop").outputMode("update")
+        rows = day.build(reader.load(), start_s, side.partitions)
+        written = rows.writeStream.format("noop").outputMode("update")
         written = written.option("checkpointLocation", str(work / side.name))
         query = (
             written.queryName(side.name).trigger(processingTime=f"{TRIGGER_S:g} seconds").start()
@@ -281,27 +315,45 @@ def started(
 
 def kill_executor(application: str) -> int:
     """Kill one executor process of the application, the one started last; its process id."""
-    found = []
-    for each in Path("/proc").iterdir():
-        try:
-            words = (each / "cmdline").read_bytes().split(b"\0") if each.name.isdigit() else []
-        except OSError:  # it has ended meanwhile
-            continue
-        if b"--executor-id" in words and application.encode() in words:
-            found.append((int(words[words.index(b"--executor-id") + 1]), int(each.name)))
+    found = executors(application)
     if not found:
         raise BenchmarkError(f"No executor process of {application} was found.")
-    _, pid = max(found)
+    pid = found[max(found, key=int)]
     os.kill(pid, signal.SIGKILL)
     return pid
 
 
-def run(quick: bool, policies: Sequence[str] = (), seconds: float | None = None) -> Report:
-    """The whole benchmark."""
+def in_turn(sides: Sequence[Sided], together: int) -> list[Sequence[Sided]]:
+    """Sides in groups of so many that run at the same time; the last may have fewer."""
+    return [sides[at : at + together] for at in range(0, len(sides), together)]
+
+
+def run(
+    quick: bool, policies: Sequence[str] = (), seconds: float | None = None,
+    together: int | None = None,
+) -> Report:  # fmt: skip
+    """The whole benchmark, all sides at a time or ``together`` of them."""
     day = Day(seconds or (QUICK_SECONDS if quick else SECONDS))
-    progress = Progress("day", 24)
+    every = sides(day, policies or POLICIES)
+    groups = in_turn(every, together or len(every))
+    progress = Progress("day", 24 * len(groups))
+    progress.note(f"This takes about {len(groups) * (day.seconds + 60) / 60:.0f} minutes.")
     report = Report("day", "A day in half an hour", METHOD, HEADER)
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    lived: dict[str, Lived] = {}
+    load: list[float] = []
+    for group in groups:
+        lived |= _days(day, group, progress, load)
+    if len(groups) > 1:
+        report.notes.append(f"{together} sides at a time, each group in an application of its own.")
+    _tell(report, day, lived, load)
+    return report
+
+
+def _days(
+    day: Day, group: Sequence[Sided], progress: Progress, load: list[float]
+) -> dict[str, Lived]:
+    """The day of sides that live it together; the machine's load on the way goes to ``load``."""
     settings = {
         "spark.master": f"local-cluster[{EXECUTORS},{SLOTS},2048]",
         "spark.executor.memory": "2000m",
@@ -312,24 +364,27 @@ def run(quick: bool, policies: Sequence[str] = (), seconds: float | None = None)
         start_s = math.ceil((time.time() + LEAD_S) / TRIGGER_S) * TRIGGER_S
         running = [
             stack.enter_context(started(spark, work, day, side, policy, start_s))
-            for side, policy in sides(day, policies or POLICIES)
+            for side, policy in group
         ]
-        _live_through(day, running, start_s, str(spark.sparkContext.applicationId), progress)
+        application = str(spark.sparkContext.applicationId)
+        _live_through(day, running, start_s, application, progress, load)
         for one in running:
             one.finish(start_s)
-    _tell(report, day, {one.name: one.lived for one in running})
-    return report
+    return {one.name: one.lived for one in running}
 
 
 def _live_through(
-    day: Day, running: Sequence[Running], start_s: float, application: str, progress: Progress
-) -> None:
+    day: Day, running: Sequence[Running], start_s: float, application: str, progress: Progress,
+    load: list[float],
+) -> None:  # fmt: skip
     lost_s, _ = day.window("lost executor")
-    killed = False
+    killed, hours = False, 0
     pause = threading.Event()
-    while (at_s := time.time() - start_s) < day.seconds + 3 * TRIGGER_S:
-        if at_s >= progress.done * day.seconds / 24 and progress.done < 24:
-            progress.step(f"{progress.done}:00")
+    while (at_s := time.time() - start_s) < day.seconds + TAIL_S:
+        if hours < 24 and at_s >= hours * day.seconds / 24:
+            progress.step(f"{', '.join(one.name for one in running)}: {hours}:00")
+            hours += 1
+            load.append(os.getloadavg()[0])
         if at_s >= lost_s and not killed:
             progress.note(f"killed executor process {kill_executor(application)}")
             killed = True
@@ -338,7 +393,7 @@ def _live_through(
         pause.wait(LAP_S)
 
 
-def _tell(report: Report, day: Day, lived: dict[str, Lived]) -> None:
+def _tell(report: Report, day: Day, lived: dict[str, Lived], load: Sequence[float]) -> None:
     needed = day.needed()
     oracle = float(needed.sum()) * TRIGGER_S / day.seconds * 24
     found = {name: one.figures(day) for name, one in lived.items()}
@@ -359,6 +414,9 @@ def _tell(report: Report, day: Day, lived: dict[str, Lived]) -> None:
         ratio = mine["core_hours"] / found["peak"]["core_hours"]
         report.goals.append(Goal("laneshift: core-hours / peak", ratio, "<=", 0.7))
         report.goals.append(Goal("laneshift: late rows, %", 100 * mine["late"], "<=", 2.0))
+    middle = float(np.median(load)) if load else 0.0
+    report.data["load"] = {"median": round(middle, 2), "most": max(load, default=0.0)}
+    report.goals.append(Goal("load of the machine, median", middle, "<=", BUSY))
     report.files["day.png"] = lambda file: _draw(day, lived, needed, file)
 
 

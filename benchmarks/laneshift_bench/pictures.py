@@ -32,6 +32,9 @@ COLOURS = {
     "kalman": ORANGE,
     "oera": BLUE,
     "median": ORANGE,
+    "driver": BLUE,
+    "executor": ORANGE,
+    "python": GREEN,
 }
 
 
@@ -66,8 +69,11 @@ def lanes(
     return Panel("Lanes of all partitions", lines, dashed)
 
 
-def over_time(file: Path, title: str, panels: Sequence[Panel]) -> None:
-    """The picture as a PNG ``file``. Errors: InputError if matplotlib is missing."""
+def over_time(file: Path, title: str, panels: Sequence[Panel], axis: str = "seconds") -> None:
+    """The picture as a PNG ``file``; ``axis`` is the unit of times.
+
+    Errors: InputError if matplotlib is missing.
+    """
     plt = pyplot(InputError("picture", str(file), "matplotlib", "pip install 'laneshift[plot]'."))
     with plt.rc_context(STYLE | {"axes.titlesize": 10, "axes.titlelocation": "left"}):
         figure, axes = plt.subplots(
@@ -80,7 +86,7 @@ def over_time(file: Path, title: str, panels: Sequence[Panel]) -> None:
         axes[0, 0].legend(
             loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=7, frameon=False, fontsize=9
         )
-        axes[-1, 0].set_xlabel("seconds", loc="left")
+        axes[-1, 0].set_xlabel(axis, loc="left")
         figure.savefig(file, dpi=100, facecolor="white", metadata={"Software": None})
         plt.close(figure)
 

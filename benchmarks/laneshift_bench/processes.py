@@ -6,17 +6,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 LISTENS = "0A"
 """The state of a listening socket in the kernel's table."""
 
 
-def executors(spark: SparkSession) -> dict[str, int]:
-    """Process ids of the application's executors, by their ids."""
-    application = spark.sparkContext.applicationId
+def executors(application: str) -> dict[str, int]:
+    """Process ids of the application's executors on this machine, by their ids."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -112,7 +112,7 @@ def free(bench: Bench) -> None:
         spread_query(spark, work, side(), offered, counting) as query,
     ):
         query.split(1, (1,))
-        home = processes.executors(spark)[query.part().executor]
+        home = processes.executors(str(spark.sparkContext.applicationId))[query.part().executor]
         for turn in range(bench.rounds):
             bench.progress.step(f"free, 1 at home, 1 elsewhere, round {turn + 1}")
             rows, cpu = _sent(query.part().elsewhere), processes.cpu_s(home, *FORWARDS)

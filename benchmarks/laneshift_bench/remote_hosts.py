@@ -58,7 +58,9 @@ def kill(bench: Bench) -> None:
             time.sleep(CALM_S)
             calm.append(query.meter.lap()[1].max_ms)
             victim = query.others()[0]
-            os.kill(processes.executors(spark)[victim], signal.SIGKILL)
+            os.kill(
+                processes.executors(str(spark.sparkContext.applicationId))[victim], signal.SIGKILL
+            )
             time.sleep(AFTER_S)
             after.append(query.meter.lap()[1].max_ms)
             bench.progress.note(f"oldest row {calm[-1]:.0f} ms before, {after[-1]:.0f} ms after")
@@ -144,7 +146,10 @@ def _await_executors(spark: SparkSession, query: Spread, count: int) -> None:
 
     def there() -> bool | None:
         ids = {e.executor for e in query.live.snapshot().executors if not e.leaving}
-        return (len(ids) == count and ids <= processes.executors(spark).keys()) or None
+        return (
+            len(ids) == count
+            and ids <= processes.executors(str(spark.sparkContext.applicationId)).keys()
+        ) or None
 
     until(f"{count} executors", there)
 

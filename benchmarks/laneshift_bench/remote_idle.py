@@ -31,7 +31,7 @@ def idle(bench: Bench) -> None:
                 ) as query:
                     query.split(2, ())
                     found = query.measure(*((4, 6) if bench.quick or not turn else (8, 15)))
-                    pids = processes.executors(spark).values()
+                    pids = processes.executors(str(spark.sparkContext.applicationId)).values()
                     if turn:
                         rates[name].append(found.rows_per_s)
                         ports[name].append(sum(processes.ports(pid) for pid in pids))

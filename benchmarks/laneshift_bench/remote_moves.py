@@ -92,7 +92,7 @@ def moves(bench: Bench) -> None:
             until("a full state", lambda: query.part().rows_in >= filled or None, 900)  # noqa: B023
             time.sleep(CALM_S)
             if size is SIZES[-1]:
-                home = processes.executors(spark)
+                home = processes.executors(str(spark.sparkContext.applicationId))
                 _show(bench, size, _change(query, home))
             begun_ms = query.live.snapshot().time_ms
             for turn in range(2 if bench.quick else 8 * bench.rounds):

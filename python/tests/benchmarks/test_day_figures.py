@@ -12,9 +12,11 @@ from laneshift_bench.day import (
     LIMIT_S,
     PARTITIONS,
     RATE,
+    TAIL_S,
     TRIGGER_S,
     Day,
     Lived,
+    in_turn,
     sides,
     thinned,
 )
@@ -91,3 +93,25 @@ def test_incidents_do_not_overlap() -> None:
 
 def test_only_changes_are_kept() -> None:
     assert thinned([(0, 2), (1, 2), (2, 3), (3, 2), (4, 2)]) == [(0, 2), (2, 3), (3, 2)]
+
+
+def test_rows_without_an_answer_are_late() -> None:
+    """A side that is behind when the day ends is not let off what it has not done."""
+    lived = Lived(held=[(0, 16)], batches=[(5.0, 1.0, DAY.rows - 100)])
+    found = lived.figures(DAY)
+    assert found["unanswered"] == 100 and found["rows"] == DAY.rows
+    latency = lived.latency_s(DAY, DAY.seconds + TAIL_S)
+    assert len(latency) == DAY.rows
+    assert latency[-100:].min() > TAIL_S > LIMIT_S
+    # Rows behind the day do not count: nobody has waited for them to the end.
+    lived.batches.append((DAY.seconds, 1.0, 5000))
+    assert lived.figures(DAY)["unanswered"] == 0
+    assert len(lived.latency_s(DAY, DAY.seconds + TAIL_S)) == DAY.rows
+
+
+def test_sides_take_turns_in_groups() -> None:
+    every = sides(DAY, ["elasticutor", "laneshift"])
+    names = [[side.name for side, _ in group] for group in in_turn(every, 2)]
+    assert names == [["stock", "peak"], ["elasticutor", "laneshift"]]
+    assert len(in_turn(every, 1)) == 4 and in_turn(every, 4) == [every]
+    assert [len(group) for group in in_turn(every, 3)] == [3, 1]

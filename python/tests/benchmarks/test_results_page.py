@@ -1,0 +1,271 @@
+"""Where laneshift stands by the published results, and the page that says so."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from laneshift_bench.standing import (
+    AHEAD,
+    BEHIND,
+    LEVEL_WITH,
+    READ,
+    STOCK,
+    Comparison,
+    Result,
+    lines,
+    times_as_good,
+)
+from run import BENCHMARKS, TARGETS
+
+ROOT = Path(__file__).parents[3]
+RESULTS = ROOT / "benchmarks" / "results"
+KNOWN = BENCHMARKS | TARGETS
+NAMES = sorted(file.stem for file in RESULTS.glob("*.json"))
+RAN = {
+    "date": "2026-11-24 02:17 UTC", "commit": "abc", "cores": 2, "CPU": "Some CPU",
+    "memory_GB": 25.3, "JDK": "OpenJDK (build 17.0.15+6)", "Spark": "4.3.0", "took_s": 600,
+    "load_at_start": 0.2,
+}  # fmt: skip
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return import_module("results")
+
+
+def result(name: str, data: dict[str, Any], goals: list[dict[str, Any]] | None = None) -> Result:
+    return Result(name, dict(RAN), goals or [], data)
+
+
+def goal(what: str, value: float, sign: str, bound: float) -> dict[str, Any]:
+    met = value >= bound if sign == ">=" else value <= bound
+    return {"what": what, "value": value, "goal": f"{sign} {bound:g}", "met": met}
+
+
+def one(*times: float) -> Comparison:
+    return Comparison("idle", "rows/s", "all", STOCK, times)
+
+
+def by_figure(of: Result) -> dict[tuple[str, str], Comparison]:
+    return {(each.figure, each.case): each for each in of.comparisons}
+
+
+def test_times_as_good_has_more_than_one_ahead_for_rates_and_for_times() -> None:
+    assert times_as_good([20.0, 5.0], [10.0, 10.0], less=False) == (2.0, 0.5)
+    assert times_as_good([20.0, 5.0], [10.0, 10.0], less=True) == (0.5, 2.0)
+    # Runs that differ in number are no pairs.
+    assert times_as_good([1.0, 3.0, 2.0], [4.0], less=True) == (2.0,)
+    # Times that never came, and nothing at all.
+    assert times_as_good([2.0, None, None], [None, 3.0, None], less=True) == (math.inf, 0.0, 1.0)
+    assert times_as_good([0.0, 0.0, 3.0], [0.0, 3.0, 0.0], less=False) == (1.0, 0.0, math.inf)
+    assert times_as_good([0.0, 0.0], [0.0, 3.0], less=True) == (1.0, math.inf)
+    with pytest.raises(ValueError, match="no run"):
+        times_as_good([], [1.0], less=True)
+
+
+def test_a_verdict_needs_more_than_chance() -> None:
+    assert one(1.5, 1.2, 1.1).verdict == AHEAD
+    assert one(0.8, 0.9).verdict == BEHIND
+    assert one(1.02, 1.03).verdict == LEVEL_WITH == one(0.98).verdict
+    # Ahead in one round and behind in another: neither, however far the median is.
+    assert one(2.0, 1.5, 0.9).verdict == LEVEL_WITH == one(0.5, 0.6, 1.1).verdict
+    assert one(math.inf).verdict == AHEAD and one(0.0).verdict == BEHIND
+
+
+def test_cases_with_the_same_verdict_share_a_line() -> None:
+    figures = [
+        Comparison("live", "rows/s", case, STOCK, (times,))
+        for case, times in (("C=8", 1.6), ("C=32", 1.9), ("C=64", 0.5))
+    ]
+    ahead, behind = lines(figures)
+    assert ahead.cases == ("C=8", "C=32") and ahead.shown == "1.60 to 1.90"
+    assert behind.cases == ("C=64",) and behind.shown == "0.50"
+    (never,) = lines([Comparison("burst", "s", "", STOCK, (math.inf, math.inf))])
+    assert never.shown == "the other never got there"
+
+
+def test_goals_that_are_times_of_stock_are_compared() -> None:
+    goals = [
+        goal("Python, slow: jar alone x stock", 1.5, ">=", 1.3),
+        goal("Python waits: 8 lanes, p99 / stock", 0.5, "<=", 1.05),
+        goal("pause p99, ms", 0.9, "<=", 5),
+    ]
+    found = by_figure(result("rowwise", {}, goals))
+    assert found["jar alone", "Python, slow"].middle == 1.5
+    assert found["8 lanes, p99", "Python waits"].middle == 2.0
+    assert len(found) == 2
+
+
+def test_each_layout_is_read_the_right_way_round() -> None:
+    """Made so that laneshift is twice as good everywhere."""
+    phase = {"p99_ms": 10.0}
+    latency = {"stock": [{"all": {"p99_ms": 20.0}, "steady": {"p99_ms": 20.0}}],
+               "laneshift": [{"all": phase, "steady": phase}]}  # fmt: skip
+    live = {
+        "rows_per_s": {"stock": [5], "laneshift": [10]},
+        "p99_ms": {"stock": [8], "laneshift": [4]},
+    }
+    ways = {
+        way: [{"first_s": s, "gap_s": s, "latest_ms": s}]
+        for way, s in (("resource-centric", 2.0), ("lanes", 1.0), ("partitions", 1.0))
+    }
+    run = {"gap_s": 1.0, "every": phase, "cpu_s": 10.0, "rss_mb": 100.0}
+    slow = {"gap_s": 2.0, "every": {"p99_ms": 20.0}, "cpu_s": 20.0, "rss_mb": 200.0}
+    burst = {"full_capacity_s": 1.0, "largest_backlog_rows": 10}
+    late = {"full_capacity_s": 2.0, "largest_backlog_rows": 20}
+    rest = {"heap_mb": 2.0, "rss_mb": 2.0, "native_mb": 2.0}
+    every: dict[str, dict[str, Any]] = {
+        "auto": {"hot": {"ratio": {"pairs": [2.0]}}},
+        "nexmark": {"skewed q5 real-time": {"ratio": {"pairs": [2.0]}}},
+        "idle": {
+            "real-time, 10 keys, rows/s": {"stock": [5.0], "1 lane": [10.0], "1 lane / stock": {}},
+            "real-time latency, p99, all, ms": {"stock": [10.0], "1 lane": [5.0]},
+            "latency_rows_per_s": 53000,
+        },
+        "operators": {"join": {"stock": [5.0], "4 lanes": [10.0]}},
+        "lanes": {"join": {"stock": [5.0], "4 lanes": [10.0]}},
+        "tasks": {
+            "16": {"stock": [10.0], "2 tasks": [5.0]},
+            "Real-time": {"stock": [{"all": {"p99_ms": 20.0}}], "64": [{"all": phase}]},
+        },
+        "hotkey": {"rows_per_s": {"hot, stock": [5.0], "hot, 8 lanes, true": [10.0]}, "sketch": {}},
+        "hotjoin": {"matches_per_s": {"hot, stock": [5.0], "hot, 1 lane": [10.0]}},
+        "live": {"C=8": live}, "sweep": {"omega 0": live},
+        "burst": {
+            "stock": {"live": [late]},
+            **{name: {"live": [burst]} for name in ("elasticutor", "laneshift")},
+        },
+        "finish": {"state_rows": 9, "stock": [10.0], "4 lanes": [5.0]},
+        "skew": {"C=8": {
+            "laneshift_rows_per_s": [10.0], "stock_rows_per_s": [5.0], "latency": latency}},
+        "memory": {"at_rest": {"stock": [dict.fromkeys(rest, 4.0)], "1 lane": [rest]}},
+        "rescale": {"10 keys": ways},
+        "day": {"sides": {
+            "stock": {"late": 0.2, "core_hours": 20.0}, "peak": {"late": 0.2, "core_hours": 20.0},
+            "laneshift": {"late": 0.1, "core_hours": 10.0}}},
+        "field": {
+            "cases": [], "skew laneshift": [run], "skew spark": [slow],
+            "skew flink-heap": [slow]},
+    }  # fmt: skip
+    assert every.keys() == READ.keys()
+    for name, data in every.items():
+        found = result(name, data).comparisons
+        assert found and {one.middle for one in found} == {2.0}, name
+        assert {one.verdict for one in found} == {AHEAD}
+    rivals = {one.rival for one in result("field", every["field"]).comparisons}
+    assert rivals == {"spark", "flink-heap"}
+    assert len(result("idle", every["idle"]).comparisons) == 2
+
+
+def test_a_layout_that_has_changed_is_said_and_not_left_out() -> None:
+    with pytest.raises(ValueError, match=r"rescale\.json is not as `of_rescale`"):
+        _ = result("rescale", {"10 keys": {"lanes": [{"first_s": 1}]}}).comparisons
+
+
+def test_a_file_of_another_benchmark_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "idle.json").write_text(json.dumps({"benchmark": "skew"}))
+    with pytest.raises(ValueError, match="skew"):
+        Result.read(tmp_path / "idle.json")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_published_is_read(name: str) -> None:
+    found = Result.read(RESULTS / f"{name}.json")
+    compared = found.comparisons
+    assert compared or name not in READ
+    assert (RESULTS / f"{name}.md").exists()
+
+
+def test_the_page_is_what_the_results_give(script: ModuleType) -> None:
+    assert script.PAGE.read_text("utf-8") == script.page(script.published()), "run: make results"
+    text = script.README.read_text("utf-8")
+    assert text == script.with_list(text, NAMES), "run: make results"
+
+
+def test_no_benchmark_is_forgotten(script: ModuleType) -> None:
+    """Each is on the page once, measured or not, and in the table of benchmarks/README.md."""
+    page = script.PAGE.read_text("utf-8")
+    missing = page.split("## Not measured yet")[1].split("\n## ")[0]
+    told = {*re.findall(r"^\| `(\w+)` \|", missing, re.MULTILINE)}
+    assert told == KNOWN.keys() - set(NAMES)
+    assert re.findall(r"^### (\w+)", page, re.MULTILINE) == [
+        name for name in KNOWN if name in NAMES
+    ]
+    table = re.findall(r"^\| `([\w-]+)` \|", script.README.read_text("utf-8"), re.MULTILINE)
+    assert sorted(table) == sorted(KNOWN)
+    assert "docs/results.md" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_pictures_and_links_of_the_page_are_there(script: ModuleType) -> None:
+    page = script.PAGE.read_text("utf-8")
+    pictures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", page)
+    assert pictures
+    for link in (*pictures, *re.findall(r"\]\(((?!#)[^)]+)\)", page)):
+        assert (ROOT / "docs" / link).exists(), link
+    # Each benchmark that has pictures shows one.
+    drawn = {name for name in NAMES if script.shown(name)}
+    assert len(pictures) == len(drawn)
+
+
+def test_a_new_result_changes_the_page(script: ModuleType) -> None:
+    found = [
+        result("skew", {"C=8": {
+            "laneshift_rows_per_s": [90.0, 80.0], "stock_rows_per_s": [100.0, 100.0],
+            "latency": {"stock": [{"all": {"p99_ms": 20.0}, "steady": {"p99_ms": 20.0}}],
+                        "laneshift": [{"all": {"p99_ms": 10.0}, "steady": {"p99_ms": 19.9}}]}}},
+            [goal("C=8: laneshift / stock", 0.85, ">=", 1.3)]),
+    ]  # fmt: skip
+    page = script.page(found, {"skew": ["skew-b.png", "skew.png"]})
+    ahead, behind, level, missed, missing, each = (
+        page.split(f"\n## {head}\n")[1].split("\n## ")[0]
+        for head in ("Ahead", "Behind", "Level", "Goals that are missed", "Not measured yet",
+                     "One by one")
+    )  # fmt: skip
+    assert "| p99, all | stock Spark | 2.00 | C=8 |" in ahead
+    assert "| rows/s, small rows | stock Spark | 0.85 | 15% | C=8 | of small rows" in behind
+    assert "p99, steady" in level and "1.01" in level
+    assert "| C=8: laneshift / stock | 0.85 | >= 1.3 |" in missed
+    assert "| `idle` |" in missing and "`make bench ARGS=idle`" in missing
+    assert "| `skew` |" not in missing
+    assert "![skew](../benchmarks/results/skew.png)" in each and "skew-b" not in each
+    assert "2 cores of Some CPU with 25.3 GB; Java 17.0.15, Spark 4.3.0" in each
+    assert "10 minutes" in each and "`make bench ARGS=skew`" in each
+
+
+def test_what_is_behind_without_a_known_reason_says_so(script: ModuleType) -> None:
+    (line,) = lines([Comparison("finish", "end of a batch", "4 lanes", STOCK, (0.5,))])
+    assert script.why(line) == script.UNKNOWN and script.by(line) == "50%"
+    cases = ("applyInPandasWithState", "transformWithStateInPandas")
+    (line,) = lines(
+        [Comparison("operators", "rows/s, 4 lanes", case, STOCK, (0.7,)) for case in cases]
+    )
+    assert "Python worker" in script.why(line)
+    # Cases with reasons of their own are told apart.
+    others = [Comparison("operators", "rows/s, 4 lanes", "join", STOCK, (0.7,))]
+    others += [Comparison("operators", "rows/s, 4 lanes", cases[0], STOCK, (0.6,))]
+    (line,) = lines(others)
+    assert "(join); each lane" in script.why(line) and cases[0] in script.why(line)
+
+
+def test_the_list_of_results_is_made_anew(script: ModuleType) -> None:
+    links = "[idle](results/idle.md), [b](results/b.md)\nand [c](results/c.md)."
+    text = f"a\nended. There are\n{links}\nmore.\n"
+    made = script.with_list(text, ["tasks", "idle"])
+    assert made == (
+        "a\nended. There are\n[idle](results/idle.md) and [tasks](results/tasks.md).\nmore.\n"
+    )
+    with pytest.raises(ValueError, match="0 lists"):
+        script.with_list("nothing", ["idle"])
+
+
+def test_bars_do_not_end_a_cell(script: ModuleType) -> None:
+    assert "| a \\| b |" in script._table(["x"], [["a | b"]])

@@ -1,0 +1,281 @@
+"""Writes docs/results.md, and the list of results in benchmarks/README.md, from benchmarks/results.
+
+make results
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "python")]
+
+from laneshift_bench.standing import (  # noqa: E402
+    AHEAD,
+    BEHIND,
+    LEVEL,
+    LEVEL_WITH,
+    Comparison,
+    Line,
+    Result,
+    lines,
+)
+from run import BENCHMARKS, TARGETS  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "results.md"
+README = ROOT / "benchmarks" / "README.md"
+KNOWN = BENCHMARKS | TARGETS
+COMMANDS: Mapping[str, str] = {"endurance": "make endurance HOURS=8"}
+"""Of benchmarks that have a target of their own; all others are `make bench`'s."""
+REASONS: tuple[tuple[str, str, str], ...] = (
+    (
+        "operators", r"rows/s, 4 lanes: .*Pandas",
+        "each lane has a Python worker of its own, and two cores are busy with one a partition",
+    ),
+    (
+        "idle|operators", "4 lanes",
+        "four times as many threads for cores that are busy already, and nothing to balance",
+    ),
+    (
+        "live|sweep", "p99 at half load, `laneshift`",
+        "the policy gives back the lanes that its target latency does not need, so rows wait "
+        "longer for fewer",
+    ),
+    (
+        "rescale", "first output .*`live.rescale`",
+        "the new stores are built beside the query, which goes on answering meanwhile",
+    ),
+    (
+        "skew", "rows/s",
+        "of small rows so many are on their way that skew evens out before stock's partitions",
+    ),
+    (
+        "field", "CPU seconds|resident memory",
+        "Spark's engine, which laneshift runs in, spends more on each row; the case is a tiny "
+        "state in a JVM of its own",
+    ),
+    (
+        "field", "longest gap|p99",
+        "Real-time Mode and micro-batches stand still between two batches, stock Spark's as well",
+    ),
+    ("day", "core-hours", "lanes are held for what the load needs, and the rival is late instead"),
+)  # fmt: skip
+"""Why a figure is behind: benchmark and `figure: case` as patterns, and the words."""
+UNKNOWN = "not known yet"
+HEAD = """# Results
+
+Made by `make results` from the files in `benchmarks/results`, each of which a benchmark wrote: no
+number on this page was typed, only reasons were. Where laneshift is behind stands on it like where
+it is ahead, and [what has not been measured](#not-measured-yet), too. How each figure is measured
+says the page of its benchmark; [how to run and read them](../benchmarks/README.md).
+
+Unless a rival is named it is stock Spark, on the same machine, at the same time. *Times as good*:
+rates are divided by the rival's, times and sizes the other way round, so more than 1 is better
+always: of 2, a rate is twice the rival's and a time half of it. Each is the median over the rounds
+of a benchmark; where there are several cases, from the lowest of their medians to the highest.
+*Ahead* and *behind* are figures that are more than {percent} apart and on the same side in every
+round; all others are *level*. Cores are few here and mostly emulated (rows wait instead of
+working): what such figures say of large machines is arithmetic, not measurement.
+"""
+
+
+def page(results: Sequence[Result], pictures: Mapping[str, Sequence[str]] | None = None) -> str:
+    """The page's text. ``pictures`` are those of each benchmark, as its own page names them."""
+    pictures = pictures if pictures is not None else {r.name: shown(r.name) for r in results}
+    found = {result.name: result.comparisons for result in results}
+    every = lines([one for each in found.values() for one in each])
+    by_verdict = {
+        verdict: [line for line in every if line.verdict == verdict]
+        for verdict in (AHEAD, LEVEL_WITH, BEHIND)
+    }
+    parts = [
+        HEAD.format(percent=f"{LEVEL:.0%}"),
+        "## At a glance",
+        _glance(results, found),
+        "## Ahead",
+        _lines(by_verdict[AHEAD]) or "Nothing.",
+        "## Behind",
+        _behind(by_verdict[BEHIND]) or "Nothing.",
+        "## Level",
+        _lines(by_verdict[LEVEL_WITH]) or "Nothing.",
+        "## Goals that are missed",
+        "Whatever the rival does, these are what the benchmarks were to reach.",
+        _goals(results) or "None.",
+        "## Not measured yet",
+        _missing(results),
+        "## One by one",
+        *[_one(result, pictures[result.name]) for result in results],
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _glance(results: Iterable[Result], found: Mapping[str, Sequence[Comparison]]) -> str:
+    rows = []
+    for result in results:
+        verdicts = [one.verdict for one in found[result.name]]
+        counts = [str(verdicts.count(v) or "") for v in (AHEAD, LEVEL_WITH, BEHIND)]
+        met = sum(goal["met"] for goal in result.goals)
+        goals = f"{met} of {len(result.goals)}" if result.goals else ""
+        rows.append([_link(result.name), what(result.name), *counts, goals])
+    header = ["benchmark", "what", "ahead", "level", "behind", "goals met"]
+    return _table(header, rows)
+
+
+def _lines(each: Sequence[Line]) -> str:
+    rows = [[x.figure, x.rival, x.shown, _cases(x), _link(x.benchmark)] for x in each]
+    return _table(["figure", "beside", "times as good", "cases", "benchmark"], rows)
+
+
+def _behind(each: Sequence[Line]) -> str:
+    rows = [
+        [x.figure, x.rival, x.shown, by(x), _cases(x), why(x), _link(x.benchmark)] for x in each
+    ]
+    header = ["figure", "beside", "times as good", "worse by", "cases", "why", "benchmark"]
+    return _table(header, rows)
+
+
+def by(line: Line) -> str:
+    """How far a line is behind, in percent of the rival's."""
+    texts = dict.fromkeys(f"{1 - times:.0%}" for times in (max(line.times), min(line.times)))
+    return " to ".join(texts)
+
+
+def why(line: Line) -> str:
+    """The reason of each case, said once for all that share it."""
+    found: dict[str, list[str]] = {}
+    for case in line.cases:
+        found.setdefault(_why(line.benchmark, f"{line.figure}: {case}"), []).append(case)
+    if len(found) == 1:
+        return next(iter(found))
+    return "; ".join(f"{words} ({', '.join(cases)})" for words, cases in found.items())
+
+
+def _why(benchmark: str, figure: str) -> str:
+    for name, pattern, words in REASONS:
+        if re.fullmatch(name, benchmark) and re.search(pattern, figure):
+            return words
+    return UNKNOWN
+
+
+def _cases(line: Line) -> str:
+    return "; ".join(case for case in line.cases if case)
+
+
+def _goals(results: Iterable[Result]) -> str:
+    rows = [
+        [goal["what"], f"{goal['value']:.3g}", goal["goal"], _link(result.name)]
+        for result in results
+        for goal in result.goals
+        if not goal["met"]
+    ]
+    return _table(["figure", "measured", "goal", "benchmark"], rows)
+
+
+def _missing(results: Iterable[Result]) -> str:
+    known = {result.name for result in results}
+    rows = [
+        [f"`{name}`", words, f"`{command(name)}`"]
+        for name, words in KNOWN.items()
+        if name not in known
+    ]
+    if not rows:
+        return "Every benchmark has a result here."
+    text = "These benchmarks are there, and none of their results is: nothing is claimed from them."
+    return text + "\n\n" + _table(["benchmark", "what", "command"], rows)
+
+
+def _one(result: Result, pictures: Sequence[str]) -> str:
+    ran = result.ran_on
+    quiet = str(ran.get("quiet", f"not waited for, load {ran['load_at_start']:g}")).strip("*")
+    facts = [
+        f"`{command(result.name)}`, {_minutes(ran['took_s'])}.",
+        f"Measured {ran['date']} at {ran['commit']}, on {ran['cores']} cores of {ran['CPU']} with "
+        f"{ran['memory_GB']:g} GB; {_jdk(ran['JDK'])}, Spark {ran['Spark']}.",
+        f"Quiet machine: {quiet.replace('**', '')}.",
+    ]
+    words = what(result.name)
+    text = f"### {result.name}\n\n{words[:1].upper()}{words[1:]}. {' '.join(facts)} "
+    text += f"[All of it](../benchmarks/results/{result.name}.md)."
+    if pictures:
+        first = f"{result.name}.png" if f"{result.name}.png" in pictures else pictures[0]
+        text += f"\n\n![{first.removesuffix('.png')}](../benchmarks/results/{first})"
+    return text
+
+
+def command(name: str) -> str:
+    """What runs a benchmark."""
+    return COMMANDS.get(name, f"make bench ARGS={name}")
+
+
+def what(name: str) -> str:
+    """What a benchmark measures, in the words of `make bench ARGS=--help`."""
+    return KNOWN.get(name, "")
+
+
+def _minutes(seconds: float) -> str:
+    minutes = max(1, round(seconds / 60))
+    return f"{minutes} minute{'s' if minutes > 1 else ''}"
+
+
+def _jdk(text: str) -> str:
+    found = re.search(r"build ([\d.]+)", text)
+    return f"Java {found[1]}" if found else text
+
+
+def _link(name: str) -> str:
+    return f"[{name}](../benchmarks/results/{name}.md)"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    # A bar in a cell would begin the next one.
+    every = [header, ["---"] * len(header), *([x.replace("|", "\\|") for x in r] for r in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in every)
+
+
+def shown(name: str) -> list[str]:
+    """The pictures on a benchmark's own page, in their order."""
+    text = (RESULTS / f"{name}.md").read_text("utf-8")
+    return list(re.findall(r"!\[[^]]*\]\(([^)/]+\.png)\)", text))
+
+
+def published() -> list[Result]:
+    """All results there are, in the order of `make bench ARGS=--help`."""
+    order = {name: number for number, name in enumerate(KNOWN)}
+    found = [Result.read(file) for file in sorted(RESULTS.glob("*.json"))]
+    return sorted(found, key=lambda result: order.get(result.name, len(order)))
+
+
+LIST = re.compile(r"There are\s+\[\w+\]\(results/\w+\.md\).*?\.(?=\n)", re.DOTALL)
+
+
+def with_list(text: str, names: Iterable[str]) -> str:
+    """benchmarks/README.md with its list of results made anew.
+
+    Errors: ValueError if it has none.
+    """
+    *most, last = (f"[{name}](results/{name}.md)" for name in sorted(names))
+    sentence = f"{', '.join(most)} and {last}." if most else f"{last}."
+    made = textwrap.fill(sentence, 150, break_long_words=False, break_on_hyphens=False)
+    changed, found = LIST.subn(lambda _: f"There are\n{made}", text)
+    if found != 1:
+        raise ValueError(f"{README.name} has {found} lists of results that begin with 'There are'.")
+    return changed
+
+
+def main() -> None:
+    results = published()
+    PAGE.write_text(page(results), "utf-8")
+    changed = with_list(README.read_text("utf-8"), [result.name for result in results])
+    README.write_text(changed, "utf-8")
+    print(f"{PAGE.relative_to(ROOT)}: {len(results)} of {len(KNOWN)} benchmarks")
+
+
+if __name__ == "__main__":
+    main()
