@@ -26,7 +26,8 @@ final case class Tape(
 
   def after(report: OrderReport): Tape = {
     val bothWait = report.bid > 0 && report.ask > 0
-    val counted = copy(orders = orders + 1, spreads = spreads + (if (bothWait) report.ask - report.bid else 0))
+    val spread = if (bothWait) report.ask - report.bid else 0
+    val counted = copy(orders = orders + 1, spreads = spreads + spread)
     report.trades.foldLeft(counted)(_.after(_))
   }
 
