@@ -24,6 +24,7 @@ BENCHMARKS = {
     "microbatch": "policies on micro-batches: lane changes, missed triggers, core-seconds",
     "day": "a day in half an hour: hot key, burst and lost executor; core-hours and late rows",
     "shapes": "the loads of CRAA and OERA on running queries, by their policies",
+    "exchange": "Elasticutor's stock exchange live: throughput and latency by policy, all checked",
     "sojourn": "a row's time in 1 to 16 lanes against what the models predict",
     "idle": "what laneshift costs a query that has nothing to balance",
     "operators": "the same for each stateful operator, in micro-batches",
@@ -144,6 +145,27 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             "--policy", "policies", multiple=True, metavar="NAME",
             help="May be given again  [default: those of the load's paper]",
         ),
+    ),
+    "exchange": (
+        click.option(
+            "--case", "cases", multiple=True, type=click.Choice(["sides", "grain"]),
+            help="May be given again  [default: both]",
+        ),
+        click.option(
+            "--mode", "modes", multiple=True, type=click.Choice(["real-time", "micro-batch"]),
+            help="May be given again  [default: both]",
+        ),
+        click.option(
+            "--policy", "policies", multiple=True, metavar="NAME",
+            help="Beside stock; may be given again  [default: static, resource-centric, naive-ec, "
+            "elasticutor, laneshift]",
+        ),
+        click.option("--seconds", type=click.FloatRange(15), help="Of a run  [default: 70]"),
+        click.option(
+            "--master", metavar="MASTER",
+            help="Such as local-cluster[2,16,2048]: executors are processes; micro-batches only.",
+        ),
+        rounds_option,
     ),
     "field": (
         click.option(

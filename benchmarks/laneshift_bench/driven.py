@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,9 +73,13 @@ class Run:
         inside = [latency.p99_ms for latency in self._latencies(begin_s, end_s)]
         return float(np.median(inside)) if inside else float("nan")
 
+    def latency(self, begin_s: float, end_s: float) -> Latency:
+        """Over all rows, each with the same weight."""
+        return Latency.merged(self._latencies(begin_s, end_s))
+
     def p99_all_ms(self, begin_s: float, end_s: float) -> float:
         """The 99th percentile over all rows, each with the same weight."""
-        return Latency.merged(self._latencies(begin_s, end_s)).p99_ms
+        return self.latency(begin_s, end_s).p99_ms
 
     def _latencies(self, begin_s: float, end_s: float) -> list[Latency]:
         """Of the half seconds inside, those that had rows."""
@@ -158,7 +163,7 @@ class Driven:
         for at_ms, count in rows:
             at = round(at_ms / 1000 - self.start_s, 3)
             self.run.counts[at] = self.run.counts.get(at, 0) + count
-        lanes = self.setting.stock_partitions
+        lanes = self.setting.operators * self.setting.stock_partitions
         if self.live is not None:
             lanes = self.running.lanes(self.live)
         self.run.laps.append(Lap(time.time() - self.start_s, latency, lanes))
@@ -198,36 +203,65 @@ def driving(
 ) -> Iterator[Driven]:
     """Start a query of the side and its scheduler; both end with the block."""
     start_s = round(time.time() + LEAD_S, 3)
-    with running(
-        spark, work, setting.side(side), setting.source(start_s), setting.build, setting.batch,
-        every=f"{round(1000 * setting.every_s)} milliseconds",
-        folder=work / f"slots{time.monotonic_ns()}" if setting.nodes > 1 else None,
-    ) as query:  # fmt: skip
-        late_s = time.time() - start_s
-        if late_s > most_late_s:
-            raise BenchmarkError(
-                f"{setting.name}, {side}: the first row came {late_s:.1f} s after it was due, "
-                f"expected at most {most_late_s:g} s: the machine does something else, too."
-            )
-        live = scheduler = None
-        before = {thread.ident for thread in threading.enumerate()}
-        if side != STOCK:
-            live = attach(spark)
-            scheduler = live.start(
-                setting.policy(side),
-                interval_s=setting.interval_s,
-                query=query.query,
-                cores=setting.cores_each,
-                trace=trace,
-            )
-        driven = Driven(setting, start_s, query, live, scheduler, Run(side))
+    with (
+        running(
+            spark, work, setting.side(side), setting.source(start_s), setting.build, setting.batch,
+            every=f"{round(1000 * setting.every_s)} milliseconds",
+            folder=work / f"slots{time.monotonic_ns()}" if setting.nodes > 1 else None,
+        ) as query,
+        scheduled(spark, setting, side, query, start_s, trace, most_late_s) as driven,
+    ):  # fmt: skip
+        yield driven
+
+
+@contextmanager
+def scheduled(
+    spark: SparkSession,
+    setting: Setting,
+    side: str,
+    query: Running,
+    start_s: float,
+    trace: Path | None = None,
+    most_late_s: float = SETTLE_S,
+    cores: int | None = None,
+    **parameters: Any,
+) -> Iterator[Driven]:
+    """The scheduler of a query that has put out its first row; it ends with the block.
+
+    Args:
+        start_s: when the first row was due (s since 1970).
+        most_late_s: how much later it may have come.
+        cores: of an executor that lanes may use; None: the setting's.
+        parameters: of the policy.
+
+    Errors: BenchmarkError if it came later.
+    """
+    late_s = time.time() - start_s
+    if late_s > most_late_s:
+        raise BenchmarkError(
+            f"{setting.name}, {side}: the first row came {late_s:.1f} s after it was due, "
+            f"expected at most {most_late_s:g} s: the machine does something else, too."
+        )
+    live = scheduler = None
+    before = {thread.ident for thread in threading.enumerate()}
+    if side != STOCK:
+        live = attach(spark)
+        scheduler = live.start(
+            setting.policy(side),
+            interval_s=setting.interval_s,
+            query=query.query,
+            cores=setting.cores_each if cores is None else cores,
+            trace=trace,
+            **parameters,
+        )
+    driven = Driven(setting, start_s, query, live, scheduler, Run(side))
+    if scheduler is not None:
+        driven.watch_thread(before)
+    try:
+        yield driven
+    finally:
         if scheduler is not None:
-            driven.watch_thread(before)
-        try:
-            yield driven
-        finally:
-            if scheduler is not None:
-                scheduler.stop()
+            scheduler.stop()
 
 
 def drive(

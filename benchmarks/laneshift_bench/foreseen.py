@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 from laneshift.scheduler.registry import policy
 from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
 from laneshift.simulator.rates import Levels
-from laneshift.simulator.workload import ZipfKeys
+from laneshift.simulator.workload import Keys, ZipfKeys
 from laneshift_bench.session import SEED
-from laneshift_bench.setting import HOME, KEYS, SHARDS, STOCK, Setting
+from laneshift_bench.setting import HOME, KEYS, RESOURCE_CENTRIC, STOCK, Setting
 
 FloatArray = NDArray[np.float64]
 STEP_S = 0.01
@@ -61,22 +62,44 @@ class Foreseen:
 
 def foresee(setting: Setting, side: str, seconds: float | None = None) -> Foreseen:
     """Simulate a side of ``setting``, its first ``seconds`` only if given."""
-    stock = side == STOCK
+    keys = ZipfKeys(KEYS, setting.zipf, setting.omega, SEED)
+    return simulate(setting, side, (("counts", setting.cost_us),), keys, seconds)
+
+
+def simulate(
+    setting: Setting, side: str, operators: Sequence[tuple[str, int]], keys: Keys,
+    seconds: float | None = None,
+) -> Foreseen:  # fmt: skip
+    """Simulate a side of a query with several operators, one behind the other.
+
+    Args:
+        operators: (name, what a row costs in us) of each.
+    """
+    stock, moving = side == STOCK, side == RESOURCE_CENTRIC
+    partitions = setting.stock_partitions if stock or moving else setting.partitions
+    shards = 1 if stock else setting.shards
+    if moving:  # the same number of shards of an operator, all of which may go anywhere
+        shards = max(1, setting.partitions * setting.shards // partitions)
     # Who stays at home has all of its cores, and no others.
-    lanes = 1 if stock else setting.cores_each if side == HOME else setting.first_lanes
-    operator = Operator(
-        "counts",
-        partitions=setting.stock_partitions if stock else setting.partitions,
-        shards=1 if stock else SHARDS,
-        cost_s=setting.cost_us / 1e6,
-        cost_cv2=0.0,
-        row_bytes=float(setting.row_bytes),
-        state_bytes=float(setting.key_bytes) * KEYS / (setting.partitions * SHARDS),
-        lane_queue_rows=setting.queued_rows,
+    lanes = setting.cores_each if side == HOME else setting.first_lanes
+    names = [name for name, _ in operators]
+    chain = tuple(
+        Operator(
+            name,
+            partitions=partitions,
+            shards=shards,
+            cost_s=cost_us / 1e6,
+            cost_cv2=0.0,
+            row_bytes=float(setting.row_bytes),
+            state_bytes=float(setting.key_bytes) * setting.keys / (partitions * shards),
+            lane_queue_rows=setting.queued_rows,
+            upstream=tuple(names[at - 1 : at]),
+        )
+        for at, (name, cost_us) in enumerate(operators)
     )
     engine = Engine(
         step_s=STEP_S,
-        paradigm="static" if stock else "executor-centric",
+        paradigm="static" if stock else RESOURCE_CENTRIC if moving else "executor-centric",
         policy_s=setting.interval_s,
         balance_s=BALANCE_S,
         actuation_s=STEP_S,
@@ -84,13 +107,13 @@ def foresee(setting: Setting, side: str, seconds: float | None = None) -> Forese
         wakes=True,
     )
     scenario = Scenario(
-        Cluster(setting.nodes, max(setting.cores, operator.partitions) // setting.nodes),
-        (operator,),
-        ZipfKeys(KEYS, setting.zipf, setting.omega, SEED),
+        Cluster(setting.nodes, max(setting.cores, partitions * len(chain)) // setting.nodes),
+        chain,
+        keys,
         Levels(setting.endless),
         setting.seconds if seconds is None else seconds,
         engine,
-        cores=(lanes,) * operator.partitions,
+        cores=(1 if stock or moving else lanes,) * (partitions * len(chain)),
         seed=SEED,
     )
     chosen: Any = None if stock else policy("static" if side == HOME else setting.policy(side))

@@ -15,10 +15,11 @@ from laneshift.plotting import BLUE, FAINT, GREEN, INK, MUTED, ORANGE, STYLE, py
 from laneshift.report import picture
 from laneshift.report.recording import Recording, read_recording
 from laneshift.scheduler.trace import TraceWriter, read_entries
-from laneshift_bench.setting import HOME, STOCK
+from laneshift_bench.setting import HOME, RESOURCE_CENTRIC, STOCK
 
 FloatArray = NDArray[np.float64]
 Line = tuple[FloatArray, FloatArray]
+PURPLE = "#8e5ea2"
 COLOURS = {
     STOCK: MUTED,
     "static": INK,
@@ -27,6 +28,7 @@ COLOURS = {
     "naive-ec": GREEN,
     "elasticutor": ORANGE,
     "laneshift": BLUE,
+    RESOURCE_CENTRIC: PURPLE,
     "craa": BLUE,
     "threshold": MUTED,
     "kalman": ORANGE,

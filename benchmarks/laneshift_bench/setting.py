@@ -28,6 +28,7 @@ ROW_BYTES = 48
 STOCK = "stock"
 HOME = "laneshift, at home"
 """The policy laneshift, whose lanes stay on the executors of their partitions."""
+RESOURCE_CENTRIC = "resource-centric"
 POLICIES = ("static", "naive-ec", "elasticutor", "laneshift")
 SIDES = (STOCK, *POLICIES)
 TAIL_S = 120.0
@@ -48,7 +49,7 @@ class Setting:
         omega: key shuffles a minute of event time.
         row_bytes: payload of a row; each key's state keeps its greatest.
         lanes: of each partition at the start; None: all cores, divided evenly.
-        stock: state partitions of stock Spark, a core each; None: one for each core.
+        stock: state partitions of stock Spark, a core each; None: one for each core of an operator.
         sources: tasks that make the rows, one a task slot.
         queued_s: work that a lane's queue holds (s), about; None: the plugin's default, 1 MB.
         interval_s: time from one turn of the scheduler to the next (s).
@@ -59,6 +60,8 @@ class Setting:
         shards: of each partition.
         nodes: executor processes that the cores are divided among; 1: everything in one process.
         state_bytes: of each key; 0: what its rows carry.
+        operators: stateful operators of the query, one behind the other. At the start each has the
+            same part of the cores, since Spark gives all the same number of partitions.
     """
 
     name: str
@@ -80,12 +83,14 @@ class Setting:
     shards: int = SHARDS
     nodes: int = 1
     state_bytes: int = 0
+    operators: int = 1
 
     def __post_init__(self) -> None:
         of = f"of {self.name}"
         inputcheck.whole(f"cores {of}", self.cores, "At least one.", low=1, high=1024)
+        inputcheck.whole(f"operators {of}", self.operators, "A core each.", low=1, high=self.cores)
         inputcheck.whole(
-            f"partitions {of}", self.partitions, "A core each.", low=1, high=self.cores
+            f"partitions {of}", self.partitions, "A core each.", low=1, high=self.operator_cores
         )
         inputcheck.whole(f"cost_us {of}", self.cost_us, "In microseconds.", low=1, high=10**6)
         inputcheck.number(f"zipf {of}", self.zipf, "0 is uniform.", low=0.0, high=10.0)
@@ -99,14 +104,14 @@ class Setting:
                 f"nodes {of}", self.nodes, f"a divisor of {self.cores} cores",
                 "Each has as many cores.",
             )  # fmt: skip
-        if self.cores % self.partitions:
+        if self.operator_cores % self.partitions:
             raise InputError(
-                f"partitions {of}", self.partitions, f"a divisor of {self.cores} cores",
+                f"partitions {of}", self.partitions, f"a divisor of {self.operator_cores} cores",
                 "Static lanes are divided evenly.",
             )  # fmt: skip
-        if not 1 <= self.first_lanes <= self.cores // self.partitions:
+        if not 1 <= self.first_lanes <= self.even_lanes:
             raise InputError(
-                f"lanes {of}", self.lanes, f"1 to {self.cores // self.partitions}",
+                f"lanes {of}", self.lanes, f"1 to {self.even_lanes}",
                 "All partitions have them at the start, within the cores.",
             )  # fmt: skip
         if self.queued_s is not None:
@@ -120,14 +125,24 @@ class Setting:
             inputcheck.number(f"seconds {of}", seconds, "Of a stage.", low=0.0, low_open=True)
 
     @property
+    def operator_cores(self) -> int:
+        """Cores of an operator at the start."""
+        return self.cores // self.operators
+
+    @property
+    def even_lanes(self) -> int:
+        """Lanes of each partition if all cores are divided evenly."""
+        return self.operator_cores // self.partitions
+
+    @property
     def first_lanes(self) -> int:
         """Lanes of each partition at the start."""
-        return self.cores // self.partitions if self.lanes is None else self.lanes
+        return self.even_lanes if self.lanes is None else self.lanes
 
     @property
     def stock_partitions(self) -> int:
-        """State partitions of stock Spark."""
-        return self.cores if self.stock is None else self.stock
+        """State partitions of stock Spark, of each operator."""
+        return self.operator_cores if self.stock is None else self.stock
 
     @property
     def seconds(self) -> float:
@@ -150,7 +165,7 @@ class Setting:
     @property
     def slots(self) -> int:
         """Spark's task slots that the larger side needs."""
-        return max(self.cores, self.stock_partitions) + self.sources
+        return max(self.cores, self.operators * self.stock_partitions) + self.sources
 
     @property
     def full_rate(self) -> float:
@@ -186,7 +201,7 @@ class Setting:
         if name == STOCK:
             return stock(self.stock_partitions)
         lanes = elastic(self.first_lanes, self.partitions)
-        most = min(MAX_LANES, self.cores - self.partitions + 1)
+        most = min(MAX_LANES, self.cores - self.partitions * self.operators + 1)
         options = lanes.options | {"maxLanes": str(most), "shardsPerPartition": str(self.shards)}
         if self.queued_s is not None:
             queue = round(self.queued_rows * (ROW_BYTES + self.row_bytes))

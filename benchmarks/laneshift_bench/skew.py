@@ -193,7 +193,7 @@ def _source(case: Case, rows_per_s: float) -> dict[str, object]:
     }
 
 
-def owners(spark: SparkSession, partitions: int) -> IntArray:
+def owners(spark: SparkSession, partitions: int, keys: int = KEYS) -> IntArray:
     """The partition that Spark's shuffle gives each key to, int64 (keys,)."""
-    hashes = spark.range(KEYS).select(sf.expr(f"pmod(hash(id), {partitions}) AS p")).collect()
+    hashes = spark.range(keys).select(sf.expr(f"pmod(hash(id), {partitions}) AS p")).collect()
     return np.array([row.p for row in hashes], dtype=np.int64)

@@ -1,0 +1,100 @@
+"""The benchmarks' stock exchange: every answer is plain Python's, while shards move."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import laneshift
+from laneshift_bench.exchange_answers import difference
+from laneshift_bench.exchange_case import MICRO, REAL_TIME
+from laneshift_bench.exchange_orders import generate, stocks
+from laneshift_bench.exchange_query import Recorded, moves, trading
+from laneshift_bench.setting import Setting
+from laneshift_bench.sides import Side, stock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.live
+
+MOVING = Side(
+    "moving",
+    {"lanes": "2", "maxLanes": "3", "motion": "always", "motion.interval": "2ms"},
+)
+LOST_S = 20.0
+
+
+def setting_of(mode: str) -> Setting:
+    """Some seconds of a small exchange."""
+    return Setting(
+        name=mode, cores=8, partitions=2, operators=2, cost_us=100, stages=((600.0, 5.0),),
+        zipf=0.0, sources=1, batch="1 second" if mode == REAL_TIME else None, every_s=0.5,
+    )  # fmt: skip
+
+
+def traded(
+    session: SparkSession, folder: Path, side: Side, mode: str, limit_s: float = 120.0
+) -> tuple[str, int]:
+    """How the answers differ, and how many shards moved."""
+    setting = setting_of(mode)
+    recorded = Recorded.of(generate(stocks(2), setting.stages), folder / "orders.parquet")
+    lines: list[str] = []
+    with trading(session, folder, setting, side, recorded.file, time.time()) as run:
+        deadline = time.monotonic() + limit_s
+        while len(lines) < len(recorded.orders) and time.monotonic() < deadline:
+            time.sleep(0.2)
+            run.check()
+            lines += run.meter.lines()
+        moved = moves(laneshift.attach(session), str(run.query.runId)) if side.options else 0
+    return difference(recorded.expected, lines), moved
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    return spark.newSession()
+
+
+@contextmanager
+def planted(session: SparkSession, fault: str) -> Iterator[None]:
+    """One of the planted bugs of `laneshift.testing`, which only the JVM's tests can turn on."""
+    jvm: Any = session._jvm
+    # The class with the field is that of a Scala object.
+    faults = jvm.java.lang.Class.forName("laneshift.testing.Faults$")
+    active = faults.getDeclaredField("active")
+    active.setAccessible(True)
+    bug = jvm.java.lang.Class.forName(f"laneshift.testing.Fault${fault}$")
+    holder = faults.getField("MODULE$").get(None)
+    active.set(holder, bug.getField("MODULE$").get(None))
+    try:
+        yield
+    finally:
+        active.set(holder, None)
+
+
+@pytest.mark.parametrize("mode", [MICRO, REAL_TIME])
+def test_every_answer_is_right_while_shards_move(
+    session: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    wrong, moved = traded(session, tmp_path, MOVING, mode)
+    assert wrong == ""
+    assert moved > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [MICRO, REAL_TIME])
+def test_stock_has_the_same_answers(session: SparkSession, tmp_path: Path, mode: str) -> None:
+    assert traded(session, tmp_path, stock(), mode) == ("", 0)
+
+
+@pytest.mark.slow
+def test_orders_that_a_move_loses_are_found(session: SparkSession, tmp_path: Path) -> None:
+    with planted(session, "QueueNotRecalled"):
+        wrong, moved = traded(session, tmp_path, MOVING, REAL_TIME, limit_s=LOST_S)
+    assert moved > 0
+    assert wrong != ""
