@@ -366,11 +366,11 @@ object Fault {
     PartitionsUntold,
     IdsUntold,
     PlacedTooEarly,
-      AnothersTable,
-      LeaseNotGivenBack,
-      LeaseWithoutWord,
-      LeaseBeforeTasks,
-      PlannerUnheard
+    AnothersTable,
+    LeaseNotGivenBack,
+    LeaseWithoutWord,
+    LeaseBeforeTasks,
+    PlannerUnheard
   )
 }
 

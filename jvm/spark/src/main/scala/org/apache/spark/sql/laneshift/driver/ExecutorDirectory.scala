@@ -26,8 +26,8 @@ import org.apache.spark.sql.laneshift.runtime.{
   ExecutorHello,
   ExecutorRequest,
   ExecutorView,
-  HeldLeases,
   HandoffRecord,
+  HeldLeases,
   PartitionView
 }
 import org.apache.spark.sql.laneshift.wire.RpcBytes

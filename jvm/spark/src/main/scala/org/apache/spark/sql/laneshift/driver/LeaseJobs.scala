@@ -36,7 +36,10 @@ private[driver] final class SparkLeaseJobs extends LeaseJobs with Logging {
       val own = new Properties
       own.setProperty(HeldLeases.Property, lease)
       own.setProperty(SparkContext.SPARK_JOB_GROUP_ID, SparkLeaseJobs.Group)
-      own.setProperty(SparkContext.SPARK_JOB_DESCRIPTION, s"laneshift: a core of executor $executorId for a lane")
+      own.setProperty(
+        SparkContext.SPARK_JOB_DESCRIPTION,
+        s"laneshift: a core of executor $executorId for a lane"
+      )
       own.setProperty(SparkContext.SPARK_SCHEDULER_POOL, SparkLeaseJobs.Pool)
       sc.setLocalProperties(own)
       try {

@@ -96,7 +96,10 @@ private[laneshift] final class Leases(
   def giveWayTo(runId: String): Unit =
     if (realTime.add(runId)) synchronized {
       if (thread.nonEmpty) {
-        leases.values.toSeq.foreach(drop(_, "beside a Real-time query, which needs free slots to begin, there is no lease"))
+        leases.values.toSeq.foreach(drop(
+          _,
+          "beside a Real-time query, which needs free slots to begin, there is no lease"
+        ))
         executors.leases(Set.empty)
         val patience = System.nanoTime() + PatienceMs * 1000000L
         while (ending.exists(!_.isOver) && System.nanoTime() < patience) Thread.sleep(PollMs)
@@ -190,7 +193,10 @@ private[laneshift] final class Leases(
     if (!Faults.isOn(Fault.LeaseBeforeTasks)) {
       loads.foreach { load =>
         val here = leases.values.filter(_.executorId == load.id).toSeq
-        here.takeRight(here.size - math.max(0, slotsOf(load) - tasksOf(sites, load.id))).foreach(drop(_, NeedsCores))
+        here.takeRight(here.size - math.max(0, slotsOf(load) - tasksOf(sites, load.id))).foreach(drop(
+          _,
+          NeedsCores
+        ))
       }
       val slots = loads.map(slotsOf).sum
       val beyond = leases.size - math.max(0, slots - tasks.most)

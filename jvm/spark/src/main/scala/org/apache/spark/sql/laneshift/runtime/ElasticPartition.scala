@@ -208,25 +208,26 @@ final class ElasticPartition(
   }
 
   /** On the task's thread, as it began; `waitedNs` is for how long that had waited for turns by then. */
-  private def finished(task: TaskContext, before: Counts, sinceNs: Long, waitedNs: Long): Unit = synchronized {
-    val now = meter.counts(session, session.stats)
-    val took = System.nanoTime() - sinceNs
-    val commits = if (meter.countsCommits) Commits.ns(task, current.stateMetrics) else 0L
-    lastBatch = Some(
-      BatchRecord(
-        current.batchId,
-        batchLanes,
-        now.rowsIn - before.rowsIn,
-        math.max(0L, now.busyNs.sum - before.busyNs.sum - commits),
-        took - (AutoLanes.waitedNs - waitedNs)
+  private def finished(task: TaskContext, before: Counts, sinceNs: Long, waitedNs: Long): Unit =
+    synchronized {
+      val now = meter.counts(session, session.stats)
+      val took = System.nanoTime() - sinceNs
+      val commits = if (meter.countsCommits) Commits.ns(task, current.stateMetrics) else 0L
+      lastBatch = Some(
+        BatchRecord(
+          current.batchId,
+          batchLanes,
+          now.rowsIn - before.rowsIn,
+          math.max(0L, now.busyNs.sum - before.busyNs.sum - commits),
+          took - (AutoLanes.waitedNs - waitedNs)
+        )
       )
-    )
-    // Lanes on other executors are of no use to what is apart: who has some keeps all with the state.
-    val mayBeApart = current.rowWork == RowWork.Apart || wantedElsewhere.isEmpty && !motion.isOn
-    lastLoad = Option
-      .when(current.rowWork != RowWork.Fixed && mayBeApart)(loadOf(before, now, took))
-      .filter(_.matters)
-  }
+      // Lanes on other executors are of no use to what is apart: who has some keeps all with the state.
+      val mayBeApart = current.rowWork == RowWork.Apart || wantedElsewhere.isEmpty && !motion.isOn
+      lastLoad = Option
+        .when(current.rowWork != RowWork.Fixed && mayBeApart)(loadOf(before, now, took))
+        .filter(_.matters)
+    }
 
   private def loadOf(before: Counts, now: Counts, tookNs: Long): BatchLoad = {
     val busy = now.busyNs.zipAll(before.busyNs, 0L, 0L).map { case (after, was) => after - was }

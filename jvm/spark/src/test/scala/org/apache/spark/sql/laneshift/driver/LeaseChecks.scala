@@ -66,7 +66,8 @@ private[laneshift] final class LeaseSetting extends AutoCloseable {
   val jobs = new FakeLeaseJobs(host)
   var active = Set(run)
   var cpus = 1.0
-  val leases = new Leases(directory, () => active, jobs, () => clock.get, everyMs = 3600000L, cpusPerTask = () => cpus)
+  val leases =
+    new Leases(directory, () => active, jobs, () => clock.get, everyMs = 3600000L, cpusPerTask = () => cpus)
   def cores: Int = directory.inventory().head.cores
 
   def site(index: Int): PartitionSite = directory.partitions().find(_.view.index == index).get
@@ -87,7 +88,16 @@ private[laneshift] final class LeaseSetting extends AutoCloseable {
     leases.tasks.onStageSubmitted(SparkListenerStageSubmitted(info(id, tasks), of))
   }
   def info(id: Int, tasks: Int) =
-    new StageInfo(id, 0, "stage", tasks, Nil, Nil, "", resourceProfileId = ResourceProfile.DEFAULT_RESOURCE_PROFILE_ID)
+    new StageInfo(
+      id,
+      0,
+      "stage",
+      tasks,
+      Nil,
+      Nil,
+      "",
+      resourceProfileId = ResourceProfile.DEFAULT_RESOURCE_PROFILE_ID
+    )
   def task(stage: Int, index: Int) =
     new TaskInfo(1000L * stage + index, index, 0, index, 0L, "driver", "host", TaskLocality.ANY, false)
   def begun(stage: Int, tasks: Range): Unit =
