@@ -44,6 +44,7 @@ class JavaClass:
         "limitSource": "limit_source",
         "configEntries": "config_entries",
         "demandExecutors": "demand_executors",
+        "awaitPressed": "await_pressed",
     }
 
     _gateway_client = None
