@@ -240,7 +240,7 @@ class LiveScheduler:
         while not self._over.is_set():
             self._attempt(self._claimed_turn)
             due = max(due + self._interval_s, time.monotonic())
-            pressed = self._rest_until(due)
+            pressed = self._rest_until(due, hears=not self._policy.distributes)
             if pressed:
                 self._hurry(pressed)
                 # Not over less than half a turn: that one takes lanes away, too.

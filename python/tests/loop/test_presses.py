@@ -313,6 +313,25 @@ def test_a_press_wakes_the_loop_and_its_end_does() -> None:
     assert 2 <= made.turns <= 1 + MOST_SHORT
 
 
+def test_who_distributes_keys_waits_for_its_turn() -> None:
+    """Short turns drop moves of shards, which the policy would take for carried out."""
+
+    class Asked(Moving):
+        waits = 0
+
+        def await_pressed(self, *asked: Any) -> dict[str, Any]:
+            Asked.waits += asked[-1] > 0
+            return super().await_pressed(*asked)
+
+    for name in ("laneshift", "mnrt"):
+        Asked.waits = 0
+        made = LiveScheduler(Asked(), named(name), interval_s=0.01).begin()
+        until(lambda each=made: each.turns > 3)
+        made.stop()
+        assert not [d.error for d in made.decisions(100) if d.error]
+        assert (Asked.waits == 0) == made.policy.distributes
+
+
 def test_a_wait_that_fails_is_a_wait_all_the_same() -> None:
     class Broken(FakeGateway):
         def await_pressed(self, *_: Any) -> dict[str, Any]:
