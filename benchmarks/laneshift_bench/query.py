@@ -81,13 +81,17 @@ class Running:
 @contextmanager
 def as_side(spark: SparkSession, side: Side) -> Iterator[None]:
     """Queries that start in the block, or start again, are of this side."""
+    before = {key: spark.conf.get(key, None) for key in side.settings}
     for key, value in side.settings.items():
         spark.conf.set(key, value)
     try:
         yield
     finally:
-        for key in side.settings:
-            spark.conf.unset(key)
+        for key, value in before.items():
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)
 
 
 def writer(

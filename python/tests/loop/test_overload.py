@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from laneshift.loop.scheduler import LiveScheduler
-from laneshift.scheduler.registry import names
+from laneshift.scheduler.registry import PLANNERS, names
 from laneshift.scheduler.registry import policy as named
 from plugin.fake import FakeGateway, set_lanes
 
 SERVICE = 1000.0
 ROW_BYTES = 24
 SECONDS = 90
+
+SIZING = [name for name in names() if name not in ("static", *PLANNERS)]
 
 
 class Stream(FakeGateway):
@@ -68,7 +70,7 @@ class Stream(FakeGateway):
 
 
 @pytest.mark.parametrize(("rate", "lanes", "needed"), [(1500.0, 1, 2), (2900.0, 2, 3)])
-@pytest.mark.parametrize("name", [name for name in names() if name != "static"])
+@pytest.mark.parametrize("name", SIZING)
 def test_an_overload_is_met_with_enough_and_not_too_much(
     name: str, rate: float, lanes: int, needed: int
 ) -> None:
@@ -92,7 +94,9 @@ def test_an_overload_is_met_with_enough_and_not_too_much(
 
 
 @pytest.mark.parametrize("waited_s", [0, 20])
-@pytest.mark.parametrize("name", [name for name in names() if name not in ("static", "median")])
+@pytest.mark.parametrize(
+    "name", [name for name in names() if name not in ("static", "median", *PLANNERS)]
+)
 def test_what_waited_is_no_load_that_lasts(name: str, waited_s: int) -> None:
     """2 lanes are enough; the backlog of 20 s that they drained was taken for demand: 13 lanes."""
     stream = Stream(1500.0, 1)

@@ -19,7 +19,7 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.hurry import MOST_SHORT, SHORT_S
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.registry import names
+from laneshift.scheduler.registry import PLANNERS, names
 from laneshift.scheduler.registry import policy as named
 from loop.scripted import Moving, Scripted, lanes, until
 from plugin.fake import RUNNING, FakeGateway, partition, set_lanes
@@ -30,7 +30,7 @@ STEP_S = 0.005
 EFFECTIVE_S = 0.04
 """So long after lanes are wanted they work."""
 RUN = RUNNING[::-1]
-ACTIVE = [name for name in names() if name != "static"]
+ACTIVE = [name for name in names() if name not in ("static", *PLANNERS)]
 SIZING = ("elasticutor", "laneshift", "naive-ec")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from laneshift.errors import InputError
-from laneshift.scheduler.registry import defaults, names, policy
+from laneshift.scheduler.registry import PLANNERS, defaults, names, policy
 from laneshift.simulator.batches import BatchRun, BatchScene, run_batches
 from laneshift.simulator.rates import Constant, Levels, Rate
 
 TRIGGERS = (1.0, 5.0, 30.0)
-SIZING = [name for name in names() if name != "static"]
+SIZING = [name for name in names() if name not in ("static", *PLANNERS)]
 
 
 def even(partitions: int) -> tuple[float, ...]:
@@ -55,7 +55,7 @@ def settled(run: BatchRun, batches: int = 10) -> float:
 
 
 @pytest.mark.parametrize("interval_s", TRIGGERS)
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", [name for name in names() if name not in PLANNERS])
 def test_half_of_the_interval_is_no_reason_to_change(name: str, interval_s: float) -> None:
     """20,000 rows/s, 2 partitions of 2 lanes, which need half of the trigger's interval."""
     run = run_batches(policy(name), scene(interval_s, Constant(20_000)), 60 * interval_s)
