@@ -120,16 +120,24 @@ def main(folder: Path) -> None:
     def leases() -> dict[str, int]:
         return {name: e.leases for name, e in executors().items() if e.leases}
 
-    def leased(wanted: dict[str, int], query: StreamingQuery) -> Any:
-        live.set_lanes(query, 0, 0, 1, on=wanted)
-        until(f"leases {wanted}", lambda: leases() == wanted)
-        lanes = sum(wanted.values())
+    def leased(lanes: int, query: StreamingQuery, seconds: float = 120) -> str:
+        """So many lanes work on another executor, each with a lease: its id.
 
-        def work() -> bool:
-            there = now.elsewhere if (now := part(query)) else ()
-            return sum(r.open and r.rows_sent > 50 for r in there) == lanes
-
-        return until("lanes", work)
+        Spark may compute the partition elsewhere by the next batch, on that executor, too.
+        """
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            host = other(query)
+            live.set_lanes(query, 0, 0, 1, on={host: lanes})
+            soon = time.monotonic() + 15
+            while time.monotonic() < soon:
+                there = now.elsewhere if (now := part(query)) else ()
+                work = sum(r.executor == host and r.open and r.rows_sent > 50 for r in there)
+                if work == lanes and leases() == {host: lanes}:
+                    print(f"{time.time():.0f} {lanes} lanes on {host}", file=sys.stderr, flush=True)
+                    return host
+                time.sleep(0.1)
+        raise SystemExit(f"{lanes} lanes with leases: not in time; {part(query)}, {leases()}")
 
     def other(query: StreamingQuery) -> str:
         now = part(query)
@@ -146,20 +154,32 @@ def main(folder: Path) -> None:
     stream = rows(spark.readStream, total, rowsPerBatch=BATCH, pacing="none")
     hot = started("hot", stream)
     until("rows", lambda: (now := part(hot)) is not None and now.rows_out > 100)
-    host = other(hot)
-    seen["without"] = others_at_once(host)
-    leased({host: 2}, hot)
+    seen["without"] = others_at_once(other(hot))
+    host = leased(2, hot)
     seen["with"] = others_at_once(host)
     jobs = spark.sparkContext.statusTracker()
     seen["jobs"] = len(jobs.getJobIdsForGroup("laneshift-leases"))
 
     os.kill(executor_pids(spark)[host], signal.SIGKILL)
     until("the executor is gone", lambda: host not in executors())
-    seen["left"] = until("its leases are gone", lambda: [leases()] if not leases() else None)[0]
+    until("its leases are gone", lambda: not leases())
     until("executors", lambda: len(executors()) == EXECUTORS)
 
-    host = other(hot)
-    leased({host: 2}, hot)
+    leased(2, hot)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    every = rows(
+        spark.readStream, total, rowsPerBatch=BATCH, pacing="none", numPartitions=EXECUTORS * CORES
+    )
+    wide = started("wide", every)
+    until("it has every slot", lambda: not leases())
+    seen["note"] = until("a note", lambda: (now := part(hot)) and now.elsewhere_note)
+    done = (hot.lastProgress or {"batchId": 0})["batchId"]
+    until("batches", lambda: (p := wide.lastProgress) and p["batchId"] >= 2)
+    until("the first query's, too", lambda: (p := hot.lastProgress) and p["batchId"] > done + 1)
+    wide.stop()
+
+    # What it has had is left free for two minutes.
+    leased(1, hot, seconds=200)
     spark.conf.set("spark.sql.shuffle.partitions", "5")
     source = {"rowsPerSecond": 200, "numPartitions": 1}
     quick = started("quick", rows(spark.readStream, total, **source), real_time=True)
@@ -173,20 +193,7 @@ def main(folder: Path) -> None:
             seen[name] = error.condition
     quick.stop()
 
-    # The most that streaming queries have had at a time lately leaves one core.
-    host = other(hot)
-    leased({host: 1}, hot)
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-    every = rows(
-        spark.readStream, total, rowsPerBatch=BATCH, pacing="none", numPartitions=EXECUTORS * CORES
-    )
-    wide = started("wide", every)
-    until("it has every slot", lambda: not leases())
-    done = (hot.lastProgress or {"batchId": 0})["batchId"]
-    until("batches", lambda: (p := wide.lastProgress) and p["batchId"] >= 2)
-    until("the first query's, too", lambda: (p := hot.lastProgress) and p["batchId"] > done + 1)
-    seen["note"] = until("a note", lambda: (now := part(hot)) and now.elsewhere_note)
-    wide.stop()
+    leased(1, hot)
     hot.stop()
     until("no lease's job", lambda: not jobs.getActiveJobsIds())
     seen["after"] = leases()

@@ -200,8 +200,7 @@ private[laneshift] final class Leases(
       }
       val slots = loads.map(slotsOf).sum
       val beyond = leases.size - math.max(0, slots - tasks.most)
-      val short = math.max(tasks.short(slots, leases.values.count(_.job.nonEmpty)), tasks.stuck(StuckMs))
-      leases.values.toSeq.takeRight(math.max(beyond, short)).foreach(drop(_, NeedsCores))
+      leases.values.toSeq.takeRight(math.max(beyond, tasks.stuck(StuckMs))).foreach(drop(_, NeedsCores))
     }
 
   private def slotsOf(load: ExecutorLoad): Int = (load.cores / cpusPerTask()).toInt

@@ -11,10 +11,8 @@ import org.apache.spark.scheduler.{
   SparkListenerTaskStart
 }
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
-import org.apache.spark.sql.laneshift.runtime.HeldLeases
 
-/** Tasks of streaming queries, of all sessions: who waits for a core, and how many there have been at a time lately. One listener
-  * counts all of it, so that what runs and what waits are of the same moment.
+/** Tasks of streaming queries, of all sessions: how many there have been at a time lately, and whether some wait.
   *
   * @param begun called when a stage has begun whose tasks want cores; waits for nobody
   */
@@ -30,47 +28,35 @@ private[driver] final class QueryTasks(
 
   /** Of streaming queries, by id and attempt. */
   private val stages = mutable.Map.empty[(Int, Int), Stage]
-  private val leases = mutable.Set.empty[Int]
-
-  /** Tasks that run, of whichever job, but those that hold leases. */
-  private val running = mutable.Set.empty[Long]
   private val recently = new RecentMost(nowMs)
 
   /** When one of streaming queries' tasks, or a stage of them, has begun last. */
   private var begunMs = 0L
 
-  override def onStageSubmitted(event: SparkListenerStageSubmitted): Unit = {
-    val of = Option(event.properties)
-    val (id, attempt) = (event.stageInfo.stageId, event.stageInfo.attemptNumber())
-    if (of.exists(_.containsKey(HeldLeases.Property))) synchronized(leases += id)
-    else if (of.exists(_.containsKey(StreamExecution.QUERY_ID_KEY))) {
+  override def onStageSubmitted(event: SparkListenerStageSubmitted): Unit =
+    if (Option(event.properties).exists(_.containsKey(StreamExecution.QUERY_ID_KEY))) {
       synchronized {
-        stages((id, attempt)) = new Stage(event.stageInfo.numTasks)
+        val of = event.stageInfo
+        stages((of.stageId, of.attemptNumber())) = new Stage(of.numTasks)
         note()
       }
       begun()
     }
-  }
 
   override def onStageCompleted(event: SparkListenerStageCompleted): Unit = synchronized {
     stages.remove((event.stageInfo.stageId, event.stageInfo.attemptNumber()))
-    leases.remove(event.stageInfo.stageId)
     ()
   }
 
   override def onTaskStart(event: SparkListenerTaskStart): Unit = synchronized {
-    if (!leases(event.stageId)) {
-      running += event.taskInfo.taskId
-      stages.get((event.stageId, event.stageAttemptId)).foreach { stage =>
-        stage.running += event.taskInfo.taskId
-        note()
-      }
+    stages.get((event.stageId, event.stageAttemptId)).foreach { stage =>
+      stage.running += event.taskInfo.taskId
+      note()
     }
   }
 
   override def onTaskEnd(event: SparkListenerTaskEnd): Unit = Option(event.taskInfo).foreach { task =>
     synchronized {
-      running -= task.taskId
       stages.get((event.stageId, event.stageAttemptId)).foreach { stage =>
         stage.running -= task.taskId
         if (event.reason == Success) stage.done += task.index
@@ -89,10 +75,6 @@ private[driver] final class QueryTasks(
 
   /** Those that wait, if none has begun for so long. */
   def stuck(forMs: Long): Int = synchronized(if (nowMs() - begunMs >= forMs) waiting else 0)
-
-  /** How many of those that wait have no core, if there are so many slots, and `leases` of them are not theirs. */
-  def short(slots: Int, leases: Int): Int =
-    synchronized(math.max(0, waiting - math.max(0, slots - running.size - leases)))
 
   /** The most that ran or waited at a time in the last minute or two. */
   def most: Int = synchronized(recently.get)
