@@ -127,8 +127,11 @@ object RescaleKills {
 
     /** Kills it, some time after its batches have begun. */
     def killWithin(ms: Long): Int = {
-      if (waitFor(StartS)(told.contains(RescaleLife.Running))) Thread.sleep(ms)
+      val alive = waitFor(StartS)(told.contains(RescaleLife.Running))
+      val began = told.contains(RescaleLife.Running)
+      if (began) Thread.sleep(ms)
       kill()
+      if (alive && !began) throw new Wrong(s"a life had no batch in $StartS s: ${told.takeRight(4000)}")
       ended()
     }
 
@@ -157,8 +160,9 @@ object RescaleKills {
     }
   }
 
-  private val StartS = 240L
-  private val StepS = 120L
+  /** So long a life may take to begin, and to come to its step, on a machine that has other work. */
+  private val StartS = 1800L
+  private val StepS = 300L
 
   // ---- executors
 
