@@ -1,15 +1,17 @@
 package org.apache.spark.sql.laneshift
 
 import java.net.{URL, URLClassLoader}
-import java.util.concurrent.ConcurrentLinkedQueue
+import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch}
 
 import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.TaskContext
+import org.apache.spark.{Partition, TaskContext}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.laneshift.lane.TaskThreads
+import org.apache.spark.sql.laneshift.lane.{LaneBody, TaskThreads}
 import org.apache.spark.sql.laneshift.runtime.{ElasticPartition, ElasticRuntime}
 import org.apache.spark.sql.streaming.StreamingQuery
 
@@ -44,6 +46,37 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
     // The input waits for the lanes: while it goes on there may be more of them.
     "spark.sql.laneshift.queueBytes" -> "1k"
   )
+
+  test("a lane that is to end while its body begins is interrupted when functions in Python have their worker", Quick) {
+    for (usesPython <- Seq(true, false)) {
+      val begins, told = new CountDownLatch(1)
+      @volatile var during, after = false
+      val body = new RDD[InternalRow](spark.sparkContext, Nil) {
+        override protected def getPartitions: Array[Partition] = Array.empty
+        override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
+          begins.countDown()
+          while (told.getCount > 0)
+            try told.await()
+            catch { case _: InterruptedException => during = true }
+          during |= Thread.interrupted()
+          Iterator.empty
+        }
+      }
+      val lane = TaskThreads.newThread(
+        () => {
+          LaneBody.begin(body, new Partition { override def index: Int = 0 }, TaskContext.empty(), usesPython)
+          after = Thread.interrupted()
+        },
+        "a lane that begins"
+      )
+      lane.start()
+      begins.await()
+      lane.interrupt()
+      told.countDown()
+      lane.join()
+      assert(during != usesPython && after == usesPython)
+    }
+  }
 
   test("lanes that cannot start in the middle of a batch are not waited for, and come when they can") {
     withFolder { at =>

@@ -87,7 +87,7 @@ private[lane] final class DealtLane(
     val body = newBody()
     var running = true
     while (running) {
-      val outputs = body.iterator(split, taskContext.current)
+      val outputs = LaneBody.begin(body, split, taskContext.current, task.spec.usesPython)
       while (outputs.hasNext) out.add(outputs.next())
       out.flush()
       task.deals.answered(lane)

@@ -49,7 +49,7 @@ private[lane] final class LocalLane(
   private def work(): Unit = {
     TaskContext.setTaskContext(taskContext.current)
     val body = newBody()
-    var outputs = body.iterator(split, taskContext.current)
+    var outputs = LaneBody.begin(body, split, taskContext.current, task.spec.usesPython)
     var running = true
     while (running) {
       while (outputs.hasNext) out.add(outputs.next())
@@ -58,7 +58,7 @@ private[lane] final class LocalLane(
         LaneAccumulators.forgetSeal(taskContext.metrics, task.spec.onceMetrics)
         lane.restarted()
         taskContext.renew()
-        outputs = body.iterator(split, taskContext.current)
+        outputs = LaneBody.begin(body, split, taskContext.current, task.spec.usesPython)
       } else running = false
     }
     lane.checkAllRead()

@@ -187,7 +187,8 @@ case class ElasticExec(
       ),
       sentAt,
       slots,
-      readsAhead = handoff == HandoffMode.MidBatchRestart
+      readsAhead = handoff == HandoffMode.MidBatchRestart,
+      usesPython = Elasticity.usesPython(Elasticity.collectRegion(child))
     )
   }
 

@@ -234,6 +234,14 @@ object Elasticity {
     else HandoffMode.MidBatch
   }
 
+  /** Whether some of these operators have functions in Python: those of one package of Spark's, and ours made of them. */
+  def usesPython(nodes: Seq[SparkPlan]): Boolean = nodes.exists { node =>
+    Iterator
+      .iterate[Class[_]](node.getClass)(_.getSuperclass)
+      .takeWhile(_ != null)
+      .exists(_.getName.startsWith("org.apache.spark.sql.execution.python."))
+  }
+
   /** That of the topmost stateful operator of the region that starts at `top`. */
   def operatorId(top: SparkPlan): Long =
     collectRegion(top).collectFirst {

@@ -73,7 +73,8 @@ case class RowWiseExec(
       StateMetrics(Set.empty, Set.empty, Set.empty, Set.empty),
       sentAt,
       slots,
-      readsAhead = nodes.exists(_.isInstanceOf[EvalPythonExec])
+      readsAhead = nodes.exists(_.isInstanceOf[EvalPythonExec]),
+      usesPython = Elasticity.usesPython(nodes)
     )
   }
 

@@ -8,9 +8,10 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state.{HostStores, StateStoreTracking}
 import org.apache.spark.sql.laneshift.body.{LaneContext, RemoteState, SharedPartition}
-import org.apache.spark.sql.laneshift.lane.{LaneAccumulators, LaneTaskContext, UnsafeRowBlock}
+import org.apache.spark.sql.laneshift.lane.{LaneAccumulators, LaneBody, LaneTaskContext, UnsafeRowBlock}
 import org.apache.spark.sql.laneshift.spec.HandoffMode
 import org.apache.spark.sql.laneshift.wire.{Link, LinkListener, RpcBytes}
+import org.apache.spark.util.UninterruptibleThread
 
 import laneshift.ids.LaneId
 import laneshift.lane.HostEnd
@@ -54,7 +55,7 @@ private[remote] final class HostLane(
   private def open(session: Array[Byte]): Unit = synchronized {
     if (thread != null) link.close("a session is opened twice")
     else {
-      thread = new Thread(() => run(session), s"laneshift host lane for ${link.peer}")
+      thread = new UninterruptibleThread(() => run(session), s"laneshift host lane for ${link.peer}")
       thread.setDaemon(true)
       thread.setContextClassLoader(loader)
       thread.start()
@@ -155,7 +156,7 @@ private[remote] final class HostLane(
           case error @ (_: ReflectiveOperationException | _: java.io.IOException | _: LinkageError) =>
             throw new HostLane.Unreadable(error)
         }
-      var results = body.iterator(split, taskContext.current)
+      var results = LaneBody.begin(body, split, taskContext.current, spec.usesPython)
       ready()
       var running = true
       while (running) {
@@ -169,7 +170,7 @@ private[remote] final class HostLane(
           LaneAccumulators.forgetSeal(taskContext.metrics, spec.onceMetrics)
           restarting = false
           taskContext.renew()
-          results = body.iterator(split, taskContext.current)
+          results = LaneBody.begin(body, split, taskContext.current, spec.usesPython)
         }
       }
     }

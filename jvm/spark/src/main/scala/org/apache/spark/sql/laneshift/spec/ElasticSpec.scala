@@ -209,6 +209,7 @@ final case class OperatorSpec(
   * @param sentAt which output has the time at which a row set out
   * @param slots tasks that Spark runs at a time, on all executors
   * @param readsAhead some of its operators read rows ahead of those that they work on (Python's)
+  * @param usesPython some of its operators have functions in Python, which run in processes of their own
   */
 final case class ElasticSpec(
     operator: OperatorSpec,
@@ -219,7 +220,8 @@ final case class ElasticSpec(
     stateMetrics: StateMetrics,
     sentAt: Option[Int],
     slots: Int,
-    readsAhead: Boolean
+    readsAhead: Boolean,
+    usesPython: Boolean
 ) {
   def key: OperatorKey = operator.key
   def rowWork: RowWork = operator.above

@@ -65,7 +65,8 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       StateMetrics(Set.empty, Set.empty, Set.empty, Set.empty),
       None,
       slots = 2,
-      readsAhead = false
+      readsAhead = false,
+      usesPython = false
     )
   }
 

@@ -150,7 +150,8 @@ object RemoteStateCheck {
       StateMetrics(Set.empty, Set.empty, Set.empty, Set.empty),
       sentAt = None,
       slots = 1,
-      readsAhead = false
+      readsAhead = false,
+      usesPython = false
     )
   }
 
