@@ -34,6 +34,7 @@ BENCHMARKS = {
     "cluster": "policies on four executors, and the paper's Figures 9 and 13 to 15 live",
     "rowwise": "stages without state over lanes",
     "tasks": "state partitions in fewer tasks than there are",
+    "stores": "more and fewer state partitions while the query runs: how long it stands still",
     "hotkey": "a key hotter than a core: row-wise work above its state over lanes",
     "hotjoin": "a join key hotter than a core: what each match costs above the join, over lanes",
     "planners": "planners of key distribution on running queries: EQ5, B_NCI, TOPK",
@@ -79,6 +80,7 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
     "cluster": _CASES_AND_ROUNDS,
     "rowwise": _CASES_AND_ROUNDS,
     "tasks": _CASES_AND_ROUNDS,
+    "stores": _CASES_AND_ROUNDS,
     "hotjoin": _CASES_AND_ROUNDS,
     "hotkey": (
         click.option(
