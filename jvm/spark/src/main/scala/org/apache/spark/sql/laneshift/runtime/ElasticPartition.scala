@@ -225,21 +225,23 @@ final class ElasticPartition(
       // Lanes on other executors are of no use to what is apart: who has some keeps all with the state.
       val mayBeApart = current.rowWork == RowWork.Apart || wantedElsewhere.isEmpty && !motion.isOn
       lastLoad = Option
-        .when(current.rowWork != RowWork.Fixed && mayBeApart)(loadOf(before, now, took))
+        .when(current.rowWork != RowWork.Fixed && mayBeApart)(loadOf(before, now, commits, took))
         .filter(_.matters)
     }
 
-  private def loadOf(before: Counts, now: Counts, tookNs: Long): BatchLoad = {
+  private def loadOf(before: Counts, now: Counts, commitsNs: Long, tookNs: Long): BatchLoad = {
     val busy = now.busyNs.zipAll(before.busyNs, 0L, 0L).map { case (after, was) => after - was }
     val loads = balancer.loads
     val hottestShard = if (loads.sum > 0) loads.max / loads.sum else 0.0
     val most = current.options.maxLanes
+    val rows = now.rowsIn - before.rowsIn
     BatchLoad(
       current.batchId,
       isApart = current.rowWork == RowWork.Apart,
-      (now.rowsIn - before.rowsIn) * 1e9 / tookNs,
+      rows,
+      rows * 1e9 / tookNs,
       meter.hottestOfBatch(current).getOrElse(hottestShard),
-      busy.max.toDouble / tookNs,
+      math.max(0L, busy.max - commitsNs).toDouble / tookNs,
       if (auto) math.min(most, batchLanes + math.max(0, cores.idle)) else math.min(most, wantedLanes)
     )
   }

@@ -28,21 +28,23 @@ final case class PartitionMemory(
 /** What a partition's newest batch was bound by.
   *
   * @param isApart whether the row-wise work above its state was apart
+  * @param rows that it had
   * @param hottest share of its rows that the hottest key had
-  * @param busiest share of its time that the busiest lane worked
+  * @param busiest share of its time that the busiest lane worked on rows
   * @param lanes that it had or could have had
   */
 final case class BatchLoad(
     batchId: Long,
     isApart: Boolean,
+    rows: Long,
     rowsPerSecond: Double,
     hottest: Double,
     busiest: Double,
     lanes: Int
 ) {
 
-  /** One key keeps it from using the lanes that it could have. */
-  def isNarrow: Boolean = hottest * lanes >= BatchLoad.Narrow
+  /** One key keeps it from using the lanes that it could have, and not by chance: of few rows any key has many. */
+  def isNarrow: Boolean = (hottest - 2 * math.sqrt(hottest / math.max(1L, rows))) * lanes >= BatchLoad.Narrow
 
   /** Whether the driver has something to decide by it. */
   def matters: Boolean = isApart || isBound

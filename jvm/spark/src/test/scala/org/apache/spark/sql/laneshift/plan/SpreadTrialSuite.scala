@@ -33,7 +33,7 @@ class SpreadTrialSuite extends AnyFunSuite {
     else
       Seq(0 -> 0.01, 1 -> hottest)
         .map { case (index, share) =>
-          index -> BatchLoad(batch.toLong, last, rows(last), share, if (last) 0.3 else busiest, lanes)
+          index -> BatchLoad(batch.toLong, last, 10000L, rows(last), share, if (last) 0.3 else busiest, lanes)
         }
         .filter(_._2.matters)
         .toMap
@@ -61,6 +61,13 @@ class SpreadTrialSuite extends AnyFunSuite {
     never(lanes = 1, busiest = 1.0, hottest = 1.0)
   }
 
+  test("the few rows of a first batch are not a hot key", Quick) {
+    def bound(rows: Long, hottest: Double): Boolean =
+      BatchLoad(1L, isApart = false, rows, 5.0, hottest, busiest = 1.0, lanes = 8).isBound
+    assert(!bound(1, 1.0) && !bound(3, 1.0) && !bound(20, 0.3) && !bound(1000, 0.19))
+    assert(bound(10, 1.0) && bound(50, 0.6) && bound(1000, 0.25))
+  }
+
   test("what does not pay ends at once and is tried again after longer and longer rests", Quick) {
     val on = run(fresh(), 0 until 2000)(_ => 0.6, _ => 1500)
     val begins = on.indices.filter(i => on(i) && (i == 0 || !on(i - 1)))
@@ -78,7 +85,7 @@ class SpreadTrialSuite extends AnyFunSuite {
 
   test("what was told long ago is told once", Quick) {
     val trial = fresh()
-    val load = Map(1 -> BatchLoad(3L, isApart = false, 1500, 0.6, 1.0, 8))
+    val load = Map(1 -> BatchLoad(3L, isApart = false, 10000L, 1500, 0.6, 1.0, 8))
     assert(trial.decide(4L, load))
     // Nothing new comes: it neither ends nor is it judged.
     (5L to 50L).foreach(batch => assert(trial.decide(batch, load)))
