@@ -40,6 +40,10 @@ OWN_SHARE = 0.1
 """What every task does beside its lanes' work and commits counts up to this share of the period
 (ours)."""
 
+FEW, FADES = 4.0, 0.8
+"""A batch with so many times fewer rows than one before says nothing of what a row costs: it is
+mostly what any batch takes. Each batch, what counts as many fades to this share (ours)."""
+
 LEAST_PART = 0.01
 """Of a batch's time, a stage with next to no work gets so much (ours)."""
 
@@ -106,6 +110,29 @@ def _spread(values: Collection[float], chance: float) -> float:
     return max(chance, math.sqrt(squares / (USUAL_BATCHES + len(values) - 1)))
 
 
+@dataclass(slots=True)
+class Cost:
+    """What a row of one partition takes.
+
+    Attributes:
+        each: lane-seconds a row (s).
+        rows: of a batch that tells it.
+    """
+
+    each: Steady = field(default_factory=lambda: Steady((2, 2)))
+    rows: float = 0.0
+
+    def add(self, rows: float, busy_s: float) -> None:
+        """One more batch: ``rows`` > 0, and lane-seconds of work on them (s)."""
+        self.rows *= FADES
+        if rows * FEW < self.rows:
+            return
+        if rows > FEW * self.rows:
+            self.each = Steady(self.each.patience)
+        self.rows = max(rows, self.rows)
+        self.each.add(busy_s / rows)
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """What one partition did in a batch.
@@ -138,7 +165,7 @@ class BatchRates:
     def __init__(self, interval_s: float | None) -> None:
         self._interval_s = interval_s
         self._rates: dict[PartitionId, Steady] = {}
-        self._costs: dict[PartitionId, Steady] = {}
+        self._costs: dict[PartitionId, Cost] = {}
         self._fixed = Steady((2, 2))
         self._took_s = 0.0
         self._amid = False
@@ -174,8 +201,7 @@ class BatchRates:
                     rate = self._rates[part.partition] = Steady()
                 rate.add(part.rows / seconds, math.sqrt(part.rows) / seconds)
             if part.rows > 0:
-                cost = self._costs.setdefault(part.partition, Steady((2, 2)))
-                cost.add(part.busy_s / part.rows)
+                self._costs.setdefault(part.partition, Cost()).add(part.rows, part.busy_s)
         fixed = 0.0
         if interval is not None:
             own = min((p.took_s - p.busy_s / p.lanes for p in done), default=0.0)
@@ -195,7 +221,7 @@ class BatchRates:
     def cost_s(self, partition: PartitionId) -> float | None:
         """Lane-seconds that a row takes (s), None if it is not known."""
         known = self._costs.get(partition)
-        return None if known is None else known.shown
+        return None if known is None else known.each.shown
 
     def _loads(
         self, batch_id: int, period: float, took_s: float, fixed: float, done: Sequence[Done]

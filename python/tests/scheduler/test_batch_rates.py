@@ -125,6 +125,25 @@ def test_rows_count_over_the_time_in_which_they_came() -> None:
     assert loads[PartitionId("q:0.0")].work_s == pytest.approx(4.0)
 
 
+def test_a_batch_with_few_rows_says_nothing_of_what_a_row_costs() -> None:
+    """A first batch of one row that took 16 ms: 3,000 rows were 47 s of work, and 14 lanes."""
+    part = Done(PartitionId("p"), OperatorId("o"), "1", 8, 1, 1, 0.016, 0.016)
+    rates = BatchRates(5.0)
+    rates.add(0, 0.4, 5.0, [part])
+    load = rates.add(1, 4.9, 5.0, [replace(part, rows=3000, busy_s=4.5, took_s=4.5)])[
+        PartitionId("p")
+    ]
+    assert load.work_s == pytest.approx(4.5)
+    for n in range(2, 8):
+        few = replace(part, rows=50, busy_s=0.15, took_s=0.15)
+        rates.add(n, 0.5, 5.0, [few])
+        # A row of the small batches takes twice as long, until there is nothing but small batches.
+        assert rates.cost_s(PartitionId("p")) == pytest.approx(0.0015)
+    for n in range(8, 30):
+        rates.add(n, 0.5, 5.0, [replace(part, rows=50, busy_s=0.15, took_s=0.15)])
+    assert rates.cost_s(PartitionId("p")) == pytest.approx(0.003)
+
+
 def test_a_hot_one_of_many_may_be_the_last_to_begin() -> None:
     parts = [done(0, 20.0), *(done(n, 1.0) for n in range(1, 50))]
     loads = BatchRates(60.0).add(1, 25.0, 60.0, parts)
