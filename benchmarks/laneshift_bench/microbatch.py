@@ -41,7 +41,7 @@ from laneshift_bench.offered import (
 )
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError, Build, Running, running
-from laneshift_bench.report import Report, ran_now
+from laneshift_bench.report import Goal, Report, ran_now
 from laneshift_bench.salting import salted
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, alone
@@ -397,6 +397,7 @@ def run(
                         runs[who.name] = one.figures(load)
                         progress.note(_words(who.name, runs[who.name]))
     report.rows += table(report.data)
+    report.goals += goals(report.data)
     report.notes += notes(report.data)
     return report
 
@@ -448,6 +449,27 @@ def table(data: dict[str, Any]) -> list[list[str]]:
                 ]
             )
     return rows
+
+
+def goals(data: dict[str, Any]) -> list[Goal]:
+    """What policies are to do under a constant load, and in a burst."""
+    found = []
+    for part, one in data.items():
+        sides = one["sides"]
+        if part.startswith("constant"):
+            for side, figures in sides.items():
+                settled = figures["changes_settled"]
+                found.append(Goal(f"{part}: {side}, changes settled", settled, "<=", 1))
+        if part.startswith(("constant", "burst")) and "laneshift" in sides:
+            ours = sides["laneshift"]
+            if part.startswith("constant"):
+                share = ours["core_seconds"] / one["oracle_core_seconds"]
+                found.append(Goal(f"{part}: laneshift, core-s / oracle", share, "<=", 1.15))
+            else:
+                up, down = (ours[way] or math.inf for way in ("up", "down"))
+                found.append(Goal(f"{part}: laneshift, up in batch", up, "<=", 2))
+                found.append(Goal(f"{part}: laneshift, down in batch", down, "<=", 5))
+    return found
 
 
 def notes(data: dict[str, Any]) -> list[str]:

@@ -47,7 +47,10 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
     "spark.sql.laneshift.queueBytes" -> "1k"
   )
 
-  test("a lane that is to end while its body begins is interrupted when functions in Python have their worker", Quick) {
+  test(
+    "a lane that is to end while its body begins is interrupted when functions in Python have their worker",
+    Quick
+  ) {
     for (usesPython <- Seq(true, false)) {
       val begins, told = new CountDownLatch(1)
       @volatile var during, after = false

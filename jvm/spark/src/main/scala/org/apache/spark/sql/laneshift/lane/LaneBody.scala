@@ -20,7 +20,8 @@ private[laneshift] object LaneBody {
       context: TaskContext,
       usesPython: Boolean
   ): Iterator[InternalRow] = Thread.currentThread match {
-    case thread: UninterruptibleThread if usesPython => thread.runUninterruptibly(body.iterator(split, context))
+    case thread: UninterruptibleThread if usesPython =>
+      thread.runUninterruptibly(body.iterator(split, context))
     case _ => body.iterator(split, context)
   }
 }
