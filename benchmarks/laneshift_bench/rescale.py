@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -209,17 +210,22 @@ def resource_centric(spark: SparkSession, folder: Path, state: State, after_s: f
         # All of the batches of the query that has started again.
         return Done(steps, partial(begun_ms, query.query))
 
-    with as_side(spark, stock(PARTITIONS)):
-        query.start()
-        try:
-            await_rows(Running(query.query, meter))
-            found = _watched(meter, change, after_s)
-            if query.query.exception() is not None:
-                raise BenchmarkError(f"The query has ended: {query.query.exception()}")
-            return found
-        finally:
-            query.stop()
-            meter.drop()
+    with as_side(spark, stock(PARTITIONS)), repartitioned(query, meter):
+        return _watched(meter, change, after_s)
+
+
+@contextmanager
+def repartitioned(query: RepartitionedQuery, meter: Meter) -> Iterator[None]:
+    """Start a query that Spark repartitions; it puts out rows, and stops with the block."""
+    query.start()
+    try:
+        await_rows(Running(query.query, meter))
+        yield
+        if query.query.exception() is not None:
+            raise BenchmarkError(f"The query has ended: {query.query.exception()}")
+    finally:
+        query.stop()
+        meter.drop()
 
 
 def more_lanes(spark: SparkSession, folder: Path, state: State, after_s: float) -> Change:

@@ -23,14 +23,13 @@ from laneshift_bench.query import (
     BenchmarkError,
     Running,
     as_side,
-    await_rows,
     batch_ms,
     counting_payloads,
     running,
     writer,
 )
 from laneshift_bench.report import Goal, Report
-from laneshift_bench.rescale import SPARK, longest_gap_s
+from laneshift_bench.rescale import SPARK, longest_gap_s, repartitioned
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, stock
 
@@ -209,17 +208,8 @@ def _sparks(spark: SparkSession, folder: Path, keys: int) -> list[Change]:
 
     trigger = {"processingTime": f"{EVERY_S:g} seconds"}
     query = RepartitionedQuery(spark, written, str(folder), trigger, timeout_s=AT_MOST_S)
-    with as_side(spark, stock(FEW)):
-        query.start()
-        try:
-            await_rows(Running(query.query, meter))
-            found = _both(meter, query.rescale)
-            if query.query.exception() is not None:
-                raise BenchmarkError(f"The query has ended: {query.query.exception()}")
-            return found
-        finally:
-            query.stop()
-            meter.drop()
+    with as_side(spark, stock(FEW)), repartitioned(query, meter):
+        return _both(meter, query.rescale)
 
 
 def _both(meter: Meter, to: Callable[[int], object]) -> list[Change]:
