@@ -1,14 +1,16 @@
 package org.apache.spark.sql.laneshift
 
 import java.nio.file.{Files, Path}
+import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.scheduler.{SparkListener, SparkListenerStageSubmitted}
 import org.apache.spark.sql.execution.streaming.state.{StateStoreId, StateStoreProviderId}
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.laneshift.rescale.{NotRescalable, RescaleState, TakeOver}
+import org.apache.spark.sql.laneshift.rescale.{LiveRescale, NotRescalable, RescaleState, TakeOver}
 import org.apache.spark.sql.streaming.Trigger
 
 /** A running query gets other state partitions while rows keep coming, in Real-time Mode, too; what cannot be is refused or
@@ -118,6 +120,37 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
     PairCheck.sameOrderPerKey("sums", stockRows, liveRows)
     assert(withoutPartition(stockState) == withoutPartition(liveState))
     assert(liveState.exists(_.startsWith(s"0/${wanted - 1}: ")))
+  }
+
+  /** A Real-time batch does not begin if it finds too few free slots. */
+  test("what runs beside the query has one task at a time") {
+    val tasks = new ConcurrentLinkedQueue[Int]
+    val listener = new SparkListener {
+      override def onStageSubmitted(stage: SparkListenerStageSubmitted): Unit =
+        if (
+          Option(stage.properties.getProperty("spark.jobGroup.id")).exists(_.startsWith(LiveRescale.JobGroup))
+        ) {
+          tasks.add(stage.stageInfo.numTasks)
+          ()
+        }
+    }
+    spark.sparkContext.addSparkListener(listener)
+    try elastic { (run, _) =>
+        begin(run)
+        val rescale = run.rescales.last
+        Patience.until(run.query)(rescale.state == RescaleState.Ready)
+        val building = tasks.size
+        run.add(chunks(2))
+        run.await()
+        Patience.until(run.query)(rescale.lag == 0)
+        run.letTakeOver()
+        run.add(chunks(3))
+        run.await()
+        assert(rescale.state == RescaleState.Done, rescale.failure)
+        Patience.until(run.query)(tasks.size > building)
+        assert(tasks.asScala.forall(_ == 1), tasks)
+      }
+    finally spark.sparkContext.removeSparkListener(listener)
   }
 
   test("what cannot be is refused, and the query goes on") {

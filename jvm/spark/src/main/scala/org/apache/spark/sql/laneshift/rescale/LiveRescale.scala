@@ -42,7 +42,7 @@ private[laneshift] final class LiveRescale(
   import RescaleState._
 
   private val context = query.sparkSession.sparkContext
-  private val jobs = s"laneshift rescale ${query.runId}"
+  private val jobs = s"$JobGroup${query.runId}"
 
   // `now` changes under this object's lock; the twin is used under its own.
   @volatile private var now: RescaleState = Waiting
@@ -190,7 +190,7 @@ private[laneshift] final class LiveRescale(
       query.commitLog
     )
     try onTwin {
-        twin.catchUp(last)
+        twin.catchUp(last, math.max(from, to))
         TakeOver.passed("caught up")
         val ids = twin.checkpointIds
         val batch =
@@ -232,7 +232,10 @@ private[laneshift] final class LiveRescale(
   }
 }
 
-private[rescale] object LiveRescale {
+private[laneshift] object LiveRescale {
+
+  /** The group of the jobs beside a query has its run's id behind this. */
+  val JobGroup = "laneshift rescale "
 
   private val IdleMs = 20L
 

@@ -113,8 +113,10 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   /** Lets the query's run have the new stores' tables where they are. */
   def passOn(run: UUID): Unit = stores.passOn(run, coordinator)
 
-  /** Brings the recorded writes of the batches up to `batch` into the stores. */
-  def catchUp(batch: Long): Unit = if (batch > reached) {
+  /** Brings the recorded writes of the batches up to `batch` into the stores, in `cores` tasks at a time: more than the budget's
+    * only while the query's own rest.
+    */
+  def catchUp(batch: Long, cores: Int = budget.cores): Unit = if (batch > reached) {
     val batches = (reached + 1 to batch).map(b => RecordedBatch(b + 1, of.commit(b).stateUniqueIds))
     val last = ids
     val pieces = placed(Twin.routed(
@@ -122,10 +124,13 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
       stores,
       hadoop,
       batches,
-      records.toString
+      records.toString,
+      cores
     ))
     if (!Faults.isOn(Fault.RecordedForgotten)) {
-      ids = Twin.applied(pieces, stores, hadoop, built + 1, last).collect().toSeq.flatten.toMap
+      val applied = Twin.applied(pieces, stores, hadoop, built + 1, last)
+      ids =
+        (0 until to).grouped(cores).flatMap(group => context.runJob(applied, Twin.only, group)).flatten.toMap
       built += 1
     }
     reached = batch
@@ -198,7 +203,9 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   private def coordinator = session.streams.stateStoreCoordinator
 }
 
-/** How many tasks write all of the state at a time, and how many bytes of it a second together. */
+/** How many tasks a rescale has at a time beside those of the query, and how many bytes of the whole state they write a second
+  * together.
+  */
 private[laneshift] final case class RescaleBudget(cores: Int, bytesPerSecond: Long)
 
 private[laneshift] object RescaleBudget {
@@ -283,10 +290,15 @@ private[rescale] object Twin {
       stores: TwinStores,
       hadoop: Broadcast[SerializableConfiguration],
       batches: Seq[RecordedBatch],
-      records: String
+      records: String,
+      cores: Int
   ): RDD[(Int, Piece)] = partitions
     .flatMap(stores.routed(_, batches, records, new Configuration(hadoop.value.value)))
+    .coalesce(cores)
     .partitionBy(new ByNumber(stores.to))
+
+  private type Applied = Seq[((Int, Int), Option[String])]
+  private val only: Iterator[Applied] => Applied = _.next()
 
   private def applied(
       pieces: RDD[(Int, Piece)],
@@ -294,7 +306,7 @@ private[rescale] object Twin {
       hadoop: Broadcast[SerializableConfiguration],
       version: Long,
       ids: Map[(Int, Int), Option[String]]
-  ): RDD[Seq[((Int, Int), Option[String])]] =
+  ): RDD[Applied] =
     pieces.mapPartitionsWithIndex { (p, found) =>
       val own = stores.shapes.indices.map(s => ids((s, p)))
       val made = stores(p, found.map(_._2), version, own, new Configuration(hadoop.value.value))
