@@ -36,12 +36,20 @@ from laneshift_bench.sides import Side, stock
 CORES = 2
 FEW, MANY = 4, 16
 RATE = 5_000
-EVERY_S = 1.0
+EVERY_S = 2.0
+FILES = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    )
+}
+"""For both sides: Spark's default runs `stat` in a process of its own for each file that it
+renames on a local disk, which was half of the time of a commit."""
 PAYLOAD = 84
 FILL_BATCH = 1_000_000
 FILLED = 3
 """Rows for each key of the fill: of so many, uniform, 95 % of the keys have one or more."""
-CALM_S = 15.0
+CALM_S, SETTLED_S = 15.0, 10.0
 AT_MOST_S = 1800.0
 LAP_S = 0.2
 WIDE, NARROW, WIDE_ROWS = 200, 8, 24_000
@@ -53,7 +61,8 @@ cores. After {CALM_S:g} s it gets {MANY} state partitions, and {CALM_S:g} s afte
 {FEW} again. *laneshift* is `live.rescale` with a lane in each partition, *{SPARK}* stock Spark by
 `RepartitionedQuery`: stop, finish the batch, Spark's offline repartition, start. *Stands still*:
 the longest time without a row in the sink from the call until {CALM_S:g} s after it came back,
-less the longest of the {CALM_S:g} s before, which is the rhythm of the batches. *Rate meanwhile*:
+less that of normal batches: the longest of the {CALM_S:g} s before the call or of the last
+{SETTLED_S:g} s, with the new number, whichever is longer. *Rate meanwhile*:
 rows that came from the call until it came back, over those that were due. *{WIDE} -> {NARROW}*:
 counts over 10,000 keys, batches of {WIDE_ROWS:,} rows back to back: the median batch's time before
 and after, and that of stock Spark which has begun with as many partitions. Sides take turns."""
@@ -65,20 +74,22 @@ class Change:
     """A change of the number of state partitions.
 
     Attributes:
-        gap_s, before_s: longest time without a row from the call on, and in the time before.
+        gap_s, before_s, after_s: longest time without a row from the call on, in the time before,
+            and at the end, with the new number.
         took_s: until the call came back.
         rate: rows that came meanwhile, as a share of those that were due.
     """
 
     gap_s: float
     before_s: float
+    after_s: float
     took_s: float
     rate: float
 
     @property
     def still_s(self) -> float:
         """How much longer than a normal batch the query stood still."""
-        return max(0.0, self.gap_s - self.before_s)
+        return max(0.0, self.gap_s - max(self.before_s, self.after_s))
 
 
 def run(quick: bool, only: Sequence[str] = (), rounds: int | None = None) -> Report:
@@ -90,7 +101,7 @@ def run(quick: bool, only: Sequence[str] = (), rounds: int | None = None) -> Rep
     wide = _wanted(f"{WIDE} -> {NARROW}", only)
     progress = Progress("stores", len(chosen) * (1 + 2 * turns) + (3 * turns if wide else 0))
     report = Report("stores", "More and fewer state partitions", METHOD, HEADER)
-    with session(slots=CORES) as (spark, work):
+    with session(slots=CORES, settings=FILES) as (spark, work):
         for keys in chosen:
             _rescales(spark, work, keys, turns, progress, report)
         if wide:
@@ -134,7 +145,8 @@ def _rescales(
             shutil.rmtree(folder, ignore_errors=True)
             for one in changes:
                 progress.note(
-                    f"stands still {one.still_s:.2f} s (rhythm {one.before_s:.2f} s), "
+                    f"stands still {one.still_s:.2f} s (a normal batch "
+                    f"{one.before_s:.2f} s before, {one.after_s:.2f} s after), "
                     f"call {one.took_s:.1f} s, rate meanwhile {one.rate:.2f}"
                 )
             found[side].append(changes)
@@ -153,6 +165,7 @@ def _add(report: Report, name: str, change: str, each: Mapping[str, list[Change]
     figures: dict[str, Callable[[Change], float]] = {
         "stands still, s": lambda one: one.still_s,
         "longest gap before, s": lambda one: one.before_s,
+        "longest gap at the end, s": lambda one: one.after_s,
         "call, s": lambda one: one.took_s,
         "rate meanwhile": lambda one: one.rate,
     }
@@ -238,9 +251,11 @@ def _watched(meter: Meter, change: Callable[[], object]) -> Change:
     meanwhile = sum(n for at, n in rows if call_ms <= at < back_ms)
     # A batch's rows come at once: of a short change one more or less says nothing.
     due = max(RATE * took_s, RATE * EVERY_S)
+    end_ms = time.time() * 1000
     return Change(
-        gap_s=longest_gap_s(slots, call_ms, time.time() * 1000),
+        gap_s=longest_gap_s(slots, call_ms, end_ms),
         before_s=longest_gap_s(slots, call_ms - 1000 * CALM_S, call_ms),
+        after_s=longest_gap_s(slots, end_ms - 1000 * SETTLED_S, end_ms),
         took_s=took_s,
         rate=min(1.0, meanwhile / due),
     )

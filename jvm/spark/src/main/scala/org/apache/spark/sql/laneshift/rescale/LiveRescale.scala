@@ -161,10 +161,13 @@ private[laneshift] final class LiveRescale(
       change(CatchingUp)
       val rounds = new CatchUpRounds
       while (!now.ended && query.isActive && now != TakingOver) {
-        val (began, target) = (System.nanoTime(), committed)
-        val batches = math.max(0L, target - twin.state)
-        if (batches > 0) onTwin(if (now != TakingOver) twin.catchUp(target))
-        if (rounds.isNear(batches, System.nanoTime() - began)) change(Ready, _ == CatchingUp)
+        // Once it is ready the next boundary takes over, and would have to wait for a round.
+        if (now != Ready || TakeOver.held) {
+          val (began, target) = (System.nanoTime(), committed)
+          val batches = math.max(0L, target - twin.state)
+          if (batches > 0) onTwin(if (now != TakingOver) twin.catchUp(target))
+          if (rounds.isNear(batches, System.nanoTime() - began)) change(Ready, _ == CatchingUp)
+        }
         Thread.sleep(IdleMs)
       }
       if (!query.isActive) fail(new IllegalStateException("the query has ended"))
@@ -190,7 +193,7 @@ private[laneshift] final class LiveRescale(
       query.commitLog
     )
     try onTwin {
-        twin.catchUp(last, math.max(from, to))
+        twin.catchUp(last, hurried = true)
         TakeOver.passed("caught up")
         val ids = twin.checkpointIds
         val batch =

@@ -5,7 +5,7 @@ import java.util.UUID
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileUtil, Path}
 
-import org.apache.spark.Partitioner
+import org.apache.spark.{Partitioner, SparkContext}
 import org.apache.spark.TaskContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
@@ -113,28 +113,41 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   /** Lets the query's run have the new stores' tables where they are. */
   def passOn(run: UUID): Unit = stores.passOn(run, coordinator)
 
-  /** Brings the recorded writes of the batches up to `batch` into the stores, in `cores` tasks at a time: more than the budget's
-    * only while the query's own rest.
+  /** Brings the recorded writes of the batches up to `batch` into the stores.
+    *
+    * @param hurried whether the query waits for it: all slots are free then; otherwise it has as many tasks at a time as its budget
+    *   says
     */
-  def catchUp(batch: Long, cores: Int = budget.cores): Unit = if (batch > reached) {
+  def catchUp(batch: Long, hurried: Boolean = false): Unit = if (batch > reached) {
     val batches = (reached + 1 to batch).map(b => RecordedBatch(b + 1, of.commit(b).stateUniqueIds))
     val last = ids
-    val pieces = placed(Twin.routed(
+    val slots = if (hurried) Twin.slots(context) else budget.cores
+    val groups = placedGroups((to + slots - 1) / slots)
+    val found = Twin.routed(
       context.parallelize(0 until stores.from, stores.from),
       stores,
       hadoop,
       batches,
       records.toString,
-      cores
-    ))
+      slots,
+      groups.map(_._2)
+    )
+    val pieces = new PlacedRDD(found, groups(_)._1.toSeq)
     if (!Faults.isOn(Fault.RecordedForgotten)) {
-      val applied = Twin.applied(pieces, stores, hadoop, built + 1, last)
-      ids =
-        (0 until to).grouped(cores).flatMap(group => context.runJob(applied, Twin.only, group)).flatten.toMap
+      val atOnce = if (hurried) Twin.CommitsAtOnce else 1
+      val applied = Twin.applied(pieces, stores, hadoop, groups.map(_._2), built + 1, last, atOnce)
+      val tasks = groups.indices.grouped(if (hurried) groups.size else slots)
+      ids = tasks.flatMap(context.runJob(applied, Twin.only, _)).flatten.toMap
       built += 1
     }
     reached = batch
   }
+
+  /** New partitions for as many tasks as are needed, `size` in each at most: those of a task are where one executor has them open. */
+  private def placedGroups(size: Int): IndexedSeq[(Option[String], Seq[Int])] =
+    (0 until to).groupBy(stores.place(_, coordinator)).toIndexedSeq.flatMap { case (place, partitions) =>
+      partitions.grouped(size).map(place -> _)
+    }
 
   /** Makes of the twin a checkpoint that Spark's data source reads, as of the batch that it was built for. */
   def seal(): Unit = {
@@ -291,11 +304,12 @@ private[rescale] object Twin {
       hadoop: Broadcast[SerializableConfiguration],
       batches: Seq[RecordedBatch],
       records: String,
-      cores: Int
+      cores: Int,
+      groups: Seq[Seq[Int]]
   ): RDD[(Int, Piece)] = partitions
     .flatMap(stores.routed(_, batches, records, new Configuration(hadoop.value.value)))
     .coalesce(cores)
-    .partitionBy(new ByNumber(stores.to))
+    .partitionBy(new ByGroup(groups.size, groups.zipWithIndex.flatMap { case (g, i) => g.map(_ -> i) }.toMap))
 
   private type Applied = Seq[((Int, Int), Option[String])]
   private val only: Iterator[Applied] => Applied = _.next()
@@ -304,14 +318,25 @@ private[rescale] object Twin {
       pieces: RDD[(Int, Piece)],
       stores: TwinStores,
       hadoop: Broadcast[SerializableConfiguration],
+      groups: IndexedSeq[Seq[Int]],
       version: Long,
-      ids: Map[(Int, Int), Option[String]]
+      ids: Map[(Int, Int), Option[String]],
+      atOnce: Int
   ): RDD[Applied] =
-    pieces.mapPartitionsWithIndex { (p, found) =>
-      val own = stores.shapes.indices.map(s => ids((s, p)))
-      val made = stores(p, found.map(_._2), version, own, new Configuration(hadoop.value.value))
-      Iterator(made.zipWithIndex.map { case (id, s) => (s, p) -> id })
+    pieces.mapPartitionsWithIndex { (task, found) =>
+      val own = groups(task).map(p => p -> stores.shapes.indices.map(s => ids((s, p)))).toMap
+      Iterator(stores(own, found, version, new Configuration(hadoop.value.value), atOnce))
     }
+
+  /** Commits of a task that go on at the same time: most of one is waiting for files. */
+  private val CommitsAtOnce = 8
+
+  private def slots(context: SparkContext): Int =
+    math.max(1, context.maxNumConcurrentTasks(context.resourceProfileManager.defaultResourceProfile))
+
+  private final class ByGroup(override val numPartitions: Int, of: Map[Int, Int]) extends Partitioner {
+    override def getPartition(key: Any): Int = of(key.asInstanceOf[Int])
+  }
 
   private final class ByNumber(override val numPartitions: Int) extends Partitioner {
     override def getPartition(key: Any): Int = key.asInstanceOf[Int]

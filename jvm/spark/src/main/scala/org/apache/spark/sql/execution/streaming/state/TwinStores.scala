@@ -11,6 +11,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.TaskContext
 import org.apache.spark.scheduler.{ExecutorCacheTaskLocation, TaskLocation}
+import org.apache.spark.util.ThreadUtils
 
 import laneshift.testing.{Fault, Faults}
 
@@ -157,31 +158,43 @@ private[sql] final case class TwinStores(
     } ++ Iterator.single(()).flatMap(_ => cut.rest())
   } yield piece
 
-  /** Brings recorded writes into the stores of one new partition, and commits each; gives their checkpoint ids. */
+  /** Brings recorded writes into the stores of some new partitions, and commits each; gives their checkpoint ids by shape and
+    * partition.
+    *
+    * @param partitions each with the ids of its stores now
+    * @param atOnce how many commits may go on at the same time
+    */
   def apply(
-      partition: Int,
-      pieces: Iterator[Piece],
+      partitions: Map[Int, Seq[Option[String]]],
+      pieces: Iterator[(Int, Piece)],
       version: Long,
-      ids: Seq[Option[String]],
-      hadoop: Configuration
-  ): Seq[Option[String]] = {
-    val stores = shapes.zip(ids).map { case (shape, id) => open(shape, partition, version, id, hadoop) }
+      hadoop: Configuration,
+      atOnce: Int
+  ): Seq[((Int, Int), Option[String])] = {
+    val stores = for ((partition, ids) <- partitions; (id, s) <- ids.zipWithIndex)
+      yield (s, partition) -> open(shapes(s), partition, version, id, hadoop)
     val routers = shapes.map(new StoreRouter(_, storeConf))
-    val next = new mutable.HashMap[(Int, Int), Int]
-    pieces.foreach { piece =>
-      val due = next.getOrElse((piece.shape, piece.origin), 0)
+    val next = new mutable.HashMap[(Int, Int, Int), Int]
+    pieces.foreach { case (partition, piece) =>
+      val due = next.getOrElse((partition, piece.shape, piece.origin), 0)
       if (piece.number != due)
         throw new IllegalStateException(
           s"writes of partition ${piece.origin} came out of order: ${piece.number}, not $due"
         )
-      next((piece.shape, piece.origin)) = due + 1
-      val db = stores(piece.shape).dbInstance()
+      next((partition, piece.shape, piece.origin)) = due + 1
+      val db = stores((piece.shape, partition)).dbInstance()
       decode(piece.bytes)(write(db, shapes(piece.shape), routers(piece.shape), piece.origin, _))
     }
-    stores.map { store =>
+    def committed(at: (Int, Int), store: RocksDBStateStoreProvider#RocksDBStateStore) = {
       store.commit()
-      store.getStateStoreCheckpointInfo().stateStoreCkptId
+      at -> store.getStateStoreCheckpointInfo().stateStoreCkptId
     }
+    val all = stores.toSeq
+    if (atOnce == 1 || all.size == 1) all.map { case (at, store) => committed(at, store) }
+    else
+      ThreadUtils.parmap(all, "laneshift-rescale-commit", math.min(atOnce, all.size)) { case (at, store) =>
+        committed(at, store)
+      }
   }
 
   /** As Spark knows a new store while it is open. */
