@@ -80,7 +80,13 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
     "cluster": _CASES_AND_ROUNDS,
     "rowwise": _CASES_AND_ROUNDS,
     "tasks": _CASES_AND_ROUNDS,
-    "stores": _CASES_AND_ROUNDS,
+    "stores": (
+        *_CASES_AND_ROUNDS,
+        click.option(
+            "--add", type=click.Path(dir_okay=False, path_type=Path),
+            help="stores.json of an earlier run, whose other cases stay in the table.",
+        ),
+    ),
     "hotjoin": _CASES_AND_ROUNDS,
     "hotkey": (
         click.option(

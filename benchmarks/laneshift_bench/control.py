@@ -38,6 +38,8 @@ SIZES, LANES = (8, 200), 2
 WATCHERS, EVERY_S = 50, 1.0
 CHANGE_S = 0.5
 """Between two of the changes that undo each other: a watcher's next look finds other ones."""
+SPAN_S = 20.0
+"""Executors report to the driver every 10 s: as often in one span as in the next."""
 START_S = 120.0
 METHOD = f"""\
 Counts per key in micro-batches: {SIZES[0]}, then {SIZES[1]} state partitions with {LANES} lanes and
@@ -58,7 +60,7 @@ plugin by py4j as the control process makes it."""
 
 def run(quick: bool) -> Report:
     """The whole benchmark."""
-    rounds, span_s, calls = (1, 5.0, 100) if quick else (3, 12.0, 1000)
+    rounds, span_s, calls = (1, 5.0, 100) if quick else (5, SPAN_S, 1000)
     progress = Progress("control", len(SIZES) * (7 + 2 * rounds))
     report = Report("control", "Control service", METHOD, ("partitions", "figure", "measured"))
     for partitions in SIZES:
