@@ -98,7 +98,7 @@ test-jvm: setup ## Run the JVM's tests (ONLY='*Suite' for some)
 test-python: export SPARK_LOCAL_IP := 127.0.0.1
 test-python: setup jar ## Run Python's tests (ARGS for pytest)
 	@mkdir -p build/logs
-	@$(VENV_PYTHON) -m pytest python/tests $(ARGS) 2>&1 | tee build/logs/test-python.log
+	@$(VENV_PYTHON) -m pytest python/tests --durations=40 $(ARGS) 2>&1 | tee build/logs/test-python.log
 
 test-all: export SPARK_LOCAL_IP := 127.0.0.1
 test-all: test ## All tests, and drivers, executors and schedulers killed while lanes move (KILLS=20, some minutes more)

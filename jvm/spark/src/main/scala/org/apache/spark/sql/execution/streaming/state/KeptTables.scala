@@ -20,23 +20,20 @@ import laneshift.testing.{Fault, Faults}
 private[state] object KeptTables {
   private val tables = new mutable.HashMap[String, File]
 
-  /** Keeps what is in `folder` under these names, and lets go what else there is of the store; gives the names of those that were
-    * not kept before.
+  /** Keeps what is in `folder` under these names, and lets go what else there is of the store.
     *
     * @param store a folder that goes when the store is closed
     * @param names by file
     */
-  def keep(store: File, folder: File, names: AnyMap[String, String]): Seq[String] = synchronized {
+  def keep(store: File, folder: File, names: AnyMap[String, String]): Unit = synchronized {
     store.mkdirs()
     val kept = Option(store.listFiles).toSeq.flatten
     val wanted = names.values.toSet
     kept.filterNot(f => wanted(f.getName)).foreach(drop)
-    names.toSeq.flatMap { case (file, name) =>
+    names.foreach { case (file, name) =>
       val link = new File(store, name)
-      val isNew = !link.exists
-      if (isNew) Files.createLink(link.toPath, new File(folder, file).toPath)
+      if (!link.exists) Files.createLink(link.toPath, new File(folder, file).toPath)
       tables(name) = link
-      Option.when(isNew)(name)
     }
   }
 

@@ -1,14 +1,9 @@
 package org.apache.spark.sql.execution.streaming.state
 
 import java.io.File
-import java.nio.channels.FileChannel
-import java.nio.file.StandardOpenOption
 
 import scala.collection.{Map => AnyMap}
-import scala.util.Using
 import scala.util.control.NonFatal
-
-import org.apache.hadoop.fs.{LocalFileSystem, Path}
 
 /** The stores that a rescale builds are its own: nobody's maintenance deletes of them what is not used any more, or looks for
   * them where they have gone from.
@@ -48,22 +43,8 @@ private[state] final class TwinRocksDB(parts: DatabaseParts) extends OwnRocksDB(
 
   /** Without them the query fetches its files. */
   override protected def saved(checkpointDir: File, uploaded: AnyMap[String, String]): Unit =
-    try KeptTables.keep(kept, checkpointDir, uploaded).foreach(written)
+    try KeptTables.keep(kept, checkpointDir, uploaded)
     catch { case NonFatal(e) => logWarning(s"Tables of ${parts.loggingId} are not kept.", e) }
-
-  /** Has a table and, where the checkpoint is on a local disk, its copy there written out here and now: else the first of the query's
-    * stores that waits for the disk, when the query goes over, would wait for gigabytes.
-    */
-  private def written(name: String): Unit = {
-    val there = new Path(parts.dfsRootDir, s"SSTs/$name")
-    val copy = there.getFileSystem(parts.hadoopConf) match {
-      case local: LocalFileSystem => Seq(local.pathToFile(there))
-      case _ => Nil
-    }
-    (new File(kept, name) +: copy).filter(_.exists).foreach { file =>
-      Using.resource(FileChannel.open(file.toPath, StandardOpenOption.WRITE))(_.force(true))
-    }
-  }
 
   override def close(): Unit = {
     KeptTables.dropAll(kept)
