@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import laneshift
 from live.cluster_app import page
 
-ROWS, RATE, COST_US, KEYS = 40_000, 700, 4_000, 300
+ROWS, RATE, COST_US, KEYS = 60_000, 700, 4_000, 300
 REST_S = 8
 
 
@@ -88,7 +88,7 @@ def main(folder: Path) -> None:
         .outputMode("update")
         .queryName("hot")
         .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(realTime="75 seconds")  # type: ignore[call-overload]
+        .trigger(realTime="120 seconds")  # type: ignore[call-overload]
         .start()
     )
     counted: dict[str, int] = {}
