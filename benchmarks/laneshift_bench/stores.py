@@ -70,7 +70,8 @@ less that of normal batches: the longest of the {CALM_S:g} s before the call or 
 last {SETTLED_S:g} s, with the new number, whichever is longer. *Rate meanwhile*:
 rows that came from the call until it came back, over those that were due. *{WIDE} -> {NARROW}*:
 counts over 10,000 keys, batches of {WIDE_ROWS:,} rows back to back: the median batch's time before
-and after, and that of stock Spark which has begun with as many partitions. Sides take turns."""
+and after, and that of stock Spark which has begun with as many partitions. Sides take turns.
+Checkpoints are on a local disk, on both sides by Spark's `FileSystemBasedCheckpointFileManager`."""
 HEADER = ("state", "change", "figure", "laneshift", SPARK)
 
 

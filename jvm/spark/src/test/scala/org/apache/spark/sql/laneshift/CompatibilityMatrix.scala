@@ -120,12 +120,13 @@ object CompatibilityMatrix {
     } finally running.stop()
   }
 
-  private def same(what: String, way: Way, stock: Left, elastic: Left): Unit = {
+  private def same(what: String, way: Way, course: Course, stock: Left, elastic: Left): Unit = {
+    // There stock Spark's side keeps its number of stores.
+    val byStore = !way.realTime || course.partitions.isEmpty
     def comparable(state: Seq[String]) =
-      if (way.realTime) state.map(_.replaceFirst("/\\d+", "")).sorted else state
-    // Of as many stores as there are.
+      if (byStore) state else state.map(_.replaceFirst("/\\d+", "")).sorted
     def counted(counts: Seq[Seq[OperatorCounts]]) =
-      if (way.realTime) counts.map(_.map(_.copy(storeInstances = 0L, shufflePartitions = 0L))) else counts
+      if (byStore) counts else counts.map(_.map(_.copy(storeInstances = 0L, shufflePartitions = 0L)))
     PairCheck.sameRows(what, stock.rows, elastic.rows)
     if (way.realTime) PairCheck.sameOrderPerKey(what, stock.rows, elastic.rows)
     stock.states.zip(elastic.states).zipWithIndex.foreach { case ((a, b), i) =>
@@ -173,15 +174,14 @@ object CompatibilityMatrix {
             runs.map { case (_, ids) => ElasticSession.Stock -> ids },
             rescaledBySpark(course, way)
           )
-        same(query.name, way, stock.getOrElseUpdate((runs.size, course.partitions), reference), found)
+        same(query.name, way, course, stock.getOrElseUpdate((runs.size, course.partitions), reference), found)
       }
-      def first(e: Throwable) = e.toString.linesIterator.next().take(120).replace("|", "/")
+      def cell(text: String) = text.linesIterator.next().take(120).replace("|", "/")
       result.failed.foreach(e => println(s"${query.name}, ${way.name}, $motion, ${course.name}: $e"))
       result match {
         case Success(_) => "equal"
-        case Failure(e: NotRescalable) =>
-          s"refused: ${e.getMessage.linesIterator.next().take(120).replace("|", "/")}"
-        case Failure(e) => s"**differs**: ${first(e)}"
+        case Failure(e: NotRescalable) => s"refused: ${cell(e.getMessage)}"
+        case Failure(e) => s"**differs**: ${cell(e.toString)}"
       }
     }
     println(s"${query.name}, ${way.name}: ${cells.count(_ == "equal")} of ${cells.size} equal")
