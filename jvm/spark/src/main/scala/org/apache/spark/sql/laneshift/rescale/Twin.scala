@@ -120,7 +120,6 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
     */
   def catchUp(batch: Long, hurried: Boolean = false): Unit = if (batch > reached) {
     val batches = (reached + 1 to batch).map(b => RecordedBatch(b + 1, of.commit(b).stateUniqueIds))
-    val last = ids
     val slots = if (hurried) Twin.slots(context) else budget.cores
     val groups = placedGroups((to + slots - 1) / slots)
     val found = Twin.routed(
@@ -135,7 +134,7 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
     val pieces = new PlacedRDD(found, groups(_)._1.toSeq)
     if (!Faults.isOn(Fault.RecordedForgotten)) {
       val atOnce = if (hurried) Twin.CommitsAtOnce else 1
-      val applied = Twin.applied(pieces, stores, hadoop, groups.map(_._2), built + 1, last, atOnce)
+      val applied = Twin.applied(pieces, stores, hadoop, groups.map(_._2), built + 1, ids, atOnce)
       val tasks = groups.indices.grouped(if (hurried) groups.size else slots)
       ids = tasks.flatMap(context.runJob(applied, Twin.only, _)).flatten.toMap
       built += 1
@@ -267,7 +266,7 @@ private[rescale] object Twin {
   ): RDD[(Int, Piece)] = old
     .flatMap(stores.contents(shape, _, version, ids, new Configuration(hadoop.value.value)))
     .coalesce(budget.cores)
-    .partitionBy(new ByNumber(stores.to))
+    .partitionBy(new ToTask(stores.to, p => p))
 
   private def filling(
       stores: TwinStores,
@@ -309,7 +308,7 @@ private[rescale] object Twin {
   ): RDD[(Int, Piece)] = partitions
     .flatMap(stores.routed(_, batches, records, new Configuration(hadoop.value.value)))
     .coalesce(cores)
-    .partitionBy(new ByGroup(groups.size, groups.zipWithIndex.flatMap { case (g, i) => g.map(_ -> i) }.toMap))
+    .partitionBy(new ToTask(groups.size, groups.zipWithIndex.flatMap { case (g, i) => g.map(_ -> i) }.toMap))
 
   private type Applied = Seq[((Int, Int), Option[String])]
   private val only: Iterator[Applied] => Applied = _.next()
@@ -334,12 +333,9 @@ private[rescale] object Twin {
   private def slots(context: SparkContext): Int =
     math.max(1, context.maxNumConcurrentTasks(context.resourceProfileManager.defaultResourceProfile))
 
-  private final class ByGroup(override val numPartitions: Int, of: Map[Int, Int]) extends Partitioner {
+  /** Sends what goes to a new partition to the task that has it. */
+  private final class ToTask(override val numPartitions: Int, of: Int => Int) extends Partitioner {
     override def getPartition(key: Any): Int = of(key.asInstanceOf[Int])
-  }
-
-  private final class ByNumber(override val numPartitions: Int) extends Partitioner {
-    override def getPartition(key: Any): Int = key.asInstanceOf[Int]
   }
 
   /** `7.zip` and `7_id.zip` under another version, with the files of their checksums. */

@@ -185,16 +185,14 @@ private[sql] final case class TwinStores(
       val db = stores((piece.shape, partition)).dbInstance()
       decode(piece.bytes)(write(db, shapes(piece.shape), routers(piece.shape), piece.origin, _))
     }
-    def committed(at: (Int, Int), store: RocksDBStateStoreProvider#RocksDBStateStore) = {
+    def committed(one: ((Int, Int), RocksDBStateStoreProvider#RocksDBStateStore)) = {
+      val (at, store) = one
       store.commit()
       at -> store.getStateStoreCheckpointInfo().stateStoreCkptId
     }
     val all = stores.toSeq
-    if (atOnce == 1 || all.size == 1) all.map { case (at, store) => committed(at, store) }
-    else
-      ThreadUtils.parmap(all, "laneshift-rescale-commit", math.min(atOnce, all.size)) { case (at, store) =>
-        committed(at, store)
-      }
+    if (atOnce == 1) all.map(committed)
+    else ThreadUtils.parmap(all, "laneshift-rescale-commit", math.min(atOnce, all.size))(committed)
   }
 
   /** As Spark knows a new store while it is open. */
