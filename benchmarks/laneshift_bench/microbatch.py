@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from laneshift import attach
-from laneshift.errors import InputError
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.scheduler import registry
 from laneshift.session.live import Laneshift
@@ -41,7 +39,7 @@ from laneshift_bench.offered import (
 )
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError, Build, Running, running
-from laneshift_bench.report import Goal, Report, ran_now
+from laneshift_bench.report import Goal, Report, kept, ran_now
 from laneshift_bench.salting import salted
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, alone
@@ -372,8 +370,7 @@ def run(
     for name in names:
         registry.policy_class(name)
     every = plans(loads, triggers, seconds, quick)
-    kept = _kept(add)
-    report = Report("microbatch", "Policies on micro-batches", METHOD, HEADER, data=kept)
+    report = Report("microbatch", "Policies on micro-batches", METHOD, HEADER, data=kept(add))
     sides = {load.part: contenders(load, names) for load in every}
     progress = Progress("microbatch", sum(map(len, sides.values())))
     total_s = sum((x.seconds + 2 * x.trigger_s) * len(sides[x.part]) / together for x in every)
@@ -481,12 +478,3 @@ def notes(data: dict[str, Any]) -> list[str]:
         f"{found['ran']}."
         for part, found in data.items()
     ]
-
-
-def _kept(file: Path | None) -> dict[str, Any]:
-    if file is None:
-        return {}
-    if not file.is_file():
-        raise InputError("add", str(file), "results of an earlier run", "Leave it out at first.")
-    data: dict[str, Any] = json.loads(file.read_text())["data"]
-    return data

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from laneshift.errors import InputError
 from laneshift.plugin.jar import jar_path, jar_version
 from laneshift_bench.session import SEED
 
@@ -149,3 +150,13 @@ def _cpu() -> str:
         return platform.processor() or "unknown"
     found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     return found[1].strip() if found else platform.processor() or "unknown"
+
+
+def kept(file: Path | None) -> dict[str, Any]:
+    """The data of an earlier run's results, to go on with. Errors: InputError without the file."""
+    if file is None:
+        return {}
+    if not file.is_file():
+        raise InputError("add", str(file), "results of an earlier run", "Leave it out at first.")
+    data: dict[str, Any] = json.loads(file.read_text("utf-8"))["data"]
+    return data

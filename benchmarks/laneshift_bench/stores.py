@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -32,7 +31,7 @@ from laneshift_bench.query import (
     running,
     writer,
 )
-from laneshift_bench.report import Goal, Report
+from laneshift_bench.report import Goal, Report, kept
 from laneshift_bench.rescale import SPARK, longest_gap_s, repartitioned
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, stock
@@ -113,8 +112,7 @@ def run(
     wide = _wanted(f"{WIDE} -> {NARROW}", only)
     progress = Progress("stores", len(chosen) * (1 + 2 * turns) + (3 * turns if wide else 0))
     report = Report("stores", "More and fewer state partitions", METHOD, HEADER)
-    if add is not None:
-        report.data.update(json.loads(add.read_text("utf-8"))["data"])
+    report.data.update(kept(add))
     with session(slots=CORES, settings=FILES) as (spark, work):
         for keys in chosen:
             _rescales(spark, work, keys, turns, progress, report)
