@@ -16,6 +16,11 @@ from laneshift import inputcheck
 from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray, IntArray
 
+NOISE = 1e-9
+"""A gap that is smaller by this share of the mean lane load is the same gap (ours): lanes' sums
+are rounded, and two with equal shards would give each other one for ever.
+"""
+
 
 @dataclass(frozen=True, eq=False)
 class BatchMoves:
@@ -109,7 +114,7 @@ def balance_batch(
         gap = total[active, source] - total[active, target]
         least = min_gain * mean[active]
         able = a_lane == source[:, None].astype(a_lane.dtype)
-        able &= a_load < (gap - least)[:, None]
+        able &= a_load < (gap - np.maximum(least, NOISE * mean[active]))[:, None]
         if min_gain > 0:
             able &= a_load >= least[:, None]
         if hot_shard_guard:
@@ -182,13 +187,14 @@ def _balance_one(
         held[owner].append(rank)
     moves: list[tuple[int, int, int]] = []
     least = min_gain * mean
+    below = max(least, NOISE * mean)
     for _ in range(max_moves):
         if not upper.max() > theta * mean:
             break
         source, target = int(upper.argmax()), int(lower.argmin())
         here = held[source]
         # The heaviest shard below the gap; a lonely hot one stays.
-        first = bisect_right(falling, -(float(total[source] - total[target]) - least))
+        first = bisect_right(falling, -(float(total[source] - total[target]) - below))
         if hot_shard_guard and bisect_left(here, hot) == 1:
             first = max(first, hot)
         at = bisect_left(here, first)
