@@ -254,6 +254,14 @@ object Fault {
         "placed-too-early",
         "new stores' files are placed, by versions, while Spark may still open the old ones"
       )
+  case object OldDeletedEarly
+      extends Fault("old-deleted-early", "a take-over deletes the old stores' files before it is committed")
+
+  case object OperatorsUntold
+      extends Fault(
+        "operators-untold",
+        "operators' metadata is not told of a take-over's number of partitions"
+      )
 
   case object PlannerUnheard
       extends Fault("planner-unheard", "shards move by themselves while a planner decides where they go")
@@ -366,6 +374,8 @@ object Fault {
     PartitionsUntold,
     IdsUntold,
     PlacedTooEarly,
+    OldDeletedEarly,
+    OperatorsUntold,
     AnothersTable,
     LeaseNotGivenBack,
     LeaseWithoutWord,

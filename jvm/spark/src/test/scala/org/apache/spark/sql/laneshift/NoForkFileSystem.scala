@@ -32,9 +32,22 @@ class NoForkFileSystem extends LocalFileSystem(new NoForkFileSystem.Raw) {
     NoForkFileSystem.creates(path)
     super.create(path, permission, overwrite, bufferSize, replication, blockSize, progress)
   }
+
+  override def copyFromLocalFile(delete: Boolean, overwrite: Boolean, from: Path, to: Path): Unit = {
+    NoForkFileSystem.creates(to)
+    super.copyFromLocalFile(delete, overwrite, from, to)
+  }
+
+  override def delete(path: Path, recursive: Boolean): Boolean = {
+    NoForkFileSystem.deletes(path)
+    super.delete(path, recursive)
+  }
 }
 
 object NoForkFileSystem {
+
+  /** Called before something is removed. */
+  @volatile var deletes: Path => Unit = _ => ()
 
   /** Bytes that are free, if not what the disk has. */
   @volatile var free = Option.empty[Long]

@@ -7,6 +7,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.rescale.{NotRescalable, OfflineRescale}
 
+import laneshift.testing.Thorough
+
 /** A checkpoint that nobody uses gets another number of partitions; what does not fit is refused, and nothing has changed. */
 class OfflineRescaleSuite extends AnyFunSuite with ElasticSession {
   private val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -25,10 +27,14 @@ class OfflineRescaleSuite extends AnyFunSuite with ElasticSession {
   }
 
   test("sums, as Spark's own repartition", Quick)(rescaled(sums, "1"))
-  test("a join with one side empty, checkpoint format 2") {
+  test("a join with one side empty, checkpoint format 2", Thorough) {
     rescaled(QueryCase("one side", "append")(in => JoinCases.join("left_outer")(in.where("id % 2 = 0"))), "2")
   }
   test("time to live, checkpoint format 2")(rescaled(TransformWithStatePairSuite.cases.last, "2"))
+
+  test("what is read around take-overs", Thorough) {
+    VersionChecks.sameAsStock(this, VersionChecks.variables, format -> "1")(_.stopped)
+  }
 
   private def ended(query: QueryCase, options: (String, String)*)(body: Path => Unit): Unit =
     withFolder { at =>

@@ -73,6 +73,14 @@ final class RescaleRun(spark: ClassicSession, of: QueryCase, checkpoint: Path, c
     TakeOver.held = false
   }
 
+  /** Before this batch. */
+  def takeOver(chunk: Seq[TestInput]): Unit = {
+    letTakeOver()
+    add(chunk)
+    await()
+    assert(rescales.last.state == RescaleState.Done, rescales.last.failure)
+  }
+
   private def run(chunks: Seq[Seq[TestInput]])(before: Int => Unit): RescaleResult = {
     start()
     try {

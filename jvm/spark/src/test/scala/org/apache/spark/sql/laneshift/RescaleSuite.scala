@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift
 
-import java.nio.file.{Files, Path}
+import java.nio.file.Files
 import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.jdk.CollectionConverters._
@@ -16,39 +16,8 @@ import org.apache.spark.sql.streaming.Trigger
 /** A running query gets other state partitions while rows keep coming, in Real-time Mode, too; what cannot be is refused or
   * given up, and the query has noticed nothing.
   */
-class RescaleSuite extends AnyFunSuite with ElasticSession {
+class RescaleSuite extends AnyFunSuite with RescaleSession {
   private val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-  private val sums = QueryCase("sums", "update")(_.groupBy("key").agg(count("*"), sum("value"), max("id")))
-  private val chunks = (0 until 60).map(i => TestInput.rows(seed = 61, i * 60L, 60))
-
-  private def withoutPartition(state: Seq[String]) = state.map(_.replaceFirst("/\\d+", "")).sorted
-
-  private lazy val stock = withFolder { at =>
-    withConf(ElasticSession.Stock: _*)(new RescaleRun(spark, sums, at, Map.empty).stock(Seq(chunks.flatten)))
-  }
-
-  private def elastic[T](body: (RescaleRun, Path) => T): T = elastic(sums)(body)
-  private def elastic[T](query: QueryCase)(body: (RescaleRun, Path) => T): T = withFolder { at =>
-    withConf(ElasticSession.moving(6L): _*) {
-      val run = new RescaleRun(spark, query, at, Map.empty)
-      run.start()
-      try body(run, at)
-      finally {
-        TakeOver.held = false
-        run.query.stop()
-        Leftovers.check()
-      }
-    }
-  }
-
-  /** A batch, behind which it is asked for 5 partitions, and the one that begins the rescale. */
-  private def begin(run: RescaleRun): Unit = {
-    run.add(chunks.head)
-    run.await()
-    run.ask(5)
-    run.add(chunks(1))
-    run.await()
-  }
 
   for ((version, name) <- Seq("1" -> "without", "2" -> "with"))
     test(s"3, 6, 2 partitions while batch follows batch, $name checkpoint ids") {
@@ -78,7 +47,7 @@ class RescaleSuite extends AnyFunSuite with ElasticSession {
           )
           assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 2)
           val state = MicroBatchRun.stateRows(spark, run.query, at).filterNot(_.contains("\"last\""))
-          assert(withoutPartition(state) == withoutPartition(stock.state))
+          assert(withoutPartition(state) == withoutPartition(stock(chunks.size).state))
           assert(!Files.exists(at.resolve("laneshift-rescale")))
         }
       }

@@ -1,10 +1,12 @@
 package org.apache.spark.sql.laneshift.rescale
 
+import java.util.UUID
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.locks.ReentrantLock
 
 import scala.util.control.NonFatal
 
+import org.apache.spark.JobExecutionStatus
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata
@@ -30,19 +32,23 @@ private[laneshift] object RescaleState {
 }
 
 /** Gives a running query another number of state partitions. A thread of its own builds the twin and brings it up to the
-  * query; the query's thread begins it, between two batches, and ends it, between two others.
+  * query, and removes it if the query does not go over to it; the query's thread begins it, between two batches, and ends it,
+  * between two others.
+  *
+  * @param before the run's last one, of which tasks may still be recording
   */
 private[laneshift] final class LiveRescale(
     query: MicroBatchExecution,
     val from: Int,
     val to: Int,
-    budget: RescaleBudget
+    budget: RescaleBudget,
+    private var before: Option[LiveRescale]
 ) extends Logging {
   import LiveRescale._
   import RescaleState._
 
   private val context = query.sparkSession.sparkContext
-  private val jobs = s"$JobGroup${query.runId}"
+  private val jobs = s"$JobGroup${query.runId} ${UUID.randomUUID()}"
 
   // `now` changes under this object's lock; the twin is used under its own.
   @volatile private var now: RescaleState = Waiting
@@ -52,7 +58,9 @@ private[laneshift] final class LiveRescale(
   @volatile private var committed = -1L
   @volatile private var twin: Twin = _
   private val twinLock = new ReentrantLock
+  // While it may be interrupted.
   private var worker = Option.empty[Thread]
+  @volatile private var isRecorded = false
   private val isHeld = new AtomicBoolean(true)
 
   def state: RescaleState = now
@@ -89,9 +97,10 @@ private[laneshift] final class LiveRescale(
 
   /** False if it is too late. */
   def cancel(): Boolean = {
-    if (change(Cancelled, _ != TakingOver)) worker.foreach { thread =>
-      context.cancelJobGroup(jobs, "cancelled")
-      thread.interrupt()
+    if (change(Cancelled, _ != TakingOver) && synchronized(worker.nonEmpty)) {
+      context.cancelJobGroupAndFutureJobs(jobs, "cancelled")
+      TakeOver.passed("jobs cancelled")
+      synchronized(worker.foreach(_.interrupt()))
     }
     now == Cancelled
   }
@@ -115,6 +124,8 @@ private[laneshift] final class LiveRescale(
     * was, unless it is the end of the query.
     */
   def atBoundary(next: MicroBatchExecutionContext): Option[Int] = {
+    before.foreach(_.recordedNoMore())
+    before = None
     if (!now.ended) committed = next.batchId - 1
     val taken = now match {
       case Waiting =>
@@ -123,10 +134,19 @@ private[laneshift] final class LiveRescale(
       case Ready if !TakeOver.held && change(TakingOver) => takeOver(next)
       case _ => None
     }
-    if (now.ended) record(None)
+    if (now.ended) {
+      record(None)
+      recordedNoMore()
+    }
     // A batch has ended that has loaded the new stores.
     if (tookBatch.exists(next.batchId > _ + 1)) letGo()
     taken
+  }
+
+  /** The batches whose tasks record for it have ended. */
+  private def recordedNoMore(): Unit = {
+    before.foreach(_.recordedNoMore())
+    isRecorded = false
   }
 
   /** Lets the twin's stores go when the query has its own of what they hold, or is over. */
@@ -144,14 +164,19 @@ private[laneshift] final class LiveRescale(
       // Readers of another thread: the query's own logs are its thread's.
       val checkpoint = Checkpoint.at(query.resolvedCheckpointRoot, query.sparkSessionForStream)
       val made = new Twin(checkpoint, session(query.sparkSessionForStream, checkpoint, committed), to, budget)
-      made.remove()
+      Twin.removeAll(checkpoint)
       twin = made
+      isRecorded = true
       record(Some(made.records.toString -> checkpoint.stateRoot.toString))
       val first = committed
       val thread = new Thread(() => work(first), jobs)
       thread.setDaemon(true)
-      synchronized { if (change(Building)) worker = Some(thread) }
-      thread.start()
+      synchronized {
+        if (change(Building)) {
+          worker = Some(thread)
+          thread.start()
+        }
+      }
     } catch { case NonFatal(e) if query.isActive => fail(e) }
 
   private def work(first: Long): Unit =
@@ -173,9 +198,47 @@ private[laneshift] final class LiveRescale(
       if (!query.isActive) fail(new IllegalStateException("the query has ended"))
     } catch {
       case e: Throwable => fail(e)
-    } finally
+    } finally {
+      synchronized { worker = None }
+      Thread.interrupted()
       // A take-over ends it itself.
-      if (now != TakingOver && now != Done) Utils.tryLogNonFatalError(onTwin(twin.remove()))
+      if (now != TakingOver && now != Done) Utils.tryLogNonFatalError(clear())
+    }
+
+  /** Removes the twin, and again what is written to it late: by tasks that were cancelled, and by the query's batch of now, whose
+    * tasks still record. Nothing interrupts this.
+    */
+  private def clear(): Unit = {
+    Utils.tryLogNonFatalError(twin.letGo())
+    removeUnlessWritten(jobs)
+    while (isRecorded && query.isActive) Thread.sleep(LookMs)
+    removeUnlessWritten(if (isRecorded) query.runId.toString else jobs)
+  }
+
+  /** Returns when no task of these jobs is left and the twin has been away for some time. */
+  private def removeUnlessWritten(group: String): Unit = {
+    val deadline = System.nanoTime() + ClearNs
+    var looks = 0
+    while (looks < AwayLooks && System.nanoTime() < deadline) {
+      if (hasTasks(group)) looks = 0
+      else if (twin.isThere) {
+        twin.remove()
+        looks = 0
+      } else looks += 1
+      Thread.sleep(LookMs)
+    }
+    if (twin.isThere) twin.remove()
+  }
+
+  /** False if the application has ended. */
+  private def hasTasks(group: String): Boolean =
+    try {
+      val tracker = context.statusTracker
+      tracker.getJobIdsForGroup(group).flatMap(tracker.getJobInfo(_)).exists { job =>
+        job.status == JobExecutionStatus.RUNNING ||
+        job.stageIds.flatMap(tracker.getStageInfo(_)).exists(_.numActiveTasks > 0)
+      }
+    } catch { case NonFatal(_) => false }
 
   private def onTwin[T](body: => T): T = {
     twinLock.lockInterruptibly()
@@ -241,6 +304,13 @@ private[laneshift] object LiveRescale {
   val JobGroup = "laneshift rescale "
 
   private val IdleMs = 20L
+
+  /** A twin that was looked for so often, so far apart, and was away, stays away. */
+  private val AwayLooks = 5
+  private val LookMs = 100L
+
+  /** A task that was cancelled for so long is not waited for. */
+  private val ClearNs = 60000000000L
 
   /** One for jobs that read and write state: with what the checkpoint's last batch was written with, files named as its, as
     * many tasks as there are partitions, and whole snapshots only.

@@ -55,7 +55,7 @@ private[laneshift] final class Rescales extends SparkListener {
         conf.getConf(LaneshiftConf.RescaleCores),
         conf.getConf(LaneshiftConf.RescaleBytesPerSecond)
       )
-    val rescale = new LiveRescale(running, from, partitions, budget)
+    val rescale = new LiveRescale(running, from, partitions, budget, of(query.runId))
     newest.put(query.runId, rescale)
     if (!running.offsetLog.isInstanceOf[BoundaryLog])
       BoundaryLog.install(running, context => of(running.runId).flatMap(_.atBoundary(context)))

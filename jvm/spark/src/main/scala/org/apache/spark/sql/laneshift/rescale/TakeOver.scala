@@ -28,20 +28,21 @@ private[rescale] final class TakeOver(checkpoint: Checkpoint, twin: Twin) {
     val ids = twin.checkpointIds
     // Without ids in their names, the new files would be taken for the old layout's: they wait until Spark opens no store.
     val hidden = ids.isEmpty && !Faults.isOn(Fault.PlacedTooEarly)
+    if (Faults.isOn(Fault.OldDeletedEarly)) deleteVersion(checkpoint, checkpoint.stateRoot, batch)
     if (!hidden) place(batch)
-    val mark = new Mark(checkpoint)
-    mark.write(batch)
+    new Mark(checkpoint).write(batch)
     passed("marked")
     if (!checkpoint.offsetLog.add(batch, Checkpoint.withPartitions(checkpoint.offsets(last), partitions)))
       throw new IllegalStateException(s"batch $batch is there already: another run uses ${checkpoint.root}")
     passed("offsets")
     if (hidden) place(batch)
-    OperatorsMetadata.writeChanged(checkpoint, checkpoint.stateRoot, batch, partitions)
+    if (!Faults.isOn(Fault.OperatorsUntold))
+      OperatorsMetadata.writeChanged(checkpoint, checkpoint.stateRoot, batch, partitions)
     passed("metadata")
     if (!checkpoint.commitLog.add(batch, checkpoint.commit(last).withStateUniqueIds(ids)))
       throw new IllegalStateException(s"batch $batch is committed: another run uses ${checkpoint.root}")
     passed("committed")
-    Utils.tryLogNonFatalError(twin.delete())
+    Utils.tryLogNonFatalError(Twin.removeAll(checkpoint))
     passed("done")
     batch
   }
@@ -60,10 +61,9 @@ private[laneshift] object TakeOver extends Logging {
   /** Tests say between which batches it is. */
   @volatile var held = false
 
-  /** Says in the twin's folder which batch the take-over is: only that one may be undone. */
+  /** Says beside the twin which batch the take-over is: only that one may be undone. */
   private final class Mark(checkpoint: Checkpoint) {
-    private val folder = new Path(checkpoint.root, Twin.Folder)
-    private val path = new Path(folder, "taking-over")
+    private val path = new Path(Twin.folder(checkpoint), "taking-over")
 
     def write(batch: Long): Unit =
       Using.resource(checkpoint.fs.create(path, true))(_.write(batch.toString.getBytes(UTF_8)))
@@ -72,20 +72,14 @@ private[laneshift] object TakeOver extends Logging {
       Option.when(checkpoint.fs.exists(path)) {
         Using.resource(checkpoint.fs.open(path))(in => new String(in.readAllBytes(), UTF_8))
       }.flatMap(_.trim.toLongOption)
-
-    def remove(): Unit = {
-      checkpoint.fs.delete(folder, true)
-      ()
-    }
   }
 
   /** Puts a checkpoint back as it was before a take-over that has not come to its commit. The batch's entry in the offset log,
     * which keeps Spark from starting the query, goes only when nothing else is left of it.
     */
   def undo(checkpoint: Checkpoint): Boolean = {
-    val mark = new Mark(checkpoint)
     val committed = checkpoint.lastCommitted.getOrElse(-1L)
-    val begun = mark.read().filter(_ > committed)
+    val begun = new Mark(checkpoint).read().filter(_ > committed)
     begun.foreach { batch =>
       for (operator <- numbered(checkpoint, checkpoint.stateRoot)) {
         OperatorsMetadata.delete(checkpoint, operator, batch)
@@ -95,7 +89,7 @@ private[laneshift] object TakeOver extends Logging {
       checkpoint.offsetLog.purgeAfter(batch - 1)
       logWarning(s"The take-over of ${checkpoint.root} as batch $batch was cut short, and is undone.")
     }
-    mark.remove()
+    Twin.removeAll(checkpoint)
     begun.nonEmpty
   }
 
@@ -123,7 +117,7 @@ private[laneshift] object TakeOver extends Logging {
   def repair(location: String, spark: SparkSession): Unit = spark match {
     case session: ClassicSession =>
       try {
-        val folder = new Path(location, Twin.Folder)
+        val folder = Twin.folder(location)
         val runs = session.sharedState.activeStreamingQueries.values().asScala
         val isFree = !runs.exists(_.resolvedCheckpointRoot == location)
         if (isFree && folder.getFileSystem(session.sessionState.newHadoopConf()).exists(folder)) {

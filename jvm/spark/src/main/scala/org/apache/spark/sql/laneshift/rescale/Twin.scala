@@ -1,5 +1,6 @@
 package org.apache.spark.sql.laneshift.rescale
 
+import java.io.IOException
 import java.util.UUID
 
 import org.apache.hadoop.conf.Configuration
@@ -23,26 +24,28 @@ import org.apache.spark.sql.execution.streaming.state.{
   StoreShape,
   TwinStores
 }
-import org.apache.spark.util.SerializableConfiguration
+import org.apache.spark.util.{SerializableConfiguration, Utils}
 
 import laneshift.testing.{Fault, Faults}
 
 /** The stores of the new number of partitions while they are built: a checkpoint of its own, with the state as of one batch,
-  * in the folder `laneshift-rescale` of the checkpoint that it is to go over into. Spark reads it as any other, and
-  * nobody looks into it who does not know of it.
+  * in a folder of its own in the folder `laneshift-rescale` of the checkpoint that it is to go over into. Spark reads it as any
+  * other, and nobody looks into it who does not know of it.
   *
   * @param session for the jobs that read and write state, with the configuration of the checkpoint's last batch
   * @param budget of the jobs that write all of it
   */
 private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int, budget: RescaleBudget) {
-  val root = new Path(of.root, Twin.Folder)
+  private val runId = UUID.randomUUID()
+
+  /** No other rescale of the checkpoint has the same: what is left of one goes while the next is built. */
+  val root = new Path(Twin.folder(of), runId.toString)
   val stateRoot = new Path(root, StreamingCheckpointConstants.DIR_NAME_STATE)
 
   /** Where tasks of the query record what they write while the twin is built. */
   val records = new Path(root, "records")
   private val context = session.sparkContext
   private lazy val hadoop = SerializableConfiguration.broadcast(context, of.hadoop)
-  private val runId = UUID.randomUUID()
 
   private var stores: TwinStores = _
   private var built = 0L
@@ -193,7 +196,7 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   private def rename(from: Path, to: Path): Unit = {
     of.fs.mkdirs(to.getParent)
     if (of.fs.exists(to)) of.fs.delete(to, false)
-    if (!of.fs.rename(from, to)) throw new java.io.IOException(s"$from could not be renamed to $to")
+    if (!of.fs.rename(from, to)) throw new IOException(s"$from could not be renamed to $to")
   }
 
   private def relative(path: Path, to: Path): String =
@@ -202,14 +205,14 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   /** Executors let its stores go when they look after theirs the next time. */
   def letGo(): Unit = coordinator.deactivateInstances(runId)
 
-  def delete(): Unit = {
-    of.fs.delete(root, true)
-    ()
-  }
+  def isThere: Boolean = of.fs.exists(root)
 
   def remove(): Unit = {
-    letGo()
-    delete()
+    Utils.tryLogNonFatalError(letGo())
+    of.fs.delete(root, true)
+    // Another one's may be in it by now.
+    try { of.fs.delete(Twin.folder(of), false); () }
+    catch { case _: IOException => () }
   }
 
   private def coordinator = session.streams.stateStoreCoordinator
@@ -229,7 +232,18 @@ private[rescale] object Twin {
   /** Checkpoint ids of stores by operator and partition, if the checkpoint has such. */
   type Ids = Option[Map[Long, Array[Array[String]]]]
 
-  val Folder = "laneshift-rescale"
+  private val Folder = "laneshift-rescale"
+
+  /** Where a checkpoint has its twins, and a take-over its mark. */
+  def folder(checkpoint: Checkpoint): Path = folder(checkpoint.root)
+  def folder(checkpoint: String): Path = new Path(checkpoint, Folder)
+
+  /** Whatever a rescale has left, which no rescale uses any more. */
+  def removeAll(checkpoint: Checkpoint): Unit = {
+    checkpoint.fs.delete(folder(checkpoint), true)
+    ()
+  }
+
   private val Metadata = "_metadata"
 
   /** Folders of a store's files that its snapshots name. */

@@ -54,6 +54,9 @@ object RandomKills {
     System.exit(0)
   }
 
+  /** Java's options for what is killed soon: it ends before optimized code pays. */
+  private[kills] val ShortLived = Seq("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
   private[kills] def withSession[T](master: String, more: (String, String)*)(body: ClassicSession => T): T = {
     val spark = org.apache.spark.sql.SparkSession
       .builder()
@@ -63,7 +66,7 @@ object RandomKills {
       .config("spark.executor.extraClassPath", System.getProperty("java.class.path"))
       .config(
         "spark.executor.extraJavaOptions",
-        s"-Dlaneshift.test.log=${System.getProperty("laneshift.test.log")}.executors"
+        s"-Dlaneshift.test.log=${System.getProperty("laneshift.test.log")}.executors ${ShortLived.mkString(" ")}"
       )
       .config("spark.task.maxFailures", "1000")
       .config("spark.stage.maxConsecutiveAttempts", "1000")

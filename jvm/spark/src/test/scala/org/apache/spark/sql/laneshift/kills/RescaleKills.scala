@@ -21,7 +21,9 @@ import org.apache.spark.sql.laneshift.rescale.TakeOver
   * its own: 300 kills may be three runs of a hundred.
   */
 object RescaleKills {
-  private val Fewest = 4
+
+  /** Of fewer every one may hit a rescale of the executors' part, and none come to its end. */
+  private val Fewest = 12
 
   /** So many kills for each pair of checkpoints. */
   private val Lives = 12
@@ -98,7 +100,8 @@ object RescaleKills {
   private final class Life(orders: RescaleLife.Orders) {
     private val log = orders.folder.resolve("life.log")
     private val process = {
-      val options = ManagementFactory.getRuntimeMXBean.getInputArguments.asScala.toSeq
+      val options =
+        ManagementFactory.getRuntimeMXBean.getInputArguments.asScala.toSeq ++ RandomKills.ShortLived
       val java = Paths.get(System.getProperty("java.home"), "bin", "java").toString
       val classes = Seq("-cp", System.getProperty("java.class.path"))
       val main = RescaleLife.getClass.getName.stripSuffix("$")
@@ -178,8 +181,8 @@ object RescaleKills {
       // This process has no other children.
       val processes = ProcessHandle.current().children().iterator().asScala.toSeq.sortBy(_.pid)
       if (processes.nonEmpty && processes(random.nextInt(processes.size)).destroyForcibly()) {
-        dead.incrementAndGet()
         struck.add(s"executors $where")
+        println(s"executor ${dead.incrementAndGet()} of $kills: $where")
       }
     }
     def turn(spark: ClassicSession): Int = {

@@ -3,13 +3,13 @@ package org.apache.spark.sql.laneshift.kills
 import java.nio.file.{Files, Path, Paths}
 
 import scala.jdk.CollectionConverters._
-import scala.util.{Random, Try, Using}
+import scala.util.Random
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.{DataFrame, Encoder, Encoders, SparkSession}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
-import org.apache.spark.sql.laneshift.{ElasticSession, LaneshiftPlugin}
+import org.apache.spark.sql.laneshift.{ElasticSession, LaneshiftPlugin, MicroBatchRun}
 import org.apache.spark.sql.laneshift.rescale.TakeOver
 import org.apache.spark.sql.streaming.StreamingQuery
 
@@ -122,9 +122,7 @@ object RescaleLife {
   /** The rows that the newest committed batch ends with, all of which state knows. */
   private def check(spark: ClassicSession, validator: Validator, folder: Path): Long = {
     val at = folder.resolve(validator.name)
-    val batch = Using.resource(Files.list(at.resolve("commits"))) {
-      _.iterator.asScala.flatMap(f => Try(f.getFileName.toString.toLong).toOption).max
-    }
+    val batch = MicroBatchRun.committed(at).last
     val offset = """"offset":(\d+)""".r.findFirstMatchIn(
       Files.readAllLines(at.resolve(s"offsets/$batch")).asScala.last
     ).get.group(1).toLong

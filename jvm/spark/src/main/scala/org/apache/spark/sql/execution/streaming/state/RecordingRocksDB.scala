@@ -49,7 +49,14 @@ private[state] final class RecordingRocksDB(parts: DatabaseParts) extends OwnRoc
   ): RocksDB = {
     // Replaying a changelog writes, too.
     dropRecord()
-    CoreShare.waiting(super.load(version, stateStoreCkptId, readOnly, loadEmpty))
+    CoreShare.waiting {
+      // Of another version Spark loads all, whatever is open.
+      if (loadedVersion != version) {
+        loadedVersion = -1L
+        NativeDatabase.close(this)
+      }
+      super.load(version, stateStoreCkptId, readOnly, loadEmpty)
+    }
     if (!readOnly) recording { record = WriteRecord.wanted(parts.dfsRootDir, parts.hadoopConf).orNull }
     this
   }
