@@ -9,7 +9,7 @@ from typing import Any
 from laneshift.errors import LaneshiftError
 from laneshift.loop.demand import Memory, Need, Standing, wish
 from laneshift.loop.island import Island
-from laneshift.loop.seen import seen_partitions
+from laneshift.loop.seen import seen_partitions, slots
 from laneshift.loop.whatif import need_of
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import ExecutorSnapshot, Snapshot
@@ -135,19 +135,30 @@ class OnDemand:
 
 
 def _candidates(live: Snapshot, island: Island | None, asked: Sequence[str]) -> list[str]:
-    """Executors that may be given back: nothing of Spark's is on them, and no lanes of partitions
-    on which others decide. Those with the fewest lanes first, then the newest.
+    """Executors that may be given back, each if those before it go, too: no lanes of partitions are
+    on them on which others decide, and the cores of those that stay are enough for all tasks of
+    Spark's. Those that Spark does not use first, then those with the fewest lanes, then the newest.
     """
     parts = seen_partitions(live)
     homes = {s.part.executor for s in parts}
     mine = set() if island is None else island.partitions.keys()
     others = {e for s in parts if s.name not in mine for e in s.part.wanted_elsewhere}
 
-    def order(executor: ExecutorSnapshot) -> tuple[int, int, str]:
-        age = int(executor.executor) if executor.executor.isdecimal() else 0
-        return (executor.host_lanes, -age, executor.executor)
+    def is_used(executor: ExecutorSnapshot) -> bool:
+        return executor.active_tasks > 0 or executor.executor in homes
 
-    free = [
-        e for e in live.executors if e.executor in asked and not e.leaving and e.active_tasks == 0
-    ]
-    return [e.executor for e in sorted(free, key=order) if e.executor not in homes | others]
+    def order(executor: ExecutorSnapshot) -> tuple[bool, int, int, str]:
+        age = int(executor.executor) if executor.executor.isdecimal() else 0
+        return (is_used(executor), executor.host_lanes, -age, executor.executor)
+
+    tasks = sum(e.active_tasks for e in live.executors)
+    room = slots(live.executors)
+    may: list[str] = []
+    for executor in sorted(live.executors, key=order):
+        if executor.executor not in asked or executor.leaving or executor.executor in others:
+            continue
+        # What Spark uses is given back only from below tasks that have room elsewhere.
+        if not is_used(executor) or tasks <= room - executor.cores:
+            may.append(executor.executor)
+            room -= executor.cores
+    return may

@@ -14,7 +14,7 @@ from laneshift.loop.demand import Need
 from laneshift.loop.lanes import placed
 from laneshift.scheduler.cluster_load import ClusterLoad, Node
 from laneshift.scheduler.ids import NodeId, PartitionId
-from laneshift.scheduler.partition_load import PartitionLoad
+from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
 from laneshift.scheduler.plan import Plan, Reason
 from laneshift.scheduler.policies.base import Policy
 
@@ -50,7 +50,7 @@ def need_of(
     spare: list[str] = []
     for executor in candidates:
         less = _without(cluster, {*spare, executor})
-        if sum(node.cores for node in less.nodes) < given:
+        if less is None or less.total_cores < given:
             break
         if sum(_cores_after(policy.answer(less, state)[0], less).values()) < given:
             break
@@ -81,15 +81,34 @@ def _with_more(
     )
 
 
-def _without(cluster: ClusterLoad, gone: Collection[str]) -> ClusterLoad:
-    return replace(
-        cluster,
-        nodes=tuple(node for node in cluster.nodes if node.node not in gone),
-        partitions=tuple(
-            placed(part, tuple(cell for cell in part.placement if cell.node not in gone))
-            for part in cluster.partitions
-        ),
-    )
+def _without(cluster: ClusterLoad, gone: Collection[str]) -> ClusterLoad | None:
+    """``cluster`` once these nodes have gone. Partitions whose home is there have one where cores
+    are free, as many on it as they keep at home; None if there are too few for that.
+    """
+    nodes = tuple(node for node in cluster.nodes if node.node not in gone)
+    free = {node.node: node.cores for node in nodes}
+    for part in cluster.partitions:
+        for held in part.placement:
+            if held.node in free:
+                free[held.node] -= held.cores
+    parts = []
+    for part in cluster.partitions:
+        left = tuple(held for held in part.placement if held.node not in gone)
+        if part.home not in gone:
+            parts.append(placed(part, left))
+            continue
+        # All of its cores if it stays home; those that it has on a node already are there for it.
+        need = part.cores if part.stays_home else max(1, part.kept_at_home)
+        there = {held.node: held.cores for held in left}
+        room = {node: there.get(node, 0) + n for node, n in free.items()}
+        home = max(room, key=lambda n: (room[n] >= need, there.get(n, 0), room[n]), default=None)
+        if home is None or room[home] < need:
+            return None
+        here = max(need, there.pop(home, 0))
+        free[home] = room[home] - here
+        spread = (NodeCores(home, here), *(NodeCores(node, n) for node, n in there.items()))
+        parts.append(replace(part, home=home, placement=spread, lanes=(), shards=None))
+    return replace(cluster, nodes=nodes, partitions=tuple(parts))
 
 
 def _words(now: Mapping[PartitionId, int], then: Mapping[PartitionId, int], short: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from laneshift.errors import error
 from laneshift.loop.demand import ASK_AFTER_S
 from laneshift.loop.meter import Meter
 from laneshift.loop.scheduler import LiveScheduler
-from laneshift.loop.whatif import need_of
+from laneshift.loop.whatif import _without, need_of
 from laneshift.scheduler import registry
 from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
+from laneshift.scheduler.samples import cluster, partition
 from loop.scripted import Scripted, lanes
 from loop.test_batches import Batches
 from loop.test_places import Placing, Spread, cells, look
@@ -139,15 +142,52 @@ def test_rows_that_are_not_worth_their_way_bring_no_executors() -> None:
     assert {total for _, total, _ in gateway.demanded} == {0}, said
 
 
-def test_no_executor_goes_that_has_tasks_homes_or_lanes_of_others() -> None:
+def test_executors_that_spark_uses_go_if_what_is_on_them_has_room_elsewhere() -> None:
     gateway = Growing()
     made = begun(gateway, registry.policy("laneshift"))
     turns(made, 20)
     gateway.idle = True
     gateway.data["executors"][1]["active_tasks"] = 1
     gateway.parts[1]["executor"] = "3"
-    turns(made, 60)
-    assert gateway.ids == ["1", "2", "3"], "tasks on 2, a home on 3"
+    whole = gateway.snapshot
+
+    def computed_elsewhere() -> dict[str, Any]:
+        for part in gateway.parts:
+            part["executor"] = part["executor"] if part["executor"] in gateway.ids else "1"
+        return whole()
+
+    gateway.snapshot = computed_elsewhere  # type: ignore[method-assign]
+    said = turns(made, 60)
+    assert gateway.ids == ["1"], said
+
+
+@pytest.mark.parametrize(
+    ("tasks", "stay"), [((1, 0, 1), "1"), ((2, 1, 0), "12"), ((2, 2, 2), "123")]
+)
+def test_executors_stay_if_the_others_have_too_few_slots_for_their_tasks(
+    tasks: tuple[int, ...], stay: str
+) -> None:
+    gateway = Growing()
+    made = begun(gateway, registry.policy("laneshift"))
+    turns(made, 20)
+    gateway.idle = True
+    for there, n in zip(gateway.data["executors"], tasks, strict=True):
+        there["active_tasks"] = n
+    # A task goes where there is a slot once its executor has gone.
+    whole = gateway.snapshot
+
+    def moved() -> dict[str, Any]:
+        missing = sum(tasks) - sum(e["active_tasks"] for e in gateway.data["executors"])
+        for there in gateway.data["executors"]:
+            more = min(missing, there["cores"] - there["active_tasks"])
+            there["active_tasks"] += more
+            missing -= more
+        assert missing == 0
+        return whole()
+
+    gateway.snapshot = moved  # type: ignore[method-assign]
+    said = turns(made, 60)
+    assert gateway.ids == list(stay), said
 
 
 def test_no_executor_goes_with_lanes_of_a_query_that_another_one_drives() -> None:
@@ -274,6 +314,36 @@ def test_an_executor_is_spare_if_the_policy_says_so_and_not_if_cores_would_do() 
 
     assert (spare("4"), spare("4", "3")) == (("4",), ("4",))
     assert (spare("3"), spare("3", "4")) == ((), ())
+
+
+def home(of: ClusterLoad, name: str) -> tuple[str, dict[str, int]]:
+    part = of.partition(PartitionId(name))
+    return part.home, {held.node: held.cores for held in part.placement}
+
+
+def test_partitions_have_another_home_where_theirs_has_gone() -> None:
+    kept = replace(partition("p0", {"1": 1, "2": 2}), kept_at_home=1)
+    bound = replace(partition("p1", {"1": 2}), stays_home=True)
+    other = partition("p2", {"3": 1, "1": 1})
+    seen = cluster({"1": 4, "2": 3, "3": 3}, [kept, bound, other])
+    assert seen.partition(PartitionId("p0")).cores == 3
+    less = _without(seen, {"1"})
+    assert less is not None and [node.node for node in less.nodes] == ["2", "3"]
+    assert home(less, "p0") == ("2", {"2": 2}), "where it has lanes already"
+    assert home(less, "p1") == ("3", {"3": 2}), "where there is room for all that it has"
+    assert home(less, "p2") == ("3", {"3": 1})
+    assert _without(seen, {"1", "3"}) is None, "no room for two cores of p1"
+    assert _without(seen, {"1", "2", "3"}) is None, "no executor is left"
+
+
+def test_an_executor_without_which_partitions_have_no_home_is_not_spare() -> None:
+    kept = [replace(partition(f"p{i}", {f"{i}": 1}), kept_at_home=1) for i in (1, 2)]
+    policy = Placing(say=cells())
+    for cores, spare in ((1, ()), (2, ("2",))):
+        seen = cluster({"1": cores, "2": cores}, kept)
+        plan, _ = policy.answer(seen, 0)
+        found = need_of(policy, 0, seen, plan, more=0, cores=cores, candidates=["2"], most={})
+        assert found.spare == spare
 
 
 def test_batches_ask_for_the_cores_that_would_bring_them_home_in_time() -> None:

@@ -77,7 +77,8 @@ private[api] object SnapshotJson {
       q: QueryView,
       read: Option[SourceCount],
       tenant: Option[String],
-      rescale: Option[LiveRescale]
+      rescale: Option[LiveRescale],
+      partition: PartitionSite => Any
   ): Map[String, Any] =
     Map[String, Any](
       "id" -> q.run.id,
@@ -172,7 +173,7 @@ private[api] object SnapshotJson {
     "bytes_received" -> r.bytesReceived
   )
 
-  private def partition(p: PartitionSite): Map[String, Any] = {
+  def partition(p: PartitionSite): Map[String, Any] = {
     val v = p.view
     val options = v.spec.options
     def perLane[T](values: Array[T], none: T): Seq[T] = values.toSeq.take(v.lanes).padTo(v.lanes, none)

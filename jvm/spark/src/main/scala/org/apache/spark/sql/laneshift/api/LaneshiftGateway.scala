@@ -42,26 +42,37 @@ object LaneshiftGateway {
   /** The same as a message of the control service, unless it says what the one of the number `known` said; 0 for none. */
   def packedSnapshot(known: Long): String = Answer {
     val driver = Inventory.driver
-    PackedSnapshot(now(driver), known, driver.snapshotNumbers)
+    val snapshot = now(driver, views => PackedSnapshot.partitions(views, driver.partitionMessages))
+    PackedSnapshot(snapshot, known, driver.snapshotNumbers)
   }
 
-  private def now(driver: DriverState): Map[String, Any] = {
+  private def now(
+      driver: DriverState,
+      partitions: Seq[QueryView] => PartitionSite => Any = _ => SnapshotJson.partition
+  ): Map[String, Any] = {
     // Of all executors at a time with what they say of themselves.
     val views = driver.askViews()
     Map(
       "time_ms" -> System.currentTimeMillis(),
       "version" -> BuildInfo.version,
       "executors" -> driver.executors.inventory().map(SnapshotJson.executor),
-      "queries" -> queries(driver, views())
+      "queries" -> {
+        val found = views()
+        queries(driver, found, partitions(found))
+      }
     )
   }
 
-  private def queries(driver: DriverState, found: Seq[QueryView]): Seq[Map[String, Any]] = {
+  private def queries(
+      driver: DriverState,
+      found: Seq[QueryView],
+      partition: PartitionSite => Any
+  ): Seq[Map[String, Any]] = {
     val live = if (found.exists(_.realTime)) driver.executors.sourceRows() else Map.empty[String, Long]
     found.map { q =>
       val read = if (q.realTime) live.get(q.run.runId).map(SourceCount(_, None)) else q.run.read
       val rescale = driver.rescales.of(UUID.fromString(q.run.runId))
-      SnapshotJson.query(q, read, driver.tenants.of(q.run.runId), rescale)
+      SnapshotJson.query(q, read, driver.tenants.of(q.run.runId), rescale, partition)
     }
   }
 

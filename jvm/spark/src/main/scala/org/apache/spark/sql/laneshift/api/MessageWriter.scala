@@ -50,6 +50,10 @@ private[api] final class MessageWriter(file: ProtoFile) {
       out.bytes(bytes)
       out.varint(bytes.length.toLong)
       tag(out, field, Sized)
+    case Written(bytes) =>
+      out.bytes(bytes)
+      out.varint(bytes.length.toLong)
+      tag(out, field, Sized)
     case values: Map[_, _] =>
       val before = out.size
       write(out, field.kind, values.asInstanceOf[Map[String, Any]])
@@ -119,6 +123,9 @@ private object MessageWriter {
     case _ => false
   }
 }
+
+/** The bytes of a message, where it is a field of another one. */
+private[api] final case class Written(bytes: Array[Byte])
 
 /** Bytes that are written from the last to the first: how long a message is, is known once it was written, and comes before it. */
 private final class Backwards {

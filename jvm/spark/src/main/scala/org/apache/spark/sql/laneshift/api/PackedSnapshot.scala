@@ -3,11 +3,19 @@ package org.apache.spark.sql.laneshift.api
 import java.io.ByteArrayOutputStream
 import java.util.Base64
 
-import org.apache.spark.sql.laneshift.driver.SnapshotNumbers
+import org.apache.spark.sql.laneshift.driver.{PartitionMessages, PartitionSite, QueryView, SnapshotNumbers}
 
 /** The snapshot as the control service sends it: the bytes of a SnapshotReply, but for its time, with the queries at the end. */
 private[api] object PackedSnapshot {
   private lazy val writer = new MessageWriter(ProtoFile.control)
+
+  /** What stands for each partition of a snapshot that is to be packed. */
+  def partitions(queries: Seq[QueryView], messages: PartitionMessages): PartitionSite => Written = {
+    val of = messages.of(queries.flatMap(_.operators.flatten)) { site =>
+      writer.message("Partition", SnapshotJson.partition(site))
+    }
+    site => Written(of(site))
+  }
 
   /** `head` bytes of `content` are of no query; then come those of each of `queries`. Without content it is that of the number
     * `known`, which its caller has.

@@ -5,8 +5,17 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.{MapOutputTrackerMaster, SparkContext, SparkEnv}
-import org.apache.spark.internal.config.EXECUTOR_INSTANCES
-import org.apache.spark.scheduler.{SparkListener, SparkListenerJobEnd, SparkListenerJobStart}
+import org.apache.spark.internal.config.{
+  CPUS_PER_TASK,
+  EXECUTOR_DECOMMISSION_FORCE_KILL_TIMEOUT,
+  EXECUTOR_INSTANCES
+}
+import org.apache.spark.scheduler.{
+  ExecutorDecommissionInfo,
+  SparkListener,
+  SparkListenerJobEnd,
+  SparkListenerJobStart
+}
 import org.apache.spark.scheduler.cluster.{CoarseGrainedSchedulerBackend, SchedulerBackendUtils}
 import org.apache.spark.sql.laneshift.conf.ExecutorsConf
 import org.apache.spark.util.Utils
@@ -35,8 +44,17 @@ private[driver] trait ClusterExecutors {
   /** Gives one back, and asks for one less; false, and nothing has happened, if Spark runs a task on it. */
   def giveBack(id: String): Boolean
 
-  /** Whether it has something that Spark may still read: shuffle output of a job that runs, or a cached block. */
-  def keeps(id: String): Boolean
+  /** Whether it has shuffle output of a job that runs. */
+  def keepsOutput(id: String): Boolean
+
+  /** Whether it has a cached block. */
+  def keepsBlock(id: String): Boolean
+
+  /** How many tasks Spark can run at a time on executors that it still uses, but for these. */
+  def slotsWithout(ids: Set[String]): Int
+
+  /** Has Spark begin no more tasks on it, for good; false, and nothing has happened, if it would end those that run, too. */
+  def close(id: String): Boolean
 }
 
 /** In this package because backends of Spark's scheduler are private to it. `SparkContext.killExecutors` would end executors with
@@ -85,19 +103,34 @@ private[driver] final class SparkExecutors extends SparkListener with ClusterExe
     _.killExecutors(Seq(id), adjustTargetNumExecutors = true, countFailures = false, force = false).nonEmpty
   )
 
-  override def keeps(id: String): Boolean = {
-    val cached = context.exists(_.statusStore.executorList(activeOnly = true).exists(e =>
-      e.id == id && e.rddBlocks > 0
-    ))
-    cached || (SparkEnv.get.mapOutputTracker match {
-      case tracker: MapOutputTrackerMaster =>
-        shuffles.values().asScala.exists(_.exists { shuffle =>
-          tracker.shuffleStatuses.get(shuffle).exists(_.withMapStatuses(_.exists { output =>
-            output != null && output.location != null && output.location.executorId == id
-          }))
-        })
-      case _ => true
-    })
+  override def keepsOutput(id: String): Boolean = SparkEnv.get.mapOutputTracker match {
+    case tracker: MapOutputTrackerMaster =>
+      shuffles.values().asScala.exists(_.exists { shuffle =>
+        tracker.shuffleStatuses.get(shuffle).exists(_.withMapStatuses(_.exists { output =>
+          output != null && output.location != null && output.location.executorId == id
+        }))
+      })
+    case _ => true
+  }
+
+  override def keepsBlock(id: String): Boolean =
+    context.exists(_.statusStore.executorList(activeOnly = true).exists(e => e.id == id && e.rddBlocks > 0))
+
+  override def slotsWithout(ids: Set[String]): Int = context.fold(0) { c =>
+    c.statusStore.executorList(activeOnly = true)
+      .filter(e => !ids(e.id) && !e.isExcluded && c.taskScheduler.getExecutorDecommissionState(e.id).isEmpty)
+      .map(e => (BigDecimal(e.totalCores) / c.conf.get(CPUS_PER_TASK)).toInt)
+      .sum
+  }
+
+  /** Decommissioned for its driver alone: the executor is not told, so that it neither ends nor moves blocks by itself. */
+  override def close(id: String): Boolean = backend.exists { b =>
+    context.exists(_.conf.get(EXECUTOR_DECOMMISSION_FORCE_KILL_TIMEOUT).isEmpty) &&
+    b.decommissionExecutors(
+      Array(id -> ExecutorDecommissionInfo("laneshift gives it back")),
+      adjustTargetNumExecutors = false,
+      triggeredByExecutor = true
+    ).nonEmpty
   }
 
   override def onJobStart(event: SparkListenerJobStart): Unit = {

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.laneshift.driver
 
+import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
@@ -31,7 +32,8 @@ final case class WrongDemand(most: Int, there: Int, dynamicAllocation: Boolean) 
   *   - Given back is only an executor that was asked for here, on which Spark runs no task, which has no elastic partition, nothing
   *     that Spark may still read, and no lane, at two looks in a row. Spark itself refuses if a task has begun in between.
   *   - From the moment on at which it is to go it counts as leaving: nobody gets lanes there, and [[HostWatch]] takes those away
-  *     that there are. If Spark comes to use it before it has gone, it stays.
+  *     that there are. If Spark uses it, it is closed: no more tasks begin there, so that it goes once those that run have ended. It
+  *     stays if the others had not had slots for all tasks of the last half minute, and if it has a cached block.
   *   - Those that were there before the first request stay, whoever they are replaced by.
   *   - Who owns the demand is whose claim holds. If nobody does, executors without work for the time of rest go all the same, and
   *     lanes stay where they are.
@@ -60,6 +62,12 @@ private[laneshift] final class ExecutorDemand(
 
   /** Executors that are to go: at how many looks in a row nothing was on them. */
   private var going = Map.empty[String, Int]
+
+  /** Those of them on which Spark begins no more tasks: they do not come back. */
+  private var closed = Set.empty[String]
+
+  /** How many tasks ran at each of the last looks. */
+  private val running = mutable.Queue.empty[Int]
 
   /** Executors that Spark is ending. */
   private var gone = Set.empty[String]
@@ -134,6 +142,7 @@ private[laneshift] final class ExecutorDemand(
     base &= ids
     ours &= ids
     gone &= ids
+    closed &= ids
     going = going.filter { case (id, _) => ids(id) }
     (ids -- base -- ours -- gone).toSeq.sortBy(ExecutorDemand.age).foreach { id =>
       if (baseCount.forall(base.size < _)) base += id else ours += id
@@ -174,26 +183,47 @@ private[laneshift] final class ExecutorDemand(
       // Executors may be slow to answer: a scheduler's turn does not wait for them.
       val loads = executors.inventory()
       val sites = executors.partitions()
-      synchronized(loads.filter(e => ours(e.id)).foreach(look(_, sites)))
+      synchronized {
+        running.enqueue(loads.map(_.activeTasks).sum)
+        if (running.size > ExecutorDemand.Remembered) running.dequeue()
+        loads.filter(e => ours(e.id)).foreach(look(_, sites))
+      }
     }
   }
 
   private def look(load: ExecutorLoad, sites: Seq[PartitionSite]): Unit = {
     val id = load.id
     val isHome = sites.exists(_.executor.id == id)
-    val used =
+    // Asked of Spark only where the answer counts: of executors that are to go, or that nobody says whether it needs them.
+    lazy val stays =
       if (load.said.isEmpty) Some("it does not answer")
-      else if (load.activeTasks > 0 || isHome || cluster.keeps(id)) Some("Spark has come to use it")
+      else if (cluster.keepsBlock(id)) Some("it has a cached block")
       else None
+    lazy val used = load.activeTasks > 0 || isHome || cluster.keepsOutput(id)
     val wanted = sites.exists(_.view.wantedElsewhere.exists { case (executor, n) => executor == id && n > 0 })
     val lanes = wanted || load.view.hostLanes > 0
-    if (going.contains(id)) leave(id, used, lanes)
-    else if (!owner.exists(isDriving)) rest(id, used.nonEmpty || lanes)
+    if (closed(id) && (lanes || used || stays.nonEmpty)) going += id -> 0
+    else if (going.contains(id)) {
+      if (stays.nonEmpty) stays.foreach(stay(id, _))
+      else if (used) close(id)
+      else leave(id, lanes)
+    } else if (!owner.exists(isDriving)) rest(id, lanes || used || stays.nonEmpty)
   }
 
-  private def leave(id: String, used: Option[String], lanes: Boolean): Unit =
-    if (used.nonEmpty) used.foreach(stay(id, _))
-    else if (lanes) going += id -> 0
+  /** No more tasks begin on it, if the others have slots for all that ran at any of the last looks. */
+  private def close(id: String): Unit = {
+    val isKnown = running.size >= ExecutorDemand.Remembered
+    if (isKnown && running.max <= cluster.slotsWithout(going.keySet + id) && cluster.close(id)) {
+      closed += id
+      going += id -> 0
+      say(
+        s"executor $id gets no more tasks, the others have slots for all: it goes when those that run have ended"
+      )
+    } else stay(id, "Spark has come to use it")
+  }
+
+  private def leave(id: String, lanes: Boolean): Unit =
+    if (lanes) going += id -> 0
     else if (going(id) + 1 < ExecutorDemand.Looks) going += id -> (going(id) + 1)
     else {
       // Spark counts down from what it was asked for: from nothing that would be 0.
@@ -210,10 +240,12 @@ private[laneshift] final class ExecutorDemand(
         ours -= id
         gone += id
         going -= id
+        closed -= id
         show()
         executors.ends(id)
         say(s"executor $id is given back: nothing was on it")
-      } else stay(id, "Spark has come to use it")
+      } else if (closed(id)) going += id -> 0
+      else stay(id, "Spark has come to use it")
     }
 
   private def stay(id: String, why: String): Unit = {
@@ -235,6 +267,9 @@ private[laneshift] final class ExecutorDemand(
 private object ExecutorDemand {
   val EveryMs = 1000L
   val Looks = 2
+
+  /** Looks whose tasks are remembered: half a minute, so that a query between two batches is not overlooked. */
+  val Remembered = 30
 
   /** Executors by when they were started: their ids are running numbers. */
   def age(id: String): (Long, String) = (id.toLongOption.getOrElse(Long.MaxValue), id)

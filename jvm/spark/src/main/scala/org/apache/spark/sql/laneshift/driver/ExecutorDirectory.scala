@@ -106,6 +106,7 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
     with Logging {
   private val known = new ConcurrentHashMap[String, ExecutorRef]
   private val silent = ConcurrentHashMap.newKeySet[String]()
+  private val knownViews = new KnownViews
 
   /** Running tasks by executor. Spark's own count for its UI leaves out tasks that start within 100 ms of each other. */
   private val tasks = new ConcurrentHashMap[String, Int]
@@ -152,6 +153,7 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
   override def onExecutorRemoved(event: SparkListenerExecutorRemoved): Unit = {
     known.remove(event.executorId)
     silent.remove(event.executorId)
+    knownViews.forget(event.executorId)
     tasks.remove(event.executorId)
   }
 
@@ -211,7 +213,7 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
 
   /** Asks at once; what this gives waits for the answers. */
   def askPartitions(): () => Seq[PartitionSite] = {
-    val answers = ask[Seq[PartitionView]](ExecutorRequest.Partitions)
+    val answers = asking(ExecutorRequest.Partitions)((e, answer) => knownViews.read(e.id, answer))
     () =>
       answers()
         .flatMap { case (executor, views) => views.map(PartitionSite(executor, _)) }
@@ -251,7 +253,12 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
   /** Asks all at once; what this gives waits for them together. Who does not answer is left out: on its way out, or Spark will find
     * that it is.
     */
-  private def ask[T: ClassTag](request: ExecutorRequest): () => Seq[(ExecutorRef, T)] = {
+  private def ask[T: ClassTag](request: ExecutorRequest): () => Seq[(ExecutorRef, T)] =
+    asking(request)((_, answer) => RpcBytes.read[T](answer))
+
+  private def asking[T](request: ExecutorRequest)(
+      read: (ExecutorRef, Array[Byte]) => T
+  ): () => Seq[(ExecutorRef, T)] = {
     val deadline = patience.fromNow
     val asked = all.map { executor =>
       val answer = executor.asking(request)
@@ -261,19 +268,19 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
     () =>
       for {
         (executor, answer) <- asked
-        said <- await[T](executor, answer, deadline)
+        said <- await(executor, answer, deadline)(read(executor, _))
       } yield executor -> said
   }
 
-  private def await[T: ClassTag](
+  private def await[T](
       executor: ExecutorRef,
       answer: Future[Array[Byte]],
       deadline: Deadline
-  ): Option[T] =
+  )(read: Array[Byte] => T): Option[T] =
     try {
       val wait = if (silent.contains(executor.id)) Duration.Zero else deadline.timeLeft.max(Duration.Zero)
       ThreadUtils.awaitReady(answer, wait)
-      answer.value.map(said => RpcBytes.read[T](said.get))
+      answer.value.map(said => read(said.get))
     } catch {
       case _: TimeoutException =>
         if (known.containsKey(executor.id) && silent.add(executor.id))

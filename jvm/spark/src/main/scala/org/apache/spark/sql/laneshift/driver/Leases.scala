@@ -4,6 +4,7 @@ import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
@@ -27,6 +28,7 @@ final case class BesideRealTime(runId: String) extends RuntimeException
   * One lock for all of it, also while executors are asked: commands and looks come one after the other.
   *
   * @param active runs that go on
+  * @param goesOn whether one does that may have ended a moment ago
   */
 private[laneshift] final class Leases(
     executors: ExecutorDirectory,
@@ -34,7 +36,8 @@ private[laneshift] final class Leases(
     jobs: LeaseJobs = new SparkLeaseJobs,
     nowMs: () => Long = () => System.nanoTime() / 1000000L,
     everyMs: Long = Leases.EveryMs,
-    cpusPerTask: () => Double = () => SparkContext.getActive.fold(1.0)(_.conf.get(CPUS_PER_TASK).toDouble)
+    cpusPerTask: () => Double = () => SparkContext.getActive.fold(1.0)(_.conf.get(CPUS_PER_TASK).toDouble),
+    goesOn: String => Boolean = RunningQueries.goesOn(_)
 ) extends SparkListener
     with Logging {
   import Leases._
@@ -71,7 +74,7 @@ private[laneshift] final class Leases(
     synchronized {
       val owner = ownerOf(site)
       hosts.fold(site.setLanes(lanes, None)) { wanted =>
-        if (wanted.nonEmpty) realTime.forEach(run => throw BesideRealTime(run))
+        if (wanted.nonEmpty) realTime.asScala.find(goesOn).foreach(run => throw BesideRealTime(run))
         notes.remove(owner)
         (wanted.keySet ++ mine(owner).map(_.executorId)).foreach(e => want(owner, e, wanted.getOrElse(e, 0)))
         begin()

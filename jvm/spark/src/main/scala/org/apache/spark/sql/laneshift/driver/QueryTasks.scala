@@ -30,7 +30,7 @@ private[driver] final class QueryTasks(
   private val stages = mutable.Map.empty[(Int, Int), Stage]
   private val recently = new RecentMost(nowMs)
 
-  /** When one of streaming queries' tasks, or a stage of them, has begun last. */
+  /** When one of streaming queries' tasks, or a stage of them, has begun last, or was said to be stuck. */
   private var begunMs = 0L
 
   override def onStageSubmitted(event: SparkListenerStageSubmitted): Unit =
@@ -73,8 +73,17 @@ private[driver] final class QueryTasks(
     recently.note(wanted)
   }
 
-  /** Those that wait, if none has begun for so long. */
-  def stuck(forMs: Long): Int = synchronized(if (nowMs() - begunMs >= forMs) waiting else 0)
+  /** Those that wait, if none has begun for so long. Whoever is told makes room for them: they have as long again to begin, although
+    * the next look may be the next millisecond.
+    */
+  def stuck(forMs: Long): Int = synchronized {
+    val now = nowMs()
+    if (waiting == 0 || now - begunMs < forMs) 0
+    else {
+      begunMs = now
+      waiting
+    }
+  }
 
   /** The most that ran or waited at a time in the last minute or two. */
   def most: Int = synchronized(recently.get)

@@ -2,6 +2,8 @@ package org.apache.spark.sql.laneshift.driver
 
 import java.util.UUID
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.{
   AvailableNowTrigger,
@@ -34,4 +36,11 @@ private[laneshift] object RunningQueries {
   def get(id: String): Option[StreamExecution] =
     SparkSession.getDefaultSession
       .flatMap(s => Option(s.sharedState.activeStreamingQueries.get(UUID.fromString(id))))
+
+  /** Whether a run goes on, at once when it ends: who has stopped a query may come sooner than Spark's event of it. */
+  def goesOn(runId: String): Boolean =
+    SparkSession.getDefaultSession.forall(goesOn(_, UUID.fromString(runId)))
+
+  def goesOn(session: SparkSession, runId: UUID): Boolean =
+    session.sharedState.activeStreamingQueries.values().asScala.exists(_.runId == runId)
 }

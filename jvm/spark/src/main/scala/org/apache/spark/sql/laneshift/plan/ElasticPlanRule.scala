@@ -4,7 +4,6 @@ import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicBoolean
 
-import scala.jdk.CollectionConverters._
 import scala.util.Try
 import scala.util.control.NonFatal
 
@@ -22,7 +21,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider, RocksDBStateStoreProvider}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
-import org.apache.spark.sql.laneshift.driver.DriverState
+import org.apache.spark.sql.laneshift.driver.{DriverState, RunningQueries}
 import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, RowWork}
 
 import laneshift.testing.{Fault, Faults}
@@ -78,7 +77,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
       .collectFirst { case w: StateStoreWriter if Elasticity.isStateful(w) => w.getStateInfo.queryRunId }
       .orElse(runOfStateless(plan))
       .filter(_ => plan.conf.getConf(LaneshiftConf.Enabled))
-      .filter(run => isExplained(plan) || isRunning(plan, run))
+      .filter(run => isExplained(plan) || RunningQueries.goesOn(plan.session, run))
 
   /** A plan without state says whose it is only by the thread that makes it. */
   private def runOfStateless(plan: SparkPlan): Option[UUID] =
@@ -97,9 +96,6 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
 
   private def statePartitions(plan: SparkPlan): Option[Int] =
     plan.collectFirst { case w: StateStoreWriter if Elasticity.isStateful(w) => w.getStateInfo.numPartitions }
-
-  private def isRunning(plan: SparkPlan, run: UUID): Boolean =
-    plan.session.sharedState.activeStreamingQueries.values().asScala.exists(_.runId == run)
 
   /** Made by Spark for a streaming DataFrame's `explain()`, in the user's own session: it will not run. */
   private def isExplained(plan: SparkPlan): Boolean = plan.exists {

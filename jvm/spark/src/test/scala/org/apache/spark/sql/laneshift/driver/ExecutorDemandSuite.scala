@@ -5,7 +5,8 @@ import scala.collection.mutable
 import org.scalatest.BeforeAndAfterEach
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.scheduler.{SparkListenerTaskStart, TaskInfo, TaskLocality}
+import org.apache.spark.Success
+import org.apache.spark.scheduler.{SparkListenerTaskEnd, SparkListenerTaskStart, TaskInfo, TaskLocality}
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.runtime.ExecutorView
 
@@ -29,10 +30,16 @@ class ExecutorDemandSuite extends AnyFunSuite with BeforeAndAfterEach with Elast
     var requests = Seq.empty[Int]
     var ended = Seq.empty[String]
     var refuses = false
-    var keeping = Set.empty[String]
+    var output = Set.empty[String]
+    var blocks = Set.empty[String]
+    var slots = 0
+    var closed = Seq.empty[String]
     override def request(total: Int): Boolean = { requests :+= total; true }
     override def giveBack(id: String): Boolean = { if (!refuses) ended :+= id; !refuses }
-    override def keeps(id: String): Boolean = keeping(id)
+    override def keepsOutput(id: String): Boolean = output(id)
+    override def keepsBlock(id: String): Boolean = blocks(id)
+    override def slotsWithout(ids: Set[String]): Int = if (ids("driver")) slots else 99
+    override def close(id: String): Boolean = { if (!refuses) closed :+= id; !refuses }
   }
 
   /** Executor 0 was there first. The one that was asked for is `driver`, the only one that Spark knows in local mode. */
@@ -56,6 +63,12 @@ class ExecutorDemandSuite extends AnyFunSuite with BeforeAndAfterEach with Elast
       demand.turn(by, 0, total, back)
     def looks(n: Int): Unit = (1 to n).foreach(_ => demand.look())
     def load: ExecutorLoad = directory.inventory().head
+
+    private val task = new TaskInfo(1L, 0, 0, 0, 0L, "driver", "host", TaskLocality.ANY, false)
+
+    /** Spark's task on it. */
+    def begins(): Unit = directory.onTaskStart(SparkListenerTaskStart(0, 0, task))
+    def ends(): Unit = directory.onTaskEnd(SparkListenerTaskEnd(0, 0, "", Success, task, null, null))
 
     /** One has come that was asked for. */
     def come(): this.type = {
@@ -107,7 +120,8 @@ class ExecutorDemandSuite extends AnyFunSuite with BeforeAndAfterEach with Elast
     // In the local mode of this session.
     val here = new SparkExecutors
     assert(here.impossible.exists(_.contains("local[")) && here.ids.isEmpty && !here.request(3))
-    assert(!here.giveBack("driver") && !here.keeps("driver") && !here.dynamicAllocation)
+    assert(!here.giveBack("driver") && !here.keepsOutput("driver") && !here.keepsBlock("driver"))
+    assert(!here.dynamicAllocation && !here.close("driver") && here.slotsWithout(Set("driver")) == 0)
   }
 
   test("one scheduler at a time asks, and who drives nothing only looks") {
@@ -167,16 +181,73 @@ class ExecutorDemandSuite extends AnyFunSuite with BeforeAndAfterEach with Elast
       assert(setting.turn().asked == Seq("driver"))
     }
     stays("a task") { (_, setting) =>
-      val task = new TaskInfo(1L, 0, 0, 0, 0L, "driver", "host", TaskLocality.ANY, false)
-      setting.directory.onTaskStart(SparkListenerTaskStart(0, 0, task))
+      setting.begins()
     }
     stays("a partition") { (_, setting) =>
       new FakeExecutor("driver", FakeQuery.views.take(1)).register(setting.directory)
       ()
     }
-    stays("shuffle output")((cluster, _) => cluster.keeping = Set("driver"))
+    stays("shuffle output")((cluster, _) => cluster.output = Set("driver"))
+    stays("a cached block")((cluster, _) => cluster.blocks = Set("driver"))
     stays("it does not answer")((_, setting) => setting.host.mood = FakeExecutor.TimesOut)
     stays("a task that has begun in between")((cluster, _) => cluster.refuses = true)
+  }
+
+  test("one that Spark uses in every batch gets no more tasks once the others have slots for all, and goes") {
+    val cluster = new Cluster(Seq("0"))
+    val setting = new Setting(cluster).come()
+    setting.begins()
+    def wish(): Unit = { setting.turn(back = Seq("driver")); setting.looks(1) }
+    setting.looks(ExecutorDemand.Remembered)
+    wish()
+    assert(cluster.closed.isEmpty && !setting.load.leaving, "the others have no slot for its task")
+    cluster.slots = 1
+    cluster.refuses = true
+    wish()
+    assert(cluster.closed.isEmpty && !setting.load.leaving, "Spark would end its tasks")
+    cluster.refuses = false
+    wish()
+    setting.looks(5)
+    assert(cluster.closed == Seq("driver") && cluster.ended.isEmpty && setting.load.leaving)
+    setting.ends()
+    cluster.output = Set("driver")
+    setting.host.said = ExecutorView.idle.copy(hostLanes = 1)
+    setting.looks(5)
+    cluster.output = Set.empty
+    setting.looks(5)
+    setting.host.said = ExecutorView.idle
+    setting.host.mood = FakeExecutor.TimesOut
+    setting.looks(1)
+    assert(
+      cluster.ended.isEmpty && setting.load.leaving,
+      "it has output of a job, then a lane, then says nothing"
+    )
+    setting.host.mood = FakeExecutor.Answers
+    cluster.refuses = true
+    setting.looks(3)
+    assert(cluster.ended.isEmpty && setting.load.leaving, "Spark did not end it")
+    cluster.refuses = false
+    setting.looks(2)
+    assert(cluster.closed == Seq("driver") && cluster.ended == Seq("driver"))
+    val notes = setting.said.map(_.split(' ').slice(2, 5).mkString(" "))
+    assert(notes == Seq("stays: Spark has", "stays: Spark has", "gets no more", "is given back:"))
+  }
+
+  test("tasks that were there a moment ago need slots, too") {
+    val cluster = new Cluster(Seq("0"))
+    val setting = new Setting(cluster).come()
+    setting.begins()
+    setting.begins()
+    setting.looks(ExecutorDemand.Remembered)
+    setting.ends()
+    cluster.slots = 1
+    setting.turn(back = Seq("driver"))
+    setting.looks(1)
+    assert(cluster.closed.isEmpty && !setting.load.leaving, "two ran in the last half minute")
+    setting.looks(ExecutorDemand.Remembered)
+    setting.turn(back = Seq("driver"))
+    setting.looks(1)
+    assert(cluster.closed == Seq("driver"))
   }
 
   test("without a scheduler executors go that have had nothing to do for the time of rest") {

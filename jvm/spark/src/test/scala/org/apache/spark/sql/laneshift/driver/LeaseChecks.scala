@@ -66,8 +66,16 @@ private[laneshift] final class LeaseSetting extends AutoCloseable {
   val jobs = new FakeLeaseJobs(host)
   var active = Set(run)
   var cpus = 1.0
-  val leases =
-    new Leases(directory, () => active, jobs, () => clock.get, everyMs = 3600000L, cpusPerTask = () => cpus)
+  var stopped = Set.empty[String]
+  val leases = new Leases(
+    directory,
+    () => active,
+    jobs,
+    () => clock.get,
+    everyMs = 3600000L,
+    cpusPerTask = () => cpus,
+    goesOn = !stopped(_)
+  )
   def cores: Int = directory.inventory().head.cores
 
   def site(index: Int): PartitionSite = directory.partitions().find(_.view.index == index).get

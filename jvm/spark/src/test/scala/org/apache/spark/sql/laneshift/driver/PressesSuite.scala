@@ -38,10 +38,14 @@ class PressesSuite extends AnyFunSuite {
   test("a scheduler's newer call and the application's end end one that waits; another's does not", Quick) {
     def waiting(scheduler: String) = {
       val begun = new CompletableFuture[Unit]
-      val end = CompletableFuture.supplyAsync { () =>
-        begun.complete(())
-        presses.await(scheduler, "", 100L, 60.0)
-      }
+      // On threads of their own: the common pool has only one on two cores, since Java 25.
+      val end = CompletableFuture.supplyAsync(
+        () => {
+          begun.complete(())
+          presses.await(scheduler, "", 100L, 60.0)
+        },
+        new Thread(_).start()
+      )
       begun.get(10, TimeUnit.SECONDS)
       // It waits once its call is the newest: one that comes too early would be ended by it.
       while (!presses.isAwaitedBy(scheduler)) Thread.onSpinWait()
