@@ -135,9 +135,10 @@ final class ElasticPartition(
       wantedLanes = math.min(memory.lanes, current.options.maxLanes)
       auto = memory.auto
       wantedElsewhere = memory.elsewhere.filter(_._1.executorId != executorId)
-      memory.elsewhere.find(_._1.executorId == executorId).foreach { case (host, lanes) =>
-        elsewhereNote =
-          Some(s"$host has the partition now: the $lanes lanes that were wanted there are forgotten")
+      // What has become of lanes when the partition was here before is no news.
+      elsewhereNote = memory.elsewhere.collectFirst {
+        case (host, lanes) if host.executorId == executorId =>
+          s"$host has the partition now: the $lanes lanes that were wanted there are forgotten"
       }
       routing = memory.routing.clone()
       balancer.remember(memory.loads)
@@ -171,7 +172,7 @@ final class ElasticPartition(
       granted = grant
       val before = meter.counts(session, None)
       val (sinceNs, waitedNs) = (System.nanoTime(), AutoLanes.waitedNs)
-      // Registered first and so run last: what the task did has been counted.
+      // Registered before what the operators register, and so run after: what the task did has been counted.
       context.addTaskCompletionListener[Unit] { task =>
         grant.giveBack()
         asked.foreach(_.over(task, heldLanes))

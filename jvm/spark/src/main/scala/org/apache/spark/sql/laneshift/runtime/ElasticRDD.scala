@@ -46,12 +46,15 @@ private[laneshift] final class ElasticRDD(
     val LaneSplit(_, splitBytes, inputSplits) = split.asInstanceOf[LaneSplit]
     val bodySplit = RpcBytes.read[Partition](splitBytes, Thread.currentThread.getContextClassLoader)
     val runtime = ElasticRuntime.get
-    val partition = runtime.partition(spec, split.index)
-    // Here already: a task may be killed while it waits for its inputs.
-    context.addTaskCompletionListener[Unit](_ => runtime.over(partition))
+    val partition = runtime.partition(spec, split.index, context)
     val asked =
       if (spec.realTime || !partition.isAuto) None
       else runtime.auto.begin(spec, split.index, dependencies.map(_.rdd), context)
+    // Registered before what the batch and the operators register, and so run after: everything has been counted by then.
+    context.addTaskCompletionListener[Unit] { _ =>
+      partition.noteState(context)
+      runtime.computed(partition)
+    }
     val start = partition.startBatch(spec, context, asked)
     val meter = partition.newMeter()
     val sources = dependencies.indices.map { i =>
@@ -61,11 +64,6 @@ private[laneshift] final class ElasticRDD(
     def newBody(): RDD[InternalRow] =
       SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
 
-    // Registered before what the operators register, and so run after: everything has been reported by then.
-    context.addTaskCompletionListener[Unit] { _ =>
-      partition.noteState(context)
-      runtime.computed(partition)
-    }
     val rows = if (spec.isFixed && start.lanes == 1 && start.elsewhere.isEmpty) {
       // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
       partition.stockBatch(context, meter.in, metrics) {

@@ -5,7 +5,7 @@ import java.util.concurrent.{ConcurrentHashMap, Executors, ScheduledExecutorServ
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.{SparkConf, SparkEnv}
+import org.apache.spark.{SparkConf, SparkEnv, TaskContext}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.laneshift.lane.HostAddress
@@ -55,7 +55,9 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
   )
 
   /** The partition that a task is about to compute. */
-  def partition(spec: ElasticSpec, index: Int): ElasticPartition = {
+  def partition(spec: ElasticSpec, index: Int, task: TaskContext): ElasticPartition = {
+    // Before all else: a task may be killed while it asks the driver, or waits for its inputs.
+    task.addTaskCompletionListener[Unit](_ => if (ended.has(spec.key.runId)) drop(spec.key.runId))
     val found = partitions.computeIfAbsent(
       (spec.key, index),
       _ => new ElasticPartition(spec, index, history, budget, cores, () => here)
@@ -67,10 +69,6 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
 
   /** The task that computed the partition is over. */
   def computed(partition: ElasticPartition): Unit = remember(partition)
-
-  /** A task that was to compute the partition is over, whether it has begun with that or not. */
-  def over(partition: ElasticPartition): Unit =
-    if (ended.has(partition.key.runId)) drop(partition.key.runId)
 
   /** None if the partition is not here. The driver knows what is wanted before the partition goes anywhere. */
   def setLanes(

@@ -27,6 +27,12 @@ class ElasticRuntimeSuite extends AnyFunSuite {
     finally process.stop()
   }
 
+  private def within[T](lanes: Int, driver: DriverMemory = Nobody)(body: ElasticRuntime => T): T = {
+    val process = new ElasticRuntime.Holder
+    try body(process.start(cores = 2, lanes, driver))
+    finally process.stop()
+  }
+
   private def spec(
       lanes: Int,
       handoff: HandoffMode = HandoffMode.BetweenBatches,
@@ -70,33 +76,43 @@ class ElasticRuntimeSuite extends AnyFunSuite {
     )
   }
 
-  test("a task that starts when its run has ended leaves nothing behind", Quick) {
-    val process = new ElasticRuntime.Holder
-    val runtime = process.start(cores = 2, lanes = 8, Nobody)
-    try {
-      val early = runtime.partition(spec(lanes = 2), 0)
+  test("a task that starts when its run has ended leaves nothing behind", Quick)(within(lanes = 8) {
+    runtime =>
+      val early = runtime.partition(spec(lanes = 2), 0, LoneTask())
       runtime.forget(early.key.runId)
       assert(runtime.all.isEmpty)
-      val late = runtime.partition(spec(lanes = 2), 1)
+      val task = LoneTask()
+      val late = runtime.partition(spec(lanes = 2), 1, task)
       assert(runtime.all == Seq(late), "it runs for a moment")
-      runtime.over(late)
+      task.markTaskCompleted(None)
       assert(runtime.all.isEmpty)
-    } finally process.stop()
-  }
+  })
 
-  test("lanes of all partitions together keep to the process's bound, and none is left out", Quick) {
-    val process = new ElasticRuntime.Holder
-    val runtime = process.start(cores = 2, lanes = 3, Nobody)
-    try {
-      val tasks = IndexedSeq.fill(3)(LoneTask())
-      def begin(partition: Int, task: Int): BatchStart =
-        runtime.partition(spec(lanes = 3), partition).startBatch(spec(lanes = 3), tasks(task), None)
-      assert((0 to 2).map(i => begin(i, i).lanes) == Seq(3, 2, 1))
-      tasks(0).markTaskCompleted(None)
-      val next = begin(2, 2)
-      assert(next.lanes == 3 && next.routing.toSet == Set(0, 1, 2))
-    } finally process.stop()
-  }
+  test(
+    "nor does one that is killed while it asks the driver for what was known of its partition",
+    Quick
+  )(within(lanes = 8, Killing) { runtime =>
+    runtime.forget(spec(lanes = 2).key.runId)
+    val task = LoneTask()
+    intercept[InterruptedException](runtime.partition(spec(lanes = 2), 0, task))
+    task.markTaskCompleted(None)
+    assert(runtime.all.isEmpty)
+  })
+
+  test(
+    "lanes of all partitions together keep to the process's bound, and none is left out",
+    Quick
+  )(within(lanes = 3) { runtime =>
+    val tasks = IndexedSeq.fill(3)(LoneTask())
+    def begin(partition: Int, task: Int): BatchStart = {
+      val at = spec(lanes = 3)
+      runtime.partition(at, partition, tasks(task)).startBatch(at, tasks(task), None)
+    }
+    assert((0 to 2).map(i => begin(i, i).lanes) == Seq(3, 2, 1))
+    tasks(0).markTaskCompleted(None)
+    val next = begin(2, 2)
+    assert(next.lanes == 3 && next.routing.toSet == Set(0, 1, 2))
+  })
 
   test(
     "lanes that are wanted on other executors are wanted wherever the partition goes, but for its own",
@@ -108,7 +124,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
     try {
       def begun(process: Process, batchId: Long): ElasticPartition = {
         val at = spec(lanes = 2, HandoffMode.MidBatch, batchId)
-        val partition = process.runtime.partition(at, 0)
+        val partition = process.runtime.partition(at, 0, LoneTask())
         partition.startBatch(at, LoneTask(), None)
         partition
       }
@@ -119,13 +135,15 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       assert(wanted(first) == Seq("2" -> 4, "3" -> 1))
       one.runtime.setLanes(first.key, 0, 2, None)
       assert(wanted(first) == Seq("2" -> 4, "3" -> 1), "who says nothing of them leaves them")
+      first.hostLate(three)
       val moved = begun(two, 1L)
       assert(wanted(moved) == Seq("3" -> 1) && moved.view.wantedLanes == 2)
       assert(moved.view.elsewhereNote.exists(_.contains("4 lanes")))
       assert(moved.leave("7", 1, "is leaving") == 0 && moved.leave("3", 4, "is leaving") == 1)
       assert(wanted(moved).isEmpty && moved.view.elsewhereNote.contains(s"$three is leaving"))
       two.runtime.setLanes(first.key, 0, 2, Some(Map.empty))
-      assert(wanted(begun(one, 2L)).isEmpty)
+      val back = begun(one, 2L)
+      assert(wanted(back).isEmpty && back.view.elsewhereNote.isEmpty, "its note was of another home")
     } finally Seq(one, two).foreach(_.stop())
   }
 
@@ -147,34 +165,31 @@ class ElasticRuntimeSuite extends AnyFunSuite {
     def recall(key: OperatorKey, index: Int): Option[PartitionMemory] = last
   }
 
-  test("a host that is lost, or late too often, is not asked again before somebody says so", Quick) {
-    val process = new ElasticRuntime.Holder
-    val runtime = process.start(cores = 2, lanes = 8, Nobody)
-    try {
-      val partition = runtime.partition(spec(lanes = 1), 0)
-      val (near, far) = (HostAddress("1", "near", 1), HostAddress("2", "far", 2))
-      def asked() = partition.startBatch(spec(lanes = 1), LoneTask(), None).elsewhere
-      assert(asked().isEmpty)
-      assert(partition.setLanes(1, Map(near -> 2, far -> 1)) == Applied.NextBatch)
-      assert(asked() == Map(near -> 2, far -> 1))
-      partition.hostLost(near, "it is gone")
-      assert(asked() == Map(far -> 1))
-      assert(partition.view.elsewhereNote.exists(_.contains("executor 1")))
-      (1 to 2).foreach(_ => partition.hostLate(far))
-      assert(asked() == Map(far -> 1))
-      partition.hostLate(far)
-      assert(asked().isEmpty)
-      partition.setLanes(1, Map(far -> 1))
-      partition.hostLate(far)
-      assert(asked() == Map(far -> 1))
-    } finally process.stop()
-  }
+  test(
+    "a host that is lost, or late too often, is not asked again before somebody says so",
+    Quick
+  )(within(lanes = 8) { runtime =>
+    val partition = runtime.partition(spec(lanes = 1), 0, LoneTask())
+    val (near, far) = (HostAddress("1", "near", 1), HostAddress("2", "far", 2))
+    def asked() = partition.startBatch(spec(lanes = 1), LoneTask(), None).elsewhere
+    assert(asked().isEmpty)
+    assert(partition.setLanes(1, Map(near -> 2, far -> 1)) == Applied.NextBatch)
+    assert(asked() == Map(near -> 2, far -> 1))
+    partition.hostLost(near, "it is gone")
+    assert(asked() == Map(far -> 1))
+    assert(partition.view.elsewhereNote.exists(_.contains("executor 1")))
+    (1 to 2).foreach(_ => partition.hostLate(far))
+    assert(asked() == Map(far -> 1))
+    partition.hostLate(far)
+    assert(asked().isEmpty)
+    partition.setLanes(1, Map(far -> 1))
+    partition.hostLate(far)
+    assert(asked() == Map(far -> 1))
+  })
 
-  test("shards stay on their lanes from batch to batch, wherever these are", Quick) {
-    val process = new ElasticRuntime.Holder
-    val runtime = process.start(cores = 2, lanes = 8, Nobody)
-    try {
-      val partition = runtime.partition(spec(lanes = 2), 0)
+  test("shards stay on their lanes from batch to batch, wherever these are", Quick)(within(lanes = 8) {
+    runtime =>
+      val partition = runtime.partition(spec(lanes = 2), 0, LoneTask())
       partition.setLanes(2, Map(HostAddress("1", "near", 1) -> 2))
       def begin(): Unit = { partition.startBatch(spec(lanes = 2), LoneTask(), None); () }
       begin()
@@ -184,13 +199,10 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       assert(partition.route(Seq(0, 1, 8, 9)).toSeq == first.map(lane => if (lane == 10) 9 else lane))
       begin()
       assert(partition.route(Seq(0, 1)).toSet == Set(0, 1))
-    } finally process.stop()
-  }
+  })
 
-  test("a batch's work is that on its rows, however long its stores' commits took", Quick) {
-    val process = new ElasticRuntime.Holder
-    val runtime = process.start(cores = 2, lanes = 8, Nobody)
-    try {
+  test("a batch's work is that on its rows, however long its stores' commits took", Quick)(within(lanes = 8) {
+    runtime =>
       def metric(): SQLMetric = {
         val made = new SQLMetric("timing", 0L)
         made.metadata = AccumulatorMetadata(AccumulatorContext.newId(), None, countFailedValues = false)
@@ -199,7 +211,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       val commit = metric()
       val at =
         spec(lanes = 1).copy(stateMetrics = StateMetrics(Set.empty, Set.empty, Set.empty, Set(commit.id)))
-      val partition = runtime.partition(at, 0)
+      val partition = runtime.partition(at, 0, LoneTask())
       val task = LoneTask()
       partition.startBatch(at, task, None)
       val meter = partition.newMeter()
@@ -216,10 +228,16 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       val last = partition.view.lastBatch.get
       assert(last.rows == 1L && last.lanes == 1 && last.busyNs >= 0L)
       assert(last.tookNs - last.busyNs >= committedNs, s"$last: the commit is no work")
-    } finally process.stop()
+  })
+
+  private object Nobody extends Silent
+
+  private object Killing extends Silent {
+    override def recall(key: OperatorKey, index: Int): Option[PartitionMemory] =
+      throw new InterruptedException
   }
 
-  private object Nobody extends DriverMemory {
+  private class Silent extends DriverMemory {
     override def executorId: String = "nobody"
     override def remember(key: OperatorKey, index: Int, memory: PartitionMemory): Unit = ()
     override def recall(key: OperatorKey, index: Int): Option[PartitionMemory] = None
