@@ -99,17 +99,8 @@ def serve(
     """Listen until it is over. A port that is taken is asked for again: policies run meanwhile."""
     told = ""
     while not over.is_set():
-        server = ControlServer(
-            control,
-            lambda gate: ControlService(
-                gateway,
-                policies,
-                gate.caller,
-                tenants_share=control.tenants_share,
-                tell=say,
-            ),
-            warn,
-        )
+        service = ControlService(gateway, policies, tenants_share=control.tenants_share, tell=say)
+        server = ControlServer(control, service, warn)
         try:
             address = server.start()
         except InputError as problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from dataclasses import dataclass
 from math import floor
@@ -64,6 +65,28 @@ class Replies:
             before = self._before.get(tenant)
             self._bodies[tenant] = before if before == body else body
         return self._bodies[tenant]
+
+
+class SharedReplies:
+    """The same for who must not block: on one event loop's thread.
+
+    One of those who ask at the same time has a thread that asks, and all have its answer.
+    """
+
+    def __init__(self, replies: Replies) -> None:
+        self._replies = replies
+        self._asking: dict[tuple[str | None, float], asyncio.Future[Ready]] = {}
+
+    async def newest(self, tenant: str | None, oldest_s: float) -> Ready:
+        """As :meth:`Replies.newest`."""
+        key = (tenant, oldest_s)
+        asking = self._asking.get(key)
+        if asking is None:
+            loop = asyncio.get_running_loop()
+            asking = loop.run_in_executor(None, self._replies.newest, tenant, oldest_s)
+            self._asking[key] = asking
+            asking.add_done_callback(lambda _: self._asking.pop(key))
+        return await asyncio.shield(asking)  # who goes leaves it to the others
 
 
 def next_tick(now_s: float, interval_s: float) -> float:

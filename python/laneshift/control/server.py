@@ -1,28 +1,26 @@
-"""The gRPC server: what it listens on, and who gets through to the service."""
+"""The gRPC server: what it listens on, and the threads that it has."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from concurrent import futures
+from contextlib import suppress
 from typing import Any
 
 import grpc
 
-from laneshift.control.protocol import SCHEME, TOKEN_KEY
-from laneshift.control.service import READY, ControlService
+from laneshift.control.calls import Calls
+from laneshift.control.service import ControlService
 from laneshift.control.settings import PREFIX, ControlSettings, ServerTls
-from laneshift.control.tokens import Caller, Tokens
-from laneshift.control.v1.control_pb2_grpc import add_ControlServicer_to_server
+from laneshift.control.tokens import Tokens
 from laneshift.errors import InputError, error
 
 THREADS, CALLS = 136, 128
 """Calls at a time, watchers included; more are refused (ours). A thread starts when needed."""
 
 MOST_REQUEST_BYTES = 64 << 10
-TOLD = 1000
-"""Peers whose refusals are remembered as told (ours)."""
-
 OPTIONS: tuple[tuple[str, Any], ...] = (
     # Or a second server would share the port of the first without a word.
     ("grpc.so_reuseport", 0),
@@ -35,105 +33,66 @@ OPTIONS: tuple[tuple[str, Any], ...] = (
 )
 
 
-class Gate(grpc.ServerInterceptor):
-    """Refuses every call without a valid token; says so once for each peer and reason."""
-
-    def __init__(self, tokens: Tokens, tell: Callable[[str], None]) -> None:
-        self._tokens = tokens
-        self._tell = tell
-        self._told: set[tuple[str, str]] = set()
-        self._lock = threading.Lock()
-
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        presented = _presented(details.invocation_metadata)
-        if presented and self._tokens.caller(presented) is not None:
-            return continuation(details)
-        why = "the token is not its own" if presented else "the call has no token"
-
-        def refuse(request: bytes, context: grpc.ServicerContext) -> None:
-            self._log(context.peer(), why)
-            context.abort(grpc.StatusCode.UNAUTHENTICATED, why)
-
-        return grpc.unary_unary_rpc_method_handler(refuse)
-
-    def caller(self, context: grpc.ServicerContext) -> Caller:
-        """Who has got through."""
-        found = self._tokens.caller(_presented(context.invocation_metadata()))
-        if found is None:
-            raise error("LANESHIFT_CONTROL_REFUSED", address="this port", cause="no token")
-        return found
-
-    def _log(self, peer: str, why: str) -> None:
-        host = peer.rpartition(":")[0] or peer
-        with self._lock:
-            if (host, why) in self._told or len(self._told) >= TOLD:
-                return
-            self._told.add((host, why))
-        self._tell(f"control: refused {peer}: {why} (told once for {host})")
-
-
-class ReadyReplies(grpc.ServerInterceptor):
-    """Sends what the service has as bytes already without making bytes of it for each caller."""
-
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        found = continuation(details)
-        if found is None or details.method.rpartition("/")[2] not in READY:
-            return found
-        if found.unary_stream is not None:
-            return grpc.unary_stream_rpc_method_handler(
-                found.unary_stream, found.request_deserializer
-            )
-        return grpc.unary_unary_rpc_method_handler(found.unary_unary, found.request_deserializer)
-
-
-def _presented(metadata: Any) -> str:
-    for key, value in metadata or ():
-        if key == TOKEN_KEY and isinstance(value, str) and value.startswith(SCHEME):
-            return value[len(SCHEME) :].strip()
-    return ""
-
-
 class ControlServer:
     """Listens and answers until it is stopped."""
 
     def __init__(
-        self,
-        settings: ControlSettings,
-        service: Callable[[Gate], ControlService],
-        tell: Callable[[str], None],
+        self, settings: ControlSettings, service: ControlService, tell: Callable[[str], None]
     ) -> None:
-        gate = Gate(Tokens(settings.token, settings.tenant_key), tell)
-        self._service = service(gate)
+        self._service = service
         self._settings = settings
         self._pool = futures.ThreadPoolExecutor(THREADS, thread_name_prefix="laneshift control")
-        self._server = grpc.server(
-            self._pool,
-            interceptors=[gate, ReadyReplies()],
-            options=OPTIONS,
-            maximum_concurrent_rpcs=CALLS,
-        )
-        add_ControlServicer_to_server(self._service, self._server)
+        self._calls = Calls(service, Tokens(settings.token, settings.tenant_key), tell)
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(self._pool)
+        self._thread = threading.Thread(target=self._run, name="laneshift control", daemon=True)
+        self._server: grpc.aio.Server | None = None
 
     def start(self) -> str:
         """Listen; returns HOST:PORT. Errors: SessionError if the port is taken, InputError."""
+        self._thread.start()
+        try:
+            return asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
+        except BaseException:
+            self._end()
+            raise
+
+    async def _start(self) -> str:
         settings = self._settings
         where = f"{settings.address}:{settings.port}"
+        server = grpc.aio.server(
+            handlers=[self._calls], options=OPTIONS, maximum_concurrent_rpcs=CALLS
+        )
         try:
             if settings.tls is None:
-                port = self._server.add_insecure_port(where)
+                port = server.add_insecure_port(where)
             else:
-                port = self._server.add_secure_port(where, _credentials(settings.tls))
+                port = server.add_secure_port(where, _credentials(settings.tls))
         except (RuntimeError, ValueError) as cause:
             raise _not_listening(settings, where, cause) from cause
         if port == 0:
             raise _not_listening(settings, where, RuntimeError("it cannot be bound"))
-        self._server.start()
+        await server.start()
+        self._server = server
         return f"{settings.address}:{port}"
 
     def stop(self) -> None:
         """End all calls; returns once they have ended, 2 s at most."""
+        if self._server is None:
+            return
+        server, self._server = self._server, None
         self._service.close()
-        self._server.stop(grace=0.5).wait(2.0)
+        with suppress(futures.TimeoutError):
+            asyncio.run_coroutine_threadsafe(server.stop(grace=0.5), self._loop).result(2.0)
+        self._end()
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(2.0)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

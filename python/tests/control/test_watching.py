@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pytest
 import laneshift
 from control.test_codec import wide
 from laneshift.control.feed import SnapshotFeed
-from laneshift.control.replies import Ready, Replies, next_tick
+from laneshift.control.replies import Ready, Replies, SharedReplies, next_tick
 from laneshift.control.running import RunningPolicies
 from laneshift.control.server import ControlServer
 from laneshift.control.service import ControlService
@@ -57,15 +58,10 @@ class Numbered(FakeGateway):
 
 @contextmanager
 def served(gateway: Any) -> Iterator[tuple[str, ControlServer, ControlService]]:
-    made: list[ControlService] = []
-
-    def service(gate: Any) -> ControlService:
-        made.append(ControlService(gateway, RunningPolicies(), gate.caller))
-        return made[0]
-
+    service = ControlService(gateway, RunningPolicies())
     server = ControlServer(settings(), service, print)
     try:
-        yield server.start(), server, made[0]
+        yield server.start(), server, service
     finally:
         server.stop()
 
@@ -105,6 +101,45 @@ def test_one_ask_and_one_message_serve_all_of_a_tick(monkeypatch: pytest.MonkeyP
     found: list[Ready] = at_once(20, lambda: ready.newest(None, 0.5))
     assert gateway.asked_for == 1 and made == [1]
     assert len(found) == 20 and all(each is found[0] for each in found)
+
+
+def test_watchers_on_a_loop_have_one_thread_that_asks() -> None:
+    """Who goes meanwhile leaves the answer to the others."""
+    gateway = Numbered(asking=lambda: time.sleep(0.2))
+    ready = Replies(SnapshotFeed(gateway.packed_snapshot, clock=lambda: 1.0))
+
+    async def watch() -> list[Ready | BaseException]:
+        shared = SharedReplies(ready)
+        asking = [asyncio.ensure_future(shared.newest(None, 0.5)) for _ in range(20)]
+        await asyncio.sleep(0.05)
+        asking[0].cancel()
+        found = await asyncio.gather(*asking, return_exceptions=True)
+        return [*found, await shared.newest(None, 0.5)]
+
+    first, *others = asyncio.run(watch())
+    assert isinstance(first, asyncio.CancelledError)
+    assert gateway.asked_for == 1
+    assert len(others) == 20 and all(each is others[0] for each in others)
+
+
+def test_an_ask_that_fails_is_no_answer_for_later() -> None:
+    failing = [True]
+
+    def ask(known: int) -> Any:
+        if failing.pop():
+            raise RuntimeError("the plugin says nothing")
+        return FakeGateway().packed_snapshot(known)
+
+    async def watch() -> Ready:
+        shared = SharedReplies(Replies(SnapshotFeed(ask)))
+        failed = await asyncio.gather(
+            *(shared.newest(None, 0.5) for _ in range(5)), return_exceptions=True
+        )
+        assert all(isinstance(each, RuntimeError) for each in failed)
+        failing.append(False)
+        return await shared.newest(None, 0.5)
+
+    assert asyncio.run(watch()).whole
 
 
 def test_each_tenant_has_bytes_of_its_own() -> None:

@@ -127,13 +127,8 @@ def serving(
     """A control service of ``gateway`` on a free port, and its address."""
     wanted = wanted or settings()
     policies = policies or RunningPolicies()
-    server = ControlServer(
-        wanted,
-        lambda gate: ControlService(
-            gateway, policies, gate.caller, tenants_share=wanted.tenants_share, tell=tell
-        ),
-        tell,
-    )
+    service = ControlService(gateway, policies, tenants_share=wanted.tenants_share, tell=tell)
+    server = ControlServer(wanted, service, tell)
     try:
         yield server.start()
     finally:
