@@ -48,7 +48,7 @@ from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.hurry import SHORT_S, ShortTurns
+from laneshift.scheduler.hurry import DEAF_S, SHORT_S, ShortTurns
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy, SizingPolicy
@@ -240,12 +240,13 @@ class LiveScheduler:
         while not self._over.is_set():
             self._attempt(self._claimed_turn)
             due = max(due + self._interval_s, time.monotonic())
-            pressed = self._rest_until(due, hears=not self._policy.distributes)
-            if pressed:
+            hears = not self._policy.distributes
+            while pressed := self._rest_until(due, hears=hears):
                 self._hurry(pressed)
-                # Not over less than half a turn: that one takes lanes away, too.
-                due = max(due, time.monotonic() + self._interval_s / 2)
-                self._rest_until(due, hears=False)
+                now = time.monotonic()
+                # Not over less than that: the next turn takes lanes away, too.
+                due = max(due, now + min(self._interval_s / 2, DEAF_S))
+                self._rest_until(min(due, now + DEAF_S), hears=False)
 
     def _attempt(self, turn: Callable[[], object]) -> bool:
         """Take a turn; whether it gave something. What it throws is told."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
+from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot, Snapshot
 from laneshift.scheduler.ids import PartitionId
 
 Key = tuple[str, int, int]
@@ -76,3 +77,8 @@ def seen_partitions(live: Snapshot) -> list[Seen]:
 def query_name(query: QuerySnapshot) -> str:
     """The query's name, or the beginning of its run id."""
     return query.name or query.run_id[:8]
+
+
+def slots(executors: Sequence[ExecutorSnapshot]) -> int:
+    """Cores for Spark's tasks on executors that do not leave (count, >= 1)."""
+    return max(1, sum(executor.cores for executor in executors if not executor.leaving))

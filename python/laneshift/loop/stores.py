@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laneshift.loop.seen import Seen, query_name
+from laneshift.loop.seen import Seen, query_name, slots
 from laneshift.plugin.rescale import Rescale
 from laneshift.plugin.snapshot import ExecutorSnapshot, QuerySnapshot
 from laneshift.scheduler.ids import OperatorId, QueryId
@@ -46,11 +46,10 @@ class QueryStores:
         operators = {s.operator.operator_id: s.operator for s in done}
         # Of fewer tasks than partitions each has a core: more cores do not run more of them.
         grouped = [o.tasks for o in operators.values() if o.tasks < o.partition_count]
-        slots = sum(executor.cores for executor in executors if not executor.leaving)
         self._rates.add(
             StoresDone(
                 max(1, *(stores.partitions for stores in batch.state)),
-                max(1, min([slots, *grouped])),
+                max(1, min([slots(executors), *grouped])),
                 max(batch.duration_s, 1e-3),
                 sum(map(sum, tasks_s.values())),
                 sum(max(took) - sum(took) / len(took) for took in tasks_s.values()),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from laneshift.errors import LaneshiftError
 from laneshift.loop.island import Island
 from laneshift.loop.rescales import AGAIN_S, queries_of
-from laneshift.loop.seen import Seen, query_name
+from laneshift.loop.seen import Seen, query_name, slots
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot
 from laneshift.scheduler.ids import OperatorId, PartitionId, QueryId
@@ -49,7 +49,7 @@ class QueryTasks:
             TasksDone(
                 batch.batch_id,
                 min(operator.tasks for operator in stateful),
-                _slots(executors),
+                slots(executors),
                 max(batch.duration_s, 1e-3),
                 tasks_s,
                 sum(stores.commit_s for stores in batch.state),
@@ -84,7 +84,7 @@ class QueryTasks:
             _ids(query, stateful),
             max(s.part.batch_id for s in mine),
             min(operator.tasks for operator in stateful),
-            _slots(executors),
+            slots(executors),
             looks,
             most,
         )
@@ -105,10 +105,6 @@ def _operators(parts: Sequence[Seen]) -> list[OperatorSnapshot]:
 
 def _ids(query: QuerySnapshot, operators: Sequence[OperatorSnapshot]) -> tuple[OperatorId, ...]:
     return tuple(OperatorId(f"{query_name(query)}:{o.operator_id}") for o in operators)
-
-
-def _slots(executors: Sequence[ExecutorSnapshot]) -> int:
-    return max(1, sum(executor.cores for executor in executors if not executor.leaving))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ LEAST_SHARE = 0.02
 """Of its period, a partition's lanes are taken to have at least this share (ours)."""
 
 LEAST_LEFT = 0.3
-"""Of the time that the fixed part leaves, as much is for lanes whatever the target says (ours)."""
+"""Of the time that a target allows, as much is for lanes however long the fixed part is (ours)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,16 @@ class BatchLoad:
     def available_s(self, target_utilisation: float, target_batch_s: float | None = None) -> float:
         """Time of each period in which the partition's lanes may work (s, > 0).
 
-        A target that the fixed part alone exceeds is not chased with lanes: of a time per batch
-        nothing is left then, of the utilisation `LEAST_LEFT`.
+        A target that the fixed part alone exceeds is not chased with lanes: `LEAST_LEFT` of what it
+        allows is for them. A time per batch that the fixed part exceeds counts for nothing.
 
         >>> BatchLoad(0, 5.0, True, 3.0, 100, 6.0, fixed_s=0.5).available_s(0.7)
         3.0
         """
-        left = target_utilisation * self.period_s - self.fixed_s
-        left = max(left, LEAST_LEFT * target_utilisation * (self.period_s - self.fixed_s))
-        if target_batch_s is not None and self.paced and target_batch_s > self.fixed_s:
-            left = min(left, max(target_batch_s - self.fixed_s, LEAST_LEFT * target_batch_s))
+        if target_batch_s is not None and target_batch_s <= self.fixed_s:
+            target_batch_s = None
+        most = self.most_s(target_utilisation, target_batch_s)
+        left = max(most - self.fixed_s, LEAST_LEFT * most)
         return max(left * self.stage_share - self.waiting_s, LEAST_SHARE * self.period_s)
 
     def is_out_of_reach(self, target_utilisation: float, target_batch_s: float | None) -> bool:

@@ -17,8 +17,12 @@ SHORT_S = 0.1
 has waited for them comes into their queues at once."""
 
 MOST_SHORT = 5
-"""So many short turns there are at most from one turn of the period to the next (ours): partitions
-that are pressed again and again cannot keep the loop busy."""
+"""So many short turns there are at most for one press (ours)."""
+
+DEAF_S = 1.0
+"""So long after the last of them no press is heard, or until the next turn of the period (s, ours).
+Partitions that are pressed again and again cannot keep the loop busy so; and a press by chance does
+not leave the next burst to that turn, however far it is."""
 
 FRUITLESS = 2
 """So many in a row that add nothing are the last ones (ours): what the one before has added may

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from laneshift.inputcheck import BoolArray, sums
-from laneshift.scheduler.hurry import SHORT_S, ShortTurns
+from laneshift.scheduler.hurry import DEAF_S, SHORT_S, ShortTurns
 from laneshift.simulator.fluid import Fluid
 
 WAITING = 0.5
@@ -14,30 +14,32 @@ knows no chance, by which running queries tell."""
 
 
 class Wakes:
-    """Of one run. The short turns for a press are the only ones until the period's next."""
+    """Of one run. Until the next turn of the period, or for a while, one press has short turns."""
 
     def __init__(self, fluid: Fluid) -> None:
         self._fluid = fluid
         self._was: BoolArray = self._pressed()
         self._turns: ShortTurns | None = None
-        self._spent = False
+        self._deaf = 0  # looks
 
     def is_due(self) -> bool:
         """Every `SHORT_S`: whether a short turn is to be taken now."""
         now = self._pressed()
         begun, self._was = bool((now & ~self._was).any()), now
-        if self._turns is None and begun and not self._spent:
-            self._turns, self._spent = ShortTurns(), True
+        if self._turns is None:
+            if begun and self._deaf == 0:
+                self._turns = ShortTurns()
+            self._deaf = max(self._deaf - 1, 0)
         return self._turns is not None
 
     def taken(self, added: bool) -> None:
         """It was, and ``added`` lanes or not."""
         if self._turns is not None and not self._turns.goes_on(added):
-            self._turns = None
+            self._turns, self._deaf = None, round(DEAF_S / SHORT_S)
 
     def turn(self) -> None:
         """A turn of the period was taken."""
-        self._turns, self._spent = None, False
+        self._turns, self._deaf = None, 0
 
     def _pressed(self) -> BoolArray:
         lay = self._fluid.layout

@@ -16,7 +16,7 @@ from laneshift.loop.presses import Presses, rest
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.plugin.press import Press
 from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.hurry import MOST_SHORT, SHORT_S
+from laneshift.scheduler.hurry import FRUITLESS, MOST_SHORT, SHORT_S
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.registry import PLANNERS, names
@@ -311,6 +311,33 @@ def test_a_press_wakes_the_loop_and_its_end_does() -> None:
     made.stop()
     assert not made.is_running
     assert 2 <= made.turns <= 1 + MOST_SHORT
+
+
+def test_a_press_by_chance_leaves_the_loop_awake_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing comes of the first one, and the next turn is an hour away."""
+    monkeypatch.setattr("laneshift.loop.scheduler.DEAF_S", 0.05)
+    gateway = Moving()
+    says = [lanes()]
+    policy = Scripted(say=lambda cluster, turn: says[-1](cluster, turn))
+    made = LiveScheduler(gateway, policy, interval_s=3600.0).begin()
+    until(lambda: made.turns == 1)
+    part = gateway.data["queries"][0]["operators"][0]["partitions"][0]
+
+    def pressed() -> None:
+        turns = made.turns
+        gateway.presses = [press(part, gateway.data["time_ms"])]
+        gateway.pressed.set()
+        until(lambda: made.turns >= turns + FRUITLESS)
+
+    pressed()
+    assert gateway.sent == []
+    says.append(lanes(p0=4))
+    pressed()
+    assert gateway.sent[0] == ("set_lanes", RUNNING, 0, 0, 4)
+    made.stop()
+    assert made.turns <= 1 + 2 * MOST_SHORT
 
 
 def test_who_distributes_keys_waits_for_its_turn() -> None:

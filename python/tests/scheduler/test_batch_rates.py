@@ -71,6 +71,9 @@ class TestAvailable:
 
     def test_what_cannot_be_reached_is_not_chased(self) -> None:
         assert batch(fixed_s=3.6).available_s(0.7) > 0.2
+        # Nor if the fixed part is longer than the interval: what lanes need stays bounded.
+        late = [batch(period_s=1.0, fixed_s=fixed).available_s(0.8) for fixed in (0.6, 0.9, 1.3)]
+        assert late == pytest.approx([0.24, 0.24, 0.24])
         assert batch(fixed_s=1.0).available_s(0.7, 0.5) == batch(fixed_s=1.0).available_s(0.7)
         assert batch(fixed_s=1.0).is_out_of_reach(0.7, 0.5)
         assert not batch(fixed_s=1.0).is_out_of_reach(0.7, None)

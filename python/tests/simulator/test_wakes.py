@@ -17,14 +17,14 @@ from laneshift.simulator.workload import ZipfKeys
 BURST_S = 10.0
 
 
-def run(name: str, rate: Rate, *, wakes: bool, cores: int = 16) -> Result:
+def run(name: str, rate: Rate, *, wakes: bool, cores: int = 16, policy_s: float = 1.0) -> Result:
     scene = Scenario(
         Cluster(1, cores),
         (Operator("counts", partitions=4, shards=64, cost_s=2e-3, lane_queue_rows=20_000),),
         ZipfKeys(10_000, 0.5, 0.0, 1),
         rate,
         30.0,
-        Engine(step_s=0.01, policy_s=1.0, balance_s=0.2, actuation_s=0.01, wakes=wakes,
+        Engine(step_s=0.01, policy_s=policy_s, balance_s=0.2, actuation_s=0.01, wakes=wakes,
                window_s=0.5),
         cores=(1,) * 4,
         seed=1,
@@ -45,6 +45,15 @@ def test_a_burst_does_not_wait_for_the_period(name: str) -> None:
     woken, waiting = (run(name, burst(), wakes=wakes) for wakes in (True, False))
     assert cores(woken, BURST_S + 1.0) >= 13 > cores(waiting, BURST_S + 1.0)
     assert woken.column("queued").max() < waiting.column("queued").max()
+
+
+def test_a_second_burst_does_not_wait_for_the_period_either() -> None:
+    rate = Levels(((800.0, 5.0), (3200.0, 7.0), (6400.0, 40.0)))
+    for policy_s in (1.0, 28.0):
+        result = run("elasticutor", rate, wakes=True, policy_s=policy_s)
+        times, cores = result.column("time_s"), result.column("cores")
+        early, late = (cores[np.searchsorted(times, at_s)] for at_s in (9.0, 14.0))
+        assert 4 < early < 13 <= late, policy_s
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in PLANNERS])
