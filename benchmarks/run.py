@@ -182,7 +182,7 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
         ),
         click.option(
             "--case", "cases", multiple=True,
-            type=click.Choice(["skew", "burst", "rescale", "hot", "kill"]),
+            type=click.Choice(["skew", "burst", "rescale", "hot", "hotter", "kill"]),
             help="May be given again  [default: all]",
         ),
         rounds_option,
@@ -193,6 +193,10 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
         click.option(
             "--commit", type=click.FloatRange(5), default=10, show_default=True,
             help="Seconds from one commit, or checkpoint, to the next, of all systems.",
+        ),
+        click.option(
+            "--add", type=click.Path(dir_okay=False, path_type=Path),
+            help="field.json of an earlier run, whose runs count, too.",
         ),
     ),
     "nexmark": (

@@ -23,6 +23,7 @@ from laneshift_bench.standing import (  # noqa: E402
     Line,
     Result,
     lines,
+    together,
 )
 from run import BENCHMARKS, TARGETS  # noqa: E402
 
@@ -60,6 +61,10 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "state in a JVM of its own",
     ),
     (
+        "field", "(longest gap|p99).*: kill",
+        "the batch that an executor is lost in begins anew, and batches take 10 s and more there",
+    ),
+    (
         "field", "longest gap|p99",
         "Real-time Mode and micro-batches stand still between two batches, stock Spark's as well",
     ),
@@ -77,7 +82,8 @@ says the page of its benchmark; [how to run and read them](../benchmarks/README.
 Unless a rival is named it is stock Spark, on the same machine, at the same time. *Times as good*:
 rates are divided by the rival's, times and sizes the other way round, so more than 1 is better
 always: of 2, a rate is twice the rival's and a time half of it. Each is the median over the rounds
-of a benchmark; where there are several cases, from the lowest of their medians to the highest.
+of a benchmark; where there are several cases, from the lowest of their medians to the highest,
+and where there are several rivals, the same for each of them behind its name.
 *Ahead* and *behind* are figures that are more than {percent} apart and on the same side in every
 round; all others are *level*. Cores are few here and mostly emulated (rows wait instead of
 working): what such figures say of large machines is arithmetic, not measurement.
@@ -90,7 +96,7 @@ def page(results: Sequence[Result], pictures: Mapping[str, Sequence[str]] | None
     found = {result.name: result.comparisons for result in results}
     every = lines([one for each in found.values() for one in each])
     by_verdict = {
-        verdict: [line for line in every if line.verdict == verdict]
+        verdict: together([line for line in every if line.verdict == verdict])
         for verdict in (AHEAD, LEVEL_WITH, BEHIND)
     }
     parts = [

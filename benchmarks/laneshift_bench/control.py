@@ -41,6 +41,10 @@ CHANGE_S = 0.5
 SPAN_S = 20.0
 """Executors report to the driver every 10 s: as often in one span as in the next."""
 START_S = 120.0
+NEXT = "30000 days"
+"""Spark counts intervals from 1970 on: a batch of each hour would fall into a span, too."""
+QUIET = {"spark.sql.streaming.stateStore.maintenanceInterval": "1h"}
+"""Or a span has the maintenance of all stores, and the next one has not."""
 METHOD = f"""\
 Counts per key in micro-batches: {SIZES[0]}, then {SIZES[1]} state partitions with {LANES} lanes and
 64 shards each, in one JVM, with its control process; the query has done a batch and waits for its
@@ -53,7 +57,7 @@ answer as Python objects.
 a span as long in which nobody does, by turns, in percent of a core; the clients' own is not in it.
 Who watches a query *at rest* is told that all is the same; *while it changes*, one of two
 partitions' lanes are set to another number every {CHANGE_S:g} s, with and without watchers, and
-each watcher gets the whole snapshot each time.
+each watcher gets the whole snapshot each time. Stores have no maintenance meanwhile.
 Under *parts* stands what one snapshot takes, measured one by one in this process, the call of the
 plugin by py4j as the control process makes it."""
 
@@ -73,7 +77,7 @@ def _measure_with(
 ) -> None:
     with TemporaryDirectory(prefix="laneshift-bench-") as folder:
         token_file = Path(folder) / "token"
-        settings = {
+        settings = QUIET | {
             "spark.sql.laneshift.control.port": "0",
             "spark.sql.laneshift.control.tokenFile": str(token_file),
         }
@@ -83,7 +87,7 @@ def _measure_with(
             session(slots=os.cpu_count() or 1, settings=settings) as (spark, work),
             running(
                 spark, work, elastic(LANES, partitions), source, counting,
-                trigger=None, every="1 hour",
+                trigger=None, every=NEXT,
             ) as query,
         ):  # fmt: skip
             address, token = _listening(token_file)

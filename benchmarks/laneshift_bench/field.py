@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
-from laneshift_bench.pairs import spread
+from laneshift.errors import InputError
+from laneshift_bench.field_report import CURRENT, HEADER, by_side, goals, row
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError
-from laneshift_bench.report import Goal, Report
+from laneshift_bench.report import Report, kept, ran_now
 from laneshift_field.cases import CASES, Case, record
 from laneshift_field.judge import FULL, WITHIN_S, Answers, Figures, judge
 from laneshift_field.systems import COMMIT_S, SYSTEMS, FieldError, Run, System
@@ -33,23 +36,33 @@ each change on.
 *full rate*: seconds from the begin of a higher rate until {FULL:.0%} of it comes out over
 {WITHIN_S:g} s. Percentiles (ms) are over all rows behind the warm-up, each with the same weight;
 *after* is the second half of the time behind the last change. *lost*: rows that no count has
-reached; *twice*: by how much counts went beyond the rows."""
-HEADER = (
-    "case", "system", "longest gap, s", "from the changes on, s", "full rate after, s", "p50",
-    "p99", "p99.9", "p99 before", "p99 after", "rows/s", "lost", "twice", "given again", "CPU s",
-    "RSS MB",
-)  # fmt: skip
+reached; *twice*: by how much counts went beyond the rows.
+
+*-pandas*: until 2026-11-26 the counting in micro-batches was a Python function that paid for its
+rows (`applyInPandasWithState`). A pandas frame per key and batch costs real CPU time, and
+row 0 of `kill` was due before executors had begun. These runs stay, and count for no goal."""
 
 
 def run(
     quick: bool, systems: Sequence[str] = (), cases: Sequence[str] = (), rounds: int | None = None,
-    keep: Path | None = None, commit: float = COMMIT_S,
+    keep: Path | None = None, commit: float = COMMIT_S, add: Path | None = None,
 ) -> Report:  # fmt: skip
-    """The whole benchmark."""
+    """The whole benchmark, or what is chosen of it.
+
+    Args:
+        commit: seconds from one commit to the next.
+        add: results of an earlier run, whose runs count beside those of this one.
+    """
     chosen = [system for system in SYSTEMS if not systems or system.name in systems]
     asked = [case.quick() if quick else case for case in CASES if not cases or case.name in cases]
-    if not chosen or not asked:
-        raise BenchmarkError(f"There is no such system or case: {', '.join([*systems, *cases])}.")
+    for kind, given, there in (
+        ("system", systems, CURRENT),
+        ("case", cases, [case.name for case in CASES]),
+    ):
+        for name in given:
+            if name not in there:
+                raise BenchmarkError(f"There is no {kind} {name!r}. There are: {', '.join(there)}.")
+    data = _begun(kept(add), asked, commit)
     rounds = rounds or (1 if quick else 3)
     turns = [
         (case, number, system)
@@ -59,23 +72,43 @@ def run(
         if system.takes(case)
     ]
     progress = Progress("field", len(turns))
-    found: dict[tuple[str, str], list[tuple[Figures, Run]]] = {}
-    failed: list[str] = []
+    before, ran = len(data["runs"]), ran_now()
     with TemporaryDirectory(prefix="laneshift-field-", ignore_cleanup_errors=True) as temporary:
         for case, number, system in turns:
             progress.step(f"{case.name}, {system.name}, round {number + 1}")
             folder = (keep or Path(temporary)) / f"{case.name}-{system.name}-{number}"
+            side = {"case": case.name, "system": system.name, "ran": ran}
             try:
-                one = _one(system, case, folder.absolute(), commit)
+                one, done = _one(system, case, folder.absolute(), commit)
             except FieldError as error:
                 progress.note(str(error))
-                failed.append(f"{case.name}, {system.name}: {str(error).splitlines()[0]}")
+                data["failed"].append(side | {"why": str(error).splitlines()[0]})
                 continue
-            progress.note(_shown(one[0]))
-            found.setdefault((case.name, system.name), []).append(one)
-    if not found:
+            progress.note(_shown(one))
+            used = {"cpu_s": round(done.cpu_s, 1), "rss_mb": round(done.rss_mb)}
+            data["runs"].append(side | one.data() | used | {"changes": done.changes})
+    if len(data["runs"]) == before:
+        failed = map(_failure, data["failed"][-len(turns) :])
         raise BenchmarkError("No run came to its end:\n" + "\n".join(failed))
-    return _report(asked, found, failed, commit)
+    return _report(data)
+
+
+def _begun(data: dict[str, Any], cases: Sequence[Case], commit_s: float) -> dict[str, Any]:
+    """What there is so far. Errors: InputError if its runs were of other cases or commits."""
+    found = data or {"commit_s": commit_s, "cases": {}, "runs": [], "failed": []}
+    if found["commit_s"] != commit_s:
+        raise InputError(
+            "commit", commit_s, f"{found['commit_s']:g}, as in the earlier results",
+            "Runs with other commits need results of their own.",
+        )  # fmt: skip
+    for case in cases:
+        settings = json.loads(json.dumps(asdict(case)))
+        if found["cases"].setdefault(case.name, settings) != settings:
+            raise InputError(
+                "case", case.name, "a case as in the earlier results",
+                "It has changed since, or one of the two was quick: leave --add out.",
+            )  # fmt: skip
+    return found
 
 
 def _one(system: System, case: Case, folder: Path, commit_s: float) -> tuple[Figures, Run]:
@@ -98,58 +131,18 @@ def _seconds(values: Sequence[float]) -> str:
     return " / ".join("never" if np.isinf(value) else f"{value:.2f}" for value in values) or "-"
 
 
-def _spread(values: Sequence[float]) -> str:
-    """Median, lowest and highest; percentiles of rows that never came are infinite."""
-    return "never" if any(np.isinf(values)) else spread(values)
+def _failure(one: Mapping[str, str]) -> str:
+    return f"{one['case']}, {one['system']}, {one['ran']}: {one['why']}"
 
 
-def _each(values: Sequence[Sequence[float]]) -> str:
-    """The same for each of several changes, of which every run has a value."""
-    return " / ".join(_spread(places) for places in zip(*values, strict=True)) or "-"
-
-
-def _report(
-    cases: Sequence[Case],
-    found: Mapping[tuple[str, str], Sequence[tuple[Figures, Run]]],
-    failed: Sequence[str],
-    commit_s: float,
-) -> Report:
-    method = METHOD.format(commit_s=commit_s)
-    report = Report("field", "The same work on other systems", method, HEADER)
-    for (case, system), each in found.items():
-        figures, runs = [one for one, _ in each], [done for _, done in each]
-        single: tuple[Sequence[float], ...] = (
-            [one.every.p50_ms for one in figures],
-            [one.every.p99_ms for one in figures],
-            [one.every.p999_ms for one in figures],
-            [one.before.p99_ms for one in figures],
-            [one.after.p99_ms for one in figures],
-            [one.rows_per_s for one in figures],
-            [one.lost for one in figures],
-            [one.too_many for one in figures],
-            [one.again for one in figures],
-            [done.cpu_s for done in runs],
-            [done.rss_mb for done in runs],
-        )
-        report.rows.append(
-            [
-                case,
-                system,
-                _spread([one.gap_s for one in figures]),
-                _each([one.gaps_s for one in figures]),
-                _each([one.full_s for one in figures]),
-                *map(_spread, single),
-            ]
-        )
-        wrong = max(one.lost + one.too_many for one in figures)
-        report.goals.append(Goal(f"{case}, {system}: rows lost or counted twice", wrong, "<=", 0))
-        report.data[f"{case} {system}"] = [
-            one.data()
-            | {"cpu_s": round(done.cpu_s, 1), "rss_mb": round(done.rss_mb)}
-            | {"changes": done.changes}
-            for one, done in each
-        ]
-    report.data["cases"] = [asdict(case) for case in cases]
-    report.notes += [f"{case.name}: {case.title}." for case in cases]
-    report.notes += [f"Did not come to its end: {each}" for each in failed]
+def _report(data: dict[str, Any]) -> Report:
+    method = METHOD.format(commit_s=data["commit_s"])
+    report = Report("field", "The same work on other systems", method, HEADER, data=data)
+    found = by_side(data["runs"])
+    report.rows += [row(*side, runs) for side, runs in found.items()]
+    report.goals += goals(found)
+    report.notes += [f"{name}: {case['title']}." for name, case in data["cases"].items()]
+    days = sorted({run["ran"] for run in data["runs"]})
+    report.notes.append(f"Runs of {', '.join(days)}.")
+    report.notes += [f"Did not come to its end: {_failure(one)}" for one in data["failed"]]
     return report

@@ -10,10 +10,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from laneshift_bench import field_report
 
 LEVEL = 0.03
 """Less of a difference is none, as NEXMark's goal of 0.97 says."""
@@ -265,25 +267,28 @@ def of_day(result: Result) -> Iterator[Comparison]:
 
 def of_field(result: Result) -> Iterator[Comparison]:
     """Both modes of laneshift beside every other system, each mode beside Spark's own only."""
-    runs = {k: v for k, v in result.data.items() if k != "cases"}
+    runs = field_report.current(field_report.by_side(result.data["runs"]))
     figures: dict[str, Callable[[Any], Any]] = {
         "longest gap": lambda run: run["gap_s"],
+        "longest gap from a change on": lambda run: max(run["gaps_s"], default=None),
+        "full rate after": lambda run: run["full_s"][0] if run["full_s"] else None,
+        "rows/s": lambda run: run["rows_per_s"],
         "p99 of all rows": lambda run: run["every"]["p99_ms"],
         "CPU seconds": lambda run: run["cpu_s"],
         "resident memory": lambda run: run["rss_mb"],
     }
-    for name, theirs in runs.items():
-        case, rival = name.split(" ", 1)
+    for (case, rival), theirs in runs.items():
         if rival.startswith("laneshift"):
             continue
         own = {"spark": ("laneshift",), "spark-batch": ("laneshift-batch",)}
         for mine in own.get(rival, ("laneshift", "laneshift-batch")):
-            ours = runs.get(f"{case} {mine}")
+            ours = runs.get((case, mine), [])
             for figure, take in figures.items() if ours else ():
-                yield result.compared(
-                    f"{figure}, {mine}", case, [take(r) for r in ours or ()],
-                    [take(r) for r in theirs], less=True, rival=rival,
-                )  # fmt: skip
+                values = [take(r) for r in ours], [take(r) for r in theirs]
+                if any(v is not None for each in values for v in each):
+                    yield result.compared(
+                        f"{figure}, {mine}", case, *values, less=figure != "rows/s", rival=rival
+                    )
 
 
 READ: dict[str, Callable[[Result], Iterator[Comparison]]] = {
@@ -335,3 +340,20 @@ def lines(found: Sequence[Comparison]) -> list[Line]:
         Line(*key, tuple(one.case for one in each), tuple(one.middle for one in each))
         for key, each in groups.items()
     ]
+
+
+def together(found: Sequence[Line]) -> list[Line]:
+    """Lines of one figure and verdict as one, in which each rival has its own times as good."""
+    groups: dict[tuple[str, str, str], list[Line]] = {}
+    for line in found:
+        groups.setdefault((line.benchmark, line.figure, line.verdict), []).append(line)
+    return [each[0] if len(each) == 1 else _joined(each) for each in groups.values()]
+
+
+def _joined(each: Sequence[Line]) -> Line:
+    return replace(
+        each[0],
+        rival="; ".join(f"{line.rival} {line.shown}" for line in each),
+        cases=tuple(dict.fromkeys(case for line in each for case in line.cases)),
+        times=tuple(times for line in each for times in line.times),
+    )

@@ -49,6 +49,11 @@ class Case:
         return sum(seconds for _, seconds in self.stages)
 
     @property
+    def kills(self) -> bool:
+        """Whether a worker is killed: workers are processes of their own then."""
+        return any(cores == KILL for _, cores in self.changes)
+
+    @property
     def most(self) -> int:
         """The most emulated cores at a time."""
         return max([self.cores, *(cores for _, cores in self.changes)])
@@ -136,6 +141,12 @@ CASES = (
         cores=2,
     ),
     Case("hot", "one key has 60 % of the rows", stages=((1550.0, 60.0),), hot=0.6),
+    Case(
+        "hotter",
+        "one key has 60 % of the rows, nearly twice what a core can do",
+        stages=((3000.0, 60.0),),
+        hot=0.6,
+    ),
     Case(
         "kill",
         "a worker is killed",

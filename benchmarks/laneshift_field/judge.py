@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -170,8 +171,7 @@ def judge(case: Case, rows: Rows, answers: Answers, start_us: int) -> Figures:
     return Figures(
         gap_s=longest_gap_s(outs, begin, end),
         gaps_s=tuple(
-            longest_gap_s(outs, change, until)
-            for change, until in zip(changes, [*changes[1:], end], strict=True)
+            longest_gap_s(outs, change, until) for change, until in pairwise([*changes, end])
         ),
         full_s=tuple(steps),
         lost=int(np.isinf(answered).sum()),

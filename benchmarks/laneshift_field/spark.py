@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +31,6 @@ from laneshift_bench.sides import Side, stock
 from laneshift_field.cases import KILL
 
 NAME = "field"
-LEAD_US = 20_000
 PARTITIONS = 2
 WORKERS = 2
 DRAIN_S = 30.0
@@ -101,30 +99,11 @@ def counted(order: Order, given: DataFrame) -> DataFrame:
     if order.mode == "real-time":
         cost = f"laneshift_cost(n, {order.cost_us}, 'pace') AS n"
         return given.groupBy("key").agg(sf.count("*").alias("n")).selectExpr("key", cost)
-    # In a batch an aggregation answers once for all rows of a key, and would pay once.
-    return given.groupBy("key").applyInPandasWithState(
-        counter(order.cost_us), "key LONG, n LONG", "n LONG", "update", "NoTimeout"
-    )
-
-
-def counter(cost_us: int) -> Callable[..., Iterator[Any]]:
-    """Counts, and waits for each row to an absolute deadline of its worker."""
-    deadline = [0.0]
-
-    def function(key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[Any]:
-        import time
-
-        import pandas as pd
-
-        new = sum(len(part) for part in parts)
-        n = (state.getOption or (0,))[0] + new
-        deadline[0] = max(deadline[0], time.monotonic() - LEAD_US / 1e6) + new * cost_us / 1e6
-        while (left := deadline[0] - time.monotonic()) > 0:
-            time.sleep(left)
-        state.update((n,))
-        yield pd.DataFrame({"key": [key[0]], "n": [n]})
-
-    return function
+    # In a batch an aggregation answers once for all rows of a key, and would pay once: rows come to
+    # its partitions one by one, and pay there.
+    paid = f"laneshift_cost(1, {order.cost_us}, 'pace') AS one"
+    each = given.repartition("key").selectExpr("key", paid)
+    return each.groupBy("key").agg(sf.sum("one").alias("n"))
 
 
 def side_of(order: Order) -> Side:

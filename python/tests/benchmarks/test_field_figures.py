@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from laneshift_bench import field
+from laneshift_bench.query import BenchmarkError
 from laneshift_field.cases import CASES, Case, Rows, record
 from laneshift_field.judge import Answers, answered_us, judge, longest_gap_s
 
@@ -127,3 +129,18 @@ def test_without_an_answer_all_is_lost(tmp_path: Path) -> None:
     assert figures.lost == len(rows.keys)
     assert math.isinf(figures.every.p50_ms) and math.isinf(figures.full_s[0])
     assert figures.data()["every"]["p50_ms"] is None
+
+
+def test_a_case_in_which_nothing_changes_has_one_gap() -> None:
+    case = replace(CASE, changes=())
+    rows = record(case)
+    found = judge(case, rows, perfect(rows), START)
+    assert found.gaps_s == () and found.gap_s == pytest.approx(0.01, abs=0.001)
+    assert found.before.rows == found.every.rows
+
+
+def test_a_system_or_case_that_does_not_exist_is_named_before_anything_runs() -> None:
+    with pytest.raises(BenchmarkError, match=r"no system 'flink-zero'\. There are: spark, .*storm"):
+        field.run(quick=True, systems=["laneshift", "flink-zero"])
+    with pytest.raises(BenchmarkError, match=r"no case 'cold'\. There are: skew, .*kill"):
+        field.run(quick=True, cases=["cold"])

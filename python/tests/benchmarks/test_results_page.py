@@ -22,6 +22,7 @@ from laneshift_bench.standing import (
     Result,
     lines,
     times_as_good,
+    together,
 )
 from run import BENCHMARKS, TARGETS
 
@@ -93,6 +94,20 @@ def test_cases_with_the_same_verdict_share_a_line() -> None:
     assert never.shown == "the other never got there"
 
 
+def test_rivals_that_a_figure_is_beside_share_a_line_with_a_figure_for_each() -> None:
+    found = [
+        Comparison("field", "p99", case, rival, (times,))
+        for rival, case, times in (
+            ("flink", "hot", 0.2), ("flink", "skew", 0.7), ("storm", "hot", 0.4),
+            ("spark", "hot", 3.0),
+        )
+    ]  # fmt: skip
+    behind, ahead = together(lines(found))
+    assert behind.rival == "flink 0.20 to 0.70; storm 0.40" and behind.shown == "0.20 to 0.70"
+    assert behind.cases == ("hot", "skew")
+    assert ahead.rival == "spark" and ahead.shown == "3.00"
+
+
 def test_goals_that_are_times_of_stock_are_compared() -> None:
     goals = [
         goal("Python, slow: jar alone x stock", 1.5, ">=", 1.3),
@@ -118,8 +133,14 @@ def test_each_layout_is_read_the_right_way_round() -> None:
         way: [{"first_s": s, "gap_s": s, "latest_ms": s}]
         for way, s in (("resource-centric", 2.0), ("lanes", 1.0), ("partitions", 1.0))
     }
-    run = {"gap_s": 1.0, "every": phase, "cpu_s": 10.0, "rss_mb": 100.0}
-    slow = {"gap_s": 2.0, "every": {"p99_ms": 20.0}, "cpu_s": 20.0, "rss_mb": 200.0}
+    run = {
+        "gap_s": 1.0, "every": phase, "cpu_s": 10.0, "rss_mb": 100.0, "rows_per_s": 20.0,
+        "gaps_s": [0.5, 1.0], "full_s": [],
+    }  # fmt: skip
+    slow = {
+        "gap_s": 2.0, "every": {"p99_ms": 20.0}, "cpu_s": 20.0, "rss_mb": 200.0, "rows_per_s": 10.0,
+        "gaps_s": [2.0, 1.5], "full_s": [],
+    }  # fmt: skip
     burst = {"full_capacity_s": 1.0, "largest_backlog_rows": 10}
     late = {"full_capacity_s": 2.0, "largest_backlog_rows": 20}
     rest = {"heap_mb": 2.0, "rss_mb": 2.0, "native_mb": 2.0}
@@ -153,8 +174,8 @@ def test_each_layout_is_read_the_right_way_round() -> None:
             "stock": {"late": 0.2, "core_hours": 20.0}, "peak": {"late": 0.2, "core_hours": 20.0},
             "laneshift": {"late": 0.1, "core_hours": 10.0}}},
         "field": {
-            "cases": [], "skew laneshift": [run], "skew spark": [slow],
-            "skew flink-heap": [slow]},
+            "runs": [run | {"case": "skew", "system": "laneshift"},
+                     *(slow | {"case": "skew", "system": x} for x in ("spark", "flink-heap"))]},
     }  # fmt: skip
     assert every.keys() == READ.keys()
     for name, data in every.items():
