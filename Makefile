@@ -15,6 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(VENV_PYTHON)
 VENV_STAMP := .venv/.laneshift-stamp
 SCALAFMT_STAMP := build/stamps/scalafmt
 JAR := python/laneshift/jars/laneshift-spark.jar
+CLASSES := build/classes.jsa
 
 # Folders count, too: their dates change when a file goes away.
 # The control service's protocol is a resource of the jar.
@@ -60,8 +61,8 @@ $(JAR): $(JAR_SOURCES) $(BUILD_FILES) $(VENV_STAMP) | check-tools
 	@mkdir -p $(@D) && cp jvm/spark/target/laneshift-spark.jar $@.tmp && mv $@.tmp $@
 
 # Both languages at a time: much of either is waiting. What fails is said at its end, and again in its log.
-test: setup jar ## Run all tests whose files have changed since they passed, the JVM's and Python's side by side
-	@echo "Tests run, a good 20 minutes on two cores: build/logs/test-jvm.log and build/logs/test-python.log say what they do."
+test: setup jar ## Run the tests if files have changed since they passed, the JVM's and Python's side by side
+	@echo "Tests run, three quarters of an hour on two cores: build/logs/test-jvm.log and build/logs/test-python.log say what they do."
 	@$(MAKE) --jobs=2 --keep-going --output-sync=target $(JVM_PASSED) $(PYTHON_PASSED)
 	@echo "JVM: $$(grep -oE 'Tests: succeeded [0-9]+, failed [0-9]+' build/logs/test-jvm.log)"
 	@echo "Python: $$(tail -n 1 build/logs/test-python.log)"
@@ -69,7 +70,6 @@ test: setup jar ## Run all tests whose files have changed since they passed, the
 
 $(JVM_PASSED): $(filter jvm/% docs/%,$(INPUTS)) $(BUILD_FILES) $(VENV_STAMP) | check-tools
 	@$(MAKE) test-jvm ONLY=
-	@$(VENV_PYTHON) scripts/compatibility.py --check
 	@mkdir -p $(@D) && touch $@
 
 $(PYTHON_PASSED): $(INPUTS) $(JAR) $(VENV_STAMP) | check-tools
@@ -85,23 +85,31 @@ quick-jvm:
 	  scripts/sbt core/test "spark/testOnly -- -n laneshift.Quick"
 
 quick-python:
-	@$(VENV_PYTHON) -m pytest python/tests -q -m 'not live and not slow' $(ARGS)
+	@$(VENV_PYTHON) -m pytest python/tests -q -m 'not live and not thorough' $(ARGS)
 
 # What failed is said again at the end, where it is looked for.
 test-jvm: setup ## Run the JVM's tests (ONLY='*Suite' for some)
 	@mkdir -p build/logs
 	@version=$$($(VERSION)) && LANESHIFT_VERSION=$$version \
-	  scripts/sbt $(if $(ONLY),"testOnly $(ONLY)",test) </dev/null 2>&1 | tee build/logs/test-jvm.log || \
+	  scripts/sbt "testOnly $(or $(ONLY),* -- -l laneshift.Thorough)" </dev/null 2>&1 | tee build/logs/test-jvm.log || \
 	  { grep -A3 -F 'FAILED ***' build/logs/test-jvm.log | tail -n 30; exit 1; }
 
 # Tests need no network but their own machine's.
 test-python: export SPARK_LOCAL_IP := 127.0.0.1
-test-python: setup jar ## Run Python's tests (ARGS for pytest)
+test-python: setup jar $(CLASSES) ## Run Python's tests (ARGS for pytest)
 	@mkdir -p build/logs
-	@$(VENV_PYTHON) -m pytest python/tests --durations=40 $(ARGS) 2>&1 | tee build/logs/test-python.log
+	@$(VENV_PYTHON) -m pytest python/tests --durations=40 $(or $(ARGS),-m 'not thorough') 2>&1 | tee build/logs/test-python.log
+
+# Without it the tests are only slower.
+$(CLASSES): $(JAR) python/tests/live/archive.py
+	@PYTHONPATH=python/tests scripts/quiet.sh build/logs/classes.log "Archiving Spark's classes for short-lived JVMs" \
+	  $(VENV_PYTHON) python/tests/live/archive.py $@ || true
 
 test-all: export SPARK_LOCAL_IP := 127.0.0.1
-test-all: test ## All tests, and drivers, executors and schedulers killed while lanes move (KILLS=20, some minutes more)
+test-all: setup jar ## All tests, the thorough ones too, and drivers, executors and schedulers killed while lanes move (KILLS=20): two hours
+	@$(MAKE) test-jvm ONLY='*'
+	@$(VENV_PYTHON) scripts/compatibility.py --check
+	@$(MAKE) test-python ARGS="-m ''"
 	@LANESHIFT_KILLS=$(or $(KILLS),20) $(VENV_PYTHON) -m pytest -s integration_tests/test_driver_kill.py integration_tests/test_executor_kill.py integration_tests/test_scheduler_kill.py integration_tests/test_endurance.py $(ARGS)
 
 itest: setup jar ## Spark clusters in Docker: workers, drivers, network and disks fail, answers stay stock Spark's (ARGS='-m fast' for some)
@@ -124,7 +132,7 @@ leaks: setup ## Run a query under motion for BATCHES=1000 micro-batches, and loo
 	@LANESHIFT_BATCHES=$(or $(BATCHES),1000) scripts/sbt 'spark/testOnly *FailureSuite -- -z "many batches"' </dev/null
 
 compatibility: setup ## Run the JVM's tests and write docs/compatibility.md from what they found
-	@$(MAKE) test-jvm ONLY=
+	@$(MAKE) test-jvm ONLY='*'
 	@$(VENV_PYTHON) scripts/compatibility.py
 
 matrix: setup ## Compare every operator, output mode and trigger with stock Spark, and write docs/compatibility-matrix.md (ONLY='part of a name' for some, in build/)

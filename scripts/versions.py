@@ -173,7 +173,7 @@ def main() -> int:
                 [
                     *(python, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
                     *("python/tests/live" if java else "python/tests", "-m"),
-                    "versions" if java else "not live and not slow",
+                    "versions" if java else "not live and not thorough",
                     f"--junitxml={OUT / log}.xml",
                 ],
                 str(OUT / f"{log}.xml"),

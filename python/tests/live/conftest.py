@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +42,20 @@ CONF = {
     "spark.sql.streaming.realTimeMode.minBatchDuration": "1s",
 }
 
+# These JVMs, and their executors', end before optimized code pays: it took half of their CPU time.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+# Made by archive.py. A JVM says nothing of one that does not fit it.
+CLASSES = Path(__file__).parents[3] / "build" / "classes.jsa"
+_shared = f" -XX:SharedArchiveFile={CLASSES} -Xlog:disable" if CLASSES.is_file() else ""
+_given = os.environ.get("JAVA_TOOL_OPTIONS", "")
+# An application that imports this has them already.
+if SHORT_LIVED not in _given:
+    os.environ["JAVA_TOOL_OPTIONS"] = f"{_given} {SHORT_LIVED}{_shared}".strip()
+
+# Log lines, and the Java stack traces below them: they hide what an application says of itself.
+OF_SPARKS_LOG = re.compile(r"\d\d/\d\d/\d\d |\s+at |\S*Exception\b|Caused by: ")
+
 
 def require_jar() -> None:
     """Skip without the jar, unless LANESHIFT_REQUIRE_JAR is set."""
@@ -59,6 +75,15 @@ def environment(*folders: Path) -> dict[str, str]:
     }
 
 
+def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """What the condition says once that is true."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+    return found
+
+
 def run_app(app: Path, *arguments: object, limit_s: int) -> dict[str, Any]:
     """Run an application in a process of its own; what its last line says."""
     require_jar()
@@ -70,7 +95,8 @@ def run_app(app: Path, *arguments: object, limit_s: int) -> dict[str, Any]:
         timeout=limit_s,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[:3000] + done.stderr[-6000:]
+    own = "\n".join(line for line in done.stderr.splitlines() if not OF_SPARKS_LOG.match(line))
+    assert done.returncode == 0, "\n".join((done.stdout[-3000:], own[-3000:], done.stderr[-6000:]))
     seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return seen
 

@@ -49,8 +49,9 @@ def main(folder: Path) -> None:
             raise SystemExit(str(query.exception()))
         now = live.snapshot()
         lanes = [p.lanes for q in now.queries for o in q.operators for p in o.partitions]
-        (executor,) = now.executors
-        return max(lanes, default=0) + executor.idle_cores if executor.active_tasks == 2 else 0
+        # It is not there before Spark's listeners have heard of it.
+        busy = [e for e in now.executors if e.active_tasks == 2]
+        return max(lanes, default=0) + busy[0].idle_cores if busy else 0
 
     # One core reads the source, one is the partition's own. Whether a lane takes the third depends
     # on what else this machine does.

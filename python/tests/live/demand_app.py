@@ -1,8 +1,8 @@
 """One executor, and a hot partition that needs more, for test_live_demand.py; prints JSON.
 
-The scheduler asks for executors, lanes go there, load falls, and they go again. The workers of the
-cluster have room for three. ``standalone``: the application gets all three at once, as a standalone
-cluster gives them, and is to have one.
+The workers of the cluster have room for three, and the application gets all three at once, as a
+standalone cluster gives them, and is to have one: two go from below a query in micro-batches. Then
+the scheduler asks for executors, lanes go there, load falls, and they go again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming import StreamingQuery
 
 import laneshift
 from live.cluster_app import page
@@ -57,6 +58,25 @@ def answer(source: DataFrame) -> DataFrame:
     return source.groupBy("key").agg(F.count("*").alias("n"), F.sum("value").alias("total"))
 
 
+def two_partitions(spark: SparkSession, folder: Path) -> StreamingQuery:
+    """A query in micro-batches, with little to do even on a slow machine."""
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    source = (
+        spark.readStream.format("rate")
+        .option("numPartitions", 1)
+        .load()
+        .selectExpr("value % 10 AS key", "value")
+    )
+    query = (
+        answer(source).writeStream.format("noop").outputMode("update").queryName("calm")
+        .option("checkpointLocation", str(folder / "calm"))
+        .trigger(processingTime="10 seconds")
+        .start()
+    )  # fmt: skip
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    return query
+
+
 def until(what: str, condition: Callable[[], Any], seconds: float = 300) -> Any:
     end = time.monotonic() + seconds
     while not (found := condition()):
@@ -78,8 +98,20 @@ def main(folder: Path) -> None:
     # A standalone cluster gives all that it has: without work two of them go after their rest.
     until("three executors", lambda: len(executors()) == 3)
     first = min(executors(), key=int)
+    calm = two_partitions(spark, folder)
+
+    def homes() -> set[str]:
+        found = [q for q in live.snapshot().queries if q.id == str(calm.id) and q.operators]
+        return {part.executor for q in found for part in q.operators[0].partitions}
+
+    # Two tasks go to two executors, and to the same ones again: where their state is.
+    until("two homes", lambda: len(homes()) == 2)
     scheduler = live.start("laneshift", interval_s=0.5)
     until("one executor", lambda: executors() == [first])
+    until("one home", lambda: homes() == {first})
+    seen["calm"] = [str(calm.exception()), (calm.lastProgress or {}).get("batchId", 0)]
+    seen["calm_page"] = page(spark)  # it has the last few notes only
+    calm.stop()
     stream = rows(spark.readStream.option("rowsPerSecond", RATE))
     costly = answer(stream).selectExpr("key", f"laneshift_cost(n, {COST_US}, 'wait') AS n", "total")
     query = (
@@ -113,21 +145,24 @@ def main(folder: Path) -> None:
     seen["lanes_on"], seen["came"] = sorted(there()), sorted(more)
     seen["most"] = len(executors())
     until("all rows", lambda: part() and sum(counted.values()) >= ROWS)
-    until("executors have gone", lambda: executors() == [first])
     now = part()
     assert now is not None
-    seen["first"], seen["home"] = first, now.executor
-    seen["left"] = [e.asked for e in live.snapshot().executors]
+    last = now.batch_id
+    # Spark puts the tasks of each batch on any of them, those that are to go included.
+    until("executors have gone", lambda: executors() == [first])
+    # The batch's end is the commit of what it has counted.
+    until("a batch more", lambda: (now := part()) is not None and now.batch_id > last)
+    now = part()
+    assert now is not None
+    seen["home"] = now.executor
+    query.stop()
+    seen["first"], seen["left"] = first, [e.asked for e in live.snapshot().executors]
     seen["lost"] = sum(e.remote_lost_hosts for e in live.snapshot().executors)
     seen["page"] = page(spark)
     decisions = scheduler.decisions(10_000)
     seen["errors"] = [d.error for d in decisions if d.error]
     seen["said"] = [line for d in decisions for line in d.lines()]
     scheduler.stop()
-    # The batch's end is the commit of what it has counted.
-    last = now.batch_id
-    until("a batch more", lambda: (now := part()) is not None and now.batch_id > last)
-    query.stop()
     spark.conf.set("spark.sql.laneshift.enabled", "false")
     stock = {row["key"]: tuple(row)[1:] for row in answer(rows(spark.read)).collect()}
     state = spark.read.format("statestore").load(str(folder / "checkpoint"))

@@ -1,6 +1,7 @@
 """A hot partition on executors of two cores, for test_live_places.py; prints what it saw as JSON.
 
-A policy places lanes. One executor is taken away before, another one joins while the batch runs.
+A policy places lanes. One executor is taken away before, another one joins while the batch runs:
+all of it is in one batch, as Spark may compute the partition on any executor in the next.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def main(folder: Path, policy: str) -> None:
         .outputMode("update")
         .queryName("hot")
         .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(realTime="60 seconds")  # type: ignore[call-overload]
+        .trigger(realTime="120 seconds")  # type: ignore[call-overload]
         .start()
     )
 
@@ -144,7 +145,7 @@ def main(folder: Path, policy: str) -> None:
     seen["remote_rows"] = sum(e.remote_rows for e in live.snapshot().executors)
     last = now.batch_id
     # The batch's end is the commit of what it has counted.
-    until("a batch more", lambda: (now := part()) is not None and now.batch_id > last)
+    until("a batch more", lambda: (now := part()) is not None and now.batch_id > last, 300)
     until("lanes at home", lambda: (now := part()) is not None and not now.wanted_elsewhere)
     decisions = scheduler.decisions(10_000)
     scheduler.stop()

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import laneshift
-from live.conftest import CONF, environment
+from live.conftest import CONF, environment, until
 from plugin.fake import RUNNING, FakeGateway, partition
 from session.transports import TOKEN, serving, session
 
@@ -278,13 +278,7 @@ def test_commands_of_control(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------ with Spark
 
-
-def until(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "not in time"
-        time.sleep(0.1)
-    return found
+WAIT_S = 120.0
 
 
 @contextmanager
@@ -294,7 +288,10 @@ def running(frame: Any, folder: Path, name: str, mode: str = "update") -> Iterat
     writer = writer.trigger(processingTime="500 milliseconds")
     query = writer.option("checkpointLocation", str(folder / name)).start()
     try:
-        until(lambda: query.exception() or any(p["numInputRows"] for p in query.recentProgress))
+        until(
+            lambda: query.exception() or any(p["numInputRows"] for p in query.recentProgress),
+            WAIT_S,
+        )
         assert query.exception() is None, query.exception()
         yield query
     finally:
@@ -354,9 +351,9 @@ def test_rescale(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
             (operator,) = names["live"].snapshot().queries[0].operators
             return len(operator.partitions), operator.tasks
 
-        until(lambda: shown()[0] == 16)  # with the next batch
+        until(lambda: shown()[0] == 16, WAIT_S)  # with the next batch
         exec(second, names)
-        until(lambda: shown() == (16, 4))
+        until(lambda: shown() == (16, 4), WAIT_S)
 
 
 @pytest.mark.live
@@ -378,7 +375,7 @@ def test_rowwise_lanes(
                 (operator,) = names["live"].snapshot().queries[0].operators
                 return all(part.lanes == 8 for part in operator.partitions)
 
-            until(eight)
+            until(eight, WAIT_S)
     finally:
         spark.conf.set("spark.sql.laneshift.maxLanes", "6")
 
@@ -416,7 +413,7 @@ def test_repartitioned(
     begin, rescale = text.split("print(")
     try:
         exec(begin, names)
-        until(lambda: any(p["numInputRows"] for p in names["query"].query.recentProgress))
+        until(lambda: any(p["numInputRows"] for p in names["query"].query.recentProgress), WAIT_S)
         exec("print(" + rescale, names)
     finally:
         if "query" in names:
@@ -444,7 +441,7 @@ def test_sources(spark: SparkSession, tmp_path: Path) -> None:
     try:
         exec(measured, names)
         assert set(names["found"]) >= {"seconds", "rows", "slots", "latency_us"}
-        until(lambda: json.loads(names["registry"].read("run1"))["rows"] > 0)
+        until(lambda: json.loads(names["registry"].read("run1"))["rows"] > 0, WAIT_S)
     finally:
         if "query" in names:
             names["query"].stop()

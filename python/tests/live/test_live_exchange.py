@@ -86,13 +86,13 @@ def test_every_answer_is_right_while_shards_move(
     assert moved > 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", [MICRO, REAL_TIME])
 def test_stock_has_the_same_answers(session: SparkSession, tmp_path: Path, mode: str) -> None:
     assert traded(session, tmp_path, stock(), mode) == ("", 0)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_orders_that_a_move_loses_are_found(session: SparkSession, tmp_path: Path) -> None:
     with planted(session, "QueueNotRecalled"):
         wrong, moved = traded(session, tmp_path, MOVING, REAL_TIME, limit_s=LOST_S)

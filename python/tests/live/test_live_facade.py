@@ -6,7 +6,6 @@ process and a real Connect server are in test_live_control.py.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laneshift
+from live.conftest import until
 from session.transports import TRANSPORTS, over_grpc
 
 if TYPE_CHECKING:
@@ -50,13 +50,6 @@ def anyhow(
     else:
         with over_grpc(request.param, live._gateway) as other:
             yield other
-
-
-def until(condition: Callable[[], Any], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "not in time"
-        time.sleep(0.1)
 
 
 def operators(live: laneshift.Laneshift) -> list[Any]:
@@ -113,7 +106,8 @@ def test_snapshots_as_a_stream(anyhow: laneshift.Laneshift, query: str) -> None:
     for snapshot in anyhow.watch(0.2):
         seen.append(sum(p.rows_in for q in snapshot.queries if q.name == query
                         for o in q.operators for p in o.partitions))  # fmt: skip
-        if len(seen) == 8:
+        # A busy machine may be between two batches for a while.
+        if (len(seen) >= 8 and seen[-1] > seen[0]) or len(seen) == 200:
             break
     assert seen == sorted(seen) and seen[-1] > seen[0]
 

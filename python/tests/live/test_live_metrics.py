@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
@@ -13,7 +12,7 @@ import pytest
 
 import laneshift
 from laneshift.scheduler.metrics import METRICS, Scope
-from live.conftest import SHARDS, Counting
+from live.conftest import SHARDS, Counting, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,11 +47,16 @@ def test_gauges_and_dashboard(
     counting.add(5_000)
     live.set_lanes(counting.query, 0, -1, 3)
     counting.add(5_000)
-    time.sleep(0.6)  # the gauges are of the last half second
-    (query,) = (q for q in live.snapshot().queries if q.id == counting.query.id)
+
+    def agreed() -> Any:
+        (query,) = (q for q in live.snapshot().queries if q.id == counting.query.id)
+        values = shown(spark)
+        of_all = {n.split("_application_")[1]: v for n, v in values.items() if "_application_" in n}
+        told = of_all.get("handoffs_Value") == query.operators[0].handoffs >= SHARDS
+        return told and (query, values, of_all)
+
+    query, values, of_all = until(agreed)  # the gauges are of the last half second, or more
     parts = query.operators[0].partitions
-    values = shown(spark)
-    of_all = {n.split("_application_")[1]: v for n, v in values.items() if "_application_" in n}
     gauges = {m.gauge for m in METRICS.values() if m.gauge}
     counts = {"partitions", "queries", "rescales"}
     assert {name.removesuffix("_Value") for name in of_all} == gauges | counts

@@ -35,7 +35,7 @@ CASES = [
         query,
         mode,
         id=f"{query.name}-{mode}",
-        marks=() if query.name in QUICK else pytest.mark.slow,
+        marks=() if query.name in QUICK else pytest.mark.thorough,
     )
     for query in QUERIES
     for mode in (MICRO, REAL_TIME)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import laneshift
 from laneshift.loop.inside import shard_of
 from laneshift.scheduler import registry
 from laneshift.scheduler.trace import read_trace, replay
-from live.conftest import SHARDS, to_lines
+from live.conftest import SHARDS, to_lines, until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,14 +23,7 @@ pytestmark = pytest.mark.live
 
 ROWS = 24_000
 HOT, FILES, FILE_ROWS = 7, 8, 4_000
-
-
-def until(condition: Callable[[], Any], seconds: float = 90.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
-    return found
+WAIT_S = 90.0
 
 
 def operator_of(
@@ -93,7 +85,7 @@ def test_in_micro_batches(
             for number in range(1, FILES):
                 add(number)
                 turns = scheduler.turns
-                until(lambda t=turns: scheduler.turns > t + 1)  # type: ignore[misc]
+                until(lambda t=turns: scheduler.turns > t + 1, WAIT_S)  # type: ignore[misc]
                 found = operator_of(live, query)
                 was_apart |= found is not None and found.above == "apart"
         moved = sum(h.reason == "user" for h in live.handoffs(query, limit=100_000))
@@ -137,7 +129,7 @@ def test_in_real_time_mode(
         return tail.updates.rows
 
     try:
-        until(lambda: rows_out() > 500)
+        until(lambda: rows_out() > 500, WAIT_S)
         live.set_lanes(query, 0, -1, 2)
         was_apart = False
         with live.start(name, query=query, interval_s=0.2, cores=6) as scheduler:
@@ -167,11 +159,12 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(
     source = spark.readStream.format("laneshift-workload").options(**options).load()
     query, _ = to_lines(source.groupBy("key").agg(F.count("*").alias("n")), tmp_path, "1 minute")
     try:
-        until(lambda: operator_of(live, query))
+        until(lambda: operator_of(live, query), WAIT_S)
         live.set_lanes(query, 0, -1, 2)
         with live.start("qmmp", query=query, interval_s=0.1, dry_run=True) as scheduler:
             until(
-                lambda: any("not carried out" in n for d in scheduler.decisions() for n in d.notes)
+                lambda: any("not carried out" in n for d in scheduler.decisions() for n in d.notes),
+                WAIT_S,
             )
         assert not any(d.applied or d.error for d in scheduler.decisions())
         assert [h for h in live.handoffs(query) if h.reason == "user"] == []

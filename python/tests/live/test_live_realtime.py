@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 import laneshift
-from live.conftest import to_lines
+from live.conftest import to_lines, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,14 +18,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.live, pytest.mark.versions]
 
 ROWS = 20_000
-
-
-def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
-    return found
 
 
 def test_lanes_and_shards_change_in_the_middle_of_a_batch(

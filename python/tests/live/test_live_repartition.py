@@ -45,7 +45,13 @@ class Answers:
         return {row[0]: row for _, rows in sorted(self.batches.items()) for row in rows}
 
 
-@pytest.mark.parametrize("elastic", [True, False], ids=["under laneshift", "stock"])
+@pytest.mark.parametrize(
+    "elastic",
+    [
+        pytest.param(True, id="under laneshift"),
+        pytest.param(False, id="stock", marks=pytest.mark.thorough),
+    ],
+)
 def test_two_rescalings_give_the_answer_of_one_batch(
     spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path, elastic: bool
 ) -> None:

@@ -15,7 +15,9 @@ PARTITIONS = 64
 
 
 @pytest.mark.timeout(1300)
-@pytest.mark.parametrize("policy", ["laneshift", "resource-centric"])
+@pytest.mark.parametrize(
+    "policy", ["laneshift", pytest.param("resource-centric", marks=pytest.mark.thorough)]
+)
 def test_commits_of_many_stores_are_seen_and_fewer_take_over(tmp_path: Path, policy: str) -> None:
     seen = run_app(APP, tmp_path, PARTITIONS, policy, limit_s=1200)
     assert "laneshift, naive-ec, resource-centric do" in seen["refused"]

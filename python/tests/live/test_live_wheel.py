@@ -18,7 +18,7 @@ from live.conftest import require_jar
 from live.test_live_blocks import blocks
 from live.test_live_submit import APP
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
 
 
@@ -102,10 +102,11 @@ def test_spark_submit(installed: Path, tmp_path: Path) -> None:
 
 
 def test_the_first_program(installed: Path, tmp_path: Path) -> None:
-    """README's, with less time."""
+    """README's; its first wait is as long there, for a slow machine begins its first batch late."""
     (text,) = blocks("README.md", "live/test_live_wheel.py::test_the_first_program")
-    assert text.count("awaitTermination(15)") == 2
-    (tmp_path / "first.py").write_text(text.replace("(15)", "(6)"))
+    before, after = text.split("query.awaitTermination(15)\nfor")
+    assert before.count("awaitTermination(15)") == 1
+    (tmp_path / "first.py").write_text(f"{before}query.awaitTermination(6)\nfor{after}")
     said = done(["python", "first.py"], tmp_path, **user(installed))
     for number in (0, 1):
         assert f"\n{number} lanes 4 rows by lane [" in "\n" + said

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.laneshift
 
+import org.apache.commons.lang3.exception.ExceptionUtils
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.SparkException
@@ -76,7 +77,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
       val life = new MicroBatchLife(spark, counting, at)
       val error = intercept[StreamingQueryException](life.run(cases.head))
       assert(life.rows.isEmpty, "rows came out before the refusal")
-      root(error).getMessage
+      ExceptionUtils.getRootCause(error).getMessage
     }
   }
 
@@ -199,9 +200,6 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
       assert(seen.nonEmpty && !seen.exists(_.startsWith("laneshift ")), seen)
     }
   }
-
-  private def root(error: Throwable): Throwable =
-    if (error.getCause == null) error else root(error.getCause)
 }
 
 object ConfigSuite {

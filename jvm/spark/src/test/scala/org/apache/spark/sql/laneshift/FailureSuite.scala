@@ -90,7 +90,7 @@ class FailureSuite extends AnyFunSuite with ElasticSession {
         val running = l.start()
         val error = intercept[Exception](l.await(running))
         assert(
-          causes(error).exists(e => e.getMessage != null && e.getMessage.contains("trapped key-3")),
+          Causes.messages(error).exists(_.contains("trapped key-3")),
           error
         )
         assert(running.exception.nonEmpty)
@@ -135,7 +135,7 @@ class FailureSuite extends AnyFunSuite with ElasticSession {
         // Spark fails the batch, by the kill or by what the tasks that sent to the killed one met.
         val reasons = Seq("killed by the test", "ClosedChannelException", "Connection reset", "shuffle")
         Try(l.await(running)).failed.foreach(e =>
-          assert(causes(e).exists(c => reasons.exists(s"${c.getMessage}".contains)), e)
+          assert(Causes.messages(e).exists(c => reasons.exists(c.contains)), e)
         )
       } finally running.stop()
     }
@@ -148,7 +148,7 @@ class FailureSuite extends AnyFunSuite with ElasticSession {
       Patience.until(running)(Trap.passed.get > 20)
       spark.sparkContext.cancelAllJobs()
       val error = intercept[Exception](l.await(running))
-      assert(causes(error).exists(c => s"${c.getMessage}".toLowerCase.contains("cancel")), error)
+      assert(Causes.messages(error).exists(_.toLowerCase.contains("cancel")), error)
     }
   }
 
@@ -179,9 +179,6 @@ class FailureSuite extends AnyFunSuite with ElasticSession {
       assert(after.accumulators <= before.accumulators + 200, s"accumulators, before $before")
     }(Patience.long, implicitly, implicitly)
   }
-
-  private def causes(error: Throwable): List[Throwable] =
-    if (error == null) Nil else error :: causes(error.getCause)
 }
 
 object FailureSuite {

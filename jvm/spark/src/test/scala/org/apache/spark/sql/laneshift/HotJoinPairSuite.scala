@@ -9,7 +9,7 @@ import org.apache.spark.sql.laneshift.runtime.Cores
 import org.apache.spark.sql.laneshift.workload.WorkloadFunctions
 import org.apache.spark.sql.streaming.StreamingQuery
 
-import laneshift.testing.{Fault, Faults}
+import laneshift.testing.{Fault, Faults, Thorough}
 
 /** Joins with half of both sides' rows on one key, what is done with each match apart from the state (docs/handoff.md,
   * section 14): stock's rows in stock's order, stock's state and counts, while lanes come and go.
@@ -34,7 +34,10 @@ class HotJoinPairSuite extends AnyFunSuite with ElasticSession {
 
   JoinCases.types.zipWithIndex.foreach { case (how, i) =>
     (2 to 4).foreach { n =>
-      test(s"$how join, state format $n, its matches' work apart", Quick.when(i == 0 && n == 4): _*) {
+      test(
+        s"$how join, state format $n, its matches' work apart",
+        Quick.when(i == 0 && n == 4) ++ Thorough.unless(n == 4 - i % 3): _*
+      ) {
         val elastic = pair(matched(how), 100L + 10 * i + n, n)
         assert(isApart(elastic.plan), elastic.plan)
         val hot = elastic.batches.flatten.count(_.getString(0) == "hot")
@@ -73,7 +76,9 @@ class HotJoinPairSuite extends AnyFunSuite with ElasticSession {
             }
           finally running.stop()
           val said = notes(running)
-          assert(!apart.head && apart.contains(true), s"$apart $said")
+          assert(apart.contains(true), s"$apart $said")
+          // A batch without rows, for the watermark, may be the next one.
+          assert(!said.head.contains("from batch 0 on"), said)
           assert(said.head.contains("row-wise work above the state goes to any lane"), said)
           val expected = added.flatMap(matches).sorted
           assert(life.rows.map(row => (row.getLong(1), row.getLong(2))).sorted == expected)

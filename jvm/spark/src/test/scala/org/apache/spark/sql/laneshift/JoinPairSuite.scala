@@ -2,6 +2,8 @@ package org.apache.spark.sql.laneshift
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import laneshift.testing.Thorough
+
 /** Joins, and chains of stateful operators, on stock Spark and elastic under motion: same rows per batch, same state, same
   * counts (docs/handoff.md, section 9).
   */
@@ -22,7 +24,10 @@ class JoinPairSuite extends AnyFunSuite with ElasticSession {
   (JoinCases.ranges ++ JoinCases.windows).zipWithIndex.foreach { case (query, i) =>
     // No query can be started with format 1 any more.
     (2 to 4).foreach { n =>
-      test(s"${query.name}, state format $n, equals stock under motion", Quick.when(i == 0 && n == 4): _*) {
+      test(
+        s"${query.name}, state format $n, equals stock under motion",
+        Quick.when(i == 0 && n == 4) ++ Thorough.unless(n == 4 - i % 3): _*
+      ) {
         val elastic = pair(query, i, version(n))
         assert(elastic.counts.last.exists(_.rowsRemoved > 0), "nothing was evicted")
       }
@@ -30,7 +35,10 @@ class JoinPairSuite extends AnyFunSuite with ElasticSession {
   }
 
   JoinCases.ranges.zipWithIndex.foreach { case (query, i) =>
-    test(s"${query.name} with half of both sides' rows on one key equals stock under motion") {
+    test(
+      s"${query.name} with half of both sides' rows on one key equals stock under motion",
+      Thorough.unless(i == 1): _*
+    ) {
       // The sides are told apart by whether ids are even.
       val hot = chunks.map(_.map(row => if (row.id / 2 % 2 == 0) row.copy(key = "hot") else row))
       PairCheck.microBatch(spark, this, query, hot, seed = 30L + i)
@@ -38,18 +46,21 @@ class JoinPairSuite extends AnyFunSuite with ElasticSession {
   }
 
   JoinCases.others.zipWithIndex.foreach { case (query, i) =>
-    test(s"${query.name} equals stock under motion")(pair(query, i))
+    test(s"${query.name} equals stock under motion", Thorough.unless(i % 2 == 0): _*)(pair(query, i))
   }
 
   JoinCases.chains.zipWithIndex.foreach { case ((query, count), i) =>
-    test(s"${query.name}: equals stock under motion, with regions: $count") {
+    test(s"${query.name}: equals stock under motion, with regions: $count", Thorough.unless(i % 2 == 1): _*) {
       val elastic = pair(query, i)
       assert(regions(elastic.plan) == count, elastic.plan)
     }
   }
 
   for (n <- Seq(2, 3))
-    test(s"inner join in update mode, state format $n, equals stock under motion") {
+    test(
+      s"inner join in update mode, state format $n, equals stock under motion",
+      Thorough.unless(n == 3): _*
+    ) {
       pair(QueryCase("inner join", "update")(JoinCases.join("inner")(_)), n, version(n))
     }
 

@@ -4,6 +4,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 
+import laneshift.testing.Thorough
+
 /** One checkpoint of a join, restarted again and again, by turns under stock Spark and elastic under motion: rows and state as
   * in a life with stock Spark only.
   */
@@ -38,7 +40,10 @@ class JoinSwitchSuite extends AnyFunSuite with ElasticSession {
 
   cases.foreach { case (query, state, checkpoint, elasticFirst) =>
     val first = if (elasticFirst) "elastic" else "stock"
-    test(s"${query.name}, state format $state, checkpoint format $checkpoint, $first first") {
+    test(
+      s"${query.name}, state format $state, checkpoint format $checkpoint, $first first",
+      Thorough.unless(state != 2): _*
+    ) {
       withConf(format -> state.toString, checkpoints -> checkpoint.toString) {
         same(query, byTurns(elasticFirst))
       }

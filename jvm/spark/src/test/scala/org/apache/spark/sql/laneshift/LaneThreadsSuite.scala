@@ -131,9 +131,8 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
           val running = life.start()
           intercept[Exception](life.await(running))
         }
-        def causes(e: Throwable): Seq[String] = if (e == null) Nil else e.toString +: causes(e.getCause)
         assert(
-          causes(error).exists(m => m.contains("lane 1 of partition") && m.contains("lanesPerExecutor")),
+          Causes(error).exists(m => m.contains("lane 1 of partition") && m.contains("lanesPerExecutor")),
           error
         )
         assert(refusals.get > 0)
@@ -212,9 +211,8 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
         life.add(chunk(0))
         val running = life.start()
         try {
-          def causes(e: Throwable): Seq[String] = if (e == null) Nil else e.toString +: causes(e.getCause)
           val error = intercept[Exception](life.await(running))
-          assert(causes(error).exists(_.contains("planted at a lane's end")), error)
+          assert(Causes(error).exists(_.contains("planted at a lane's end")), error)
         } finally {
           atEnd = false
           running.stop()

@@ -1,9 +1,10 @@
 package org.apache.spark.sql.laneshift
 
-import java.nio.file.Path
+import java.nio.file.{Files, Path}
 
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
+import scala.util.Using
 
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
@@ -128,6 +129,12 @@ object MicroBatchRun {
     running.recentProgress.toSeq.filter(
       _.stateOperators.nonEmpty
     ).map(_.stateOperators.toSeq.map(OperatorCounts.of))
+
+  /** The batches that a checkpoint says are committed, in their order. */
+  def committed(checkpoint: Path): Seq[Long] =
+    Using.resource(Files.list(checkpoint.resolve("commits"))) {
+      _.iterator.asScala.flatMap(_.getFileName.toString.toLongOption).toSeq.sorted
+    }
 
   /** The rows of every state store of the query, as text. */
   def stateRows(spark: ClassicSession, query: StreamingQuery, checkpoint: Path): Seq[String] =

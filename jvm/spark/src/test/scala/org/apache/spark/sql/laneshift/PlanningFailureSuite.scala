@@ -52,7 +52,6 @@ class PlanningFailureSuite extends AnyFunSuite with ElasticSession {
     val error = intercept[Exception](
       run(Seq("spark.sql.laneshift.lanes" -> "7", "spark.sql.laneshift.maxLanes" -> "2"))
     )
-    def causes(e: Throwable): Seq[String] = if (e == null) Nil else e.toString +: causes(e.getCause)
-    assert(causes(error).exists(_.contains("spark.sql.laneshift.maxLanes allows 1 to 2")))
+    assert(Causes(error).exists(_.contains("spark.sql.laneshift.maxLanes allows 1 to 2")))
   }
 }

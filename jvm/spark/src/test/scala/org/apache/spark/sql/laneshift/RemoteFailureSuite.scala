@@ -185,9 +185,6 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
     _.groupBy("key").agg(sum("value"), count("*").as("n")).select(udf(pass _).apply(col("key")), col("n"))
   )
 
-  private def causes(error: Throwable): Seq[String] =
-    if (error == null) Nil else error.toString +: causes(error.getCause)
-
   test("where shards do not move within a batch, a host that goes away fails the task, which names it") {
     val chunks = (0 to 3).map(chunk)
     val (stockRows, stockState) = withFolder { at =>
@@ -218,7 +215,7 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
           ElasticRuntime.get.hostLanes.cut()
           slow = false
           val error = intercept[Exception](life.await(running))
-          assert(causes(error).exists(_.contains("is lost with executor here")), error)
+          assert(Causes(error).exists(_.contains("is lost with executor here")), error)
         } finally {
           slow = false
           running.stop()
@@ -245,7 +242,7 @@ class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
           Patience.until(running)(partitions(running).exists(p => p.view.elsewhere.exists(_.rowsSent > 0)))
           failing = true
           val error = intercept[Exception](life.await(running))
-          assert(causes(error).exists(_.contains("planted elsewhere")), error)
+          assert(Causes(error).exists(_.contains("planted elsewhere")), error)
         } finally {
           slow = false
           failing = false

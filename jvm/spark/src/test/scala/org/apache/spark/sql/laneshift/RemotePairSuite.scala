@@ -4,6 +4,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.laneshift.runtime.ElasticRuntime
 
+import laneshift.testing.Thorough
+
 /** Lanes that are reached over the network, under constant motion to and from them: the same rows as stock, in the same order per
   * key, the same state, the same counts.
   */
@@ -62,7 +64,10 @@ class RemotePairSuite extends AnyFunSuite with ElasticSession {
   private val short = Seq(0, 1, 2, 3).map(i => TestInput.rows(seed = 60L + i, first = i * 700L, count = 700))
 
   RemotePairSuite.blocking.zipWithIndex.foreach { case (query, i) =>
-    test(s"micro-batches: ${query.name} equals stock with lanes over the network", Quick.when(i == 0): _*) {
+    test(
+      s"micro-batches: ${query.name} equals stock with lanes over the network",
+      Quick.when(i == 0) ++ Thorough.unless(i % 3 == 0): _*
+    ) {
       used {
         val elastic = PairCheck.microBatch(spark, this, query, short, seed = 120L + i, remote: _*)
         assert(elastic.plan.contains("handoff between-batches"), elastic.plan)

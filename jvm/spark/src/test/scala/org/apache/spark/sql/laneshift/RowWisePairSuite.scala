@@ -197,7 +197,7 @@ class RowWisePairSuite extends AnyFunSuite with ElasticSession {
       withFolder { at =>
         RowWisePairSuite.fails = true
         val error = intercept[Exception](microBatches(failing, rows, 1, at))
-        val causes = Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).map(_.toString).toSeq
+        val causes = Causes(error)
         assert(causes.exists(_.contains("row 777 fails")), causes)
         RowWisePairSuite.fails = false
         val (out, _) = microBatches(failing, rows, 1, at)

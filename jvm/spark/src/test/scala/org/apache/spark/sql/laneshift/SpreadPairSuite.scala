@@ -10,7 +10,7 @@ import org.apache.spark.sql.laneshift.runtime.Cores
 import org.apache.spark.sql.laneshift.workload.WorkloadFunctions
 import org.apache.spark.sql.streaming.{GroupState, GroupStateTimeout, OutputMode, StreamingQuery}
 
-import laneshift.testing.{Fault, Faults}
+import laneshift.testing.{Fault, Faults, Thorough}
 
 /** Row-wise work above an operator's state, done by any lane: stock's rows in stock's order, while shards move and lanes of both come
   * and go.
@@ -28,7 +28,7 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
   private def checkApart(plan: String): Unit = assert(isApart(plan), plan)
 
   (aggregates ++ others).zipWithIndex.foreach { case (query, i) =>
-    test(s"micro-batches: ${query.name}", Quick.when(i == 0): _*) {
+    test(s"micro-batches: ${query.name}", Quick.when(i == 0) ++ Thorough.unless(i % 2 == 0): _*) {
       checkApart(PairCheck.microBatch(spark, this, query, chunks, seed = 40L + i, spread).plan)
     }
   }
@@ -79,11 +79,16 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
         val life = if (real) new RealTimeLife(spark, query, at) else new MicroBatchLife(spark, query, at)
         failing = true
         life.add(chunks.flatten)
-        val running = life.start()
-        val error = intercept[Exception](life.await(running))
-        val causes = Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).map(_.toString).toSeq
-        assert(causes.exists(_.contains("row 777 fails")), causes)
-        Leftovers.check()
+        def failure(): Seq[String] = {
+          val error = intercept[Exception](life.await(life.start()))
+          Leftovers.check()
+          Causes(error)
+        }
+        // In Real-time Mode a task that sends to the one that fails may fail of that, and Spark hear of it first (FailureSuite, too).
+        def isWriters(causes: Seq[String]): Boolean =
+          real && causes.exists(_.contains("ClosedChannelException"))
+        val causes = Iterator.continually(failure()).take(10).dropWhile(isWriters).nextOption()
+        assert(causes.exists(_.exists(_.contains("row 777 fails"))), causes)
         failing = false
         val again = life.start()
         try life.await(again)
@@ -155,6 +160,11 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
     _.decisions.newest(1000).flatMap(_.notes).filter(_.contains(running.runId.toString)).reverse
   )
 
+  private def batchesTold(running: StreamingQuery): Set[Long] =
+    DriverState.get.toSet.flatMap((state: DriverState) =>
+      state.memories.batchLoads(running.runId.toString, operatorId = 0L).values.map(_.batchId)
+    )
+
   private def isApart(running: StreamingQuery): Boolean = isApart(MicroBatchRun.planOf(running))
 
   private def quietly[T](body: => T): T = {
@@ -170,14 +180,20 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
         val life = new MicroBatchLife(spark, waiting(2000)(QueryCase("auto", "append")(byKey)), at)
         val running = life.start()
         var apart = Seq.empty[Boolean]
+        var told = Set.empty[Long]
         try (0 until 16).foreach { i =>
             life.add(rows(i, hot = i >= 3 && i < 9))
             life.await(running)
             apart :+= isApart(running)
+            // What the driver hears as a batch ends is of that batch, not of the one before.
+            val news = batchesTold(running) -- told
+            assert(news.subsetOf(Set(i.toLong)), s"after batch $i")
+            told ++= news
           }
         finally running.stop()
         assert(!apart.take(4).contains(true), s"$apart ${notes(running)}")
         assert(apart(8) && !apart.last, s"$apart ${notes(running)}")
+        assert(told.nonEmpty)
         assert(notes(running).size == 2 && notes(running).head.contains("a key has"), notes(running))
         assert(life.rows.map(_.getLong(1)).sorted == (0 until 16).flatMap(i =>
           rows(i, hot = false).map(_.id)

@@ -13,6 +13,8 @@ import org.apache.spark.sql.laneshift.plan.ElasticExec
 import org.apache.spark.sql.laneshift.runtime.TaskRangeRDD
 import org.apache.spark.sql.streaming.StreamingQueryException
 
+import laneshift.testing.Thorough
+
 /** State partitions in fewer tasks than there are, another number in every batch: the same rows as stock, in the same order per
   * key, the same state, the same counts.
   */
@@ -44,14 +46,20 @@ class TasksPairSuite extends AnyFunSuite with ElasticSession {
 
   (RemotePairSuite.blocking ++ MicroBatchPairSuite.cases.takeRight(3)).zipWithIndex.foreach {
     case (query, i) =>
-      test(s"micro-batches: ${query.name} equals stock with tasks that change", Quick.when(i == 0): _*) {
+      test(
+        s"micro-batches: ${query.name} equals stock with tasks that change",
+        Quick.when(i == 0) ++ Thorough.unless(i % 4 == 0): _*
+      ) {
         val tasks = tasksOf(PairCheck.microBatch(spark, this, query, chunks, seed(200L + i), drawn))
         assert(tasks.nonEmpty && tasks.forall(Set(1, 2)), tasks)
       }
   }
 
   RealTimePairSuite.cases.zipWithIndex.foreach { case (query, i) =>
-    test(s"Real-time Mode: ${query.name} equals stock with tasks that change", Quick.when(i == 0): _*) {
+    test(
+      s"Real-time Mode: ${query.name} equals stock with tasks that change",
+      Quick.when(i == 0) ++ Thorough.unless(i % 3 == 0): _*
+    ) {
       val tasks = tasksOf(PairCheck.realTime(spark, this, query, rows, seed(230L + i), drawn))
       assert(tasks.nonEmpty && tasks.forall(Set(1, 2)), tasks)
     }
@@ -68,14 +76,20 @@ class TasksPairSuite extends AnyFunSuite with ElasticSession {
     MicroBatchPairSuite.cases.last,
     JoinCases.ranges(1),
     TransformWithStatePairSuite.cases.head
-  ).foreach { query =>
-    test(s"micro-batches: ${query.name} on one lane equals stock, 7 partitions in 2 tasks") {
+  ).zipWithIndex.foreach { case (query, i) =>
+    test(
+      s"micro-batches: ${query.name} on one lane equals stock, 7 partitions in 2 tasks",
+      Thorough.unless(i % 2 == 0): _*
+    ) {
       val seven = Seq("spark.sql.shuffle.partitions" -> "7")
       val tasks = tasksOf(PairCheck.microBatches(spark, this, query, chunks, still, seven: _*))
       assert(tasks.nonEmpty && tasks.forall(_ == 2), tasks)
     }
 
-    test(s"micro-batches: ${query.name}, with checkpoint ids, equals stock with tasks that change") {
+    test(
+      s"micro-batches: ${query.name}, with checkpoint ids, equals stock with tasks that change",
+      Thorough.unless(i % 2 == 1): _*
+    ) {
       val ids = "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"
       assert(tasksOf(PairCheck.microBatch(spark, this, query, chunks, seed(250L), drawn, ids)).nonEmpty)
     }
@@ -116,7 +130,7 @@ class TasksPairSuite extends AnyFunSuite with ElasticSession {
       withConf(still: _*) {
         TasksPairSuite.fails = true
         val error = intercept[StreamingQueryException](MicroBatchRun(spark, query, chunks.take(1), at))
-        assert(TasksPairSuite.messages(error).exists(_.contains("this sum is not for me")), error)
+        assert(Causes.messages(error).exists(_.contains("this sum is not for me")), error)
         TasksPairSuite.fails = false
         val again = MicroBatchRun(spark, query, chunks.take(1), at)
         assert(again.batches.flatten.nonEmpty)
@@ -140,7 +154,4 @@ class TasksPairSuite extends AnyFunSuite with ElasticSession {
 
 object TasksPairSuite {
   @volatile private var fails = false
-
-  private def messages(error: Throwable): Iterator[String] =
-    Iterator.iterate(error)(_.getCause).takeWhile(_ != null).map(e => String.valueOf(e.getMessage))
 }

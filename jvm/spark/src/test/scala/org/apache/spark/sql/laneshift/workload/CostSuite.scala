@@ -4,6 +4,7 @@ import org.apache.spark.sql.{AnalysisException, DataFrame}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Literal}
 import org.apache.spark.sql.execution.aggregate.HashAggregateExec
 import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.laneshift.Causes
 import org.apache.spark.sql.streaming.Trigger
 
 class CostSuite extends WorkloadSession {
@@ -144,8 +145,7 @@ class CostSuite extends WorkloadSession {
 
   test("a wrong cost in a row stops the query with its value") {
     val failure = intercept[Exception](spark.range(3).selectExpr("laneshift_cost(id, 1 - id * 3)").collect())
-    val messages =
-      Iterator.iterate[Throwable](failure)(_.getCause).takeWhile(_ != null).map(_.getMessage).mkString
+    val messages = Causes.messages(failure).mkString
     assert("is -[25].0".r.findFirstIn(messages).isDefined && messages.contains("from 0 to 60000000"))
   }
 

@@ -15,13 +15,14 @@ import org.apache.spark.sql.types._
 
 import laneshift.ids.LaneId
 import laneshift.lane.PartitionStopped
+import laneshift.testing.Thorough
 
 class RemoteStateSuite extends AnyFunSuite {
   import ElasticSession.withFolder
 
   private val seeds = 200
 
-  test(s"$seeds random courses of local lanes and lanes away from home equal Spark's own store") {
+  test(s"$seeds random courses of local lanes and lanes away from home equal Spark's own store", Thorough) {
     (0 until seeds).foreach(seed => withFolder(RemoteStateCheck.run(seed.toLong, _)))
   }
 

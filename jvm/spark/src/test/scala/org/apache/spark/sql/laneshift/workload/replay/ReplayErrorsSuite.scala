@@ -2,6 +2,7 @@ package org.apache.spark.sql.laneshift.workload.replay
 
 import java.nio.file.{Files, Path}
 
+import org.apache.spark.sql.laneshift.Causes
 import org.apache.spark.sql.laneshift.workload.WorkloadOptionException
 import org.apache.spark.sql.streaming.Trigger
 
@@ -101,9 +102,7 @@ class ReplayErrorsSuite extends ReplaySession {
     val df = spark.readStream.format("laneshift-replay").schema(schema).load(file.toString)
     val error = failure(start(df, Trigger.AvailableNow()))
     assert(error.getMessage.contains("rows.jsonl"), error)
-    assert(
-      Iterator.iterate(error)(_.getCause).takeWhile(_ != null).exists(_.getMessage.contains("MALFORMED"))
-    )
+    assert(Causes.messages(error).exists(_.contains("MALFORMED")), error)
   }
 
   test("a restart with other rows is refused, naming what changed") {
