@@ -28,7 +28,7 @@ private[laneshift] final class DealtTask(
     override val home: PartitionHome,
     override protected val start: BatchStart,
     val context: TaskContext,
-    source: Iterator[InternalRow],
+    source: Iterator[UnsafeRow],
     newBody: () => RDD[InternalRow],
     bodySplit: Partition,
     override protected val metrics: Map[String, SQLMetric]
@@ -93,7 +93,7 @@ private[laneshift] final class DealtTask(
     TaskContext.setTaskContext(context)
     var rows = 0L
     while (source.hasNext) {
-      deals.offer(source.next().asInstanceOf[UnsafeRow])
+      deals.offer(source.next())
       rows += 1
       if ((rows & DealtTask.SampleMask) == 0) queuePeak = math.max(queuePeak, deals.bufferedBytes)
     }

@@ -33,7 +33,7 @@ private[laneshift] final class PartitionTask(
     override val home: PartitionHome,
     override protected val start: BatchStart,
     val context: TaskContext,
-    sources: Seq[Iterator[InternalRow]],
+    sources: Seq[Iterator[UnsafeRow]],
     newBody: () => RDD[InternalRow],
     bodySplit: Partition,
     override protected val metrics: Map[String, SQLMetric],

@@ -1,13 +1,12 @@
 package org.apache.spark.sql.laneshift.lane
 
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.laneshift.body.ShardOfHash
 
 import laneshift.testing.{Fault, Faults}
 
 /** Reads the partition's inputs, one after the other, and sends each row to its shard's lane. */
-private[lane] final class Receiver(task: PartitionTask, sources: Seq[Iterator[InternalRow]]) {
+private[lane] final class Receiver(task: PartitionTask, sources: Seq[Iterator[UnsafeRow]]) {
   private val inputs = task.spec.inputs
   private val shards = new ShardOfHash(task.spec.partitions, task.spec.options.shards)
   private val motion = task.home.receiverMotion
@@ -27,7 +26,7 @@ private[lane] final class Receiver(task: PartitionTask, sources: Seq[Iterator[In
     val hash = inputs(if (Faults.isOn(Fault.RightByLeftHash)) 0 else index).hash
     val hashOf = UnsafeProjection.create(Seq(hash))
     while (source.hasNext) {
-      val row = source.next().asInstanceOf[UnsafeRow]
+      val row = source.next()
       task.inlet.offer(row, shards(hashOf(row).getInt(0)))
       rows += 1
       if ((rows & Receiver.SampleMask) == 0) task.noteQueued(task.inlet.bufferedBytes)

@@ -131,7 +131,7 @@ case class ElasticExec(
     val hashed = input.outputPartitioning.asInstanceOf[HashPartitioning].expressions
     val hash = BindReferences.bindReference[Expression](new CollationAwareMurmur3Hash(hashed), input.output)
     InputSpec(
-      input.output.size,
+      input.output.map(_.dataType),
       hash,
       if (handoff == HandoffMode.BetweenBatches) reads(input) else Nil,
       if (options.hotKeys == "values") shown(hashed, input) else Nil

@@ -66,7 +66,7 @@ case class RowWiseExec(
         partitions,
         DriverState.get.exists(_.memories.knows(key))
       ),
-      Seq(InputSpec(laneInput.output.size, Literal(0))),
+      Seq(InputSpec(laneInput.output.map(_.dataType), Literal(0))),
       output.map(_.dataType),
       Map.empty,
       Set.empty,

@@ -8,7 +8,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.laneshift.spec.{ElasticSpec, StateMetrics}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, InputSpec, StateMetrics}
 
 /** Rows that went by, and their bytes in Spark's binary format. Exact for the thread that counts, roughly so for others. */
 private[laneshift] final class RowCount {
@@ -17,6 +17,12 @@ private[laneshift] final class RowCount {
 
   /** When the first one came, by the monotonic clock; 0 before. */
   @volatile var sinceNs = 0L
+
+  def add(size: Int): Unit = {
+    if (rows == 0L) sinceNs = System.nanoTime()
+    rows += 1
+    bytes += size
+  }
 }
 
 /** Counts what one task of an elastic partition reads and puts out, and how old its outputs are. */
@@ -24,13 +30,14 @@ private[laneshift] final class BatchMeter(spec: ElasticSpec, latency: Recorder, 
   val in = new RowCount
   val out = new RowCount
 
-  def input(index: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
-    val sampled = if (keys.isEmpty) null else keys(index)
-    new CountedRows(rows, in, row => row.asInstanceOf[UnsafeRow].getSizeInBytes, sampled)
-  }
+  /** The rows of an input in Spark's binary format, which lanes' queues hold: a source's own may be of any kind. The same row
+    * object may come again and again.
+    */
+  def input(index: Int, rows: Iterator[InternalRow]): Iterator[UnsafeRow] =
+    new InputRows(rows, spec.inputs(index), in, if (keys.isEmpty) null else keys(index))
 
   def output(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
-    val counted = new CountedRows(rows, out, new RowSizes(spec).of, null)
+    val counted = new OutputRows(rows, out, new RowSizes(spec))
     spec.sentAt.fold[Iterator[InternalRow]](counted) { ordinal =>
       counted.map { row =>
         if (!row.isNullAt(ordinal))
@@ -53,19 +60,32 @@ private[laneshift] object BatchMeter {
 }
 
 /** @param keys what samples the rows' keys, or null */
-private final class CountedRows(
+private final class InputRows(
     rows: Iterator[InternalRow],
+    spec: InputSpec,
     count: RowCount,
-    size: InternalRow => Int,
     keys: KeySampler
-) extends Iterator[InternalRow] {
+) extends Iterator[UnsafeRow] {
+  private lazy val toUnsafe = UnsafeProjection.create(spec.types.toArray)
+
+  override def hasNext: Boolean = rows.hasNext
+  override def next(): UnsafeRow = {
+    val row = rows.next() match {
+      case unsafe: UnsafeRow => unsafe
+      case other => toUnsafe(other)
+    }
+    count.add(row.getSizeInBytes)
+    if (keys != null) keys.saw(row)
+    row
+  }
+}
+
+private final class OutputRows(rows: Iterator[InternalRow], count: RowCount, sizes: RowSizes)
+    extends Iterator[InternalRow] {
   override def hasNext: Boolean = rows.hasNext
   override def next(): InternalRow = {
     val row = rows.next()
-    if (count.rows == 0L) count.sinceNs = System.nanoTime()
-    count.rows += 1
-    count.bytes += size(row)
-    if (keys != null) keys.saw(row)
+    count.add(sizes.of(row))
     row
   }
 }

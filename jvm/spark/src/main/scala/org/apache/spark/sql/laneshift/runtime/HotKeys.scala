@@ -140,9 +140,9 @@ private[laneshift] final class KeySampler(val input: InputSpec, keys: HotKeys) {
   private lazy val hashOf = UnsafeProjection.create(Seq(input.hash))
   private var left = 1
 
-  def saw(row: InternalRow): Unit = {
+  def saw(row: UnsafeRow): Unit = {
     left -= 1
-    if (left == 0) left = keys.add(hashOf(row.asInstanceOf[UnsafeRow]).getInt(0), valueOf(row))
+    if (left == 0) left = keys.add(hashOf(row).getInt(0), valueOf(row))
   }
 
   private def valueOf(row: InternalRow): Option[String] = Option.when(input.shownKey.nonEmpty) {

@@ -151,15 +151,17 @@ final case class StateKey(ordinals: Seq[Int], grouped: Boolean)
 /** State that a row of an input leads to: the operator that will read it, and the key by which, in terms of the row. */
 final case class StateRead(operatorId: Long, key: Seq[Expression])
 
-/** One input of an elastic operator: how many fields its rows have, what the shuffle hashed of them, what state its rows tell
+/** One input of an elastic operator: the types of its rows' fields, what the shuffle hashed of them, what state its rows tell
   * that operators will read, and what of their keys may be shown, as text.
   */
 final case class InputSpec(
-    fields: Int,
+    types: Seq[DataType],
     hash: Expression,
     reads: Seq[StateRead] = Nil,
     shownKey: Seq[Expression] = Nil
-)
+) {
+  def fields: Int = types.size
+}
 
 /** Ids of the accumulators in which a region's stateful operators report on their stores, and on how long commits took (ms). */
 final case class StateMetrics(rows: Set[Long], memory: Set[Long], files: Set[Long], commits: Set[Long])
