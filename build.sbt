@@ -23,6 +23,22 @@ ThisBuild / repoRoot := (LocalRootProject / baseDirectory).value
 ThisBuild / sparkJars := SparkJars.find(repoRoot.value)
 ThisBuild / testJava := sys.env.get("LANESHIFT_TEST_JAVA_HOME").filter(_.nonEmpty).map(file)
 
+// The rooms of the deep tier (laneshift.testing.Deep says what each holds), whose tests the gate leaves out.
+lazy val deepRooms = Seq("pairs", "motion", "policies", "remote", "kills", "mutants", "speed")
+
+// Without LANESHIFT_DEEP the gate's tests; with LANESHIFT_DEEP=room or room,room the tests of those rooms, and no others.
+def ofTier(asked: Option[String]): Seq[String] = {
+  def tag(option: String)(room: String) = Seq(option, s"laneshift.deep.$room")
+  val rooms = asked.toSeq.flatMap(_.split(',')).map(_.trim).filter(_.nonEmpty)
+  rooms.filterNot(deepRooms.contains).foreach { room =>
+    throw new MessageOnlyException(
+      s"LANESHIFT_DEEP names the room '$room', and the JVM's tests have none of that name. " +
+        s"The rooms are ${deepRooms.mkString(", ")}; without LANESHIFT_DEEP the gate's tests run."
+    )
+  }
+  if (rooms.isEmpty) deepRooms.flatMap(tag("-l")) else rooms.flatMap(tag("-n"))
+}
+
 lazy val common = Seq(
   scalacOptions ++= Seq(
     "-deprecation",
@@ -47,11 +63,13 @@ lazy val common = Seq(
   Test / parallelExecution := false,
   Test / testForkedParallel := false,
   Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
+  Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, ofTier(sys.env.get("LANESHIFT_DEEP")): _*),
   Test / javaOptions ++= Seq(
     "-Xmx3g",
     "-Xss4m",
     "-Djava.awt.headless=true",
-    s"-Dlaneshift.repo=${repoRoot.value}"
+    s"-Dlaneshift.repo=${repoRoot.value}",
+    s"-Dlaneshift.deep.rooms=${deepRooms.mkString(",")}"
   ),
   // Tests may leave files in their working folder (spark-warehouse, artifacts): keep them under target/.
   Test / forkOptions := {

@@ -1,8 +1,8 @@
 package laneshift.ids
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.LimitedSuite
 
-class IdsSuite extends AnyFunSuite {
+class IdsSuite extends LimitedSuite {
 
   test("epochs are ordered by age") {
     assert(Seq(Epoch.first.next, Epoch.first).min == Epoch.first)

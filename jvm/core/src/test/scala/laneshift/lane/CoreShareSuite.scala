@@ -5,11 +5,9 @@ import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
 import scala.util.Random
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.{Deep, Fault, Faults, LimitedSuite}
 
-import laneshift.testing.{Fault, Faults}
-
-class CoreShareSuite extends AnyFunSuite {
+class CoreShareSuite extends LimitedSuite {
   private def started(count: Int)(body: Int => Unit): Seq[Thread] = {
     val threads = (0 until count).map(i => new Thread(() => body(i)))
     threads.foreach(_.start())
@@ -60,7 +58,7 @@ class CoreShareSuite extends AnyFunSuite {
   }
 
   CoreShareSuite.Finds.foreach { fault =>
-    test(s"threads in turns: notices ${fault.name}") {
+    test(s"threads in turns: notices ${fault.name}", Deep.Mutants) {
       assert((0 until 20).exists(_ => Faults.withFault(fault)(mostAtWork(2, 12)) > 2))
     }
   }

@@ -3,14 +3,14 @@ package laneshift.lane
 import java.util.concurrent.atomic.AtomicReference
 
 import org.scalatest.concurrent.Eventually
-import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import laneshift.ids.{LaneId, ShardId}
 import laneshift.routing.MoveReason
+import laneshift.testing.LimitedSuite
 
 /** The inlet's protocol, one step after the other on one thread; what waits does so on a thread of its own. */
-class InletStepsSuite extends AnyFunSuite with Eventually {
+class InletStepsSuite extends LimitedSuite with Eventually {
   implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds), Span(5, Millis))
 
   test("handoff: queued rows go along")(HandoffChecks.queuedRowsAreRecalled())

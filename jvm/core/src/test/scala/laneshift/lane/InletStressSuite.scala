@@ -2,13 +2,12 @@ package laneshift.lane
 
 import scala.util.control.NonFatal
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.{Deep, DeepSuite, LimitedSuite, Seeds}
 
-/** Threads, tiny bounds and constant trouble. A new seed every time: a failure names it, and the environment variable
-  * LANESHIFT_SEED repeats it.
-  */
-class InletStressSuite extends AnyFunSuite {
-  private val seed = sys.env.get("LANESHIFT_SEED").map(_.toLong).getOrElse(System.nanoTime() & 0xffffffffL)
+/** Threads, tiny bounds and constant trouble. */
+class InletStressSuite extends LimitedSuite with DeepSuite {
+  override def room: Deep = Deep.Motion
+  private val seed = Seeds.first
 
   private def stress(plan: StressPlan): StressResult = {
     info(s"seed ${plan.seed}")

@@ -4,15 +4,14 @@ import java.util.concurrent.{ConcurrentLinkedQueue, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import laneshift.ids.LaneId
 import laneshift.routing.RoutingTable
+import laneshift.testing.LimitedSuite
 
 /** Several inputs over one inlet (docs/handoff.md, section 9): a receiver and lanes as threads, with room for one row per
   * lane. Whatever the order in which the lanes read the inputs, and however rows are spread, nobody waits for ever.
   */
-class InputTurnsSuite extends AnyFunSuite {
+class InputTurnsSuite extends LimitedSuite {
   private val lanes = 3
   private val keys = 12 // per input; a multiple of the shards: a key's rows of all inputs have one shard
   private val shards = 6

@@ -1,8 +1,8 @@
 package laneshift.lane
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.LimitedSuite
 
-class LaneBudgetSuite extends AnyFunSuite {
+class LaneBudgetSuite extends LimitedSuite {
 
   test("whoever asks gets what is free, and what comes back is free again") {
     val budget = new LaneBudget(5)

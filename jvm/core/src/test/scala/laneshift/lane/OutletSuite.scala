@@ -3,10 +3,11 @@ package laneshift.lane
 import java.util.concurrent.atomic.{AtomicInteger, AtomicReference}
 
 import org.scalatest.concurrent.Eventually
-import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
-class OutletSuite extends AnyFunSuite with Eventually {
+import laneshift.testing.LimitedSuite
+
+class OutletSuite extends LimitedSuite with Eventually {
   implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds), Span(5, Millis))
 
   private def outlet(limit: Long) = new Outlet[String](limit, _.length.toLong)

@@ -2,11 +2,10 @@ package laneshift.lane
 
 import java.util.concurrent.TimeUnit.{MILLISECONDS, SECONDS}
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import laneshift.ids.LaneId
+import laneshift.testing.LimitedSuite
 
-class QueueDepthSuite extends AnyFunSuite {
+class QueueDepthSuite extends LimitedSuite {
   private val second = QueueTime(SECONDS.toNanos(1))
 
   private def ms(n: Long): Long = MILLISECONDS.toNanos(n)

@@ -3,14 +3,14 @@ package laneshift.lane
 import java.util.concurrent.atomic.AtomicReference
 
 import org.scalatest.concurrent.Eventually
-import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import laneshift.ids.{LaneId, ShardId}
 import laneshift.routing.MoveReason
+import laneshift.testing.LimitedSuite
 
 /** What the inlet and both ends of a session do for lanes on other executors, one step after the other. */
-class RemoteStepsSuite extends AnyFunSuite with Eventually {
+class RemoteStepsSuite extends LimitedSuite with Eventually {
   implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds), Span(5, Millis))
 
   /** Shards 0 and 2 are lane 2's, and its host was told. */

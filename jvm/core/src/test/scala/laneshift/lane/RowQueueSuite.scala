@@ -2,9 +2,9 @@ package laneshift.lane
 
 import scala.jdk.CollectionConverters._
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.LimitedSuite
 
-class RowQueueSuite extends AnyFunSuite {
+class RowQueueSuite extends LimitedSuite {
 
   private def items(queue: RowQueue[Item]): Seq[Item] = queue.contents.asScala.toSeq.flatMap(items)
 

@@ -1,12 +1,11 @@
 package laneshift.planner
 
 import org.scalacheck.Gen
-import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import laneshift.ids.{LaneId, ShardId}
+import laneshift.testing.{LimitedSuite, Seeds}
 
-class GreedyBalancerSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class GreedyBalancerSuite extends LimitedSuite {
 
   private def move(shard: Int, from: Int, to: Int) = ShardMove(ShardId(shard), LaneId(from), LaneId(to))
 
@@ -80,7 +79,7 @@ class GreedyBalancerSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     "any plan is repeatable, moves each shard once from its owner, lowers the peak, and leaves nothing to do"
   ) {
     val balancer = new GreedyBalancer(1.2)
-    forAll(cases, minSuccessful(500)) { case (lanes, loads, owner) =>
+    Seeds.forEach(cases, times = 500) { case (lanes, loads, owner) =>
       val plan = balancer.plan(loads, owner, lanes)
       assert(plan == balancer.plan(loads.clone(), owner.clone(), lanes))
       assert(plan.map(_.shard).distinct.size == plan.size)
@@ -98,7 +97,7 @@ class GreedyBalancerSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("with many light shards the peak ends within the threshold") {
-    forAll(Gen.choose(2, 8), Gen.choose(0L, 1000L)) { (lanes, seed) =>
+    Seeds.forEach(Gen.zip(Gen.choose(2, 8), Gen.choose(0L, 1000L))) { case (lanes, seed) =>
       val random = new scala.util.Random(seed)
       val loads = Array.fill(lanes * 16)(1.0 + random.nextDouble())
       val owner = Array.fill(loads.length)(random.nextInt(lanes))
@@ -108,19 +107,20 @@ class GreedyBalancerSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 }
 
-class CountBalancerSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+class CountBalancerSuite extends LimitedSuite {
 
   test("shards spread over new lanes until counts differ by at most one, moving no more than needed") {
-    forAll(Gen.choose(1, 9), Gen.choose(1, 70), Gen.choose(0L, 1000L)) { (lanes, shards, seed) =>
-      val random = new scala.util.Random(seed)
-      val owner = Array.fill(shards)(random.nextInt(lanes))
-      val plan = CountBalancer.plan(new Array[Double](shards), owner, lanes)
-      val now = owner.clone()
-      plan.foreach(m => now(m.shard.value) = m.to.value)
-      def counts(o: Array[Int]) = Array.tabulate(lanes)(l => o.count(_ == l))
-      assert(counts(now).max - counts(now).min <= 1)
-      val surplus = counts(owner).map(n => math.max(0, n - shards / lanes)).sum
-      assert(plan.size <= surplus)
+    Seeds.forEach(Gen.zip(Gen.choose(1, 9), Gen.choose(1, 70), Gen.choose(0L, 1000L))) {
+      case (lanes, shards, seed) =>
+        val random = new scala.util.Random(seed)
+        val owner = Array.fill(shards)(random.nextInt(lanes))
+        val plan = CountBalancer.plan(new Array[Double](shards), owner, lanes)
+        val now = owner.clone()
+        plan.foreach(m => now(m.shard.value) = m.to.value)
+        def counts(o: Array[Int]) = Array.tabulate(lanes)(l => o.count(_ == l))
+        assert(counts(now).max - counts(now).min <= 1)
+        val surplus = counts(owner).map(n => math.max(0, n - shards / lanes)).sum
+        assert(plan.size <= surplus)
     }
   }
 }

@@ -1,8 +1,8 @@
 package laneshift.planner
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.LimitedSuite
 
-class LoadTrackerSuite extends AnyFunSuite {
+class LoadTrackerSuite extends LimitedSuite {
   private val second = 1000000000L
 
   test("two updates make it warm; the first rate is taken as it is") {

@@ -1,10 +1,9 @@
 package laneshift.routing
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import laneshift.ids.{Epoch, LaneId, ShardId}
+import laneshift.testing.LimitedSuite
 
-class RoutingTableSuite extends AnyFunSuite {
+class RoutingTableSuite extends LimitedSuite {
 
   private def begin(table: RoutingTable, shard: Int, to: Int): Handoff =
     table.begin(1L, ShardId(shard), LaneId(to), MoveReason.User, nowNs = 5L)

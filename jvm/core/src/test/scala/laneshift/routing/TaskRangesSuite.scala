@@ -1,8 +1,8 @@
 package laneshift.routing
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.LimitedSuite
 
-class TaskRangesSuite extends AnyFunSuite {
+class TaskRangesSuite extends LimitedSuite {
 
   test("ranges are those of key groups") {
     def bounds(partitions: Int, tasks: Int) = {

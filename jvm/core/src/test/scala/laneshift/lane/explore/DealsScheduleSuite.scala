@@ -2,11 +2,9 @@ package laneshift.lane.explore
 
 import scala.util.Try
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.{Fault, Faults, LimitedSuite}
 
-import laneshift.testing.{Fault, Faults}
-
-class DealsScheduleSuite extends AnyFunSuite {
+class DealsScheduleSuite extends LimitedSuite {
   private def broken(seeds: Range): Option[(Int, Throwable)] =
     seeds.iterator.flatMap(seed =>
       Try(new DealsSchedule(seed.toLong).run()).failed.toOption.map(seed -> _)

@@ -1,11 +1,9 @@
 package laneshift.lane.explore
 
-import org.scalatest.funsuite.AnyFunSuite
-
-import laneshift.testing.{Fault, Faults}
+import laneshift.testing.{Fault, Faults, LimitedSuite}
 
 /** A part of what `make prove` does; the same schedules every time. */
-class ScheduleExplorerSuite extends AnyFunSuite {
+class ScheduleExplorerSuite extends LimitedSuite {
 
   test(
     "20,000 schedules: every row once and in order, one owner, bounds kept, nobody stuck, one commit or none"

@@ -1,15 +1,15 @@
 package org.apache.spark.sql.laneshift
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
 import org.apache.spark.sql.laneshift.runtime.{Cores, ElasticRuntime, PartitionView}
 import org.apache.spark.sql.laneshift.workload.WorkloadFunctions
 import org.apache.spark.sql.streaming.StreamingQuery
 
+import laneshift.testing.{Deep, LimitedSuite}
+
 /** `lanes=auto`, the default: nobody says how many lanes a partition should have. */
-class AutoLanesSuite extends AnyFunSuite with ElasticSession {
+class AutoLanesSuite extends LimitedSuite with ElasticSession {
   private val auto = Seq("spark.sql.laneshift.enabled" -> "true", "spark.sql.laneshift.lanes" -> "auto")
 
   private val loadOfMachine = Cores.machineLoad
@@ -67,7 +67,7 @@ class AutoLanesSuite extends AnyFunSuite with ElasticSession {
     }
 
   for (query <- Seq(blocking, rowByRow))
-    test(s"${query.name}: a partition that holds up its micro-batches gets idle cores") {
+    test(s"${query.name}: a partition that holds up its micro-batches gets idle cores", Deep.Policies) {
       var lanes = Seq.empty[Seq[Int]]
       val ids = batches(query, 4)((_, running) => lanes :+= views(running).map(_.lastBatch.get.lanes))
       // What is known in the first batch comes from its other partitions: too late for operators that block.
@@ -85,7 +85,10 @@ class AutoLanesSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("Real-time Mode: idle cores go to a partition that cannot keep up, in the middle of its batch") {
+  test(
+    "Real-time Mode: idle cores go to a partition that cannot keep up, in the middle of its batch",
+    Deep.Policies
+  ) {
     withFolder { at =>
       withConf(auto: _*) {
         val life = new RealTimeLife(spark, QueryCase("real time", "update")(rowByRow.build), at)

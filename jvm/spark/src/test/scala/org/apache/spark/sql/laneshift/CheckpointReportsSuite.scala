@@ -1,13 +1,13 @@
 package org.apache.spark.sql.laneshift
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo
 import org.apache.spark.sql.execution.streaming.state.SharedStateStore
 import org.apache.spark.sql.laneshift.lane.CheckpointReports
 
+import laneshift.testing.LimitedSuite
+
 /** Four stores as a join has them, committed by whichever lane came last to each. */
-class CheckpointReportsSuite extends AnyFunSuite {
+class CheckpointReportsSuite extends LimitedSuite {
   private val mark = SharedStateStore.SealedMark
 
   private def report(ids: Seq[String], base: Option[Seq[String]]) =

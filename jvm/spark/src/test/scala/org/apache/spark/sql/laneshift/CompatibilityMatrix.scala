@@ -65,7 +65,7 @@ object CompatibilityMatrix {
     Way("as rows come", new MicroBatchLife(_, _, _)),
     Way("available now", new MicroBatchLife(_, _, _, Trigger.AvailableNow()), endsByItself = true)
   )
-  private val realTime = Seq(Way("Real-time", new RealTimeLife(_, _, _), realTime = true))
+  private val realTime = Seq(Way("Real-time", new RealTimeLife(_, _, _, "1 second"), realTime = true))
 
   private val operators: Seq[(String, Seq[QueryCase])] = Seq(
     "aggregation, deduplication" -> MicroBatchPairSuite.cases,

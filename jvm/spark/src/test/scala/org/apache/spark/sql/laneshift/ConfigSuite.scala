@@ -1,15 +1,16 @@
 package org.apache.spark.sql.laneshift
 
 import org.apache.commons.lang3.exception.ExceptionUtils
-import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.SparkException
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.streaming.StreamingQueryException
 
+import laneshift.testing.LimitedSuite
+
 /** Wrong options are refused before a query runs; EXPLAIN says what is elastic and why the rest is not. */
-class ConfigSuite extends AnyFunSuite with ElasticSession {
+class ConfigSuite extends LimitedSuite with ElasticSession {
   import ConfigSuite._
 
   // option, wrong value, what of the value the message shows, words about what is allowed
@@ -59,7 +60,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
   )
 
   wrong.foreach { case (option, value, shown, allowed) =>
-    test(s"$option=$value is refused when it is set", Quick) {
+    test(s"$option=$value is refused when it is set") {
       val key = LaneshiftConf.Prefix + option
       val before = spark.conf.getOption(key)
       val error = intercept[IllegalArgumentException](spark.conf.set(key, value))
@@ -83,14 +84,14 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
 
   Seq("lane" -> "3", "motion.intervall" -> "5ms", "Motion" -> "always", "" -> "1").foreach {
     case (option, value) =>
-      test(s"the unknown key '${LaneshiftConf.Prefix}$option' is refused before the first row", Quick) {
+      test(s"the unknown key '${LaneshiftConf.Prefix}$option' is refused before the first row") {
         val message = refused(LaneshiftConf.Prefix + option -> value)
         assert(message.startsWith(s"${LaneshiftConf.Prefix}$option is not an option of laneshift"))
         LaneshiftConf.all.foreach(known => assert(message.contains(known.key)))
       }
   }
 
-  test("more lanes than maxLanes are refused before the first row", Quick) {
+  test("more lanes than maxLanes are refused before the first row") {
     val message = refused("spark.sql.laneshift.lanes" -> "9", "spark.sql.laneshift.maxLanes" -> "4")
     assert(message.contains("spark.sql.laneshift.lanes is 9"))
     assert(
@@ -98,7 +99,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     )
   }
 
-  test("a wrong option leaves a running query alone", Quick) {
+  test("a wrong option leaves a running query alone") {
     withFolder { at =>
       withConf(ElasticSession.moving(1L): _*) {
         val life = new MicroBatchLife(spark, counting, at)
@@ -113,7 +114,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("other versions of Spark are refused, with what to do", Quick) {
+  test("other versions of Spark are refused, with what to do") {
     Seq("4.3.0", "4.3", "4.3.1-SNAPSHOT").foreach(LaneshiftPlugin.checkVersion)
     Seq("4.2.9", "4.30.0", "5.0.0", "3.4.3", "").foreach { version =>
       val message = intercept[SparkException](LaneshiftPlugin.checkVersion(version)).getMessage
@@ -122,7 +123,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("keys of the Spark configuration are checked when the plugin starts", Quick) {
+  test("keys of the Spark configuration are checked when the plugin starts") {
     val message = intercept[IllegalArgumentException](
       LaneshiftConf.checkKeys(Seq("spark.app.name", "spark.sql.laneshift.lanes", "spark.sql.laneshift.speed"))
     ).getMessage
@@ -143,7 +144,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("EXPLAIN shows the elastic region with its settings", Quick) {
+  test("EXPLAIN shows the elastic region with its settings") {
     val plan = planOf(
       counting,
       "spark.sql.laneshift.lanes" -> "3",
@@ -156,30 +157,30 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
     assert(planOf(dedup).contains("lanes auto of at most 8, handoff mid-batch]"))
   }
 
-  test("EXPLAIN shows nothing of ours when laneshift is off", Quick) {
+  test("EXPLAIN shows nothing of ours when laneshift is off") {
     val plan = planOf(counting, ElasticSession.Stock: _*)
     assert(!plan.contains("Elastic [") && !plan.contains("LaneInput") && !plan.contains("StockStateful"))
   }
 
-  test("EXPLAIN says why a global aggregate stays stock", Quick) {
+  test("EXPLAIN says why a global aggregate stays stock") {
     val plan = planOf(QueryCase("global", "update")(_.groupBy().agg(count("*"), sum("value"))))
     assert(plan.contains("StockStateful (not elastic: its input is not hash partitioned"))
     assert(plan.contains("no grouping key") && !plan.contains("Elastic ["))
   }
 
-  test("EXPLAIN says why a limit stays stock, and what is below it does not", Quick) {
+  test("EXPLAIN says why a limit stays stock, and what is below it does not") {
     val plan = planOf(QueryCase("limit", "append")(_.dropDuplicates("key").limit(5)))
     assert(plan.contains("StockStateful (not elastic: a limit counts the rows of the whole query"), plan)
     assert(plan.indexOf("Elastic [") > plan.indexOf("StockStateful"), plan)
   }
 
-  test("EXPLAIN shows a join as one region with two inputs", Quick) {
+  test("EXPLAIN shows a join as one region with two inputs") {
     val plan = planOf(QueryCase("join", "append")(JoinCases.join("left_outer")(_)))
     assert(plan.contains("handoff between-batches]") && !plan.contains("not elastic"), plan)
     assert(plan.indexOf("LaneInput 0") > 0 && plan.indexOf("LaneInput 1") > plan.indexOf("LaneInput 0"), plan)
   }
 
-  test("EXPLAIN says why another state store provider stays stock", Quick) {
+  test("EXPLAIN says why another state store provider stays stock") {
     val hdfs = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
     val plan = planOf(counting, "spark.sql.streaming.stateStore.providerClass" -> hdfs)
     assert(plan.contains(s"not elastic: spark.sql.streaming.stateStore.providerClass is $hdfs"))
@@ -188,7 +189,7 @@ class ConfigSuite extends AnyFunSuite with ElasticSession {
 
   // ---- one lane
 
-  test("one lane in micro-batch starts no thread", Quick) {
+  test("one lane in micro-batch starts no thread") {
     Seq(counting, QueryCase("dedup", "append")(_.dropDuplicates("key"))).foreach { query =>
       Seen.names.clear()
       val spied = QueryCase(query.name, query.outputMode)(

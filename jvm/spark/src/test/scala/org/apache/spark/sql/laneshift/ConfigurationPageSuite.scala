@@ -2,11 +2,11 @@ package org.apache.spark.sql.laneshift
 
 import java.nio.file.Paths
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.LimitedSuite
 
-class ConfigurationPageSuite extends AnyFunSuite {
+class ConfigurationPageSuite extends LimitedSuite {
 
-  test("docs/configuration.md is what the entries say", Quick) {
+  test("docs/configuration.md is what the entries say") {
     val page = Paths.get(System.getProperty("laneshift.repo"), "docs", "configuration.md")
     assert(
       ConfigurationPage.isCurrent(page),

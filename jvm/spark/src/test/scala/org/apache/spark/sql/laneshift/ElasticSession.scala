@@ -29,7 +29,7 @@ object ElasticSession {
     .config("spark.sql.shuffle.partitions", "3")
     .config("spark.sql.streaming.stateStore.providerClass", classOf[RocksDBStateStoreProvider].getName)
     .config("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
-    .config("spark.sql.streaming.realTimeMode.minBatchDuration", "1s")
+    .config("spark.sql.streaming.realTimeMode.minBatchDuration", "300ms")
     .config("spark.shuffle.streaming.networkBufferMaxWaitTimeMs", "1")
     .config("spark.sql.session.timeZone", "UTC")
     .config("spark.hadoop.fs.file.impl", classOf[NoForkFileSystem].getName)
@@ -66,6 +66,12 @@ object ElasticSession {
   /** How the two sides of a pair run. */
   val Stock: Seq[(String, String)] = Seq("spark.sql.laneshift.enabled" -> "false")
 
+  /** Under motion that comes by the rows of an input only: what moves is a matter of the seed. */
+  def byRows(seed: Long): Seq[(String, String)] =
+    moving(seed).filterNot(_._1 == Interval) :+ (Interval -> "1min")
+
+  private val Interval = "spark.sql.laneshift.motion.interval"
+
   def moving(seed: Long): Seq[(String, String)] = Seq(
     "spark.sql.laneshift.enabled" -> "true",
     "spark.sql.laneshift.lanes" -> "3",
@@ -73,6 +79,6 @@ object ElasticSession {
     "spark.sql.laneshift.shardsPerPartition" -> "16",
     "spark.sql.laneshift.motion" -> "always",
     "spark.sql.laneshift.motion.seed" -> seed.toString,
-    "spark.sql.laneshift.motion.interval" -> "2ms"
+    Interval -> "2ms"
   )
 }

@@ -7,7 +7,6 @@ import scala.util.Try
 
 import com.sun.management.UnixOperatingSystemMXBean
 import org.scalatest.concurrent.Eventually._
-import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.Row
@@ -15,10 +14,12 @@ import org.apache.spark.sql.execution.streaming.state.{RocksDBMemoryManager, Sta
 import org.apache.spark.sql.functions._
 import org.apache.spark.util.AccumulatorContext
 
+import laneshift.testing.{Deep, LimitedSuite}
+
 /** Lanes that throw, tasks that are killed, queries that are stopped, all under motion: the real cause comes out, nothing is
   * left behind, and the checkpoint goes on as if nothing had happened.
   */
-class FailureSuite extends AnyFunSuite with ElasticSession {
+class FailureSuite extends LimitedSuite with ElasticSession {
   import FailureSuite._
 
   private val trap = udf(Trap.pass _)
@@ -84,7 +85,7 @@ class FailureSuite extends AnyFunSuite with ElasticSession {
   for ((query, realTime) <- cases.flatMap(q => Seq(q -> false, q -> true)) :+ (join -> false)) {
     val mode = if (realTime) "Real-time Mode" else "micro-batch"
 
-    test(s"$mode, ${query.name}: a lane throws", Quick.when(!realTime && query == cases.head): _*) {
+    test(s"$mode, ${query.name}: a lane throws", Deep.Kills.unless(realTime == (query == dedup)): _*) {
       withAccident(query, realTime, 1L) { l =>
         Trap.throwOn("key-3")
         val running = l.start()
@@ -98,7 +99,10 @@ class FailureSuite extends AnyFunSuite with ElasticSession {
       }
     }
 
-    test(s"$mode, ${query.name}: the query is stopped in the middle of handoffs") {
+    test(
+      s"$mode, ${query.name}: the query is stopped in the middle of handoffs",
+      Deep.Kills.unless(realTime != (query == dedup)): _*
+    ) {
       withAccident(query, realTime, 2L) { l =>
         Trap.slowDown()
         val running = l.start()
@@ -109,7 +113,7 @@ class FailureSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("micro-batch: a killed task is run again, and the result is exact") {
+  test("micro-batch: a killed task is run again, and the result is exact", Deep.Kills) {
     withAccident(dedup, realTime = false, 3L) { l =>
       Trap.slowDown()
       val running = l.start()
@@ -124,7 +128,7 @@ class FailureSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("Real-time Mode: a killed task ends the batch, and the checkpoint goes on") {
+  test("Real-time Mode: a killed task ends the batch, and the checkpoint goes on", Deep.Kills) {
     withAccident(cases.head, realTime = true, 4L) { l =>
       Trap.slowDown()
       val running = l.start()
@@ -141,7 +145,7 @@ class FailureSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("a batch that is cancelled from outside fails with that as its cause") {
+  test("a batch that is cancelled from outside fails with that as its cause", Deep.Kills) {
     withAccident(dedup, realTime = false, 5L) { l =>
       Trap.slowDown()
       val running = l.start()
@@ -152,7 +156,7 @@ class FailureSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("after many batches under motion no thread, handle, accumulator or memory has gathered") {
+  test("after many batches under motion no thread, handle, accumulator or memory has gathered", Deep.Motion) {
     def batches(n: Int): Unit = withFolder { at =>
       withConf(ElasticSession.moving(6L): _*) {
         val l = new MicroBatchLife(spark, dedup, at)

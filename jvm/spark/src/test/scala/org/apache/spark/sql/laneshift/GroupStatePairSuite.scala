@@ -1,9 +1,9 @@
 package org.apache.spark.sql.laneshift
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{GroupState, GroupStateTimeout, OutputMode}
+
+import laneshift.testing.{Deep, LimitedSuite}
 
 /** What the user functions below keep of a group. */
 final case class Tally(rows: Long, sum: Long, newest: Long)
@@ -70,13 +70,13 @@ object GroupFunctions {
 }
 
 /** flatMapGroupsWithState and mapGroupsWithState: stock and elastic under constant motion. */
-class GroupStatePairSuite extends AnyFunSuite with ElasticSession {
+class GroupStatePairSuite extends LimitedSuite with ElasticSession {
   import GroupStatePairSuite.cases
 
-  private val chunks = Seq(0, 700, 1400, 2100).map(first => TestInput.rows(seed = 22, first.toLong, 700))
+  private val chunks = TestInput.chunks
 
   cases.zipWithIndex.foreach { case (query, i) =>
-    test(s"${query.name} equals stock under motion", Quick.when(i == 0): _*) {
+    test(s"${query.name} equals stock under motion", Deep.Pairs.unless(i % 2 == 0): _*) {
       val elastic = PairCheck.microBatch(spark, this, query, chunks, seed = i.toLong)
       assert(elastic.batches.map(_.size).sum > 100, "hardly any rows")
     }
@@ -88,7 +88,8 @@ class GroupStatePairSuite extends AnyFunSuite with ElasticSession {
   }
 
   test(
-    "an initial state above an elastic operator: the stores of both are one provider's from the first batch on"
+    "an initial state above an elastic operator: the stores of both are one provider's from the first batch on",
+    Deep.Pairs
   ) {
     val elastic = PairCheck.microBatch(spark, this, GroupStatePairSuite.continuedAbove, chunks, seed = 7L)
     assert(elastic.batches.map(_.size).sum > 100, "hardly any rows")
@@ -98,7 +99,7 @@ class GroupStatePairSuite extends AnyFunSuite with ElasticSession {
 
 /** Operators with user functions over groups. */
 object GroupStatePairSuite {
-  private val session = ElasticSession.shared
+  private lazy val session = ElasticSession.shared
   import session.implicits._
 
   val cases = Seq(

@@ -5,20 +5,18 @@ import java.nio.file.{Files, Path}
 
 import scala.collection.mutable.ArrayBuffer
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.{Dataset, Encoder, Row}
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming._
 
-import laneshift.testing.Thorough
+import laneshift.testing.{Deep, LimitedSuite}
 
 /** What laneshift does not serve gives stock Spark's answers, and nothing of the user's session changes: batch queries, EXPLAIN,
   * what `foreachBatch` runs beside its query, streaming operators that it does not make elastic.
   */
-class HarmlessSuite extends AnyFunSuite with ElasticSession {
+class HarmlessSuite extends LimitedSuite with ElasticSession {
   import HarmlessSuite._
   import spark.implicits._
 
@@ -53,7 +51,7 @@ class HarmlessSuite extends AnyFunSuite with ElasticSession {
   for (query <- batchCases; n <- Seq(1, 3, 8))
     test(
       s"batch, ${query.name}, lanes $n: stock's answer, and the configuration as before",
-      Quick.when(n == 3 && query == batchCases.head) ++ Thorough.unless(n == 3): _*
+      Deep.Pairs.unless(n == 3): _*
     ) {
       val expected = stock(query)
       assert(expected.nonEmpty)
@@ -96,20 +94,20 @@ class HarmlessSuite extends AnyFunSuite with ElasticSession {
     all.toSeq
   }
 
-  private def pair(what: String)(run: Path => Seq[Row]): Unit = {
+  private def pair(n: Int)(run: Path => Seq[Row]): Unit = {
     val expected = withFolder(at => withConf(ElasticSession.Stock: _*)(run(at)))
     assert(expected.nonEmpty)
-    for (n <- Seq(1, 3)) withFolder { at =>
-      withConf(lanes(n): _*)(leavesConf(PairCheck.sameRows(s"$what, lanes $n", expected, run(at))))
+    withFolder { at =>
+      withConf(lanes(n): _*)(leavesConf(PairCheck.sameRows(s"lanes $n", expected, run(at))))
     }
   }
 
-  for ((inner, i) <- batchCases.zipWithIndex)
+  for ((inner, i) <- batchCases.zipWithIndex; n <- Seq(1, 3))
     test(
-      s"foreachBatch of an elastic query runs a batch query: ${inner.name}",
-      Thorough.unless(i % 3 == 0): _*
+      s"foreachBatch of an elastic query runs a batch query: ${inner.name}, lanes $n",
+      Deep.Pairs.unless(n == 3 && i % 5 == 0): _*
     ) {
-      pair(inner.name)(at =>
+      pair(n)(at =>
         streamed(kept, at) { (batch, _) =>
           // Read once, as Spark's guide has it: stock Spark, too, may hang in RocksDB where a body has a stateful batch computed
           // twice, as a join of it with itself does.
@@ -125,7 +123,7 @@ class HarmlessSuite extends AnyFunSuite with ElasticSession {
   test("foreachBatch reads files by its session and runs a stateful batch query over them") {
     withFolder { files =>
       rows.toDF().write.mode("overwrite").parquet(files.toString)
-      pair("over files")(at =>
+      pair(n = 3)(at =>
         streamed(kept, at) { (batch, _) =>
           val static = batch.sparkSession.read.parquet(files.toString)
           states.build(static).collect().toSeq ++ batch.collect()
@@ -137,7 +135,7 @@ class HarmlessSuite extends AnyFunSuite with ElasticSession {
   test("foreachBatch starts another streaming query by its session: its checkpoint names Spark's provider") {
     withFolder { files =>
       rows.toDF().repartition(1).write.mode("overwrite").parquet(files.toString)
-      pair("another stream") { at =>
+      pair(n = 3) { at =>
         val all = streamed(kept, at.resolve("outer")) { (batch, id) =>
           val inner = at.resolve(s"inner-$id")
           val found = ArrayBuffer.empty[Row]
@@ -170,18 +168,17 @@ class HarmlessSuite extends AnyFunSuite with ElasticSession {
       life.rows
     }
     val expected = life(Seq.fill(3)(ElasticSession.Stock))
-    for (n <- Seq(1, 3))
-      PairCheck.sameRows(s"lanes $n", expected, life(Seq(lanes(n), ElasticSession.Stock, lanes(n))))
+    PairCheck.sameRows("by turns", expected, life(Seq(lanes(3), ElasticSession.Stock, lanes(3))))
   }
 
-  for (query <- otherStreams)
-    test(s"stream, ${query.name}: stock's answer") {
-      pair(query.name)(at => streamed(query, at)((batch, _) => batch.collect().toSeq))
+  for (query <- otherStreams; n <- Seq(1, 3))
+    test(s"stream, ${query.name}, lanes $n: stock's answer", Deep.Pairs.unless(n == 3): _*) {
+      pair(n)(at => streamed(query, at)((batch, _) => batch.collect().toSeq))
     }
 }
 
 object HarmlessSuite {
-  private val session = ElasticSession.shared
+  private lazy val session = ElasticSession.shared
   import session.implicits._
 
   private val Provider = "spark.sql.streaming.stateStore.providerClass"

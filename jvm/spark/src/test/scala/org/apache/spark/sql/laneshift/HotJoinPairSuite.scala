@@ -1,7 +1,6 @@
 package org.apache.spark.sql.laneshift
 
 import org.scalatest.exceptions.TestFailedException
-import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.driver.DriverState
@@ -9,12 +8,12 @@ import org.apache.spark.sql.laneshift.runtime.Cores
 import org.apache.spark.sql.laneshift.workload.WorkloadFunctions
 import org.apache.spark.sql.streaming.StreamingQuery
 
-import laneshift.testing.{Fault, Faults, Thorough}
+import laneshift.testing.{Deep, Fault, Faults, LimitedSuite}
 
 /** Joins with half of both sides' rows on one key, what is done with each match apart from the state (docs/handoff.md,
   * section 14): stock's rows in stock's order, stock's state and counts, while lanes come and go.
   */
-class HotJoinPairSuite extends AnyFunSuite with ElasticSession {
+class HotJoinPairSuite extends LimitedSuite with ElasticSession {
   import HotJoinPairSuite._
 
   private val spread = "spark.sql.laneshift.hotKeys.spread" -> "true"
@@ -36,7 +35,7 @@ class HotJoinPairSuite extends AnyFunSuite with ElasticSession {
     (2 to 4).foreach { n =>
       test(
         s"$how join, state format $n, its matches' work apart",
-        Quick.when(i == 0 && n == 4) ++ Thorough.unless(n == 4 - i % 3): _*
+        Deep.Pairs.unless(n == 4 && i % 3 == 0): _*
       ) {
         val elastic = pair(matched(how), 100L + 10 * i + n, n)
         assert(isApart(elastic.plan), elastic.plan)
@@ -47,7 +46,7 @@ class HotJoinPairSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("the pair notices matches that are not in the order of the rows") {
+  test("the pair notices matches that are not in the order of the rows", Deep.Mutants) {
     val found = Faults.withFault(Fault.DealsOutOfOrder) {
       intercept[TestFailedException](pair(matched("inner"), 160L, 4))
     }
@@ -60,7 +59,10 @@ class HotJoinPairSuite extends AnyFunSuite with ElasticSession {
 
   // A key's matches go with the square of its rows: with a tenth of them it may have nine tenths of the matches.
   for (of <- Seq(5, 1))
-    test(s"a key with $of of ten rows of both sides: its matches' work goes apart once that is measured") {
+    test(
+      s"a key with $of of ten rows of both sides: its matches' work goes apart once that is measured",
+      Deep.Policies
+    ) {
       val load = Cores.machineLoad
       Cores.machineLoad = () => 0.0
       try

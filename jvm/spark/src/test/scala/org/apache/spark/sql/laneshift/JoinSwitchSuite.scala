@@ -1,15 +1,13 @@
 package org.apache.spark.sql.laneshift
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.Row
 
-import laneshift.testing.Thorough
+import laneshift.testing.{Deep, LimitedSuite}
 
 /** One checkpoint of a join, restarted again and again, by turns under stock Spark and elastic under motion: rows and state as
   * in a life with stock Spark only.
   */
-class JoinSwitchSuite extends AnyFunSuite with ElasticSession {
+class JoinSwitchSuite extends LimitedSuite with ElasticSession {
   private val format = "spark.sql.streaming.join.stateFormatVersion"
   private val checkpoints = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val chunks = (0 until 3).map(i => TestInput.rows(seed = 12, i * 350L, 350))
@@ -42,7 +40,7 @@ class JoinSwitchSuite extends AnyFunSuite with ElasticSession {
     val first = if (elasticFirst) "elastic" else "stock"
     test(
       s"${query.name}, state format $state, checkpoint format $checkpoint, $first first",
-      Thorough.unless(state != 2): _*
+      Deep.Pairs.unless(state == 3): _*
     ) {
       withConf(format -> state.toString, checkpoints -> checkpoint.toString) {
         same(query, byTurns(elasticFirst))
@@ -50,7 +48,7 @@ class JoinSwitchSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("left_outer, lanes over the network and stock, by turns") {
+  test("left_outer, lanes over the network and stock, by turns", Deep.Remote) {
     same(join("left_outer"), byTurns(elasticFirst = true, "spark.sql.laneshift.motion.remoteLanes" -> "2"))
   }
 

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.laneshift
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
@@ -9,8 +7,10 @@ import org.apache.spark.sql.laneshift.driver.{DriverState, KeyClaims}
 import org.apache.spark.sql.laneshift.spec.OperatorKey
 import org.apache.spark.sql.streaming.{GroupState, GroupStateTimeout, OutputMode, StreamingQuery}
 
+import laneshift.testing.{Deep, LimitedSuite}
+
 /** A planner of key distribution decides for an operator: shards move as it says, and work is apart as it says. */
-class KeyClaimsSuite extends AnyFunSuite with ElasticSession {
+class KeyClaimsSuite extends LimitedSuite with ElasticSession {
   import KeyClaimsSuite._
 
   private val lanes = "spark.sql.laneshift.lanes" -> "4"
@@ -107,7 +107,7 @@ class KeyClaimsSuite extends AnyFunSuite with ElasticSession {
     assert(claims.apart("run", 3L).isEmpty)
   }
 
-  test("without a planner the balancer moves shards, which it does not while one decides") {
+  test("without a planner the balancer moves shards, which it does not while one decides", Deep.Policies) {
     assert(balanced(this, claimed = false) > 0)
     assert(balanced(this, claimed = true) == 0)
   }

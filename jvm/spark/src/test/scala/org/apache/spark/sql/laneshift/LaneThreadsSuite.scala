@@ -5,8 +5,6 @@ import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch}
 
 import scala.jdk.CollectionConverters._
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -15,8 +13,10 @@ import org.apache.spark.sql.laneshift.lane.{LaneBody, TaskThreads}
 import org.apache.spark.sql.laneshift.runtime.{ElasticPartition, ElasticRuntime}
 import org.apache.spark.sql.streaming.StreamingQuery
 
+import laneshift.testing.{Deep, LimitedSuite}
+
 /** What becomes of a partition when its lanes cannot have what a thread needs. */
-class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
+class LaneThreadsSuite extends LimitedSuite with ElasticSession {
   import LaneThreadsSuite._
 
   private val query = QueryCase("dropDuplicates", "append")(
@@ -48,8 +48,7 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
   )
 
   test(
-    "a lane that is to end while its body begins is interrupted when functions in Python have their worker",
-    Quick
+    "a lane that is to end while its body begins is interrupted when functions in Python have their worker"
   ) {
     for (usesPython <- Seq(true, false)) {
       val begins, told = new CountDownLatch(1)
@@ -81,7 +80,10 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("lanes that cannot start in the middle of a batch are not waited for, and come when they can") {
+  test(
+    "lanes that cannot start in the middle of a batch are not waited for, and come when they can",
+    Deep.Motion
+  ) {
     withFolder { at =>
       withConf(still: _*) {
         val life = new MicroBatchLife(spark, query, at)
@@ -143,7 +145,7 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("every lane has the class loader of the Spark task, whoever asked for it", Quick) {
+  test("every lane has the class loader of the Spark task, whoever asked for it", Deep.Motion) {
     withFolder { at =>
       withConf(still: _*) {
         val life = new MicroBatchLife(spark, query, at)
@@ -224,7 +226,7 @@ class LaneThreadsSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("a lane that restarts ends what its body had from the task: listeners do not gather") {
+  test("a lane that restarts ends what its body had from the task: listeners do not gather", Deep.Motion) {
     withFolder { at =>
       val restarts = ElasticSession.moving(42L) :+
         ("spark.sql.streaming.statefulOperator.incrementalCleanupFactor" -> "2")

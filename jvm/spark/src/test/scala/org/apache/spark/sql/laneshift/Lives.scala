@@ -73,7 +73,12 @@ final class MicroBatchLife(
   override def state(query: StreamingQuery): Seq[String] = MicroBatchRun.stateRows(spark, query, checkpoint)
 }
 
-final class RealTimeLife(spark: ClassicSession, query: QueryCase, checkpoint: Path) extends Life {
+final class RealTimeLife(
+    spark: ClassicSession,
+    query: QueryCase,
+    checkpoint: Path,
+    duration: String = RealTimeRun.Short
+) extends Life {
   private val input = {
     val session = spark
     import session.implicits._
@@ -90,7 +95,7 @@ final class RealTimeLife(spark: ClassicSession, query: QueryCase, checkpoint: Pa
 
   override def start(): StreamingQuery = {
     val writer = new CollectingWriter(list)
-    val running = RealTimeRun.start(query.build(input.toDF()), query.outputMode, checkpoint, writer)
+    val running = RealTimeRun.start(query.build(input.toDF()), query.outputMode, checkpoint, writer, duration)
     runs ::= running
     running
   }

@@ -2,15 +2,13 @@ package org.apache.spark.sql.laneshift
 
 import java.nio.file.{Files, Path}
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.rescale.{NotRescalable, OfflineRescale}
 
-import laneshift.testing.Thorough
+import laneshift.testing.{Deep, LimitedSuite}
 
 /** A checkpoint that nobody uses gets another number of partitions; what does not fit is refused, and nothing has changed. */
-class OfflineRescaleSuite extends AnyFunSuite with ElasticSession {
+class OfflineRescaleSuite extends LimitedSuite with ElasticSession {
   private val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val chunks = (0 until 3).map(i => TestInput.rows(seed = 51, i * 300L, 300))
   private val sums = QueryCase("sums", "update")(_.groupBy("key").agg(count("*"), sum("value")))
@@ -26,13 +24,13 @@ class OfflineRescaleSuite extends AnyFunSuite with ElasticSession {
     RescaleRun.same(stock, ours, elastic = false)
   }
 
-  test("sums, as Spark's own repartition", Quick)(rescaled(sums, "1"))
-  test("a join with one side empty, checkpoint format 2", Thorough) {
+  test("sums, as Spark's own repartition")(rescaled(sums, "1"))
+  test("a join with one side empty, checkpoint format 2", Deep.Pairs) {
     rescaled(QueryCase("one side", "append")(in => JoinCases.join("left_outer")(in.where("id % 2 = 0"))), "2")
   }
-  test("time to live, checkpoint format 2")(rescaled(TransformWithStatePairSuite.cases.last, "2"))
+  test("time to live, checkpoint format 2", Deep.Pairs)(rescaled(TransformWithStatePairSuite.cases.last, "2"))
 
-  test("what is read around take-overs", Thorough) {
+  test("what is read around take-overs", Deep.Pairs) {
     VersionChecks.sameAsStock(this, VersionChecks.variables, format -> "1")(_.stopped)
   }
 

@@ -68,7 +68,7 @@ object PairCheck {
   ): (RunResult, RunResult) = {
     def side(options: Seq[(String, String)]): RunResult =
       session.withFolder(at => session.withConf(options ++ more: _*)(MicroBatchRun(spark, query, chunks, at)))
-    val stock = side(ElasticSession.Stock)
+    val stock = StockSides.of((query, chunks), more)(side(ElasticSession.Stock))
     val elastic = side(options)
     assert(!stock.plan.contains("Elastic ["), "the stock side is elastic")
     assert(elastic.plan.contains("Elastic ["), s"not elastic:\n${elastic.plan}")
@@ -91,6 +91,7 @@ object PairCheck {
     }
   }
 
+  /** Rows that come as the lanes take them: shards move every so many rows. */
   def realTime(
       spark: ClassicSession,
       session: ElasticSession,
@@ -99,20 +100,74 @@ object PairCheck {
       seed: Long,
       more: (String, String)*
   ): RunResult = {
-    def side(options: Seq[(String, String)], expected: Option[Int]): RunResult =
+    val elastic = realTimeSides(spark, session, query, rows, seed, Feed.AtOnce, Feed.Taken, more)
+    assert(elastic.midBatchHandoffs > 0, "no handoff within a batch")
+    elastic
+  }
+
+  /** Rows that come by the clock: timers of the motion and of the query come between them. */
+  def realTimeByClock(
+      spark: ClassicSession,
+      session: ElasticSession,
+      query: QueryCase,
+      rows: Seq[TestInput],
+      seed: Long,
+      more: (String, String)*
+  ): RunResult = {
+    val elastic = realTimeSides(spark, session, query, rows, seed, Feed.ByClock, Feed.ByClock, more)
+    assert(elastic.midBatchHandoffs > 100, s"only ${elastic.midBatchHandoffs} handoffs within batches")
+    elastic
+  }
+
+  private def realTimeSides(
+      spark: ClassicSession,
+      session: ElasticSession,
+      query: QueryCase,
+      rows: Seq[TestInput],
+      seed: Long,
+      stockFeed: Feed,
+      elasticFeed: Feed,
+      more: Seq[(String, String)]
+  ): RunResult = {
+    def side(options: Seq[(String, String)], feed: Feed): RunResult =
       session.withFolder { at =>
-        session.withConf(options ++ more: _*)(RealTimeRun(spark, query, rows, at, expected))
+        session.withConf(options ++ more: _*)(RealTimeRun(spark, query, rows, at, feed))
       }
-    val stock = side(ElasticSession.Stock, None)
-    val elastic = side(ElasticSession.moving(seed), None)
+    val stock = StockSides.of((query, rows, stockFeed), more)(side(ElasticSession.Stock, stockFeed))
+    val elastic = side(
+      if (elasticFeed == Feed.Taken) ElasticSession.byRows(seed) else ElasticSession.moving(seed),
+      elasticFeed
+    )
     assert(!stock.plan.contains("Elastic ["), "the stock side is elastic")
     assert(elastic.plan.contains("Elastic ["), s"not elastic:\n${elastic.plan}")
     assert(elastic.plan.contains("handoff mid-batch"), s"handoffs wait for the batch's end:\n${elastic.plan}")
-    assert(elastic.midBatchHandoffs > 100, s"only ${elastic.midBatchHandoffs} handoffs within batches")
     sameRows(query.name, stock.batches.head, elastic.batches.head)
     sameOrderPerKey(query.name, stock.batches.head, elastic.batches.head)
     assert(stock.state == elastic.state, "state rows")
     assert(stock.counts == elastic.counts, "operator metrics")
     elastic
+  }
+}
+
+/** What stock Spark made of a query and its rows is the same for every pair: it is run once. Options of laneshift are nothing to it. */
+private object StockSides {
+  private val known = new scala.collection.mutable.HashMap[(Any, Seq[(String, String)]), RunResult]
+
+  def of(what: Product, options: Seq[(String, String)])(run: => RunResult): RunResult = {
+    val own = options.filterNot { case (key, _) => key.startsWith("spark.sql.laneshift.") }.sorted
+    // The same query and the same rows: equality of what they hold would be dear, and functions have none.
+    val same = what.productIterator.map {
+      case feed: Feed => feed
+      case other => Same(other.asInstanceOf[AnyRef])
+    }.toSeq
+    known.getOrElseUpdate((same, own), run)
+  }
+
+  private final case class Same(what: AnyRef) {
+    override def hashCode: Int = System.identityHashCode(what)
+    override def equals(other: Any): Boolean = other match {
+      case Same(that) => that eq what
+      case _ => false
+    }
   }
 }

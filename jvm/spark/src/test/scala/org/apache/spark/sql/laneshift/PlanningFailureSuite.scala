@@ -1,12 +1,12 @@
 package org.apache.spark.sql.laneshift
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.plan.ElasticPlanRule
 
+import laneshift.testing.LimitedSuite
+
 /** A plan rule that does not find what it needs of Spark costs no query: it stays stock, for good, and says why. */
-class PlanningFailureSuite extends AnyFunSuite with ElasticSession {
+class PlanningFailureSuite extends LimitedSuite with ElasticSession {
 
   private val query = QueryCase("aggregation", "update")(_.groupBy("key").agg(count("*"), sum("value")))
   private val chunks = Seq.tabulate(4)(i => TestInput.rows(seed = 31, i * 300L, 300))

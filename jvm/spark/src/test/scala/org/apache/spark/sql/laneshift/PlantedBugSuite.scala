@@ -3,8 +3,6 @@ package org.apache.spark.sql.laneshift
 import scala.util.Try
 import scala.util.control.ControlThrowable
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.{Encoder, Encoders}
 import org.apache.spark.sql.execution.streaming.state.{EncoderCheck, RemoteStateCheck}
 import org.apache.spark.sql.expressions.Aggregator
@@ -16,7 +14,7 @@ import org.apache.spark.sql.streaming.{OutputMode, TimeMode}
 
 import laneshift.lane.{CoreShareSuite, HandoffChecks, InletStress, StressPlan}
 import laneshift.lane.explore.{DealsScheduleSuite, ScheduleExplorerSuite}
-import laneshift.testing.{Fault, Faults, Thorough}
+import laneshift.testing.{Deep, Fault, Faults, LimitedSuite}
 
 /** A sum that takes its time to merge values of a million and more: its lane is late, whatever the machine does. */
 object LateSum extends Aggregator[Long, Long, Long] {
@@ -36,7 +34,7 @@ object LateSum extends Aggregator[Long, Long, Long] {
 private final case class Plant(fault: Fault, check: String, tries: Int = 1)(val run: () => Unit)
 
 /** Every planted bug is noticed by a named check, which is silent without the bug. */
-class PlantedBugSuite extends AnyFunSuite with ElasticSession {
+class PlantedBugSuite extends LimitedSuite with ElasticSession {
   import Fault._
 
   private val plants = Seq(
@@ -78,7 +76,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     Plant(VariablesPerLane, "a late lane, timers")(() => lateLane(timers)),
     Plant(ReadsPastWrites, "a late lane, timers")(() => lateLane(timers)),
     Plant(ScanTakesNewShards, "Real-time Mode, timers", tries = 8)(() =>
-      PairCheck.realTime(spark, this, RowByRow.query, RowByRow.input, seed = 5L)
+      PairCheck.realTimeByClock(spark, this, RowByRow.query, RowByRow.input, seed = 5L)
     ),
     Plant(ProviderByBatch, "an initial state")(() => pair(GroupStatePairSuite.continued)),
     Plant(RestartScans, "a lane restart", tries = 4)(() => lateLane(within, restarts: _*)),
@@ -139,35 +137,13 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
     assert(!Fault.all.exists(Faults.isOn))
   }
 
-  /** What takes seconds, and has another one of its kind. */
-  private val thorough = Set(
-    "Real-time Mode, state and order",
-    "Real-time Mode, timers",
-    "a join with a wide right side",
-    "a join with lanes elsewhere",
-    "a kill as files are placed",
-    "a late lane, checkpoint ids",
-    "a late lane, update mode",
-    "a sink that takes one row of a task",
-    "an initial state",
-    "deduplication below a join",
-    "late lanes elsewhere, update mode",
-    "overdue timers with lanes elsewhere",
-    "rows of a shuffle are lost",
-    "sessions that end",
-    "state away from home",
-    "what goes on beside a commit in one task",
-    "what is read around take-overs"
-  )
-
   plants.groupBy(_.check).toSeq.sortBy(_._1).foreach { case (check, planted) =>
-    val tags = Thorough.unless(!thorough(check))
-    test(s"$check: silent without a bug", tags: _*) {
+    test(s"$check: silent without a bug", Deep.Mutants) {
       planted.head.run()
       silent += check
     }
     planted.foreach { plant =>
-      test(s"$check: notices ${plant.fault.name}", tags: _*) {
+      test(s"$check: notices ${plant.fault.name}", Deep.Mutants) {
         assert(silent(check), "a check that is never silent notices nothing")
         val noticed = Iterator.continually(Try(Faults.withFault(plant.fault)(plant.run()))).take(plant.tries)
         val red = noticed.collectFirst { case scala.util.Failure(error) => error }
@@ -178,7 +154,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
   }
 
   Seq(QueueNotRecalled, RemainderDropped, RemainderBehindQueue, RoutingNotSwitched).foreach { fault =>
-    test(s"the stress of the inlet: notices ${fault.name}") {
+    test(s"the stress of the inlet: notices ${fault.name}", Deep.Mutants) {
       val red = (0 until 5).exists { seed =>
         Try(Faults.withFault(fault)(new InletStress(StressPlan(seed.toLong, rows = 20000)).run())).isFailure
       }
@@ -314,7 +290,7 @@ class PlantedBugSuite extends AnyFunSuite with ElasticSession {
   private def runRealTime(options: Seq[(String, String)]): (Seq[org.apache.spark.sql.Row], Seq[String]) =
     withFolder { at =>
       withConf(options: _*) {
-        val life = new RealTimeLife(spark, running, at)
+        val life = new RealTimeLife(spark, running, at, "1 second")
         val state = life.run(runningRows)
         (life.rows, state)
       }

@@ -120,7 +120,7 @@ class Fading extends StatefulProcessor[Place, TestInput, Told] {
   ): Iterator[Told] = {
     val all = rows.toSeq.sortBy(_.id)
     // Places rest by turns, so that what they have may fade.
-    val awake = all.filter(r => (r.id / 700 + place.zone) % 2 == 0)
+    val awake = all.filter(r => (r.id / 350 + place.zone) % 2 == 0)
     awake.foreach { r =>
       each.appendValue(r.value)
       byKey.updateValue(r.key, r.value)
@@ -167,10 +167,10 @@ final class AllStatesLater extends StatefulProcessor[String, TestInput, Told] {
   }
 }
 
-/** For Real-time Mode: each row is answered at once; one timer a key; what fades is never renewed and must be gone in the
-  * end.
+/** For Real-time Mode: each row is answered at once. With `timed` there is one timer a key, by the clock, and what fades is never
+  * renewed and must be gone in the end.
   */
-final class RowByRow extends StatefulProcessor[String, TestInput, Told] {
+final class RowByRow(timed: Boolean = true) extends StatefulProcessor[String, TestInput, Told] {
   @transient private var total: ValueState[Entry] = _
   @transient private var each: ListState[Long] = _
   @transient private var byNumber: MapState[Int, Long] = _
@@ -192,7 +192,7 @@ final class RowByRow extends StatefulProcessor[String, TestInput, Told] {
   override def handleInputRows(key: String, rows: Iterator[TestInput], timers: TimerValues): Iterator[Told] =
     rows.map { r =>
       val before = if (total.exists()) total.get() else Entry(0, 0)
-      if (before.rows == 0) getHandle.registerTimer(timers.getCurrentProcessingTimeInMs() + 300L)
+      if (timed && before.rows == 0) getHandle.registerTimer(timers.getCurrentProcessingTimeInMs() + 300L)
       val now = Entry(before.rows + 1, before.sum + r.value)
       total.update(now)
       if (now.rows % 9 == 0) each.clear()
@@ -202,7 +202,7 @@ final class RowByRow extends StatefulProcessor[String, TestInput, Told] {
         bucket,
         (if (byNumber.containsKey(bucket)) byNumber.getValue(bucket) else 0L) * 3 + r.id
       )
-      fading.updateValue(r.id, r.value)
+      if (timed) fading.updateValue(r.id, r.value)
       Told(key, s"${each.get().sum} ${byNumber.values().sum}", now.rows, now.sum)
     }
 
@@ -222,10 +222,15 @@ object RowByRow {
   private implicit val keyEncoder: Encoder[String] = Encoders.STRING
   private implicit val toldEncoder: Encoder[Told] = Encoders.product
 
-  val query: QueryCase = QueryCase("row by row", "update")(
+  val query: QueryCase = by("row by row", timed = true)
+
+  /** Without anything that the clock decides. */
+  val untimed: QueryCase = by("row by row, no timers", timed = false)
+
+  private def by(name: String, timed: Boolean) = QueryCase(name, "update")(
     _.as[TestInput]
       .groupByKey((r: TestInput) => r.key)
-      .transformWithState(new RowByRow, TimeMode.ProcessingTime(), OutputMode.Update())
+      .transformWithState(new RowByRow(timed), TimeMode.ProcessingTime(), OutputMode.Update())
       .toDF()
   )
 

@@ -1,18 +1,23 @@
 package org.apache.spark.sql.laneshift
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.functions._
 
+import laneshift.testing.{Deep, LimitedSuite}
+
 /** Real-time Mode: stock and elastic under constant motion give the same rows, in the same order per key. */
-class RealTimePairSuite extends AnyFunSuite with ElasticSession {
+class RealTimePairSuite extends LimitedSuite with ElasticSession {
   import RealTimePairSuite.cases
 
-  private val rows = TestInput.rows(seed = 2, first = 0, count = 4000, keys = 60)
+  private val rows = TestInput.realTime
 
   cases.zipWithIndex.foreach { case (query, i) =>
-    test(s"${query.name} equals stock under motion", Quick.when(i == 0): _*) {
+    test(s"${query.name} equals stock under motion") {
       PairCheck.realTime(spark, this, query, rows, seed = i.toLong)
+    }
+
+    test(s"${query.name} equals stock under motion by the clock", Deep.Motion) {
+      val more = TestInput.rows(seed = 2, first = 0, count = 4000, keys = 60)
+      PairCheck.realTimeByClock(spark, this, query, more, seed = i.toLong)
     }
   }
 
@@ -20,13 +25,13 @@ class RealTimePairSuite extends AnyFunSuite with ElasticSession {
     val wide = QueryCase("wide groups", "update")(
       _.groupBy("key").agg(sort_array(collect_set(rpad(col("maybe"), 9000, "x"))), count("*"))
     )
-    PairCheck.realTime(spark, this, wide, rows.take(1000), seed = 11L)
+    PairCheck.realTime(spark, this, wide, rows.take(700), seed = 11L)
   }
 
   test("with Spark's check of its list of operators on, a query stays stock and runs") {
     withConf(("spark.sql.streaming.realTimeMode.allowlistCheck" -> "true") +: ElasticSession.moving(1L): _*) {
-      val run = withFolder(RealTimeRun(spark, cases.head, rows, _, Some(rows.size)))
-      assert(run.handoffs == 0)
+      val run = withFolder(RealTimeRun(spark, cases.head, rows, _, Feed.AtOnce))
+      assert(run.handoffs == 0 && run.batches.head.size == rows.size)
       assert(!run.plan.contains("Elastic"), run.plan)
     }
   }

@@ -4,7 +4,6 @@ import java.net.{InetAddress, ServerSocket}
 import java.util.concurrent.atomic.AtomicLong
 
 import org.scalatest.concurrent.Eventually.eventually
-import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProviderId, StoresOfHosts}
@@ -13,8 +12,11 @@ import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.runtime.{ElasticPartition, ElasticRuntime}
 import org.apache.spark.sql.streaming.StreamingQuery
 
+import laneshift.testing.{Deep, DeepSuite, LimitedSuite}
+
 /** Hosts of lanes that do not answer, fail or go away: what a partition does then. */
-class RemoteFailureSuite extends AnyFunSuite with ElasticSession {
+class RemoteFailureSuite extends LimitedSuite with ElasticSession with DeepSuite {
+  override def room: Deep = Deep.Remote
   import RemoteFailureSuite._
 
   private val query = QueryCase("dropDuplicates", "append")(

@@ -5,12 +5,13 @@ import java.util.concurrent.CountDownLatch
 import java.util.concurrent.TimeUnit.SECONDS
 
 import org.apache.hadoop.fs.{Path => HadoopPath}
-import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.laneshift.rescale.{LiveRescale, RescaleState, TakeOver}
 
+import laneshift.testing.LimitedSuite
+
 /** Whenever a rescale is given up, nothing of it stays in the checkpoint, and the next one is built in peace. */
-class RescaleCancelSuite extends AnyFunSuite with RescaleSession {
+class RescaleCancelSuite extends LimitedSuite with RescaleSession {
   import RescaleCancelSuite._
 
   private def isThere(at: Path) = Files.exists(at.resolve(Folder))

@@ -1,15 +1,13 @@
 package org.apache.spark.sql.laneshift
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.functions._
 
-import laneshift.testing.Thorough
+import laneshift.testing.{Deep, LimitedSuite}
 
 /** A query whose state partitions change while it runs, and one that is stopped, repartitioned by Spark and started again:
   * the same rows in each batch, the same bytes of state in the same partitions, the same counts.
   */
-class RescalePairSuite extends AnyFunSuite with ElasticSession {
+class RescalePairSuite extends LimitedSuite with ElasticSession {
   private val changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
   private val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val joins = "spark.sql.streaming.join.stateFormatVersion"
@@ -44,7 +42,7 @@ class RescalePairSuite extends AnyFunSuite with ElasticSession {
   for ((log, version, i) <- Seq(("false", "1", 0), ("true", "1", 1), ("false", "2", 2), ("true", "2", 3)))
     test(
       s"windowed sums, changelog $log, checkpoint format $version",
-      Quick.when(i == 0) ++ Thorough.unless(i % 3 == 0): _*
+      Deep.Pairs.unless(i == 3): _*
     ) {
       pair(sums, i.toLong, changelog -> log, format -> version)
     }
@@ -66,7 +64,7 @@ class RescalePairSuite extends AnyFunSuite with ElasticSession {
   cases.zipWithIndex.foreach { case ((query, version), i) =>
     test(
       s"${query.name}, checkpoint format $version",
-      Thorough.unless(i % 2 == 0): _*
+      Deep.Pairs.unless(Set(1, 3)(i)): _*
     )(pair(query, i + 10L, format -> version))
   }
 
@@ -76,7 +74,7 @@ class RescalePairSuite extends AnyFunSuite with ElasticSession {
   )
     test(
       s"$how join, state format $state, checkpoint format $version",
-      Thorough.unless(how == "full_outer"): _*
+      Deep.Pairs.unless(how == "full_outer"): _*
     ) {
       val query = QueryCase(how, "append")(JoinCases.join(how)(_))
       pair(query, 21L, joins -> state, format -> version)
@@ -92,12 +90,12 @@ class RescalePairSuite extends AnyFunSuite with ElasticSession {
   )
     test(
       s"$name read around take-overs, checkpoint format $version, changelog $log",
-      Thorough.unless(name == "sums"): _*
+      Deep.Pairs
     ) {
       VersionChecks.sameAsStock(this, of, joins -> state, format -> version, changelog -> log)()
     }
 
-  test("several operators in one query") {
+  test("several operators in one query", Deep.Pairs) {
     pair(JoinCases.chains.map(_._1).find(_.name.startsWith("deduplication, then")).get, 22L, format -> "2")
   }
 }

@@ -5,22 +5,22 @@ import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.jdk.CollectionConverters._
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.scheduler.{SparkListener, SparkListenerStageSubmitted}
 import org.apache.spark.sql.execution.streaming.state.{StateStoreId, StateStoreProviderId}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.rescale.{LiveRescale, NotRescalable, RescaleState, TakeOver}
 import org.apache.spark.sql.streaming.Trigger
 
+import laneshift.testing.{Deep, LimitedSuite}
+
 /** A running query gets other state partitions while rows keep coming, in Real-time Mode, too; what cannot be is refused or
   * given up, and the query has noticed nothing.
   */
-class RescaleSuite extends AnyFunSuite with RescaleSession {
+class RescaleSuite extends LimitedSuite with RescaleSession {
   private val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
   for ((version, name) <- Seq("1" -> "without", "2" -> "with"))
-    test(s"3, 6, 2 partitions while batch follows batch, $name checkpoint ids") {
+    test(s"3, 6, 2 partitions while batch follows batch, $name checkpoint ids", Deep.Policies) {
       withConf(format -> version) {
         elastic { (run, at) =>
           val wanted = Iterator(6, 2)
@@ -54,7 +54,7 @@ class RescaleSuite extends AnyFunSuite with RescaleSession {
     }
 
   for ((tasks, wanted) <- Seq("stock" -> 5, "2" -> 7))
-    test(s"Real-time Mode, 3 and $wanted partitions in $tasks tasks")(realTime(tasks, wanted))
+    test(s"Real-time Mode, 3 and $wanted partitions in $tasks tasks", Deep.Policies)(realTime(tasks, wanted))
 
   private def realTime(tasks: String, wanted: Int): Unit = {
     val query = RealTimePairSuite.cases.head

@@ -1,11 +1,12 @@
 package org.apache.spark.sql.laneshift
 
 import org.scalatest.BeforeAndAfterEach
-import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.laneshift.driver.SchedulerClaims
 
-class SchedulerClaimsSuite extends AnyFunSuite with BeforeAndAfterEach {
+import laneshift.testing.{Deep, LimitedSuite}
+
+class SchedulerClaimsSuite extends LimitedSuite with BeforeAndAfterEach {
   private var all = new SchedulerClaims
 
   override def beforeEach(): Unit = all = new SchedulerClaims
@@ -24,7 +25,7 @@ class SchedulerClaimsSuite extends AnyFunSuite with BeforeAndAfterEach {
     assert(!claims("a", "three"))
   }
 
-  test("a claim that is not renewed lapses, and one that is does not") {
+  test("a claim that is not renewed lapses, and one that is does not", Deep.Speed) {
     assert(claims("a", "", 0.2))
     val (held, left) = all.claim("b", "craa", "", 60.0).swap.getOrElse(fail("two schedulers"))
     assert(held.scheduler == "a" && held.policy == "static" && left > 0.0 && left <= 0.2)

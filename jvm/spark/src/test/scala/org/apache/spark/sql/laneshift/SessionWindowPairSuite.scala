@@ -1,21 +1,21 @@
 package org.apache.spark.sql.laneshift
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.functions._
 
+import laneshift.testing.{Deep, LimitedSuite}
+
 /** Session windows: stock and elastic under constant motion give the same rows per batch, state and counts. */
-class SessionWindowPairSuite extends AnyFunSuite with ElasticSession {
+class SessionWindowPairSuite extends LimitedSuite with ElasticSession {
   import SessionWindowPairSuite.cases
-  private val chunks = Seq(0, 700, 1400, 2100).map(first => TestInput.rows(seed = 21, first.toLong, 700))
+  private val chunks = TestInput.chunks
 
   cases.zipWithIndex.foreach { case (query, i) =>
-    test(s"${query.name} equals stock under motion", Quick.when(i == 0): _*) {
+    test(s"${query.name} equals stock under motion", Deep.Pairs.unless(i < 2): _*) {
       PairCheck.microBatch(spark, this, query, chunks, seed = i.toLong)
     }
   }
 
-  test("sessions merged before the shuffle, too") {
+  test("sessions merged before the shuffle, too", Deep.Pairs) {
     PairCheck.microBatch(
       spark,
       this,
@@ -26,7 +26,7 @@ class SessionWindowPairSuite extends AnyFunSuite with ElasticSession {
     )
   }
 
-  test("sessions with checkpoint ids") {
+  test("sessions with checkpoint ids", Deep.Pairs) {
     PairCheck.microBatch(
       spark,
       this,

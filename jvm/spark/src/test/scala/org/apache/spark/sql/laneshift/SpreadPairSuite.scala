@@ -1,7 +1,6 @@
 package org.apache.spark.sql.laneshift
 
 import org.scalatest.exceptions.TestFailedException
-import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions._
@@ -10,16 +9,16 @@ import org.apache.spark.sql.laneshift.runtime.Cores
 import org.apache.spark.sql.laneshift.workload.WorkloadFunctions
 import org.apache.spark.sql.streaming.{GroupState, GroupStateTimeout, OutputMode, StreamingQuery}
 
-import laneshift.testing.{Fault, Faults, Thorough}
+import laneshift.testing.{Deep, Fault, Faults, LimitedSuite}
 
 /** Row-wise work above an operator's state, done by any lane: stock's rows in stock's order, while shards move and lanes of both come
   * and go.
   */
-class SpreadPairSuite extends AnyFunSuite with ElasticSession {
+class SpreadPairSuite extends LimitedSuite with ElasticSession {
   import SpreadPairSuite._
 
   private val spread = "spark.sql.laneshift.hotKeys.spread" -> "true"
-  private val chunks = Seq(0, 600, 1200).map(first => heated(TestInput.rows(seed = 31, first.toLong, 600)))
+  private val chunks = Seq(0, 400, 800).map(first => heated(TestInput.rows(seed = 31, first.toLong, 400)))
 
   private def isApart(plan: String): Boolean =
     "Elastic \\[(row-wise|shards)".r.findAllMatchIn(plan).map(_.group(1)).toSeq
@@ -28,12 +27,12 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
   private def checkApart(plan: String): Unit = assert(isApart(plan), plan)
 
   (aggregates ++ others).zipWithIndex.foreach { case (query, i) =>
-    test(s"micro-batches: ${query.name}", Quick.when(i == 0) ++ Thorough.unless(i % 2 == 0): _*) {
+    test(s"micro-batches: ${query.name}", Deep.Pairs.unless(Set(0, 5)(i)): _*) {
       checkApart(PairCheck.microBatch(spark, this, query, chunks, seed = 40L + i, spread).plan)
     }
   }
 
-  test("micro-batches: with a row for each queue") {
+  test("micro-batches: with a row for each queue", Deep.Pairs) {
     PairCheck.microBatch(
       spark,
       this,
@@ -45,22 +44,22 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
     )
   }
 
-  test("state partitions in fewer tasks, another number in every batch") {
+  test("state partitions in fewer tasks, another number in every batch", Deep.Pairs) {
     val drawn = "spark.sql.laneshift.motion.tasks" -> "true"
     checkApart(PairCheck.microBatch(spark, this, aggregates.head, chunks, seed = 61L, spread, drawn).plan)
-    val rows = heated(TestInput.rows(seed = 32, first = 0, count = 4000, keys = 60))
+    val rows = heated(TestInput.rows(seed = 32, first = 0, count = 1500, keys = 60))
     checkApart(PairCheck.realTime(spark, this, realTime.head, rows, seed = 62L, spread, drawn).plan)
   }
 
   realTime.zipWithIndex.foreach { case (query, i) =>
-    test(s"Real-time Mode: ${query.name}", Quick.when(i == 0): _*) {
-      val rows = heated(TestInput.rows(seed = 32, first = 0, count = 4000, keys = 60))
+    test(s"Real-time Mode: ${query.name}", Deep.Pairs.unless(i == 0): _*) {
+      val rows = heated(TestInput.rows(seed = 32, first = 0, count = 1500, keys = 60))
       checkApart(PairCheck.realTime(spark, this, query, rows, seed = 70L + i, spread).plan)
     }
   }
 
-  test("the pair notices outputs that are not in the order of the rows") {
-    val rows = heated(TestInput.rows(seed = 32, first = 0, count = 4000, keys = 60))
+  test("the pair notices outputs that are not in the order of the rows", Deep.Mutants) {
+    val rows = heated(TestInput.rows(seed = 32, first = 0, count = 1500, keys = 60))
     val found = Faults.withFault(Fault.DealsOutOfOrder) {
       intercept[TestFailedException](PairCheck.realTime(spark, this, realTime.head, rows, seed = 79L, spread))
     }
@@ -69,7 +68,8 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
 
   for (real <- Seq(false, true))
     test(
-      s"a function that fails fails the query with its own error, and a restart goes on, Real-time Mode: $real"
+      s"a function that fails fails the query with its own error, and a restart goes on, Real-time Mode: $real",
+      Deep.Kills.unless(!real): _*
     ) {
       val fails = udf((id: Long) => if (id == 777 && failing) sys.error("row 777 fails") else id)
       val query = QueryCase("fails", if (real) "update" else "append")(
@@ -175,7 +175,7 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
   }
 
   for (lanes <- Seq("4", "auto"))
-    test(s"micro-batches: goes apart once a key is hot, and back when none is, lanes $lanes") {
+    test(s"micro-batches: goes apart once a key is hot, and back when none is, lanes $lanes", Deep.Policies) {
       quietly(withConf("spark.sql.laneshift.lanes" -> lanes)(withFolder { at =>
         val life = new MicroBatchLife(spark, waiting(2000)(QueryCase("auto", "append")(byKey)), at)
         val running = life.start()
@@ -202,7 +202,7 @@ class SpreadPairSuite extends AnyFunSuite with ElasticSession {
       }))
     }
 
-  test("Real-time Mode: goes apart in a later batch, and takes the rows that come") {
+  test("Real-time Mode: goes apart in a later batch, and takes the rows that come", Deep.Policies) {
     quietly(withConf("spark.sql.laneshift.lanes" -> "4")(withFolder { at =>
       val newest = QueryCase("newest", "update")(_.groupBy("key").agg(max("id").as("id")))
       val life = new RealTimeLife(spark, waiting(1000)(newest), at)

@@ -5,12 +5,12 @@ import java.nio.file.{Files, Paths}
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.laneshift.conf.BuildInfo
 
+import laneshift.testing.LimitedSuite
+
 /** A package uses only what stands below it: the code can be read from the bottom up. */
-class StructureSuite extends AnyFunSuite {
+class StructureSuite extends LimitedSuite {
   import StructureSuite._
 
   private val repo = Paths.get(System.getProperty("laneshift.repo"))
@@ -36,17 +36,17 @@ class StructureSuite extends AnyFunSuite {
 
   test("jvm/core: " + core.order.mkString(" < "))(check(core, "jvm/core"))
 
-  test("jvm/core knows no Spark", Quick) {
+  test("jvm/core knows no Spark") {
     val found =
       sources("jvm/core").flatMap(s => s.names.filter(_._1.startsWith("org.apache.spark")).map(s.path -> _))
     assert(found.isEmpty)
   }
 
-  test("what stands below the plugin knows it by its name", Quick) {
+  test("what stands below the plugin knows it by its name") {
     assert(BuildInfo.Plugin == classOf[LaneshiftPlugin].getName)
   }
 
-  test("what a file uses is found in every form", Quick) {
+  test("what a file uses is found in every form") {
     val own = "org.apache.spark.sql.laneshift"
     val state = "org.apache.spark.sql.execution.streaming.state"
     val all = Seq(

@@ -1,14 +1,12 @@
 package org.apache.spark.sql.laneshift
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions._
 
-import laneshift.testing.Thorough
+import laneshift.testing.{Deep, LimitedSuite}
 
 /** One checkpoint, by turns under stock Spark and elastic under motion: rows and state as in a life with stock Spark only. */
-class SwitchSuite extends AnyFunSuite with ElasticSession {
+class SwitchSuite extends LimitedSuite with ElasticSession {
   private val changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
   private val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
@@ -23,7 +21,7 @@ class SwitchSuite extends AnyFunSuite with ElasticSession {
     _.groupBy("key").agg(count("*"), sum("value"), max("id")).select("*")
   )
 
-  private val chunks = (0 until 4).map(i => TestInput.rows(seed = 11, i * 400L, 400))
+  private val chunks = (0 until 4).map(i => TestInput.rows(seed = 11, i * 250L, 250))
   private def elastic(seed: Long) = ElasticSession.moving(seed)
 
   /** Each turn of the checkpoint's life in another way; rows over the whole life and the state after each turn. */
@@ -52,7 +50,7 @@ class SwitchSuite extends AnyFunSuite with ElasticSession {
   for (log <- Seq("false", "true"); version <- Seq("1", "2"))
     test(
       s"windowed sums, micro-batch, changelog $log, checkpoint format $version",
-      Thorough.unless((log == "true") == (version == "2")): _*
+      Deep.Pairs.unless(log == "true" && version == "2"): _*
     ) {
       withConf(changelog -> log, format -> version) {
         same("windowed sums", stock(sums.name), microBatch(sums, byTurns(first = version == "1")))
@@ -60,11 +58,11 @@ class SwitchSuite extends AnyFunSuite with ElasticSession {
     }
 
   for (first <- Seq(true, false))
-    test(s"dedup, micro-batch, ${if (first) "elastic" else "stock"} first", Quick.when(first): _*) {
+    test(s"dedup, micro-batch, ${if (first) "elastic" else "stock"} first", Deep.Pairs.unless(first): _*) {
       same("dedup", stock(dedup.name), microBatch(dedup, byTurns(first)))
     }
 
-  test("the changelog is switched on in the middle of a life") {
+  test("the changelog is switched on in the middle of a life", Deep.Pairs) {
     val turns = byTurns(first = true).zipWithIndex.map { case (t, i) =>
       t :+ (changelog -> (i >= 2).toString)
     }
@@ -77,14 +75,14 @@ class SwitchSuite extends AnyFunSuite with ElasticSession {
     same("windowed sums", stock(sums.name), microBatch(sums, turns))
   }
 
-  test("windowed sums, lanes over the network and stock, by turns") {
+  test("windowed sums, lanes over the network and stock, by turns", Deep.Pairs) {
     val elsewhere = "spark.sql.laneshift.motion.remoteLanes" -> "2"
     val turns =
       byTurns(first = true).map(turn => if (turn == ElasticSession.Stock) turn else turn :+ elsewhere)
     withConf(format -> "2")(same("windowed sums", stock(sums.name), microBatch(sums, turns)))
   }
 
-  test("running sums, Real-time Mode, by turns") {
+  test("running sums, Real-time Mode, by turns", Deep.Pairs) {
     same("running sums", realTime(Seq.fill(4)(ElasticSession.Stock)), realTime(byTurns(first = true)))
   }
 }

@@ -4,8 +4,6 @@ import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.jdk.CollectionConverters._
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.scheduler.{SparkListener, SparkListenerStageCompleted}
 import org.apache.spark.sql.Encoders
 import org.apache.spark.sql.functions._
@@ -13,14 +11,14 @@ import org.apache.spark.sql.laneshift.plan.ElasticExec
 import org.apache.spark.sql.laneshift.runtime.TaskRangeRDD
 import org.apache.spark.sql.streaming.StreamingQueryException
 
-import laneshift.testing.Thorough
+import laneshift.testing.{Deep, LimitedSuite}
 
 /** State partitions in fewer tasks than there are, another number in every batch: the same rows as stock, in the same order per
   * key, the same state, the same counts.
   */
-class TasksPairSuite extends AnyFunSuite with ElasticSession {
-  private val chunks = (0 to 2).map(i => TestInput.rows(seed = 70L + i, first = i * 500L, count = 500))
-  private val rows = TestInput.rows(seed = 7, first = 0, count = 4000, keys = 60)
+class TasksPairSuite extends LimitedSuite with ElasticSession {
+  private val chunks = TestInput.chunks
+  private val rows = TestInput.realTime
   private val drawn = "spark.sql.laneshift.motion.tasks" -> "true"
 
   /** A seed by which the first three batches have other tasks than Spark's and each other's. */
@@ -48,7 +46,7 @@ class TasksPairSuite extends AnyFunSuite with ElasticSession {
     case (query, i) =>
       test(
         s"micro-batches: ${query.name} equals stock with tasks that change",
-        Quick.when(i == 0) ++ Thorough.unless(i % 4 == 0): _*
+        Deep.Pairs.unless(Set(0, 5, 13)(i)): _*
       ) {
         val tasks = tasksOf(PairCheck.microBatch(spark, this, query, chunks, seed(200L + i), drawn))
         assert(tasks.nonEmpty && tasks.forall(Set(1, 2)), tasks)
@@ -58,7 +56,7 @@ class TasksPairSuite extends AnyFunSuite with ElasticSession {
   RealTimePairSuite.cases.zipWithIndex.foreach { case (query, i) =>
     test(
       s"Real-time Mode: ${query.name} equals stock with tasks that change",
-      Quick.when(i == 0) ++ Thorough.unless(i % 3 == 0): _*
+      Deep.Pairs.unless(i == 0): _*
     ) {
       val tasks = tasksOf(PairCheck.realTime(spark, this, query, rows, seed(230L + i), drawn))
       assert(tasks.nonEmpty && tasks.forall(Set(1, 2)), tasks)
@@ -79,7 +77,7 @@ class TasksPairSuite extends AnyFunSuite with ElasticSession {
   ).zipWithIndex.foreach { case (query, i) =>
     test(
       s"micro-batches: ${query.name} on one lane equals stock, 7 partitions in 2 tasks",
-      Thorough.unless(i % 2 == 0): _*
+      Deep.Pairs.unless(i == 2): _*
     ) {
       val seven = Seq("spark.sql.shuffle.partitions" -> "7")
       val tasks = tasksOf(PairCheck.microBatches(spark, this, query, chunks, still, seven: _*))
@@ -88,7 +86,7 @@ class TasksPairSuite extends AnyFunSuite with ElasticSession {
 
     test(
       s"micro-batches: ${query.name}, with checkpoint ids, equals stock with tasks that change",
-      Thorough.unless(i % 2 == 1): _*
+      Deep.Pairs.unless(i == 1): _*
     ) {
       val ids = "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"
       assert(tasksOf(PairCheck.microBatch(spark, this, query, chunks, seed(250L), drawn, ids)).nonEmpty)

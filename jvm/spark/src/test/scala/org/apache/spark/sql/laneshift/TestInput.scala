@@ -4,6 +4,8 @@ import java.sql.Timestamp
 
 import scala.util.Random
 
+import laneshift.testing.Deep
+
 /** A key of several fields. */
 final case class Place(city: String, zone: Int)
 
@@ -20,6 +22,16 @@ final case class TestInput(
 )
 
 object TestInput {
+
+  /** Three batches that many suites read: what stock Spark makes of them is known once (see [[PairCheck]]). The deep tier has more rows. */
+  lazy val chunks: Seq[Seq[TestInput]] = {
+    val (batches, count) = if (Deep.isAsked) (4, 700) else (3, 300)
+    (0 until batches).map(i => rows(seed = 1, i.toLong * count, count))
+  }
+
+  /** The rows of Real-time Mode, likewise. */
+  lazy val realTime: Seq[TestInput] =
+    rows(seed = 2, first = 0, count = if (Deep.isAsked) 4000 else 1500, keys = 60)
 
   /** `count` rows starting with id `first`, event times rising by about `msPerRow` with some disorder. */
   def rows(seed: Long, first: Long, count: Int, keys: Int = 150, msPerRow: Long = 20): Seq[TestInput] = {

@@ -1,19 +1,17 @@
 package org.apache.spark.sql.laneshift
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.{Dataset, Encoders}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming._
 
-import laneshift.testing.Thorough
+import laneshift.testing.{Deep, LimitedSuite}
 
 /** transformWithState in Scala: stock and elastic under constant motion give the same rows, bytes of state and counts. */
-class TransformWithStatePairSuite extends AnyFunSuite with ElasticSession {
+class TransformWithStatePairSuite extends LimitedSuite with ElasticSession {
   import TransformWithStatePairSuite._
   import spark.implicits._
 
-  private val chunks = Seq(0, 700, 1400, 2100).map(first => TestInput.rows(seed = 23, first.toLong, 700))
+  private val chunks = Seq(0, 350, 700, 1050).map(first => TestInput.rows(seed = 23, first.toLong, 350))
   private val format = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val encoding = "spark.sql.streaming.stateStore.encodingFormat"
 
@@ -24,10 +22,10 @@ class TransformWithStatePairSuite extends AnyFunSuite with ElasticSession {
   }
 
   cases.zipWithIndex.foreach { case (query, i) =>
-    test(s"${query.name} equals stock under motion", Quick.when(i == 0): _*)(pair(query, i.toLong))
+    test(s"${query.name} equals stock under motion", Deep.Pairs.unless(i % 2 == 0): _*)(pair(query, i.toLong))
     test(
       s"${query.name}, Avro and checkpoint ids",
-      Thorough.unless(i == 0): _*
+      Deep.Pairs.unless(i == 0): _*
     )(pair(query, i + 10L, encoding -> "avro", format -> "2"))
   }
 
@@ -55,7 +53,7 @@ class TransformWithStatePairSuite extends AnyFunSuite with ElasticSession {
     assert(counts(2)("numValuesRemovedDueToTTLExpiry") > 20)
   }
 
-  test("the schema evolves, by turns stock and elastic", Thorough) {
+  test("the schema evolves, by turns stock and elastic", Deep.Pairs) {
     withConf(encoding -> "avro") {
       def live(turns: Seq[Seq[(String, String)]]) = withFolder { at =>
         var later = false
@@ -85,9 +83,13 @@ class TransformWithStatePairSuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("Real-time Mode, row by row, equals stock under motion", Quick) {
+  test("Real-time Mode, row by row, equals stock under motion") {
+    PairCheck.realTime(spark, this, RowByRow.untimed, RowByRow.input.take(1500), seed = 5L)
+  }
+
+  test("Real-time Mode, row by row, with timers and time to live, equals stock under motion", Deep.Motion) {
     val rows = RowByRow.input
-    val elastic = PairCheck.realTime(spark, this, RowByRow.query, rows, seed = 5L)
+    val elastic = PairCheck.realTimeByClock(spark, this, RowByRow.query, rows, seed = 5L)
     assert(elastic.batches.head.count(_.getString(1) == "fired") == rows.map(_.key).distinct.size)
   }
 
@@ -153,7 +155,7 @@ final class Continued extends StatefulProcessorWithInitialState[String, TestInpu
 
 /** Processors in Scala. */
 object TransformWithStatePairSuite {
-  private val session = ElasticSession.shared
+  private lazy val session = ElasticSession.shared
   import session.implicits._
 
   def byKey(processor: => StatefulProcessor[String, TestInput, Told])(rows: Dataset[TestInput]) =

@@ -1,9 +1,10 @@
 package org.apache.spark.sql.laneshift.api
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import org.scalatest.funsuite.AnyFunSuite
 
-class AnswerSuite extends AnyFunSuite {
+import laneshift.testing.LimitedSuite
+
+class AnswerSuite extends LimitedSuite {
   private def read(value: => Any): JsonNode = new ObjectMapper().readTree(Answer(value))
 
   test("Every kind of value has its form in JSON") {

@@ -2,12 +2,10 @@ package org.apache.spark.sql.laneshift.api
 
 import java.nio.file.{Files, Paths}
 
-import org.scalatest.funsuite.AnyFunSuite
-
-import org.apache.spark.sql.laneshift.Quick
+import laneshift.testing.LimitedSuite
 
 /** Messages against bytes that the documentation of protocol buffers has; what Python reads of them is in test_live_control.py. */
-class MessageWriterSuite extends AnyFunSuite {
+class MessageWriterSuite extends LimitedSuite {
   private val file = new ProtoFile("""
     |// Nothing of this is a field: int32 wrong = 9;
     |service S {
@@ -37,7 +35,7 @@ class MessageWriterSuite extends AnyFunSuite {
   private def bytes(values: (String, Any)*): String =
     writer.message("Test", values.toMap).map(b => f"$b%02x").mkString(" ")
 
-  test("Each kind of value", Quick) {
+  test("Each kind of value") {
     assert(bytes("a" -> 150) == "08 96 01")
     assert(bytes("b" -> "testing") == "12 07 74 65 73 74 69 6e 67")
     assert(bytes("c" -> Map("a" -> 150)) == "1a 03 08 96 01")
@@ -55,7 +53,7 @@ class MessageWriterSuite extends AnyFunSuite {
     assert(bytes("b" -> "\u00e9") == "12 02 c3 a9")
   }
 
-  test("What is nothing is left out, unless that is told from what is not there", Quick) {
+  test("What is nothing is left out, unless that is told from what is not there") {
     val nothing =
       Seq[(String, Any)]("a" -> 0, "b" -> "", "d" -> Nil, "f" -> 0.0, "g" -> false, "h" -> Nil, "l" -> 0L)
     assert(bytes(nothing: _*) == "" && bytes("i" -> Array.empty[Double]) == "")
@@ -64,7 +62,7 @@ class MessageWriterSuite extends AnyFunSuite {
     assert(bytes("c" -> Map.empty) == "1a 00" && bytes("f" -> -0.0) == "31 00 00 00 00 00 00 00 80")
   }
 
-  test("A message that outgrows its room is whole", Quick) {
+  test("A message that outgrows its room is whole") {
     val numbers = Array.tabulate(100000)(i => i)
     val inside = Map[String, Any]("b" -> "x" * 5000, "d" -> numbers, "h" -> Seq.fill(300)(Map("a" -> 7)))
     val found = writer.message("Test", Map("c" -> inside))
@@ -73,7 +71,7 @@ class MessageWriterSuite extends AnyFunSuite {
     assert(writer.field("Test", "c", inside).sameElements(found))
   }
 
-  test("A value of another kind is an error", Quick) {
+  test("A value of another kind is an error") {
     Seq[(String, Any)](
       "a" -> "1",
       "a" -> 1.5,
@@ -92,7 +90,7 @@ class MessageWriterSuite extends AnyFunSuite {
     intercept[IllegalArgumentException](writer.message("Nothing", Map.empty))
   }
 
-  test("The control service's protocol is in the jar, and all of its snapshot's fields are read", Quick) {
+  test("The control service's protocol is in the jar, and all of its snapshot's fields are read") {
     val repo = Paths.get(System.getProperty("laneshift.repo"))
     val text = Files.readString(repo.resolve("python/laneshift/control/v1/control.proto"))
     val messages = text.split("\nmessage ").drop(1).map(m => m.takeWhile(_ != ' ') -> m.takeWhile(_ != '}'))

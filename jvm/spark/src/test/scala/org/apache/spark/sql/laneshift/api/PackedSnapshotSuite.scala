@@ -6,15 +6,16 @@ import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.{ElasticSession, MicroBatchRun, QueryCase, TestInput}
 import org.apache.spark.sql.laneshift.driver.SnapshotNumbers
 
+import laneshift.testing.{Deep, LimitedSuite}
+
 /** Snapshots as the control service asks for them: told again only if something has changed. */
-class PackedSnapshotSuite extends AnyFunSuite with ElasticSession {
+class PackedSnapshotSuite extends LimitedSuite with ElasticSession {
   private val sums = QueryCase("sums", "update")(_.groupBy("key").agg(count("*"), sum("value")))
 
   private def asked(known: Long): JsonNode =
@@ -44,7 +45,7 @@ class PackedSnapshotSuite extends AnyFunSuite with ElasticSession {
     assert(Seq(of("", Seq(1)), of("", List(1)), of("")) == Seq(4, 4, 5))
   }
 
-  test("A query at rest is told once, and again after a command and a batch") {
+  test("A query at rest is told once, and again after a command and a batch", Deep.Speed) {
     val options =
       Seq("spark.sql.laneshift.lanes" -> "2", "spark.sql.streaming.noDataProgressEventInterval" -> "1h")
     withConf(options: _*)(withFolder { folder =>

@@ -2,13 +2,13 @@ package org.apache.spark.sql.laneshift.driver
 
 import scala.jdk.CollectionConverters._
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.SparkConf
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.ControlConf
 
-class ControlSuite extends AnyFunSuite {
+import laneshift.testing.LimitedSuite
+
+class ControlSuite extends LimitedSuite {
   private val Given = "a-token-that-was-given"
 
   private def tokenOf(conf: SQLConf): String = conf.getConfString(ControlConf.Token.key)

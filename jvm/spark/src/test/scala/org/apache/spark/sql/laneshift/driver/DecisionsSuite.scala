@@ -1,11 +1,9 @@
 package org.apache.spark.sql.laneshift.driver
 
-import org.scalatest.funsuite.AnyFunSuite
-
-import org.apache.spark.sql.laneshift.Quick
+import laneshift.testing.LimitedSuite
 
 /** What schedulers tell of their decisions. */
-class DecisionsSuite extends AnyFunSuite {
+class DecisionsSuite extends LimitedSuite {
   private def told(change: String): LaneChange = {
     val decisions = new Decisions(_ => ())
     decisions.add(
@@ -15,7 +13,7 @@ class DecisionsSuite extends AnyFunSuite {
     decisions.newest(1).head.changes.head
   }
 
-  test("a change says on which other executors lanes are, if there are any", Quick) {
+  test("a change says on which other executors lanes are, if there are any") {
     val change = """"partition": "orders:0.1", "before": 1, "after": 5, "reason": "load""""
     val words = "orders:0.1: 1 to 5 lanes"
     assert(told(s"""{$change, "elsewhere": "3 on executor 2"}""").what == s"$words, 3 on executor 2")

@@ -3,15 +3,16 @@ package org.apache.spark.sql.laneshift.driver
 import scala.collection.mutable
 
 import org.scalatest.BeforeAndAfterEach
-import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.Success
 import org.apache.spark.scheduler.{SparkListenerTaskEnd, SparkListenerTaskStart, TaskInfo, TaskLocality}
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.runtime.ExecutorView
 
+import laneshift.testing.LimitedSuite
+
 /** Executors that a scheduler asks for and gives back, on a cluster that does as a test wants. */
-class ExecutorDemandSuite extends AnyFunSuite with BeforeAndAfterEach with ElasticSession {
+class ExecutorDemandSuite extends LimitedSuite with BeforeAndAfterEach with ElasticSession {
   private val begun = mutable.Buffer.empty[ExecutorDemand]
 
   /** Each has a thread of its own once somebody drives it. */

@@ -5,14 +5,15 @@ import scala.jdk.CollectionConverters._
 
 import com.codahale.metrics.MetricRegistry
 import org.scalatest.concurrent.{Signaler, ThreadSignaler, TimeLimitedTests}
-import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Minutes, Span}
 
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.runtime.ExecutorView
 
+import laneshift.testing.LimitedSuite
+
 /** A driver whose executors do not all answer. */
-class ExecutorDirectorySuite extends AnyFunSuite with ElasticSession with TimeLimitedTests {
+class ExecutorDirectorySuite extends LimitedSuite with ElasticSession with TimeLimitedTests {
   // A test that waits for a silent executor waits for an hour.
   override val timeLimit: Span = Span(2, Minutes)
   override val defaultTestSignaler: Signaler = ThreadSignaler

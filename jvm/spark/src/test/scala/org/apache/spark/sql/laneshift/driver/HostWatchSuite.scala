@@ -1,12 +1,12 @@
 package org.apache.spark.sql.laneshift.driver
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.runtime.{ExecutorRequest, ExecutorView}
 
+import laneshift.testing.LimitedSuite
+
 /** Executors that run others' lanes, and need their cores for tasks. */
-class HostWatchSuite extends AnyFunSuite with ElasticSession {
+class HostWatchSuite extends LimitedSuite with ElasticSession {
   private def host(lanes: Int, tasks: Int) = ExecutorView.idle.copy(hostLanes = lanes, tasks = tasks)
 
   private def load(leaving: Boolean, view: ExecutorView) =

@@ -5,15 +5,16 @@ import java.util.concurrent.LinkedBlockingQueue
 import scala.concurrent.duration._
 
 import org.scalatest.concurrent.{Signaler, ThreadSignaler, TimeLimitedTests}
-import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Minutes, Span}
 
 import org.apache.spark.scheduler.SparkListenerEvent
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.runtime.ExecutorRequest
 
+import laneshift.testing.LimitedSuite
+
 /** The journal of a driver whose executor is silent, or whose turns fail. */
-class JournalSuite extends AnyFunSuite with ElasticSession with TimeLimitedTests {
+class JournalSuite extends LimitedSuite with ElasticSession with TimeLimitedTests {
   // A test that waits for a silent executor waits for an hour.
   override val timeLimit: Span = Span(2, Minutes)
   override val defaultTestSignaler: Signaler = ThreadSignaler

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.laneshift.driver
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.Encoder
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
@@ -11,8 +9,10 @@ import org.apache.spark.sql.laneshift.runtime.PartitionView
 import org.apache.spark.sql.laneshift.wire.RpcBytes
 import org.apache.spark.sql.streaming.StreamingQuery
 
+import laneshift.testing.LimitedSuite
+
 /** What an executor says of a partition again is the same object; what is another in anything is not. */
-class KnownViewsSuite extends AnyFunSuite with ElasticSession {
+class KnownViewsSuite extends LimitedSuite with ElasticSession {
   private val sums = QueryCase("sums", "update")(_.groupBy("key").agg(count("*"), sum("value")))
 
   /** A query whose first batch is over, and what is said of its partitions then. */

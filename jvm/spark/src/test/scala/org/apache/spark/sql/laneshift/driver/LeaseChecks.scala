@@ -47,7 +47,7 @@ private[laneshift] final class FakeLeaseJob(lease: String, host: FakeExecutor) e
   def begin(): Unit = {
     val before = host.leases.count
     task.start()
-    eventually(timeout(Span(5, Seconds)))(assert(host.leases.count > before || over))
+    eventually(timeout(Span(110, Seconds)))(assert(host.leases.count > before || over))
     ()
   }
   def kill(): Unit = killed = true
@@ -131,7 +131,7 @@ private[laneshift] final class LeaseSetting extends AutoCloseable {
 
 /** What must hold of leases: with a planted bug one of these throws. */
 private[laneshift] object LeaseChecks {
-  implicit private val patienceConfig: PatienceConfig = PatienceConfig(Span(5, Seconds), Span(20, Millis))
+  implicit private val patienceConfig: PatienceConfig = PatienceConfig(Span(110, Seconds), Span(20, Millis))
 
   private def setting(body: LeaseSetting => Unit): Unit = {
     val made = new LeaseSetting

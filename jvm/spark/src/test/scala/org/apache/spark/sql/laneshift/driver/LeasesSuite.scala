@@ -1,7 +1,6 @@
 package org.apache.spark.sql.laneshift.driver
 
 import org.scalatest.concurrent.Eventually
-import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import org.apache.spark.scheduler.{
@@ -14,10 +13,11 @@ import org.apache.spark.sql.laneshift.runtime.{Cores, HeldLeases}
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 
 import laneshift.lane.LaneBudget
+import laneshift.testing.LimitedSuite
 
 /** Cores that Spark tasks hold for lanes, on a cluster that does as a test wants. */
-class LeasesSuite extends AnyFunSuite with ElasticSession with Eventually {
-  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(5, Seconds), Span(20, Millis))
+class LeasesSuite extends LimitedSuite with ElasticSession with Eventually {
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(110, Seconds), Span(20, Millis))
 
   private def setting(body: LeaseSetting => Unit): Unit = {
     val made = new LeaseSetting

@@ -1,14 +1,13 @@
 package org.apache.spark.sql.laneshift.driver
 
-import java.util.concurrent.{CompletableFuture, TimeUnit}
+import java.util.concurrent.CompletableFuture
 
-import org.scalatest.funsuite.AnyFunSuite
-
-import org.apache.spark.sql.laneshift.Quick
 import org.apache.spark.sql.laneshift.runtime.PartitionPressed
 import org.apache.spark.sql.laneshift.spec.OperatorKey
 
-class PressesSuite extends AnyFunSuite {
+import laneshift.testing.LimitedSuite
+
+class PressesSuite extends LimitedSuite {
   private var nowMs = 1000L
   private val presses = new Presses(() => nowMs)
 
@@ -18,7 +17,7 @@ class PressesSuite extends AnyFunSuite {
   private def known(scheduler: String, runId: String = "", after: Long = 0L) =
     presses.await(scheduler, runId, after, 0.0)
 
-  test("who waits is told of what has come since, of its run only and while it is fresh", Quick) {
+  test("who waits is told of what has come since, of its run only and while it is fresh") {
     assert(known("a") == ((0L, Nil)))
     presses.heard(press("one", 0))
     presses.heard(press("two", 1))
@@ -35,7 +34,7 @@ class PressesSuite extends AnyFunSuite {
     assert(known("c")._2.isEmpty, "old news")
   }
 
-  test("a scheduler's newer call and the application's end end one that waits; another's does not", Quick) {
+  test("a scheduler's newer call and the application's end end one that waits; another's does not") {
     def waiting(scheduler: String) = {
       val begun = new CompletableFuture[Unit]
       // On threads of their own: the common pool has only one on two cores, since Java 25.
@@ -46,16 +45,16 @@ class PressesSuite extends AnyFunSuite {
         },
         new Thread(_).start()
       )
-      begun.get(10, TimeUnit.SECONDS)
+      begun.get()
       // It waits once its call is the newest: one that comes too early would be ended by it.
       while (!presses.isAwaitedBy(scheduler)) Thread.onSpinWait()
       end
     }
     val (one, other) = (waiting("one"), waiting("other"))
     known("one")
-    assert(one.get(10, TimeUnit.SECONDS)._2.isEmpty)
+    assert(one.get()._2.isEmpty)
     assert(!other.isDone)
     presses.stop()
-    assert(other.get(10, TimeUnit.SECONDS)._2.isEmpty)
+    assert(other.get()._2.isEmpty)
   }
 }

@@ -2,9 +2,9 @@ package org.apache.spark.sql.laneshift.driver
 
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.LimitedSuite
 
-class RepeatingSuite extends AnyFunSuite {
+class RepeatingSuite extends LimitedSuite {
   private def errors = Iterator(
     new NoClassDefFoundError("a"),
     new StackOverflowError,

@@ -7,13 +7,14 @@ import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
 import scala.util.Using
 
 import org.scalatest.concurrent.Eventually._
-import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.laneshift.{ElasticSession, Patience}
 
+import laneshift.testing.LimitedSuite
+
 import py4j.{DefaultGatewayServerListener, Py4JServerConnection}
 
-class SchedulerProcessSuite extends AnyFunSuite {
+class SchedulerProcessSuite extends LimitedSuite {
 
   /** Runs a scheduler that leaves a mark each time that it starts, and then says that its settings are wrong. */
   private def marked(settings: Map[String, Any])(body: (() => Long) => Unit): Unit =

@@ -207,7 +207,8 @@ object RandomKills {
         answers,
         validator.outputMode,
         folder.resolve(validator.name),
-        new CheckingWriter(validator)
+        new CheckingWriter(validator),
+        "1 second"
       )
     }
     var life = 0

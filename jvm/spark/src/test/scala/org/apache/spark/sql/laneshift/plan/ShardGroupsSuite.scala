@@ -1,13 +1,13 @@
 package org.apache.spark.sql.laneshift.plan
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-class ShardGroupsSuite extends AnyFunSuite {
+import laneshift.testing.LimitedSuite
+
+class ShardGroupsSuite extends LimitedSuite {
   private val project = UnsafeProjection.create(new StructType().add("s", StringType))
 
   private def row(text: String): UnsafeRow = project(InternalRow(UTF8String.fromString(text))).copy()

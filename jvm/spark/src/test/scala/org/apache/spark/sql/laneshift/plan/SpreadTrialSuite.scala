@@ -1,12 +1,11 @@
 package org.apache.spark.sql.laneshift.plan
 
-import org.scalatest.funsuite.AnyFunSuite
-
-import org.apache.spark.sql.laneshift.Quick
 import org.apache.spark.sql.laneshift.runtime.BatchLoad
 
+import laneshift.testing.LimitedSuite
+
 /** Batches of one operator, one after the other: partition 1 is the hot one. */
-class SpreadTrialSuite extends AnyFunSuite {
+class SpreadTrialSuite extends LimitedSuite {
 
   /** What comes of `batches` batches whose hottest key has such a share and that take so many rows a second, with the state or apart. */
   private def run(trial: SpreadTrial, batches: Range, lanes: Int = 8, busiest: Double = 1.0)(
@@ -43,7 +42,7 @@ class SpreadTrialSuite extends AnyFunSuite {
     new SpreadTrial(startup)
   }
 
-  test("a hot key that holds its partition up: apart from the next batch on, as long as it is hot", Quick) {
+  test("a hot key that holds its partition up: apart from the next batch on, as long as it is hot") {
     val trial = fresh()
     val on =
       run(trial, 0 until 40)(batch => if (batch < 20) 0.6 else 0.02, apart => if (apart) 5000 else 1500)
@@ -51,7 +50,7 @@ class SpreadTrialSuite extends AnyFunSuite {
     assert(trial.reason.contains("no key is hot any more"))
   }
 
-  test("never where no key is hot, no lane is full, or there is one lane only", Quick) {
+  test("never where no key is hot, no lane is full, or there is one lane only") {
     def never(lanes: Int, busiest: Double, hottest: Double): Unit = {
       val on = run(fresh(), 0 until 40, lanes, busiest)(_ => hottest, _ => 1500)
       assert(!on.contains(true))
@@ -61,14 +60,14 @@ class SpreadTrialSuite extends AnyFunSuite {
     never(lanes = 1, busiest = 1.0, hottest = 1.0)
   }
 
-  test("the few rows of a first batch are not a hot key", Quick) {
+  test("the few rows of a first batch are not a hot key") {
     def bound(rows: Long, hottest: Double): Boolean =
       BatchLoad(1L, isApart = false, rows, 5.0, hottest, busiest = 1.0, lanes = 8).isBound
     assert(!bound(1, 1.0) && !bound(3, 1.0) && !bound(20, 0.3) && !bound(1000, 0.19))
     assert(bound(10, 1.0) && bound(50, 0.6) && bound(1000, 0.25))
   }
 
-  test("what does not pay ends at once and is tried again after longer and longer rests", Quick) {
+  test("what does not pay ends at once and is tried again after longer and longer rests") {
     val on = run(fresh(), 0 until 2000)(_ => 0.6, _ => 1500)
     val begins = on.indices.filter(i => on(i) && (i == 0 || !on(i - 1)))
     assert(begins.zip(begins.tail).map { case (a, b) => b - a }.sliding(2).forall(p =>
@@ -78,12 +77,12 @@ class SpreadTrialSuite extends AnyFunSuite {
     assert(on.count(identity) == 2 * begins.size && begins.size >= 4 && begins.size <= 7, begins)
   }
 
-  test("where batches are long the first one counts", Quick) {
+  test("where batches are long the first one counts") {
     val on = run(fresh(startup = 0), 0 until 6)(_ => 0.6, _ => 1500)
     assert(on == Seq(false, true, false, false, false, false))
   }
 
-  test("what was told long ago is told once", Quick) {
+  test("what was told long ago is told once") {
     val trial = fresh()
     val load = Map(1 -> BatchLoad(3L, isApart = false, 10000L, 1500, 0.6, 1.0, 8))
     assert(trial.decide(4L, load))

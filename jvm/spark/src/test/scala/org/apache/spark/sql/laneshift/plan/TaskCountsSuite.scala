@@ -1,13 +1,14 @@
 package org.apache.spark.sql.laneshift.plan
 
 import org.scalatest.concurrent.Eventually.{eventually, PatienceConfig}
-import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.laneshift.{ElasticSession, Patience}
 import org.apache.spark.sql.laneshift.spec.TaskWish
 
+import laneshift.testing.LimitedSuite
+
 /** What was asked for becomes a number of tasks. */
-class TaskCountsSuite extends AnyFunSuite with ElasticSession {
+class TaskCountsSuite extends LimitedSuite with ElasticSession {
   private implicit val patience: PatienceConfig = Patience.long
 
   test("a wish is read as it is written") {

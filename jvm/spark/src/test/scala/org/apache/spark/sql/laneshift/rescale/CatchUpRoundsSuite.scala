@@ -1,9 +1,9 @@
 package org.apache.spark.sql.laneshift.rescale
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.LimitedSuite
 
 /** When a query may wait for what its new stores still lack. */
-class CatchUpRoundsSuite extends AnyFunSuite {
+class CatchUpRoundsSuite extends LimitedSuite {
   private val long = 4 * CatchUpRounds.ShortNs
 
   /** After how many rounds it is near, of batches in each; all rounds take long. */

@@ -2,18 +2,17 @@ package org.apache.spark.sql.laneshift.runtime
 
 import java.util.concurrent.TimeUnit
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.laneshift.Quick
 import org.apache.spark.sql.laneshift.lane.{BatchStart, HostAddress}
 import org.apache.spark.sql.laneshift.spec._
 import org.apache.spark.util.{AccumulatorContext, AccumulatorMetadata}
 
-class ElasticRuntimeSuite extends AnyFunSuite {
+import laneshift.testing.LimitedSuite
 
-  test("a task without the plugin is told so; one that outlives it, that it has stopped", Quick) {
+class ElasticRuntimeSuite extends LimitedSuite {
+
+  test("a task without the plugin is told so; one that outlives it, that it has stopped") {
     val process = new ElasticRuntime.Holder
     def error() = intercept[IllegalStateException](process.get).getMessage
     assert(error().contains("must be in spark.plugins"))
@@ -76,7 +75,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
     )
   }
 
-  test("a task that starts when its run has ended leaves nothing behind", Quick)(within(lanes = 8) {
+  test("a task that starts when its run has ended leaves nothing behind")(within(lanes = 8) {
     runtime =>
       val early = runtime.partition(spec(lanes = 2), 0, LoneTask())
       runtime.forget(early.key.runId)
@@ -89,8 +88,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
   })
 
   test(
-    "nor does one that is killed while it asks the driver for what was known of its partition",
-    Quick
+    "nor does one that is killed while it asks the driver for what was known of its partition"
   )(within(lanes = 8, Killing) { runtime =>
     runtime.forget(spec(lanes = 2).key.runId)
     val task = LoneTask()
@@ -100,8 +98,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
   })
 
   test(
-    "lanes of all partitions together keep to the process's bound, and none is left out",
-    Quick
+    "lanes of all partitions together keep to the process's bound, and none is left out"
   )(within(lanes = 3) { runtime =>
     val tasks = IndexedSeq.fill(3)(LoneTask())
     def begin(partition: Int, task: Int): BatchStart = {
@@ -115,8 +112,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
   })
 
   test(
-    "lanes that are wanted on other executors are wanted wherever the partition goes, but for its own",
-    Quick
+    "lanes that are wanted on other executors are wanted wherever the partition goes, but for its own"
   ) {
     val one = new Process("1")
     val two = new Process("2")
@@ -166,8 +162,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
   }
 
   test(
-    "a host that is lost, or late too often, is not asked again before somebody says so",
-    Quick
+    "a host that is lost, or late too often, is not asked again before somebody says so"
   )(within(lanes = 8) { runtime =>
     val partition = runtime.partition(spec(lanes = 1), 0, LoneTask())
     val (near, far) = (HostAddress("1", "near", 1), HostAddress("2", "far", 2))
@@ -187,7 +182,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
     assert(asked() == Map(far -> 1))
   })
 
-  test("shards stay on their lanes from batch to batch, wherever these are", Quick)(within(lanes = 8) {
+  test("shards stay on their lanes from batch to batch, wherever these are")(within(lanes = 8) {
     runtime =>
       val partition = runtime.partition(spec(lanes = 2), 0, LoneTask())
       partition.setLanes(2, Map(HostAddress("1", "near", 1) -> 2))
@@ -201,7 +196,7 @@ class ElasticRuntimeSuite extends AnyFunSuite {
       assert(partition.route(Seq(0, 1)).toSet == Set(0, 1))
   })
 
-  test("a batch's work is that on its rows, however long its stores' commits took", Quick)(within(lanes = 8) {
+  test("a batch's work is that on its rows, however long its stores' commits took")(within(lanes = 8) {
     runtime =>
       def metric(): SQLMetric = {
         val made = new SQLMetric("timing", 0L)

@@ -2,12 +2,10 @@ package org.apache.spark.sql.laneshift.runtime
 
 import java.util.SplittableRandom
 
-import org.scalatest.funsuite.AnyFunSuite
-
-import org.apache.spark.sql.laneshift.Quick
+import laneshift.testing.LimitedSuite
 
 /** The sketch against rows whose distribution is known. */
-class HotKeysSuite extends AnyFunSuite {
+class HotKeysSuite extends LimitedSuite {
 
   /** Adds rows as a partition does: the keys' sampler skips those between two of the sample. */
   private final class Rows(clock: () => Long = () => 0L, shown: Boolean = false) {
@@ -49,13 +47,13 @@ class HotKeysSuite extends AnyFunSuite {
   }
 
   for (seed <- 1L to 10L)
-    test(s"every key with a twentieth of the rows is found, rows at random, seed $seed", Quick) {
+    test(s"every key with a twentieth of the rows is found, rows at random, seed $seed") {
       val (rows, random) = (new Rows, new SplittableRandom(seed))
       (0 until 400).foreach(_ => shuffled(thousand(random), random).foreach(rows.add))
       checkHot(rows)
     }
 
-  test("and in rows that repeat each other in whatever period, or come key by key", Quick) {
+  test("and in rows that repeat each other in whatever period, or come key by key") {
     for (period <- Seq(31, 32, 33, 64)) {
       val rows = new Rows
       (0 until 400000).foreach(i => rows.add(i % period))
@@ -68,14 +66,14 @@ class HotKeysSuite extends AnyFunSuite {
     checkHot(rows)
   }
 
-  test("few rows are counted exactly", Quick) {
+  test("few rows are counted exactly") {
     val rows = new Rows
     Seq(8, 8, 9, 8).foreach(rows.add)
     assert(rows.shares == Map(8 -> 0.75, 9 -> 0.25))
     assert(new Rows().keys.top.isEmpty)
   }
 
-  test("a key that cools down is forgotten, one that becomes hot is found", Quick) {
+  test("a key that cools down is forgotten, one that becomes hot is found") {
     var nowNs = 0L
     val rows = new Rows(() => nowNs)
     def seconds(count: Int, hottest: Int): Unit = (0 until count).foreach { _ =>
@@ -90,7 +88,7 @@ class HotKeysSuite extends AnyFunSuite {
     assert(rows.shares.keySet == Set(2), rows.shares)
   }
 
-  test("the hottest key of a batch is that of its own rows", Quick) {
+  test("the hottest key of a batch is that of its own rows") {
     val rows = new Rows
     assert(rows.keys.hottestOfBatch.isEmpty)
     (0 until 100000).foreach(i => rows.add(if (i % 10 < 6) 1 else i))
@@ -101,7 +99,7 @@ class HotKeysSuite extends AnyFunSuite {
     assert(rows.keys.top.headOption.exists(_.share > 0.2), "others ask for more than a batch")
   }
 
-  test("a key's matches go with the square of its rows", Quick) {
+  test("a key's matches go with the square of its rows") {
     val few = new Rows
     assert(few.keys.hottestOfMatches.isEmpty)
     Seq(8, 8, 9, 8).foreach(few.add)
@@ -121,7 +119,7 @@ class HotKeysSuite extends AnyFunSuite {
     }
   }
 
-  test("values are kept of keys that are sampled, if they may be", Quick) {
+  test("values are kept of keys that are sampled, if they may be") {
     for (shown <- Seq(true, false)) {
       val rows = new Rows(shown = shown)
       val random = new SplittableRandom(1)

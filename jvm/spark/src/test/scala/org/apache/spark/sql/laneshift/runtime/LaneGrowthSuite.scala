@@ -1,13 +1,10 @@
 package org.apache.spark.sql.laneshift.runtime
 
-import org.scalatest.funsuite.AnyFunSuite
-
-import org.apache.spark.sql.laneshift.Quick
-
 import laneshift.lane.LaneBudget
+import laneshift.testing.LimitedSuite
 
 /** Lanes of partitions whose batch goes on and on, turn by turn: half a second each. */
-class LaneGrowthSuite extends AnyFunSuite {
+class LaneGrowthSuite extends LimitedSuite {
 
   private final class Machine(count: Int) {
     val budget = new LaneBudget(256)
@@ -55,8 +52,7 @@ class LaneGrowthSuite extends AnyFunSuite {
   }
 
   test(
-    "a partition that cannot keep up gets the idle cores at once, and gives back what it does not need",
-    Quick
+    "a partition that cannot keep up gets the idle cores at once, and gives back what it does not need"
   ) {
     val machine = new Machine(8)
     val (hot, cold) = (new Partition(machine), new Partition(machine))
@@ -70,14 +66,14 @@ class LaneGrowthSuite extends AnyFunSuite {
     assert(hot.lanes == 1)
   }
 
-  test("several that cannot keep up share the idle cores", Quick) {
+  test("several that cannot keep up share the idle cores") {
     val machine = new Machine(8)
     val all = Seq.fill(2)(new Partition(machine))
     turns(machine, 20)(all.foreach(_.turn(10000)))
     assert(all.map(_.lanes) == Seq(4, 4) && machine.cores.idle == 0)
   }
 
-  test("lanes that bring nothing are given back and tried again after longer and longer rests", Quick) {
+  test("lanes that bring nothing are given back and tried again after longer and longer rests") {
     val machine = new Machine(8)
     val stuck = new Partition(machine, gain = _ => 1.0)
     var more = 0
@@ -85,7 +81,7 @@ class LaneGrowthSuite extends AnyFunSuite {
     assert(more > 0 && more <= 2 * 3600 / 50, "a fiftieth of an hour at most")
   }
 
-  test("a machine without CPU time left has no idle cores, whatever Spark was told", Quick) {
+  test("a machine without CPU time left has no idle cores, whatever Spark was told") {
     val machine = new Machine(8)
     machine.load = 1.0
     val hot = new Partition(machine)
@@ -96,7 +92,7 @@ class LaneGrowthSuite extends AnyFunSuite {
     assert(hot.lanes == 8)
   }
 
-  test("when Spark starts tasks their cores are given back", Quick) {
+  test("when Spark starts tasks their cores are given back") {
     val machine = new Machine(4)
     val hot = new Partition(machine)
     turns(machine, 20)(hot.turn(10000))
@@ -126,7 +122,7 @@ class LaneGrowthSuite extends AnyFunSuite {
     }
   }
 
-  test("lanes whose rows come in by deals of a second are kept if they help, and only then", Quick) {
+  test("lanes whose rows come in by deals of a second are kept if they help, and only then") {
     val (helped, stuck) = (new Machine(8), new Machine(8))
     val (good, bad) = (new Ahead(helped, _.toDouble), new Ahead(stuck, _ => 1.0))
     // Long after the first trial, however deals fall together with the samples.

@@ -2,11 +2,11 @@ package org.apache.spark.sql.laneshift.runtime
 
 import java.util.UUID
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, OperatorKey, OperatorSpec, TaskWish}
 
-class MotionSuite extends AnyFunSuite {
+import laneshift.testing.LimitedSuite
+
+class MotionSuite extends LimitedSuite {
 
   private def motion(seed: Long, partition: Int, batch: Long = 0L): Motion = {
     val options = ElasticOptions(

@@ -1,13 +1,10 @@
 package org.apache.spark.sql.laneshift.runtime
 
-import org.scalatest.funsuite.AnyFunSuite
-
-import org.apache.spark.sql.laneshift.Quick
-
 import laneshift.routing.TaskRanges
+import laneshift.testing.LimitedSuite
 
 /** Lanes at the start of a micro-batch's tasks, with tasks that take what they should: one nanosecond a byte, in bytes of a second. */
-class OperatorWorkSuite extends AnyFunSuite {
+class OperatorWorkSuite extends LimitedSuite {
   private def each(partitions: Int): TaskRanges = TaskRanges(partitions, partitions)
   private val second = 1000000000L
 
@@ -52,8 +49,7 @@ class OperatorWorkSuite extends AnyFunSuite {
   }
 
   test(
-    "the first batch has one lane each; then a hot partition gets what lets it end with the others",
-    Quick
+    "the first batch has one lane each; then a hot partition gets what lets it end with the others"
   ) {
     val stages = new Stages(cores = 2)
     assert(stages.run(7.5, 0.8, 0.8, 0.8) == Seq(1, 1, 1, 1))
@@ -61,7 +57,7 @@ class OperatorWorkSuite extends AnyFunSuite {
     assert(stages.run(0.8, 0.8, 0.8, 7.5) == Seq(1, 1, 1, 2), "a hot one that begins last")
   }
 
-  test("one that begins while others keep the cores busy as long is left alone", Quick) {
+  test("one that begins while others keep the cores busy as long is left alone") {
     val stages = new Stages(cores = 4)
     val even = Seq.fill(199)(1.0)
     stages.run(20.0 +: even: _*)
@@ -70,7 +66,7 @@ class OperatorWorkSuite extends AnyFunSuite {
     assert(stages.run(even :+ 20.0: _*).last == 4, "it would be alone for 20 s")
   }
 
-  test("partitions as large as each other, and little ones, stay on the stock path", Quick) {
+  test("partitions as large as each other, and little ones, stay on the stock path") {
     for (cores <- Seq(1, 2, 4, 8); waves <- 1 to 3) {
       val stages = new Stages(cores)
       val even = Seq.fill(cores * waves)(5.0)
@@ -80,7 +76,7 @@ class OperatorWorkSuite extends AnyFunSuite {
     assert((0 until 5).forall(_ => little.run(0.2, 0.01, 0.01).forall(_ == 1)))
   }
 
-  test("fewer partitions than cores: all cores work", Quick) {
+  test("fewer partitions than cores: all cores work") {
     val stages = new Stages(cores = 8)
     stages.run(4, 4)
     assert(stages.run(4, 4) == Seq(4, 4))
@@ -89,7 +85,7 @@ class OperatorWorkSuite extends AnyFunSuite {
     assert(bounded.run(4, 4) == Seq(3, 3))
   }
 
-  test("tasks of other stages keep their cores", Quick) {
+  test("tasks of other stages keep their cores") {
     val operator = new OperatorWork(cores = 8, maxLanes = 8)
     def begin(batch: Long, tasks: Int) = {
       val attempt = StageAttempt(batch, 0, 0)
@@ -103,7 +99,7 @@ class OperatorWorkSuite extends AnyFunSuite {
     assert(begin(3L, tasks = 20).contains(1))
   }
 
-  test("with executors beside this one, theirs is their part of what is to come", Quick) {
+  test("with executors beside this one, theirs is their part of what is to come") {
     val alone = new Stages(cores = 2, slots = 2)
     val four = new Stages(cores = 2, slots = 8)
     val load = 4.0 +: Seq.fill(8)(1.0)
@@ -112,7 +108,7 @@ class OperatorWorkSuite extends AnyFunSuite {
     assert(four.run(load: _*).head == 2, "the others' 8 s are shared with six other cores")
   }
 
-  test("lanes that do not pay are tried rarely: a share of the batches that goes to nothing", Quick) {
+  test("lanes that do not pay are tried rarely: a share of the batches that goes to nothing") {
     val stages = new Stages(cores = 2, gain = (n, _) => if (n == 1) 1.0 else 0.67)
     val tried = (0 until 1000).filter(_ => stages.run(7.5, 0.8, 0.8, 0.8).head > 1)
     assert(tried.nonEmpty && tried.size <= 14, tried)
@@ -120,8 +116,7 @@ class OperatorWorkSuite extends AnyFunSuite {
   }
 
   test(
-    "what was slow in the first batch, and is not any more, is not taken for what lanes have brought",
-    Quick
+    "what was slow in the first batch, and is not any more, is not taken for what lanes have brought"
   ) {
     val stages =
       new Stages(cores = 2, gain = (_, _) => 1.0, slowness = (batch, _) => if (batch < 1) 5.0 else 1.0)
@@ -129,13 +124,13 @@ class OperatorWorkSuite extends AnyFunSuite {
     assert(tried.nonEmpty && tried.size <= 8, tried)
   }
 
-  test("lanes that pay stay, but for one batch in many that measures one lane again", Quick) {
+  test("lanes that pay stay, but for one batch in many that measures one lane again") {
     val stages = new Stages(cores = 2, gain = (n, _) => if (n == 1) 1.0 else 1.5)
     val one = (1 until 1000).filter(_ => stages.run(7.5, 0.8, 0.8, 0.8).head == 1)
     assert(one.size <= 8, one)
   }
 
-  test("what lanes bring is what they bring to the partition that holds the stage back", Quick) {
+  test("what lanes bring is what they bring to the partition that holds the stage back") {
     // A light partition was slow in the first batch, got lanes for that, and gained nothing.
     val stages = new Stages(
       cores = 8,
@@ -149,7 +144,7 @@ class OperatorWorkSuite extends AnyFunSuite {
     assert(one.size <= 4, one)
   }
 
-  test("a task that fails tells nothing, a new attempt of its stage begins anew", Quick) {
+  test("a task that fails tells nothing, a new attempt of its stage begins anew") {
     val operator = new OperatorWork(cores = 2, maxLanes = 8)
     val bytes = Array(8 * second, second, second, second)
     val (first, again) = (StageAttempt(0L, 0, 0), StageAttempt(0L, 0, 1))
@@ -162,8 +157,7 @@ class OperatorWorkSuite extends AnyFunSuite {
   }
 
   test(
-    "partitions of one task are one task's work: each gets what lets the task end with the others",
-    Quick
+    "partitions of one task are one task's work: each gets what lets the task end with the others"
   ) {
     val operator = new OperatorWork(cores = 4, maxLanes = 8)
     // Two tasks of four partitions on four cores: 8 s and 4 s of work, 3 s for each core.

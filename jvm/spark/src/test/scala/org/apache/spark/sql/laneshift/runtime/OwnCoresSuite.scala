@@ -1,15 +1,15 @@
 package org.apache.spark.sql.laneshift.runtime
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.SparkEnv
 import org.apache.spark.executor.CoarseGrainedExecutorBackend
 import org.apache.spark.resource.ResourceProfile
 import org.apache.spark.rpc.RpcEnv
 import org.apache.spark.sql.laneshift.ElasticSession
 
+import laneshift.testing.LimitedSuite
+
 /** What a process knows of its own cores. */
-class OwnCoresSuite extends AnyFunSuite with ElasticSession {
+class OwnCoresSuite extends LimitedSuite with ElasticSession {
 
   private def executor(cores: Int) = new CoarseGrainedExecutorBackend(
     null.asInstanceOf[RpcEnv],

@@ -4,13 +4,12 @@ import java.util.concurrent.TimeUnit
 
 import scala.util.Random
 
-import org.scalatest.funsuite.AnyFunSuite
-
-import org.apache.spark.sql.laneshift.Quick
 import org.apache.spark.sql.laneshift.spec.OperatorKey
 
+import laneshift.testing.LimitedSuite
+
 /** Looks at counters of rows, 25 ms apart. */
-class PressureSuite extends AnyFunSuite {
+class PressureSuite extends LimitedSuite {
   private val LookNs = TimeUnit.MILLISECONDS.toNanos(25)
 
   /** A partition to which rows come at random. */
@@ -48,14 +47,13 @@ class PressureSuite extends AnyFunSuite {
   }
 
   Seq(1.0, 20.0, 200.0, 5000.0, 100000.0).foreach { rate =>
-    test(s"a constant load of $rate rows/s is told once in an hour at most, full lanes or not", Quick) {
+    test(s"a constant load of $rate rows/s is told once in an hour at most, full lanes or not") {
       assert(new Partition(1L).told(3600)(_ => rate).size <= 1)
     }
   }
 
   test(
-    "eight times the load is seen within 150 ms, what a single lane gets of it through within 250",
-    Quick
+    "eight times the load is seen within 150 ms, what a single lane gets of it through within 250"
   ) {
     Seq(8.0 -> 0.15, 2.4 -> 0.25).foreach { case (times, withinS) =>
       val partition = new Partition(2L)
@@ -65,21 +63,21 @@ class PressureSuite extends AnyFunSuite {
     }
   }
 
-  test("rows after silence are seen, a few slow ones are not", Quick) {
+  test("rows after silence are seen, a few slow ones are not") {
     val partition = new Partition(3L)
     assert(partition.told(2)(_ => 0).isEmpty)
     assert(partition.told(3)(_ => 5).isEmpty)
     assert(partition.told(1)(_ => 500).headOption.exists(_ <= 0.2))
   }
 
-  test("what comes in bursts again and again is its load", Quick) {
+  test("what comes in bursts again and again is its load") {
     val partition = new Partition(4L)
     def flapping(atS: Double) = if ((atS * 2).toInt % 2 == 0) 1600.0 else 100.0
     partition.told(5)(flapping)
     assert(partition.told(600)(flapping).isEmpty)
   }
 
-  test("what waited between two batches is no rise", Quick) {
+  test("what waited between two batches is no rise") {
     val partition = new Partition(5L)
     partition.told(5)(_ => 200)
     partition.begin()

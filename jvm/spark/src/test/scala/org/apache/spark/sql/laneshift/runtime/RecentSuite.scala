@@ -3,9 +3,9 @@ package org.apache.spark.sql.laneshift.runtime
 import java.util.concurrent.{CountDownLatch, Executors}
 import java.util.concurrent.atomic.AtomicInteger
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.LimitedSuite
 
-class RecentSuite extends AnyFunSuite {
+class RecentSuite extends LimitedSuite {
   private val Second = 1000000000L
 
   test("what took long to read is as recent as what did not") {

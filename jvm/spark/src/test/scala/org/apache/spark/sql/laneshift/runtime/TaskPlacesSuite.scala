@@ -2,12 +2,11 @@ package org.apache.spark.sql.laneshift.runtime
 
 import scala.util.Random
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import laneshift.routing.TaskRanges
+import laneshift.testing.LimitedSuite
 
 /** Where tasks that compute ranges of state partitions go: where their stores are. */
-class TaskPlacesSuite extends AnyFunSuite {
+class TaskPlacesSuite extends LimitedSuite {
   private def places(tasks: Int, at: Seq[String]): Seq[String] =
     TaskRangeRDD.places(TaskRanges(at.size, tasks), at.map(Seq(_)).toIndexedSeq).map(_.head)
 

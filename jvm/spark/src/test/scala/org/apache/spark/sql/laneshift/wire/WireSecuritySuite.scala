@@ -5,14 +5,14 @@ import java.nio.charset.StandardCharsets.ISO_8859_1
 import java.nio.file.{Files, Path}
 import java.util.concurrent.TimeUnit
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.SparkEnv
-import org.apache.spark.sql.laneshift.{ElasticSession, Quick}
+import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 
+import laneshift.testing.LimitedSuite
+
 /** Links are as safe as Spark's own connections are configured to be, and are where they are configured to be. */
-class WireSecuritySuite extends AnyFunSuite with ElasticSession {
+class WireSecuritySuite extends LimitedSuite with ElasticSession {
   import WireTest._
 
   private val authenticated = Map("spark.authenticate" -> "true", "spark.authenticate.secret" -> "one secret")
@@ -61,7 +61,7 @@ class WireSecuritySuite extends AnyFunSuite with ElasticSession {
 
   test("nothing configured: messages can be read")(assert(canBeRead(Map.empty)))
 
-  test("with the secret there is a link, without it none", Quick) {
+  test("with the secret there is a link, without it none") {
     assert(canBeRead(authenticated))
     refused(authenticated, Map.empty, "authentication")
     refused(authenticated, other, "authentication")
@@ -144,8 +144,7 @@ class WireSecuritySuite extends AnyFunSuite with ElasticSession {
     settings(Map(LaneshiftConf.RemotePort.key -> port.toString, "spark.port.maxRetries" -> retries.toString))
 
   test(
-    "a port that is taken: the next ones are tried, then there is an error that names option and port",
-    Quick
+    "a port that is taken: the next ones are tried, then there is an error that names option and port"
   ) {
     val first = new Host(settings())
     val taken = first.address.port
@@ -173,7 +172,7 @@ class WireSecuritySuite extends AnyFunSuite with ElasticSession {
     }
   }
 
-  test("a Spark application's settings are its own: host, bind address, application", Quick) {
+  test("a Spark application's settings are its own: host, bind address, application") {
     val context = spark.sparkContext
     val of = LinkSettings.of(SparkEnv.get)
     assert(of.host == SparkEnv.get.blockManager.blockManagerId.host)

@@ -6,18 +6,17 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.util.Random
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.network.buffer.NioManagedBuffer
 import org.apache.spark.network.protocol.{OneWayMessage, RpcFailure, RpcResponse, StreamRequest, UploadStream}
-import org.apache.spark.sql.laneshift.Quick
+
+import laneshift.testing.{Deep, LimitedSuite, Seeds}
 
 import io.netty.buffer.{ByteBuf, Unpooled}
 import io.netty.channel.{ChannelHandlerContext, ChannelInboundHandlerAdapter}
 import io.netty.channel.embedded.EmbeddedChannel
 
 /** Whoever is not another executor of the same application is not listened to, and costs nothing else. */
-class WireStrangersSuite extends AnyFunSuite {
+class WireStrangersSuite extends LimitedSuite {
   import WireTest._
 
   private def pair(own: LinkSettings, theirs: LinkSettings): (String, Boolean) =
@@ -28,12 +27,12 @@ class WireStrangersSuite extends AnyFunSuite {
       (error.getMessage, host.hasTakenNone)
     }
 
-  test("another version is refused, and both are named", Quick) {
+  test("another version is refused, and both are named") {
     val (message, none) = pair(settings(version = "1.0"), settings(version = "2.0"))
     assert(none && message.contains("1.0") && message.contains("2.0"), message)
   }
 
-  test("another application is refused, and not named", Quick) {
+  test("another application is refused, and not named") {
     val (message, none) = pair(settings(application = "app-secret"), settings(application = "app-other"))
     assert(none && message.contains("another application") && !message.contains("app-secret"), message)
   }
@@ -97,7 +96,7 @@ class WireStrangersSuite extends AnyFunSuite {
   )
 
   strangers.foreach { case (name, sent) =>
-    test(s"$name: the connection is closed, and other links do not notice", Quick.when(name == "noise"): _*) {
+    test(s"$name: the connection is closed, and other links do not notice") {
       withPair(settings(timeoutMs = 60000), settings()) { (host, links) =>
         val notes = new Notes
         val link = links.connect("localhost", host.address.port, notes)
@@ -129,7 +128,7 @@ class WireStrangersSuite extends AnyFunSuite {
   }
 
   Seq("nothing" -> false, "one byte at a time" -> true).foreach { case (name, drips) =>
-    test(s"who says $name is closed after the time-out") {
+    test(s"who says $name is closed after the time-out", Deep.Speed) {
       withPair(settings(timeoutMs = 1000), settings()) { (host, _) =>
         withStranger(host.address) { socket =>
           val begin = System.nanoTime()
@@ -158,7 +157,7 @@ class WireStrangersSuite extends AnyFunSuite {
     assert(readFrame(socket)._1 == 4, "no answer to the hello")
   }
 
-  test("a client that freezes after its hello is closed after the time-out", Quick) {
+  test("a client that freezes after its hello is closed after the time-out", Deep.Speed) {
     withPair(settings(timeoutMs = 1000), settings()) { (host, _) =>
       withStranger(host.address) { socket =>
         greet(socket)
@@ -169,7 +168,10 @@ class WireStrangersSuite extends AnyFunSuite {
     }
   }
 
-  test("a server that freezes after its hello is closed after the time-out; one that never says hello, too") {
+  test(
+    "a server that freezes after its hello is closed after the time-out; one that never says hello, too",
+    Deep.Speed
+  ) {
     Seq(true, false).foreach { says =>
       val listening = new ServerSocket(0)
       val thread = new Thread(() => {
@@ -248,10 +250,9 @@ class WireStrangersSuite extends AnyFunSuite {
   }
 
   test(
-    "a frame's length is seen wherever the network cuts, and what comes behind a bad one does not get through",
-    Quick
+    "a frame's length is seen wherever the network cuts, and what comes behind a bad one does not get through"
   ) {
-    val seed = System.nanoTime()
+    val seed = Seeds.first
     val random = new Random(seed)
     (1 to 300).foreach { round =>
       val limit = 1000L

@@ -6,13 +6,12 @@ import java.util.concurrent.TimeUnit
 import scala.util.Random
 
 import org.scalatest.concurrent.Eventually
-import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
-import org.apache.spark.sql.laneshift.Quick
+import laneshift.testing.{Deep, LimitedSuite}
 
 /** Two ends that mean well: what is sent comes, in order, and both see the end. */
-class WireSuite extends AnyFunSuite with Eventually {
+class WireSuite extends LimitedSuite with Eventually {
   import WireTest._
 
   override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(20, Seconds), Span(20, Millis))
@@ -41,7 +40,7 @@ class WireSuite extends AnyFunSuite with Eventually {
     assert(notes.messages.isEmpty)
   }
 
-  test("messages of several threads come in order, in both directions", Quick) {
+  test("messages of several threads come in order, in both directions") {
     withPair(settings(), settings()) { (host, links) =>
       val notes = new Notes
       val link = links.connect("localhost", host.address.port, notes)
@@ -111,7 +110,7 @@ class WireSuite extends AnyFunSuite with Eventually {
   }
 
   Seq("client", "server").foreach { side =>
-    test(s"the $side closes: both see it, what was sent before comes, and nothing afterwards", Quick) {
+    test(s"the $side closes: both see it, what was sent before comes, and nothing afterwards") {
       withPair(settings(), settings()) { (host, links) =>
         val notes = new Notes
         val link = links.connect("localhost", host.address.port, notes)
@@ -136,7 +135,7 @@ class WireSuite extends AnyFunSuite with Eventually {
     }
   }
 
-  test("both close at a time: it does not take until the time-out") {
+  test("both close at a time: it does not take until the time-out", Deep.Speed) {
     val host = new Host(settings(timeoutMs = 60000))
     val links = new Links(settings(timeoutMs = 60000))
     try {
@@ -176,7 +175,7 @@ class WireSuite extends AnyFunSuite with Eventually {
     }
   }
 
-  test("a link that nobody uses stays open, longer than the time-out") {
+  test("a link that nobody uses stays open, longer than the time-out", Deep.Speed) {
     withPair(settings(timeoutMs = 400), settings(timeoutMs = 400)) { (host, links) =>
       val notes = new Notes
       val link = links.connect("localhost", host.address.port, notes)
@@ -199,7 +198,10 @@ class WireSuite extends AnyFunSuite with Eventually {
     }
   }
 
-  test("a network that falls silent is seen at both ends after the time-out, whatever is still to be sent") {
+  test(
+    "a network that falls silent is seen at both ends after the time-out, whatever is still to be sent",
+    Deep.Speed
+  ) {
     withPair(settings(timeoutMs = 1000), settings(timeoutMs = 1000)) { (host, links) =>
       val tap = new Tap(host.address.port)
       try {
@@ -230,7 +232,7 @@ class WireSuite extends AnyFunSuite with Eventually {
     } finally links.stop()
   }
 
-  test("stopping closes every link and leaves no thread", Quick) {
+  test("stopping closes every link and leaves no thread") {
     // The shared session's own and those of tests before this one are none of ours.
     val others = threads.toSet
     def ours = threads.filterNot(others)

@@ -1,9 +1,10 @@
 package org.apache.spark.sql.laneshift.workload
 
 import org.apache.commons.math3.distribution.ChiSquaredDistribution
-import org.scalatest.funsuite.AnyFunSuite
 
-class KeysSuite extends AnyFunSuite {
+import laneshift.testing.LimitedSuite
+
+class KeysSuite extends LimitedSuite {
 
   /** Whether the counts fit the law at the level of one in a million. The draws are fixed, so this is not
     * flaky.

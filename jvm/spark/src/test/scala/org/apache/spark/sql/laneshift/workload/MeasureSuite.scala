@@ -10,6 +10,8 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
 
+import laneshift.testing.Deep
+
 /** The measuring sink counts every row, in both modes, and tells late rows from punctual ones. */
 class MeasureSuite extends WorkloadSession {
   private implicit val formats: Formats = DefaultFormats
@@ -68,7 +70,7 @@ class MeasureSuite extends WorkloadSession {
     assert(rows(empty) == 0 && latency(empty, "all", "count") == 0)
   }
 
-  test("every row is in one of the answers that are taken while rows come") {
+  test("every row is in one of the answers that are taken while rows come", Deep.Speed) {
     val meter = new Meter
     val tape = meter.newTape(0)
     val all = 2000000
@@ -145,7 +147,7 @@ class MeasureSuite extends WorkloadSession {
     assert(meter.lines() == "7,x,y")
   }
 
-  test("Real-time Mode: updates of an aggregation, late by what they waited for") {
+  test("Real-time Mode: updates of an aggregation, late by what they waited for", Deep.Speed) {
     val df = stream("rowsPerSecond" -> "100", "totalRows" -> "800", "rowBytes" -> "0")
       .groupBy("key")
       .agg(count("*").as("n"), max("event_time").as("due"))

@@ -1,10 +1,10 @@
 package org.apache.spark.sql.laneshift.workload
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-class RowsSuite extends AnyFunSuite {
+import laneshift.testing.LimitedSuite
+
+class RowsSuite extends LimitedSuite {
 
   private val spec = WorkloadSpec(
     keys = 1000,

@@ -8,6 +8,8 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{col, count, sum}
 import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
 
+import laneshift.testing.Deep
+
 class SourceSuite extends WorkloadSession {
 
   private val start = "2026-01-01T00:00:00Z" // past: every row is due
@@ -83,7 +85,7 @@ class SourceSuite extends WorkloadSession {
     ))
   }
 
-  test("Real-time Mode gives the same rows, across a restart in the middle") {
+  test("Real-time Mode gives the same rows, across a restart in the middle", Deep.Speed) {
     val checkpoint = folder()
     val untimed = options.toMap.removed("startTime").updated("rowsPerSecond", "1500").toSeq
     val run = this.start(stream(untimed: _*), Trigger.RealTime("1 second"), checkpoint, "update")

@@ -10,6 +10,8 @@ import org.apache.spark.sql.laneshift.runtime.Applied
 import org.apache.spark.sql.laneshift.source.{RowPace, SourceLimit, SourceRuns}
 import org.apache.spark.sql.streaming.Trigger
 
+import laneshift.testing.Deep
+
 class SourceThrottleSuite extends WorkloadSession {
 
   private def throttle = DriverState.get.get.throttle
@@ -55,7 +57,10 @@ class SourceThrottleSuite extends WorkloadSession {
     }
   }
 
-  test("a limit is one run's, ends by itself and is forgotten with its run; its rows are counted") {
+  test(
+    "a limit is one run's, ends by itself and is forgotten with its run; its rows are counted",
+    Deep.Speed
+  ) {
     val paces = Seq(SourceRuns.pace("q", 0, 2), SourceRuns.pace("q", 1, 2))
     val other = SourceRuns.pace("other", 0, 1)
     assert(SourceRuns.pace("q", 0, 2) eq paces.head)
@@ -78,7 +83,7 @@ class SourceThrottleSuite extends WorkloadSession {
     assert(!SourceRuns.rows.contains("q") && SourceRuns.pace("q", 0, 2).isFree)
   }
 
-  test("micro-batch: batches read fewer rows for a while, then as before, and none is lost") {
+  test("micro-batch: batches read fewer rows for a while, then as before, and none is lost", Deep.Speed) {
     val options =
       Seq("pacing" -> "none", "rowsPerBatch" -> "1000", "totalRows" -> "20000", "keys" -> "50", "seed" -> "3")
     val run = start(stream(options: _*), Trigger.ProcessingTime("200 milliseconds"))
@@ -100,7 +105,8 @@ class SourceThrottleSuite extends WorkloadSession {
   }
 
   test(
-    "micro-batch without a pause between batches: no more rows than the limit says, however short they get"
+    "micro-batch without a pause between batches: no more rows than the limit says, however short they get",
+    Deep.Speed
   ) {
     val options = Seq("pacing" -> "none", "maxRowsPerTrigger" -> "200000", "keys" -> "50", "seed" -> "3")
     val run = start(stream(options: _*), Trigger.ProcessingTime(0))
@@ -121,7 +127,7 @@ class SourceThrottleSuite extends WorkloadSession {
   private def noThreadStays() =
     until("the thread has ended")(!Leftovers.threads.contains("laneshift source limits"))
 
-  test("Real-time Mode: readers wait while the limit holds, and no row is lost") {
+  test("Real-time Mode: readers wait while the limit holds, and no row is lost", Deep.Speed) {
     val options = Seq(
       "rowsPerSecond" -> "2000",
       "totalRows" -> "12000",

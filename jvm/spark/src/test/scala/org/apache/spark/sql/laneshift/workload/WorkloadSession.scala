@@ -3,7 +3,6 @@ package org.apache.spark.sql.laneshift.workload
 import java.nio.file.{Files, Path}
 
 import org.scalatest.BeforeAndAfterAll
-import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.classic.SparkSession
@@ -11,8 +10,10 @@ import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.util.ShutdownHookManager
 
+import laneshift.testing.LimitedSuite
+
 /** Short cuts to run the sources. */
-trait WorkloadSession extends AnyFunSuite with BeforeAndAfterAll {
+trait WorkloadSession extends LimitedSuite with BeforeAndAfterAll {
 
   /** Of the one Spark that all suites share; with options of its own. */
   protected lazy val spark: SparkSession = ElasticSession.shared.newSession()

@@ -2,14 +2,14 @@ package org.apache.spark.sql.execution.streaming.state
 
 import java.util.ArrayDeque
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.laneshift.body.StateBytes
 import org.apache.spark.sql.types._
 
-class DecodedScanSuite extends AnyFunSuite {
+import laneshift.testing.LimitedSuite
+
+class DecodedScanSuite extends LimitedSuite {
   private val schema = new StructType().add("n", LongType)
 
   private def row(bytes: Array[Byte]): UnsafeRow =

@@ -6,13 +6,14 @@ import java.util.concurrent.{Executors, TimeUnit}
 
 import org.apache.hadoop.conf.Configuration
 import org.rocksdb.{Env, Priority}
-import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{LongType, StructType}
 import org.apache.spark.util.Utils
 
-class NativeDatabaseSuite extends AnyFunSuite {
+import laneshift.testing.LimitedSuite
+
+class NativeDatabaseSuite extends LimitedSuite {
 
   test("Spark's wrapper has the database where it is looked for") {
     assert(NativeDatabase.isKnown)

@@ -4,29 +4,27 @@ import java.nio.file.Files
 
 import scala.util.{Failure, Random, Success, Try}
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection}
-import org.apache.spark.sql.laneshift.{ElasticSession, Quick}
+import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.body.{LaneContext, StateBytes}
 import org.apache.spark.sql.laneshift.spec.StateRead
 import org.apache.spark.sql.types._
 
 import laneshift.ids.LaneId
 import laneshift.lane.PartitionStopped
-import laneshift.testing.Thorough
+import laneshift.testing.{Deep, LimitedSuite}
 
-class RemoteStateSuite extends AnyFunSuite {
+class RemoteStateSuite extends LimitedSuite {
   import ElasticSession.withFolder
 
   private val seeds = 200
 
-  test(s"$seeds random courses of local lanes and lanes away from home equal Spark's own store", Thorough) {
+  test(s"$seeds random courses of local lanes and lanes away from home equal Spark's own store", Deep.Pairs) {
     (0 until seeds).foreach(seed => withFolder(RemoteStateCheck.run(seed.toLong, _)))
   }
 
-  test("some random courses", Quick) {
+  test("some random courses") {
     (seeds until seeds + 20).foreach(seed => withFolder(RemoteStateCheck.run(seed.toLong, _)))
   }
 
@@ -76,7 +74,7 @@ class RemoteStateSuite extends AnyFunSuite {
     case other => other
   }
 
-  test("what is asked and written comes home as it was", Quick) {
+  test("what is asked and written comes home as it was") {
     requests.foreach(r => assert(plain(StateRequest.decode(r.encoded)) == plain(r)))
     assert(plain(StateWrite.decodeAll(encoded(writes))) == plain(writes))
     val rows =
@@ -105,7 +103,7 @@ class RemoteStateSuite extends AnyFunSuite {
     case Failure(other) => fail("another error than that the message cannot be read", other)
   }
 
-  test("a message that is cut off or has more is refused, any other is read or refused", Quick) {
+  test("a message that is cut off or has more is refused, any other is read or refused") {
     requests.map(_.encoded).foreach { whole =>
       whole.indices.foreach { n =>
         intercept[IllegalArgumentException](StateRequest.decode(whole.take(n)))
@@ -150,7 +148,7 @@ class RemoteStateSuite extends AnyFunSuite {
       catch { case e: InterruptedException => throw new RuntimeException(e) })
     )
     thread.start()
-    (thread, () => { thread.join(10000L); result })
+    (thread, () => { thread.join(); result })
   }
 
   test("a store that is not open yet is waited for, until the partition stops or somebody interrupts") {
@@ -169,8 +167,7 @@ class RemoteStateSuite extends AnyFunSuite {
   // ---- keys that are expected
 
   test(
-    "each expected key is given once for each column family, in the order of the rows, within a bound",
-    Quick
+    "each expected key is given once for each column family, in the order of the rows, within a bound"
   ) {
     val toRow = UnsafeProjection.create(schema)
     val read = StateRead(0L, Seq(BoundReference(0, LongType, nullable = true)))

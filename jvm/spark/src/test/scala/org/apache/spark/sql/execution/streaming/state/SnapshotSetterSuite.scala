@@ -1,8 +1,8 @@
 package org.apache.spark.sql.execution.streaming.state
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.LimitedSuite
 
-class SnapshotSetterSuite extends AnyFunSuite {
+class SnapshotSetterSuite extends LimitedSuite {
 
   test("Spark's store has the setter that a forced snapshot under lanes needs") {
     val setters = classOf[RocksDBStateStoreProvider#RocksDBStateStore].getMethods

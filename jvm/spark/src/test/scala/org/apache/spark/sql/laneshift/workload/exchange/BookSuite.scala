@@ -1,8 +1,8 @@
 package org.apache.spark.sql.laneshift.workload.exchange
 
-import org.scalatest.funsuite.AnyFunSuite
+import laneshift.testing.LimitedSuite
 
-class BookSuite extends AnyFunSuite {
+class BookSuite extends LimitedSuite {
 
   private var number = 0L
   private def order(buy: Boolean, price: Int, quantity: Int): LimitOrder = {

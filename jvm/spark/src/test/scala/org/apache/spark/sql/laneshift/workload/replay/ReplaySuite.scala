@@ -8,6 +8,8 @@ import org.apache.spark.sql.functions.{col, count, lit, spark_partition_id, sum}
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.types.{IntegerType, StringType, StructField, StructType}
 
+import laneshift.testing.Deep
+
 class ReplaySuite extends ReplaySession {
 
   private val fast = Seq("pacing" -> "none")
@@ -45,7 +47,7 @@ class ReplaySuite extends ReplaySession {
       assert(rows.map(_.getInt(3)).distinct.length > 1)
     }
 
-  test("a restart goes on where the checkpoint ends, from Real-time Mode to micro-batches, too") {
+  test("a restart goes on where the checkpoint ends, from Real-time Mode to micro-batches, too", Deep.Speed) {
     val checkpoint = folder()
     val options = Seq("rowsPerSecond" -> "1000", "partitionBy" -> "key")
     val first = start(replay(parquet, options: _*), live, checkpoint, "update").stopAfter(1)
