@@ -23,24 +23,22 @@ BUILD_FILES := build.sbt $(wildcard project/*.sbt project/*.scala project/build.
 JAR_SOURCES := $(shell find jvm -name target -prune -o -path '*/src/main*' ! -name '.*' -print)
 SCALA_SOURCES := $(shell find jvm -name target -prune -o -name '*.scala' -print)
 
-# What git knows or would take: a change of any of it may change what tests find.
-INPUTS := $(wildcard $(shell git ls-files --cached --others --exclude-standard 2>/dev/null))
-JVM_PASSED := build/stamps/jvm-tests-passed
-PYTHON_PASSED := build/stamps/python-tests-passed
-
 # The version of both languages: writes python/laneshift/_version.py and prints it, for sbt.
 VERSION := $(VENV_PYTHON) -m setuptools_scm --force-write-version-files
 
 # What to pass on, e.g. make test-jvm ONLY='*IdsSuite', make test-python ARGS='-k version', make demo ARGS=--help
 ONLY ?=
 ARGS ?=
+# Without it the gate's tests, with a room of the deep tier those.
+DEEP ?=
 
-.PHONY: help check-tools setup lock jar test quick quick-jvm quick-python test-jvm test-python test-all itest kills host-kills rescale-kills leaks compatibility matrix versions proto prove mutants lint fmt wheel release docs demo demo-kafka bench results endurance experiments clean
+.PHONY: help check-tools setup lock jar test test-jvm test-python deep rehearse compatibility versions proto prove lint fmt wheel release docs demo demo-kafka bench results endurance experiments clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
 
-check-tools: ## Check for Java, Python and Maven or sbt
+# Says what is missing of Java, Python and Maven or sbt, and how to get it.
+check-tools:
 	@scripts/check-tools.sh
 
 setup: $(VENV_STAMP) | check-tools ## Make .venv with the locked Python packages, Spark among them
@@ -60,84 +58,39 @@ $(JAR): $(JAR_SOURCES) $(BUILD_FILES) $(VENV_STAMP) | check-tools
 	  scripts/quiet.sh build/logs/jar.log "Building the plugin's jar, version $$version" scripts/sbt checkJar
 	@mkdir -p $(@D) && cp jvm/spark/target/laneshift-spark.jar $@.tmp && mv $@.tmp $@
 
-# Both languages at a time: much of either is waiting. What fails is said at its end, and again in its log.
-test: setup jar ## Run the tests if files have changed since they passed, the JVM's and Python's side by side
-	@echo "Tests run, three quarters of an hour on two cores: build/logs/test-jvm.log and build/logs/test-python.log say what they do."
-	@$(MAKE) --jobs=2 --keep-going --output-sync=target $(JVM_PASSED) $(PYTHON_PASSED)
-	@echo "JVM: $$(grep -oE 'Tests: succeeded [0-9]+, failed [0-9]+' build/logs/test-jvm.log)"
-	@echo "Python: $$(tail -n 1 build/logs/test-python.log)"
-	@echo "All passed on the files as they are; make test-jvm and make test-python run them again."
-
-$(JVM_PASSED): $(filter jvm/% docs/%,$(INPUTS)) $(BUILD_FILES) $(VENV_STAMP) | check-tools
-	@$(MAKE) test-jvm ONLY=
-	@mkdir -p $(@D) && touch $@
-
-$(PYTHON_PASSED): $(INPUTS) $(JAR) $(VENV_STAMP) | check-tools
-	@$(MAKE) test-python ARGS=
-	@mkdir -p $(@D) && touch $@
-
-# The explorer's first schedules, one pair for each family of operators, and what needs no Spark in Python.
-quick: setup jar ## Run the tests that catch most mistakes, in under five minutes
-	@$(MAKE) --jobs=2 --keep-going --output-sync=target quick-jvm quick-python
-
-quick-jvm:
-	@scripts/quiet.sh build/logs/quick-jvm.log "Unit tests of the JVM, and one query of each kind beside stock Spark" \
-	  scripts/sbt core/test "spark/testOnly -- -n laneshift.Quick"
-
-quick-python:
-	@$(VENV_PYTHON) -m pytest python/tests -q -m 'not live and not thorough' $(ARGS)
+# One after the other: what one language's tests do is nothing that the other's feel.
+test: setup ## The gate: format, types, links, and the tests of both languages whose verdict is a function of the commit; ten minutes
+	@scripts/gate.sh
 
 # What failed is said again at the end, where it is looked for.
-test-jvm: setup ## Run the JVM's tests (ONLY='*Suite' for some)
+test-jvm: setup ## The JVM's tests of the gate (ONLY='*Suite' for some; DEEP=pairs: those of a room of the deep tier)
 	@mkdir -p build/logs
-	@version=$$($(VERSION)) && LANESHIFT_VERSION=$$version \
-	  scripts/sbt "testOnly $(or $(ONLY),* -- -l laneshift.Thorough)" </dev/null 2>&1 | tee build/logs/test-jvm.log || \
+	@version=$$($(VERSION)) && LANESHIFT_VERSION=$$version LANESHIFT_DEEP='$(DEEP)' \
+	  scripts/sbt "testOnly $(or $(ONLY),*)" </dev/null 2>&1 | tee build/logs/test-jvm.log || \
 	  { grep -A3 -F 'FAILED ***' build/logs/test-jvm.log | tail -n 30; exit 1; }
 
 # Tests need no network but their own machine's.
 test-python: export SPARK_LOCAL_IP := 127.0.0.1
-test-python: setup jar $(CLASSES) ## Run Python's tests (ARGS for pytest)
+test-python: setup jar $(CLASSES) ## Python's tests of the gate (ARGS for pytest; DEEP=policies: those of a room of the deep tier)
 	@mkdir -p build/logs
-	@$(VENV_PYTHON) -m pytest python/tests --durations=40 $(or $(ARGS),-m 'not thorough') 2>&1 | tee build/logs/test-python.log
+	@$(VENV_PYTHON) -m pytest python/tests --durations=40 --junitxml=build/logs/test-python.xml $(if $(DEEP),--deep $(DEEP)) $(ARGS) 2>&1 | tee build/logs/test-python.log
 
 # Without it the tests are only slower.
 $(CLASSES): $(JAR) python/tests/live/archive.py
 	@PYTHONPATH=python/tests scripts/quiet.sh build/logs/classes.log "Archiving Spark's classes for short-lived JVMs" \
 	  $(VENV_PYTHON) python/tests/live/archive.py $@ || true
 
-test-all: export SPARK_LOCAL_IP := 127.0.0.1
-test-all: setup jar ## All tests, the thorough ones too, and drivers, executors and schedulers killed while lanes move (KILLS=20): two hours
-	@$(MAKE) test-jvm ONLY='*'
-	@$(VENV_PYTHON) scripts/compatibility.py --check
-	@$(MAKE) test-python ARGS="-m ''"
-	@LANESHIFT_KILLS=$(or $(KILLS),20) $(VENV_PYTHON) -m pytest -s integration_tests/test_driver_kill.py integration_tests/test_executor_kill.py integration_tests/test_scheduler_kill.py integration_tests/test_endurance.py $(ARGS)
+# ROOMS without a value: all of them. ONLY='Rescale*' for some units, LIST=1 says which there are, TIMES=20 repeats each, every time with another seed,
+# KILLS=300 and SECONDS=3600 are for kills and endurance. It builds what it needs once it knows what to run.
+deep: setup ## The deep tier: searches for races, kills, runs whole clusters, on record (ROOMS=kills,pairs MINUTES=60 SEED=n ONLY=name LIST=1)
+	@$(VENV_PYTHON) scripts/deep.py $(foreach word,ROOMS MINUTES SEED ONLY TIMES KILLS SECONDS LIST,$(if $($(word)),'$(word)=$($(word))'))
 
-itest: setup jar ## Spark clusters in Docker: workers, drivers, network and disks fail, answers stay stock Spark's (ARGS='-m fast' for some)
-	@scripts/itest.sh $(ARGS)
+rehearse: ## Run .ci/run in a fresh clone of HEAD; when green, build/rehearsed names the commit
+	@scripts/rehearse.sh
 
-kills: setup ## Kill tasks and executors at random under queries that check their own rows (KILLS=1000, SEED=n)
-	@export SPARK_HOME=$$($(VENV_PYTHON) -c 'import pyspark; print(pyspark.__path__[0])') SPARK_SCALA_VERSION=2.13; \
-	  scripts/sbt "spark/Test/runMain org.apache.spark.sql.laneshift.kills.RandomKills $(or $(KILLS),1000) $(SEED)" </dev/null
-
-host-kills: setup ## Kill executors that run other executors' lanes, under queries that check their own rows (KILLS=100, SEED=n)
-	@export SPARK_HOME=$$($(VENV_PYTHON) -c 'import pyspark; print(pyspark.__path__[0])') SPARK_SCALA_VERSION=2.13; \
-	  scripts/sbt "spark/Test/runMain org.apache.spark.sql.laneshift.kills.HostKills $(or $(KILLS),100) $(SEED)" </dev/null
-
-rescale-kills: setup ## Kill a query at every step of a rescale's take-over (make test: at some); KILLS=300 (SEED=n): drivers and executors at random
-	@$(if $(KILLS),export SPARK_HOME=$$($(VENV_PYTHON) -c 'import pyspark; print(pyspark.__path__[0])') SPARK_SCALA_VERSION=2.13; \
-	  scripts/sbt "spark/Test/runMain org.apache.spark.sql.laneshift.kills.RescaleKills $(KILLS) $(SEED)" </dev/null,\
-	  LANESHIFT_EVERY=1 scripts/sbt 'spark/testOnly *RescaleKillSuite' </dev/null)
-
-leaks: setup ## Run a query under motion for BATCHES=1000 micro-batches, and look for what it leaves behind
-	@LANESHIFT_BATCHES=$(or $(BATCHES),1000) scripts/sbt 'spark/testOnly *FailureSuite -- -z "many batches"' </dev/null
-
-compatibility: setup ## Run the JVM's tests and write docs/compatibility.md from what they found
-	@$(MAKE) test-jvm ONLY='*'
+compatibility: setup ## Run all of the JVM's tests, of both tiers, and write docs/compatibility.md from what they found: an hour
+	@$(MAKE) test-jvm DEEP=all
 	@$(VENV_PYTHON) scripts/compatibility.py
-
-matrix: setup ## Compare every operator, output mode and trigger with stock Spark, and write docs/compatibility-matrix.md (ONLY='part of a name' for some, in build/)
-	@LANESHIFT_ONLY='$(ONLY)' scripts/sbt "spark/Test/runMain org.apache.spark.sql.laneshift.CompatibilityMatrix \
-	  $(CURDIR)/$(if $(ONLY),build/matrix.md,docs/compatibility-matrix.md)" </dev/null
 
 versions: setup jar ## Run a part of the tests with each Java and Python that is found (JDKS='17 /a/jdk', PYTHONS=3.12, PARTS='jvm alone pairs' for some): a table
 	@JDKS='$(JDKS)' PYTHONS='$(PYTHONS)' PARTS='$(PARTS)' $(VENV_PYTHON) scripts/versions.py
@@ -151,13 +104,6 @@ prove: setup ## Explore a million schedules of the handoff protocol, and race it
 	@SEED='$(SEED)' SCHEDULES='$(SCHEDULES)' FAULT='$(FAULT)' \
 	  scripts/sbt "core/Test/runMain laneshift.lane.explore.ScheduleExplorer" \
 	  $(if $(SEED)$(FAULT),,"core/Test/runMain laneshift.lane.InletRace") </dev/null
-
-# One suite with a failing test must not keep the others' results from the table.
-mutants: setup ## Plant each known bug in turn: a table of which the tests notice
-	@rm -rf jvm/*/target/test-reports
-	@scripts/quiet.sh build/logs/mutants.log "Running the tests that plant bugs" \
-	  scripts/sbt "testOnly *ScheduleExplorerSuite *DealsScheduleSuite *InletRaceSuite *PlantedBugSuite" || true
-	@$(VENV_PYTHON) scripts/mutants.py
 
 lint: setup $(SCALAFMT_STAMP) ## Check format, style and types
 	@$(VENV_PYTHON) -m ruff check --quiet .

@@ -17,6 +17,7 @@ lazy val controlProto =
   taskKey[Seq[File]]("The control service's protocol: its field numbers are read from it.")
 lazy val licenseFiles = taskKey[Seq[File]]("Our LICENSE and NOTICE, for META-INF.")
 lazy val bundled = taskKey[File]("Writes bundled.json: the libraries whose classes the assembled jar holds.")
+lazy val testLaunch = taskKey[File]("Compiles the tests and writes what `java @FILE` needs to run classes of theirs.")
 lazy val checkJar = taskKey[File]("The assembled jar, after checking that it holds our classes only.")
 
 ThisBuild / repoRoot := (LocalRootProject / baseDirectory).value
@@ -26,17 +27,18 @@ ThisBuild / testJava := sys.env.get("LANESHIFT_TEST_JAVA_HOME").filter(_.nonEmpt
 // The rooms of the deep tier (laneshift.testing.Deep says what each holds), whose tests the gate leaves out.
 lazy val deepRooms = Seq("pairs", "motion", "policies", "remote", "kills", "mutants", "speed")
 
-// Without LANESHIFT_DEEP the gate's tests; with LANESHIFT_DEEP=room or room,room the tests of those rooms, and no others.
+// Without LANESHIFT_DEEP the gate's tests; with LANESHIFT_DEEP=room or room,room the tests of those rooms, and no others; with
+// LANESHIFT_DEEP=all every test.
 def ofTier(asked: Option[String]): Seq[String] = {
   def tag(option: String)(room: String) = Seq(option, s"laneshift.deep.$room")
-  val rooms = asked.toSeq.flatMap(_.split(',')).map(_.trim).filter(_.nonEmpty)
+  val rooms = asked.filter(_ != "all").toSeq.flatMap(_.split(',')).map(_.trim).filter(_.nonEmpty)
   rooms.filterNot(deepRooms.contains).foreach { room =>
     throw new MessageOnlyException(
       s"LANESHIFT_DEEP names the room '$room', and the JVM's tests have none of that name. " +
-        s"The rooms are ${deepRooms.mkString(", ")}; without LANESHIFT_DEEP the gate's tests run."
+        s"The rooms are ${deepRooms.mkString(", ")}; 'all' is every test; without LANESHIFT_DEEP the gate's tests run."
     )
   }
-  if (rooms.isEmpty) deepRooms.flatMap(tag("-l")) else rooms.flatMap(tag("-n"))
+  if (asked.contains("all")) Nil else if (rooms.isEmpty) deepRooms.flatMap(tag("-l")) else rooms.flatMap(tag("-n"))
 }
 
 lazy val common = Seq(
@@ -109,6 +111,16 @@ lazy val spark = (project in file("jvm/spark"))
       s"-Dlaneshift.test.log=${target.value / "test.log"}"
     ),
     Test / envVars ++= Map("PYSPARK_PYTHON" -> testPython.value, "SPARK_LOCAL_IP" -> "127.0.0.1"),
+    testLaunch := {
+      val paths = (Test / fullClasspath).value.map(_.data.getPath).mkString(":")
+      val words = (Test / javaOptions).value ++ Seq("-cp", paths)
+      val out = target.value / "test-launch.args"
+      // In a file of arguments backslashes and blanks have to be quoted.
+      IO.writeLines(out, words.map(word => "\"" + word.replace("\\", "\\\\") + "\""))
+      val classes = Seq((core / Test / classDirectory).value, (Test / classDirectory).value)
+      IO.writeLines(target.value / "test-classes.txt", classes.map(_.getPath))
+      out
+    },
     buildProperties := {
       val commit = sys.env.get("LANESHIFT_COMMIT").filter(_.nonEmpty).orElse {
         import scala.sys.process._

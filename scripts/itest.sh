@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# itest.sh [PYTEST ARGUMENT...]: the cluster tests, with a Docker engine of their own where none runs. `make itest` calls it.
+# itest.sh [MODULE OR PYTEST ARGUMENT...]: the cluster tests, with a Docker engine of their own where none runs. `make deep ROOMS=cluster` calls it
+# for each module.
 # Ends what it started: its engine by its process id; the tests remove their containers themselves. Exit code 77: not on this machine.
 set -euo pipefail
 
@@ -8,7 +9,7 @@ cd "$root"
 engine=""
 
 cannot() {
-  echo "make itest cannot run here: $1" >&2
+  echo "the cluster tests cannot run here: $1" >&2
   exit 77
 }
 
@@ -51,6 +52,7 @@ fi
 docker/build.sh >/dev/null || cannot "the image of docker/Dockerfile could not be built."
 rm -f build/itest/report.md
 status=0
-.venv/bin/python -m pytest integration_tests/cluster "$@" || status=$?
+[[ "${1:-}" == integration_tests/* ]] || set -- integration_tests/cluster "$@"
+.venv/bin/python -m pytest "$@" || status=$?
 [ -f build/itest/report.md ] && { echo; cat build/itest/report.md; }
 exit "$status"

@@ -4,8 +4,6 @@ import java.nio.file.Path
 
 import scala.collection.mutable.ArrayBuffer
 
-import org.scalatest.funsuite.AnyFunSuite
-
 import org.apache.spark.sql.{Column, DataFrame, Dataset, Encoder, Row}
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
 import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamExecution, StreamingQueryWrapper}
@@ -14,10 +12,12 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.util.ManualClock
 
+import laneshift.testing.LimitedSuite
+
 /** Every source of Spark's own, with stages without state above it: nothing but the jar, and under motion, give stock's rows.
   * Sources hand on rows of any kind: columns, binary rows, rows of objects.
   */
-class SourcesSuite extends AnyFunSuite with ElasticSession {
+class SourcesSuite extends LimitedSuite with ElasticSession {
   import SourcesSuite._
 
   private lazy val files: Path = {

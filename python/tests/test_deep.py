@@ -1,0 +1,124 @@
+"""What the deep tier runs first, how it judges, and what it tells of wrong input."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def deep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import deep  # type: ignore[import-not-found]
+
+    monkeypatch.setattr(deep, "OUT", ROOT / "build" / "deep-tests" / tmp_path.name)
+    return deep  # type: ignore[no-any-return]
+
+
+def line(units: dict[str, float], failed: tuple[str, ...] = (), date: str = "1") -> dict[str, Any]:
+    reds = [{"unit": u, "tests": ["t"], "cause": "", "repeat": "again"} for u in failed]
+    return {
+        "commit": "c0ffee",
+        "date": date,
+        "units": units,
+        "failed": reds,
+        "left_out": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("ROOMS=kills,kitchen", "'kitchen'.*Rooms: pairs, motion"),
+        ("MINUTES=soon", "MINUTES is 'soon'; allowed are numbers above 0"),
+        ("MINUTES=0", "MINUTES is '0'"),
+        ("SEED=-3", "SEED is '-3'; allowed are whole numbers"),
+        ("KILLS=many", "KILLS is 'many'"),
+    ],
+)
+def test_wrong_input_is_told_before_anything_runs(deep: ModuleType, word: str, says: str) -> None:
+    with pytest.raises(SystemExit, match=says):
+        deep.asked_for([word])
+
+
+def test_red_units_come_first_then_new_changed_and_old_ones(deep: ModuleType) -> None:
+    lines = [
+        line({"red": 1, "mended": 1}, failed=("red", "mended"), date="1"),
+        line({"mended": 1, "old": 1, "changed": 1}, date="2"),
+        line({"young": 1}, date="3"),
+    ]
+    names = ("young", "changed", "old", "new", "mended", "red")
+    units = [deep.Unit("pairs", name, ("true",)) for name in names]
+    ordered = sorted(units, key=lambda u: deep.urgency(u, lines, u.name == "changed"))
+    assert [u.name for u in ordered] == ["red", "new", "changed", "old", "mended", "young"]
+
+
+def shell(deep: ModuleType, script: str, **more: Any) -> Any:
+    return deep.run(deep.Unit("speed", "unit", ("sh", "-c", script), **more), seed=5)
+
+
+def test_a_unit_is_judged_by_its_exit_code_and_gets_the_seed(deep: ModuleType) -> None:
+    assert shell(deep, "exit 0").failed == ()
+    assert shell(deep, "exit 3").failed == ("exit code 3",)
+    assert shell(deep, "exit 77").left_out == "not on this machine"
+    assert shell(deep, 'test "$LANESHIFT_SEED" = 5').failed == ()
+    assert shell(deep, "exit 0", needs="no-such-program").left_out == "needs no-such-program"
+
+
+def test_reports_name_what_failed_and_none_is_no_green(deep: ModuleType, tmp_path: Path) -> None:
+    report = tmp_path / "a.xml"
+    cases = (
+        '<testsuite><testcase name="good" time="1"/>'
+        '<testcase name="bad" time="1"><failure/></testcase></testsuite>'
+    )
+    script = f"echo '{cases}' > {report}; exit 1"
+    result = shell(deep, script, reports=str(report))
+    assert (result.passed, result.failed) == (1, ("bad",))
+    # The report of the run before does not count.
+    assert shell(deep, "exit 0", reports=str(report)).left_out == "no test of it ran here"
+
+
+def test_a_unit_that_hangs_ends_with_what_it_started(deep: ModuleType, tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    result = shell(deep, f"tail -f /dev/null & echo $! > {told}; wait", limit_s=1)
+    assert result.failed == ("not done within 1 s",)
+    state = Path(f"/proc/{told.read_text().strip()}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_line_says_what_repeats_a_failure(deep: ModuleType) -> None:
+    unit = deep.Unit("kills", "RandomKills", ("true",))
+    other = deep.Unit("kills", "HostKills", ("true",))
+    red = deep.Result(unit, 2.0, 0, ("exit code 1",), log="build/log")
+    told = deep.line_of("kills", [red], [other], seed=7)
+    assert told["failed"][0]["repeat"] == "make deep ROOMS=kills ONLY=RandomKills SEED=7"
+    assert told["not_reached"] == ["HostKills"]
+    assert json.loads(json.dumps(told)) == told
+
+
+def test_the_page_has_a_failure_until_its_unit_is_green_again(
+    deep: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import verification  # type: ignore[import-not-found]
+
+    red = line({"a": 1, "b": 1}, failed=("a",))
+    assert [f["unit"] for f in verification.open_failures([red])] == ["a"]
+    assert verification.open_failures([red, line({"a": 1})]) == []
+    assert verification.last_green([red]) == "never"
+    assert "1 of 2 units" in verification.last_green([red, line({"a": 1})])
+
+
+def test_every_room_of_the_tests_is_one_of_the_tiers(deep: ModuleType) -> None:
+    sys.path.insert(0, str(ROOT / "python" / "tests"))
+    import tiers
+
+    assert list(deep.ROOMS) == list(tiers.ROOMS)
+    jvm = (ROOT / "build.sbt").read_text().split("deepRooms = Seq(")[1].split(")")[0]
+    assert set(jvm.replace('"', "").split(", ")) <= set(deep.ROOMS)
