@@ -1,4 +1,4 @@
-"""Prints which planted bugs (laneshift.testing.Fault) the tests noticed; `make deep ROOMS=mutants` runs it.
+"""Prints which planted bugs (laneshift.testing.Fault) the tests noticed: of the room mutants.
 
 Reads sbt's reports. A test named "CHECK: notices FAULT" turns a bug on and passes if CHECK goes
 red. Exits 1 if a bug has no such test, if one of its tests has missed it, or if any other test of

@@ -11,7 +11,7 @@ final case class SchedulerClaim(scheduler: String, policy: String, runId: String
 /** Which schedulers drive this application's queries, so that no query has two. A claim lapses unless its scheduler renews
   * it: a new scheduler takes over from one that has died.
   */
-private[laneshift] final class SchedulerClaims {
+private[laneshift] final class SchedulerClaims(clock: () => Long = () => System.nanoTime()) {
   private val claims = mutable.Map.empty[String, SchedulerClaim]
 
   /** Takes or renews a claim for `seconds`; Left: the claim that is in its way, and for how many more seconds. */
@@ -22,7 +22,7 @@ private[laneshift] final class SchedulerClaims {
       seconds: Double
   ): Either[(SchedulerClaim, Double), Unit] =
     synchronized {
-      val now = System.nanoTime()
+      val now = clock()
       claims.filterInPlace((_, c) => c.untilNs - now > 0)
       val wanted = SchedulerClaim(scheduler, policy, runId, now + (seconds * 1e9).toLong)
       claims.values.find(_.overlaps(wanted)) match {
@@ -32,7 +32,7 @@ private[laneshift] final class SchedulerClaims {
     }
 
   def holds(scheduler: String): Boolean =
-    synchronized(claims.get(scheduler).exists(_.untilNs - System.nanoTime() > 0))
+    synchronized(claims.get(scheduler).exists(_.untilNs - clock() > 0))
 
   def release(scheduler: String): Unit = synchronized(claims.remove(scheduler))
 }
