@@ -20,7 +20,7 @@ import pytest
 
 VICTIM = Path(__file__).with_name("victim.py")
 KILLS = int(os.environ.get("LANESHIFT_KILLS", "3"))
-SEED = int(os.environ.get("LANESHIFT_SEED", str(random.randrange(10**6))))
+SEED = int(os.environ["LANESHIFT_SEED"])
 START_LIMIT_S = 180
 
 
@@ -72,6 +72,7 @@ def live_and_die(folder: Path, rng: random.Random, life: int, *more: str) -> str
     return "stock" if stock else "elastic"
 
 
+@pytest.mark.deep("kills")
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("kind", ["aggregation", "dedup", "real-time aggregation"])
 def test_killed_drivers_leave_the_answer_of_stock_spark(kind: str, tmp_path: Path) -> None:

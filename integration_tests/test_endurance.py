@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,10 @@ from laneshift_bench.endurance import checked, lives, run
 from laneshift_bench.numbered import KEYS
 from laneshift_bench.query import BenchmarkError
 
-SEED = int(os.environ.get("LANESHIFT_SEED", str(random.randrange(10**6))))
+SEED = int(os.environ["LANESHIFT_SEED"])
 
 
+@pytest.mark.deep("endurance")
 @pytest.mark.timeout(3600)
 def test_it_goes_on_and_a_wrong_answer_stops_it(tmp_path: Path) -> None:
     print(f"seed {SEED}")

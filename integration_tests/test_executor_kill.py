@@ -7,7 +7,6 @@ printed and can be set with ``LANESHIFT_SEED``.
 from __future__ import annotations
 
 import os
-import random
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,10 @@ import pytest
 from live.conftest import run_app
 
 KILLS = int(os.environ.get("LANESHIFT_KILLS", "3"))
-SEED = int(os.environ.get("LANESHIFT_SEED", str(random.randrange(10**6))))
+SEED = int(os.environ["LANESHIFT_SEED"])
 
 
+@pytest.mark.deep("kills")
 @pytest.mark.timeout(7200)
 def test_killed_executors_leave_the_answer_of_stock_spark(tmp_path: Path) -> None:
     print(f"seed {SEED}")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from laneshift.demo.scene import MeasureTail
 
 KILLS = int(os.environ.get("LANESHIFT_KILLS", "3"))
-SEED = int(os.environ.get("LANESHIFT_SEED", str(random.randrange(10**6))))
+SEED = int(os.environ["LANESHIFT_SEED"])
 STAGES = "200:3s,2500:3s"
 LIMIT_S = 120
 
@@ -128,6 +128,7 @@ class Scheduler:
         return self._log.read_text()
 
 
+@pytest.mark.deep("kills")
 @pytest.mark.timeout(3600)
 def test_killed_schedulers_leave_the_query_exact(spark: SparkSession, tmp_path: Path) -> None:
     rng = random.Random(SEED)

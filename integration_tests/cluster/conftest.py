@@ -28,6 +28,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[REPORT] = Report(BUILD / "report.md")
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.deep("cluster"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,

@@ -1,10 +1,12 @@
-"""Markers of the Python tests."""
+"""Markers of the Python tests, and which of them run."""
 
 from __future__ import annotations
 
 import pytest
 
 import laneshift.control  # noqa: F401 - its settings of gRPC hold from the first import on
+
+pytest_plugins = ("tiers", "stuck")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -6,7 +6,7 @@ only ever add lanes, and goes on as before.
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from laneshift.errors import LaneshiftError, error
@@ -42,10 +42,10 @@ class Presses:
             self._gateway.await_pressed(self._scheduler, self._query, self._known, 0.0)
 
 
-def rest(presses: Presses, over: threading.Event, seconds: float) -> tuple[Press, ...]:
-    """Wait so long (s), or until ``over`` is set, or for a press; an error is for the next turn."""
+def rest(presses: Presses, wait: Callable[[], object], seconds: float) -> tuple[Press, ...]:
+    """Wait so long (s), or for a press; after an error by ``wait``, for the next turn tells it."""
     try:
         return presses.wait(seconds)
     except LaneshiftError:
-        over.wait(seconds)
+        wait()
         return ()

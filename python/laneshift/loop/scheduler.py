@@ -78,9 +78,19 @@ class LiveScheduler:
         dry_run: bool = False,
         trace: str | Path | None = None,
         max_executors: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
+        """What users give is in :meth:`laneshift.Laneshift.start`.
+
+        Args:
+            clock: seconds since whenever; the gateway's waits for presses have to agree with it.
+            wait: until an event is set, or so many seconds have passed.
+        """
         self._gateway = gateway
         self._policy = policy
+        self._clock = clock
+        self._wait = wait
         self._interval_s = interval_s
         self._meter = Meter(query, cores, policy.places, policy.distributes)
         self._dry_run = dry_run
@@ -220,7 +230,7 @@ class LiveScheduler:
         except SessionError as held:
             if held.condition != "LANESHIFT_OTHER_SCHEDULER":
                 raise
-            time.sleep(float(str(held.parameters["seconds"])) + 0.05)
+            self._wait(self._over, float(str(held.parameters["seconds"])) + 0.05)
             self._claim()
 
     def _claim(self) -> None:
@@ -236,14 +246,14 @@ class LiveScheduler:
                 self._keys.release()
 
     def _repeat(self) -> None:
-        due = time.monotonic()
+        due = self._clock()
         while not self._over.is_set():
             self._attempt(self._claimed_turn)
-            due = max(due + self._interval_s, time.monotonic())
+            due = max(due + self._interval_s, self._clock())
             hears = not self._policy.distributes
             while pressed := self._rest_until(due, hears=hears):
                 self._hurry(pressed)
-                now = time.monotonic()
+                now = self._clock()
                 # Not over less than that: the next turn takes lanes away, too.
                 due = max(due, now + min(self._interval_s / 2, DEAF_S))
                 self._rest_until(min(due, now + DEAF_S), hears=False)
@@ -267,11 +277,11 @@ class LiveScheduler:
 
     def _rest_until(self, due: float, hears: bool = True) -> tuple[Press, ...]:
         """Wait until ``due``, or for partitions that become pressed if it ``hears`` of them."""
-        while (left := due - time.monotonic()) > 0 and not self._over.is_set():
+        while (left := due - self._clock()) > 0 and not self._over.is_set():
             seconds = min(left, RENEW_S)
             if not hears:
-                self._over.wait(seconds)
-            elif pressed := rest(self._presses, self._over, seconds):
+                self._wait(self._over, seconds)
+            elif pressed := self._rest(seconds):
                 return pressed
             if not self._over.is_set():
                 with suppress(LaneshiftError):  # the next turn says so
@@ -288,7 +298,10 @@ class LiveScheduler:
             added = self._attempt(partial(self.short_turn, presses, keys))
             goes_on = turns.goes_on(added) and not self._over.is_set()
             if goes_on:
-                pressed = rest(self._presses, self._over, SHORT_S)
+                pressed = self._rest(SHORT_S)
+
+    def _rest(self, seconds: float) -> tuple[Press, ...]:
+        return rest(self._presses, lambda: self._wait(self._over, seconds), seconds)
 
     def _failed(self, problem: Exception) -> Decision:
         return Decision(

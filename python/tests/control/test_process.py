@@ -57,8 +57,7 @@ class Process:
 
     def end(self) -> int | None:
         self.input.end()
-        self.thread.join(10)
-        assert not self.thread.is_alive()
+        self.thread.join()
         return self.code
 
 
@@ -162,7 +161,7 @@ def test_wrong_settings_are_told_and_never_tried_again(
     start: Start, tmp_path: Path, said: list[str], wrong: dict[str, Any], words: list[str]
 ) -> None:
     running = start(tmp_path / "token", control=wrong)
-    running.thread.join(20)
+    running.thread.join()
     assert running.code == 2
     for word in words:
         assert word in said[-1]
@@ -177,7 +176,7 @@ def test_a_certificate_with_another_key(start: Start, tmp_path: Path, said: list
     other.private_key_pem.write_to_path(str(key))
     files = {"tls_certificate": str(cert), "tls_key": str(key)}
     running = start(tmp_path / "token", control=files)
-    running.thread.join(20)
+    running.thread.join()
     assert running.code == 2 and "a certificate and its own key" in said[-1]
 
 
@@ -189,7 +188,7 @@ def test_a_driver_that_does_not_answer_is_a_failure(
 
     monkeypatch.setattr(process, "PortGateway", gone)
     running = start(tmp_path / "token")
-    running.thread.join(10)
+    running.thread.join()
     assert running.code == 1 and "has stopped" in said[-1]
 
 

@@ -72,14 +72,14 @@ def at_once(count: int, call: Any) -> list[Any]:
     gate = threading.Barrier(count)
 
     def one() -> None:
-        gate.wait(20)
+        gate.wait()
         found.append(call())
 
-    threads = [threading.Thread(target=one) for _ in range(count)]
+    threads = [threading.Thread(target=one, daemon=True) for _ in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join()
     return found
 
 
@@ -105,14 +105,17 @@ def test_one_ask_and_one_message_serve_all_of_a_tick(monkeypatch: pytest.MonkeyP
 
 def test_watchers_on_a_loop_have_one_thread_that_asks() -> None:
     """Who goes meanwhile leaves the answer to the others."""
-    gateway = Numbered(asking=lambda: time.sleep(0.2))
+    gone = threading.Event()
+    gateway = Numbered(asking=gone.wait)
     ready = Replies(SnapshotFeed(gateway.packed_snapshot, clock=lambda: 1.0))
 
     async def watch() -> list[Ready | BaseException]:
         shared = SharedReplies(ready)
         asking = [asyncio.ensure_future(shared.newest(None, 0.5)) for _ in range(20)]
-        await asyncio.sleep(0.05)
+        while gateway.asked_for == 0:
+            await asyncio.sleep(0)
         asking[0].cancel()
+        gone.set()
         found = await asyncio.gather(*asking, return_exceptions=True)
         return [*found, await shared.newest(None, 0.5)]
 
@@ -187,6 +190,7 @@ def test_every_watcher_sees_whole_snapshots_in_their_order() -> None:
         assert len(seen) == 8 and all(a < b for a, b in pairwise(seen)), seen
 
 
+@pytest.mark.deep("surface")
 def test_a_slow_watcher_holds_nobody_up_and_then_has_the_newest() -> None:
     gateway = Numbered(200)
     with (
@@ -246,6 +250,6 @@ def test_a_service_that_stops_ends_its_streams_at_once() -> None:
             assert begun.acquire(timeout=20)
         server.stop()
         for thread in threads:
-            thread.join(20)
+            thread.join()
         assert ends == ["LANESHIFT_SESSION_STOPPED"] * 5
         assert service.streams == 0

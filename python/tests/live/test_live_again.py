@@ -8,7 +8,7 @@ import pytest
 
 from live.conftest import run_app
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("kills")]
 
 
 def test_a_new_session_starts_clean(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -278,8 +277,6 @@ def test_commands_of_control(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------ with Spark
 
-WAIT_S = 120.0
-
 
 @contextmanager
 def running(frame: Any, folder: Path, name: str, mode: str = "update") -> Iterator[Any]:
@@ -288,10 +285,7 @@ def running(frame: Any, folder: Path, name: str, mode: str = "update") -> Iterat
     writer = writer.trigger(processingTime="500 milliseconds")
     query = writer.option("checkpointLocation", str(folder / name)).start()
     try:
-        until(
-            lambda: query.exception() or any(p["numInputRows"] for p in query.recentProgress),
-            WAIT_S,
-        )
+        until(lambda: query.exception() or any(p["numInputRows"] for p in query.recentProgress))
         assert query.exception() is None, query.exception()
         yield query
     finally:
@@ -333,13 +327,14 @@ def test_manifests(spark: SparkSession) -> None:
 @pytest.mark.live
 def test_scheduler(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (text,) = blocks("docs/scheduling.md", "test_scheduler")
-    names: dict[str, Any] = {"laneshift": laneshift, "spark": spark, "waited": time.sleep}
+    names: dict[str, Any] = {"laneshift": laneshift, "spark": spark, "until": until}
     with running(workload(spark).groupBy("key").count(), tmp_path, "orders"):
-        exec(text.replace("\n...\n", "\nwaited(1.5)\n"), names)
+        exec(text.replace("\n...\n", "\nuntil(lambda: scheduler.turns >= 1)\n"), names)
     assert names["scheduler"].turns >= 1 and not names["scheduler"].is_running
 
 
 @pytest.mark.live
+@pytest.mark.deep("surface")
 def test_rescale(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = blocks("docs/rescale.md", "test_rescale")
     with running(workload(spark).groupBy("key").count(), tmp_path, "orders") as query:
@@ -351,9 +346,9 @@ def test_rescale(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
             (operator,) = names["live"].snapshot().queries[0].operators
             return len(operator.partitions), operator.tasks
 
-        until(lambda: shown()[0] == 16, WAIT_S)  # with the next batch
+        until(lambda: shown()[0] == 16)  # with the next batch
         exec(second, names)
-        until(lambda: shown() == (16, 4), WAIT_S)
+        until(lambda: shown() == (16, 4))
 
 
 @pytest.mark.live
@@ -375,7 +370,7 @@ def test_rowwise_lanes(
                 (operator,) = names["live"].snapshot().queries[0].operators
                 return all(part.lanes == 8 for part in operator.partitions)
 
-            until(eight, WAIT_S)
+            until(eight)
     finally:
         spark.conf.set("spark.sql.laneshift.maxLanes", "6")
 
@@ -400,6 +395,7 @@ def test_hot_key(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.deep("surface")
 def test_repartitioned(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -413,7 +409,7 @@ def test_repartitioned(
     begin, rescale = text.split("print(")
     try:
         exec(begin, names)
-        until(lambda: any(p["numInputRows"] for p in names["query"].query.recentProgress), WAIT_S)
+        until(lambda: any(p["numInputRows"] for p in names["query"].query.recentProgress))
         exec("print(" + rescale, names)
     finally:
         if "query" in names:
@@ -441,7 +437,7 @@ def test_sources(spark: SparkSession, tmp_path: Path) -> None:
     try:
         exec(measured, names)
         assert set(names["found"]) >= {"seconds", "rows", "slots", "latency_us"}
-        until(lambda: json.loads(names["registry"].read("run1"))["rows"] > 0, WAIT_S)
+        until(lambda: json.loads(names["registry"].read("run1"))["rows"] > 0)
     finally:
         if "query" in names:
             names["query"].stop()

@@ -8,7 +8,7 @@ import pytest
 
 from live.conftest import run_app
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("remote")]
 
 
 def test_two_executors_of_which_one_is_killed(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_the_protocol_has_all_that_a_snapshot_says(
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("tenants", ["own", pytest.param("all", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("tenants", ["own", pytest.param("all", marks=pytest.mark.deep("surface"))])
 def test_two_clients_of_a_connect_server(tmp_path: Path, tenants: str) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -10,7 +10,7 @@ import pytest
 
 from live.applications import running
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("surface")]
 
 APP = """
 import sys

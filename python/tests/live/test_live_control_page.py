@@ -15,7 +15,7 @@ import pytest
 import laneshift
 from live.applications import controlled
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("surface")]
 
 PAGE = (Path(__file__).parents[3] / "docs" / "control.md").read_text("utf-8")
 

@@ -8,7 +8,7 @@ import pytest
 
 from live.conftest import run_app
 
-pytestmark = [pytest.mark.live, pytest.mark.thorough, pytest.mark.timeout(1000)]
+pytestmark = [pytest.mark.live, pytest.mark.deep("policies"), pytest.mark.timeout(1000)]
 
 
 def test_executors_come_for_a_hot_partition_and_go_again(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from live.conftest import environment, require_jar
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("policies")]
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
@@ -34,36 +34,17 @@ def _lanes(lines: list[str], operator: str) -> list[int]:
     return [int(found[1]) for found in said if found]
 
 
-def _cpu() -> tuple[int, int]:
-    """(idle, all) of the machine's CPU time, in ticks since it started."""
-    _, *ticks = Path("/proc/stat").read_text().splitlines()[0].split()
-    return int(ticks[3]) + int(ticks[4]), sum(map(int, ticks[:8]))
-
-
-def _grew(lanes: list[int], before: tuple[int, int]) -> None:
-    """More lanes than at first; only a machine without CPU time left since ``before`` excuses it.
-
-    Then ``lanes=auto`` gives no lane more.
-    """
-    idle, total = (after - was for after, was in zip(_cpu(), before, strict=True))
-    if max(lanes) <= lanes[0] and idle < 0.15 * total:
-        pytest.skip(f"{idle / total:.0%} of the machine's CPU time was idle")
-    assert max(lanes) > lanes[0]
-
-
 def test_few_partitions_get_more_lanes() -> None:
-    before = _cpu()
     lanes = _lanes(_lines("few_partitions.py", "--seconds", "40"), "rowWise")
     assert lanes[0] == 2
-    _grew(lanes, before)
+    assert max(lanes) > 2, "on a machine with nothing else to do"
 
 
 def test_a_hot_key_gets_many_lanes_above_its_state() -> None:
-    before = _cpu()
     lines = _lines("hot_key.py", "--seconds", "30")
     lanes = _lanes(lines, "rowWise")
     assert lanes[0] == 1
-    _grew(lanes, before)
+    assert max(lanes) > 1, "on a machine with nothing else to do"
     said = re.fullmatch(
         r"rowWise: \d+ lanes, ([\d,]+) answers; the hottest key has (\d+)%", lines[-1]
     )

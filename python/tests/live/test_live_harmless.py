@@ -192,6 +192,7 @@ def session_of(batch: DataFrame) -> SparkSession:
     return batch.sparkSession
 
 
+@pytest.mark.deep("pairs")
 def test_checkpoints_go_on_without_the_plugin(session: SparkSession, tmp_path: Path) -> None:
     names = ("in_pandas", "by_rows", "aggregated")
     source = add(tmp_path / "in", 0, 400)

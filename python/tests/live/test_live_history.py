@@ -21,7 +21,7 @@ from laneshift.plugin.jar import jar_path
 from live.browser import Browser, require_chromium
 from live.conftest import run_app
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("surface")]
 
 PICTURES = Path(__file__).parents[3] / "build" / "screenshots"
 

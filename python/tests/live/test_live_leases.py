@@ -8,7 +8,7 @@ import pytest
 
 from live.conftest import run_app
 
-pytestmark = [pytest.mark.live, pytest.mark.thorough, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.deep("policies"), pytest.mark.timeout(900)]
 
 
 def test_leases_keep_other_jobs_off_and_starve_nobody(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from live.conftest import to_lines
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("policies")]
 
 QUIET, BURST = 200, 3000
 STAGES = f"{QUIET}:6s,{BURST}:8s,{QUIET}:1h"

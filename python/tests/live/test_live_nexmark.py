@@ -29,13 +29,14 @@ pytestmark = pytest.mark.live
 
 LANES = Side("3 lanes", {"lanes": "3", "maxLanes": "3", "balance.enabled": "true"})
 BY_NAME = {query.name: query for query in QUERIES}
-QUICK = ("q1", "q5", "q7", "q18")
+GATE = [("q5", MICRO), ("q18", MICRO)]
+"""A window with a join above it, and the newest of each key."""
 CASES = [
     pytest.param(
         query,
         mode,
         id=f"{query.name}-{mode}",
-        marks=() if query.name in QUICK else pytest.mark.thorough,
+        marks=() if (query.name, mode) in GATE else pytest.mark.deep("pairs"),
     )
     for query in QUERIES
     for mode in (MICRO, REAL_TIME)

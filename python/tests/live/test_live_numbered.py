@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("pairs")]
 
 
 def test_numbered_rows_give_the_answers_that_the_arithmetic_says(spark: SparkSession) -> None:

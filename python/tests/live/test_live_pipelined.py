@@ -8,10 +8,9 @@ import pytest
 
 from live.conftest import run_app
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("pairs")]
 
 
-@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_pipelined_functions_give_stocks_rows(tmp_path: Path) -> None:
     seen = run_app(Path(__file__).with_name("pipelined_app.py"), tmp_path, limit_s=500)

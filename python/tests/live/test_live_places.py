@@ -8,10 +8,9 @@ import pytest
 
 from live.conftest import run_app
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("remote")]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("policy", ["laneshift", "elasticutor"])
 def test_a_hot_partition_has_lanes_on_other_executors(tmp_path: Path, policy: str) -> None:
     seen = run_app(Path(__file__).with_name("place_app.py"), tmp_path, policy, limit_s=700)
@@ -33,7 +32,6 @@ def test_lanes_have_the_cores_that_an_executor_got_without_asking(tmp_path: Path
     assert seen == {"room": 2, "cores": [3]}
 
 
-@pytest.mark.thorough
 def test_200_partitions_have_lanes_elsewhere_over_secured_connections(tmp_path: Path) -> None:
     seen = run_app(Path(__file__).with_name("many_app.py"), tmp_path, limit_s=500)
     assert seen["identical"], seen

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.live
 
 ROWS = 24_000
 HOT, FILES, FILE_ROWS = 7, 8, 4_000
-WAIT_S = 90.0
 
 
 def operator_of(
@@ -50,6 +49,7 @@ def _once(rows: DataFrame) -> DataFrame:
     return rows.dropDuplicates(["k"]).select("k", F.sha2(F.col("k").cast("string"), 256).alias("h"))
 
 
+@pytest.mark.deep("policies")
 @pytest.mark.parametrize("name", ["mnrt", "w-choices"])
 def test_in_micro_batches(
     spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path, name: str
@@ -85,7 +85,7 @@ def test_in_micro_batches(
             for number in range(1, FILES):
                 add(number)
                 turns = scheduler.turns
-                until(lambda t=turns: scheduler.turns > t + 1, WAIT_S)  # type: ignore[misc]
+                until(lambda t=turns: scheduler.turns > t + 1)  # type: ignore[misc]
                 found = operator_of(live, query)
                 was_apart |= found is not None and found.above == "apart"
         moved = sum(h.reason == "user" for h in live.handoffs(query, limit=100_000))
@@ -104,6 +104,7 @@ def test_in_micro_batches(
     assert Counter(map(tuple, spark.table(table).collect())) == Counter(map(tuple, expected))
 
 
+@pytest.mark.deep("policies")
 @pytest.mark.parametrize("name", ["mnrt", "w-choices"])
 def test_in_real_time_mode(
     spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path, name: str
@@ -129,7 +130,7 @@ def test_in_real_time_mode(
         return tail.updates.rows
 
     try:
-        until(lambda: rows_out() > 500, WAIT_S)
+        until(lambda: rows_out() > 500)
         live.set_lanes(query, 0, -1, 2)
         was_apart = False
         with live.start(name, query=query, interval_s=0.2, cores=6) as scheduler:
@@ -150,6 +151,7 @@ def test_in_real_time_mode(
     assert tail.updates.counts == stock
 
 
+@pytest.mark.deep("policies")
 def test_a_dry_run_says_what_it_would_do_and_does_nothing(
     spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
 ) -> None:
@@ -159,12 +161,11 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(
     source = spark.readStream.format("laneshift-workload").options(**options).load()
     query, _ = to_lines(source.groupBy("key").agg(F.count("*").alias("n")), tmp_path, "1 minute")
     try:
-        until(lambda: operator_of(live, query), WAIT_S)
+        until(lambda: operator_of(live, query))
         live.set_lanes(query, 0, -1, 2)
         with live.start("qmmp", query=query, interval_s=0.1, dry_run=True) as scheduler:
             until(
-                lambda: any("not carried out" in n for d in scheduler.decisions() for n in d.notes),
-                WAIT_S,
+                lambda: any("not carried out" in n for d in scheduler.decisions() for n in d.notes)
             )
         assert not any(d.applied or d.error for d in scheduler.decisions())
         assert [h for h in live.handoffs(query) if h.reason == "user"] == []

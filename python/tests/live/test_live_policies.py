@@ -13,7 +13,7 @@ from live.conftest import Counting
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("policies")]
 
 
 def lanes_of(live: laneshift.Laneshift, counting: Counting) -> list[int]:

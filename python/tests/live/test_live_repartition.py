@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("pairs")]
 
 ROWS = 30_000
 OPTIONS: dict[str, Any] = {
@@ -45,13 +45,7 @@ class Answers:
         return {row[0]: row for _, rows in sorted(self.batches.items()) for row in rows}
 
 
-@pytest.mark.parametrize(
-    "elastic",
-    [
-        pytest.param(True, id="under laneshift"),
-        pytest.param(False, id="stock", marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.parametrize("elastic", [True, False], ids=["under laneshift", "stock"])
 def test_two_rescalings_give_the_answer_of_one_batch(
     spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path, elastic: bool
 ) -> None:

@@ -64,7 +64,7 @@ def run(spark: SparkSession, folder: Path) -> tuple[list[tuple[int, ...]], list[
     return rows, state, query._jsq.explainInternal(False), str(query.id)
 
 
-@pytest.mark.parametrize("remote", [0, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("remote", [0, pytest.param(2, marks=pytest.mark.deep("kills"))])
 def test_lanes_restart_under_a_python_function_and_nothing_is_lost(
     spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path, remote: int
 ) -> None:

@@ -208,6 +208,7 @@ def _measured(
         sink.drop(str(at))
 
 
+@pytest.mark.deep("motion")
 def test_in_real_time_mode_a_function_that_is_behind_gets_idle_cores(
     spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
 ) -> None:
@@ -231,6 +232,7 @@ def test_in_real_time_mode_a_function_that_is_behind_gets_idle_cores(
     assert [int(text.rsplit(",", 1)[1]) for text in found] == list(range(len(found)))
 
 
+@pytest.mark.deep("motion")
 @pytest.mark.parametrize("lanes", ["1", "3"])
 def test_in_real_time_mode_answers_come_while_no_more_rows_do(
     spark: SparkSession, tmp_path: Path, lanes: str

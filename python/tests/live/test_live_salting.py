@@ -16,7 +16,7 @@ from laneshift_bench.salting import merged, salted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("pairs")]
 
 
 def test_salted_counts_add_up_to_the_plain_ones(spark: SparkSession) -> None:

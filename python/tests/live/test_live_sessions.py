@@ -9,7 +9,7 @@ import pytest
 
 from live.conftest import require_jar
 
-pytestmark = [pytest.mark.live, pytest.mark.versions]
+pytestmark = [pytest.mark.live, pytest.mark.versions, pytest.mark.deep("surface")]
 
 
 def run(code: str) -> str:

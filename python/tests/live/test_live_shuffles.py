@@ -16,7 +16,7 @@ from laneshift_bench.skew import owners
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("pairs")]
 RATE, SECONDS = 30_000, 3
 
 

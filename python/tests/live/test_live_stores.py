@@ -9,15 +9,13 @@ import pytest
 
 from live.conftest import run_app
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("policies")]
 APP = Path(__file__).with_name("stores_app.py")
 PARTITIONS = 64
 
 
 @pytest.mark.timeout(1300)
-@pytest.mark.parametrize(
-    "policy", ["laneshift", pytest.param("resource-centric", marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("policy", ["laneshift", "resource-centric"])
 def test_commits_of_many_stores_are_seen_and_fewer_take_over(tmp_path: Path, policy: str) -> None:
     seen = run_app(APP, tmp_path, PARTITIONS, policy, limit_s=1200)
     assert "laneshift, naive-ec, resource-centric do" in seen["refused"]

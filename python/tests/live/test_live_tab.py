@@ -16,7 +16,7 @@ from live.conftest import PARTITIONS, SHARDS, to_lines
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("surface")]
 
 PICTURES = Path(__file__).parents[3] / "build" / "screenshots"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import functions as sf
 
-from live.conftest import to_lines
+from live.conftest import to_lines, until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,14 +22,6 @@ pytestmark = pytest.mark.live
 TASKS = "spark.sql.laneshift.tasks"
 PARTITIONS = "spark.sql.shuffle.partitions"
 ROWS = 6000
-
-
-def until(condition: Callable[[], Any], limit_s: float = 120.0) -> Any:
-    deadline = time.monotonic() + limit_s
-    while not (seen := condition()):
-        assert time.monotonic() < deadline, "it did not come in time"
-        time.sleep(0.1)
-    return seen
 
 
 def test_tasks_go_down_and_up_and_the_answer_is_that_of_stock(
@@ -124,6 +115,7 @@ def test_functions_in_python_in_one_task_of_five_partitions_give_stocks_rows(
     assert elastic == stock
 
 
+@pytest.mark.deep("motion")
 def test_a_real_time_query_with_more_state_partitions_than_slots_runs(
     spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
 ) -> None:
@@ -158,6 +150,7 @@ def test_a_real_time_query_with_more_state_partitions_than_slots_runs(
         spark.conf.set(PARTITIONS, "2")
 
 
+@pytest.mark.deep("policies")
 def test_a_policy_gives_a_real_time_query_the_tasks_that_it_needs(
     spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
 ) -> None:

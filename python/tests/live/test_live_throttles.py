@@ -17,7 +17,7 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import Plan, Throttle
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.trace import read_trace
-from live.conftest import Counting, to_lines
+from live.conftest import Counting, to_lines, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +62,7 @@ def rates(given: list[tuple[float, int]], begin: float, end: float) -> list[floa
     ]
 
 
+@pytest.mark.deep("policies")
 def test_a_brake_on_the_first_stage_holds_the_source_and_no_row_is_lost(
     spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
 ) -> None:
@@ -76,7 +77,7 @@ def test_a_brake_on_the_first_stage_holds_the_source_and_no_row_is_lost(
     query, tail = to_lines(first.groupBy("key").agg(F.count("*").alias("n")), tmp_path, "5 seconds")
     given: list[tuple[float, int]] = []
 
-    def until(what: str, done: Callable[[], bool]) -> None:
+    def reached(what: str, done: Callable[[], bool]) -> None:
         end = time.monotonic() + 120
         while not done():
             assert time.monotonic() < end, f"{what}: {tail.updates.rows} of {given[-1:]}"
@@ -88,18 +89,18 @@ def test_a_brake_on_the_first_stage_holds_the_source_and_no_row_is_lost(
             time.sleep(0.1)
 
     try:
-        until("rows come", lambda: tail.updates.rows >= RATE)
+        reached("rows come", lambda: tail.updates.rows >= RATE)
         with live.start("craa", query=query, interval_s=0.5) as craa:
-            until("craa", lambda: craa.turns >= 6)
+            reached("craa", lambda: craa.turns >= 6)
         assert [d.error for d in craa.decisions() if d.error] == []
         trace = tmp_path / "trace"
         policy = Brake()
         with live.start(policy, query=query, trace=trace) as brake:
-            until("brake", lambda: len(policy.turns) > BEFORE + BRAKED + AFTER)
+            reached("brake", lambda: len(policy.turns) > BEFORE + BRAKED + AFTER)
         assert live.limit_source(query, 0, 600) == "now"
         time.sleep(1)
-        until("every row that was given is an answer", lambda: tail.updates.rows == given[-1][1])
-        until(
+        reached("every row that was given is an answer", lambda: tail.updates.rows == given[-1][1])
+        reached(
             "Spark has counted them",
             lambda: sum(p["numInputRows"] for p in query.recentProgress) == given[-1][1],
         )
@@ -141,14 +142,12 @@ def test_a_source_that_cannot_wait_says_so(live: laneshift.Laneshift, counting: 
     assert caught.value.condition == "LANESHIFT_SOURCE_NOT_LIMITED"
     counting.add(150)
     assert counting.streamed() == counting.stock()
-    # Spark reports a batch a little after it has ended.
-    end = time.monotonic() + 30
-    while True:
+
+    def counted() -> laneshift.QuerySnapshot | None:
         (query,) = (q for q in live.snapshot().queries if q.id == counting.query.id)
-        if query.given is not None and query.given.rows == 250:
-            break
-        assert time.monotonic() < end, query.given
-        time.sleep(0.1)
+        return query if query.given is not None and query.given.rows == 250 else None
+
+    query = until(counted)  # Spark reports a batch a little after it has ended
     parts = query.operators[0].partitions
     assert {p.batch_id for p in parts} == {query.given.batch_id}
     assert query.operators[0].rows_in <= 250

@@ -18,7 +18,7 @@ from live.conftest import require_jar
 from live.test_live_blocks import blocks
 from live.test_live_submit import APP
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.deep("surface")]
 ROOT = Path(__file__).parents[3]
 
 

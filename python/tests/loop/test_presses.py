@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from typing import Any
 
@@ -364,9 +363,9 @@ def test_a_wait_that_fails_is_a_wait_all_the_same() -> None:
         def await_pressed(self, *_: Any) -> dict[str, Any]:
             raise error("LANESHIFT_SESSION_STOPPED", method="awaitPressed")
 
-    over = threading.Event()
-    over.set()
-    assert rest(Presses(Broken(), "one", ""), over, 3600.0) == ()
+    waited: list[str] = []
+    assert rest(Presses(Broken(), "one", ""), lambda: waited.append("so long"), 3600.0) == ()
+    assert waited == ["so long"]
 
 
 def test_an_answer_that_cannot_be_read_is_told() -> None:

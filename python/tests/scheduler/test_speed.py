@@ -18,6 +18,7 @@ def reference() -> int:
     return sum(n * n for n in range(50_000))
 
 
+@pytest.mark.deep("speed")
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_policies_decide_in_milliseconds(name: str) -> None:
     """32 nodes x 8 cores x 32 partitions, median; 4 times the time of a quiet core is too slow.

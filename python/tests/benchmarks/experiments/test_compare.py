@@ -18,7 +18,7 @@ from laneshift_experiments.compare import (
     intensity_contest,
 )
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.deep("policies")
 
 SEEDS = 3
 SMALL = Options(seeds=3, nodes=4, cores=4)

@@ -1,0 +1,84 @@
+"""Before a test's limit ends it: what each JVM that was started is doing, on the real stderr.
+
+The threads of Python are shown by pytest-timeout itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BEFORE_S = 10.0
+TIMER = pytest.StashKey[threading.Timer]()
+STDERR = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[STDERR] = stderr = os.dup(2)  # nothing is captured yet
+    config.add_cleanup(lambda: os.close(stderr))
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
+    pytest_timeout_cancel_timer(item)
+    timer = threading.Timer(
+        max(settings.timeout - BEFORE_S, settings.timeout / 2),
+        lambda: os.write(item.config.stash[STDERR], said(item.nodeid).encode()),
+    )
+    timer.daemon = True
+    item.stash[TIMER] = timer
+    timer.start()
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
+    if TIMER in item.stash:
+        item.stash[TIMER].cancel()
+
+
+def said(test: str) -> str:
+    dumps = [f"---- threads of JVM {pid}\n{threads(pid)}\n" for pid in jvms(os.getpid())]
+    return f"\n{test} is near its limit; {len(dumps)} JVMs were started\n{''.join(dumps)}"
+
+
+def jvms(ancestor: int) -> list[int]:
+    """The Java processes that a process has started, and those that these have."""
+    parents, java = dict[int, int](), set[int]()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
+        except OSError:  # it has ended meanwhile
+            continue
+        pid = int(stat.parent.name)
+        parents[pid] = int(rest.split()[1])
+        if name == "java":
+            java.add(pid)
+
+    def is_ours(pid: int) -> bool:
+        while pid > 1 and pid != ancestor:
+            pid = parents.get(pid, 0)
+        return pid == ancestor
+
+    return sorted(filter(is_ours, java))
+
+
+def threads(pid: int) -> str:
+    """As jstack says; a JVM without one beside it prints them itself."""
+    try:
+        jstack = Path(f"/proc/{pid}/exe").resolve().with_name("jstack")
+        done = subprocess.run(
+            [str(jstack), str(pid)], capture_output=True, text=True, timeout=4, check=True
+        )
+        return done.stdout.partition("}\n\n")[2] or done.stdout
+    except (OSError, subprocess.SubprocessError) as problem:
+        try:
+            os.kill(pid, signal.SIGQUIT)
+        except OSError:
+            return "has ended"
+        return f"on its own output, for there is no jstack: {problem}"
