@@ -31,24 +31,15 @@ from typing import Any
 from sbt_reports import cases
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "python" / "tests"))
+from stuck import jvms, threads  # noqa: E402
+from tiers import ROOMS  # noqa: E402
+
 RECORD = ROOT / "verification"
 OUT = ROOT / "build" / "deep"
 LAUNCH = ROOT / "jvm" / "spark" / "target" / "test-launch.args"
 JVM_TESTS = ("jvm/core/src/test/scala", "jvm/spark/src/test/scala")
 
-ROOMS = {
-    "pairs": "more queries, formats and numbers of tasks beside stock Spark than the gate has",
-    "motion": "handoffs whose moment is up to timers, threads and what a query was measured to do",
-    "policies": "schedulers, limits and rescales that act on a running query by its measurements",
-    "remote": "lanes on other executors, and hosts that fall silent, fail and go away",
-    "kills": "tasks, executors, drivers and schedulers killed while lanes and partitions change",
-    "cluster": "whole clusters in Docker whose workers, driver, network and disk fail",
-    "matrix": "every operator, output mode, trigger and course of a checkpoint's life",
-    "mutants": "planted bugs, each of which turns its check red; a million schedules; races",
-    "surface": "wheel, spark-submit, pages, tab, history, logs: what a user touches",
-    "speed": "rates, time-outs and decisions that are measured in seconds",
-    "endurance": "hours of motion, rescales and kills, every answer checked",
-}
 LEFT_OUT = 77
 
 # Their reports together say which planted bugs are noticed: scripts/mutants.py.
@@ -268,16 +259,7 @@ def children(pid: int) -> list[int]:
 
 def stacks(pid: int) -> str:
     """What the threads of every JVM from `pid` down are at."""
-    told = []
-    for one in (pid, *children(pid)):
-        try:
-            is_java = Path(f"/proc/{one}/comm").read_text().strip() == "java"
-        except OSError:
-            continue
-        if is_java:
-            done = subprocess.run(["jstack", "-l", str(one)], capture_output=True, text=True)
-            told.append(f"---- stacks of process {one}\n{done.stdout}{done.stderr}")
-    return "\n".join(told)
+    return "\n".join(f"---- threads of JVM {one}\n{threads(one)}" for one in jvms(pid))
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -15,18 +15,20 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 
 ROOMS = {
-    "pairs": "queries beside stock Spark's, and what benchmarks take for granted of it",
-    "motion": "Real-time Mode, and lanes that follow a load that is measured",
-    "policies": "policies that drive live queries, their papers' metrics; random examples",
-    "remote": "executors in processes of their own",
-    "kills": "drivers, executors, schedulers and sessions that end and come again",
-    "cluster": "whole clusters in Docker",
-    "matrix": "every operator, output mode and trigger",
-    "mutants": "planted bugs, races, garbage",
-    "surface": "what a user meets: wheel, pages, commands, the UI in a browser",
-    "speed": "promises about time",
-    "endurance": "hours",
+    "pairs": "more queries, formats and numbers of tasks beside stock Spark than the gate has",
+    "motion": "handoffs whose moment is up to timers, threads and what a query was measured to do",
+    "policies": "schedulers, limits and rescales that act on a running query by its measurements",
+    "remote": "lanes on other executors, and hosts that fall silent, fail and go away",
+    "kills": "tasks, executors, drivers and schedulers killed while lanes and partitions change",
+    "cluster": "whole clusters in Docker whose workers, driver, network and disk fail",
+    "matrix": "every operator, output mode, trigger and course of a checkpoint's life",
+    "mutants": "planted bugs, each of which turns its check red; a million schedules; races",
+    "surface": "wheel, spark-submit, pages, tab, history, logs: what a user touches",
+    "speed": "rates, time-outs and decisions that are measured in seconds",
+    "endurance": "hours of motion, rescales and kills, every answer checked",
 }
+"""What each room searches; `make deep` runs them, the JVM's tests of a room with Python's."""
+
 RANDOM_EXAMPLES = "policies"
 """The room where tests with examples by hypothesis run again, with ten times as many."""
 
