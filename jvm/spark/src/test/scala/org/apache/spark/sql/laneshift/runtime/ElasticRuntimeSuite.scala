@@ -2,10 +2,11 @@ package org.apache.spark.sql.laneshift.runtime
 
 import java.util.concurrent.TimeUnit
 
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.{Literal, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.lane.{BatchStart, HostAddress}
 import org.apache.spark.sql.laneshift.spec._
+import org.apache.spark.sql.types.LongType
 import org.apache.spark.util.{AccumulatorContext, AccumulatorMetadata}
 
 import laneshift.testing.LimitedSuite
@@ -205,7 +206,10 @@ class ElasticRuntimeSuite extends LimitedSuite {
       }
       val commit = metric()
       val at =
-        spec(lanes = 1).copy(stateMetrics = StateMetrics(Set.empty, Set.empty, Set.empty, Set(commit.id)))
+        spec(lanes = 1).copy(
+          inputs = Seq(InputSpec(Seq(LongType), Literal(0))),
+          stateMetrics = StateMetrics(Set.empty, Set.empty, Set.empty, Set(commit.id))
+        )
       val partition = runtime.partition(at, 0, LoneTask())
       val task = LoneTask()
       partition.startBatch(at, task, None)
