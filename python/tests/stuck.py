@@ -9,37 +9,44 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 BEFORE_S = 10.0
-TIMER = pytest.StashKey[threading.Timer]()
-STDERR = pytest.StashKey[int]()
+LOOK_S = 1.0
+
+
+class Watch:
+    """Tells once of a test that is near its limit."""
+
+    def __init__(self) -> None:
+        self.stderr = os.dup(2)  # nothing is captured yet
+        self.near: tuple[str, float] | None = None  # the test that runs, and when it is to be told
+        threading.Thread(target=self._run, name="watch", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(LOOK_S)
+            near = self.near
+            if near is not None and time.monotonic() > near[1]:
+                self.near = None
+                os.write(self.stderr, said(near[0]).encode())
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_set_timer(self, item: pytest.Item, settings: Any) -> None:
+        limit = settings.timeout
+        self.near = item.nodeid, time.monotonic() + max(limit - BEFORE_S, limit / 2)
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_cancel_timer(self, item: pytest.Item) -> None:
+        self.near = None
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[STDERR] = stderr = os.dup(2)  # nothing is captured yet
-    config.add_cleanup(lambda: os.close(stderr))
-
-
-@pytest.hookimpl(optionalhook=True, tryfirst=True)
-def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
-    pytest_timeout_cancel_timer(item)
-    timer = threading.Timer(
-        max(settings.timeout - BEFORE_S, settings.timeout / 2),
-        lambda: os.write(item.config.stash[STDERR], said(item.nodeid).encode()),
-    )
-    timer.daemon = True
-    item.stash[TIMER] = timer
-    timer.start()
-
-
-@pytest.hookimpl(optionalhook=True, tryfirst=True)
-def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
-    if TIMER in item.stash:
-        item.stash[TIMER].cancel()
+    config.pluginmanager.register(Watch())
 
 
 def said(test: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,12 +47,15 @@ def room(module: str) -> str:
     return first if first and there else NAME
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
+@cache
+def modules() -> tuple[tuple[str, ast.Module], ...]:
     """Every module of the package but what the build writes, parsed."""
+    found = []
     for file in sorted(PACKAGE.rglob("*.py")):
         name = ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
         if name != f"{NAME}._version":
-            yield name.removesuffix(".__init__"), ast.parse(file.read_text("utf-8"))
+            found.append((name.removesuffix(".__init__"), ast.parse(file.read_text("utf-8"))))
+    return tuple(found)
 
 
 def imported(module: str, tree: ast.Module) -> Iterator[str]:

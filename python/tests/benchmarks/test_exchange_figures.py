@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from datetime import datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
 
 from laneshift.errors import InputError
+from laneshift_bench import exchange_cluster
 from laneshift_bench.exchange import MODES, QUICK_GRAINS, SIDES, hottest, plan, sides_of
 from laneshift_bench.exchange_answers import (
     DEPTH,
@@ -204,6 +205,7 @@ def test_operators_divide_the_cores() -> None:
         assert f"y {partitions}, z {shards}" in grain.name
 
 
+@pytest.mark.deep("policies")
 def test_the_simulator_has_elastic_sides_ahead_of_hash_partitions() -> None:
     case = Case.of(REAL_TIME, 25.0)
     rates = {side: case.simulated_rate(case.foresee(side)) for side in (*SIDES,)}
@@ -248,10 +250,12 @@ def test_a_cluster_has_the_cores_between_its_executors() -> None:
             Workers.of(wrong)
 
 
-def test_what_the_driver_takes_is_measured_as_in_the_sink() -> None:
+def test_what_the_driver_takes_is_measured_as_in_the_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange_cluster, "time", SimpleNamespace(time=lambda: 1_700_000_002.0))
+
     class Batch:
         def collect(self) -> list[dict[str, object]]:
-            due = datetime.fromtimestamp(time.time() - 2)
+            due = datetime.fromtimestamp(1_700_000_000.0)
             return [{"due": due, "line": str(n)} for n in range(100)]
 
     meter = DriverMeter("due", "line")
@@ -260,7 +264,7 @@ def test_what_the_driver_takes_is_measured_as_in_the_sink() -> None:
     assert meter.read().rows == 200
     slots, latency = meter.lap()
     assert sum(rows for _, rows in slots) == latency.count == 200
-    assert 2000 <= latency.p50_ms <= latency.max_ms < 5000
+    assert latency.p50_ms == latency.max_ms == pytest.approx(2000, rel=0.01)
     slots, latency = meter.lap()
     assert not slots and latency.count == 0
     assert len(meter.lines()) == 200 and not meter.lines()

@@ -12,16 +12,14 @@ from pathlib import Path
 import pyspark
 
 from laneshift.plugin.jar import jar_path
-from live.conftest import environment, require_jar
+from live.conftest import environment, require_jar, until
 
 HOME = Path(pyspark.__file__).parent
 FOLDER = Path(__file__).parents[1]
 
 
 @contextmanager
-def running(
-    command: list[str], log: Path, ready: Path | str, *, reads: bool, limit_s: float = 300
-) -> Iterator[None]:
+def running(command: list[str], log: Path, ready: Path | str, *, reads: bool) -> Iterator[None]:
     """A process that is ready once a file is there, or its log has a text; ended afterwards.
 
     One that ``reads`` its input ends with that, another one by a signal.
@@ -33,10 +31,8 @@ def running(
             command, env=env, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT
         )
     try:
-        end = time.monotonic() + limit_s
         while not (ready.exists() if isinstance(ready, Path) else ready in log.read_text("utf-8")):
-            said = log.read_text("utf-8")[-4000:]
-            assert process.poll() is None and time.monotonic() < end, said
+            assert process.poll() is None, log.read_text("utf-8")[-4000:]
             time.sleep(0.2)
         yield
     finally:
@@ -61,10 +57,7 @@ def controlled(folder: Path, *options: str) -> Iterator[Path]:
     token = folder / "token"
     command = [sys.executable, str(FOLDER / "live" / "control_app.py"), str(token), *options]
     with running(command, folder / "app.log", "started", reads=True):
-        end = time.monotonic() + 60
-        while not (folder / "token.address").exists():
-            assert time.monotonic() < end, (folder / "app.log").read_text("utf-8")[-4000:]
-            time.sleep(0.1)
+        until((folder / "token.address").exists)
         yield token
 
 

@@ -69,7 +69,7 @@ BLOCKS: dict[str, list[str]] = {
     ],
     "docs/rescale.md": [
         "test_rescale",
-        "live/test_live_rescale.py::test_partitions_change_while_the_query_runs_and_after",
+        "live/test_live_rescale.py::test_a_checkpoints_partitions_change_by_command",
         "test_rescale",
         "test_commands_of_control",
         "test_commands_of_control",

@@ -131,12 +131,23 @@ def answer(session: SparkSession, case: Case, folder: Path) -> list[tuple[Any, .
     return sorted(tuple(row) for row in found)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
-def test_a_batch_query_is_stocks(session: SparkSession, tmp_path: Path, case: Case) -> None:
+@pytest.mark.parametrize(
+    ("case", "numbers"),
+    [
+        *(pytest.param(case, (3,), id=f"{case.__name__}-3") for case in CASES[:3]),
+        *(
+            pytest.param(case, (1, 3, 8), id=case.__name__, marks=pytest.mark.deep("pairs"))
+            for case in CASES
+        ),
+    ],
+)
+def test_a_batch_query_is_stocks(
+    session: SparkSession, tmp_path: Path, case: Case, numbers: tuple[int, ...]
+) -> None:
     folder = add(tmp_path / "in", 0, 600)
     configure(session, STOCK)
     stock = answer(session, case, folder)
-    for n in (1, 3, 8):
+    for n in numbers:
         configure(session, lanes(n))
         with unchanged(session):
             assert answer(session, case, folder) == stock, f"{n} lanes"

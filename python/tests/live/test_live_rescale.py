@@ -26,11 +26,10 @@ def partitions_of(counting: Counting) -> int:
     return int(done.stateOperators[0].numShufflePartitions)
 
 
-def test_partitions_change_while_the_query_runs_and_after(
+def test_partitions_change_while_the_query_runs(
     spark: SparkSession,
     live: laneshift.Laneshift,
     counting: Counting,
-    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     counting.add(5000)
@@ -64,6 +63,10 @@ def test_partitions_change_while_the_query_runs_and_after(
     assert sorted(p.partition for o in shown.operators for p in o.partitions) == list(range(5))
     assert counting.streamed() == counting.stock()
 
+
+@pytest.mark.deep("surface")
+def test_a_checkpoints_partitions_change_by_command(counting: Counting, tmp_path: Path) -> None:
+    counting.add(1000)
     counting.query.stop()
     checkpoint = str(tmp_path / "checkpoint")
     command = [sys.executable, "-m", "laneshift.cli", "rescale", checkpoint]
@@ -76,5 +79,5 @@ def test_partitions_change_while_the_query_runs_and_after(
         check=False,
     )
     assert said.returncode == 0, said.stderr[-3000:]
-    assert said.stdout.startswith("5 -> 3 state partitions as batch")
+    assert said.stdout.startswith(f"{PARTITIONS} -> 3 state partitions as batch")
     assert f"{len(counting.streamed())} rows compared" in said.stdout

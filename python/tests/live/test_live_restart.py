@@ -35,7 +35,9 @@ def set_in(spark: SparkSession, options: dict[str, str]) -> Iterator[None]:
             spark.conf.set(key, value or "")
 
 
-def run(spark: SparkSession, folder: Path) -> tuple[list[tuple[int, ...]], list[int], str, str]:
+def run(
+    spark: SparkSession, folder: Path, batch: int
+) -> tuple[list[tuple[int, ...]], list[int], str, str]:
     """Rows that were put out, state rows by batch, the plan, and the query's run."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -45,7 +47,7 @@ def run(spark: SparkSession, folder: Path) -> tuple[list[tuple[int, ...]], list[
 
     source = (
         spark.readStream.format("laneshift-workload")
-        .options(pacing="none", keys=3000, rowBytes=8, rowsPerBatch=15000, totalRows=60000)
+        .options(pacing="none", keys=3000, rowBytes=8, rowsPerBatch=batch, totalRows=4 * batch)
         .load()
     )
     pairs = source.select("key", (F.col("value") % 20).alias("v")).dropDuplicates(["key", "v"])
@@ -64,14 +66,21 @@ def run(spark: SparkSession, folder: Path) -> tuple[list[tuple[int, ...]], list[
     return rows, state, query._jsq.explainInternal(False), str(query.id)
 
 
-@pytest.mark.parametrize("remote", [0, pytest.param(2, marks=pytest.mark.deep("kills"))])
+@pytest.mark.parametrize(
+    ("batch", "remote"),
+    [
+        (4_000, 0),
+        pytest.param(15_000, 0, marks=pytest.mark.deep("pairs")),
+        pytest.param(15_000, 2, marks=pytest.mark.deep("pairs")),
+    ],
+)
 def test_lanes_restart_under_a_python_function_and_nothing_is_lost(
-    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path, remote: int
+    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path, batch: int, remote: int
 ) -> None:
     with set_in(spark, {"spark.sql.laneshift.enabled": "false"}):
-        stock = run(spark, tmp_path / "stock")
+        stock = run(spark, tmp_path / "stock", batch)
     with set_in(spark, MOTION | {"spark.sql.laneshift.motion.remoteLanes": str(remote)}):
-        elastic = run(spark, tmp_path / "elastic")
+        elastic = run(spark, tmp_path / "elastic", batch)
     assert "handoff mid-batch-restart" in elastic[2]
     paused = [h for h in live.handoffs(elastic[3]) if h.pause_us > 0]
     assert len(paused) > 10

@@ -49,7 +49,7 @@ def test_an_unmodified_application_is_elastic_and_ends(tmp_path: Path) -> None:
         env=environment(jar_path().parents[2]) | {"SPARK_HOME": str(home)},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=110,
         check=False,
     )
     said = done.stdout + done.stderr

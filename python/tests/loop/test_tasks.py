@@ -247,6 +247,7 @@ def turns(scheduler: LiveScheduler, count: int) -> list[Decision]:
     return [d for d in said if d.tasks or any("tasks instead" in note for note in d.notes)]
 
 
+@pytest.mark.deep("policies")
 def test_a_night_and_a_day_of_a_real_time_query() -> None:
     gateway = RealTime()
     scheduler = loop(gateway)

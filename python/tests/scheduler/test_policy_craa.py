@@ -59,6 +59,7 @@ def test_numbers_of_the_earlier_simulation(
     assert sum(found.adjustments) == pytest.approx(count, abs=1)
 
 
+@pytest.mark.deep("policies")
 def test_random_load_over_five_seeds() -> None:
     """Uniform in [1000, 50000]: means over five seeds, wide tolerance."""
     found: dict[str, list[Run]] = {}

@@ -101,6 +101,7 @@ def hump(seed: int, windows: int = 420) -> list[float]:
     return [float(rate) for rate in np.maximum(0, 1800 * shape * noise)]
 
 
+@pytest.mark.deep("policies")
 def test_orderings_over_seeds() -> None:
     """OERA 12, short windows: O fresh + guard loses least, then M, then S; O changes most."""
     lost: dict[str, list[float]] = {}

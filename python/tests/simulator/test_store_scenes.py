@@ -33,7 +33,13 @@ def took(run: BatchRun, since_s: float) -> float:
     return sum(late) / len(late)
 
 
-@pytest.mark.parametrize("name", ABLE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "elasticutor" else pytest.mark.deep("policies"))
+        for name in ABLE
+    ],
+)
 def test_200_stores_on_two_cores_become_few_and_stay(name: str) -> None:
     """11 s a batch for 24,000 rows, nearly all of it commits."""
     at = scene(200, StoreScene(0.11, state_bytes=20e6), most_rows=24_000)
@@ -60,6 +66,7 @@ def test_few_stores_with_long_commits_become_more() -> None:
     assert took(run, when + 60.0) < 0.4 * took(run_batches(policy("laneshift"), at, 3000.0), 600.0)
 
 
+@pytest.mark.deep("policies")
 def test_what_was_wrong_is_learnt() -> None:
     """Commits go by rows, and nothing of what is written says so: fewer partitions are worse."""
     at = scene(64, StoreScene(0.001, row_s=1e-3, row_bytes=0.0, state_bytes=1e6), cores=32,
@@ -69,7 +76,9 @@ def test_what_was_wrong_is_learnt() -> None:
     assert took(run, 4000.0) <= 1.3 * took(run_batches(policy("laneshift"), at, 2000.0), 500.0)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.deep("policies")) for seed in range(1, 4))]
+)
 @pytest.mark.parametrize("name", ABLE)
 def test_load_that_comes_and_goes_is_no_reason_to_rescale_each_time(name: str, seed: int) -> None:
     """An hour of 5 minutes each: no two rescales are nearer than what they have to earn."""
@@ -88,6 +97,7 @@ def test_load_that_comes_and_goes_is_no_reason_to_rescale_each_time(name: str, s
     assert all(b - a >= 600.0 for a, b in pairwise(times))
 
 
+@pytest.mark.deep("policies")
 def test_state_that_takes_too_long_to_rewrite_stays() -> None:
     at = scene(200, StoreScene(0.11, state_bytes=1e12), most_rows=24_000)
     run = run_batches(policy("laneshift", rescale=True), at, 1500.0)

@@ -24,6 +24,7 @@ SMALL = Options(seeds=1, nodes=4, cores=4)
 SEEDS = range(1, 6)
 
 
+@pytest.mark.deep("policies")
 def test_elasticutor_beats_static_and_rc_over_five_seeds() -> None:
     """Fig 6 [S], at a small scale: mean and spread over the seeds, not single runs."""
     m = Micro(omega=8.0, keys=1000, skew=0.7, y=4)
@@ -37,6 +38,7 @@ def test_elasticutor_beats_static_and_rc_over_five_seeds() -> None:
         assert gap.mean() > 2 * gap.std() / np.sqrt(len(SEEDS)), other
 
 
+@pytest.mark.deep("policies")
 def test_craa_loses_no_rows_but_at_the_head_over_five_seeds() -> None:
     """Figs 8-16 [P]: non-heads lose nearly nothing; TA and KPA do."""
     for seed in SEEDS:
@@ -58,7 +60,15 @@ def test_the_earlier_simulation_of_craa_is_reproduced(load: str) -> None:
     np.testing.assert_allclose(found, known, rtol=0.04)
 
 
-@pytest.mark.parametrize("name", ["keys-costs", "keys-received", "craa-feedback", "oera-wordcount"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("keys-costs", marks=pytest.mark.deep("policies")),
+        "keys-received",
+        "craa-feedback",
+        "oera-wordcount",
+    ],
+)
 def test_quick_experiments_run_and_judge(name: str) -> None:
     report = experiment(name).run(Options(seeds=1), silent)
     assert report.table.rows

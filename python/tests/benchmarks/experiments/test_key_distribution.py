@@ -33,6 +33,7 @@ def mean(value: Callable[[History], float], system: str, name: str, z: float) ->
     return float(np.mean([value(load_all(system, name, z, seed)) for seed in SEEDS]))
 
 
+@pytest.mark.deep("policies")
 def test_fig_3_orderings_that_the_text_states() -> None:
     for name in ("EQ5", "B_NCI"):
         for seed in SEEDS:
@@ -45,6 +46,7 @@ def test_fig_3_orderings_that_the_text_states() -> None:
                 assert max(at["mnrt"][0], at["qmmp"][0]) < 0.5 * at["dynamic"][0], "good at low z"
 
 
+@pytest.mark.deep("policies")
 def test_figs_4_and_5_orderings_that_the_text_states() -> None:
     for name in ("EQ5", "B_NCI"):
         used = {s: mean(lambda h: float(np.mean(h.nodes)), s, name, 0.0) for s in SYSTEMS}
@@ -103,12 +105,14 @@ def test_a_band_join_probes_its_neighbours_nodes() -> None:
     np.testing.assert_allclose(nodes.seen_r, seen)
 
 
+@pytest.mark.deep("policies")
 def test_fig_6_over_five_seeds() -> None:
     report = received(FIVE, silent)
     assert all(s.holds for s in report.statements)
     assert report.table.one("sd", planner="dynamic", query="EQ5-like", z=1.5) == 0.0
 
 
+@pytest.mark.deep("policies")
 def test_fig_8_split_systems_merge_more() -> None:
     for seed in SEEDS:
         found = {s: key_topk._seed(s, 0.05, seed) for s in ("mnrt", "qmmp", "readj", "pkg")}
