@@ -17,7 +17,8 @@ lazy val controlProto =
   taskKey[Seq[File]]("The control service's protocol: its field numbers are read from it.")
 lazy val licenseFiles = taskKey[Seq[File]]("Our LICENSE and NOTICE, for META-INF.")
 lazy val bundled = taskKey[File]("Writes bundled.json: the libraries whose classes the assembled jar holds.")
-lazy val testLaunch = taskKey[File]("Compiles the tests and writes what `java @FILE` needs to run classes of theirs.")
+lazy val testLaunch =
+  taskKey[File]("Compiles the tests and writes what `java @FILE` needs to run classes of theirs.")
 lazy val checkJar = taskKey[File]("The assembled jar, after checking that it holds our classes only.")
 
 ThisBuild / repoRoot := (LocalRootProject / baseDirectory).value
@@ -38,7 +39,8 @@ def ofTier(asked: Option[String]): Seq[String] = {
         s"The rooms are ${deepRooms.mkString(", ")}; 'all' is every test; without LANESHIFT_DEEP the gate's tests run."
     )
   }
-  if (asked.contains("all")) Nil else if (rooms.isEmpty) deepRooms.flatMap(tag("-l")) else rooms.flatMap(tag("-n"))
+  if (asked.contains("all")) Nil
+  else if (rooms.isEmpty) deepRooms.flatMap(tag("-l")) else rooms.flatMap(tag("-n"))
 }
 
 lazy val common = Seq(

@@ -108,7 +108,9 @@ class SourcesSuite extends LimitedSuite with ElasticSession {
       shapes(source.load()).foreach { shape =>
         val (stock, plan) = withConf(ElasticSession.Stock ++ conf: _*)(run(source, shape))
         assert(stock.nonEmpty && !plan.contains("Elastic ["), plan)
-        for (options <- Seq(Nil, ElasticSession.moving(seed = 8) :+ "spark.sql.laneshift.stateless" -> "true")) {
+        for (
+          options <- Seq(Nil, ElasticSession.moving(seed = 8) :+ "spark.sql.laneshift.stateless" -> "true")
+        ) {
           val (elastic, plan) = withConf(options ++ conf: _*)(run(source, shape))
           PairCheck.sameRows(s"${shape.name} with $options", stock, elastic)
           assert(plan.contains("Elastic ["), s"${shape.name} with $options is not elastic:\n$plan")
@@ -135,14 +137,18 @@ private object SourcesSuite {
   def shapes(of: DataFrame): Seq[Shape] = {
     def has(name: String) = of.columns.contains(name)
     val text: Column = if (has("text")) col("text") else col("value").cast("string")
-    val number: Column = if (has("id")) col("id") else if (has("value")) col("value") else length(text).cast("long")
+    val number: Column =
+      if (has("id")) col("id") else if (has("value")) col("value") else length(text).cast("long")
     Seq(
       Shape("functions and a filter", "append") {
         _.where(hash(number) % 3 =!= 0).select(upper(text).as("u"), thrice(number).as("n"))
       },
       Shape("an aggregation", "update")(_.groupBy((hash(number) % 5).as("g")).count())
     ) ++ Option.when(has("nested")) {
-      Shape("nested fields", "append")(_.select(explode(col("nested.b")).as("e"), thrice(col("nested.a")).as("n")))
+      Shape(
+        "nested fields",
+        "append"
+      )(_.select(explode(col("nested.b")).as("e"), thrice(col("nested.a")).as("n")))
     }
   }
 
@@ -153,9 +159,10 @@ private object SourcesSuite {
       .streamingQuery
       .asInstanceOf[StreamExecution]
       .logicalPlan
-      .collectFirst { case StreamingDataSourceV2ScanRelation(_, _, _, stream: RateStreamMicroBatchStream, _, _) =>
-        // Public in the class file only.
-        stream.getClass.getMethod("clock").invoke(stream).asInstanceOf[ManualClock]
+      .collectFirst {
+        case StreamingDataSourceV2ScanRelation(_, _, _, stream: RateStreamMicroBatchStream, _, _) =>
+          // Public in the class file only.
+          stream.getClass.getMethod("clock").invoke(stream).asInstanceOf[ManualClock]
       }
       .get
 }
