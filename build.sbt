@@ -43,6 +43,10 @@ def ofTier(asked: Option[String]): Seq[String] = {
   else if (rooms.isEmpty) deepRooms.flatMap(tag("-l")) else rooms.flatMap(tag("-n"))
 }
 
+// Checkpoints and stores of tests wait for no disk, where this machine has a file system in memory with room for them.
+lazy val inMemory: Option[File] =
+  Some(file("/dev/shm")).filter(at => at.isDirectory && at.canWrite && at.getUsableSpace > (2L << 30))
+
 lazy val common = Seq(
   scalacOptions ++= Seq(
     "-deprecation",
@@ -72,9 +76,12 @@ lazy val common = Seq(
     "-Xmx3g",
     "-Xss4m",
     "-Djava.awt.headless=true",
+    // Tests wait for each other's steps, not for collections: threads for these only take the cores away.
+    "-XX:+UseSerialGC",
     s"-Dlaneshift.repo=${repoRoot.value}",
     s"-Dlaneshift.deep.rooms=${deepRooms.mkString(",")}"
   ),
+  Test / javaOptions ++= inMemory.map(at => s"-Djava.io.tmpdir=$at").toSeq,
   // Tests may leave files in their working folder (spark-warehouse, artifacts): keep them under target/.
   Test / forkOptions := {
     val work = target.value / "test-work"

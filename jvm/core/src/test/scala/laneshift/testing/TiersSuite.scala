@@ -1,15 +1,31 @@
 package laneshift.testing
 
+import java.nio.file.{Files, Paths}
 import java.util.concurrent.CountDownLatch
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
 
 import org.scalatest.{Args, BeforeAndAfterAll, Failed, Filter, Succeeded}
 import org.scalatest.events.Event
 
 /** What decides which tests run, and what ends one that hangs. */
 class TiersSuite extends LimitedSuite {
+  private val Direct = "(?m)^(abstract )?(class|trait) .* extends Any(FunSuite|.*Spec)".r
 
   test("the rooms of the build are those of the tags") {
     assert(System.getProperty("laneshift.deep.rooms").split(',').toSeq == Deep.all.map(_.room))
+  }
+
+  test("every suite has the limit") {
+    val jvm = Paths.get(System.getProperty("laneshift.repo"), "jvm")
+    val unlimited = Seq("core", "spark").map(jvm.resolve(_).resolve("src/test")).flatMap { folder =>
+      Using.resource(Files.walk(folder)) {
+        _.iterator.asScala.filter(_.toString.endsWith(".scala")).toSeq
+          .filter(file => Direct.findFirstIn(Files.readString(file)).nonEmpty)
+      }
+    }
+    assert(unlimited.map(_.getFileName.toString) == Seq("LimitedSuite.scala"), "extend LimitedSuite instead")
   }
 
   test("a suite of a room has nothing to run in the gate, and all of its tests in its room") {

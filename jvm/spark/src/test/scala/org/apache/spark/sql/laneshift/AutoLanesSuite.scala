@@ -50,13 +50,17 @@ class AutoLanesSuite extends LimitedSuite with ElasticSession {
     hot.toSeq.map(id => row.copy(id = id, number = (id % 2).toInt))
   }
 
-  private def batches(query: QueryCase, count: Int)(after: (Int, StreamingQuery) => Unit): Seq[Long] =
+  private def batches(
+      query: QueryCase,
+      count: Int,
+      rows: Int = 400
+  )(after: (Int, StreamingQuery) => Unit): Seq[Long] =
     withFolder { at =>
       withConf(auto: _*) {
         val life = new MicroBatchLife(spark, query, at)
         val running = life.start()
         try (0 until count).foreach { i =>
-            life.add(skewed(i))
+            life.add(skewed(i, rows))
             life.await(running)
             after(i, running)
           }
@@ -77,7 +81,7 @@ class AutoLanesSuite extends LimitedSuite with ElasticSession {
     }
 
   test("who sets lanes has them") {
-    batches(blocking, 3) { (i, running) =>
+    batches(blocking, 3, rows = 60) { (i, running) =>
       if (i == 0) {
         assert(views(running).forall(_.auto))
         LaneshiftGateway.setLanes(running.id.toString, 0L, -1, 1, "")

@@ -32,6 +32,8 @@ object ElasticSession {
     .config("spark.sql.streaming.realTimeMode.minBatchDuration", "300ms")
     .config("spark.shuffle.streaming.networkBufferMaxWaitTimeMs", "1")
     .config("spark.sql.session.timeZone", "UTC")
+    // Both sides of a pair, and many suites, compile the same code.
+    .config("spark.sql.codegen.cache.maxEntries", "5000")
     .config("spark.hadoop.fs.file.impl", classOf[NoForkFileSystem].getName)
     // The default one runs readlink, too, for every file.
     .config(

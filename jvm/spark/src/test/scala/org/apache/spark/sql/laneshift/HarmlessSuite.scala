@@ -105,7 +105,7 @@ class HarmlessSuite extends LimitedSuite with ElasticSession {
   for ((inner, i) <- batchCases.zipWithIndex; n <- Seq(1, 3))
     test(
       s"foreachBatch of an elastic query runs a batch query: ${inner.name}, lanes $n",
-      Deep.Pairs.unless(n == 3 && i % 5 == 0): _*
+      Deep.Pairs.unless(n == 3 && i % 10 == 0): _*
     ) {
       pair(n)(at =>
         streamed(kept, at) { (batch, _) =>

@@ -35,7 +35,7 @@ class HotJoinPairSuite extends LimitedSuite with ElasticSession {
     (2 to 4).foreach { n =>
       test(
         s"$how join, state format $n, its matches' work apart",
-        Deep.Pairs.unless(n == 4 && i % 3 == 0): _*
+        Deep.Pairs.unless(n == 4 && how == "full_outer"): _*
       ) {
         val elastic = pair(matched(how), 100L + 10 * i + n, n)
         assert(isApart(elastic.plan), elastic.plan)

@@ -169,7 +169,7 @@ class MetricsSuite extends LimitedSuite with ElasticSession {
     show <- Seq("values", "hashes", "none")
   } test(
     s"hot keys of ${query.name}, $lanes: $show",
-    Deep.Pairs.unless(query == firsts || show == "values"): _*
+    Deep.Pairs.unless(query == firsts || (lanes != "one lane" && show == "values")): _*
   ) {
     withConf("spark.sql.laneshift.hotKeys.show" -> show) {
       measured(query, chunks.map(heated), options: _*)(running => checkHot(views(running), show))
