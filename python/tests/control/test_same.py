@@ -123,9 +123,10 @@ def test_a_watcher_sees_each_change_at_its_time(gateway: Still, address: str) ->
             seen.append((snapshot.time_ms, parts[1].rows_in))
             if asked % 4 == 0:
                 gateway.rows += 1
-            if asked == 16:
+            # What was on its way is seen first.
+            if asked >= 16 and parts[1].rows_in >= 9:
                 break
-    assert 8 <= reused <= 12  # what is the same is not read again
+    assert asked / 2 <= reused < asked - 2  # what is the same is not read again
     counts = [count for _, count in seen]
     assert counts == sorted(counts) and set(counts) >= {7, 8, 9}
 

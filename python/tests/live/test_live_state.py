@@ -33,7 +33,7 @@ MOVING = {
     "spark.sql.laneshift.motion.interval": "3ms",
 }
 OUTPUT = "key STRING, what STRING, n LONG, total LONG"
-ROWS, BATCH = 3000, 1000
+ROWS, BATCH = 6000, 1500
 
 Case = Callable[["DataFrame"], "DataFrame"]
 
