@@ -84,9 +84,12 @@ class SpreadPairSuite extends LimitedSuite with ElasticSession {
           Leftovers.check()
           Causes(error)
         }
-        // In Real-time Mode a task that sends to the one that fails may fail of that, and Spark hear of it first (FailureSuite, too).
+        // In Real-time Mode a task that sends to the one that fails, or reads what such a one sends, may fail of that, and Spark
+        // hear of it first (FailureSuite, too).
         def isWriters(causes: Seq[String]): Boolean =
-          real && causes.exists(_.contains("ClosedChannelException"))
+          real && causes.exists(c =>
+            c.contains("ClosedChannelException") || c.contains("streaming shuffle writer")
+          )
         val causes = Iterator.continually(failure()).take(10).dropWhile(isWriters).nextOption()
         assert(causes.exists(_.exists(_.contains("row 777 fails"))), causes)
         failing = false
