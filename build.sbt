@@ -43,9 +43,10 @@ def ofTier(asked: Option[String]): Seq[String] = {
   else if (rooms.isEmpty) deepRooms.flatMap(tag("-l")) else rooms.flatMap(tag("-n"))
 }
 
-// Checkpoints and stores of tests wait for no disk, where this machine has a file system in memory with room for them.
+// Checkpoints and stores of tests wait for no disk, where this machine has a file system in memory with room for them: they
+// have been seen to take more than a gigabyte.
 lazy val inMemory: Option[File] =
-  Some(file("/dev/shm")).filter(at => at.isDirectory && at.canWrite && at.getUsableSpace > (2L << 30))
+  Some(file("/dev/shm")).filter(at => at.isDirectory && at.canWrite && at.getUsableSpace > (8L << 30))
 
 lazy val common = Seq(
   scalacOptions ++= Seq(
