@@ -34,12 +34,18 @@ def newest(lines: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def known(lines: list[dict[str, Any]]) -> set[str]:
+    """Units that have run, or were not reached or left out."""
+    named = ("units", "not_reached", "left_out")
+    return {name for line in lines for part in named for name in line.get(part, ())}
+
+
 def last_green(lines: list[dict[str, Any]]) -> str:
     """The newest run with no failure, and how many of the room's units it had."""
     for line in reversed(lines):
         commit = line["commit"]
         if line["units"] and not line["failed"]:
-            of = f"{len(line['units'])} of {len(newest(lines))} units"
+            of = f"{len(line['units'])} of {len(known(lines))} units"
             since = commits_since(commit.removesuffix("-dirty"))
             changed = " with changes" * commit.endswith("-dirty")
             return f"{commit[:10]}{changed}, {line['date'][:10]}, {of}, {since} commits ago"

@@ -116,6 +116,8 @@ def test_the_page_has_a_failure_until_its_unit_is_green_again(
     assert verification.open_failures([red, line({"a": 1})]) == []
     assert verification.last_green([red]) == "never"
     assert "1 of 2 units" in verification.last_green([red, line({"a": 1})])
+    waits = line({"a": 1}) | {"not_reached": ["c", "d"]}
+    assert "1 of 4 units" in verification.last_green([red, waits]), "what has not run is no green"
 
 
 def test_the_rooms_of_the_build_are_some_of_them(deep: ModuleType) -> None:
