@@ -32,7 +32,7 @@ from sbt_reports import cases
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "python" / "tests"))
-from stuck import jvms, threads  # noqa: E402
+from stuck import descendants, jvms, threads  # noqa: E402
 from tiers import ROOMS  # noqa: E402
 
 RECORD = ROOT / "verification"
@@ -48,15 +48,14 @@ PLANTING = ("ScheduleExplorerSuite", "DealsScheduleSuite", "InletRaceSuite", "Pl
 
 @dataclass(frozen=True)
 class Unit:
-    """One process of a room: `files` are those whose change makes it run sooner; `needs` is a
-    program without which it is left out; `reports` are the JUnit files that it leaves."""
+    """One process of a room: `files` are those whose change makes it run sooner; `reports` are
+    the JUnit files that it leaves."""
 
     room: str
     name: str
-    command: tuple[str, ...]
+    command: tuple[str, ...]  # {seed} in a word stands for the run's
     files: tuple[str, ...] = ()
     limit_s: int = 1800
-    needs: str = ""
     env: dict[str, str] = field(default_factory=dict)
     reports: str = ""
 
@@ -66,11 +65,17 @@ class Result:
     """What became of a unit: `failed` are names of tests, or what ended it."""
 
     unit: Unit
+    seed: int
     seconds: float
     passed: int
     failed: tuple[str, ...]
     left_out: str = ""
     log: str = ""
+
+    @property
+    def repeat(self) -> str:
+        only = shlex.quote(self.unit.name)
+        return f"make deep ROOMS={self.unit.room} ONLY={only} SEED={self.seed}"
 
 
 # ---- what there is
@@ -141,12 +146,11 @@ def modules(room: str) -> Iterator[Unit]:
 
 def commands(room: str, asked: Asked) -> Iterator[Unit]:
     """What is neither a suite nor a test module."""
-    seed = str(asked.seed)
     in_tests = "org.apache.spark.sql.laneshift"
     if room == "kills":
         for name, fewest in (("RandomKills", 60), ("HostKills", 30), ("RescaleKills", 30)):
             kills = str(asked.kills or fewest)
-            main = java(f"{in_tests}.kills.{name}", kills, seed)
+            main = java(f"{in_tests}.kills.{name}", kills, "{seed}")
             yield Unit(room, name, main, (f"{JVM_TESTS[1]}/org",), limit_s=3 * 3600)
         for module in ("test_driver_kill", "test_executor_kill", "test_scheduler_kill"):
             path = f"integration_tests/{module}.py"
@@ -157,7 +161,7 @@ def commands(room: str, asked: Asked) -> Iterator[Unit]:
         for path in sorted((ROOT / "integration_tests" / "cluster").glob("test_*.py")):
             at = str(path.relative_to(ROOT))
             command = ("scripts/itest.sh", at)
-            yield Unit(room, path.stem, command, (at, "docker"), limit_s=3600, needs="docker")
+            yield Unit(room, path.stem, command, (at, "docker"), limit_s=3600)
     elif room == "matrix":
         # With a part of the lines' names in LANESHIFT_ONLY the page is not the whole one.
         some = os.environ.get("LANESHIFT_ONLY")
@@ -167,7 +171,7 @@ def commands(room: str, asked: Asked) -> Iterator[Unit]:
     elif room == "mutants":
         explorer = java("laneshift.lane.explore.ScheduleExplorer")
         core = ("jvm/core/src",)
-        yield Unit(room, "ScheduleExplorer", explorer, core, env={"SEED": seed})
+        yield Unit(room, "ScheduleExplorer", explorer, core)
         yield Unit(room, "InletRace", java("laneshift.lane.InletRace"), core)
         tests = "testOnly " + " ".join(f"*{suite}" for suite in PLANTING)
         # One suite with a red test must not keep the others' results from the table.
@@ -177,7 +181,7 @@ def commands(room: str, asked: Asked) -> Iterator[Unit]:
     elif room == "surface":
         yield Unit(room, "release", ("make", "release"), ("pyproject.toml", "build.sbt"))
     elif room == "endurance":
-        run = (sys.executable, "benchmarks/run.py", "endurance", "--seed", seed)
+        run = (sys.executable, "benchmarks/run.py", "endurance", "--seed", "{seed}")
         seconds = str(asked.seconds or 600)
         yield Unit(room, "endurance", (*run, "--seconds", seconds), limit_s=int(seconds) + 1800)
 
@@ -239,24 +243,6 @@ def in_order(found: list[Unit]) -> list[Unit]:
 # ---- running one
 
 
-def children(pid: int) -> list[int]:
-    """The processes below `pid`, on Linux."""
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            told = stat.read_text()
-        except OSError:
-            continue
-        parents.setdefault(int(told.rpartition(")")[2].split()[1]), []).append(int(stat.parts[2]))
-    found: list[int] = []
-    ahead = [pid]
-    while ahead:
-        below = parents.get(ahead.pop(), [])
-        found += below
-        ahead += below
-    return found
-
-
 def stacks(pid: int) -> str:
     """What the threads of every JVM from `pid` down are at."""
     return "\n".join(f"---- threads of JVM {one}\n{threads(one)}" for one in jvms(pid))
@@ -264,16 +250,17 @@ def stacks(pid: int) -> str:
 
 def end(process: subprocess.Popen[bytes]) -> None:
     """The unit and all that it has started."""
-    below = children(process.pid)
-    for pid in (process.pid, *below):
+    below = [pid for pid, _ in descendants(process.pid)]
+    with suppress(ProcessLookupError):
+        # Also what outlives a process of its own that started it.
+        os.killpg(process.pid, signal.SIGKILL)
+    for pid in below:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     process.wait()
 
 
 def run(unit: Unit, seed: int) -> Result:
-    if unit.needs and not which(unit.needs):
-        return Result(unit, 0.0, 0, (), left_out=f"needs {unit.needs}")
     for old in Path("/").glob(unit.reports.lstrip("/")) if unit.reports else ():
         old.unlink()
     log = OUT / "logs" / f"{unit.room}-{unit.name}.log"
@@ -284,7 +271,7 @@ def run(unit: Unit, seed: int) -> Result:
     late = False
     with log.open("wb") as file:
         process = subprocess.Popen(
-            unit.command,
+            [word.replace("{seed}", str(seed)) for word in unit.command],
             # Spark leaves a warehouse where it runs.
             cwd=LAUNCH.parent / "test-work" if unit.command[0] == "java" else ROOT,
             env=env,
@@ -302,13 +289,13 @@ def run(unit: Unit, seed: int) -> Result:
         finally:
             end(process)
     seconds = round(time.monotonic() - since, 1)
-    return judged(unit, seconds, code, late, str(log.relative_to(ROOT)))
+    return judged(unit, seed, seconds, code, late, str(log.relative_to(ROOT)))
 
 
-def judged(unit: Unit, seconds: float, code: int, late: bool, log: str) -> Result:
+def judged(unit: Unit, seed: int, seconds: float, code: int, late: bool, log: str) -> Result:
     """By its exit code, and by its reports where it leaves some."""
     if code == LEFT_OUT:
-        return Result(unit, seconds, 0, (), left_out="not on this machine", log=log)
+        return Result(unit, seed, seconds, 0, (), left_out="not on this machine", log=log)
     reports = list(Path("/").glob(unit.reports.lstrip("/"))) if unit.reports else []
     found = [case for report in reports for case in cases(report)]
     failed = [case.name for case in found if case.problem in ("failure", "error")]
@@ -318,12 +305,8 @@ def judged(unit: Unit, seconds: float, code: int, late: bool, log: str) -> Resul
     elif code != 0 and not failed:
         failed.append(f"exit code {code}")
     if unit.reports and not late and code == 0 and not passed:
-        return Result(unit, seconds, 0, (), left_out="no test of it ran here", log=log)
-    return Result(unit, seconds, passed or int(not failed), tuple(failed), log=log)
-
-
-def which(program: str) -> bool:
-    return any(os.access(Path(folder) / program, os.X_OK) for folder in os.get_exec_path())
+        return Result(unit, seed, seconds, 0, (), left_out="no test of it ran here", log=log)
+    return Result(unit, seed, seconds, passed or int(not failed), tuple(failed), log=log)
 
 
 def environment(seed: int) -> dict[str, str]:
@@ -331,6 +314,8 @@ def environment(seed: int) -> dict[str, str]:
 
     return {
         "LANESHIFT_SEED": str(seed),
+        # Of the explorer of schedules.
+        "SEED": str(seed),
         # Of RescaleKillSuite every step, of FailureSuite's leaks so many batches.
         "LANESHIFT_EVERY": "1",
         "LANESHIFT_BATCHES": "1000",
@@ -340,10 +325,6 @@ def environment(seed: int) -> dict[str, str]:
         "SPARK_SCALA_VERSION": "2.13",
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-
-
-def repeated_by(unit: Unit, seed: int) -> str:
-    return f"make deep ROOMS={unit.room} ONLY={shlex.quote(unit.name)} SEED={seed}"
 
 
 # ---- the record
@@ -370,7 +351,7 @@ def line_of(room: str, results: list[Result], waiting: list[Unit], seed: int) ->
                 "unit": r.unit.name,
                 "tests": list(r.failed),
                 "log": r.log,
-                "repeat": repeated_by(r.unit, seed),
+                "repeat": r.repeat,
                 "cause": "",
             }
             for r in ran
@@ -489,7 +470,7 @@ def main() -> int:
         said = result.left_out or ("RED: " + "; ".join(result.failed) if result.failed else "green")
         print(f"{unit.room:10} {unit.name:36} {result.seconds:7.1f} s  {said}", flush=True)
         if result.failed:
-            print(f"    log {result.log}; again: {repeated_by(unit, seed)}", flush=True)
+            print(f"    log {result.log}; again: {result.repeat}", flush=True)
     for room in dict.fromkeys(r.unit.room for r in results):
         write(
             room,

@@ -56,7 +56,12 @@ def said(test: str) -> str:
 
 def jvms(ancestor: int) -> list[int]:
     """The Java processes that a process has started, and those that these have."""
-    parents, java = dict[int, int](), set[int]()
+    return [pid for pid, name in descendants(ancestor) if name == "java"]
+
+
+def descendants(ancestor: int) -> list[tuple[int, str]]:
+    """The processes that a process has started, and those that these have, with their names."""
+    parents, names = dict[int, int](), dict[int, str]()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
@@ -64,15 +69,14 @@ def jvms(ancestor: int) -> list[int]:
             continue
         pid = int(stat.parent.name)
         parents[pid] = int(rest.split()[1])
-        if name == "java":
-            java.add(pid)
+        names[pid] = name
 
     def is_ours(pid: int) -> bool:
         while pid > 1 and pid != ancestor:
             pid = parents.get(pid, 0)
         return pid == ancestor
 
-    return sorted(filter(is_ours, java))
+    return sorted((pid, name) for pid, name in names.items() if pid != ancestor and is_ours(pid))
 
 
 def threads(pid: int) -> str:

@@ -69,7 +69,7 @@ def test_a_unit_is_judged_by_its_exit_code_and_gets_the_seed(deep: ModuleType) -
     assert shell(deep, "exit 3").failed == ("exit code 3",)
     assert shell(deep, "exit 77").left_out == "not on this machine"
     assert shell(deep, 'test "$LANESHIFT_SEED" = 5').failed == ()
-    assert shell(deep, "exit 0", needs="no-such-program").left_out == "needs no-such-program"
+    assert shell(deep, "test {seed} = 5").failed == ()
 
 
 def test_reports_name_what_failed_and_none_is_no_green(deep: ModuleType, tmp_path: Path) -> None:
@@ -99,8 +99,9 @@ def test_a_unit_that_hangs_ends_with_what_it_started(deep: ModuleType, tmp_path:
 def test_a_line_says_what_repeats_a_failure(deep: ModuleType) -> None:
     unit = deep.Unit("kills", "RandomKills", ("true",))
     other = deep.Unit("kills", "HostKills", ("true",))
-    red = deep.Result(unit, 2.0, 0, ("exit code 1",), log="build/log")
-    told = deep.line_of("kills", [red], [other], seed=7)
+    red = deep.Result(unit, 7, 2.0, 0, ("exit code 1",), log="build/log")
+    # The third of TIMES=3, say: each has a seed of its own.
+    told = deep.line_of("kills", [red], [other], seed=5)
     assert told["failed"][0]["repeat"] == "make deep ROOMS=kills ONLY=RandomKills SEED=7"
     assert told["not_reached"] == ["HostKills"]
     assert json.loads(json.dumps(told)) == told
