@@ -58,14 +58,13 @@ $(JAR): $(JAR_SOURCES) $(BUILD_FILES) $(VENV_STAMP) | check-tools
 	  scripts/quiet.sh build/logs/jar.log "Building the plugin's jar, version $$version" scripts/sbt checkJar
 	@mkdir -p $(@D) && cp jvm/spark/target/laneshift-spark.jar $@.tmp && mv $@.tmp $@
 
-# One after the other: what one language's tests do is nothing that the other's feel.
-test: setup ## The gate: format, types, links, and the tests of both languages whose verdict is a function of the commit; ten minutes
+test: setup ## The gate: format, types, links, and the tests of both languages whose verdict is a function of the commit; nine minutes
 	@scripts/gate.sh
 
 # What failed is said again at the end, where it is looked for.
 test-jvm: setup ## The JVM's tests of the gate (ONLY='*Suite' for some; DEEP=pairs: those of a room of the deep tier)
 	@mkdir -p build/logs
-	@version=$$($(VERSION)) && LANESHIFT_VERSION=$$version LANESHIFT_DEEP='$(DEEP)' \
+	@version=$$($(VENV_PYTHON) -m setuptools_scm) && LANESHIFT_VERSION=$$version LANESHIFT_DEEP='$(DEEP)' \
 	  scripts/sbt "testOnly $(or $(ONLY),*)" </dev/null 2>&1 | tee build/logs/test-jvm.log || \
 	  { grep -A3 -F 'FAILED ***' build/logs/test-jvm.log | tail -n 30; exit 1; }
 
@@ -85,8 +84,8 @@ $(CLASSES): $(JAR) python/tests/live/archive.py
 deep: setup ## The deep tier: searches for races, kills, runs whole clusters, on record (ROOMS=kills,pairs MINUTES=60 SEED=n ONLY=name LIST=1)
 	@$(VENV_PYTHON) scripts/deep.py $(foreach word,ROOMS MINUTES SEED ONLY TIMES KILLS SECONDS LIST,$(if $($(word)),'$(word)=$($(word))'))
 
-rehearse: ## Run .ci/run in a fresh clone of HEAD; when green, build/rehearsed names the commit
-	@scripts/rehearse.sh
+rehearse: ## Run .ci/run in a fresh clone of HEAD; when green, build/rehearsed names the commit (HOW='quiet busy stops clock': one run each)
+	@$(PYTHON) scripts/rehearse.py $(HOW)
 
 compatibility: setup ## Run all of the JVM's tests, of both tiers, and write docs/compatibility.md from what they found: an hour
 	@$(MAKE) test-jvm DEEP=all

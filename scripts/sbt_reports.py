@@ -1,4 +1,4 @@
-"""Reads the reports that sbt's tests leave, one XML file for each suite."""
+"""Reads the reports of tests: sbt's, one XML file for each suite, and pytest's."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from xml.etree import ElementTree
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test: its name, how long it took (s), and what became of it unless it passed."""
+    """One test: its name, how long it took (s), what became of it unless it passed; of pytest's
+    also the folder of `python/tests` that it is in."""
 
     name: str
     seconds: float
     problem: str | None
+    folder: str = ""
 
 
 def cases(report: Path) -> Iterator[Case]:
@@ -22,4 +24,6 @@ def cases(report: Path) -> Iterator[Case]:
     for case in ElementTree.parse(report).iter("testcase"):
         tags = ("failure", "error", "skipped")
         problem = next((tag for tag in tags if case.find(tag) is not None), None)
-        yield Case(case.attrib["name"], float(case.attrib["time"]), problem)
+        parts = case.attrib["classname"].split(".")
+        folder = parts[2] if parts[:2] == ["python", "tests"] and len(parts) > 3 else ""
+        yield Case(case.attrib["name"], float(case.attrib["time"]), problem, folder)

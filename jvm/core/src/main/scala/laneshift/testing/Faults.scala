@@ -389,10 +389,11 @@ object Faults {
 
   def isOn(fault: Fault): Boolean = active eq fault
 
-  /** Runs `body` with one planted bug. Tests only. */
+  /** Runs `body` with one planted bug in place of the one there was. Tests only. */
   def withFault[T](fault: Fault)(body: => T): T = {
+    val before = active
     active = fault
     try body
-    finally active = null
+    finally active = before
   }
 }

@@ -1,0 +1,110 @@
+"""How strong the gate is: which test of it notices each planted bug (laneshift.testing.Fault).
+
+    python scripts/strength.py [NAME ...]
+
+For each bug, or those named, one process runs the gate's tests of the JVM with it until the first
+is red. verification/strength.json keeps who noticed, docs/verification.md shows it. Without names
+it is a unit of the deep tier's room mutants. Exits 1 if the gate misses a bug that is not excused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+from deep import JVM_TESTS, LAUNCH, OUT, ROOT, end, environment, git, java
+
+FAULTS = ROOT / "jvm/core/src/main/scala/laneshift/testing/Faults.scala"
+RECORD = ROOT / "verification" / "strength.json"
+
+# Where most bugs are noticed soonest; the others follow by name.
+FIRST = (
+    *("ScheduleExplorerSuite", "DealsScheduleSuite", "CoreShareSuite", "LeasesSuite"),
+    *("RemoteStateSuite", "KeyClaimsSuite", "MicroBatchPairSuite", "TransformWithStatePairSuite"),
+    *("GroupStatePairSuite", "SessionWindowPairSuite", "JoinPairSuite", "TasksPairSuite"),
+    *("RealTimePairSuite", "RemotePairSuite", "RescalePairSuite", "OfflineRescaleSuite"),
+    *("RescaleKillSuite", "RescaleSuite", "SwitchSuite", "FailureSuite", "RemoteFailureSuite"),
+)
+# Plants bugs itself.
+NOT = ("PlantedBugSuite",)
+LIMIT_S = 1800
+
+
+def faults() -> list[str]:
+    return re.findall(r'extends Fault\(\s*"([a-z-]+)"', FAULTS.read_text())
+
+
+def suites() -> list[str]:
+    found = {}
+    for folder in JVM_TESTS:
+        for path in (ROOT / folder).rglob("*Suite.scala"):
+            text = path.read_text()
+            package = re.findall(r"^package (\S+)", text, re.M)[0]
+            for name in re.findall(r"^(?:final )?class (\w+Suite)\b", text, re.M):
+                found[name] = f"{package}.{name}"
+    core = sorted(n for n in found if ".sql." not in found[n] and n not in FIRST)
+    rest = sorted(n for n in found if n not in (*FIRST, *core))
+    order = [*(n for n in FIRST if n in found), *core, *rest]
+    return [found[name] for name in order if name not in NOT]
+
+
+def noticed(fault: str) -> str:
+    """The test that went red, or nothing."""
+    log = OUT / "logs" / f"strength-{fault}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    work = LAUNCH.parent / "test-work"
+    work.mkdir(parents=True, exist_ok=True)
+    # The gate's seeds and numbers, not the deep tier's.
+    env = {k: v for k, v in environment(1).items() if not k.startswith("LANESHIFT_")}
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            java("laneshift.testing.GateWithBug", fault, *suites()),
+            cwd=work,
+            env=os.environ | env,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            sys.exit(f"{fault}: the gate is not done within {LIMIT_S} s, see {log}")
+        finally:
+            end(process)
+    text = log.read_text(errors="replace")
+    if code == 0:
+        return ""
+    if said := re.findall(r"^Noticed by (.+)$", text, re.M):
+        return str(said[-1])
+    # A test that hangs for good ends the process.
+    if said := re.findall(r"^(\w+: .+) is not done within", text, re.M):
+        return f"{said[-1]} (hangs)"
+    sys.exit(f"{fault}: exit code {code}, see {log}")
+
+
+def main() -> int:
+    known = faults()
+    asked = sys.argv[1:] or known
+    for name in asked:
+        if name not in known:
+            sys.exit(f"There is no planted bug '{name}'. There are: {', '.join(known)}")
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    missed = []
+    for fault in asked:
+        since = time.monotonic()
+        by = noticed(fault)
+        missed += [fault] * (not by)
+        print(f"{fault:30} {time.monotonic() - since:6.1f} s  {by or 'MISSED'}", flush=True)
+        record[fault] = {"by": by, "commit": git("rev-parse", "HEAD")[:10]}
+        RECORD.write_text(json.dumps({f: record[f] for f in known if f in record}, indent=1) + "\n")
+    print(f"The gate notices {len(asked) - len(missed)} of {len(asked)} planted bugs")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
