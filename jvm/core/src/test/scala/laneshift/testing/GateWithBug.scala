@@ -12,7 +12,9 @@ object GateWithBug {
   def main(args: Array[String]): Unit = {
     val fault = Fault.all
       .find(_.name == args.head)
-      .getOrElse(sys.error(s"There is no planted bug '${args.head}': ${Fault.all.map(_.name).mkString(", ")}"))
+      .getOrElse(sys.error(
+        s"There is no planted bug '${args.head}': ${Fault.all.map(_.name).mkString(", ")}"
+      ))
     val stopper = Stopper.default
     @volatile var noticed = Option.empty[String]
     val reporter: Reporter = (event: Event) =>

@@ -10,11 +10,15 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.util.Utils
 
-/** A local session with the plugin, one for all suites of this JVM: starting Spark costs seconds. */
-trait ElasticSession extends BeforeAndAfterAll { self: Suite =>
-  lazy val spark: ClassicSession = ElasticSession.shared
+import laneshift.testing.Deep
 
-  def withConf[T](options: (String, String)*)(body: => T): T = ElasticSession.withConf(options: _*)(body)
+/** A suite's session, with the plugin, of the one Spark of this JVM, which costs seconds to start. Options, views and queries of one
+  * suite are nothing to another.
+  */
+trait ElasticSession extends BeforeAndAfterAll { self: Suite =>
+  lazy val spark: ClassicSession = ElasticSession.shared.newSession()
+
+  def withConf[T](options: (String, String)*)(body: => T): T = ElasticSession.withConf(spark, options)(body)
   def withFolder[T](body: Path => T): T = ElasticSession.withFolder(body)
 }
 
@@ -43,18 +47,18 @@ object ElasticSession {
     .getOrCreate()
     .asInstanceOf[ClassicSession]
 
-  /** Runs `body` with these options set in the session and put back afterwards. */
-  def withConf[T](options: (String, String)*)(body: => T): T = {
+  /** Runs `body` with these options set in `session` and put back afterwards. */
+  def withConf[T](session: ClassicSession, options: Seq[(String, String)])(body: => T): T = {
     val before = options.map { case (k, _) =>
       // An option that is not set reads as its default; setting that would not be the same as leaving it alone.
-      k -> Option.when(shared.sessionState.conf.contains(k))(shared.conf.get(k))
+      k -> Option.when(session.sessionState.conf.contains(k))(session.conf.get(k))
     }
-    options.foreach { case (k, v) => shared.conf.set(k, v) }
+    options.foreach { case (k, v) => session.conf.set(k, v) }
     try body
     finally
       before.foreach {
-        case (k, Some(v)) => shared.conf.set(k, v)
-        case (k, None) => shared.conf.unset(k)
+        case (k, Some(v)) => session.conf.set(k, v)
+        case (k, None) => session.conf.unset(k)
       }
   }
 
@@ -69,18 +73,20 @@ object ElasticSession {
   val Stock: Seq[(String, String)] = Seq("spark.sql.laneshift.enabled" -> "false")
 
   /** Under motion that comes by the rows of an input only: what moves is a matter of the seed. */
-  def byRows(seed: Long): Seq[(String, String)] =
-    moving(seed).filterNot(_._1 == Interval) :+ (Interval -> "1min")
+  def byRows(seed: Long): Seq[(String, String)] = moving(seed, "1min")
 
-  private val Interval = "spark.sql.laneshift.motion.interval"
+  /** Under motion; in the deep tier by a timer, too. */
+  def moving(seed: Long): Seq[(String, String)] = if (Deep.isAsked) byClock(seed) else byRows(seed)
 
-  def moving(seed: Long): Seq[(String, String)] = Seq(
+  def byClock(seed: Long): Seq[(String, String)] = moving(seed, "2ms")
+
+  private def moving(seed: Long, interval: String): Seq[(String, String)] = Seq(
     "spark.sql.laneshift.enabled" -> "true",
     "spark.sql.laneshift.lanes" -> "3",
     "spark.sql.laneshift.maxLanes" -> "5",
     "spark.sql.laneshift.shardsPerPartition" -> "16",
     "spark.sql.laneshift.motion" -> "always",
     "spark.sql.laneshift.motion.seed" -> seed.toString,
-    Interval -> "2ms"
+    "spark.sql.laneshift.motion.interval" -> interval
   )
 }

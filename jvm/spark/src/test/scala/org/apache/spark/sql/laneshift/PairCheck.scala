@@ -135,7 +135,7 @@ object PairCheck {
       }
     val stock = StockSides.of((query, rows, stockFeed), more)(side(ElasticSession.Stock, stockFeed))
     val elastic = side(
-      if (elasticFeed == Feed.Taken) ElasticSession.byRows(seed) else ElasticSession.moving(seed),
+      if (elasticFeed == Feed.Taken) ElasticSession.byRows(seed) else ElasticSession.byClock(seed),
       elasticFeed
     )
     assert(!stock.plan.contains("Elastic ["), "the stock side is elastic")

@@ -11,7 +11,7 @@ class RealTimePairSuite extends LimitedSuite with ElasticSession {
   private val rows = TestInput.realTime
 
   cases.zipWithIndex.foreach { case (query, i) =>
-    test(s"${query.name} equals stock under motion") {
+    test(s"${query.name} equals stock under motion", Deep.Pairs) {
       PairCheck.realTime(spark, this, query, rows, seed = i.toLong)
     }
 

@@ -29,7 +29,7 @@ class RemotePairSuite extends LimitedSuite with ElasticSession {
   RealTimePairSuite.cases.zipWithIndex.foreach { case (query, i) =>
     test(
       s"Real-time Mode: ${query.name} equals stock with lanes over the network",
-      Deep.Remote.unless(i % 3 == 0): _*
+      Deep.Remote
     ) {
       used(PairCheck.realTime(spark, this, query, rows, seed = 100L + i, remote: _*))
     }
@@ -66,7 +66,7 @@ class RemotePairSuite extends LimitedSuite with ElasticSession {
   RemotePairSuite.blocking.zipWithIndex.foreach { case (query, i) =>
     test(
       s"micro-batches: ${query.name} equals stock with lanes over the network",
-      Deep.Remote.unless(Set(0, 3, 5, 11, 14)(i)): _*
+      Deep.Remote
     ) {
       used {
         val elastic = PairCheck.microBatch(spark, this, query, short, seed = 120L + i, remote: _*)
@@ -79,7 +79,7 @@ class RemotePairSuite extends LimitedSuite with ElasticSession {
   Seq(MicroBatchPairSuite.cases.head, JoinCases.ranges(1)).foreach { query =>
     test(
       s"micro-batches: ${query.name}, with checkpoint ids, equals stock with lanes over the network",
-      Deep.Remote.unless(query != JoinCases.ranges(1)): _*
+      Deep.Remote
     ) {
       val ids = "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"
       used(PairCheck.microBatch(spark, this, query, short, seed = 150L, remote :+ ids: _*))

@@ -10,7 +10,7 @@ class SessionWindowPairSuite extends LimitedSuite with ElasticSession {
   private val chunks = TestInput.chunks
 
   cases.zipWithIndex.foreach { case (query, i) =>
-    test(s"${query.name} equals stock under motion", Deep.Pairs.unless(i < 2): _*) {
+    test(s"${query.name} equals stock under motion", Deep.Pairs) {
       PairCheck.microBatch(spark, this, query, chunks, seed = i.toLong)
     }
   }

@@ -11,8 +11,8 @@ import org.apache.spark.sql.streaming.StreamingQueryListener.{QueryStartedEvent,
 /** What executors and Spark said of a query that did run. */
 object FakeQuery {
   lazy val views: Seq[PartitionView] = ElasticSession.withFolder { at =>
-    ElasticSession.withConf("spark.sql.laneshift.enabled" -> "true") {
-      val session = ElasticSession.shared
+    val session = ElasticSession.shared.newSession()
+    ElasticSession.withConf(session, Seq("spark.sql.laneshift.enabled" -> "true")) {
       import session.implicits._
       val input = MemoryStream[TestInput](implicitly[Encoder[TestInput]], session)
       val query = QueryCase("dedup", "append")(_.dropDuplicates("id"))
