@@ -57,6 +57,16 @@ if SHORT_LIVED not in _given:
 OF_SPARKS_LOG = re.compile(r"\d\d/\d\d/\d\d |\s+at |\S*Exception\b|Caused by: ")
 
 
+# An application records its schedulers as tests do: see loop/tape.py.
+_RECORDED: list[str] = []
+if _tapes := os.environ.get("LANESHIFT_TAPES"):
+    from loop.tape import record_all
+
+    record_all(Path(_tapes))
+    _run = "runpy.run_path(sys.argv[0], None, '__main__')"
+    _RECORDED = ["-c", f"import runpy, sys, live.conftest; del sys.argv[0]; {_run}"]
+
+
 def require_jar() -> None:
     """Skip without the jar, unless LANESHIFT_REQUIRE_JAR is set."""
     if not jar_path().is_file():
@@ -86,7 +96,7 @@ def run_app(app: Path, *arguments: object, limit_s: int) -> dict[str, Any]:
     """Run an application in a process of its own; what its last line says."""
     require_jar()
     done = subprocess.run(
-        [sys.executable, str(app), *map(str, arguments)],
+        [sys.executable, *_RECORDED, str(app), *map(str, arguments)],
         env=environment(Path(__file__).parents[1]),
         capture_output=True,
         text=True,

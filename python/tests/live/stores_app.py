@@ -51,14 +51,19 @@ def main(folder: Path, partitions: int, policy: str) -> None:
     except laneshift.LaneshiftError as problem:
         refused = str(problem)
     end = time.monotonic() + LIMIT_S
-    with (
-        laneshift.attach(spark).start(policy, rescale=True, dry_run=True, interval_s=0.2) as dry,
-        live.start(policy, rescale=True, interval_s=0.2) as scheduler,
-    ):
+
+    def another() -> None:
+        took.append(batch())
+        numbers.append(count())
+        time.sleep(0.4)
+
+    # First, as a query that is being rescaled is left alone.
+    with laneshift.attach(spark).start(policy, rescale=True, dry_run=True, interval_s=0.2) as dry:
+        while not any(d.rescales for d in dry.decisions()) and time.monotonic() < end:
+            another()
+    with live.start(policy, rescale=True, interval_s=0.2) as scheduler:
         while numbers[-1] == partitions and time.monotonic() < end:
-            took.append(batch())
-            numbers.append(count())
-            time.sleep(0.4)
+            another()
             # New stores catch up at their leisure, however few cores this machine has for them.
             while rescaling() in ("building", "catching-up") and time.monotonic() < end:
                 time.sleep(0.2)

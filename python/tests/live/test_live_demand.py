@@ -1,4 +1,7 @@
-"""Executors on demand on a cluster of executors in processes of their own."""
+"""Executors on demand on a cluster of executors in processes of their own.
+
+In the gate: loop/test_tapes.py, loop/test_on_demand.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The programs under ``examples/`` do what their pages say."""
+"""The programs under ``examples/`` do what their pages say.
+
+In the gate: LaneGrowthSuite, SpreadTrialSuite.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Leases on a cluster of executors in processes of their own: tasks that hold lanes' cores."""
+"""Leases on a cluster of executors in processes of their own: tasks that hold lanes' cores.
+
+In the gate: LeasesSuite.
+"""
 
 from __future__ import annotations
 

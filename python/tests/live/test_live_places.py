@@ -1,4 +1,7 @@
-"""Executors in processes of their own: policies place a hot partition's lanes on them."""
+"""Executors in processes of their own: policies place a hot partition's lanes on them.
+
+In the gate: loop/test_tapes.py, loop/test_places.py.
+"""
 
 from __future__ import annotations
 

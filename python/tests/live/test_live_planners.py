@@ -1,4 +1,7 @@
-"""Planners of key distribution drive real queries by name, and answers are those of stock Spark."""
+"""Planners of key distribution drive real queries by name, and answers are those of stock Spark.
+
+In the gate: loop/test_tapes.py, loop/test_keys.py.
+"""
 
 from __future__ import annotations
 

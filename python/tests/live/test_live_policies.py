@@ -1,4 +1,7 @@
-"""The papers' baselines drive a real query by name."""
+"""The papers' baselines drive a real query by name.
+
+In the gate: loop/test_tapes.py, loop/test_start.py, SchedulerClaimsSuite.
+"""
 
 from __future__ import annotations
 

@@ -184,9 +184,9 @@ def test_one_that_came_to_nothing_is_not_asked_for_again_at_once(state: str) -> 
 
 
 def test_an_operators_own_rescale_counts_and_is_waited_for() -> None:
-    gateway = Stores()
+    gateway = Stores(32)
     scheduler = loop(gateway, parameters={"rescale_payback_s": 60.0})
-    gateway.query["rescale"] = rescaling("building", **{"from": 64, "to": 128})
+    gateway.query["rescale"] = rescaling("building", **{"from": 32, "to": 64})
     batches(gateway, scheduler, SETTLED + 3)
     gateway.take_over()
     batches(gateway, scheduler, 20)

@@ -247,21 +247,25 @@ def turns(scheduler: LiveScheduler, count: int) -> list[Decision]:
     return [d for d in said if d.tasks or any("tasks instead" in note for note in d.notes)]
 
 
-@pytest.mark.deep("policies")
-def test_a_night_and_a_day_of_a_real_time_query() -> None:
-    gateway = RealTime()
+@pytest.mark.parametrize(
+    ("partitions", "few"), [(16, 1), pytest.param(64, 4, marks=pytest.mark.deep("policies"))]
+)
+def test_a_night_and_a_day_of_a_real_time_query(partitions: int, few: int) -> None:
+    gateway = RealTime(partitions)
     scheduler = loop(gateway)
     said = turns(scheduler, LOOKS + 20)
-    assert [str(c).split(":")[0] for d in said for c in d.tasks] == ["running 64 -> 4 tasks"]
-    assert "of 64 tasks the busiest needs 0.03 of its core; with 4, 0.48" in str(said[0].tasks[0])
-    assert asked(gateway) == [("set_tasks", RUNNING, 0, "<=4")] and gateway.tasks == 64
+    assert [c.what for d in said for c in d.tasks] == [f"running {partitions} -> {few} tasks"]
+    words = f"of {partitions} tasks the busiest needs 0.03 of its core; with {few}, 0.48"
+    assert words in str(said[0].tasks[0])
+    assert asked(gateway) == [("set_tasks", RUNNING, 0, f"<={few}")]
+    assert gateway.tasks == partitions
     gateway.batch()
-    assert turns(scheduler, 30) == [] and gateway.tasks == 4
+    assert turns(scheduler, 30) == [] and gateway.tasks == few
     gateway.cores = 0.5
     said = turns(scheduler, 30)
-    assert asked(gateway)[-1][3] == "<=64" and said
+    assert asked(gateway)[-1][3] == f"<={partitions}" and said
     gateway.batch()
-    assert turns(scheduler, 30) == [] and gateway.tasks == 64
+    assert turns(scheduler, 30) == [] and gateway.tasks == partitions
 
 
 def test_a_real_time_query_has_no_more_tasks_than_there_are_slots() -> None:
