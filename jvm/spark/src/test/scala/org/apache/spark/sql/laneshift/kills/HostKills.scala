@@ -14,9 +14,9 @@ import org.apache.spark.sql.laneshift.api.LaneshiftGateway
 import org.apache.spark.sql.laneshift.driver.{DriverState, PartitionSite}
 import org.apache.spark.sql.streaming.StreamingQuery
 
-/** `make deep ROOMS=kills ONLY=HostKills`: executors that run lanes of other executors' partitions killed with SIGKILL
-  * under Real-time queries that check their own rows. No task may fail, and no query. Throws at the first lost, doubled or reordered row, if a task fails, and if the
-  * state in the end is not what the input says.
+/** `make deep ROOMS=kills ONLY=HostKills`: executors that run lanes of other executors' partitions killed with SIGKILL under
+  * Real-time queries that check their own rows. No task may fail, and no query. Throws at the first lost, doubled or reordered
+  * row, if a task fails, and if the state in the end is not what the input says.
   */
 object HostKills {
   private val Keys = 60

@@ -17,8 +17,8 @@ import org.apache.spark.sql.laneshift.{ElasticSession, LaneshiftPlugin, Patience
 import org.apache.spark.sql.streaming.StreamingQuery
 
 /** `make deep ROOMS=kills ONLY=RandomKills`: tasks and executors killed at random under queries that check their own rows, with
-  * shards and lanes in constant motion. Throws at the first lost, doubled or reordered row, and if the state in the end is not what the input
-  * says.
+  * shards and lanes in constant motion. Throws at the first lost, doubled or reordered row, and if the state in the end is not
+  * what the input says.
   */
 object RandomKills {
   private val Keys = 60
