@@ -1,8 +1,8 @@
 """kill -9 of the driver at random points of a query under motion: the answer is stock Spark's.
 
-``LANESHIFT_KILLS`` sets the number of kills (default 3, so that it fits every run; 20 and more for
-a release). Each life runs elastic under constant motion or, now and then, on stock Spark, all on
-one checkpoint. The seed is printed and can be set with ``LANESHIFT_SEED``.
+``LANESHIFT_KILLS`` sets the number of kills (default 3; `make deep ROOMS=kills KILLS=20`). Each
+life runs elastic under constant motion or, now and then, on stock Spark, all on one checkpoint. The
+seed is printed and can be set with ``LANESHIFT_SEED``.
 """
 
 from __future__ import annotations

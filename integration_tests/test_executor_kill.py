@@ -1,7 +1,7 @@
 """kill -9 of executors under a query that a scheduler drives: the answer is stock Spark's.
 
-``LANESHIFT_KILLS`` sets the number of kills (default 3; `make test-all` has more). The seed is
-printed and can be set with ``LANESHIFT_SEED``.
+``LANESHIFT_KILLS`` sets the number of kills (default 3; `make deep ROOMS=kills KILLS=50`).
+The seed is printed and can be set with ``LANESHIFT_SEED``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ HEAD = """# Verification
 What has been searched for, and when. A change is judged by the gate (`make test`), whose verdict
 is a function of the commit. What hangs on time, threads, chance or on what a machine has is in the
 deep tier (`make deep`), whose runs are recorded in `verification/ROOM.jsonl`: `make deep` makes
-this page of them. A red unit is a defect: mended first, or open here with its cause.
+this page of them. A red unit is a defect: mended first, or open here with its cause. Which
+guarantee is searched by which room: [guarantees.md](guarantees.md).
 
 """
 

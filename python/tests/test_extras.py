@@ -6,14 +6,14 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_spark_brings_the_protobuf_that_transform_with_state_imports() -> None:
-    pyspark = pytest.importorskip("pyspark")
+    import pyspark
+
     code = Path(pyspark.__file__).parent / "sql" / "streaming" / "proto" / "StateMessage_pb2.py"
     (made_by,) = re.findall(r"^# Protobuf Python Version: (\S+)$", code.read_text("utf-8"), re.M)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

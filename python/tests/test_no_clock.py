@@ -44,8 +44,17 @@ SCALA = {
 }
 
 
-def is_deep(decorators: list[ast.expr]) -> bool:
-    return any(re.search(r"\bmark\.deep\(", ast.unparse(each)) for each in decorators)
+def is_deep(marks: list[ast.expr]) -> bool:
+    """As a whole: of a test of which some cases are deep the others are the gate's."""
+    return any(ast.unparse(mark).startswith("pytest.mark.deep(") for mark in marks)
+
+
+def is_deep_module(tree: ast.Module) -> bool:
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="pytestmark")], value=value):
+                return is_deep(value.elts if isinstance(value, ast.List) else [value])
+    return False
 
 
 def of_gate(node: ast.AST) -> Iterator[ast.AST]:
@@ -82,11 +91,8 @@ def word(node: ast.AST) -> str | None:
 def in_python(file: Path) -> Counter[str]:
     text = file.read_text("utf-8")
     tree = ast.parse(text)
-    for node in tree.body:
-        match node:
-            case ast.Assign(targets=[ast.Name(id="pytestmark")], value=value):
-                if is_deep([value]):
-                    return Counter()
+    if is_deep_module(tree):
+        return Counter()
     found = Counter(filter(None, map(word, of_gate(tree))))
     if "import random\n" not in text:  # a generator may have that name
         del found["random"]
@@ -169,6 +175,8 @@ def test_what_is_looked_for_is_found(tmp_path: Path) -> None:
     }  # fmt: skip
     deep = "@pytest.mark.deep('speed')\n@other\ndef test_it():\n    time.sleep(1)\n"
     assert seen(deep) == {} and seen(deep + "def f(): time.sleep(1)") == {"sleep": 1}
+    case = "@pytest.mark.parametrize('n', [pytest.param(1, marks=pytest.mark.deep('speed'))])\n"
+    assert seen(deep.replace("@pytest.mark.deep('speed')\n", case)) == {"sleep": 1}
     assert seen("pytestmark = [pytest.mark.live, pytest.mark.deep('speed')]\ntime.sleep(1)") == {}
     scala = 'test("a (", TAG) {\n  Thread.sleep(1)\n  // sleep(1)\n}\ntest("b")(eventually(x))\n'
     assert seen(scala, "A.scala") == {"sleep": 1, "eventually": 1}

@@ -14,6 +14,7 @@ from typing import Any
 
 import grpc
 import pytest
+import trustme
 
 import laneshift
 from laneshift.control import client
@@ -31,8 +32,6 @@ from laneshift.control.v1.control_pb2_grpc import (
 from laneshift.errors import InputError, SessionError
 from plugin.fake import FakeGateway
 from session.transports import TENANT_KEY, TOKEN, serving, settings
-
-trustme = pytest.importorskip("trustme")
 
 
 @pytest.fixture

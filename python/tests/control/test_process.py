@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 import laneshift
 from laneshift.control import process
@@ -168,7 +169,6 @@ def test_wrong_settings_are_told_and_never_tried_again(
 
 
 def test_a_certificate_with_another_key(start: Start, tmp_path: Path, said: list[str]) -> None:
-    trustme = pytest.importorskip("trustme")
     ca = trustme.CA()
     one, other = ca.issue_cert("h"), ca.issue_cert("h")
     cert, key = tmp_path / "cert", tmp_path / "key"

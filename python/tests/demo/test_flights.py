@@ -7,9 +7,6 @@ import pytest
 from laneshift.demo import flights
 from laneshift.demo.failure import DemoError
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pandas")
-
 
 def test_all_flights_are_there_in_event_time_order() -> None:
     table = flights.load()

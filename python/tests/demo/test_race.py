@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from laneshift import Handoff
@@ -19,8 +20,6 @@ from laneshift.demo.show import result, verdict
 from laneshift.demo.stream import Spell, Stream
 from laneshift.demo.updates import Updates
 from plugin.fake import HANDOFF
-
-pa = pytest.importorskip("pyarrow")
 
 START_S = 1_700_000_000.0
 ROWS, RATE = 1000, 100.0
@@ -99,7 +98,6 @@ def test_the_last_line_has_identity_rows_moves_and_the_pause() -> None:
 
 @pytest.mark.parametrize("moved", [True, False])
 def test_a_picture_is_drawn(tmp_path: Path, moved: bool) -> None:
-    pytest.importorskip("matplotlib")
     file = tmp_path / "new" / "demo.png"
     both = raced(side(STOCK, 3000.0, rows=700), side(ELASTIC, 5.0, moved=moved))
     draw(both, Calibration(2000, RATE, 100.0, 1.0), parse(["flights", "--picture", str(file)]))

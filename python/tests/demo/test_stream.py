@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from laneshift.demo.stream import HOT_SHARE, Spell, Stream, make_stream, write_parquet
-
-pa = pytest.importorskip("pyarrow")
 
 AIRPORTS = np.array(["BOS", "IAH", "LAX", "MIA", "ORD"])
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-pytest.importorskip("google.protobuf", reason="transformWithState in Python needs protobuf")
 from live.conftest import run_app
 from live.harmless_app import SCHEMA, aggregated, by_rows, in_pandas, stream
 

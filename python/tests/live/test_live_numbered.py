@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("pyspark")
 from laneshift_bench.day import Day
 from laneshift_bench.endurance_life import numbered
 from laneshift_bench.numbered import CYCLE, KEYS, answers

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-pytest.importorskip("pyspark")
 from pyspark.sql import functions as sf
 
 from laneshift_bench.hot import Hot

@@ -17,7 +17,6 @@ from live.test_live_restart import set_in
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytest.importorskip("google.protobuf", reason="transformWithState in Python needs protobuf")
 from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 

@@ -113,10 +113,6 @@ def test_a_decision_reads_back_as_it_was() -> None:
 class TestDrawn:
     """Needs matplotlib."""
 
-    @pytest.fixture(autouse=True)
-    def _matplotlib(self) -> None:
-        pytest.importorskip("matplotlib")
-
     @pytest.mark.parametrize("moves", [True, False])
     @pytest.mark.parametrize("kind", ["html", "png", "svg"])
     def test_every_kind(self, tmp_path: Path, kind: str, moves: bool) -> None:

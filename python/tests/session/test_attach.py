@@ -12,8 +12,6 @@ from laneshift.plugin.gateway import ENTRY_CLASS, Py4jGateway, decode
 from plugin.fake import FakeGateway
 from session.transports import TOKEN, Connected, serving
 
-pytest.importorskip("py4j")
-
 
 class JavaPackage:
     """As py4j's: any name is found, nothing can be called."""

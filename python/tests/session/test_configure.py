@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 import laneshift
@@ -17,8 +18,6 @@ from laneshift.plugin.gateway import PLUGIN_CLASS
 from laneshift.plugin.jar import check_versions
 from laneshift.session import builder as module
 from laneshift.session.options import OPTIONS
-
-pyspark = pytest.importorskip("pyspark")
 
 
 def made_jar(folder: Path, version: str) -> Path:

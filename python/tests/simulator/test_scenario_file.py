@@ -129,7 +129,6 @@ def test_no_file(tmp_path: Path) -> None:
 
 
 def test_windows_as_a_frame(tmp_path: Path) -> None:
-    pytest.importorskip("pandas")
     result = simulate(read_scenario(written(tmp_path, SMALL)))
     frame = result.frame()
     assert list(frame.index) == [1, 2, 3, 4]

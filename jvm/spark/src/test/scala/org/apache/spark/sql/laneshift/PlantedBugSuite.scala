@@ -145,10 +145,13 @@ class PlantedBugSuite extends LimitedSuite with ElasticSession {
     planted.foreach { plant =>
       test(s"$check: notices ${plant.fault.name}", Deep.Mutants) {
         assert(silent(check), "a check that is never silent notices nothing")
-        val noticed = Iterator.continually(Try(Faults.withFault(plant.fault)(plant.run()))).take(plant.tries)
-        val red = noticed.collectFirst { case scala.util.Failure(error) => error }
-        assert(red.nonEmpty, s"nobody noticed that ${plant.fault.what}")
-        info(red.get.toString.linesIterator.next().take(160))
+        val noticed = (1 to plant.tries).iterator.map(_ -> Try(Faults.withFault(plant.fault)(plant.run())))
+        val red = noticed.collectFirst { case (n, scala.util.Failure(error)) => n -> error }
+        assert(red.nonEmpty, s"nobody noticed in ${plant.tries} tries that ${plant.fault.what}")
+        // Which try it was shows when a check fades.
+        red.foreach { case (n, error) =>
+          info(s"try $n of ${plant.tries}: ${error.toString.linesIterator.next().take(160)}")
+        }
       }
     }
   }

@@ -102,7 +102,7 @@ class RescaleKillSuite extends LimitedSuite with ElasticSession {
     )
   )
 
-  /** Those around the window that Spark's logs leave open; all of them by `make rescale-kills`. */
+  /** Those around the window that Spark's logs leave open; all of them in the deep tier. */
   private def chosen(version: String): Seq[(String, Outcome)] =
     if (sys.env.contains("LANESHIFT_EVERY")) steps(version)
     else steps(version).filter { case (step, _) => Set("marked", "offsets", "committed")(step) }

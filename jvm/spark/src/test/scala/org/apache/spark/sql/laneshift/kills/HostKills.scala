@@ -14,9 +14,9 @@ import org.apache.spark.sql.laneshift.api.LaneshiftGateway
 import org.apache.spark.sql.laneshift.driver.{DriverState, PartitionSite}
 import org.apache.spark.sql.streaming.StreamingQuery
 
-/** `make host-kills`: executors that run lanes of other executors' partitions killed with SIGKILL under Real-time queries that check
-  * their own rows. No task may fail, and no query. Throws at the first lost, doubled or reordered row, if a task fails, and if the
-  * state in the end is not what the input says.
+/** `make deep ROOMS=kills ONLY=HostKills`: executors that run lanes of other executors' partitions killed with SIGKILL under
+  * Real-time queries that check their own rows. No task may fail, and no query. Throws at the first lost, doubled or reordered
+  * row, if a task fails, and if the state in the end is not what the input says.
   */
 object HostKills {
   private val Keys = 60
@@ -24,7 +24,7 @@ object HostKills {
   def main(args: Array[String]): Unit = {
     val kills = args(0).toIntOption.filter(_ >= 2).getOrElse {
       System.err.println(
-        s"KILLS is '${args(0)}'; allowed are whole numbers from 2, as in make host-kills KILLS=100"
+        s"KILLS is '${args(0)}'; allowed are whole numbers from 2, as in make deep ROOMS=kills KILLS=100"
       )
       sys.exit(2)
     }

@@ -16,9 +16,9 @@ import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
 import org.apache.spark.sql.laneshift.{ElasticSession, LaneshiftPlugin, Patience, RealTimeRun}
 import org.apache.spark.sql.streaming.StreamingQuery
 
-/** `make kills`: tasks and executors killed at random under queries that check their own rows, with shards and lanes in
-  * constant motion. Throws at the first lost, doubled or reordered row, and if the state in the end is not what the input
-  * says.
+/** `make deep ROOMS=kills ONLY=RandomKills`: tasks and executors killed at random under queries that check their own rows, with
+  * shards and lanes in constant motion. Throws at the first lost, doubled or reordered row, and if the state in the end is not
+  * what the input says.
   */
 object RandomKills {
   private val Keys = 60
@@ -29,7 +29,7 @@ object RandomKills {
   def main(args: Array[String]): Unit = {
     val kills = args(0).toIntOption.filter(_ >= Fewest).getOrElse {
       System.err.println(
-        s"KILLS is '${args(0)}'; allowed are whole numbers from $Fewest, as in make kills KILLS=1000"
+        s"KILLS is '${args(0)}'; allowed are whole numbers from $Fewest, as in make deep ROOMS=kills KILLS=1000"
       )
       sys.exit(2)
     }

@@ -14,11 +14,11 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.rescale.TakeOver
 
-/** `make rescale-kills KILLS=300`: drivers and executors killed at random steps and moments while the numbers of state partitions
-  * change all the time, under queries that check their own rows. A third are drivers, in processes of their own, each life
-  * elastic or, now and then, stock Spark on the same checkpoints. Throws at the first lost, doubled or reordered row, if a life does
-  * not go on from what the one before has left, and if the state in the end is not what the input says. Every seed is a run of
-  * its own: 300 kills may be three runs of a hundred.
+/** `make deep ROOMS=kills ONLY=RescaleKills KILLS=300`: drivers and executors killed at random steps and moments while the
+  * numbers of state partitions change all the time, under queries that check their own rows. A third are drivers, in processes of
+  * their own, each life elastic or, now and then, stock Spark on the same checkpoints. Throws at the first lost, doubled or
+  * reordered row, if a life does not go on from what the one before has left, and if the state in the end is not what the input
+  * says. Every seed is a run of its own: 300 kills may be three runs of a hundred.
   */
 object RescaleKills {
 
@@ -36,7 +36,7 @@ object RescaleKills {
   def main(args: Array[String]): Unit = {
     val kills = args(0).toIntOption.filter(_ >= Fewest).getOrElse {
       System.err.println(
-        s"KILLS is '${args(0)}'; allowed are whole numbers from $Fewest, as in make rescale-kills KILLS=300"
+        s"KILLS is '${args(0)}'; allowed are whole numbers from $Fewest, as in make deep ROOMS=kills KILLS=300"
       )
       sys.exit(2)
     }

@@ -152,11 +152,13 @@ class WireSuite extends LimitedSuite with Eventually {
         thread.join()
       }
       made.foreach { case (_, _, notes, backNotes) => notes.cause; backNotes.cause }
-    } finally {
       val before = System.nanoTime()
       links.stop()
       host.close()
       assert(System.nanoTime() - before < 900000000L, "connections were still there")
+    } finally {
+      links.stop()
+      host.close()
     }
   }
 
