@@ -14,7 +14,7 @@ import org.apache.spark.sql.laneshift.runtime.ElasticRuntime
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.util.AccumulatorContext
 
-import laneshift.testing.{Deep, LimitedSuite}
+import laneshift.testing.{Deep, Hold, LimitedSuite}
 
 /** Lanes that throw, tasks that are killed, queries that are stopped, all under motion: the real cause comes out, nothing is
   * left behind, and the checkpoint goes on as if nothing had happened.
@@ -201,7 +201,7 @@ object FailureSuite {
   /** A function that lets keys pass, until it is armed. */
   object Trap {
     @volatile private var key: String = _
-    @volatile private var held = false
+    private val held = new Hold
 
     /** Rows that pass although rows are held: fewer than any task of a chunk has. */
     val Free = 20L
@@ -214,7 +214,7 @@ object FailureSuite {
     def pass(k: String): String = {
       val number = passed.incrementAndGet()
       task.set(TaskContext.get().taskAttemptId())
-      try while (held && number > Free) Thread.sleep(5L)
+      try if (number > Free) held.pass()
       catch { case error: InterruptedException => interrupted = true; throw error }
       if (k == key) throw new IllegalStateException(s"trapped $k")
       k
@@ -223,8 +223,8 @@ object FailureSuite {
     def throwOn(k: String): Unit = key = k
 
     /** All rows wait from now on, but for the first: no task ends before [[disarm]]. */
-    def hold(): Unit = { passed.set(0L); interrupted = false; held = true }
-    def disarm(): Unit = { key = null; held = false }
+    def hold(): Unit = { passed.set(0L); interrupted = false; held.begin() }
+    def disarm(): Unit = { key = null; held.end() }
   }
 
   /** What the process holds. */

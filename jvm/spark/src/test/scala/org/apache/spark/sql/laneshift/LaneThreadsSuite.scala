@@ -2,6 +2,7 @@ package org.apache.spark.sql.laneshift
 
 import java.net.{URL, URLClassLoader}
 import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch}
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
@@ -13,7 +14,7 @@ import org.apache.spark.sql.laneshift.lane.{LaneBody, TaskThreads}
 import org.apache.spark.sql.laneshift.runtime.{ElasticPartition, ElasticRuntime}
 import org.apache.spark.sql.streaming.StreamingQuery
 
-import laneshift.testing.{Deep, LimitedSuite}
+import laneshift.testing.{Deep, Hold, LimitedSuite}
 
 /** What becomes of a partition when its lanes cannot have what a thread needs. */
 class LaneThreadsSuite extends LimitedSuite with ElasticSession {
@@ -26,6 +27,13 @@ class LaneThreadsSuite extends LimitedSuite with ElasticSession {
 
   private def partitions(running: StreamingQuery): Seq[ElasticPartition] =
     ElasticRuntime.get.all.filter(_.view.spec.key.runId == running.runId.toString)
+
+  /** A partition whose lanes have begun with their batch. */
+  private def awaitWorking(running: StreamingQuery): ElasticPartition = {
+    def working = partitions(running).find(p => p.view.running && p.view.lanes == 2)
+    Patience.until(running)(working.nonEmpty)
+    working.get
+  }
 
   private def withThreads[T](newThread: (Runnable, String) => Thread)(body: => T): T = {
     val before = TaskThreads.newThread
@@ -80,35 +88,34 @@ class LaneThreadsSuite extends LimitedSuite with ElasticSession {
     }
   }
 
-  test(
-    "lanes that cannot start in the middle of a batch are not waited for, and come when they can",
-    Deep.Motion
-  ) {
+  test("lanes that cannot start in the middle of a batch are not waited for, and come when they can") {
     withFolder { at =>
       withConf(still: _*) {
         val life = new MicroBatchLife(spark, query, at)
         @volatile var refused = true
+        val refusals = new AtomicInteger
         withThreads((work, name) =>
-          if (refused && name.contains("lane 2")) noThread(name) else new Thread(work, name)
+          if (refused && name.contains("lane 2")) {
+            refusals.incrementAndGet()
+            noThread(name)
+          } else new Thread(work, name)
         ) {
-          slow = true
+          held.begin()
           life.add(chunk(0))
           val running = life.start()
           try {
-            Patience.until(running)(partitions(running).exists(_.view.running))
-            partitions(running).foreach(_.setLanes(4))
-            Patience.until(running)(passed.get > 100)
-            assert(partitions(running).forall(_.view.lanes == 2), "more lanes than threads")
-            slow = false
+            val partition = awaitWorking(running)
+            partition.setLanes(4)
+            Patience.until(running)(refusals.get > 0)
+            held.end()
             life.await(running)
+            assert(partition.view.lastBatch.exists(_.lanes == 2), "more lanes than threads")
             refused = false
-            slow = true
             life.add(chunk(1))
-            Patience.until(running)(partitions(running).exists(_.view.lanes == 4))
-            slow = false
             life.await(running)
+            assert(partition.view.lastBatch.exists(_.lanes == 4))
           } finally {
-            slow = false
+            held.end()
             running.stop()
           }
         }
@@ -122,7 +129,7 @@ class LaneThreadsSuite extends LimitedSuite with ElasticSession {
     withFolder { at =>
       withConf(still: _*) {
         val life = new MicroBatchLife(spark, query, at)
-        val refusals = new java.util.concurrent.atomic.AtomicInteger
+        val refusals = new AtomicInteger
         val error = withThreads((work, name) =>
           if (name.contains("lane 1")) {
             refusals.incrementAndGet()
@@ -145,29 +152,37 @@ class LaneThreadsSuite extends LimitedSuite with ElasticSession {
     }
   }
 
-  test("every lane has the class loader of the Spark task, whoever asked for it", Deep.Motion) {
+  test("every lane has the class loader of the Spark task, whoever asked for it") {
     withFolder { at =>
       withConf(still: _*) {
         val life = new MicroBatchLife(spark, query, at)
-        loaders.clear()
-        slow = true
-        life.add(chunk(0))
-        val running = life.start()
-        try {
-          Patience.until(running)(partitions(running).exists(_.view.running))
-          val stranger = new Thread(() => partitions(running).foreach(_.setLanes(4)))
-          stranger.setContextClassLoader(new URLClassLoader(Array.empty[URL], null))
-          stranger.start()
-          stranger.join()
-          Patience.until(running)(lanesSeen > 6)
-          slow = false
-          life.await(running)
-        } finally {
-          slow = false
-          running.stop()
+        val lanes = new ConcurrentLinkedQueue[(String, ClassLoader)]
+        def begun = lanes.asScala.map(_._1).toSeq
+        def noting(work: Runnable, name: String): Runnable = () => {
+          lanes.add(name -> Thread.currentThread().getContextClassLoader)
+          work.run()
         }
-        val byTask = loaders.asScala.toSeq.groupMap(_._1)(_._3).view.mapValues(_.distinct.size).toMap
-        assert(byTask.nonEmpty && byTask.values.forall(_ == 1), byTask)
+        withThreads((work, name) => new Thread(noting(work, name), name)) {
+          loaders.clear()
+          held.begin()
+          life.add(chunk(0))
+          val running = life.start()
+          try {
+            val partition = awaitWorking(running)
+            val stranger = new Thread(() => partition.setLanes(4))
+            stranger.setContextClassLoader(new URLClassLoader(Array.empty[URL], null))
+            stranger.start()
+            stranger.join()
+            Patience.until(running)((2 to 3).forall(n => begun.exists(_.contains(s"lane $n"))))
+            held.end()
+            life.await(running)
+          } finally {
+            held.end()
+            running.stop()
+          }
+        }
+        val ofRows = loaders.asScala.toSet
+        assert(ofRows.size == 1 && lanes.asScala.map(_._2).toSet == ofRows)
       }
     }
   }
@@ -177,26 +192,24 @@ class LaneThreadsSuite extends LimitedSuite with ElasticSession {
       withConf(still: _*) {
         val life = new MicroBatchLife(spark, query, at)
         @volatile var broken = true
-        val tried = new java.util.concurrent.atomic.AtomicInteger
+        val tried = new AtomicInteger
         withThreads((work, name) =>
           if (!broken || !name.contains("lane 2")) new Thread(work, name)
           else if (tried.incrementAndGet() == 1) noThread(name)
           else throw new NoSuchMethodError("planted")
         ) {
-          held = true
+          held.begin()
           life.add(chunk(0))
           val running = life.start()
           try {
-            def working = partitions(running).filter(p => p.view.running && p.view.lanes == 2)
-            Patience.until(running)(working.nonEmpty)
-            working.head.setLanes(4)
+            awaitWorking(running).setLanes(4)
             Patience.until(running)(tried.get > 1)
             broken = false
             Patience.until(running)(partitions(running).exists(_.view.lanes == 4))
-            held = false
+            held.end()
             life.await(running)
           } finally {
-            held = false
+            held.end()
             running.stop()
           }
         }
@@ -279,18 +292,15 @@ class LaneThreadsSuite extends LimitedSuite with ElasticSession {
     }
   }
 
-  private def lanesSeen: Int = loaders.asScala.map(l => (l._1, l._2)).toSet.size
 }
 
 object LaneThreadsSuite {
-  @volatile var slow = false
 
-  /** Rows wait until they are let go. */
-  @volatile var held = false
-  val passed = new java.util.concurrent.atomic.AtomicLong
+  /** Holds rows. */
+  val held = new Hold
 
-  /** Task, thread and class loader of each row. */
-  val loaders = new ConcurrentLinkedQueue[(Long, String, ClassLoader)]
+  /** Of threads that had rows. */
+  val loaders = new ConcurrentLinkedQueue[ClassLoader]
 
   /** Lanes end with a listener that throws. */
   @volatile var atEnd = false
@@ -300,7 +310,7 @@ object LaneThreadsSuite {
   val contexts = new ConcurrentLinkedQueue[(String, Int)]
 
   /** Contexts that a thread left without their listeners having run. */
-  val left = new java.util.concurrent.atomic.AtomicInteger
+  val left = new AtomicInteger
   private val latest = new ThreadLocal[TaskContext]
 
   def watch(key: String): String = {
@@ -319,11 +329,8 @@ object LaneThreadsSuite {
       TaskContext.get().addTaskCompletionListener[Unit](_ =>
         throw new IllegalStateException("planted at a lane's end")
       )
-    val thread = Thread.currentThread()
-    loaders.add((TaskContext.get().taskAttemptId(), thread.getName, thread.getContextClassLoader))
-    passed.incrementAndGet()
-    while (held) Thread.sleep(5L)
-    if (slow) Thread.sleep(10L)
+    loaders.add(Thread.currentThread().getContextClassLoader)
+    held.pass()
     key
   }
 }

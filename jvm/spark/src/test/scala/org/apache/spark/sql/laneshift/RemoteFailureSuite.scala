@@ -3,6 +3,8 @@ package org.apache.spark.sql.laneshift
 import java.net.{InetAddress, ServerSocket}
 import java.util.concurrent.atomic.AtomicLong
 
+import scala.collection.mutable
+
 import org.scalatest.concurrent.Eventually.eventually
 
 import org.apache.spark.TaskContext
@@ -12,11 +14,10 @@ import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.runtime.{ElasticPartition, ElasticRuntime}
 import org.apache.spark.sql.streaming.StreamingQuery
 
-import laneshift.testing.{Deep, DeepSuite, LimitedSuite}
+import laneshift.testing.{Deep, Hold, LimitedSuite}
 
 /** Hosts of lanes that do not answer, fail or go away: what a partition does then. */
-class RemoteFailureSuite extends LimitedSuite with ElasticSession with DeepSuite {
-  override def room: Deep = Deep.Remote
+class RemoteFailureSuite extends LimitedSuite with ElasticSession {
   import RemoteFailureSuite._
 
   private val query = QueryCase("dropDuplicates", "append")(
@@ -43,28 +44,46 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession with DeepSuite
     "spark.sql.laneshift.queueBytes" -> "1k"
   )
 
-  /** A batch that is slow while `during` happens; then all rows are there once, and nothing is left behind. */
-  private def slowBatch(during: StreamingQuery => Unit): Unit = withFolder { at =>
+  /** A batch whose rows at home wait but for those that `during` lets pass; then all rows are there once, and nothing is left
+    * behind.
+    */
+  private def heldBatch(during: (StreamingQuery, Seq[ElasticPartition]) => Unit): Unit = withFolder { at =>
     withConf(still: _*) {
       val life = new MicroBatchLife(spark, query, at)
-      slow = true
-      passed.set(0L)
-      life.add(chunk(0))
+      Home.allow(5)
+      life.add(large(0))
       val running = life.start()
       try {
-        Patience.until(running)(passed.get > 5)
-        during(running)
-        slow = false
+        during(running, awaitHeld(running))
+        Home.allowAll()
         life.await(running)
-        life.add(chunk(1))
+        life.add(large(1))
         life.await(running)
       } finally {
-        slow = false
+        Home.allowAll()
         running.stop()
       }
-      assert(life.rows.map(_.getLong(1)).sorted == (0L until 800L))
+      assert(life.rows.map(_.getLong(1)).sorted == (0L until 4800L))
       Leftovers.check()
     }
+  }
+
+  /** Enough rows for each partition to be held again and again. */
+  private def large(i: Int) = TestInput.rows(seed = 43, i * 2400L, 2400)
+
+  /** The partitions, once each has a row that waits. */
+  private def awaitHeld(running: StreamingQuery): Seq[ElasticPartition] = {
+    Patience.until(running)(Home.held.size == 3)
+    partitions(running)
+  }
+
+  /** Has `lanes` on this executor, as one elsewhere, and rows for them. */
+  private def goElsewhere(running: StreamingQuery, of: Seq[ElasticPartition], lanes: Int): Unit = {
+    of.foreach(_.setLanes(1, Map(here -> lanes)))
+    // Threads begin with the next row; shards come when those rows are done that are in the queue before the handoff.
+    Home.allow(10)
+    Patience.until(running)(of.forall(open(_) == lanes))
+    Home.allow(100)
   }
 
   /** Stores that are open elsewhere, and Spark's word that it has entries of them here. */
@@ -88,23 +107,23 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession with DeepSuite
     spark // with which the runtime begins
     val frames = ElasticRuntime.get.hostLanes.traffic.frames
     var stores = Set.empty[StateStoreProviderId]
-    slowBatch { running =>
+    heldBatch { (running, all) =>
       val before = frames.sum
-      partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
-      Patience.until(running)(partitions(running).exists(open(_) == 2))
+      goElsewhere(running, all, 2)
       Patience.until(running)(
-        partitions(running).exists(p => p.view.lanes == 3 && p.view.routing.toSet == Set(0, 1, 2))
+        all.exists(p => p.view.lanes == 3 && p.view.routing.toSet == Set(0, 1, 2))
       )
       Patience.until(running)(frames.sum > before)
       stores = storesOfHosts()
       val counted = ElasticRuntime.get.view
       assert(counted.rowsSent > 0 && counted.bytesSent > 0 && counted.frames > 0 && counted.bytesReceived > 0)
-      assert(partitions(running).map(_.view.rowsTakenElsewhere).sum > 0)
+      assert(all.map(_.view.rowsTakenElsewhere).sum > 0)
       // As who knows only of lanes at home.
-      partitions(running).foreach(_.setLanes(1))
-      assert(partitions(running).forall(_.view.wantedElsewhere == Seq("here" -> 2)))
-      partitions(running).foreach(_.setLanes(1, Map.empty))
-      Patience.until(running)(partitions(running).forall(p => p.view.elsewhere.isEmpty && p.view.lanes == 1))
+      all.foreach(_.setLanes(1))
+      assert(all.forall(_.view.wantedElsewhere == Seq("here" -> 2)))
+      all.foreach(_.setLanes(1, Map.empty))
+      Home.allow(200)
+      Patience.until(running)(all.forall(p => p.view.elsewhere.isEmpty && p.view.lanes == 1))
       // Numbers inside: those of lanes elsewhere begin behind the four that may be here.
       val moves = ElasticRuntime.get.history.newest(1000)(_.key.runId == running.runId.toString).map(_._2)
       val ends = moves.flatMap(m => Seq(m.from -> m.fromExecutor, m.to -> m.toExecutor)).toSet
@@ -113,7 +132,7 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession with DeepSuite
     checkGivenUp(stores)
   }
 
-  test("what lanes elsewhere have when the input of a batch ends they work on themselves") {
+  test("what lanes elsewhere have when the input of a batch ends they work on themselves", Deep.Remote) {
     withFolder { at =>
       // The lane at home holds the input up until about half of its rows are done; the window for a lane elsewhere has room for all.
       withConf(still :+ "spark.sql.laneshift.queueBytes" -> "2k": _*) {
@@ -145,25 +164,22 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession with DeepSuite
     val closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress)
     val port = closed.getLocalPort
     closed.close()
-    slowBatch { running =>
-      partitions(running).foreach(_.setLanes(1, Map(HostAddress("9", "127.0.0.1", port) -> 1)))
-      Patience.until(running)(
-        partitions(running).exists(_.view.elsewhereNote.exists(_.contains("executor 9")))
-      )
-      Patience.until(running)(partitions(running).forall(_.view.elsewhere.isEmpty))
+    heldBatch { (running, all) =>
+      all.foreach(_.setLanes(1, Map(HostAddress("9", "127.0.0.1", port) -> 1)))
+      Home.allow(10)
+      Patience.until(running)(all.forall(_.view.elsewhereNote.exists(_.contains("executor 9"))))
+      Patience.until(running)(all.forall(_.view.elsewhere.isEmpty))
     }
   }
 
-  test("the end of a batch does not wait for a host that does not answer") {
+  test("the end of a batch does not wait for a host that does not answer", Deep.Remote) {
     val silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress)
-    try slowBatch { running =>
-        partitions(running).foreach(_.setLanes(
-          1,
-          Map(HostAddress("9", "127.0.0.1", silent.getLocalPort) -> 1)
-        ))
-        Patience.until(running)(partitions(running).exists(_.view.elsewhere.nonEmpty))
+    try heldBatch { (running, all) =>
+        all.foreach(_.setLanes(1, Map(HostAddress("9", "127.0.0.1", silent.getLocalPort) -> 1)))
+        Home.allow(10)
+        Patience.until(running)(all.exists(_.view.elsewhere.nonEmpty))
         val since = System.nanoTime()
-        slow = false
+        Home.allowAll()
         Patience.until(running)(running.lastProgress != null)
         assert(System.nanoTime() - since < 8000000000L, "the batch waited for its host")
       }
@@ -172,13 +188,16 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession with DeepSuite
 
   test("a host that goes away in the middle of its rows costs no row, and no task") {
     attempts.set(0L)
-    slowBatch { running =>
-      partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
-      Patience.until(running)(partitions(running).exists(p => p.view.elsewhere.exists(_.rowsSent > 3)))
-      // As a killed process: its connections are gone, whatever it was at.
-      ElasticRuntime.get.hostLanes.cut()
-      Patience.until(running)(partitions(running).forall(_.view.elsewhere.isEmpty))
-      assert(partitions(running).exists(_.view.elsewhereNote.exists(_.contains("is lost"))))
+    heldBatch { (running, all) =>
+      hosts.begin()
+      try {
+        goElsewhere(running, all, 2)
+        Patience.until(running)(all.exists(p => p.view.elsewhere.exists(_.rowsSent > 3)))
+        // As a killed process: its connections are gone, whatever it was at.
+        ElasticRuntime.get.hostLanes.cut()
+      } finally hosts.end()
+      Patience.until(running)(all.forall(_.view.elsewhere.isEmpty))
+      assert(all.forall(_.view.elsewhereNote.exists(_.contains("is lost"))))
     }
     assert(attempts.get == 0, "a task was run again")
   }
@@ -210,16 +229,18 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession with DeepSuite
           assert(moves.map(m => m.to -> m.toExecutor).toSet == Set(4 -> "here", 5 -> "here"))
           val plan = MicroBatchRun.planOf(running)
           assert(plan.contains("lanes 1 of at most 4 + 6 on executor here, handoff between-batches"), plan)
-          slow = true
-          passed.set(0L)
+          Home.allow(0)
+          hosts.begin()
           life.add(chunks(2))
-          Patience.until(running)(passed.get > 2 && partitions(running).exists(open(_) > 0))
+          Patience.until(running)(Home.held.nonEmpty && partitions(running).exists(open(_) > 0))
           ElasticRuntime.get.hostLanes.cut()
-          slow = false
+          Home.allowAll()
+          hosts.end()
           val error = intercept[Exception](life.await(running))
           assert(Causes(error).exists(_.contains("is lost with executor here")), error)
         } finally {
-          slow = false
+          Home.allowAll()
+          hosts.end()
           running.stop()
         }
         Leftovers.check()
@@ -234,24 +255,23 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession with DeepSuite
     withFolder { at =>
       withConf(still: _*) {
         val life = new MicroBatchLife(spark, query, at)
-        slow = true
-        passed.set(0L)
-        life.add((0 to 3).flatMap(chunk))
+        Home.allow(5)
+        life.add(large(0))
         val running = life.start()
         try {
-          Patience.until(running)(passed.get > 5)
-          partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
+          goElsewhere(running, awaitHeld(running), 2)
           Patience.until(running)(partitions(running).exists(p => p.view.elsewhere.exists(_.rowsSent > 0)))
           failing = true
+          Home.allowAll()
           val error = intercept[Exception](life.await(running))
           assert(Causes(error).exists(_.contains("planted elsewhere")), error)
         } finally {
-          slow = false
+          Home.allowAll()
           failing = false
           running.stop()
         }
-        life.run(chunk(4))
-        assert(life.rows.map(_.getLong(1)).sorted == (0L until 2000L))
+        life.run(large(1))
+        assert(life.rows.map(_.getLong(1)).sorted == (0L until 4800L))
         Leftovers.check()
       }
     }
@@ -260,6 +280,33 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession with DeepSuite
 
 object RemoteFailureSuite {
   @volatile var slow = false
+
+  /** Rows at home, of which so many pass in each partition. */
+  object Home {
+    private var allowed = Int.MaxValue
+    private val seen = mutable.Map.empty[Int, Int].withDefaultValue(0)
+
+    /** Of the rows from the first call after [[allowAll]] on. */
+    def allow(rows: Int): Unit = synchronized {
+      if (allowed == Int.MaxValue) seen.clear()
+      allowed = rows
+      notifyAll()
+    }
+
+    def allowAll(): Unit = allow(Int.MaxValue)
+
+    /** Partitions with a row that waits. */
+    def held: Set[Int] = synchronized(seen.collect { case (id, rows) if rows > allowed => id }.toSet)
+
+    def pass(partition: Int): Unit = synchronized {
+      seen(partition) += 1
+      val mine = seen(partition)
+      while (mine > allowed) wait()
+    }
+  }
+
+  /** Holds rows on threads of host lanes. */
+  val hosts = new Hold
 
   /** Rows fail on threads of host lanes. */
   @volatile var failing = false
@@ -271,8 +318,10 @@ object RemoteFailureSuite {
   def pass(key: String): String = {
     passed.incrementAndGet()
     if (TaskContext.get().attemptNumber() > 0) attempts.incrementAndGet()
-    if (failing && Thread.currentThread().getName.contains("host lane"))
-      throw new IllegalStateException("planted elsewhere")
+    if (Thread.currentThread().getName.contains("host lane")) {
+      if (failing) throw new IllegalStateException("planted elsewhere")
+      hosts.pass()
+    } else Home.pass(TaskContext.getPartitionId())
     if (slow) Thread.sleep(40L)
     key
   }

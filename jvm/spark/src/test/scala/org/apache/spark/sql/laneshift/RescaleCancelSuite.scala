@@ -16,6 +16,8 @@ class RescaleCancelSuite extends LimitedSuite with RescaleSession {
 
   private def isThere(at: Path) = Files.exists(at.resolve(Folder))
 
+  private def isCancelled(run: RescaleRun) = run.rescales.last.state == RescaleState.Cancelled
+
   /** Gone while the query runs, and for good. */
   private def awaitGone(run: RescaleRun, at: Path): Unit = {
     Patience.until(run.query)(!isThere(at))
@@ -26,17 +28,18 @@ class RescaleCancelSuite extends LimitedSuite with RescaleSession {
 
   test("an interrupt that finds it clearing away does not stop that") {
     elastic { (run, at) =>
-      val clearing = new CountDownLatch(1)
+      val clearing, cancelled = new CountDownLatch(1)
       hooked(
         deletes = path =>
-          if (isRescale(Thread.currentThread) && path.toString.contains(Folder)) {
+          if (isRescale(Thread.currentThread) && path.toString.contains(Folder) && isCancelled(run)) {
             clearing.countDown()
-            Thread.sleep(300)
+            cancelled.await(30, SECONDS)
           },
         passed = step => if (step == "jobs cancelled") assert(clearing.await(30, SECONDS))
       ) {
         begin(run)
         assert(run.rescales.last.cancel())
+        cancelled.countDown()
         awaitGone(run, at)
       }
     }
@@ -140,10 +143,12 @@ private object RescaleCancelSuite {
 
     def pass(): Unit = {
       reached.countDown()
-      val deadline = System.nanoTime() + SECONDS.toNanos(60)
-      while (opened.getCount > 0 && System.nanoTime() < deadline)
-        try Thread.sleep(10)
-        catch { case _: InterruptedException => () }
+      var waits = true
+      while (waits)
+        try {
+          opened.await(60, SECONDS)
+          waits = false
+        } catch { case _: InterruptedException => () }
     }
 
     def awaitFirst(): Unit = assert(reached.await(60, SECONDS), "nobody came")

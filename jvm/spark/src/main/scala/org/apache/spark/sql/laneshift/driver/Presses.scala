@@ -14,7 +14,10 @@ import org.apache.spark.sql.laneshift.spec.OperatorKey
 private[laneshift] final case class Heard(seq: Long, atMs: Long, press: PartitionPressed)
 
 /** Lets schedulers wait for partitions that become pressed (docs/decisions/0022). */
-private[laneshift] final class Presses(nowMs: () => Long = () => System.currentTimeMillis()) {
+private[laneshift] final class Presses(
+    nowMs: () => Long = () => System.currentTimeMillis(),
+    clock: () => Long = () => System.nanoTime()
+) {
   private val newest = mutable.LinkedHashMap.empty[(OperatorKey, Int), Heard]
   private var seq = 0L
   private var calls = 0L
@@ -46,8 +49,8 @@ private[laneshift] final class Presses(nowMs: () => Long = () => System.currentT
           h.seq > after && now - h.atMs <= Presses.FreshMs && (runId.isEmpty || h.press.key.runId == runId)
         }.toSeq
       }
-      val untilNs = System.nanoTime() + (seconds * 1e9).toLong
-      def leftNs = untilNs - System.nanoTime()
+      val untilNs = clock() + (seconds * 1e9).toLong
+      def leftNs = untilNs - clock()
       def isCurrent = waiting.get(scheduler).contains(mine)
       while (found.isEmpty && isCurrent && !over && leftNs > 0) TimeUnit.NANOSECONDS.timedWait(this, leftNs)
       if (isCurrent) waiting.remove(scheduler)

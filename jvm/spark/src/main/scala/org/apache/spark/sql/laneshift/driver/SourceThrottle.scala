@@ -20,7 +20,10 @@ import org.apache.spark.sql.laneshift.workload.DealtStream
   * for it, and the sources of laneshift and Kafka take one of rows. In Spark's package because the list of running queries is
   * private to it.
   */
-private[laneshift] final class SourceThrottle(executors: ExecutorDirectory) extends Logging {
+private[laneshift] final class SourceThrottle(
+    executors: ExecutorDirectory,
+    clock: () => Long = () => System.nanoTime()
+) extends Logging {
   import SourceThrottle._
 
   private val held = new ConcurrentHashMap[UUID, Held]
@@ -59,7 +62,7 @@ private[laneshift] final class SourceThrottle(executors: ExecutorDirectory) exte
       seconds: Double
   ): Unit = synchronized {
     val before = Option(held.get(query.runId))
-    val untilNs = System.nanoTime() + (seconds * 1e9).toLong
+    val untilNs = clock() + (seconds * 1e9).toLong
     if (seconds > 0) {
       // The batch that runs may have read its rows; the limit is for a whole one.
       val next = lastBatch(query) + 2
@@ -106,16 +109,12 @@ private[laneshift] final class SourceThrottle(executors: ExecutorDirectory) exte
   }
 
   private def update(h: Held): Unit = {
-    val over = System.nanoTime() - h.untilNs >= 0 && lastBatch(h.query) >= h.last
+    val over = clock() - h.untilNs >= 0 && lastBatch(h.query) >= h.last
     if (over || !h.query.isActive) held.remove(h.query.runId)
     val rows = Math.max(1L, (h.rate * secondsPerBatch(h)).toLong)
     setLimits(h.query, Map(h.source -> (if (over) h.own else ReadLimit.maxRows(least(h.own, rows)))))
   }
 
-  /** The time in which the rows of a batch come: from one batch's beginning to the next one's. Batches with fewer rows are
-    * shorter, so only those that were held back tell how long the next one takes; before one has, it counts as short. The
-    * middle one of some counts: after a single long one, several short ones would take rows for its time.
-    */
   private def secondsPerBatch(h: Held): Double = {
     val interval = h.query.trigger match {
       case ProcessingTimeTrigger(ms) => ms
@@ -124,9 +123,7 @@ private[laneshift] final class SourceThrottle(executors: ExecutorDirectory) exte
     val took = h.query.recentProgress.toSeq
       .filter(p => p.batchId >= h.first && p.numInputRows > 0)
       .flatMap(p => Option(p.durationMs.get("triggerExecution")).map(_.longValue))
-      .takeRight(BatchesCounted)
-      .sorted
-    Math.max(interval, took.lift((took.length - 1) / 2).getOrElse(UnknownBatchMs)) / 1000.0
+    msPerBatch(interval, took) / 1000.0
   }
 
   private def least(own: ReadLimit, rows: Long): Long = own match {
@@ -149,10 +146,21 @@ private[laneshift] final class SourceThrottle(executors: ExecutorDirectory) exte
   }
 }
 
-private object SourceThrottle {
+private[laneshift] object SourceThrottle {
   private val TickMs = 100L
   private val UnknownBatchMs = 100L
   private val BatchesCounted = 5
+
+  /** The time in which the rows of a batch come: from one batch's beginning to the next one's. Batches with fewer rows are
+    * shorter, so only those that were held back tell how long the next one takes; before one has, it counts as short. The
+    * middle one of some counts: after a single long one, several short ones would take rows for its time.
+    *
+    * @param tookMs batches that were held back
+    */
+  def msPerBatch(intervalMs: Long, tookMs: Seq[Long]): Long = {
+    val newest = tookMs.takeRight(BatchesCounted).sorted
+    Math.max(intervalMs, newest.lift((newest.length - 1) / 2).getOrElse(UnknownBatchMs))
+  }
 
   /** A micro-batch query that is held back, from batch `first` on and at least for batch `last`; its source had the limit `own`. */
   private final case class Held(

@@ -11,7 +11,7 @@ import laneshift.lane.CoreShare
 /** What a process knows of the operators whose lanes are left to laneshift (`spark.sql.laneshift.lanes=auto`). Nothing depends on it
   * but the number of lanes.
   */
-private[runtime] final class AutoLanes(val cores: Cores) {
+private[runtime] final class AutoLanes(val cores: Cores, clock: () => Long = () => System.nanoTime()) {
   private val operators = new ConcurrentHashMap[OperatorKey, OperatorWork]
 
   import AutoLanes.waitedNs
@@ -30,7 +30,7 @@ private[runtime] final class AutoLanes(val cores: Cores) {
     val attempt = StageAttempt(spec.batchId, context.stageId(), context.stageAttemptNumber())
     // Asked for without a lock: it may take a call to the driver.
     val bytes = if (operator.knows(attempt)) None else ShuffleSizes.of(inputs, spec.partitions)
-    val now = System.nanoTime()
+    val now = clock()
     operator
       .begin(
         attempt,
@@ -41,7 +41,7 @@ private[runtime] final class AutoLanes(val cores: Cores) {
         cores.tasksBeside(attempt.stageId),
         now
       )
-      .map(new AutoBatch(operator, attempt, partition, now - waitedNs, _))
+      .map(new AutoBatch(operator, attempt, partition, now - waitedNs, _, clock))
   }
 
   def forget(runId: String): Unit = operators.keySet().removeIf(_.runId == runId)
@@ -57,13 +57,15 @@ private[runtime] object AutoLanes {
   *
   * @param sinceNs when it began, by a clock that stands still while its thread waits for a turn
   * @param lanes those to begin with
+  * @param clock which goes on while its thread waits
   */
 private[runtime] final class AutoBatch(
     operator: OperatorWork,
     attempt: StageAttempt,
     partition: Int,
     sinceNs: Long,
-    val lanes: Int
+    val lanes: Int,
+    clock: () => Long
 ) {
 
   /** Whether what is left of the task is worth more lanes. */
@@ -72,5 +74,5 @@ private[runtime] final class AutoBatch(
   /** The task is over; `lanes` if it had as many from its beginning to its end. */
   def over(context: TaskContext, lanes: Option[Int]): Unit =
     if (context.isFailed() || context.isInterrupted()) operator.failed(attempt, partition)
-    else operator.ended(attempt, partition, lanes, System.nanoTime() - AutoLanes.waitedNs - sinceNs)
+    else operator.ended(attempt, partition, lanes, clock() - AutoLanes.waitedNs - sinceNs)
 }

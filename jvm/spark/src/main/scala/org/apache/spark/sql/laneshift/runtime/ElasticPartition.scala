@@ -35,13 +35,14 @@ final class ElasticPartition(
     history: HandoffHistory,
     budget: LaneBudget,
     cores: Cores,
-    here: () => HostAddress
+    here: () => HostAddress,
+    clock: () => Long = () => System.nanoTime()
 ) extends PartitionHome
     with Logging {
   private var current = initial
   private var isNew = true
   private val shards = initial.options.shards
-  private val balancer = new PartitionBalancer(initial.options)
+  private val balancer = new PartitionBalancer(initial.options, clock)
   private val meter = new PartitionMeter(initial)
   private val pressure = new Pressure(initial.key, index)
   private val motion = new Motion(initial.operator, index)
@@ -90,7 +91,7 @@ final class ElasticPartition(
   /** The driver knows something of the partition that was not planned. */
   private var remembered = false
 
-  @volatile private var touchedNs = System.nanoTime()
+  @volatile private var touchedNs = clock()
 
   def key: OperatorKey = initial.key
   override def cpuNs: Array[Long] = balancer.cpuNs
@@ -162,7 +163,7 @@ final class ElasticPartition(
     synchronized {
       current = spec
       isNew = false
-      touchedNs = System.nanoTime()
+      touchedNs = clock()
       autoBatch = asked.filter(_ => auto)
       autoBatch.foreach(b => wantedLanes = b.lanes)
       if (motion.isOn && !session.isWorking) motion.lanes().foreach(wantedLanes = _)
@@ -171,7 +172,7 @@ final class ElasticPartition(
       val grant = new LaneGrant(budget)
       granted = grant
       val before = meter.counts(session, None)
-      val (sinceNs, waitedNs) = (System.nanoTime(), AutoLanes.waitedNs)
+      val (sinceNs, waitedNs) = (clock(), AutoLanes.waitedNs)
       // Registered before what the operators register, and so run after: what the task did has been counted.
       context.addTaskCompletionListener[Unit] { task =>
         grant.giveBack()
@@ -212,7 +213,7 @@ final class ElasticPartition(
   private def finished(task: TaskContext, before: Counts, sinceNs: Long, waitedNs: Long): Unit =
     synchronized {
       val now = meter.counts(session, session.stats)
-      val took = System.nanoTime() - sinceNs
+      val took = clock() - sinceNs
       val commits = if (meter.countsCommits) Commits.ns(task, current.stateMetrics) else 0L
       lastBatch = Some(
         BatchRecord(
@@ -302,7 +303,7 @@ final class ElasticPartition(
 
   /** Leaves the session, whose counts stay, for the next. */
   private def goOver(to: Session): Unit = {
-    session.stats.foreach(s => balancer.update(s.offered, System.nanoTime()))
+    session.stats.foreach(s => balancer.update(s.offered, clock()))
     meter.ended(session)
     session = to
   }
@@ -464,7 +465,7 @@ final class ElasticPartition(
   }
 
   /** For so long shards move only as somebody says: the balancer rests. */
-  def restBalancer(seconds: Double): Unit = synchronized(balancer.rest(seconds, System.nanoTime()))
+  def restBalancer(seconds: Double): Unit = synchronized(balancer.rest(seconds))
 
   // ---- the controller's turn
 

@@ -10,7 +10,10 @@ import laneshift.testing.{Fault, Faults}
 /** Knows the loads of a partition's shards and decides which lane each should run on. The partition's lock guards it, except
   * for `cpuNs`.
   */
-private[runtime] final class PartitionBalancer(options: ElasticOptions) {
+private[runtime] final class PartitionBalancer(
+    options: ElasticOptions,
+    clock: () => Long = () => System.nanoTime()
+) {
   private val shards = options.shards
   private val planner: Planner = GreedyBalancer.triggered(options.threshold)
   private val tracker = new LoadTracker(shards, 4L * options.balanceIntervalMs * 1000000L)
@@ -20,12 +23,12 @@ private[runtime] final class PartitionBalancer(options: ElasticOptions) {
   /** Until then a planner of key distribution decides; none if none has. */
   private var restsUntilNs = Option.empty[Long]
 
-  /** For so long, from `nowNs` on, it moves no shard but to lanes that come and from lanes that go (docs/handoff.md, section 17). */
-  def rest(seconds: Double, nowNs: Long): Unit =
-    restsUntilNs = Option.when(seconds > 0)(nowNs + (seconds * 1e9).toLong)
+  /** For so long it moves no shard but to lanes that come and from lanes that go (docs/handoff.md, section 17). */
+  def rest(seconds: Double): Unit =
+    restsUntilNs = Option.when(seconds > 0)(clock() + (seconds * 1e9).toLong)
 
   private def balances: Boolean = options.balance &&
-    (Faults.isOn(Fault.PlannerUnheard) || !restsUntilNs.exists(_ - System.nanoTime() > 0))
+    (Faults.isOn(Fault.PlannerUnheard) || !restsUntilNs.exists(_ - clock() > 0))
 
   /** CPU time by shard, sampled by the lanes; written without synchronisation, each shard by the lane that owns it. */
   val cpuNs = new Array[Long](shards)

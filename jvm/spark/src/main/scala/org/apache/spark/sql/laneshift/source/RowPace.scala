@@ -7,8 +7,13 @@ import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
   *
   * @param limit of the whole source; null without one
   * @param readers readers that share the limit, each an equal part of it
+  * @param clock of the limit's end, in nanoseconds
   */
-private[laneshift] final class RowPace(limit: AtomicReference[SourceLimit], readers: Int) {
+private[laneshift] final class RowPace(
+    limit: AtomicReference[SourceLimit],
+    readers: Int,
+    clock: () => Long = () => System.nanoTime()
+) {
   import RowPace._
 
   private val count = new AtomicLong
@@ -26,7 +31,7 @@ private[laneshift] final class RowPace(limit: AtomicReference[SourceLimit], read
   /** Microseconds from `now` (since 1970) until a row may come; 0: it may now, and has to. */
   def ask(now: Long): Long = limit.get() match {
     case null => 0L
-    case over if over.isOver =>
+    case over if over.isOver(clock()) =>
       limit.compareAndSet(over, null)
       0L
     case SourceLimit(rate, _) =>

@@ -6,15 +6,15 @@ import java.util.concurrent.atomic.AtomicReference
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-/** All readers of a source together give `rate` rows per second at most, until `System.nanoTime` has come to `untilNs`. */
+/** All readers of a source together give `rate` rows per second at most, until `nowNs` has come to `untilNs`. */
 final case class SourceLimit(rate: Double, untilNs: Long) {
-  def isOver: Boolean = System.nanoTime() - untilNs >= 0
+  def isOver(nowNs: Long): Boolean = nowNs - untilNs >= 0
 }
 
 /** The sources of Real-time queries as far as their readers are in this process, by run id: what they have given, and how fast
   * they may go. The driver tells limits to all executors.
   */
-object SourceRuns {
+class SourceRuns(clock: () => Long) {
 
   /** Readers go on from those of the batch before. */
   private final class SourceRun {
@@ -34,12 +34,12 @@ object SourceRuns {
 
   private[laneshift] def pace(runId: String, partition: Int, readers: Int): RowPace = {
     val of = run(runId)
-    of.paces.computeIfAbsent(partition, _ => new RowPace(of.limit, readers))
+    of.paces.computeIfAbsent(partition, _ => new RowPace(of.limit, readers, clock))
   }
 
   /** Replaces a limit that is in force; 0 seconds end it. */
   def limit(runId: String, rate: Double, seconds: Double): Unit =
-    run(runId).limit.set(SourceLimit(rate, System.nanoTime() + (seconds * 1e9).toLong))
+    run(runId).limit.set(SourceLimit(rate, clock() + (seconds * 1e9).toLong))
 
   /** Rows that readers here have given since their runs began; of runs that have no readers here, nothing. */
   def rows: Map[String, Long] = runs.asScala.toMap.collect {
@@ -57,3 +57,6 @@ object SourceRuns {
   /** The plugin stops in this process: all runs have ended. */
   def forgetAll(): Unit = runs.keySet().asScala.toSeq.foreach(forget)
 }
+
+/** Those of this process. */
+object SourceRuns extends SourceRuns(() => System.nanoTime())

@@ -34,6 +34,13 @@ class PressesSuite extends LimitedSuite {
     assert(known("c")._2.isEmpty, "old news")
   }
 
+  test("who waits in vain is told so after the seconds that it would wait") {
+    val minute = 60000000000L
+    val times = Iterator(0L, minute - 1L, minute - 1L, minute)
+    val presses = new Presses(() => nowMs, () => times.next())
+    assert(presses.await("a", "", 0L, 60.0) == ((0L, Nil)) && !times.hasNext)
+  }
+
   test("a scheduler's newer call and the application's end end one that waits; another's does not") {
     def waiting(scheduler: String) = {
       val begun = new CompletableFuture[Unit]

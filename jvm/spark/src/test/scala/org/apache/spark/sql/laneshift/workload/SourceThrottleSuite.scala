@@ -3,9 +3,11 @@ package org.apache.spark.sql.laneshift.workload
 import java.util.concurrent.atomic.AtomicReference
 
 import org.apache.spark.sql.{DataFrame, Row}
-import org.apache.spark.sql.laneshift.Leftovers
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.laneshift.{Leftovers, Patience}
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
-import org.apache.spark.sql.laneshift.driver.DriverState
+import org.apache.spark.sql.laneshift.driver.{DriverState, SourceThrottle}
+import org.apache.spark.sql.laneshift.driver.SourceThrottle.msPerBatch
 import org.apache.spark.sql.laneshift.runtime.Applied
 import org.apache.spark.sql.laneshift.source.{RowPace, SourceLimit, SourceRuns}
 import org.apache.spark.sql.streaming.Trigger
@@ -14,21 +16,40 @@ import laneshift.testing.Deep
 
 class SourceThrottleSuite extends WorkloadSession {
 
+  /** Goes on as tests say. */
+  @volatile private var nowNs = 0L
+
+  private def pass(seconds: Double): Unit = nowNs += (seconds * 1e9).toLong
+
+  override protected def beforeAll(): Unit = {
+    super.beforeAll()
+    // `taken` is of all batches, however many there are.
+    spark.conf.set(SQLConf.STREAMING_PROGRESS_RETENTION.key, 1000000)
+  }
+
   private def throttle = DriverState.get.get.throttle
 
   private def ids(rows: Seq[Row]) = rows.map(r => (r.getInt(2), r.getLong(1))).sorted
 
-  private def until(what: => Any)(done: => Boolean): Unit = {
-    val deadline = System.nanoTime() + 60L * 1000000000
-    while (!done && System.nanoTime() < deadline) Thread.sleep(20)
-    assert(done, what)
-  }
+  private def until(run: Started)(done: => Boolean): Unit = Patience.until(run.query)(done)
 
-  private def inForce(rate: Double) = SourceLimit(rate, System.nanoTime() + 3600L * 1000000000)
+  /** A batch as soon as there are rows. */
+  private val always = Trigger.ProcessingTime(0)
+
+  /** Rows of each partition as they were made, without a gap and none twice. */
+  private def checkWhole(rows: Seq[Row]): Unit =
+    ids(rows).groupMap(_._1)(_._2).foreach { case (partition, seqs) =>
+      assert(seqs == seqs.indices.map(_.toLong), s"partition $partition")
+    }
+
+  private def inForce(rate: Double) = SourceLimit(rate, nowNs + 3600L * 1000000000)
+
+  private def pace(limit: AtomicReference[SourceLimit], readers: Int) =
+    new RowPace(limit, readers, () => nowNs)
 
   test("a reader's rows are as far apart as the limit says; who woke up late may catch up a little") {
     val limit = new AtomicReference(inForce(100.0))
-    val pace = new RowPace(limit, readers = 2) // a row in 20 ms
+    val pace = this.pace(limit, readers = 2) // a row in 20 ms
     val t = 1000000000000000L
     assert(pace.ask(t) == 0 && pace.ask(t) == 0) // nothing came for long: one for now, and one of before
     assert(pace.ask(t) == 20000)
@@ -39,13 +60,13 @@ class SourceThrottleSuite extends WorkloadSession {
     assert(pace.ask(t + 25000) == 1500)
     limit.set(inForce(0.0))
     assert(pace.ask(t + 1000000) > 1000000000L && !pace.isFree)
-    limit.set(SourceLimit(0.0, System.nanoTime()))
+    limit.set(SourceLimit(0.0, nowNs))
     assert(pace.ask(t + 1000000) == 0 && pace.isFree)
   }
 
   test("no rate is too high or too low to be kept to") {
     Seq(0.5, 7.0, 130000.0, 3e6).foreach { rate =>
-      val pace = new RowPace(new AtomicReference(inForce(3 * rate)), readers = 3)
+      val pace = this.pace(new AtomicReference(inForce(3 * rate)), readers = 3)
       var now = 1000000000000000L
       val end = now + 20 * 1000000L
       var rows = 0
@@ -57,51 +78,71 @@ class SourceThrottleSuite extends WorkloadSession {
     }
   }
 
-  test(
-    "a limit is one run's, ends by itself and is forgotten with its run; its rows are counted",
-    Deep.Speed
-  ) {
-    val paces = Seq(SourceRuns.pace("q", 0, 2), SourceRuns.pace("q", 1, 2))
-    val other = SourceRuns.pace("other", 0, 1)
-    assert(SourceRuns.pace("q", 0, 2) eq paces.head)
+  test("a limit is one run's, ends by itself and is forgotten with its run; its rows are counted") {
+    val runs = new SourceRuns(() => nowNs)
+    val paces = Seq(runs.pace("q", 0, 2), runs.pace("q", 1, 2))
+    val other = runs.pace("other", 0, 1)
+    assert(runs.pace("q", 0, 2) eq paces.head)
     assert(RowPace.of(None, 0, 1).isFree)
-    SourceRuns.limit("q", 5.0, 0.2)
+    runs.limit("q", 5.0, 2.0)
     assert(paces.forall(!_.isFree) && other.isFree)
-    Thread.sleep(250)
+    pass(1.0)
+    paces.foreach(_.ask(0))
+    assert(paces.forall(!_.isFree))
+    pass(1.0)
     paces.foreach(_.ask(0))
     assert(paces.forall(_.isFree))
-    SourceRuns.limit("q", 5.0, 3600.0)
-    SourceRuns.limit("q", 5.0, 0.0)
+    runs.limit("q", 5.0, 3600.0)
+    runs.limit("q", 5.0, 0.0)
     assert(paces.forall(_.ask(0) == 0))
     paces.foreach(_.came())
     paces.head.came()
-    assert(SourceRuns.rows("q") == 3 && SourceRuns.rows("other") == 0)
-    Seq("q", "other").foreach(SourceRuns.forget)
+    assert(runs.rows("q") == 3 && runs.rows("other") == 0)
+    Seq("q", "other").foreach(runs.forget)
     // A task that begins as its query ends.
-    SourceRuns.pace("q", 0, 2).came()
-    SourceRuns.limit("q", 5.0, 3600.0)
-    assert(!SourceRuns.rows.contains("q") && SourceRuns.pace("q", 0, 2).isFree)
+    runs.pace("q", 0, 2).came()
+    runs.limit("q", 5.0, 3600.0)
+    assert(!runs.rows.contains("q") && runs.pace("q", 0, 2).isFree)
   }
 
-  test("micro-batch: batches read fewer rows for a while, then as before, and none is lost", Deep.Speed) {
-    val options =
-      Seq("pacing" -> "none", "rowsPerBatch" -> "1000", "totalRows" -> "20000", "keys" -> "50", "seed" -> "3")
-    val run = start(stream(options: _*), Trigger.ProcessingTime("200 milliseconds"))
-    until(run.taken)(run.taken.length >= 2)
+  test("micro-batch: batches read fewer rows for a while, then as before, and none is lost") {
+    val throttle = new SourceThrottle(DriverState.get.get.executors, () => nowNs)
+    val options = Seq("pacing" -> "none", "rowsPerBatch" -> "1000", "keys" -> "50", "seed" -> "3")
+    val run = start(stream(options: _*), always)
+    def isFree = run.taken.lastOption.contains(1000L)
+    until(run)(isFree)
     val id = run.query.id.toString
-    assert(throttle.limit(id, 5.0, 0.5) == Right(Applied.NextBatch))
-    // Replaces it, and is lifted all the same.
-    assert(throttle.limit(id, 500.0, 0.5) == Right(Applied.NextBatch))
-    until(run.taken)(run.taken.exists(n => n > 0 && n < 1000))
-    val held = run.taken.indexWhere(n => n > 0 && n < 1000)
-    until(run.taken)(run.taken.drop(held).contains(1000L))
-    assert(run.taken.forall(_ <= 1000))
+    // So little that a batch has one row however long it takes.
+    assert(throttle.limit(id, 1e-6, 10.0) == Right(Applied.NextBatch))
+    until(run)(run.taken.last == 1)
+    pass(9.0)
+    val longHeld = run.taken.length
+    until(run)(run.taken.length > longHeld + 2)
+    assert(run.taken.drop(longHeld).forall(_ == 1))
+    pass(1.0)
+    until(run)(isFree)
+    // One that replaces another is lifted all the same.
+    assert(throttle.limit(id, 1e-6, 3600.0) == Right(Applied.NextBatch))
+    assert(throttle.limit(id, 2e-6, 1.0) == Right(Applied.NextBatch))
+    until(run)(run.taken.last == 1)
+    pass(1.0)
+    until(run)(isFree)
     // Ended by hand, a limit is still for a whole batch.
-    assert(throttle.limit(id, 500.0, 3600) == Right(Applied.NextBatch))
+    val before = run.taken.length
+    assert(throttle.limit(id, 1e-6, 3600.0) == Right(Applied.NextBatch))
     assert(throttle.limit(id, 0.0, 0.0) == Right(Applied.NextBatch))
-    assert(ids(run.stopAfter(20000)) == ids(batch(options: _*).collect().toSeq))
-    assert(run.taken.drop(held).dropWhile(_ < 1000).exists(n => n > 0 && n < 1000), run.taken)
-    noThreadStays()
+    until(run)(run.taken.drop(before).contains(1L) && isFree)
+    assert(run.taken.forall(n => n == 1 || n == 1000))
+    run.query.stop()
+    checkWhole(run.rows)
+    noThreadStays(run)
+  }
+
+  test("micro-batch: the rows of a batch are for the time that batches take which are held back") {
+    assert(msPerBatch(0, Nil) == 100 && msPerBatch(200, Nil) == 200)
+    assert(msPerBatch(0, Seq(30)) == 30 && msPerBatch(200, Seq(30)) == 200)
+    assert(msPerBatch(0, Seq(5000, 20, 30, 40, 50)) == 40, "one that was long")
+    assert(msPerBatch(0, Seq(5000, 5000, 5000, 20, 20, 20, 5000, 5000)) == 20, "the newest five")
   }
 
   test(
@@ -109,52 +150,48 @@ class SourceThrottleSuite extends WorkloadSession {
     Deep.Speed
   ) {
     val options = Seq("pacing" -> "none", "maxRowsPerTrigger" -> "200000", "keys" -> "50", "seed" -> "3")
-    val run = start(stream(options: _*), Trigger.ProcessingTime(0))
-    until(run.taken)(run.taken.length >= 2)
+    val run = start(stream(options: _*), always)
+    until(run)(run.taken.length >= 2)
     assert(throttle.limit(run.query.id.toString, 1000.0, 60.0) == Right(Applied.NextBatch))
-    until(run.taken)(run.taken.last < 200000)
+    until(run)(run.taken.last < 200000)
     val before = run.taken.length
     val from = System.nanoTime()
-    until(run.taken)(System.nanoTime() - from > 3000000000L && run.taken.length > before + 4)
+    until(run)(System.nanoTime() - from > 3000000000L && run.taken.length > before + 4)
     val seconds = (System.nanoTime() - from) / 1e9
     // The batch that ran at first, and the next one, have rows for time before it, too.
     val rows = run.taken.drop(before + 2).sum
     run.query.stop()
     assert(rows <= 1.1 * 1000 * seconds && rows >= 200 * seconds, s"in $seconds s: ${run.taken}")
-    noThreadStays()
+    noThreadStays(run)
   }
 
-  private def noThreadStays() =
-    until("the thread has ended")(!Leftovers.threads.contains("laneshift source limits"))
+  private def noThreadStays(run: Started) =
+    until(run)(!Leftovers.threads.contains("laneshift source limits"))
 
-  test("Real-time Mode: readers wait while the limit holds, and no row is lost", Deep.Speed) {
-    val options = Seq(
-      "rowsPerSecond" -> "2000",
-      "totalRows" -> "12000",
-      "keys" -> "50",
-      "seed" -> "3",
-      "numPartitions" -> "2"
-    )
-    val run = start(stream(options: _*), Trigger.RealTime("1 second"), mode = "update")
-    until(run.taken)(run.taken.nonEmpty)
+  test("Real-time Mode: readers wait while the limit holds, and no row is lost") {
+    val options = Seq("rowsPerSecond" -> "2000", "keys" -> "50", "seed" -> "3", "numPartitions" -> "2")
+    val run = start(stream(options: _*), Trigger.RealTime("300 milliseconds"), mode = "update")
+    until(run)(run.taken.sum > 0)
     def rowsNow = SourceRuns.rows(run.query.runId.toString)
-    assert(throttle.limit(run.query.id.toString, 100.0, 4.0) == Right(Applied.Now))
-    val from = (System.nanoTime(), rowsNow)
-    Thread.sleep(3000)
-    val seconds = (System.nanoTime() - from._1) / 1e9
-    val came = rowsNow - from._2
-    assert(came <= 1.2 * 100 * seconds + 10 && came >= 10, s"in $seconds s")
-    until(run.taken)(rowsNow == 12000)
-    val rows = run.stopAfter(12000)
-    assert(run.taken.forall(_ > 0) && run.taken.max > 1000, run.taken)
-    assert(ids(rows) == ids(batch(options: _*).collect().toSeq))
-    until("the run is forgotten")(!SourceRuns.rows.contains(run.query.runId.toString))
+    assert(throttle.limit(run.query.id.toString, 0.0, 3600.0) == Right(Applied.Now))
+    // The batch of now has had some before.
+    val before = run.taken.length
+    until(run)(run.taken.length > before + 2)
+    val held = rowsNow
+    assert(run.taken.drop(before + 1).forall(_ == 0), run.taken)
+    until(run)(run.taken.length > before + 4)
+    assert(rowsNow == held)
+    assert(throttle.limit(run.query.id.toString, 0.0, 0.0) == Right(Applied.Now))
+    until(run)(run.taken.last > 0)
+    run.query.stop()
+    checkWhole(run.rows)
+    until(run)(!SourceRuns.rows.contains(run.query.runId.toString))
   }
 
   test("what cannot be held back says why") {
     def refused(df: DataFrame): String = {
-      val run = start(df, Trigger.ProcessingTime(0))
-      until(run.taken)(run.taken.nonEmpty)
+      val run = start(df, always)
+      until(run)(run.taken.nonEmpty)
       try throttle.limit(run.query.id.toString, 10.0, 1.0).swap.getOrElse(fail("it was limited"))
       finally run.query.stop()
     }
@@ -175,9 +212,9 @@ class SourceThrottleSuite extends WorkloadSession {
     }
     assert(refused("nobody", 1.0, 1.0).contains("LANESHIFT_NO_SUCH_QUERY"))
     val run =
-      start(stream("pacing" -> "none", "totalRows" -> "10", "seed" -> "3"), Trigger.ProcessingTime(0))
+      start(stream("pacing" -> "none", "totalRows" -> "10", "seed" -> "3"), always)
     val id = run.query.id.toString
     run.stopAfter(10)
-    until(refused(id, 1.0, 1.0))(refused(id, 1.0, 1.0).contains("LANESHIFT_QUERY_STOPPED"))
+    until(run)(refused(id, 1.0, 1.0).contains("LANESHIFT_QUERY_STOPPED"))
   }
 }
