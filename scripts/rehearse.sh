@@ -10,7 +10,7 @@ cd "$root"
   exit 1
 }
 commit="$(git rev-parse HEAD)"
-mkdir -p build
+mkdir -p build/logs
 rm -f build/rehearsed
 place="$(mktemp -d "${TMPDIR:-/tmp}/laneshift-rehearsal.XXXXXX")"
 git clone --quiet --no-hardlinks . "$place/main"
