@@ -6,7 +6,7 @@ import pytest
 
 import laneshift.control  # noqa: F401 - its settings of gRPC hold from the first import on
 
-pytest_plugins = ("tiers", "stuck")
+pytest_plugins = ("tiers", "stuck", "budgets")
 
 
 def pytest_configure(config: pytest.Config) -> None:

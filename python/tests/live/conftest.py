@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laneshift
+from budgets import count_queries
 from laneshift.demo.scene import MeasureTail
 from laneshift.plugin.jar import jar_path
 
@@ -122,6 +123,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder, lanes=1, max_lanes=6, shards_per_partition=SHARDS, balance_enabled=False
     )
     session = builder.getOrCreate()
+    count_queries()
     yield session
     session.stop()
 
