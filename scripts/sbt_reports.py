@@ -24,6 +24,6 @@ def cases(report: Path) -> Iterator[Case]:
     for case in ElementTree.parse(report).iter("testcase"):
         tags = ("failure", "error", "skipped")
         problem = next((tag for tag in tags if case.find(tag) is not None), None)
-        parts = case.attrib["classname"].split(".")
+        parts = case.get("classname", "").split(".")
         folder = parts[2] if parts[:2] == ["python", "tests"] and len(parts) > 3 else ""
         yield Case(case.attrib["name"], float(case.attrib["time"]), problem, folder)
