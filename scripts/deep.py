@@ -85,34 +85,39 @@ def java(*words: str) -> tuple[str, ...]:
     return ("java", f"@{LAUNCH}", *words)
 
 
-def suites(room: str) -> Iterator[Unit]:
-    """Suites of the JVM with a test of this room."""
-    tag = re.compile(rf"\bDeep\.{room.capitalize()}\b")
+def classes_of_suites() -> Iterator[tuple[str, str, Path]]:
+    """Each suite of the JVM: its name, its name with the package, its file."""
     for folder in JVM_TESTS:
         for path in sorted((ROOT / folder).rglob("*Suite.scala")):
             text = path.read_text()
-            if not tag.search(text) or path.stem in ("TiersSuite", "LimitedSuite"):
-                continue
             package = re.findall(r"^package (\S+)", text, re.M)[0]
-            classes = re.findall(r"^(?:final )?class (\w+Suite)\b", text, re.M)
-            for name in classes:
-                if room == "mutants" and name in PLANTING:
-                    continue
-                reports = OUT / "reports" / f"{room}-{name}"
-                yield Unit(
-                    room,
-                    name,
-                    java(
-                        "org.scalatest.tools.Runner",
-                        *("-R", " ".join(str(ROOT / f) for f in class_folders())),
-                        *("-s", f"{package}.{name}", "-n", f"laneshift.deep.{room}"),
-                        *("-oDF", "-u", str(reports)),
-                    ),
-                    (str(path.relative_to(ROOT)),),
-                    limit_s=3000,
-                    env={"LANESHIFT_DEEP": room},
-                    reports=str(reports / "TEST-*.xml"),
-                )
+            for name in re.findall(r"^(?:final )?class (\w+Suite)\b", text, re.M):
+                yield name, f"{package}.{name}", path
+
+
+def suites(room: str) -> Iterator[Unit]:
+    """Suites of the JVM with a test of this room."""
+    tag = re.compile(rf"\bDeep\.{room.capitalize()}\b")
+    for name, whole_name, path in classes_of_suites():
+        if path.stem in ("TiersSuite", "LimitedSuite") or not tag.search(path.read_text()):
+            continue
+        if room == "mutants" and name in PLANTING:
+            continue
+        reports = OUT / "reports" / f"{room}-{name}"
+        yield Unit(
+            room,
+            name,
+            java(
+                "org.scalatest.tools.Runner",
+                *("-R", " ".join(str(ROOT / f) for f in class_folders())),
+                *("-s", whole_name, "-n", f"laneshift.deep.{room}"),
+                *("-oDF", "-u", str(reports)),
+            ),
+            (str(path.relative_to(ROOT)),),
+            limit_s=3000,
+            env={"LANESHIFT_DEEP": room},
+            reports=str(reports / "TEST-*.xml"),
+        )
 
 
 def class_folders() -> list[str]:
@@ -266,32 +271,37 @@ def run(unit: Unit, seed: int) -> Result:
     for old in Path("/").glob(unit.reports.lstrip("/")) if unit.reports else ():
         old.unlink()
     log = OUT / "logs" / f"{unit.room}-{unit.name}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    (LAUNCH.parent / "test-work").mkdir(parents=True, exist_ok=True)
-    env = os.environ | environment(seed) | unit.env
     since = time.monotonic()
-    late = False
+    command = [word.replace("{seed}", str(seed)) for word in unit.command]
+    code, late = ended(command, environment(seed) | unit.env, log, unit.limit_s)
+    seconds = round(time.monotonic() - since, 1)
+    return judged(unit, seed, seconds, code, late, str(log.relative_to(ROOT)))
+
+
+def ended(command: list[str], env: dict[str, str], log: Path, limit_s: int) -> tuple[int, bool]:
+    """Runs a process, with all it prints and at the limit its threads in `log`: its exit code, and
+    whether it was ended at the limit."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    # Spark leaves a warehouse where it runs.
+    work = LAUNCH.parent / "test-work"
+    work.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [word.replace("{seed}", str(seed)) for word in unit.command],
-            # Spark leaves a warehouse where it runs.
-            cwd=LAUNCH.parent / "test-work" if unit.command[0] == "java" else ROOT,
-            env=env,
+            command,
+            cwd=work if command[0] == "java" else ROOT,
+            env=os.environ | env,
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         try:
-            code = process.wait(unit.limit_s)
+            return process.wait(limit_s), False
         except subprocess.TimeoutExpired:
-            late = True
-            file.write(f"\nNot done within {unit.limit_s} s.\n{stacks(process.pid)}\n".encode())
-            code = 1
+            file.write(f"\nNot done within {limit_s} s.\n{stacks(process.pid)}\n".encode())
+            return 1, True
         finally:
             end(process)
-    seconds = round(time.monotonic() - since, 1)
-    return judged(unit, seed, seconds, code, late, str(log.relative_to(ROOT)))
 
 
 def judged(unit: Unit, seed: int, seconds: float, code: int, late: bool, log: str) -> Result:

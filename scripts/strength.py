@@ -10,13 +10,11 @@ it is a unit of the deep tier's room mutants. Exits 1 if the gate misses a bug t
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 import time
 
-from deep import JVM_TESTS, LAUNCH, OUT, ROOT, end, environment, git, java
+from deep import OUT, ROOT, classes_of_suites, ended, environment, git, java
 
 FAULTS = ROOT / "jvm/core/src/main/scala/laneshift/testing/Faults.scala"
 RECORD = ROOT / "verification" / "strength.json"
@@ -24,8 +22,7 @@ RECORD = ROOT / "verification" / "strength.json"
 # Where most bugs are noticed soonest; the others follow by name.
 FIRST = (
     *("ScheduleExplorerSuite", "DealsScheduleSuite", "CoreShareSuite", "LeasesSuite"),
-    *("RemoteStateSuite", "KeyClaimsSuite", "MicroBatchPairSuite", "TransformWithStatePairSuite"),
-    *("GroupStatePairSuite", "SessionWindowPairSuite", "JoinPairSuite", "TasksPairSuite"),
+    *("RemoteStateSuite", "KeyClaimsSuite", "CoveringPairSuite", "TasksPairSuite"),
     *("RealTimePairSuite", "RemotePairSuite", "RescalePairSuite", "OfflineRescaleSuite"),
     *("RescaleKillSuite", "RescaleSuite", "SwitchSuite", "FailureSuite", "RemoteFailureSuite"),
 )
@@ -38,44 +35,23 @@ def faults() -> list[str]:
     return re.findall(r'extends Fault\(\s*"([a-z-]+)"', FAULTS.read_text())
 
 
-def suites() -> list[str]:
-    found = {}
-    for folder in JVM_TESTS:
-        for path in (ROOT / folder).rglob("*Suite.scala"):
-            text = path.read_text()
-            package = re.findall(r"^package (\S+)", text, re.M)[0]
-            for name in re.findall(r"^(?:final )?class (\w+Suite)\b", text, re.M):
-                found[name] = f"{package}.{name}"
+def in_order() -> list[str]:
+    """The gate's suites, those first that notice most."""
+    found = {name: whole for name, whole, _ in classes_of_suites() if name not in NOT}
     core = sorted(n for n in found if ".sql." not in found[n] and n not in FIRST)
     rest = sorted(n for n in found if n not in (*FIRST, *core))
-    order = [*(n for n in FIRST if n in found), *core, *rest]
-    return [found[name] for name in order if name not in NOT]
+    return [found[name] for name in (*(n for n in FIRST if n in found), *core, *rest)]
 
 
-def noticed(fault: str) -> str:
+def noticed(fault: str, suites: list[str]) -> str:
     """The test that went red, or nothing."""
     log = OUT / "logs" / f"strength-{fault}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    work = LAUNCH.parent / "test-work"
-    work.mkdir(parents=True, exist_ok=True)
     # The gate's seeds and numbers, not the deep tier's.
     env = {k: v for k, v in environment(1).items() if not k.startswith("LANESHIFT_")}
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            java("laneshift.testing.GateWithBug", fault, *suites()),
-            cwd=work,
-            env=os.environ | env,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            code = process.wait(LIMIT_S)
-        except subprocess.TimeoutExpired:
-            sys.exit(f"{fault}: the gate is not done within {LIMIT_S} s, see {log}")
-        finally:
-            end(process)
+    command = [*java("laneshift.testing.GateWithBug", fault), *suites]
+    code, late = ended(command, env, log, LIMIT_S)
+    if late:
+        sys.exit(f"{fault}: the gate is not done within {LIMIT_S} s, see {log}")
     text = log.read_text(errors="replace")
     if code == 0:
         return ""
@@ -94,10 +70,11 @@ def main() -> int:
         if name not in known:
             sys.exit(f"There is no planted bug '{name}'. There are: {', '.join(known)}")
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    suites = in_order()
     missed = []
     for fault in asked:
         since = time.monotonic()
-        by = noticed(fault)
+        by = noticed(fault, suites)
         missed += [fault] * (not by)
         print(f"{fault:30} {time.monotonic() - since:6.1f} s  {by or 'MISSED'}", flush=True)
         record[fault] = {"by": by, "commit": git("rev-parse", "HEAD")[:10]}
