@@ -10,6 +10,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.util.Utils
 
+import laneshift.testing.Spent
+
 /** A local session with the plugin, one for all suites of this JVM: starting Spark costs seconds. */
 trait ElasticSession extends BeforeAndAfterAll { self: Suite =>
   lazy val spark: ClassicSession = ElasticSession.shared
@@ -19,12 +21,24 @@ trait ElasticSession extends BeforeAndAfterAll { self: Suite =>
 }
 
 object ElasticSession {
-  lazy val shared: ClassicSession = SparkSession
+  lazy val shared: ClassicSession = Spent.free {
+    val made = start()
+    Spent.settle = () => made.sparkContext.listenerBus.waitUntilEmpty()
+    made
+  }
+
+  def another(): ClassicSession = {
+    Spent.one("sessions")
+    shared.newSession()
+  }
+
+  private def start(): ClassicSession = SparkSession
     .builder()
     // More threads than this machine has cores: Real-time Mode runs all stages at once.
     .master("local[8]")
     .appName("laneshift tests")
     .config("spark.plugins", classOf[LaneshiftPlugin].getName)
+    .config("spark.sql.streaming.streamingQueryListeners", classOf[SpentQueries].getName)
     .config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "3")
     .config("spark.sql.streaming.stateStore.providerClass", classOf[RocksDBStateStoreProvider].getName)
