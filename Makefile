@@ -31,6 +31,8 @@ ONLY ?=
 ARGS ?=
 # Without it the gate's tests, with a room of the deep tier those.
 DEEP ?=
+# renew: what the tests cost that run becomes what they may cost, see jvm/budgets.txt and python/tests/budgets.txt.
+BUDGETS ?=
 
 .PHONY: help check-tools setup lock jar test test-jvm test-python deep rehearse compatibility versions proto prove lint fmt wheel release docs demo demo-kafka bench results endurance experiments clean
 
@@ -64,15 +66,15 @@ test: setup ## The gate: format, types, links, and the tests of both languages w
 # What failed is said again at the end, where it is looked for.
 test-jvm: setup ## The JVM's tests of the gate (ONLY='*Suite' for some; DEEP=pairs: those of a room of the deep tier)
 	@mkdir -p build/logs
-	@version=$$($(VENV_PYTHON) -m setuptools_scm) && LANESHIFT_VERSION=$$version LANESHIFT_DEEP='$(DEEP)' \
+	@version=$$($(VENV_PYTHON) -m setuptools_scm) && LANESHIFT_VERSION=$$version LANESHIFT_DEEP='$(DEEP)' LANESHIFT_BUDGETS='$(BUDGETS)' \
 	  scripts/sbt "testOnly $(or $(ONLY),*)" </dev/null 2>&1 | tee build/logs/test-jvm.log || \
-	  { grep -A3 -F 'FAILED ***' build/logs/test-jvm.log | tail -n 30; exit 1; }
+	  { grep -A3 -E '(FAILED|ABORTED) \*\*\*' build/logs/test-jvm.log | tail -n 30; exit 1; }
 
 # Tests need no network but their own machine's.
 test-python: export SPARK_LOCAL_IP := 127.0.0.1
 test-python: setup jar $(CLASSES) ## Python's tests of the gate (ARGS for pytest; DEEP=policies: those of a room of the deep tier)
 	@mkdir -p build/logs
-	@$(VENV_PYTHON) -m pytest python/tests --durations=40 --junitxml=build/logs/test-python.xml $(if $(DEEP),--deep $(DEEP)) $(ARGS) 2>&1 | tee build/logs/test-python.log
+	@LANESHIFT_BUDGETS='$(BUDGETS)' $(VENV_PYTHON) -m pytest python/tests --durations=40 --junitxml=build/logs/test-python.xml $(if $(DEEP),--deep $(DEEP)) $(ARGS) 2>&1 | tee build/logs/test-python.log
 
 # Without it the tests are only slower.
 $(CLASSES): $(JAR) python/tests/live/archive.py

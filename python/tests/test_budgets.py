@@ -31,4 +31,6 @@ def test_what_is_started_is_counted() -> None:
 
 def test_budgets_are_of_what_there_is() -> None:
     gone = [module for module in budgets.listed() if not (budgets.ROOT / module).is_file()]
+    suites = {file.stem for file in budgets.ROOT.glob("jvm/*/src/test/**/*Suite.scala")}
+    gone += budgets.listed(budgets.ROOT / "jvm" / "budgets.txt").keys() - suites
     assert not gone, "take their lines out"

@@ -6,18 +6,29 @@ import java.util.concurrent.{Executors, ScheduledExecutorService, TimeUnit}
 import scala.util.{Failure, Success}
 
 import org.scalactic.source.Position
-import org.scalatest.{Failed, Outcome}
+import org.scalatest.{Args, Failed, Outcome, Status}
 import org.scalatest.exceptions.TestFailedException
 import org.scalatest.funsuite.AnyFunSuite
 
-/** What every suite is: none of its tests hangs for ever. It is no measure of speed: a limit is many times what the dearest test
-  * takes.
+/** What every suite is: none of its tests hangs for ever, and in the gate they cost no more than their [[Budgets]]. The limit is no
+  * measure of speed: it is many times what the dearest test takes.
   */
 abstract class LimitedSuite extends AnyFunSuite {
 
   override protected def withFixture(test: NoArgTest): Outcome = {
     val seconds = if (Deep.isDeep(test.tags)) LimitedSuite.DeepSeconds else LimitedSuite.GateSeconds
     TestLimit.within(s"${getClass.getSimpleName}: ${test.name}", seconds * 1000L)(super.withFixture(test))
+  }
+
+  override def run(testName: Option[String], args: Args): Status = {
+    val status = super.run(testName, args)
+    if (!Deep.isAsked)
+      Budgets.ofGate.hold(
+        getClass.getSimpleName,
+        Spent.take(),
+        complete = status.succeeds() && Budgets.isAll(testName, args)
+      )
+    status
   }
 }
 

@@ -60,4 +60,35 @@ class TiersSuite extends LimitedSuite {
     assert(!Thread.interrupted())
     assert(TestLimit.within("the test", limitMs = 60000L)(Succeeded) == Succeeded)
   }
+
+  test("a suite that costs more than its budget fails, and is told how it may go on") {
+    val file = Files.createTempFile("budgets", ".txt")
+    try {
+      Files.writeString(file, "Known: 8 batches, 2 queries, 3 stock sides\n")
+      val budgets = new Budgets(file)
+      def told(suite: String, spent: (String, Long)*) =
+        intercept[IllegalStateException](budgets.hold(suite, spent.toMap, complete = false)).getMessage
+      budgets.hold("Known", Map("queries" -> 2L, "batches" -> 12L), complete = false)
+      val said = told("Known", "queries" -> 3L, "stock sides" -> 3L)
+      assert(said.startsWith("Known costs more than it may: 3 queries instead of 2."), said)
+      assert(said.contains("ONLY='*Known' BUDGETS=renew"), said)
+      assert(told("Known", "processes" -> 1L).contains("1 processes instead of 0"))
+      assert(told("Known", "batches" -> 13L).contains("13 batches instead of 8"))
+      assert(told("New", "queries" -> 1L).contains("1 queries instead of 0"))
+    } finally Files.delete(file)
+  }
+
+  test("what a test costs is held against its suite's budget, and what is shared is nobody's") {
+    assume(!Deep.isAsked, "the deep tier has no budgets")
+    class Sample extends LimitedSuite {
+      test("dear") {
+        Spent.one("queries")
+        Spent.free(Spent.one("queries"))
+        (1 to 2).foreach(_ => Spent.once("stock sides", "of this"))
+      }
+    }
+    val dear = intercept[IllegalStateException](new Sample().run(Some("dear"), Args((_: Event) => ())))
+    assert(dear.getMessage.contains("1 queries instead of 0, 1 stock sides instead of 0"))
+    assert(Spent.take().isEmpty)
+  }
 }

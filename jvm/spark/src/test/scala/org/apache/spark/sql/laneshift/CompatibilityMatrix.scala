@@ -91,7 +91,7 @@ object CompatibilityMatrix {
   ): Left =
     ElasticSession.withFolder { at =>
       // Lines run at the same time: each life has a session, and with it options, of its own.
-      val spark = ElasticSession.shared.newSession()
+      val spark = ElasticSession.another()
       val life = way.life(spark, query, at)
       val left = runs.zipWithIndex.map { case ((options, chunkIds), i) =>
         rescale(spark, at, i)

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.util.Utils
 
-import laneshift.testing.Deep
+import laneshift.testing.{Deep, Spent}
 
 /** A suite's session, with the plugin, of the one Spark of this JVM, which costs seconds to start. Options, views and queries of one
   * suite are nothing to another.
@@ -23,12 +23,24 @@ trait ElasticSession extends BeforeAndAfterAll { self: Suite =>
 }
 
 object ElasticSession {
-  lazy val shared: ClassicSession = SparkSession
+  lazy val shared: ClassicSession = Spent.free {
+    val made = start()
+    Spent.settle = () => made.sparkContext.listenerBus.waitUntilEmpty()
+    made
+  }
+
+  def another(): ClassicSession = {
+    Spent.one("sessions")
+    shared.newSession()
+  }
+
+  private def start(): ClassicSession = SparkSession
     .builder()
     // More threads than this machine has cores: Real-time Mode runs all stages at once.
     .master("local[8]")
     .appName("laneshift tests")
     .config("spark.plugins", classOf[LaneshiftPlugin].getName)
+    .config("spark.sql.streaming.streamingQueryListeners", classOf[SpentQueries].getName)
     .config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "3")
     .config("spark.sql.streaming.stateStore.providerClass", classOf[RocksDBStateStoreProvider].getName)

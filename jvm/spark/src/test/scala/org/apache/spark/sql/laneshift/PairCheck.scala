@@ -5,6 +5,8 @@ import org.scalatest.Assertions._
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 
+import laneshift.testing.Spent
+
 /** The one vocabulary of assertions about a pair of runs. */
 object PairCheck {
 
@@ -160,7 +162,8 @@ private object StockSides {
       case feed: Feed => feed
       case other => Same(other.asInstanceOf[AnyRef])
     }.toSeq
-    known.getOrElseUpdate((same, own), run)
+    Spent.once("stock sides", (same, own))
+    known.getOrElseUpdate((same, own), Spent.free(run))
   }
 
   private final case class Same(what: AnyRef) {

@@ -10,17 +10,22 @@ import org.scalatest.concurrent.Eventually._
 
 import org.apache.spark.sql.laneshift.{ElasticSession, Patience}
 
-import laneshift.testing.LimitedSuite
+import laneshift.testing.{LimitedSuite, Spent}
 
 import py4j.{DefaultGatewayServerListener, Py4JServerConnection}
 
 class SchedulerProcessSuite extends LimitedSuite {
 
+  private def made(command: Seq[String], settings: Map[String, Any] = Map.empty) = {
+    Spent.one("processes")
+    new SchedulerProcess(command, settings)
+  }
+
   /** Runs a scheduler that leaves a mark each time that it starts, and then says that its settings are wrong. */
   private def marked(settings: Map[String, Any])(body: (() => Long) => Unit): Unit =
     ElasticSession.withFolder { at: Path =>
       val mark = at.resolve("mark")
-      val scheduler = new SchedulerProcess(Seq("sh", "-c", s"echo >> '$mark'; exit 2"), settings)
+      val scheduler = made(Seq("sh", "-c", s"echo >> '$mark'; exit 2"), settings)
       scheduler.start()
       try body(() => if (Files.exists(mark)) Files.size(mark) else 0L)
       finally scheduler.stop()
@@ -52,7 +57,7 @@ class SchedulerProcessSuite extends LimitedSuite {
   }
 
   test("what it is answered does not wait for an acknowledgement of the first piece") {
-    val process = new SchedulerProcess(Seq("cat"), Map.empty)
+    val process = made(Seq("cat"))
     val connected = new SchedulerProcessSuite.Connected
     process.server.addListener(connected)
     process.start()

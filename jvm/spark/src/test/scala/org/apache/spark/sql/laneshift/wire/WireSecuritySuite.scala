@@ -9,7 +9,7 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 
-import laneshift.testing.LimitedSuite
+import laneshift.testing.{LimitedSuite, Spent}
 
 /** Links are as safe as Spark's own connections are configured to be, and are where they are configured to be. */
 class WireSecuritySuite extends LimitedSuite with ElasticSession {
@@ -95,6 +95,7 @@ class WireSecuritySuite extends LimitedSuite with ElasticSession {
   private def keytool(arguments: String*): Unit = {
     val tool = Path.of(System.getProperty("java.home"), "bin", "keytool")
     assume(Files.isExecutable(tool), "there is no keytool")
+    Spent.one("processes")
     val process = new ProcessBuilder((tool.toString +: arguments): _*).redirectErrorStream(true).start()
     val said = new String(process.getInputStream.readAllBytes())
     assert(process.waitFor() == 0, said)

@@ -16,7 +16,7 @@ import laneshift.testing.LimitedSuite
 trait WorkloadSession extends LimitedSuite with BeforeAndAfterAll {
 
   /** Of the one Spark that all suites share; with options of its own. */
-  protected lazy val spark: SparkSession = ElasticSession.shared.newSession()
+  protected lazy val spark: SparkSession = ElasticSession.another()
 
   protected def folder(): Path = {
     val path = Files.createTempDirectory("laneshift-workload")
