@@ -1,8 +1,5 @@
 package org.apache.spark.sql.laneshift
 
-import org.apache.spark.sql.laneshift.plan.ElasticExec
-import org.apache.spark.sql.laneshift.runtime.ElasticRuntime
-
 import laneshift.testing.{Covering, LimitedSuite}
 
 /** The gate's pairs with stock Spark: a query of each kind, with any two of the ways in which lanes, tasks and checkpoints may be
@@ -16,7 +13,7 @@ class CoveringPairSuite extends LimitedSuite with ElasticSession {
       val query = queries(one.head)
       val chosen = ways.zip(one.tail).map { case (way, value) => way(value) }.filter(_.options.nonEmpty)
       test((query.name +: chosen.map(_.name)).mkString(", ")) {
-        pair(query, seed(i.toLong), chosen.flatMap(_.options))
+        pair(query, PairCheck.seed(i.toLong), chosen.flatMap(_.options))
       }
     }
 
@@ -27,42 +24,21 @@ class CoveringPairSuite extends LimitedSuite with ElasticSession {
         Seq(lanes, tasks).zip(one.tail).map { case (way, value) => way(value) }.filter(_.options.nonEmpty)
       test((s"Real-time Mode: ${query.name}" +: chosen.map(_.name)).mkString(", ")) {
         val options = chosen.flatMap(_.options)
-        overTheNetwork(options) {
-          PairCheck.realTime(spark, this, query, TestInput.realTime, seed(100L + i), options: _*)
+        PairCheck.overTheNetwork(options) {
+          PairCheck.realTime(spark, this, query, TestInput.realTime, PairCheck.seed(100L + i), options: _*)
         }
       }
     }
 
   private def pair(query: QueryCase, seed: Long, options: Seq[(String, String)]): Unit = {
-    val elastic =
-      overTheNetwork(options)(PairCheck.microBatch(spark, this, query, inputOf(query), seed, options: _*))
+    val elastic = PairCheck.overTheNetwork(options)(
+      PairCheck.microBatch(spark, this, query, inputOf(query), seed, options: _*)
+    )
     assert(!elastic.plan.contains("StockStateful"), elastic.plan)
     assert(elastic.batches.flatten.size > 20, "the query puts out next to nothing")
-    val counted = elastic.counts.flatten.flatMap(_.counted).groupMapReduce(_._1)(_._2)(_ + _)
-    if (query.name.contains("timers"))
-      Seq("numRegisteredTimers", "numDeletedTimers", "numExpiredTimers").foreach(name =>
-        assert(counted(name) > 50, name)
-      )
-    if (query.name == "time to live") assert(counted("numValuesRemovedDueToTTLExpiry") > 20)
+    PairCheck.timersFired(query, elastic)
     if (isJoin(query)) assert(elastic.counts.last.exists(_.rowsRemoved > 0), "nothing was evicted")
   }
-
-  /** Runs `body`, in which lanes over the network get rows, if there are any, and no host is lost. */
-  private def overTheNetwork(options: Seq[(String, String)])(body: => RunResult): RunResult = {
-    spark // with which the runtime begins
-    val traffic = ElasticRuntime.get.hostLanes.traffic
-    val (before, lost) = (traffic.rowsSent.sum, traffic.lostHosts.sum)
-    val result = body
-    val remote = options.exists(_._1.endsWith("remoteLanes"))
-    assert(remote == traffic.rowsSent.sum > before, "rows that went over the network")
-    assert(traffic.lostHosts.sum == lost)
-    result
-  }
-
-  /** A seed by which the first three batches of tasks that are drawn have other tasks than Spark's and each other's. */
-  private def seed(first: Long): Long = Iterator.from(0).map(first + 1000L * _).find { seed =>
-    (0L to 2L).map(ElasticExec.drawnTasks(seed, 0L, _, 3)).toSet.size > 1
-  }.get
 }
 
 private object CoveringPairSuite {

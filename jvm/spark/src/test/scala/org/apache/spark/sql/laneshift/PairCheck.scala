@@ -4,6 +4,8 @@ import org.scalatest.Assertions._
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.laneshift.plan.ElasticExec
+import org.apache.spark.sql.laneshift.runtime.ElasticRuntime
 
 import laneshift.testing.Spent
 
@@ -82,6 +84,33 @@ object PairCheck {
     assert(stock.counts == elastic.counts, "operator metrics")
     (stock, elastic)
   }
+
+  /** Fails if timers and time to live did not do what a query has them for. */
+  def timersFired(query: QueryCase, elastic: RunResult): Unit = {
+    val counted = elastic.counts.flatten.flatMap(_.counted).groupMapReduce(_._1)(_._2)(_ + _)
+    if (query.name.contains("timers"))
+      Seq("numRegisteredTimers", "numDeletedTimers", "numExpiredTimers").foreach(name =>
+        assert(counted(name) > 50, name)
+      )
+    if (query.name == "time to live") assert(counted("numValuesRemovedDueToTTLExpiry") > 20)
+  }
+
+  /** Runs `body`, in which lanes over the network get rows, if there are any, and no host is lost. */
+  def overTheNetwork(options: Seq[(String, String)])(body: => RunResult): RunResult = {
+    ElasticSession.shared // with which the runtime begins
+    val traffic = ElasticRuntime.get.hostLanes.traffic
+    val (before, lost) = (traffic.rowsSent.sum, traffic.lostHosts.sum)
+    val result = body
+    val remote = options.exists(_._1.endsWith("remoteLanes"))
+    assert(remote == traffic.rowsSent.sum > before, "rows that went over the network")
+    assert(traffic.lostHosts.sum == lost)
+    result
+  }
+
+  /** A seed by which the first three batches of tasks that are drawn have other tasks than Spark's and each other's. */
+  def seed(first: Long): Long = Iterator.from(0).map(first + 1000L * _).find { seed =>
+    (0L to 2L).map(ElasticExec.drawnTasks(seed, 0L, _, 3)).toSet.size > 1
+  }.get
 
   /** Rows of each key, which is the first field, in the same order. */
   def sameOrderPerKey(what: String, stock: Seq[Row], elastic: Seq[Row]): Unit = {

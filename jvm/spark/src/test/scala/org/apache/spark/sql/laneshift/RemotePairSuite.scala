@@ -1,7 +1,5 @@
 package org.apache.spark.sql.laneshift
 
-import org.apache.spark.sql.laneshift.runtime.ElasticRuntime
-
 import laneshift.testing.{Deep, LimitedSuite}
 
 /** Lanes that are reached over the network, under constant motion to and from them: the same rows as stock, in the same order per
@@ -14,17 +12,12 @@ class RemotePairSuite extends LimitedSuite with ElasticSession {
   private val chunks =
     Seq(0, 1, 2).map(i => TestInput.rows(seed = 50L + i, first = i * 4000, count = 4000, keys = 60))
 
-  /** Runs `body`, in which lanes over the network get rows. */
-  private def used(body: => RunResult): Unit = {
-    spark // with which the runtime begins
-    val traffic = ElasticRuntime.get.hostLanes.traffic
-    val (before, lost) = (traffic.rowsSent.sum, traffic.lostHosts.sum)
-    body
-    assert(traffic.rowsSent.sum > before, "not a row went over the network")
-    assert(traffic.lostHosts.sum == lost)
-  }
-
   private val remote = Seq("spark.sql.laneshift.motion.remoteLanes" -> "2")
+
+  private def used(body: => RunResult): Unit = {
+    PairCheck.overTheNetwork(remote)(body)
+    ()
+  }
 
   RealTimePairSuite.cases.zipWithIndex.foreach { case (query, i) =>
     test(

@@ -2,20 +2,21 @@ package org.apache.spark.sql.laneshift
 
 import org.apache.spark.sql.functions._
 
-import laneshift.testing.{Deep, LimitedSuite}
+import laneshift.testing.{Deep, DeepSuite, LimitedSuite}
 
 /** Session windows: stock and elastic under constant motion give the same rows per batch, state and counts. */
-class SessionWindowPairSuite extends LimitedSuite with ElasticSession {
+class SessionWindowPairSuite extends LimitedSuite with ElasticSession with DeepSuite {
+  val room = Deep.Pairs
   import SessionWindowPairSuite.cases
   private val chunks = TestInput.chunks
 
   cases.zipWithIndex.foreach { case (query, i) =>
-    test(s"${query.name} equals stock under motion", Deep.Pairs) {
+    test(s"${query.name} equals stock under motion") {
       PairCheck.microBatch(spark, this, query, chunks, seed = i.toLong)
     }
   }
 
-  test("sessions merged before the shuffle, too", Deep.Pairs) {
+  test("sessions merged before the shuffle, too") {
     PairCheck.microBatch(
       spark,
       this,
@@ -26,7 +27,7 @@ class SessionWindowPairSuite extends LimitedSuite with ElasticSession {
     )
   }
 
-  test("sessions with checkpoint ids", Deep.Pairs) {
+  test("sessions with checkpoint ids") {
     PairCheck.microBatch(
       spark,
       this,

@@ -7,7 +7,6 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.scheduler.{SparkListener, SparkListenerStageCompleted}
 import org.apache.spark.sql.Encoders
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.laneshift.plan.ElasticExec
 import org.apache.spark.sql.laneshift.runtime.TaskRangeRDD
 import org.apache.spark.sql.streaming.StreamingQueryException
 
@@ -20,11 +19,6 @@ class TasksPairSuite extends LimitedSuite with ElasticSession {
   private val chunks = TestInput.chunks
   private val rows = TestInput.realTime
   private val drawn = "spark.sql.laneshift.motion.tasks" -> "true"
-
-  /** A seed by which the first three batches have other tasks than Spark's and each other's. */
-  private def seed(first: Long): Long = Iterator.from(0).map(first + 1000L * _).find { seed =>
-    (0L to 2L).map(ElasticExec.drawnTasks(seed, 0L, _, 3)).toSet.size > 1
-  }.get
 
   /** Tasks of the stages that computed several partitions in one, of what `body` runs. */
   private def tasksOf(body: => RunResult): Seq[Int] = {
@@ -48,7 +42,7 @@ class TasksPairSuite extends LimitedSuite with ElasticSession {
         s"micro-batches: ${query.name} equals stock with tasks that change",
         Deep.Pairs
       ) {
-        val tasks = tasksOf(PairCheck.microBatch(spark, this, query, chunks, seed(200L + i), drawn))
+        val tasks = tasksOf(PairCheck.microBatch(spark, this, query, chunks, PairCheck.seed(200L + i), drawn))
         assert(tasks.nonEmpty && tasks.forall(Set(1, 2)), tasks)
       }
   }
@@ -58,7 +52,7 @@ class TasksPairSuite extends LimitedSuite with ElasticSession {
       s"Real-time Mode: ${query.name} equals stock with tasks that change",
       Deep.Pairs
     ) {
-      val tasks = tasksOf(PairCheck.realTime(spark, this, query, rows, seed(230L + i), drawn))
+      val tasks = tasksOf(PairCheck.realTime(spark, this, query, rows, PairCheck.seed(230L + i), drawn))
       assert(tasks.nonEmpty && tasks.forall(Set(1, 2)), tasks)
     }
   }
@@ -89,7 +83,7 @@ class TasksPairSuite extends LimitedSuite with ElasticSession {
       Deep.Pairs
     ) {
       val ids = "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"
-      assert(tasksOf(PairCheck.microBatch(spark, this, query, chunks, seed(250L), drawn, ids)).nonEmpty)
+      assert(tasksOf(PairCheck.microBatch(spark, this, query, chunks, PairCheck.seed(250L), drawn, ids)).nonEmpty)
     }
   }
 

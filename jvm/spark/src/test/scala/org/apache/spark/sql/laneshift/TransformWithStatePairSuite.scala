@@ -18,13 +18,7 @@ class TransformWithStatePairSuite extends LimitedSuite with ElasticSession {
     val elastic = PairCheck.microBatch(spark, this, query, chunks, seed, more: _*)
     assert(elastic.batches.map(_.size).sum > 100, "hardly any rows")
     assert(elastic.counts.flatten.exists(_.rowsTotal > 50), "hardly any state")
-    // Timers and time to live do what the cases are there for.
-    val counted = elastic.counts.flatten.flatMap(_.counted).groupMapReduce(_._1)(_._2)(_ + _)
-    if (query.name.contains("timers"))
-      Seq("numRegisteredTimers", "numDeletedTimers", "numExpiredTimers").foreach(name =>
-        assert(counted(name) > 50, name)
-      )
-    if (query.name == "time to live") assert(counted("numValuesRemovedDueToTTLExpiry") > 20)
+    PairCheck.timersFired(query, elastic)
   }
 
   cases.zipWithIndex.foreach { case (query, i) =>

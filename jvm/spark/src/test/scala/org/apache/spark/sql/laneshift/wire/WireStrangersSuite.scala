@@ -60,9 +60,6 @@ class WireStrangersSuite extends LimitedSuite {
     bytes
   }
 
-  private def announcing(length: Long): Array[Byte] =
-    ByteBuffer.allocate(9).putLong(length).put(3.toByte).array
-
   private val random = new Random(7)
   private def noise(n: Int): Array[Byte] = { val b = new Array[Byte](n); random.nextBytes(b); b }
 
@@ -127,45 +124,9 @@ class WireStrangersSuite extends LimitedSuite {
     }
   }
 
-  Seq("nothing" -> false, "one byte at a time" -> true).foreach { case (name, drips) =>
-    test(s"who says $name is closed after the time-out", Deep.Speed) {
-      withPair(settings(timeoutMs = 1000), settings()) { (host, _) =>
-        withStranger(host.address) { socket =>
-          val begin = System.nanoTime()
-          if (drips) {
-            val thread = new Thread(() =>
-              try announcing(100L).padTo(60, 0.toByte).foreach { b =>
-                  socket.getOutputStream.write(b.toInt)
-                  Thread.sleep(100)
-                }
-              catch { case _: java.io.IOException => () }
-            )
-            thread.setDaemon(true)
-            thread.start()
-          }
-          assert(readToEnd(socket).isEmpty)
-          val ms = (System.nanoTime() - begin) / 1000000
-          assert(ms >= 900 && ms < 5000)
-        }
-        assert(host.hasTakenNone)
-      }
-    }
-  }
-
   private def greet(socket: Socket): Unit = {
     socket.getOutputStream.write(frame(request(settings().hello.encode)))
     assert(readFrame(socket)._1 == 4, "no answer to the hello")
-  }
-
-  test("a client that freezes after its hello is closed after the time-out", Deep.Speed) {
-    withPair(settings(timeoutMs = 1000), settings()) { (host, _) =>
-      withStranger(host.address) { socket =>
-        greet(socket)
-        val (_, notes) = host.next()
-        assert(notes.cause.exists(_.isInstanceOf[LinkTimeout]))
-        readToEnd(socket)
-      }
-    }
   }
 
   test(

@@ -179,6 +179,9 @@ object WireTest {
     bytes
   }
 
+  /** The beginning of a request's frame: its length and its type. */
+  def announcing(length: Long): Array[Byte] = ByteBuffer.allocate(9).putLong(length).put(3.toByte).array
+
   def request(body: ByteBuffer): Message = new RpcRequest(7L, new NioManagedBuffer(body))
 
   /** A plain connection of somebody who is not us. */
