@@ -61,8 +61,11 @@ class WireTimeoutSuite extends LimitedSuite {
       channel.runPendingTasks()
     }
 
-    def hear(bytes: Array[Byte]): Unit =
-      if (isOpen) { channel.writeInbound(Unpooled.wrappedBuffer(bytes)); () }
+    /** Nothing is nothing heard. */
+    def hear(bytes: Array[Byte]): Unit = if (isOpen && bytes.nonEmpty) {
+      channel.writeInbound(Unpooled.wrappedBuffer(bytes))
+      ()
+    }
 
     /** What it has sent since this was asked last. */
     def sent(): Array[Byte] = {
