@@ -6,7 +6,7 @@ import laneshift.testing.{Deep, DeepSuite, LimitedSuite}
   * counts (docs/handoff.md, section 9).
   */
 class JoinPairSuite extends LimitedSuite with ElasticSession with DeepSuite {
-  val room = Deep.Pairs
+  override def room: Deep = Deep.Pairs
   private val chunks = TestInput.chunks
 
   private def regions(plan: String): Int = "Elastic \\[".r.findAllIn(plan).size

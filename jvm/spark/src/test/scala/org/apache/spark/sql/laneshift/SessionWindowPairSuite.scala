@@ -6,7 +6,7 @@ import laneshift.testing.{Deep, DeepSuite, LimitedSuite}
 
 /** Session windows: stock and elastic under constant motion give the same rows per batch, state and counts. */
 class SessionWindowPairSuite extends LimitedSuite with ElasticSession with DeepSuite {
-  val room = Deep.Pairs
+  override def room: Deep = Deep.Pairs
   import SessionWindowPairSuite.cases
   private val chunks = TestInput.chunks
 

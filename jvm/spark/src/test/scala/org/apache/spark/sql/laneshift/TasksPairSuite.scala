@@ -83,7 +83,15 @@ class TasksPairSuite extends LimitedSuite with ElasticSession {
       Deep.Pairs
     ) {
       val ids = "spark.sql.streaming.stateStore.checkpointFormatVersion" -> "2"
-      assert(tasksOf(PairCheck.microBatch(spark, this, query, chunks, PairCheck.seed(250L), drawn, ids)).nonEmpty)
+      assert(tasksOf(PairCheck.microBatch(
+        spark,
+        this,
+        query,
+        chunks,
+        PairCheck.seed(250L),
+        drawn,
+        ids
+      )).nonEmpty)
     }
   }
 
