@@ -62,7 +62,8 @@ class Unit:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a unit: `failed` are names of tests, or what ended it."""
+    """What became of a unit: `failed` are names of tests, or what ended it; `left_out` says what of
+    it is not on this machine."""
 
     unit: Unit
     seed: int
@@ -71,6 +72,10 @@ class Result:
     failed: tuple[str, ...]
     left_out: str = ""
     log: str = ""
+
+    @property
+    def ran(self) -> bool:
+        return bool(self.passed or self.failed)
 
     @property
     def repeat(self) -> str:
@@ -312,13 +317,16 @@ def judged(unit: Unit, seed: int, seconds: float, code: int, late: bool, log: st
     found = [case for report in reports for case in cases(report)]
     failed = [case.name for case in found if case.problem in ("failure", "error")]
     passed = sum(case.problem is None for case in found)
+    skipped = sum(case.problem == "skipped" for case in found)
     if late:
         failed.append(f"not done within {unit.limit_s} s")
     elif code != 0 and not failed:
         failed.append(f"exit code {code}")
     if unit.reports and not late and code == 0 and not passed:
         return Result(unit, seed, seconds, 0, (), left_out="no test of it ran here", log=log)
-    return Result(unit, seed, seconds, passed or int(not failed), tuple(failed), log=log)
+    left_out = f"{skipped} of {len(found)} tests" if skipped else ""
+    passed = passed or int(not failed)
+    return Result(unit, seed, seconds, passed, tuple(failed), left_out, log)
 
 
 def environment(seed: int) -> dict[str, str]:
@@ -347,7 +355,7 @@ def git(*words: str) -> str:
 
 
 def line_of(room: str, results: list[Result], waiting: list[Unit], seed: int) -> dict[str, Any]:
-    ran = [r for r in results if not r.left_out]
+    ran = [r for r in results if r.ran]
     # Records are written while units run: they are no change.
     dirty = git("status", "--porcelain", "--", ".", ":!verification", ":!docs/verification.md")
     return {
@@ -479,7 +487,8 @@ def main() -> int:
         seed = asked.seed + sum(r.unit == unit for r in results)
         result = run(unit, seed)
         results.append(result)
-        said = result.left_out or ("RED: " + "; ".join(result.failed) if result.failed else "green")
+        said = "RED: " + "; ".join(result.failed) if result.failed else "green" * result.ran
+        said += f" (left out: {result.left_out})" * bool(result.left_out)
         print(f"{unit.room:10} {unit.name:36} {result.seconds:7.1f} s  {said}", flush=True)
         if result.failed:
             print(f"    log {result.log}; again: {result.repeat}", flush=True)
@@ -490,7 +499,7 @@ def main() -> int:
         )
     subprocess.run([sys.executable, str(ROOT / "scripts" / "verification.py")], check=True)
     red = [r for r in results if r.failed]
-    left_out = sum(bool(r.left_out) for r in results)
+    left_out = sum(not r.ran for r in results)
     print(
         f"{len(results) - len(red) - left_out} units green, {len(red)} red, {left_out} left out, "
         f"{len(passed_over)} not reached; docs/verification.md has the record"

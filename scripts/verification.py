@@ -1,12 +1,16 @@
-"""Writes docs/verification.md from the record of the deep tier, verification/ROOM.jsonl."""
+"""Writes docs/verification.md from what is on record: verification/ROOM.jsonl of the deep tier,
+verification/gate.jsonl of rehearsals and verification/strength.json of planted bugs."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from itertools import groupby
 from typing import Any
 
 from deep import RECORD, ROOMS, ROOT, records
+from strength import faults
 
 PAGE = ROOT / "docs" / "verification.md"
 HEAD = """# Verification
@@ -14,8 +18,9 @@ HEAD = """# Verification
 What has been searched for, and when. A change is judged by the gate (`make test`), whose verdict
 is a function of the commit. What hangs on time, threads, chance or on what a machine has is in the
 deep tier (`make deep`), whose runs are recorded in `verification/ROOM.jsonl`: `make deep` makes
-this page of them. A red unit is a defect: mended first, or open here with its cause. Which
-guarantee is searched by which room: [guarantees.md](guarantees.md).
+this page of them, and counts commits up to the one it was made on. A red unit is a defect: mended
+first, or open here with its cause. Which guarantee is searched by which room:
+[guarantees.md](guarantees.md).
 
 """
 
@@ -49,7 +54,7 @@ def last_green(lines: list[dict[str, Any]]) -> str:
             of = f"{len(line['units'])} of {len(known(lines))} units"
             since = commits_since(commit.removesuffix("-dirty"))
             changed = " with changes" * commit.endswith("-dirty")
-            return f"{commit[:10]}{changed}, {line['date'][:10]}, {of}, {since} commits ago"
+            return f"{commit[:10]}{changed}, {line['date'][:10]}, {of}, {since} commits since"
     return "never"
 
 
@@ -62,6 +67,43 @@ def open_failures(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for f in line["failed"]
         if units[f["unit"]] is line
     ]
+
+
+def strength() -> str:
+    """How many planted bugs the gate notices, and the others."""
+    path = RECORD / "strength.json"
+    record = json.loads(path.read_text()) if path.exists() else {}
+    there = faults()
+    by = {fault: record[fault]["by"] for fault in there if fault in record}
+    missed = ", ".join(f"`{fault}`" for fault, test in by.items() if not test)
+    unknown = ", ".join(f"`{fault}`" for fault in there if fault not in by)
+    return (
+        "Each planted bug of `laneshift.testing.Fault` alone, and the gate's tests of the JVM\n"
+        "until one is red (`scripts/strength.py`; who noticed: `verification/strength.json`).\n\n"
+        f"Noticed: {sum(map(bool, by.values()))} of {len(there)}. Missed: {missed or 'none'}. "
+        f"Not planted yet: {unknown or 'none'}.\n"
+    )
+
+
+def rehearsals(lines: list[dict[str, Any]]) -> list[str]:
+    """Rows of a table: runs of one commit in one way."""
+
+    def key(line: dict[str, Any]) -> tuple[str, str]:
+        return line["commit"], line["how"]
+
+    order = {line["commit"]: i for i, line in enumerate(lines)}
+    told = []
+    for (commit, how), runs in groupby(
+        sorted(lines, key=lambda one: (order[one["commit"]], key(one))), key
+    ):
+        same = list(runs)
+        minutes = [line["seconds"] / 60 for line in same]
+        red = "; ".join(dict.fromkeys(test for line in same for test in line["red"]))
+        told.append(
+            f"| {commit[:10]} | {how} | {sum(line['green'] for line in same)} of {len(same)} | "
+            f"{min(minutes):.1f} to {max(minutes):.1f} | {red} |\n"
+        )
+    return told
 
 
 def main() -> int:
@@ -83,6 +125,14 @@ def main() -> int:
         f"Cause: {f['cause'] or 'not known yet'}. `{f['repeat']}`\n"
         for room, f in reds
     ] or ["Nothing.\n"]
+    told += ["\n## Strength of the gate\n", strength()]
+    told += [
+        "\n## Rehearsals of the gate\n",
+        "`.ci/run` in a fresh clone, packages' caches filled (`make rehearse HOW=...`): quiet,\n"
+        "with four loops beside, on one core with stops of 10 s, with a clock set back.\n\n",
+        "| commit | how | green | minutes | red |\n|---|---|---|---|---|\n",
+        *rehearsals(records("gate", RECORD)),
+    ]
     PAGE.write_text("".join(told))
     return 0
 

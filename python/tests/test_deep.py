@@ -81,6 +81,9 @@ def test_reports_name_what_failed_and_none_is_no_green(deep: ModuleType, tmp_pat
     script = f"echo '{cases}' > {report}; exit 1"
     result = shell(deep, script, reports=str(report))
     assert (result.passed, result.failed) == (1, ("bad",))
+    some = '<testcase name="good" time="1"/><testcase name="docker" time="0"><skipped/></testcase>'
+    result = shell(deep, f"echo '<testsuite>{some}</testsuite>' > {report}", reports=str(report))
+    assert (result.passed, result.left_out) == (1, "1 of 2 tests")
     # The report of the run before does not count.
     assert shell(deep, "exit 0", reports=str(report)).left_out == "no test of it ran here"
 

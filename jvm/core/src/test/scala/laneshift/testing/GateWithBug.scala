@@ -20,7 +20,9 @@ object GateWithBug {
     val reporter: Reporter = (event: Event) =>
       if (noticed.isEmpty) {
         noticed = event match {
-          case e: TestFailed => Some(s"${e.suiteName}: ${e.testName}")
+          case e: TestFailed =>
+            println(e.message)
+            Some(s"${e.suiteName}: ${e.testName}")
           case e: SuiteAborted => Some(s"${e.suiteName}: ${e.message}")
           case _ => None
         }
