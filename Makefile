@@ -60,7 +60,7 @@ $(JAR): $(JAR_SOURCES) $(BUILD_FILES) $(VENV_STAMP) | check-tools
 	  scripts/quiet.sh build/logs/jar.log "Building the plugin's jar, version $$version" scripts/sbt checkJar
 	@mkdir -p $(@D) && cp jvm/spark/target/laneshift-spark.jar $@.tmp && mv $@.tmp $@
 
-test: setup ## The gate: format, types, links, and the tests of both languages whose verdict is a function of the commit; nine minutes
+test: setup ## The gate: format, types, links, and the tests of both languages whose verdict is a function of the commit; eleven minutes
 	@scripts/gate.sh
 
 # What failed is said again at the end, where it is looked for.

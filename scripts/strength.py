@@ -1,20 +1,22 @@
 """How strong the gate is: which test of it notices each planted bug (laneshift.testing.Fault).
 
-    python scripts/strength.py [NAME ...]
+    python scripts/strength.py [MINUTES=n | NAME ...]
 
 For each bug, or those named, one process runs the gate's tests of the JVM with it until the first
-is red. verification/strength.json keeps who noticed, docs/verification.md shows it. Without names
-it is a unit of the deep tier's room mutants. Exits 1 if the gate misses a bug that is not excused.
+is red. verification/strength.json keeps who noticed, docs/verification.md shows it. With minutes
+those come first that were never planted, then those that were planted longest ago; none begins
+later. So it is a unit of the deep tier's room mutants. Exits 1 if the gate misses a bug.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import time
 
-from deep import OUT, ROOT, classes_of_suites, ended, environment, git, java
+from deep import OUT, ROOT, classes_of_suites, ended, environment, git, java, number
 
 FAULTS = ROOT / "jvm/core/src/main/scala/laneshift/testing/Faults.scala"
 RECORD = ROOT / "verification" / "strength.json"
@@ -65,21 +67,30 @@ def noticed(fault: str, suites: list[str]) -> str:
 
 def main() -> int:
     known = faults()
-    asked = sys.argv[1:] or known
+    asked = sys.argv[1:]
+    minutes = math.inf
+    if asked and asked[0].startswith("MINUTES="):
+        minutes = number("MINUTES", asked.pop(0).removeprefix("MINUTES="))
     for name in asked:
         if name not in known:
             sys.exit(f"There is no planted bug '{name}'. There are: {', '.join(known)}")
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    asked = asked or sorted(known, key=lambda fault: record.get(fault, {}).get("date", ""))
     suites = in_order()
-    missed = []
+    planted, missed = 0, []
+    end_at = time.monotonic() + minutes * 60
     for fault in asked:
         since = time.monotonic()
+        if since > end_at:
+            break
+        planted += 1
         by = noticed(fault, suites)
         missed += [fault] * (not by)
         print(f"{fault:30} {time.monotonic() - since:6.1f} s  {by or 'MISSED'}", flush=True)
-        record[fault] = {"by": by, "commit": git("rev-parse", "HEAD")[:10]}
+        date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+        record[fault] = {"by": by, "commit": git("rev-parse", "HEAD")[:10], "date": date}
         RECORD.write_text(json.dumps({f: record[f] for f in known if f in record}, indent=1) + "\n")
-    print(f"The gate notices {len(asked) - len(missed)} of {len(asked)} planted bugs")
+    print(f"The gate notices {planted - len(missed)} of {planted} planted bugs")
     return 1 if missed else 0
 
 

@@ -81,6 +81,9 @@ final class Budgets(file: Path) {
 object Budgets {
   val ofGate = new Budgets(Paths.get(System.getProperty("laneshift.repo"), "jvm", "budgets.txt"))
 
+  /** Not with a bug planted: what it costs proves nothing. */
+  @volatile var areHeld: Boolean = !Deep.isAsked
+
   private val renewed = sys.env.get("LANESHIFT_BUDGETS").contains("renew")
 
   /** Rows that come while a batch starts are of this one or of the next: the one kind that is not the same in every run. */

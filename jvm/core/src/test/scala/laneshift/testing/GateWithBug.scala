@@ -28,6 +28,7 @@ object GateWithBug {
         }
         if (noticed.nonEmpty) stopper.requestStop()
       }
+    Budgets.areHeld = false
     val gate = Filter(tagsToExclude = Deep.all.map(_.name).toSet)
     Faults.withFault(fault) {
       args.tail.iterator.takeWhile(_ => noticed.isEmpty).foreach { name =>

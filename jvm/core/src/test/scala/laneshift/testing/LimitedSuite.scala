@@ -22,7 +22,7 @@ abstract class LimitedSuite extends AnyFunSuite {
 
   override def run(testName: Option[String], args: Args): Status = {
     val status = super.run(testName, args)
-    if (!Deep.isAsked)
+    if (Budgets.areHeld)
       Budgets.ofGate.hold(
         getClass.getSimpleName,
         Spent.take(),

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.laneshift
 
 import java.nio.file.{Files, Path}
+import java.util.concurrent.ConcurrentHashMap
 
 import org.scalatest.{BeforeAndAfterAll, Suite}
 
@@ -29,10 +30,17 @@ object ElasticSession {
     made
   }
 
+  private val others = ConcurrentHashMap.newKeySet[ClassicSession]
+
+  /** One whose sources give rows by a clock: how many batches its queries have is nobody's to say. */
   def another(): ClassicSession = {
     Spent.one("sessions")
-    shared.newSession()
+    val made = shared.newSession()
+    others.add(made)
+    made
   }
+
+  def isAnother(session: ClassicSession): Boolean = others.contains(session)
 
   private def start(): ClassicSession = SparkSession
     .builder()

@@ -12,7 +12,7 @@ import laneshift.testing.Spent
 /** Counts what suites cost, in whatever session a query is: Spark makes one for each. */
 final class SpentQueries extends StreamingQueryListener {
 
-  /** Runs in micro-batches of the shared Spark: how many batches others have is up to a clock. */
+  /** Runs in micro-batches of sources that have no clock. */
   private val inBatches = ConcurrentHashMap.newKeySet[UUID]
 
   /** Called within `start()`, not when a queue comes to it. */
@@ -20,7 +20,10 @@ final class SpentQueries extends StreamingQueryListener {
     Spent.one("queries")
     // All sessions' queries of this Spark.
     val query = Option(ElasticSession.shared.sharedState.activeStreamingQueries.get(event.id))
-    if (query.exists(!_.trigger.isInstanceOf[RealTimeTrigger])) inBatches.add(event.runId)
+    if (
+      query.exists(q => !q.trigger.isInstanceOf[RealTimeTrigger] && !ElasticSession.isAnother(q.sparkSession))
+    )
+      inBatches.add(event.runId)
     ()
   }
 
