@@ -23,7 +23,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -280,7 +280,12 @@ def run(unit: Unit, seed: int) -> Result:
     command = [word.replace("{seed}", str(seed)) for word in unit.command]
     code, late = ended(command, environment(seed) | unit.env, log, unit.limit_s)
     seconds = round(time.monotonic() - since, 1)
-    return judged(unit, seed, seconds, code, late, str(log.relative_to(ROOT)))
+    result = judged(unit, seed, seconds, code, late)
+    if not result.failed:
+        return result
+    # Not for the next run of it to write over.
+    kept = log.rename(log.with_stem(f"{log.stem}-{seed}"))
+    return replace(result, log=str(kept.relative_to(ROOT)))
 
 
 def ended(command: list[str], env: dict[str, str], log: Path, limit_s: int) -> tuple[int, bool]:
@@ -309,10 +314,10 @@ def ended(command: list[str], env: dict[str, str], log: Path, limit_s: int) -> t
             end(process)
 
 
-def judged(unit: Unit, seed: int, seconds: float, code: int, late: bool, log: str) -> Result:
+def judged(unit: Unit, seed: int, seconds: float, code: int, late: bool) -> Result:
     """By its exit code, and by its reports where it leaves some."""
     if code == LEFT_OUT:
-        return Result(unit, seed, seconds, 0, (), left_out="not on this machine", log=log)
+        return Result(unit, seed, seconds, 0, (), left_out="not on this machine")
     reports = list(Path("/").glob(unit.reports.lstrip("/"))) if unit.reports else []
     found = [case for report in reports for case in cases(report)]
     failed = [case.name for case in found if case.problem in ("failure", "error")]
@@ -323,10 +328,10 @@ def judged(unit: Unit, seed: int, seconds: float, code: int, late: bool, log: st
     elif code != 0 and not failed:
         failed.append(f"exit code {code}")
     if unit.reports and not late and code == 0 and not passed:
-        return Result(unit, seed, seconds, 0, (), left_out="no test of it ran here", log=log)
+        return Result(unit, seed, seconds, 0, (), left_out="no test of it ran here")
     left_out = f"{skipped} of {len(found)} tests" if skipped else ""
     passed = passed or int(not failed)
-    return Result(unit, seed, seconds, passed, tuple(failed), left_out, log)
+    return Result(unit, seed, seconds, passed, tuple(failed), left_out)
 
 
 def environment(seed: int) -> dict[str, str]:

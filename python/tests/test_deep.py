@@ -66,10 +66,12 @@ def shell(deep: ModuleType, script: str, **more: Any) -> Any:
 
 def test_a_unit_is_judged_by_its_exit_code_and_gets_the_seed(deep: ModuleType) -> None:
     assert shell(deep, "exit 0").failed == ()
-    assert shell(deep, "exit 3").failed == ("exit code 3",)
+    red = shell(deep, "echo why; exit 3")
+    assert red.failed == ("exit code 3",)
     assert shell(deep, "exit 77").left_out == "not on this machine"
     assert shell(deep, 'test "$LANESHIFT_SEED" = 5').failed == ()
     assert shell(deep, "test {seed} = 5").failed == ()
+    assert (ROOT / red.log).read_text() == "why\n", "kept, whatever ran since"
 
 
 def test_reports_name_what_failed_and_none_is_no_green(deep: ModuleType, tmp_path: Path) -> None:
