@@ -99,7 +99,7 @@ class PlantedBugSuite extends LimitedSuite with ElasticSession {
     ),
     Plant(OncePerTask, "deduplication in one task")(() => pair(deduplicated, inOneTask)),
     Plant(UntoldFetchFailure, "rows of a shuffle are lost")(() => TaskChecks.fetchAgain(this, inOneTask)),
-    Plant(LastPartitionUndrained, "a sink that takes one row of a task", tries = 4)(() =>
+    Plant(LastPartitionUndrained, "a sink that takes one row of a task")(() =>
       TaskChecks.oneRowOfATask(this, inOneTask)
     ),
     Plant(CommitKeepsTurn, "what goes on beside a commit in one task")(() =>

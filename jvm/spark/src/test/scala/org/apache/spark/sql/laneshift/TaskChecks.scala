@@ -49,12 +49,14 @@ object TaskChecks {
   }
 
   /** Spark's operator commits before its first row in complete mode, so that a sink may leave the rest. There are more partitions
-    * than a task works on at a time.
+    * than a task works on at a time, and a row of each is more than may wait: some have not begun when the sink has its row.
     */
   def oneRowOfATask(session: ElasticSession, options: (String, String)*): Unit = {
     val spark = session.spark
     import spark.implicits._
-    val query = QueryCase("sums", "complete")(_.groupBy("key").agg(sum("value")))
+    val query = QueryCase("sums", "complete")(
+      _.groupBy("key").agg(sum("value")).withColumn("large", repeat(lit("x"), lit(300000)))
+    )
     def state(options: Seq[(String, String)]): Seq[String] = session.withFolder { at =>
       session.withConf(options :+ ("spark.sql.shuffle.partitions" -> "9"): _*) {
         val input = MemoryStream[TestInput](implicitly[org.apache.spark.sql.Encoder[TestInput]], spark)

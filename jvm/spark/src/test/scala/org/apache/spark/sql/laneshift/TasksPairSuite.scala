@@ -103,7 +103,7 @@ class TasksPairSuite extends LimitedSuite with ElasticSession {
   test("rows of a shuffle that are lost are made again")(TaskChecks.fetchAgain(this, still: _*))
 
   test("a sink that takes one row of each task, and state is complete")(
-    TaskChecks.oneRowOfATask(this, still: _*)
+    TaskChecks.oneRowOfATask(this, still :+ ("spark.sql.laneshift.tasks" -> "1"): _*)
   )
 
   test("while a store is committed, others of its task are worked on and committed")(
