@@ -17,9 +17,11 @@ import platform
 import random
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -41,6 +43,7 @@ LAUNCH = ROOT / "jvm" / "spark" / "target" / "test-launch.args"
 JVM_TESTS = ("jvm/core/src/test/scala", "jvm/spark/src/test/scala")
 
 LEFT_OUT = 77
+MEMORY = Path("/dev/shm")
 
 # Their reports together say which planted bugs are noticed: scripts/mutants.py.
 PLANTING = ("ScheduleExplorerSuite", "DealsScheduleSuite", "InletRaceSuite", "PlantedBugSuite")
@@ -290,16 +293,22 @@ def run(unit: Unit, seed: int) -> Result:
 
 def ended(command: list[str], env: dict[str, str], log: Path, limit_s: int) -> tuple[int, bool]:
     """Runs a process, with all it prints and at the limit its threads in `log`: its exit code, and
-    whether it was ended at the limit."""
+    whether it was ended at the limit. What it leaves of its temporary files is removed."""
     log.parent.mkdir(parents=True, exist_ok=True)
     # Spark leaves a warehouse where it runs.
     work = LAUNCH.parent / "test-work"
     work.mkdir(parents=True, exist_ok=True)
+    is_java = command[0] == "java"
+    # As in build.sbt: stores of tests wait for no disk, where there is room for them elsewhere.
+    roomy = is_java and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 8 << 30
+    own = tempfile.mkdtemp(prefix="laneshift-deep.", dir=MEMORY if roomy else None)
+    if is_java:
+        command = [*command[:2], f"-Djava.io.tmpdir={own}", *command[2:]]
     with log.open("wb") as file:
         process = subprocess.Popen(
             command,
-            cwd=work if command[0] == "java" else ROOT,
-            env=os.environ | env,
+            cwd=work if is_java else ROOT,
+            env=os.environ | env | {"TMPDIR": own},
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -312,6 +321,7 @@ def ended(command: list[str], env: dict[str, str], log: Path, limit_s: int) -> t
             return 1, True
         finally:
             end(process)
+            shutil.rmtree(own, ignore_errors=True)
 
 
 def judged(unit: Unit, seed: int, seconds: float, code: int, late: bool) -> Result:

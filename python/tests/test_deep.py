@@ -101,6 +101,12 @@ def test_a_unit_that_hangs_ends_with_what_it_started(deep: ModuleType, tmp_path:
     os.close(end)
 
 
+def test_a_unit_leaves_no_temporary_files(deep: ModuleType) -> None:
+    red = shell(deep, 'mktemp -d; touch "$TMPDIR/more"; echo "$TMPDIR"; kill -9 $$')
+    made = (ROOT / red.log).read_text().split()
+    assert len(made) == 2 and not any(Path(folder).exists() for folder in made)
+
+
 def test_a_line_says_what_repeats_a_failure(deep: ModuleType) -> None:
     unit = deep.Unit("kills", "RandomKills", ("true",))
     other = deep.Unit("kills", "HostKills", ("true",))
