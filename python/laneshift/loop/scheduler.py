@@ -7,6 +7,7 @@ with the lanes that they have, and limits end.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -54,8 +55,13 @@ from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy, SizingPolicy
 from laneshift.scheduler.trace import TraceWriter
 
+_LOG = logging.getLogger("laneshift")
+
 KEPT = 10_000
 """Decisions that are remembered (ours)."""
+
+TRACE_BYTES = 1 << 29
+"""Of a trace so much, and the same again of what was before it, is kept (bytes, ours)."""
 
 CLAIM_S, RENEW_S = 5.0, 1.0
 """For so long a query is a scheduler's that is not heard of, and so often it says so (ours)."""
@@ -97,7 +103,8 @@ class LiveScheduler:
         self._id = uuid.uuid4().hex
         self._query = query or ""
         self._on_demand = OnDemand(gateway, self._id, policy, max_executors, cores)
-        self._trace = TraceWriter(trace) if trace is not None else None
+        self._trace = TraceWriter(trace, TRACE_BYTES) if trace is not None else None
+        self._untraced: tuple[str, ...] = ()
         self._moves = MoveLog(gateway, query)
         self._presses = Presses(gateway, self._id, self._query)
         self._states: dict[str, Any] = {}
@@ -184,7 +191,10 @@ class LiveScheduler:
         return tuple(self._decisions)[-limit:] if limit > 0 else ()
 
     def on_decision(self, listener: Callable[[Decision], None]) -> None:
-        """Call ``listener`` with each such decision from now on, on the scheduler's thread."""
+        """Call ``listener`` with each such decision from now on, on the scheduler's thread.
+
+        What it throws goes to the log ``laneshift``; the scheduler goes on.
+        """
         self._listeners.append(listener)
 
     def __enter__(self) -> LiveScheduler:
@@ -240,10 +250,12 @@ class LiveScheduler:
 
     def _run(self) -> None:
         with self._trace or nullcontext():
-            self._repeat()
-            self._brakes.release()
-            if self._keys is not None and not self._dry_run:
-                self._keys.release()
+            try:
+                self._repeat()
+            finally:
+                self._brakes.release()
+                if self._keys is not None and not self._dry_run:
+                    self._keys.release()
 
     def _repeat(self) -> None:
         due = self._clock()
@@ -328,8 +340,9 @@ class LiveScheduler:
                 notes = self._on_demand.turn(live, None, sends=self._sends)
                 done += [(self._said("", notes, self._sends), True)] if notes else []
             if self._trace is not None:
-                for moves in self._moves.since_last(live):
-                    self._trace.note("moves", moves.to_json())
+                with suppress(OSError):  # recording the cluster load has told of it
+                    for moves in self._moves.since_last(live):
+                        self._trace.note("moves", moves.to_json())
             self._brakes.end_turn()
             self._turns += 1
         for decision, measured in done:
@@ -357,12 +370,16 @@ class LiveScheduler:
             return
         self._decisions.append(decision)
         if self._trace is not None:
-            with suppress(OSError):  # a full disk was told when the turn recorded its cluster load
+            with suppress(OSError):  # recording the cluster load has told of it
                 self._trace.note("decision", decision.to_json())
         with suppress(LaneshiftError):  # only for the UI
             self._gateway.decided(decision.to_plugin())
-        for listener in self._listeners:
-            listener(decision)
+        for listener in tuple(self._listeners):
+            try:
+                listener(decision)
+            except Exception:
+                # The user's own: what it throws is no reason to leave queries without a scheduler.
+                _LOG.exception("A listener of the %s scheduler has failed", self._policy.name)
 
     @property
     def _sends(self) -> bool:
@@ -394,7 +411,7 @@ class LiveScheduler:
         }
         changes = _changes(wanted, fits, island, cluster, plan)
         limits, notes = source_limits(plan, cluster, island)
-        notes += refused + early + untasked + self._not_done(plan, island, sends)
+        notes += refused + early + untasked + self._not_done(plan, island, sends) + self._untraced
         notes += self._out_of_reach(cluster)
         moves = 0
         asked = self._rescaler.wanted(plan.rescales, island, cluster.time_s)
@@ -455,8 +472,7 @@ class LiveScheduler:
         if last_s is not None and cluster.time_s > last_s:
             cluster = replace(cluster, window_s=cluster.time_s - last_s)
         self._answered_s[island.executor] = cluster.time_s
-        if self._trace is not None:
-            self._trace.record(cluster)
+        self._record(cluster)
         state = self._states.get(island.executor)
         if state is None:
             state = self._policy.start()
@@ -465,6 +481,16 @@ class LiveScheduler:
             kept, _ = without_early_releases(plan, cluster)
             self._on_demand.answered(live, island, cluster, state, kept)
         return plan
+
+    def _record(self, cluster: ClusterLoad) -> None:
+        """A disk that is full is no reason to leave queries with the lanes that they have."""
+        if self._trace is None:
+            return
+        try:
+            self._trace.record(cluster)
+            self._untraced = ()
+        except OSError as problem:
+            self._untraced = (f"the trace cannot be written, and has a gap: {problem}",)
 
     def _take(self, island: Island, changed: Collection[PartitionId]) -> tuple[str, ...]:
         """Takes over what the policy decides from now on; notes on what it cannot have."""
