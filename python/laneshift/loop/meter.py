@@ -137,14 +137,17 @@ class Meter:
             and any(s.part.max_elsewhere for s in parts)
             and (grows or len(live.executors) > 1)
         )
-        together = {s.key for s in parts} if spans else set()
+        mine = {s.key for s in parts}
+        together = mine if spans else set()
         rooms: dict[str, Room] = {}
         found: list[Island] = []
         measured: dict[str, list[PartitionLoad]] = {}
         for executor in live.executors:
             here = [s for s in parts if s.part.executor == executor.executor]
-            beside = [s for s in everything if s.part.executor == executor.executor]
-            cores = self._budget.of(executor, live.time_ms, beside)
+            beside = [
+                s for s in everything if s.part.executor == executor.executor and s.key not in mine
+            ]
+            cores = self._budget.of(executor, live.time_ms, here, beside)
             cores -= _guests(executor.executor, [s for s in everything if s.key not in together])
             shown = shown_of(here)
             if self._inside:

@@ -17,7 +17,7 @@ from laneshift.scheduler.plan import Plan, ShardMove
 from laneshift.scheduler.trace import read_trace
 from laneshift.session.live import Laneshift
 from loop.scripted import Chain, Moving, Scripted, lanes, loop, until
-from plugin.fake import HANDOFF, RUNNING, set_lanes
+from plugin.fake import HANDOFF, RUNNING, STOPPED, query, set_lanes
 
 
 def test_who_shrinks_goes_first() -> None:
@@ -115,6 +115,21 @@ def test_shards_move_inside_their_partition_only() -> None:
     assert gateway.sent == [("move_shard", RUNNING, 0, 0, 3, 0)]
     assert decision.shard_moves == 1
     assert "shard 4 cannot leave its partition" in decision.notes[0]
+
+
+def test_queries_of_one_name_are_told_apart() -> None:
+    gateway = Moving()
+    gateway.data["executors"][0]["cores"] = 16
+    gateway.data["queries"].append(query(STOPPED, "running", active=True))
+    made = loop(gateway, lanes(p0=4, p3=3))
+    (decision,) = made.turn()
+    assert decision.error is None
+    assert sorted(gateway.sent) == [
+        ("set_lanes", RUNNING, 0, 0, 4),
+        ("set_lanes", STOPPED, 0, 1, 3),
+    ]
+    names = [change.what.split()[0] for change in decision.changes]
+    assert names == [f"running-{RUNNING[::-1][:8]}:0.0", f"running-{STOPPED[::-1][:8]}:0.1"]
 
 
 def test_a_refused_command_is_noted_and_the_others_are_sent() -> None:
