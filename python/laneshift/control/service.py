@@ -185,7 +185,7 @@ class ControlService:
                 "for them, or the server's spark.sql.laneshift.executors.max.",
             )  # fmt: skip
         check_executors(policy, most)
-        query = self._run_of(tenant, request.query) if request.query else ""
+        query = self._found(tenant, request.query).id if request.query else ""
         scheduler = LiveScheduler(
             self._gateway,
             policy,
@@ -237,9 +237,6 @@ class ControlService:
     def _own(self, tenant: str | None, query: str) -> str:
         """The query as it was named, if the caller may steer it. Errors: NotFoundError."""
         return query if tenant is None else self._found(tenant, query).id
-
-    def _run_of(self, tenant: str | None, query: str) -> str:
-        return self._found(tenant, query).run_id
 
     def _found(self, tenant: str | None, query: str) -> PackedQuery:
         every: Sequence[PackedQuery] = (

@@ -31,10 +31,13 @@ class Meter:
     """Remembers the picture before, and what is known of each partition.
 
     Args:
-        query: run id of the only query to measure, None for all.
+        query: :attr:`only`, at first.
         cores: most cores of an executor that lanes may use, None for all of them.
         places: whether executors whose lanes may be on others are shown together.
         inside: whether shards and hot keys are shown of all partitions.
+
+    Attributes:
+        only: run id of the only query to measure, None for all; empty while there is none.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class Meter:
         places: bool = False,
         inside: bool = False,
     ) -> None:
-        self._query = query
+        self.only = query
         self._places = places
         self._inside = inside
         self._budget = Budget(cores)
@@ -243,7 +246,7 @@ class Meter:
         return tuple(found)
 
     def _mine(self, parts: Sequence[Seen]) -> list[Seen]:
-        return [s for s in parts if self._query in (None, s.query.run_id, s.query.id)]
+        return [s for s in parts if self.only in (None, s.query.run_id)]
 
     def _forget_all_but(self, there: set[Key]) -> None:
         for memory in (self._rates, self._shares):

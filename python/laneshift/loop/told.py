@@ -54,11 +54,7 @@ class Told:
             del noted[old]
         said = (*decision.notes, *([decision.error] if decision.error else []))
         kinds = {kind(note) for note in said}
-        news = (
-            asks
-            or bool(kinds - noted.keys())
-            or bool(decision.limits or decision.shard_moves)
-        )
+        news = asks or bool(kinds - noted.keys()) or bool(decision.limits or decision.shard_moves)
         if news:
             noted.update(dict.fromkeys(kinds, decision.time_s))
         return news

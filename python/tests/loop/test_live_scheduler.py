@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from laneshift.errors import error
+from laneshift.errors import LaneshiftError, error
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.report.recording import read_recording
 from laneshift.scheduler import registry
@@ -130,6 +130,43 @@ def test_queries_of_one_name_are_told_apart() -> None:
     ]
     names = [change.what.split()[0] for change in decision.changes]
     assert names == [f"running-{RUNNING[::-1][:8]}:0.0", f"running-{STOPPED[::-1][:8]}:0.1"]
+
+
+def test_a_query_that_starts_anew_is_driven_on() -> None:
+    gateway = Moving()
+    (query,) = gateway.data["queries"]
+    gateway.data["executors"][0]["cores"] = 16
+    made = loop(gateway, lanes(p0=4), query=RUNNING)
+    made.turn()
+    gateway.data["queries"] = []
+    assert made.turn() == ()
+    before = len(gateway.claims)
+    made.turn()
+    assert len(gateway.claims) == before, "nobody is kept from what is not there"
+    gateway.data["queries"] = [query | {"run_id": "another run"}]
+    gateway.sent.clear()
+    assert made.turn() == (), "nothing was measured of it yet"
+    made.turn()
+    assert gateway.sent == [("set_lanes", RUNNING, 0, 0, 4)]
+    runs = dict.fromkeys(run for _, run in gateway.claims)
+    assert list(runs) == [query["run_id"], "another run"]
+
+
+def test_who_looked_for_too_long_asks_again_before_it_decides() -> None:
+    class Slow(Moving):
+        def snapshot(self) -> dict[str, Any]:
+            if self.looks:  # so long that another scheduler could claim the queries
+                self.driven_by = "another's"
+            self.looks = True
+            return super().snapshot()
+
+        looks = False
+
+    gateway = Slow()
+    made = loop(gateway, lanes(p0=4))
+    with pytest.raises(LaneshiftError, match="another's"):
+        made.turn()
+    assert gateway.sent == []
 
 
 def test_a_refused_command_is_noted_and_the_others_are_sent() -> None:
