@@ -310,6 +310,7 @@ class Meter:
                 s.part.elsewhere_note,
                 not s.operator.is_dealt,
                 s.operator.above,
+                s.part.running and s.operator.handoff != "between-batches",
             )
             for s in here
         }

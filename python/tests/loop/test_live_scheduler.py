@@ -46,6 +46,19 @@ def test_nobody_grows_before_lanes_have_gone() -> None:
     assert "running:0.0 waits for lanes that go" in decision.notes[0]
 
 
+def test_who_grows_with_the_next_batch_need_not_wait_for_it() -> None:
+    class Later(Moving):
+        def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
+            super().set_lanes(query, operator, partition, lanes)
+            return {"lanes": lanes, "applied": "next-batch"}
+
+    gateway = Later()
+    gateway.data["queries"][0]["operators"][0]["handoff"] = "between-batches"
+    (decision,) = loop(gateway, lanes(p0=4, p1=1)).turn()
+    assert gateway.sent == [("set_lanes", RUNNING, 0, 1, 1), ("set_lanes", RUNNING, 0, 0, 4)]
+    assert decision.notes == ()
+
+
 def test_what_comes_with_the_next_batch_is_said_once() -> None:
     gateway = Moving()
     parts = gateway.data["queries"][0]["operators"][0]["partitions"]
