@@ -39,6 +39,8 @@ private[remote] final class HostLane(
   /** The run for which it works; none if it never began. */
   @volatile private[remote] var runId = Option.empty[String]
 
+  @volatile private var isClosed = false
+
   // ---- network threads
 
   override def received(message: ByteBuffer): Unit =
@@ -53,7 +55,10 @@ private[remote] final class HostLane(
     }
 
   /** Whoever waits now, and whoever asks later, hears of it. */
-  override def closed(cause: Option[Throwable]): Unit = Seq(inbox, answers).foreach(_.add(HostLane.Closed))
+  override def closed(cause: Option[Throwable]): Unit = {
+    isClosed = true
+    Seq(inbox, answers).foreach(_.add(HostLane.Closed))
+  }
 
   private def open(session: Array[Byte]): Unit = synchronized {
     if (thread != null) link.close("a session is opened twice")
@@ -111,7 +116,8 @@ private[remote] final class HostLane(
     private val spec = opening.spec
     private val restarts = spec.handoff == HandoffMode.MidBatchRestart
     private val readsAhead = spec.handoff != HandoffMode.MidBatch
-    private val taskContext = new LaneTaskContext(opening.task)
+    private val taskContext =
+      new LaneTaskContext(opening.task, () => Option.when(isClosed)("home has closed the lane"))
     private val end = new HostEnd[UnsafeRow](spec.options.shards)
     private val stores = new HostStores(spec, LaneId(opening.lane), opening.cacheBytes, ask)
     private lazy val toUnsafe = UnsafeProjection.create(spec.outputs.toArray)
