@@ -86,8 +86,8 @@ $(CLASSES): $(JAR) python/tests/live/archive.py
 deep: setup ## The deep tier: searches for races, kills, runs whole clusters, on record (ROOMS=kills,pairs MINUTES=60 SEED=n ONLY=name LIST=1)
 	@$(VENV_PYTHON) scripts/deep.py $(foreach word,ROOMS MINUTES SEED ONLY TIMES KILLS SECONDS LIST,$(if $($(word)),'$(word)=$($(word))'))
 
-rehearse: ## Run .ci/run in a fresh clone of HEAD; when green, build/rehearsed names the commit (HOW='quiet busy stops clock': one run each)
-	@$(PYTHON) scripts/rehearse.py $(HOW)
+rehearse: ## Run .ci/run in a fresh clone of HEAD or COMMIT; when green, build/rehearsed names it (HOW='quiet busy stops clock': one run each)
+	@$(PYTHON) scripts/rehearse.py $(if $(COMMIT),--commit $(COMMIT)) $(HOW)
 
 compatibility: setup ## Run all of the JVM's tests, of both tiers, and write docs/compatibility.md from what they found: an hour
 	@$(MAKE) test-jvm DEEP=all

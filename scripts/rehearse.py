@@ -1,22 +1,24 @@
-"""Runs .ci/run in a fresh clone of HEAD, as a forge would: `make rehearse` calls it.
+"""Runs .ci/run in a fresh clone of a commit, as a forge would: `make rehearse` calls it.
 
-    python scripts/rehearse.py [quiet | busy | stops | clock ...]
+    python scripts/rehearse.py [--commit HEAD] [quiet | busy | stops | clock ...]
 
 Each word is one run; without one there is a single quiet run. `busy` has four loops that take the
 cores beside it, `stops` one core only and all processes stopped for 10 s now and then, `clock` the
-wall clock set back by an hour in mid-run (with Debian's package faketime). The verdict has to be
-the same. Each run is a line of verification/gate.jsonl; when the last one was green and quiet,
-build/rehearsed names the commit. A clone goes away unless it was red.
+wall clock set back by an hour in mid-run (clock.c; it needs a C compiler). The verdict has to be
+the same. Each run is a line of verification/gate.jsonl; build/rehearsed names the commit after a
+quiet run that was green, unless another one was red. A clone goes away unless it was red.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -36,7 +38,7 @@ BUSY_LOOPS = 4
 STOP_S = 10.0
 BETWEEN_STOPS_S = (30.0, 120.0)
 BACK_AFTER_S = 300.0
-FAKETIME = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu" / "faketime" / "libfaketime.so.1"
+BACK_BY_S = 3600
 # What a shell of this checkout has set must not help the clone.
 NOT_PASSED_ON = (
     *("VIRTUAL_ENV", "PYTHONPATH", "PYTHON", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"),
@@ -104,11 +106,18 @@ def stops(leader: int, _: Path) -> Iterator[None]:
         yield
 
 
+def set_clock(place: Path, seconds: int) -> None:
+    """Written where it is: processes have it mapped."""
+    file = os.open(place / "offset", os.O_RDWR | os.O_CREAT)
+    os.pwrite(file, struct.pack("l", seconds), 0)
+    os.close(file)
+
+
 @contextmanager
-def clock(_: int, offset: Path) -> Iterator[None]:
+def clock(_: int, place: Path) -> Iterator[None]:
     def work(over: threading.Event) -> None:
         if not over.wait(BACK_AFTER_S):
-            offset.write_text("-3600\n")
+            set_clock(place, -BACK_BY_S)
 
     with beside(work):
         yield
@@ -122,17 +131,14 @@ def quiet(_: int, __: Path) -> Iterator[None]:
 WAYS = {"quiet": quiet, "busy": busy, "stops": stops, "clock": clock}
 
 
-def environment(way: str, offset: Path) -> dict[str, str]:
+def environment(way: str, place: Path) -> dict[str, str]:
     env = {k: v for k, v in os.environ.items() if k not in NOT_PASSED_ON} | {"CI": "true"}
     if way == "clock":
-        offset.write_text("+0\n")
-        env |= {
-            "LD_PRELOAD": str(FAKETIME),
-            "FAKETIME_TIMESTAMP_FILE": str(offset),
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_CACHE_DURATION": "2",
-            "NO_FAKE_STAT": "1",
-        }
+        set_clock(place, 0)
+        moved = place / "clock.so"
+        source = ROOT / "scripts" / "clock.c"
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", moved, source, "-ldl"], check=True)
+        env |= {"LD_PRELOAD": str(moved), "WALL_CLOCK_OFFSET": str(place / "offset")}
     return env
 
 
@@ -171,17 +177,16 @@ def rehearsed(way: str, commit: str) -> bool:
         shutil.copytree(ROOT.parent / "shared", place / "shared", symlinks=True)
     print(f"Rehearsing {commit} in {clone}, {way}", flush=True)
     since = time.monotonic()
-    offset = place / "offset"
     command = [*(["taskset", "-c", "0"] if way == "stops" else []), "bash", ".ci/run"]
     run = subprocess.Popen(
         command,
         cwd=clone,
-        env=environment(way, offset),
+        env=environment(way, place),
         stdin=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
-        with WAYS[way](run.pid, offset):
+        with WAYS[way](run.pid, place):
             code = run.wait()
     finally:
         signalled(run.pid, signal.SIGKILL)
@@ -215,24 +220,34 @@ def rehearsed(way: str, commit: str) -> bool:
 
 
 def main() -> int:
-    ways = sys.argv[1:] or ["quiet"]
-    for way in ways:
+    reader = argparse.ArgumentParser()
+    reader.add_argument("--commit", default="HEAD")
+    reader.add_argument("ways", nargs="*", default=["quiet"])
+    given = reader.parse_args()
+    for way in given.ways:
         if way not in WAYS:
             sys.exit(f"HOW has '{way}', and there is no such way. Ways: {', '.join(WAYS)}")
-    if "clock" in ways and not FAKETIME.exists():
-        sys.exit(f"HOW=clock needs {FAKETIME}: apt-get install faketime")
+    if "clock" in given.ways and not shutil.which("cc"):
+        sys.exit("HOW=clock needs a C compiler: apt-get install gcc libc6-dev")
     # Records are written by earlier runs: they are no change.
-    if git("status", "--porcelain", "--", ".", ":!verification"):
+    if given.commit == "HEAD" and git("status", "--porcelain", "--", ".", ":!verification"):
         sys.exit("There are changes that are not committed, and a rehearsal is of a commit.")
-    commit = git("rev-parse", "HEAD")
+    try:
+        commit = git("rev-parse", "--verify", "--quiet", f"{given.commit}^{{commit}}")
+    except subprocess.CalledProcessError:
+        sys.exit(f"COMMIT is '{given.commit}', and this repository has no such commit.")
     mark = ROOT / "build" / "rehearsed"
     mark.parent.mkdir(exist_ok=True)
     mark.unlink(missing_ok=True)
-    green = [rehearsed(way, commit) for way in ways]
-    if all(green) and "quiet" in ways:
-        mark.write_text(commit + "\n")
-        print(f"Green: build/rehearsed names {commit}.")
-    return 0 if all(green) else 1
+    red = False
+    for way in given.ways:
+        red = not rehearsed(way, commit) or red
+        if red:
+            mark.unlink(missing_ok=True)
+        elif way == "quiet":
+            mark.write_text(commit + "\n")
+            print(f"Green: build/rehearsed names {commit}.")
+    return 1 if red else 0
 
 
 if __name__ == "__main__":

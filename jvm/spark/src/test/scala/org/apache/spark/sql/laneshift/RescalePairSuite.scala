@@ -90,7 +90,7 @@ class RescalePairSuite extends LimitedSuite with ElasticSession {
   )
     test(
       s"$name read around take-overs, checkpoint format $version, changelog $log",
-      Deep.Pairs
+      Deep.Pairs.unless(name == "variables"): _*
     ) {
       VersionChecks.sameAsStock(this, of, joins -> state, format -> version, changelog -> log)()
     }
