@@ -7,6 +7,7 @@ The conditions are data (``error_conditions.json``): name, SQLSTATE, kind and a 
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -39,6 +40,10 @@ class LaneshiftError(Exception):
         self.sqlstate = sqlstate or str(known.get("sqlState", "XX000"))
         text = message if message is not None else _filled(condition, self.parameters)
         super().__init__(f"[{condition}] {text}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied and sent to other processes as it is; of what cannot be sent, the words."""
+        return _again, (type(self), self.args, {k: _sent(v) for k, v in vars(self).items()})
 
 
 class ArgumentError(LaneshiftError, ValueError):
@@ -113,6 +118,22 @@ def from_jvm(reply: Mapping[str, Any]) -> LaneshiftError:
         message=str(reply.get("message", "no message")),
         sqlstate=str(reply["sqlstate"]) if reply.get("sqlstate") else None,
     )
+
+
+def _again(
+    kind: type[LaneshiftError], args: tuple[Any, ...], values: dict[str, Any]
+) -> LaneshiftError:
+    made = kind.__new__(kind, *args)
+    vars(made).update(values)
+    return made
+
+
+def _sent(value: object) -> object:
+    try:
+        pickle.dumps(value)
+    except Exception:  # whatever a user's own object throws
+        return {k: _sent(v) for k, v in value.items()} if type(value) is dict else shown(value)
+    return value
 
 
 def shown(value: object) -> str:

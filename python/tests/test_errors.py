@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import re
 from importlib import resources
 from pathlib import Path
@@ -11,11 +13,24 @@ import pytest
 
 import laneshift
 from laneshift.control import address
-from laneshift.errors import KINDS, conditions, error, from_jvm, placeholders, shown
+from laneshift.errors import (
+    KINDS,
+    InputError,
+    LaneshiftError,
+    conditions,
+    error,
+    from_jvm,
+    placeholders,
+    shown,
+)
 from laneshift.inputcheck import whole
 from laneshift.loop import process
 
 SOURCES = Path(laneshift.__file__).parent
+
+
+def of(condition: str) -> set[str]:
+    return placeholders(conditions()[condition]["message"])
 
 
 def test_the_file_is_sorted_and_written_one_way() -> None:
@@ -33,6 +48,26 @@ def test_a_condition_has_a_kind_a_state_and_a_sentence_with_a_way_out(name: str)
     assert re.fullmatch(r"[0-9A-Z]{5}", condition["sqlState"])
     assert condition["message"].endswith((".", ">"))
     assert placeholders(condition["message"])
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        error("LANESHIFT_NO_RESCALE", **{p: p for p in of("LANESHIFT_NO_RESCALE")}),
+        InputError("cores", lambda: 4, "a number", "Give one."),
+        from_jvm({"condition": "LANESHIFT_NEW", "message": "from a newer plugin"}),
+    ],
+    ids=["ours", "input", "plugin"],
+)
+def test_an_error_reaches_another_process(made: LaneshiftError) -> None:
+    for again in (pickle.loads(pickle.dumps(made)), copy.copy(made), copy.deepcopy(made)):
+        assert type(again) is type(made)
+        assert (str(again), again.condition, again.sqlstate) == (
+            str(made),
+            made.condition,
+            made.sqlstate,
+        )
+        assert again.parameters == made.parameters
 
 
 @pytest.mark.parametrize("name", sorted(conditions()))

@@ -18,7 +18,7 @@ def record(client: ControlClient, trace: Path, seconds: float, interval_s: float
 
     Errors: FileExistsError, InputError if no elastic query was measured, those of the client.
     """
-    meter, moves, windows = Meter(), MoveLog(client, None), 0
+    meter, moves, windows = Meter(), MoveLog(client), 0
     with TraceWriter(trace) as out:
         began = time.monotonic()
         since_ms = 0

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -25,6 +26,9 @@ from laneshift.errors import LaneshiftError
 
 LOOK_S = 1.0
 """Between two looks of a thread that waits for room whether its call has ended (ours)."""
+
+TENANT_CALLS, TENANTS_CALLS = 32, 96
+"""Calls at a time of one tenant, and of all of them: the operator always gets through (ours)."""
 
 TOLD = 1000
 """Peers whose refusals are remembered as told (ours)."""
@@ -65,6 +69,8 @@ class Calls(grpc.GenericRpcHandler):
         self._tokens = tokens
         self._tell = tell
         self._told: set[tuple[str, str]] = set()
+        # By tenant, calls that are not over. On the loop's thread only.
+        self._open: Counter[str] = Counter()
         self._methods = {
             f"/{SERVICE.full_name}/{found.name}": _Method(
                 found.name,
@@ -85,9 +91,34 @@ class Calls(grpc.GenericRpcHandler):
         method = self._methods.get(details.method)
         if method is None:
             return None
+        if self._is_full_for(caller):
+            return grpc.unary_unary_rpc_method_handler(self._refuse_more)
         if method.streams:
             return grpc.unary_stream_rpc_method_handler(partial(self._stream, method, caller))
         return grpc.unary_unary_rpc_method_handler(partial(self._answer, method, caller))
+
+    def _is_full_for(self, caller: Caller) -> bool:
+        tenant = caller.tenant
+        return tenant is not None and (
+            self._open[tenant] >= TENANT_CALLS or self._open.total() >= TENANTS_CALLS
+        )
+
+    async def _refuse_more(self, _: bytes, context: Any) -> None:
+        said = f"{TENANT_CALLS} calls at a time of a tenant are answered, {TENANTS_CALLS} of all"
+        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, said)
+
+    @contextmanager
+    def _counted(self, caller: Caller) -> Iterator[None]:
+        tenant = caller.tenant
+        if tenant is not None:
+            self._open[tenant] += 1
+        try:
+            yield
+        finally:
+            if tenant is not None:
+                self._open[tenant] -= 1
+                if not self._open[tenant]:
+                    del self._open[tenant]
 
     async def _refuse(self, why: str, _: bytes, context: Any) -> None:
         peer = str(context.peer())
@@ -106,7 +137,8 @@ class Calls(grpc.GenericRpcHandler):
             return _bytes(method.answer(method.request.FromString(request), call))
 
         try:
-            return await asyncio.get_running_loop().run_in_executor(None, answer)
+            with self._counted(caller):
+                return await asyncio.get_running_loop().run_in_executor(None, answer)
         except Exception as problem:
             await self._fail(method, call, context, problem)
         return None
@@ -114,13 +146,14 @@ class Calls(grpc.GenericRpcHandler):
     async def _stream(self, method: _Method, caller: Caller, request: bytes, context: Any) -> None:
         call = Call(str(context.peer()), caller)
         try:
-            replies = method.answer(method.request.FromString(request), call)
-            if isinstance(replies, AsyncIterator):
-                async for reply in replies:
-                    await context.write(_bytes(reply))
-            else:
-                loop = asyncio.get_running_loop()
-                await loop.run_in_executor(None, _send, replies, call, context, loop)
+            with self._counted(caller):
+                replies = method.answer(method.request.FromString(request), call)
+                if isinstance(replies, AsyncIterator):
+                    async for reply in replies:
+                        await context.write(_bytes(reply))
+                else:
+                    loop = asyncio.get_running_loop()
+                    await loop.run_in_executor(None, _send, replies, call, context, loop)
         except Exception as problem:
             await self._fail(method, call, context, problem)
         finally:

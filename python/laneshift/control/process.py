@@ -23,10 +23,9 @@ from laneshift.loop.process import (
     VARIABLE,
     Settings,
     code_of,
-    drive_runs,
+    drive,
     ending,
     say,
-    show,
     warn,
 )
 from laneshift.plugin.gateway import Gateway, PortGateway, connect
@@ -45,7 +44,10 @@ def main() -> int:
         connect(gateway)
         control = ControlSettings.of(data["control"])
         if data["policy"] != "none":
-            drive_beside_if_right(Settings.of(data), gateway, policies, over)
+            own = (Settings.of(data), gateway, policies, over)
+            threading.Thread(
+                target=drive_beside, args=own, name="laneshift policy", daemon=True
+            ).start()
     except InputError as problem:
         warn(str(problem))
         return 2
@@ -58,39 +60,26 @@ def main() -> int:
         policies.stop_all()
 
 
-def drive_beside_if_right(
-    settings: Settings, gateway: Gateway, policies: RunningPolicies, over: threading.Event
-) -> None:
-    """As `drive_beside`; settings that stay wrong are told, and the service goes on without."""
-    try:
-        drive_beside(settings, gateway, policies, over)
-    except LaneshiftError as problem:
-        if code_of(problem) != 2:
-            raise
-        warn(f"{problem} It goes on without the policy.")
-
-
 def drive_beside(
     settings: Settings, gateway: Gateway, policies: RunningPolicies, over: threading.Event
 ) -> None:
-    """Run the driver's policy on threads of its own. Errors: those of a start that is now."""
+    """Run the driver's policy, on this thread, until somebody stops it. It begins again if it ends
+    by itself or cannot begin, but for settings that stay wrong. The service goes on all the while.
+    """
     say(settings.words)
-    if settings.query is None:
-        scheduler = settings.scheduler(gateway, None)
-        policies.add(scheduler)
-        scheduler.on_decision(show)
-        return
-    query = settings.query
-
-    def follow() -> None:
-        while not over.is_set():
-            try:
-                drive_runs(settings, gateway, over, lambda begun: policies.add(begun, query))
-            except LaneshiftError as problem:  # another scheduler has it, or the driver is gone
-                warn(str(problem))
-                over.wait(AGAIN_S)
-
-    threading.Thread(target=follow, name="laneshift policy", daemon=True).start()
+    again = True
+    while again and not over.is_set():
+        try:
+            scheduler = settings.scheduler(gateway)
+            policies.add(scheduler, settings.query or "")
+            again = drive(scheduler, over)
+            if again:
+                warn(f"{scheduler.name} has ended; it begins again")
+        except LaneshiftError as problem:  # another scheduler has it, or the driver is gone
+            again = code_of(problem) != 2
+            warn(str(problem) if again else f"{problem} It goes on without the policy.")
+        if again:
+            over.wait(AGAIN_S)
 
 
 def serve(

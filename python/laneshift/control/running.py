@@ -12,8 +12,8 @@ from laneshift.errors import error, shown
 from laneshift.loop.decision import Decision
 from laneshift.loop.scheduler import KEPT, LiveScheduler
 
-MOST_RUNNING, MOST_KEPT = 64, 200
-"""Policies at a time, and runs of them that are remembered (ours)."""
+MOST_RUNNING, MOST_OF_TENANT, MOST_KEPT = 64, 8, 200
+"""Policies at a time, those of one tenant, and runs of them that are remembered (ours)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,10 @@ class RunningPolicies:
         with self._news:
             running = [run for run in self._runs.values() if run.scheduler.is_running]
             if len(running) >= MOST_RUNNING:
-                raise error("LANESHIFT_SCHEDULER_RUNS", policy=f"{MOST_RUNNING} policies")
+                raise error("LANESHIFT_TOO_MANY_POLICIES", most=MOST_RUNNING, whose="all")
+            own = sum(run.tenant == tenant for run in running)
+            if tenant is not None and own >= MOST_OF_TENANT:
+                raise error("LANESHIFT_TOO_MANY_POLICIES", most=MOST_OF_TENANT, whose="a session")
             run = Run(f"{scheduler.policy.name}-{next(self._numbers)}", scheduler, query, tenant)
             self._runs[run.id] = run
             for old in list(self._runs.values())[:-MOST_KEPT]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from laneshift.control.calls import Call
@@ -97,9 +98,10 @@ class ControlService:
         elif request.query:
             found = self._gateway.handoffs(self._own(tenant, request.query), request.limit)
         else:
-            mine = {q.id for q in self._queries(tenant)}
-            everyone = self._gateway.handoffs("", MOST_HANDOFFS)
-            found = [h for h in everyone if h["query_id"] in mine][-request.limit :]
+            mine = dict.fromkeys(q.id for q in self._queries(tenant))
+            each = (self._gateway.handoffs(query, request.limit) for query in mine)
+            every = sorted(chain.from_iterable(each), key=lambda h: (h["time_ms"], h["seq"]))
+            found = every[-request.limit :]
         return pb.HandoffsReply(handoffs=(to_message(pb.Handoff(), each) for each in found))
 
     def Decisions(self, request: pb.DecisionsRequest, call: Call) -> Iterator[pb.Decision]:
@@ -185,7 +187,7 @@ class ControlService:
                 "for them, or the server's spark.sql.laneshift.executors.max.",
             )  # fmt: skip
         check_executors(policy, most)
-        query = self._run_of(tenant, request.query) if request.query else ""
+        query = self._found(tenant, request.query).id if request.query else ""
         scheduler = LiveScheduler(
             self._gateway,
             policy,
@@ -237,9 +239,6 @@ class ControlService:
     def _own(self, tenant: str | None, query: str) -> str:
         """The query as it was named, if the caller may steer it. Errors: NotFoundError."""
         return query if tenant is None else self._found(tenant, query).id
-
-    def _run_of(self, tenant: str | None, query: str) -> str:
-        return self._found(tenant, query).run_id
 
     def _found(self, tenant: str | None, query: str) -> PackedQuery:
         every: Sequence[PackedQuery] = (

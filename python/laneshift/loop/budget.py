@@ -32,19 +32,24 @@ class Budget:
         self._cores = cores
         self._others: dict[str, deque[tuple[int, int]]] = {}
 
-    def of(self, executor: ExecutorSnapshot, now_ms: int, here: Sequence[Seen]) -> int:
+    def of(
+        self, executor: ExecutorSnapshot, now_ms: int, here: Sequence[Seen], beside: Sequence[Seen]
+    ) -> int:
         """Cores without other tasks; each partition's own task is there for its first lane.
 
-        ``here`` are all elastic partitions of the executor. The most of other tasks in a while
-        count: at the end of a batch its source's tasks are gone, and back with the next one.
+        ``here`` are the executor's elastic partitions that lanes are shared out to, ``beside``
+        those that somebody else drives: each of their lanes has a core, the first one its task's.
+        The most of other tasks in a while count: at the end of a batch its source's tasks are gone,
+        and back with the next one.
         """
         running = sum(s.part.running for s in here)
+        lanes = sum(max(0, Lanes.of(s.part).home - 1) for s in beside if s.part.running)
         others = self._others.setdefault(executor.executor, deque())
         whole = all(s.part.running for s in here if s.query.mode == "real-time")
         if (running or not here) and (whole or not others or others[-1][0] < now_ms - OTHERS_MS):
             # Between batches Spark's tasks are of other stages, and those of partitions that begin
             # are not known as theirs yet: no time to judge by. Who has none has only others' tasks.
-            others.append((now_ms, max(0, executor.active_tasks - running)))
+            others.append((now_ms, max(0, executor.active_tasks - running) + lanes))
         while len(others) > 1 and others[0][0] < now_ms - OTHERS_MS:
             others.popleft()
         budget = executor.cores - max((count for _, count in others), default=0)

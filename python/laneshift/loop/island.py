@@ -24,7 +24,7 @@ class PartitionRef:
     may be at home, and ``max_elsewhere`` on other executors; ``elsewhere_note`` says why one that
     was wanted there is not.
     ``keyed``: its rows have keys, and so shards; ``above``: where the row-wise work above its state
-    is, as in a snapshot.
+    is, as in a snapshot; ``acts_now``: other lanes begin within the batch, not with the next one.
     """
 
     query_id: str
@@ -39,6 +39,7 @@ class PartitionRef:
     elsewhere_note: str | None = None
     keyed: bool = True
     above: str = "none"
+    acts_now: bool = True
 
     @property
     def key(self) -> tuple[str, int, int]:

@@ -31,10 +31,13 @@ class Meter:
     """Remembers the picture before, and what is known of each partition.
 
     Args:
-        query: run id of the only query to measure, None for all.
+        query: :attr:`only`, at first.
         cores: most cores of an executor that lanes may use, None for all of them.
         places: whether executors whose lanes may be on others are shown together.
         inside: whether shards and hot keys are shown of all partitions.
+
+    Attributes:
+        only: run id of the only query to measure, None for all; empty while there is none.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class Meter:
         places: bool = False,
         inside: bool = False,
     ) -> None:
-        self._query = query
+        self.only = query
         self._places = places
         self._inside = inside
         self._budget = Budget(cores)
@@ -137,14 +140,17 @@ class Meter:
             and any(s.part.max_elsewhere for s in parts)
             and (grows or len(live.executors) > 1)
         )
-        together = {s.key for s in parts} if spans else set()
+        mine = {s.key for s in parts}
+        together = mine if spans else set()
         rooms: dict[str, Room] = {}
         found: list[Island] = []
         measured: dict[str, list[PartitionLoad]] = {}
         for executor in live.executors:
             here = [s for s in parts if s.part.executor == executor.executor]
-            beside = [s for s in everything if s.part.executor == executor.executor]
-            cores = self._budget.of(executor, live.time_ms, beside)
+            beside = [
+                s for s in everything if s.part.executor == executor.executor and s.key not in mine
+            ]
+            cores = self._budget.of(executor, live.time_ms, here, beside)
             cores -= _guests(executor.executor, [s for s in everything if s.key not in together])
             shown = shown_of(here)
             if self._inside:
@@ -240,7 +246,7 @@ class Meter:
         return tuple(found)
 
     def _mine(self, parts: Sequence[Seen]) -> list[Seen]:
-        return [s for s in parts if self._query in (None, s.query.run_id, s.query.id)]
+        return [s for s in parts if self.only in (None, s.query.run_id)]
 
     def _forget_all_but(self, there: set[Key]) -> None:
         for memory in (self._rates, self._shares):
@@ -304,6 +310,7 @@ class Meter:
                 s.part.elsewhere_note,
                 not s.operator.is_dealt,
                 s.operator.above,
+                s.part.running and s.operator.handoff != "between-batches",
             )
             for s in here
         }

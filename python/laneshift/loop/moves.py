@@ -72,12 +72,12 @@ class MoveLog:
 
     Args:
         gateway: the plugin.
-        query: run id of the only query to look at, None for all.
+        only: run id of the only query to look at, empty for all.
     """
 
-    def __init__(self, gateway: Commands, query: str | None) -> None:
+    def __init__(self, gateway: Commands) -> None:
         self._gateway = gateway
-        self._query = query
+        self.only = ""
         self._counts: dict[tuple[str, int, int], int] | None = None
         self._since_ms = 0
         self._seen: dict[tuple[int, int, str, int, int], int] = {}
@@ -105,7 +105,7 @@ class MoveLog:
 
     def _sum(self, live: Snapshot, oldest_ms: int, limit: int) -> tuple[Moves, ...]:
         try:
-            told = self._gateway.handoffs(self._query or "", limit)
+            told = self._gateway.handoffs(self.only, limit)
         except LaneshiftError:
             return ()  # the query has just gone; a trace is no reason to fail the turn
         pauses: dict[str, list[float]] = {}

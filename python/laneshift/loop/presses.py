@@ -15,12 +15,12 @@ from laneshift.plugin.press import Press
 
 
 class Presses:
-    """Of one scheduler. ``query``: run id of the only query to drive, empty for all."""
+    """Of one scheduler. ``only``: run id of the only query that is looked at, empty for all."""
 
-    def __init__(self, gateway: Gateway, scheduler: str, query: str) -> None:
+    def __init__(self, gateway: Gateway, scheduler: str) -> None:
         self._gateway = gateway
         self._scheduler = scheduler
-        self._query = query
+        self.only = ""
         self._known = 0
 
     def wait(self, seconds: float) -> tuple[Press, ...]:
@@ -28,7 +28,7 @@ class Presses:
 
         Errors: what the gateway raises.
         """
-        answer = self._gateway.await_pressed(self._scheduler, self._query, self._known, seconds)
+        answer = self._gateway.await_pressed(self._scheduler, self.only, self._known, seconds)
         try:
             self._known = int(answer["seq"])
             return tuple(map(Press.from_json, answer["presses"]))
@@ -39,7 +39,7 @@ class Presses:
     def end(self) -> None:
         """Let another thread that waits go on at once."""
         with suppress(LaneshiftError):  # the session may have gone
-            self._gateway.await_pressed(self._scheduler, self._query, self._known, 0.0)
+            self._gateway.await_pressed(self._scheduler, self.only, self._known, 0.0)
 
 
 def rest(presses: Presses, wait: Callable[[], object], seconds: float) -> tuple[Press, ...]:

@@ -23,8 +23,7 @@ import json
 import os
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,6 @@ from laneshift.loop.decision import Decision
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.loop.start import check_turns, chosen_policy
 from laneshift.plugin.gateway import Gateway, PortGateway, connect
-from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler import registry
 from laneshift.scheduler.policies.base import Policy
 
@@ -44,9 +42,6 @@ WARNING = "warning: "
 
 WRONG = ("LANESHIFT_EXECUTORS_MAX", "LANESHIFT_DYNAMIC_ALLOCATION")
 """Conditions of settings that stay wrong."""
-
-LOOK_S = 1.0
-"""So often it is looked whether the query is there that the settings name (s, ours)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +86,22 @@ class Settings:
     @property
     def words(self) -> str:
         """What runs, for the log."""
-        return f"{self.policy.name} decides every {self.interval_s:g} s"
+        only = "" if self.query is None else f" for the query {self.query}"
+        return f"{self.policy.name} decides every {self.interval_s:g} s{only}"
 
-    def scheduler(self, gateway: Gateway, run: str | None) -> LiveScheduler:
-        """A scheduler of the query's run, None for all, that has begun."""
-        return LiveScheduler(
+    def scheduler(self, gateway: Gateway) -> LiveScheduler:
+        """A scheduler that has begun; each thing that its decisions have to say is printed."""
+        made = LiveScheduler(
             gateway,
             self.policy,
             interval_s=self.interval_s,
-            query=run,
+            query=self.query,
             cores=self.cores,
             dry_run=self.dry_run,
             trace=None if self.trace is None else unused(self.trace),
-        ).begin()
+        )
+        made.on_decision(show)
+        return made.begin()
 
 
 def main() -> int:
@@ -114,11 +112,7 @@ def main() -> int:
         connect(gateway)
         settings = Settings.of(data)
         say(settings.words)
-        over = ending()
-        if settings.query is None:
-            drive(settings.scheduler(gateway, None), over)
-        else:
-            drive_runs(settings, gateway, over)
+        drive(settings.scheduler(gateway), ending())
     except InputError as problem:
         warn(str(problem))
         return 2
@@ -145,62 +139,14 @@ def ending() -> threading.Event:
     return over
 
 
-def drive(
-    scheduler: LiveScheduler, over: threading.Event, goes_on: Callable[[], bool] = lambda: True
-) -> None:
-    """Let a scheduler run until it ends, ``over`` is set, or ``goes_on`` says no."""
-    scheduler.on_decision(show)
+def drive(scheduler: LiveScheduler, over: threading.Event) -> bool:
+    """Let a scheduler run until it ends or ``over`` is set. Whether it ended by itself."""
     try:
-        while scheduler.is_running and not over.wait(0.5) and goes_on():
+        while scheduler.is_running and not over.wait(0.5):
             pass
+        return not (scheduler.is_stopped or over.is_set())
     finally:
         scheduler.stop()
-
-
-def drive_runs(
-    settings: Settings,
-    gateway: Gateway,
-    over: threading.Event,
-    begun: Callable[[LiveScheduler], object] = lambda _: None,
-) -> None:
-    """Drive each run of the query that the settings name, as long as it is there.
-
-    ``begun`` hears of each run's scheduler.
-    """
-    say(f"it waits for the query {settings.query}")
-    while not over.wait(LOOK_S):
-        run = run_of(gateway, settings.query)
-        if run is not None:
-            scheduler = settings.scheduler(gateway, run)
-            begun(scheduler)
-            drive(scheduler, over, Every(LOOK_S, same(settings, gateway, run)))
-
-
-def run_of(gateway: Gateway, query: str | None) -> str | None:
-    """Run id of the active query of that name or id, None if there is none."""
-    for found in Snapshot.from_json(gateway.snapshot()).queries:
-        if found.active and query in (found.name, found.id, found.run_id):
-            return found.run_id
-    return None
-
-
-def same(settings: Settings, gateway: Gateway, run: str) -> Callable[[], bool]:
-    """Asks whether it is still that run of the settings' query."""
-    return lambda: run_of(gateway, settings.query) == run
-
-
-class Every:
-    """A question that is asked anew after ``seconds`` (s); before, the answer holds."""
-
-    def __init__(self, seconds: float, ask: Callable[[], bool]) -> None:
-        self._seconds, self._ask = seconds, ask
-        self._due, self._said = time.monotonic() + seconds, True
-
-    def __call__(self) -> bool:
-        """The answer."""
-        if time.monotonic() >= self._due:
-            self._due, self._said = time.monotonic() + self._seconds, self._ask()
-        return self._said
 
 
 def unused(file: Path) -> Path:

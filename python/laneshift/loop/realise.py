@@ -51,19 +51,20 @@ def _beside(held: Lanes, total: int) -> Lanes:
 def set_lanes(
     gateway: Gateway, island: Island, wanted: Mapping[PartitionId, Lanes]
 ) -> tuple[str, ...]:
-    """Sends lanes, those that shrink first; nobody grows before they have.
+    """Sends lanes, those that shrink first; nobody grows before they have. Where some shrink with
+    their query's next batch, those grow that do so with the same one.
 
     Those elsewhere are only spoken of by who places them. Returns notes, such as on a partition
     that has just left.
     """
     notes = []
-    waiting = False
+    waiting: set[str] = set()  # runs
     for name in sorted(
         wanted, key=lambda name: _grows(island.partitions[name].lanes, wanted[name])
     ):
         ref, lanes = island.partitions[name], wanted[name]
         grows = _grows(ref.lanes, lanes)
-        if grows and waiting:
+        if grows and waiting and (ref.acts_now or waiting != {ref.run_id}):
             notes.append(f"{name} waits for lanes that go with the next batch")
             continue
         moves = island.spans and lanes.elsewhere != ref.lanes.elsewhere
@@ -72,7 +73,8 @@ def set_lanes(
             answer = gateway.set_lanes(
                 ref.query_id, ref.operator_id, ref.partition, lanes.home, *there
             )
-            waiting |= not grows and answer["applied"] != "now"
+            if not grows and answer["applied"] != "now":
+                waiting.add(ref.run_id)
         except LaneshiftError as problem:
             notes.append(f"{name} keeps its lanes: {problem}")
     return tuple(notes)

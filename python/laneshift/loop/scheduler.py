@@ -7,6 +7,7 @@ with the lanes that they have, and limits end.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -54,8 +55,13 @@ from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy, SizingPolicy
 from laneshift.scheduler.trace import TraceWriter
 
+_LOG = logging.getLogger("laneshift")
+
 KEPT = 10_000
 """Decisions that are remembered (ours)."""
+
+TRACE_BYTES = 1 << 29
+"""Of a trace so much, and the same again of what was before it, is kept (bytes, ours)."""
 
 CLAIM_S, RENEW_S = 5.0, 1.0
 """For so long a query is a scheduler's that is not heard of, and so often it says so (ours)."""
@@ -84,6 +90,9 @@ class LiveScheduler:
         """What users give is in :meth:`laneshift.Laneshift.start`.
 
         Args:
+            query: name, id or run id of the only query to drive. It is followed: when it starts
+                anew, by its name or from its checkpoint, that run is driven; while there is none,
+                nothing is.
             clock: seconds since whenever; the gateway's waits for presses have to agree with it.
             wait: until an event is set, or so many seconds have passed.
         """
@@ -92,14 +101,16 @@ class LiveScheduler:
         self._clock = clock
         self._wait = wait
         self._interval_s = interval_s
-        self._meter = Meter(query, cores, policy.places, policy.distributes)
+        self._meter = Meter(None if query is None else "", cores, policy.places, policy.distributes)
         self._dry_run = dry_run
         self._id = uuid.uuid4().hex
-        self._query = query or ""
+        self._query = query
+        self._run_id = ""
         self._on_demand = OnDemand(gateway, self._id, policy, max_executors, cores)
-        self._trace = TraceWriter(trace) if trace is not None else None
-        self._moves = MoveLog(gateway, query)
-        self._presses = Presses(gateway, self._id, self._query)
+        self._trace = TraceWriter(trace, TRACE_BYTES) if trace is not None else None
+        self._untraced: tuple[str, ...] = ()
+        self._moves = MoveLog(gateway)
+        self._presses = Presses(gateway, self._id)
         self._states: dict[str, Any] = {}
         self._answered_s: dict[str, float] = {}  # by executor
         self._taken = TakenOver()
@@ -113,6 +124,7 @@ class LiveScheduler:
         self._listeners: list[Callable[[Decision], None]] = []
         self._turn = threading.Lock()
         self._over = threading.Event()
+        self._stopped = False
         self._paused = threading.Event()
         self._turns = 0
         self._thread = threading.Thread(target=self._run, name="laneshift scheduler", daemon=True)
@@ -138,6 +150,11 @@ class LiveScheduler:
     def is_running(self) -> bool:
         """True until it is stopped or its Spark session has gone."""
         return self._thread.is_alive() and not self._over.is_set()
+
+    @property
+    def is_stopped(self) -> bool:
+        """True once :meth:`stop` was called."""
+        return self._stopped
 
     @property
     def is_paused(self) -> bool:
@@ -166,6 +183,7 @@ class LiveScheduler:
 
         Queries keep their lanes; their sources are held back no longer.
         """
+        self._stopped = True
         self._over.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._presses.end()
@@ -184,7 +202,10 @@ class LiveScheduler:
         return tuple(self._decisions)[-limit:] if limit > 0 else ()
 
     def on_decision(self, listener: Callable[[Decision], None]) -> None:
-        """Call ``listener`` with each such decision from now on, on the scheduler's thread."""
+        """Call ``listener`` with each such decision from now on, on the scheduler's thread.
+
+        What it throws goes to the log ``laneshift``; the scheduler goes on.
+        """
         self._listeners.append(listener)
 
     def __enter__(self) -> LiveScheduler:
@@ -207,6 +228,8 @@ class LiveScheduler:
         be so many executors on demand.
         """
         try:
+            if self._query is not None:
+                self._follow(Snapshot.from_json(self._gateway.snapshot()))
             self._claim_at_last()
             self._begin_demand()
         except BaseException:
@@ -235,20 +258,40 @@ class LiveScheduler:
 
     def _claim(self) -> None:
         """Takes or renews the right to drive the queries; a dry run needs none."""
-        if not self._dry_run:
-            self._gateway.claim(self._id, self._policy.name, self._query, CLAIM_S)
+        if not self._dry_run and (self._run_id or self._query is None):
+            self._gateway.claim(self._id, self._policy.name, self._run_id, CLAIM_S)
+
+    def _look(self) -> Snapshot:
+        """The queries as they are. That may take longer than a claim lasts: it is renewed."""
+        live = Snapshot.from_json(self._gateway.snapshot())
+        self._follow(live)
+        self._claim()
+        return live
+
+    def _follow(self, live: Snapshot) -> None:
+        """Goes over to the run that the only query has now."""
+        if self._query is not None:
+            runs = (
+                query.run_id
+                for query in live.queries
+                if query.active and self._query in (query.run_id, query.id, query.name)
+            )
+            self._run_id = next(runs, "")
+            self._meter.only = self._presses.only = self._moves.only = self._run_id
 
     def _run(self) -> None:
         with self._trace or nullcontext():
-            self._repeat()
-            self._brakes.release()
-            if self._keys is not None and not self._dry_run:
-                self._keys.release()
+            try:
+                self._repeat()
+            finally:
+                self._brakes.release()
+                if self._keys is not None and not self._dry_run:
+                    self._keys.release()
 
     def _repeat(self) -> None:
         due = self._clock()
         while not self._over.is_set():
-            self._attempt(self._claimed_turn)
+            self._attempt(self.turn)
             due = max(due + self._interval_s, self._clock())
             hears = not self._policy.distributes
             while pressed := self._rest_until(due, hears=hears):
@@ -270,10 +313,6 @@ class LiveScheduler:
             # A policy may be the user's own: whatever it throws, the next turn tries again.
             self._tell(self._failed(problem))
         return False
-
-    def _claimed_turn(self) -> tuple[Decision, ...]:
-        self._claim()
-        return self.turn()
 
     def _rest_until(self, due: float, hears: bool = True) -> tuple[Press, ...]:
         """Wait until ``due``, or for partitions that become pressed if it ``hears`` of them."""
@@ -301,6 +340,9 @@ class LiveScheduler:
                 pressed = self._rest(SHORT_S)
 
     def _rest(self, seconds: float) -> tuple[Press, ...]:
+        if self._query is not None and not self._run_id:
+            self._wait(self._over, seconds)
+            return ()
         return rest(self._presses, lambda: self._wait(self._over, seconds), seconds)
 
     def _failed(self, problem: Exception) -> Decision:
@@ -310,7 +352,7 @@ class LiveScheduler:
 
     def turn(self) -> tuple[Decision, ...]:
         """One turn: measure, decide, send. Errors: whatever gateway or policy raise."""
-        live = Snapshot.from_json(self._gateway.snapshot())
+        live = self._look()
         done: list[tuple[Decision, bool]] = []  # and whether something new was measured for it
         with self._turn:
             islands = self._meter.measure(live, grows=self._on_demand.is_on)
@@ -328,8 +370,9 @@ class LiveScheduler:
                 notes = self._on_demand.turn(live, None, sends=self._sends)
                 done += [(self._said("", notes, self._sends), True)] if notes else []
             if self._trace is not None:
-                for moves in self._moves.since_last(live):
-                    self._trace.note("moves", moves.to_json())
+                with suppress(OSError):  # recording the cluster load has told of it
+                    for moves in self._moves.since_last(live):
+                        self._trace.note("moves", moves.to_json())
             self._brakes.end_turn()
             self._turns += 1
         for decision, measured in done:
@@ -340,7 +383,7 @@ class LiveScheduler:
         """A turn for partitions ``keys`` on the word of the last moment, since they became pressed
         by ``presses``: it only adds lanes. Whether it has. Errors: as :meth:`turn`.
         """
-        live = Snapshot.from_json(self._gateway.snapshot())
+        live = self._look()
         done = []
         with self._turn:
             islands = self._meter.glance(live, presses, keys, grows=self._on_demand.is_on)
@@ -357,12 +400,16 @@ class LiveScheduler:
             return
         self._decisions.append(decision)
         if self._trace is not None:
-            with suppress(OSError):  # a full disk was told when the turn recorded its cluster load
+            with suppress(OSError):  # recording the cluster load has told of it
                 self._trace.note("decision", decision.to_json())
         with suppress(LaneshiftError):  # only for the UI
             self._gateway.decided(decision.to_plugin())
-        for listener in self._listeners:
-            listener(decision)
+        for listener in tuple(self._listeners):
+            try:
+                listener(decision)
+            except Exception:
+                # The user's own: what it throws is no reason to leave queries without a scheduler.
+                _LOG.exception("A listener of the %s scheduler has failed", self._policy.name)
 
     @property
     def _sends(self) -> bool:
@@ -394,7 +441,7 @@ class LiveScheduler:
         }
         changes = _changes(wanted, fits, island, cluster, plan)
         limits, notes = source_limits(plan, cluster, island)
-        notes += refused + early + untasked + self._not_done(plan, island, sends)
+        notes += refused + early + untasked + self._not_done(plan, island, sends) + self._untraced
         notes += self._out_of_reach(cluster)
         moves = 0
         asked = self._rescaler.wanted(plan.rescales, island, cluster.time_s)
@@ -455,8 +502,7 @@ class LiveScheduler:
         if last_s is not None and cluster.time_s > last_s:
             cluster = replace(cluster, window_s=cluster.time_s - last_s)
         self._answered_s[island.executor] = cluster.time_s
-        if self._trace is not None:
-            self._trace.record(cluster)
+        self._record(cluster)
         state = self._states.get(island.executor)
         if state is None:
             state = self._policy.start()
@@ -465,6 +511,16 @@ class LiveScheduler:
             kept, _ = without_early_releases(plan, cluster)
             self._on_demand.answered(live, island, cluster, state, kept)
         return plan
+
+    def _record(self, cluster: ClusterLoad) -> None:
+        """A disk that is full is no reason to leave queries with the lanes that they have."""
+        if self._trace is None:
+            return
+        try:
+            self._trace.record(cluster)
+            self._untraced = ()
+        except OSError as problem:
+            self._untraced = (f"the trace cannot be written, and has a gap: {problem}",)
 
     def _take(self, island: Island, changed: Collection[PartitionId]) -> tuple[str, ...]:
         """Takes over what the policy decides from now on; notes on what it cannot have."""

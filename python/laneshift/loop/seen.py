@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot, Snapshot
@@ -64,11 +65,22 @@ class Window:
 
 
 def seen_partitions(live: Snapshot) -> list[Seen]:
-    """Those of all active queries."""
+    """Those of all active queries, each under a name of its own.
+
+    Spark has one query of a name in a session, and there may be many sessions: where several are
+    called the same, the beginning of its run id tells one from the other.
+    """
+    active = [query for query in live.queries if query.active]
+    named = Counter(query.name for query in active)
+    own = [
+        replace(query, name=f"{query.name}-{query.run_id[:8]}")
+        if query.name and named[query.name] > 1
+        else query
+        for query in active
+    ]
     return [
         Seen(query, operator, part)
-        for query in live.queries
-        if query.active
+        for query in own
         for operator in query.operators
         for part in operator.partitions
     ]

@@ -7,7 +7,7 @@ import re
 from laneshift.loop.decision import Decision
 
 AGAIN_S = 60.0
-"""A note that goes on, or comes back, is told again after so long (s, ours)."""
+"""A note or an error that goes on, or comes back, is told again after so long (s, ours)."""
 
 _NUMBER = re.compile(
     r"(?<![\w:.,-])(?<!key )(?<!shard )(?<!executor )"
@@ -52,12 +52,9 @@ class Told:
         noted = self._noted_s.setdefault(decision.executor, {})
         for old in [k for k, at_s in noted.items() if decision.time_s - at_s >= AGAIN_S]:
             del noted[old]
-        kinds = {kind(note) for note in decision.notes}
-        news = (
-            asks
-            or bool(kinds - noted.keys())
-            or bool(decision.limits or decision.shard_moves or decision.error)
-        )
+        said = (*decision.notes, *([decision.error] if decision.error else []))
+        kinds = {kind(note) for note in said}
+        news = asks or bool(kinds - noted.keys()) or bool(decision.limits or decision.shard_moves)
         if news:
             noted.update(dict.fromkeys(kinds, decision.time_s))
         return news

@@ -168,7 +168,8 @@ class ExecutorSnapshot:
 
     Attributes:
         executor, host: its id, and where it is.
-        cores, active_tasks: its cores, and the Spark tasks on it (counts).
+        cores, active_tasks: its cores as tasks count them, each of ``spark.task.cpus``, and the
+            Spark tasks on it (counts).
         leaving: whether Spark gives it no tasks any more: it is decommissioned or excluded; or
             whether it is to be given back.
         asked: whether it is there because a scheduler has asked for it.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
@@ -71,13 +72,23 @@ class TraceWriter:
     with TraceWriter(path) as trace:
         trace.record(cluster load)
 
+    With ``most_bytes`` (>= 1) a file that has become larger is kept as ``PATH.1``, in place of the
+    one before it, and a new one begins: so much and as much again stay, of the newest.
+
     Raises:
         FileExistsError: there is a file already; a recording never overwrites another.
+        OSError: by any method, if the file cannot be written. It ends with a whole line then, and
+            what could not be written is missing.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, most_bytes: int | None = None) -> None:
         self._path = Path(path)
-        self._file = self._path.open("x", encoding="utf-8")
+        self._most_bytes = most_bytes
+        self._begin()
+
+    def _begin(self) -> None:
+        self._file = self._path.open("xb", buffering=0)
+        self._bytes = 0
         self._write({_HEADER: VERSION})
 
     def record(self, cluster: ClusterLoad) -> None:
@@ -109,9 +120,22 @@ class TraceWriter:
         self.close()
 
     def _write(self, value: dict[str, Any]) -> None:
-        line = json.dumps(value, separators=(",", ":"), allow_nan=False)
-        self._file.write(line + "\n")
-        self._file.flush()
+        if self._most_bytes is not None and self._bytes > self._most_bytes:
+            self._file.close()
+            self._path.replace(f"{self._path}.1")
+            self._begin()
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n"
+        line = memoryview(text.encode())
+        written = 0
+        try:
+            while written < len(line):
+                written += self._file.write(line[written:])
+        except OSError:
+            with suppress(OSError):
+                self._file.truncate(self._bytes)
+                self._file.seek(self._bytes)
+            raise
+        self._bytes += len(line)
 
 
 @dataclass(frozen=True, slots=True)

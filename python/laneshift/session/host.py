@@ -76,13 +76,14 @@ class Host(Protocol):
         *,
         target_latency_ms: float | None,
         interval_s: float,
-        run_of: Callable[[], str | None],
+        followed: Callable[[], str | None],
         cores: int | None,
         dry_run: bool,
         trace: str | Path | None,
         max_executors: int | None,
     ) -> Scheduler:
-        """Start a policy; ``run_of`` finds the only query to drive, once the rest is checked."""
+        """Start a policy; ``followed`` finds the id of the only query to drive, once the rest is
+        checked."""
         ...
 
     def close(self) -> None:
@@ -110,7 +111,7 @@ class Here:
         *,
         target_latency_ms: float | None,
         interval_s: float,
-        run_of: Callable[[], str | None],
+        followed: Callable[[], str | None],
         cores: int | None,
         dry_run: bool,
         trace: str | Path | None,
@@ -123,7 +124,7 @@ class Here:
             self._gateway,
             chosen,
             interval_s=interval_s,
-            query=run_of(),
+            query=followed(),
             cores=cores,
             dry_run=dry_run,
             trace=trace,

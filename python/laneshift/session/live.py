@@ -358,8 +358,8 @@ class Laneshift:
         ``policy`` has to be installed there, and ``trace`` is not possible.
         """
 
-        def run_of() -> str | None:
-            only = None if query is None else self._running(query, query_key(query)).run_id
+        def followed() -> str | None:
+            only = None if query is None else self._running(query, query_key(query)).id
             if self._scheduler is not None and self._scheduler.is_running:
                 raise error("LANESHIFT_SCHEDULER_RUNS", policy=self._scheduler.name)
             return only
@@ -369,7 +369,7 @@ class Laneshift:
             parameters,
             target_latency_ms=target_latency_ms,
             interval_s=interval_s,
-            run_of=run_of,
+            followed=followed,
             cores=cores,
             dry_run=dry_run,
             trace=trace,

@@ -10,7 +10,10 @@ import pytest
 
 import laneshift
 from laneshift import ArgumentError, Laneshift, NotFoundError
+from laneshift.control.calls import TENANT_CALLS
+from laneshift.control.running import MOST_OF_TENANT, RunningPolicies
 from laneshift.control.tokens import signed
+from laneshift.scheduler.registry import policy
 from loop.scripted import Moving, until
 from plugin.fake import HANDOFF, RUNNING, query
 from session.transports import TENANT_KEY, TOKEN, serving, settings
@@ -36,7 +39,8 @@ class Shared(Moving):
 
     def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
         self.asked.append((query, limit))
-        return [HANDOFF, HANDOFF | {"query_id": OTHERS}]
+        every = [HANDOFF, HANDOFF | {"query_id": OTHERS}]
+        return [h for h in every if query in ("", h["query_id"], "running")]
 
 
 def token(tenant: str) -> str:
@@ -67,6 +71,49 @@ def test_each_sees_its_own(attached: Attached) -> None:
         assert {q.id for q in next(iter(live.watch(1.0))).queries} == wanted
     assert [h.query_id for h in one.handoffs()] == [RUNNING]
     assert len(operator.handoffs()) == 2
+
+
+def test_a_tenant_leaves_room_for_the_others(attached: Attached) -> None:
+    one, two, operator = attached
+    streams = [one.watch(60) for _ in range(TENANT_CALLS)]
+    for stream in streams:
+        next(stream)
+    with pytest.raises(laneshift.SessionError, match=f"{TENANT_CALLS} calls at a time of a tenant"):
+        next(one.watch(60))
+    assert operator.snapshot().queries and two.snapshot().queries
+    for stream in streams:
+        stream.close()  # type: ignore[attr-defined]
+
+    def answers() -> bool:
+        try:
+            return bool(one.snapshot())
+        except laneshift.SessionError:
+            return False
+
+    until(answers)
+
+
+def test_a_tenant_cannot_ask_for_a_turn_without_end(attached: Attached) -> None:
+    with pytest.raises(ArgumentError, match="horizon"):
+        attached[0].start("laneshift", query="running", horizon=10**9)
+
+
+def test_a_tenant_has_so_many_policies_at_a_time() -> None:
+    class Runs:
+        policy = policy("static")
+        is_running = True
+
+        def on_decision(self, _: object) -> None:
+            pass
+
+    policies = RunningPolicies()
+    runs: Any = Runs()
+    for _ in range(MOST_OF_TENANT):
+        policies.add(runs, tenant="t1")
+    with pytest.raises(laneshift.SessionError, match="8 policies of a session"):
+        policies.add(runs, tenant="t1")
+    policies.add(runs, tenant="t2")
+    policies.add(runs)
 
 
 def test_nobody_steers_anothers(attached: Attached, gateway: Shared) -> None:

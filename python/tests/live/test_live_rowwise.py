@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -169,6 +170,56 @@ def test_a_function_that_fails_fails_the_query_with_its_error(
             spark, source, tmp_path / "fails",
             lambda rows: rows.withColumn("f", sf.udf(fails, "long")("k")),
         )  # fmt: skip
+
+
+def _above_a_state(rows: DataFrame, function: Callable[[int], int]) -> DataFrame:
+    once = rows.dropDuplicates(["k"])
+    return once.select(sf.udf(function, "long")("k").alias("k"))
+
+
+def _without_state(rows: DataFrame, function: Callable[[int], int]) -> DataFrame:
+    return rows.select(sf.udf(function, "long")("k").alias("k"))
+
+
+@pytest.mark.parametrize("build", [_above_a_state, _without_state])
+def test_a_function_that_does_not_return_ends_with_its_query(
+    spark: SparkSession,
+    source: Path,
+    tmp_path: Path,
+    build: Callable[[DataFrame, Callable[[int], int]], DataFrame],
+) -> None:
+    # Python workers import this module, and do not find that one.
+    from live.conftest import until
+
+    hanging, let = tmp_path / "hanging", tmp_path / "let"
+
+    def hangs(key: int) -> int:
+        if key % 2000 == 1400 and not let.exists():
+            hanging.touch()
+            threading.Event().wait()
+        return key
+
+    tracker = spark.sparkContext._jsc.sc().statusTracker()  # type: ignore[union-attr]
+
+    def running() -> int:
+        return sum(executor.numRunningTasks() for executor in tracker.getExecutorInfos())
+
+    with _options(spark, MOVING):
+        stream = spark.readStream.schema("k LONG, v STRING").option("maxFilesPerTrigger", 1)
+        query = (
+            build(stream.parquet(str(source)), hangs)
+            .writeStream.format("noop")
+            .option("checkpointLocation", str(tmp_path / "lanes"))
+            .start()
+        )
+        until(hanging.exists)
+        query.stop()
+        # Spark ends the worker, as it ends that of a task of its own.
+        until(lambda: running() == 0)
+        let.touch()
+        lanes, plan = _rows(spark, source, tmp_path / "lanes", lambda r: build(r, hangs))
+    assert "Elastic [" in plan, plan
+    assert sorted(lanes) == [(number * 2000 + k,) for number in range(3) for k in range(1500)]
 
 
 @contextmanager

@@ -53,13 +53,13 @@ class Moving(FakeGateway):
 
     def snapshot(self) -> dict[str, Any]:
         self.data["time_ms"] += 1000
-        (query,) = self.data["queries"]
-        if query["given"]:
-            query["given"]["rows"] += round(2 * self.rows / self.passed)
-        for part in query["operators"][0]["partitions"]:
-            for name in ("rows_in", "rows_taken"):
-                part[name] += self.rows
-            part["busy_s"] += 0.5
+        for query in self.data["queries"]:
+            if query["given"]:
+                query["given"]["rows"] += round(2 * self.rows / self.passed)
+            for part in query["operators"][0]["partitions"]:
+                for name in ("rows_in", "rows_taken"):
+                    part[name] += self.rows
+                part["busy_s"] += 0.5
         return super().snapshot()
 
 

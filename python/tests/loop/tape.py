@@ -178,6 +178,8 @@ class Tape(FakeGateway):
         self.head, *self._lines = on_tape(path)
         self._at = 0
         self._began_ms = 0
+        # Before its first turn a scheduler looks which run its only query has.
+        self._looked = "query" not in self.head["options"]
         self.time = Time()
 
     def _until(self, kind: str) -> Any:
@@ -190,6 +192,10 @@ class Tape(FakeGateway):
         return None
 
     def snapshot(self) -> dict[str, Any]:
+        if not self._looked:
+            self._looked = True
+            first: dict[str, Any] = next(s["snapshot"] for s in self._lines if "snapshot" in s)
+            return first
         while self._at < len(self._lines):
             line = self._lines[self._at]
             self._at += 1

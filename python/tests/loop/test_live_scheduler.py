@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from laneshift.errors import error
+from laneshift.errors import LaneshiftError, error
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.report.recording import read_recording
 from laneshift.scheduler import registry
@@ -17,7 +17,7 @@ from laneshift.scheduler.plan import Plan, ShardMove
 from laneshift.scheduler.trace import read_trace
 from laneshift.session.live import Laneshift
 from loop.scripted import Chain, Moving, Scripted, lanes, loop, until
-from plugin.fake import HANDOFF, RUNNING, set_lanes
+from plugin.fake import HANDOFF, RUNNING, STOPPED, query, set_lanes
 
 
 def test_who_shrinks_goes_first() -> None:
@@ -44,6 +44,19 @@ def test_nobody_grows_before_lanes_have_gone() -> None:
     (decision,) = loop(gateway, lanes(p0=4, p1=1)).turn()
     assert gateway.sent == [("set_lanes", RUNNING, 0, 1, 1)]
     assert "running:0.0 waits for lanes that go" in decision.notes[0]
+
+
+def test_who_grows_with_the_next_batch_need_not_wait_for_it() -> None:
+    class Later(Moving):
+        def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
+            super().set_lanes(query, operator, partition, lanes)
+            return {"lanes": lanes, "applied": "next-batch"}
+
+    gateway = Later()
+    gateway.data["queries"][0]["operators"][0]["handoff"] = "between-batches"
+    (decision,) = loop(gateway, lanes(p0=4, p1=1)).turn()
+    assert gateway.sent == [("set_lanes", RUNNING, 0, 1, 1), ("set_lanes", RUNNING, 0, 0, 4)]
+    assert decision.notes == ()
 
 
 def test_what_comes_with_the_next_batch_is_said_once() -> None:
@@ -117,6 +130,58 @@ def test_shards_move_inside_their_partition_only() -> None:
     assert "shard 4 cannot leave its partition" in decision.notes[0]
 
 
+def test_queries_of_one_name_are_told_apart() -> None:
+    gateway = Moving()
+    gateway.data["executors"][0]["cores"] = 16
+    gateway.data["queries"].append(query(STOPPED, "running", active=True))
+    made = loop(gateway, lanes(p0=4, p3=3))
+    (decision,) = made.turn()
+    assert decision.error is None
+    assert sorted(gateway.sent) == [
+        ("set_lanes", RUNNING, 0, 0, 4),
+        ("set_lanes", STOPPED, 0, 1, 3),
+    ]
+    names = [change.what.split()[0] for change in decision.changes]
+    assert names == [f"running-{RUNNING[::-1][:8]}:0.0", f"running-{STOPPED[::-1][:8]}:0.1"]
+
+
+def test_a_query_that_starts_anew_is_driven_on() -> None:
+    gateway = Moving()
+    (query,) = gateway.data["queries"]
+    gateway.data["executors"][0]["cores"] = 16
+    made = loop(gateway, lanes(p0=4), query=RUNNING)
+    made.turn()
+    gateway.data["queries"] = []
+    assert made.turn() == ()
+    before = len(gateway.claims)
+    made.turn()
+    assert len(gateway.claims) == before, "nobody is kept from what is not there"
+    gateway.data["queries"] = [query | {"run_id": "another run"}]
+    gateway.sent.clear()
+    assert made.turn() == (), "nothing was measured of it yet"
+    made.turn()
+    assert gateway.sent == [("set_lanes", RUNNING, 0, 0, 4)]
+    runs = dict.fromkeys(run for _, run in gateway.claims)
+    assert list(runs) == [query["run_id"], "another run"]
+
+
+def test_who_looked_for_too_long_asks_again_before_it_decides() -> None:
+    class Slow(Moving):
+        def snapshot(self) -> dict[str, Any]:
+            if self.looks:  # so long that another scheduler could claim the queries
+                self.driven_by = "another's"
+            self.looks = True
+            return super().snapshot()
+
+        looks = False
+
+    gateway = Slow()
+    made = loop(gateway, lanes(p0=4))
+    with pytest.raises(LaneshiftError, match="another's"):
+        made.turn()
+    assert gateway.sent == []
+
+
 def test_a_refused_command_is_noted_and_the_others_are_sent() -> None:
     class Refusing(Moving):
         def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
@@ -131,14 +196,17 @@ def test_a_refused_command_is_noted_and_the_others_are_sent() -> None:
 
 
 def test_a_failing_policy_does_not_end_the_loop() -> None:
+    asked = [0]
+
     def say(cluster: ClusterLoad, state: int) -> Plan:
         del cluster, state
+        asked[0] += 1
         raise ZeroDivisionError("of the user")
 
     made = LiveScheduler(Moving(), Scripted(say=say), interval_s=0.01).begin()
-    until(lambda: len(made.decisions()) >= 2)
+    until(lambda: asked[0] >= 3)
     assert made.is_running
-    assert made.decisions()[0].error == "ZeroDivisionError: of the user"
+    assert [d.error for d in made.decisions()] == ["ZeroDivisionError: of the user"], "told once"
     made.stop()
     assert not made.is_running
 
@@ -159,6 +227,23 @@ def test_a_listener_hears_of_what_has_something_to_say() -> None:
     made.on_decision(heard.append)
     made.turn()
     assert [len(d.changes) for d in heard] == [1]
+
+
+def test_a_listener_that_fails_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[Any] = []
+
+    def failing(_: Any) -> None:
+        raise BrokenPipeError("nobody reads")
+
+    made = LiveScheduler(Moving(), Scripted(say=lanes(p0=4)), interval_s=0.01)
+    made.on_decision(failing)
+    made.on_decision(heard.append)
+    made.begin()
+    until(lambda: made.turns >= 3)
+    assert made.is_running
+    assert heard
+    made.stop()
+    assert "nobody reads" in caplog.text
 
 
 def test_the_plugin_is_told_of_it_too() -> None:
@@ -183,6 +268,54 @@ def test_a_trace_can_be_read_again(tmp_path: Path) -> None:
     assert times[1] == times[0] + 1
     assert list(read_recording(file).decisions) == list(made.decisions())
     assert made.decisions()
+
+
+def test_a_trace_that_cannot_be_written_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "trace"
+    gateway = Moving()
+    made = loop(gateway, lanes(p0=4), trace=file)
+    monkeypatch.setattr(made._trace, "_file", Full(made._trace._file))  # type: ignore[union-attr]
+    (decision,) = made.turn()
+    assert gateway.sent == [("set_lanes", RUNNING, 0, 0, 4)]
+    assert [n for n in decision.notes if "No space left" in n]
+    monkeypatch.undo()
+    made.turn()
+    made.stop()
+    assert len(list(read_trace(file))) == 1, "whole lines, but for those that were lost"
+
+
+class Full:
+    """A file on a disk that takes ten bytes more of each line."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._taken = 0
+
+    def write(self, data: memoryview) -> int:
+        if self._taken:
+            self._taken = 0
+            raise OSError(28, "No space left on device")
+        self._taken = int(self._file.write(data[:10]))
+        return self._taken
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def test_a_trace_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laneshift.loop.scheduler.TRACE_BYTES", 3000)
+    file = tmp_path / "trace"
+    made = loop(Moving(), lanes(p0=4), trace=file)
+    for _ in range(20):
+        made.turn()
+    made.stop()
+    times = [c.time_s for part in ("trace.1", "trace") for c in read_trace(tmp_path / part)]
+    assert 2 <= len(times) < 20
+    assert times == [times[0] + i for i in range(len(times))]
+    assert {f.name for f in tmp_path.iterdir()} == {"trace", "trace.1"}
+    assert (tmp_path / "trace.1").stat().st_size < 6000
 
 
 def test_a_listener_may_end_the_loop_that_writes_a_trace(tmp_path: Path) -> None:

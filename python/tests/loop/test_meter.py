@@ -14,7 +14,7 @@ from laneshift.loop.rates import UNKNOWN_RATE
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
-from plugin.fake import FakeGateway, executor, partition
+from plugin.fake import FakeGateway, executor, partition, set_lanes
 
 P0, P1 = PartitionId("running:0.0"), PartitionId("running:0.1")
 
@@ -260,3 +260,18 @@ def test_in_micro_batch_only_whole_batches_are_compared(first: dict[str, Any]) -
     assert shares(meter, running) == {P0: 0.5, P1: 0.5}
     ended = given(later(running, 1.0, 100, 0.1), 6000, 8)
     assert shares(meter, ended) == {P0: 0.25, P1: 0.25}
+
+
+def test_lanes_that_others_drive_have_their_cores(first: dict[str, Any]) -> None:
+    """Two schedulers, one for each query: together they have no more lanes than there are cores."""
+    (query,) = first["queries"]
+    other = copy.deepcopy(query) | {"id": "other", "run_id": "other run", "name": "other"}
+    for part in other["operators"][0]["partitions"]:
+        set_lanes(part, 3)
+    first["queries"].append(other)
+    first["executors"][0] |= {"cores": 16, "active_tasks": 5}
+    meter = Meter(query["run_id"])
+    meter.measure(Snapshot.from_json(first))
+    cluster = measured(meter, later(first, 1.0, 1000, 1.0))
+    # One other task, and two partitions with three lanes each.
+    assert [node.cores for node in cluster.nodes] == [16 - 1 - 2 * 3]

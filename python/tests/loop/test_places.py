@@ -194,7 +194,7 @@ def test_what_others_have_on_an_executor_is_not_to_be_had() -> None:
         gateway.parts[0] | {"wanted_elsewhere": [{"executor": "3", "lanes": 3}]}
     ]
     gateway.data["queries"].append(other)
-    meter = Meter(query=RUNNING, places=True)
+    meter = Meter(query=RUNNING[::-1], places=True)
     (island,) = meter.measure(Snapshot.from_json(gateway.data))
     assert island.budgets["3"] == 1
 

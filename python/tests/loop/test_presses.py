@@ -364,7 +364,7 @@ def test_a_wait_that_fails_is_a_wait_all_the_same() -> None:
             raise error("LANESHIFT_SESSION_STOPPED", method="awaitPressed")
 
     waited: list[str] = []
-    assert rest(Presses(Broken(), "one", ""), lambda: waited.append("so long"), 3600.0) == ()
+    assert rest(Presses(Broken(), "one"), lambda: waited.append("so long"), 3600.0) == ()
     assert waited == ["so long"]
 
 
@@ -374,7 +374,7 @@ def test_an_answer_that_cannot_be_read_is_told() -> None:
             return {"seq": 1, "presses": [{"run_id": RUN}]}
 
     with pytest.raises(Exception, match="awaitPressed"):
-        Presses(Strange(), "one", "").wait(SHORT_S)
+        Presses(Strange(), "one").wait(SHORT_S)
 
 
 P0, P1 = PartitionId("q:0.0"), PartitionId("q:0.1")

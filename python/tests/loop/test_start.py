@@ -18,6 +18,7 @@ from laneshift.scheduler.plan import CoreChange, Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.session.live import Laneshift
 from loop.scripted import Moving, Scripted, lanes, until
+from plugin.fake import RUNNING
 from session.transports import TRANSPORTS, facade
 
 
@@ -171,8 +172,8 @@ def test_a_query_has_one_scheduler(tmp_path: Path) -> None:
 def test_a_scheduler_takes_over_from_one_that_has_died() -> None:
     gateway = Moving()
     gateway.driven_by = "craa"
-    with LiveScheduler(gateway, Scripted(say=lanes(p0=4)), interval_s=0.1, query="run").begin():
-        assert gateway.claims[0] == ("scripted", "run")
+    with LiveScheduler(gateway, Scripted(say=lanes(p0=4)), interval_s=0.1, query=RUNNING).begin():
+        assert gateway.claims[0] == ("scripted", RUNNING[::-1])
     assert gateway.released == 1
 
 

@@ -89,7 +89,6 @@ def test_what_is_asked_for_is_told_until_it_changes() -> None:
     assert news(changes=change(2), applied=False, notes=("something else",))
     for always in (
         {"shard_moves": 1},
-        {"error": "no"},
         {"limits": (SourceLimit("q", 1.0, 1, "x"),)},
     ):
         assert news(**always) and news(**always)

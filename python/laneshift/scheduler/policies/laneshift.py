@@ -29,6 +29,10 @@ from laneshift.scheduler.view import View
 _NEAR = 1e-9
 
 
+MOST_WINDOWS = 100
+"""A turn looks at each window ahead, of each partition (count, ours)."""
+
+
 @dataclass(frozen=True)
 class LaneshiftState:
     """Memory of the policy.
@@ -69,7 +73,7 @@ class Laneshift(RescalingPolicy[LaneshiftState]):
             count. Default 0.1.
         quantile: share of recent forecast errors that new counts provide for, in [0, 1). Higher:
             fewer rows lost or late in a burst, more idle cores. Default 0.9.
-        horizon: windows (>= 1) that are looked ahead. Default 4.
+        horizon: windows (1 to 100) that are looked ahead. Default 4.
         change_price: what a change costs, in windows of the partition's cores (>= 0). Default 0.12.
         core_price: what it costs more for each core added or taken, in windows of that core
             (>= 0). Default 0.3.
@@ -115,13 +119,13 @@ class Laneshift(RescalingPolicy[LaneshiftState]):
             if getattr(self, name) is not None:
                 number(name, getattr(self, name), low=0, low_open=True)
         number("quantile", self.quantile, low=0, high=1, high_open=True)
-        whole("horizon", self.horizon, low=1, unit="windows")
+        whole("horizon", self.horizon, low=1, high=MOST_WINDOWS, unit="windows")
         number("change_price", self.change_price, low=0, unit="windows")
         number("core_price", self.core_price, low=0, unit="windows")
         number("occ_limit", self.occ_limit, low=0, low_open=True, high=1)
         number("drain_s", self.drain_s, low=0, unit="s")
         number("payback_s", self.payback_s, low=0, unit="s")
-        whole("most_swaps", self.most_swaps, low=0)
+        whole("most_swaps", self.most_swaps, low=0, high=10_000)
         number("phi_0", self.phi_0, low=0, low_open=True, unit="bytes/s per core")
         number("saturated_growth", self.saturated_growth, low=1)
 

@@ -51,7 +51,7 @@ class Median(OeraRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("interval", self.interval, low=1, unit="windows")
+        whole("interval", self.interval, low=1, high=10_000, unit="windows")
 
     def start(self) -> MedianState:
         """All buffers empty, nothing recorded."""

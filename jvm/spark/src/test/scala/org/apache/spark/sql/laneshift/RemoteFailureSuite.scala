@@ -1,9 +1,11 @@
 package org.apache.spark.sql.laneshift
 
 import java.net.{InetAddress, ServerSocket}
+import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
 import org.scalatest.concurrent.Eventually.eventually
 
@@ -11,8 +13,9 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProviderId, StoresOfHosts}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.lane.HostAddress
+import org.apache.spark.sql.laneshift.remote.HostError
 import org.apache.spark.sql.laneshift.runtime.{ElasticPartition, ElasticRuntime}
-import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException}
 
 import laneshift.testing.{Deep, Hold, LimitedSuite}
 
@@ -251,30 +254,63 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession {
     }
   }
 
-  test("what a function throws elsewhere fails the task as it would at home") {
-    withFolder { at =>
-      withConf(still: _*) {
-        val life = new MicroBatchLife(spark, query, at)
-        Home.allow(5)
-        life.add(large(0))
-        val running = life.start()
-        try {
-          goElsewhere(running, awaitHeld(running), 2)
-          Patience.until(running)(partitions(running).exists(p => p.view.elsewhere.exists(_.rowsSent > 0)))
-          failing = true
-          Home.allowAll()
-          val error = intercept[Exception](life.await(running))
-          assert(Causes(error).exists(_.contains("planted elsewhere")), error)
-        } finally {
-          Home.allowAll()
-          failing = false
-          running.stop()
+  /** A batch fails since `planted` holds for lanes elsewhere, with `words`; the next one is as if nothing had been. What no thread
+    * caught, which on an executor ends it.
+    */
+  private def failsElsewhere(query: QueryCase, planted: => Unit, words: String): Seq[Throwable] = {
+    val uncaught = new ConcurrentLinkedQueue[Throwable]
+    val before = Thread.getDefaultUncaughtExceptionHandler
+    Thread.setDefaultUncaughtExceptionHandler { (_, error) => uncaught.add(error); () }
+    try withFolder { at =>
+        withConf(still: _*) {
+          val life = new MicroBatchLife(spark, query, at)
+          Home.allow(5)
+          life.add(large(0))
+          val running = life.start()
+          try {
+            goElsewhere(running, awaitHeld(running), 2)
+            Patience.until(running)(partitions(running).exists(p => p.view.elsewhere.exists(_.rowsSent > 0)))
+            planted
+            Home.allowAll()
+            val error = intercept[Exception](life.await(running))
+            assert(Causes(error).exists(_.contains(words)), error)
+          } finally {
+            Home.allowAll()
+            fails = None
+            running.stop()
+          }
+          life.run(large(1))
+          assert(life.rows.map(_.getLong(1)).sorted == (0L until 4800L))
+          Leftovers.check()
         }
-        life.run(large(1))
-        assert(life.rows.map(_.getLong(1)).sorted == (0L until 4800L))
-        Leftovers.check()
       }
+    finally Thread.setDefaultUncaughtExceptionHandler(before)
+    // Spark's own thread of the query tells its error so, too.
+    uncaught.asScala.toSeq.filterNot(_.isInstanceOf[StreamingQueryException])
+  }
+
+  test("what a function throws elsewhere fails the task as it would at home") {
+    val planted: () => Throwable = () => new IllegalStateException("planted elsewhere")
+    assert(failsElsewhere(query, { fails = Some(planted) }, "planted elsewhere").isEmpty)
+  }
+
+  test("what ends an executor ends the one where it came about, and only fails the task at home") {
+    val planted: () => Throwable = () => new OutOfMemoryError("planted elsewhere")
+    val uncaught = failsElsewhere(query, { fails = Some(planted) }, "planted elsewhere")
+    assert(uncaught.nonEmpty && uncaught.forall(HostError.isFatal), uncaught)
+  }
+
+  test("a count that cannot be sent home fails the task, and nothing else") {
+    val counted = spark.sparkContext.collectionAccumulator[AnyRef]("not to be sent")
+    val counting = udf { (key: String) =>
+      if (Thread.currentThread().getName.contains("host lane") && counts) counted.add(new Object)
+      pass(key)
     }
+    val query =
+      QueryCase("counting", "append")(_.dropDuplicates("id").select(counting(col("key")), col("id")))
+    counts = true
+    try assert(failsElsewhere(query, (), "not serializable result").isEmpty)
+    finally counts = false
   }
 }
 
@@ -308,8 +344,11 @@ object RemoteFailureSuite {
   /** Holds rows on threads of host lanes. */
   val hosts = new Hold
 
-  /** Rows fail on threads of host lanes. */
-  @volatile var failing = false
+  /** What rows fail with on threads of host lanes. */
+  @volatile var fails = Option.empty[() => Throwable]
+
+  /** Rows on threads of host lanes are counted. */
+  @volatile var counts = false
   val passed = new AtomicLong
 
   /** Attempts of tasks beyond their first. */
@@ -319,7 +358,7 @@ object RemoteFailureSuite {
     passed.incrementAndGet()
     if (TaskContext.get().attemptNumber() > 0) attempts.incrementAndGet()
     if (Thread.currentThread().getName.contains("host lane")) {
-      if (failing) throw new IllegalStateException("planted elsewhere")
+      fails.foreach(planted => throw planted())
       hosts.pass()
     } else Home.pass(TaskContext.getPartitionId())
     if (slow) Thread.sleep(40L)

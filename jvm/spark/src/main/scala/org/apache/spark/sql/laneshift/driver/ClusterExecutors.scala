@@ -5,11 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.{MapOutputTrackerMaster, SparkContext, SparkEnv}
-import org.apache.spark.internal.config.{
-  CPUS_PER_TASK,
-  EXECUTOR_DECOMMISSION_FORCE_KILL_TIMEOUT,
-  EXECUTOR_INSTANCES
-}
+import org.apache.spark.internal.config.{EXECUTOR_DECOMMISSION_FORCE_KILL_TIMEOUT, EXECUTOR_INSTANCES}
 import org.apache.spark.scheduler.{
   ExecutorDecommissionInfo,
   SparkListener,
@@ -18,6 +14,7 @@ import org.apache.spark.scheduler.{
 }
 import org.apache.spark.scheduler.cluster.{CoarseGrainedSchedulerBackend, SchedulerBackendUtils}
 import org.apache.spark.sql.laneshift.conf.ExecutorsConf
+import org.apache.spark.sql.laneshift.runtime.OwnCores
 import org.apache.spark.util.Utils
 
 /** What Spark lets its driver do about executors. */
@@ -119,7 +116,7 @@ private[driver] final class SparkExecutors extends SparkListener with ClusterExe
   override def slotsWithout(ids: Set[String]): Int = context.fold(0) { c =>
     c.statusStore.executorList(activeOnly = true)
       .filter(e => !ids(e.id) && !e.isExcluded && c.taskScheduler.getExecutorDecommissionState(e.id).isEmpty)
-      .map(e => (BigDecimal(e.totalCores) / c.conf.get(CPUS_PER_TASK)).toInt)
+      .map(e => OwnCores.forTasks(e.totalCores, c.conf))
       .sum
   }
 

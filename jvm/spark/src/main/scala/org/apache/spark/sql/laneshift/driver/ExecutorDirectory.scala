@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import scala.reflect.ClassTag
 import scala.util.control.NonFatal
 
-import org.apache.spark.{SparkContext, SparkException}
+import org.apache.spark.{SparkConf, SparkContext, SparkException}
 import org.apache.spark.internal.Logging
 import org.apache.spark.rpc.{RpcEndpointRef, RpcTimeout}
 import org.apache.spark.scheduler.{
@@ -28,6 +28,7 @@ import org.apache.spark.sql.laneshift.runtime.{
   ExecutorView,
   HandoffRecord,
   HeldLeases,
+  OwnCores,
   PartitionView
 }
 import org.apache.spark.sql.laneshift.wire.RpcBytes
@@ -51,6 +52,7 @@ object ExecutorRef {
 
 /** An executor's cores and running tasks (counts), and what it says of itself; none if it does not answer.
   *
+  * @param cores as tasks count them: [[OwnCores.forTasks]]
   * @param leaving Spark gives it no tasks any more: it is decommissioned or excluded; or it is to be given back
   * @param asked it is there because a scheduler has asked for it
   */
@@ -101,8 +103,10 @@ final case class PartitionSite(executor: ExecutorRef, view: PartitionView) {
   *
   * An executor that does not answer costs its `patience` once: from then on it is asked, but not waited for, until it answers.
   */
-private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = ExecutorRef.Patience)
-    extends SparkListener
+private[laneshift] final class ExecutorDirectory(
+    patience: FiniteDuration = ExecutorRef.Patience,
+    forTasks: (Int, SparkConf) => Int = OwnCores.forTasks
+) extends SparkListener
     with Logging {
   private val known = new ConcurrentHashMap[String, ExecutorRef]
   private val silent = ConcurrentHashMap.newKeySet[String]()
@@ -181,7 +185,7 @@ private[laneshift] final class ExecutorDirectory(patience: FiniteDuration = Exec
       ExecutorLoad(
         executor.id,
         executor.host,
-        spark.totalCores,
+        forTasks(spark.totalCores, context.conf),
         tasks.getOrDefault(executor.id, 0),
         leaving,
         said.get(executor.id),

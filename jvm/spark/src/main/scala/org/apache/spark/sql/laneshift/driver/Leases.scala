@@ -7,9 +7,7 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
-import org.apache.spark.internal.config.CPUS_PER_TASK
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
 import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.runtime.Applied
@@ -36,7 +34,6 @@ private[laneshift] final class Leases(
     jobs: LeaseJobs = new SparkLeaseJobs,
     nowMs: () => Long = () => System.nanoTime() / 1000000L,
     everyMs: Long = Leases.EveryMs,
-    cpusPerTask: () => Double = () => SparkContext.getActive.fold(1.0)(_.conf.get(CPUS_PER_TASK).toDouble),
     goesOn: String => Boolean = RunningQueries.goesOn(_)
 ) extends SparkListener
     with Logging {
@@ -196,17 +193,15 @@ private[laneshift] final class Leases(
     if (!Faults.isOn(Fault.LeaseBeforeTasks)) {
       loads.foreach { load =>
         val here = leases.values.filter(_.executorId == load.id).toSeq
-        here.takeRight(here.size - math.max(0, slotsOf(load) - tasksOf(sites, load.id))).foreach(drop(
+        here.takeRight(here.size - math.max(0, load.cores - tasksOf(sites, load.id))).foreach(drop(
           _,
           NeedsCores
         ))
       }
-      val slots = loads.map(slotsOf).sum
+      val slots = loads.map(_.cores).sum
       val beyond = leases.size - math.max(0, slots - tasks.most)
       leases.values.toSeq.takeRight(math.max(beyond, tasks.stuck(StuckMs))).foreach(drop(_, NeedsCores))
     }
-
-  private def slotsOf(load: ExecutorLoad): Int = (load.cores / cpusPerTask()).toInt
 
   /** Tasks at a time of the state partitions that an executor is home of: elsewhere they would not find their stores. */
   private def tasksOf(sites: Seq[PartitionSite], executorId: String): Int =
@@ -226,7 +221,7 @@ private[laneshift] final class Leases(
   private def ask(loads: Seq[ExecutorLoad]): Unit = leases.values.filter(_.job.isEmpty).foreach { lease =>
     loads.find(_.id == lease.executorId).foreach { load =>
       val ours = leases.values.count(l => l.executorId == load.id && l.job.nonEmpty)
-      if (slotsOf(load) - load.activeTasks - load.view.homeLanes - ours > 0)
+      if (load.cores - load.activeTasks - load.view.homeLanes - ours > 0)
         lease.job = jobs.submit(lease.id, load.id, load.host)
     }
   }

@@ -20,7 +20,7 @@ private[lane] final class DealtLane(
     newBody: () => RDD[InternalRow],
     split: Partition
 ) extends LaneContext {
-  private val taskContext = new LaneTaskContext(TaskIdentity.of(task.context))
+  private val taskContext = task.newLaneContext()
   private val out = new LaneOutput(task.spec, task.deals.put(lane, _))
   private var block: UnsafeRowBlock = _
   private var at = 0

@@ -118,6 +118,9 @@ private[laneshift] final class DealtTask(
     case _ => if (stopped.compareAndSet(null, error)) deals.fail(error)
   }
 
+  private[lane] def newLaneContext(): LaneTaskContext =
+    LaneTaskContext.of(TaskIdentity.of(context), context, stopped)
+
   /** Ends every thread and waits for it. Nothing that lanes use may be freed before. */
   private def stopAndJoin(cause: Throwable): Unit = {
     home.abandon(this)

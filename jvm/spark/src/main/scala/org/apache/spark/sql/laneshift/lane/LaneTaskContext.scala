@@ -1,12 +1,13 @@
 package org.apache.spark.sql.laneshift.lane
 
 import java.util.Properties
-import java.util.concurrent.atomic.AtomicLong
+import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.{SparkEnv, TaskContext, TaskContextImpl}
+import org.apache.spark.{SparkEnv, TaskContext, TaskContextImpl, TaskKilledException}
+import org.apache.spark.api.python.PythonRunner
 import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.resource.ResourceInformation
@@ -47,8 +48,11 @@ private[laneshift] object TaskIdentity {
   *
   * A lane that restarts goes on under a new one, with the same metrics: what its body had from Spark, memory and listeners,
   * ends with the body, not with the batch.
+  *
+  * @param whyKilled why what the lane does is of no use any more, if it is so. Asked on any thread: Spark ends a Python worker
+  *   whose function does not return, of a task that it takes for killed
   */
-private[laneshift] final class LaneTaskContext(task: TaskIdentity) {
+private[laneshift] final class LaneTaskContext(task: TaskIdentity, whyKilled: () => Option[String]) {
   val metrics: TaskMetrics = TaskMetrics.empty
   private var memory: TaskMemoryManager = _
   private var context: TaskContextImpl = _
@@ -71,7 +75,12 @@ private[laneshift] final class LaneTaskContext(task: TaskIdentity) {
       metrics,
       task.cpuAmount,
       task.resources
-    )
+    ) {
+      override def getKillReason(): Option[String] = super.getKillReason().orElse(whyKilled())
+      override def isInterrupted(): Boolean = getKillReason().isDefined
+      override def killTaskIfInterrupted(): Unit =
+        getKillReason().foreach(reason => throw new TaskKilledException(reason))
+    }
   }
 
   /** Runs the completion listeners of the body that has ended and gives its memory back. */
@@ -84,12 +93,19 @@ private[laneshift] final class LaneTaskContext(task: TaskIdentity) {
   /** The same for a body that is followed by another, which the lane's thread then runs under the new context. */
   def renew(): Unit = {
     complete(None)
+    // Whoever watches a Python worker for a task does so until two seconds after the body: the next one, with the same worker,
+    // would be watched by nobody.
+    PythonRunner.runningMonitorThreads.removeIf(_._2 == task.taskAttemptId)
     begin()
     TaskContext.setTaskContext(context)
   }
 }
 
-private object LaneTaskContext {
+private[laneshift] object LaneTaskContext {
+
+  /** For a lane or a partition of `task`, which has `stopped` once it ends before they do. */
+  def of(identity: TaskIdentity, task: TaskContext, stopped: AtomicReference[Throwable]): LaneTaskContext =
+    new LaneTaskContext(identity, () => task.getKillReason().orElse(Option(stopped.get).map(_.toString)))
 
   /** Memory accounts are told apart by task attempt id; Spark's own are never negative. */
   private val accounts = new AtomicLong(-1L)

@@ -23,7 +23,7 @@ private[lane] final class LocalLane(
     split: Partition
 ) extends Lane {
 
-  private val taskContext = new LaneTaskContext(TaskIdentity.of(task.context))
+  private val taskContext = task.newLaneContext()
   private val out = new LaneOutput(task.spec, task.putOut(id, _))
   private val lane = new QueuedLane(task, id, out)
 

@@ -296,6 +296,9 @@ private[laneshift] final class PartitionTask(
       }
   }
 
+  private[lane] def newLaneContext(): LaneTaskContext =
+    LaneTaskContext.of(TaskIdentity.of(context), context, stopped)
+
   /** Ends every thread and waits for it. Nothing that lanes use may be freed before. */
   private def stopAndJoin(cause: Throwable): Unit = {
     home.abandon(this)

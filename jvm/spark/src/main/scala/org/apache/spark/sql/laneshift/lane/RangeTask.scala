@@ -39,7 +39,6 @@ private[laneshift] final class RangeTask(
   private val next = new AtomicInteger
   private val identity = TaskIdentity.of(context)
   private val counted = new ConcurrentLinkedQueue[TaskMetrics]
-  private val running = new ConcurrentLinkedQueue[LaneTaskContext]
 
   private val emitter = new Emitter(spec.outputs.size, context, outputs.take, () => finish())
 
@@ -69,8 +68,11 @@ private[laneshift] final class RangeTask(
 
   private def compute(index: Int, output: RangeOutputs#Output): Unit = {
     val number = if (Faults.isOn(Fault.ReadsAsTheTask)) identity.partitionId else partitions(index)
-    val own = new LaneTaskContext(identity.copy(partitionId = number, numPartitions = spec.partitions))
-    running.add(own)
+    val own = LaneTaskContext.of(
+      identity.copy(partitionId = number, numPartitions = spec.partitions),
+      context,
+      stopped
+    )
     var failure = Option.empty[Throwable]
     try {
       TaskContext.setTaskContext(own.current)
@@ -81,7 +83,6 @@ private[laneshift] final class RangeTask(
     catch { case error: Throwable => failure = failure.orElse(Some(error)) }
     TaskContext.unset()
     StateStoreTracking.clear()
-    running.remove(own)
     counted.add(own.metrics)
     failure.foreach { error =>
       tellOfFetch(own.current)
@@ -118,7 +119,6 @@ private[laneshift] final class RangeTask(
   private def stopAndJoin(cause: Throwable): Unit = {
     stopped.compareAndSet(null, cause)
     outputs.fail(cause)
-    if (context.isInterrupted()) running.forEach(_.current.markInterrupted(cause.toString))
     threads.stop()
   }
 }

@@ -3,6 +3,8 @@ package org.apache.spark.sql.laneshift.remote
 import java.nio.ByteBuffer
 import java.util.concurrent.LinkedBlockingQueue
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -37,6 +39,8 @@ private[remote] final class HostLane(
   /** The run for which it works; none if it never began. */
   @volatile private[remote] var runId = Option.empty[String]
 
+  @volatile private var isClosed = false
+
   // ---- network threads
 
   override def received(message: ByteBuffer): Unit =
@@ -50,15 +54,25 @@ private[remote] final class HostLane(
       case error: IllegalArgumentException => link.close(error.getMessage)
     }
 
-  override def closed(cause: Option[Throwable]): Unit = Seq(inbox, answers).foreach(_.add(HostLane.Closed))
+  /** Whoever waits now, and whoever asks later, hears of it. */
+  override def closed(cause: Option[Throwable]): Unit = {
+    isClosed = true
+    Seq(inbox, answers).foreach(_.add(HostLane.Closed))
+  }
 
   private def open(session: Array[Byte]): Unit = synchronized {
     if (thread != null) link.close("a session is opened twice")
     else {
-      thread = new UninterruptibleThread(() => run(session), s"laneshift host lane for ${link.peer}")
-      thread.setDaemon(true)
-      thread.setContextClassLoader(loader)
-      thread.start()
+      val own = new UninterruptibleThread(() => run(session), s"laneshift host lane for ${link.peer}")
+      own.setDaemon(true)
+      own.setContextClassLoader(loader)
+      try {
+        own.start()
+        thread = own
+      } catch {
+        // The network's thread is not ours to end.
+        case error: OutOfMemoryError => link.close(s"there is no thread for a lane: ${error.getMessage}")
+      }
     }
   }
 
@@ -89,6 +103,8 @@ private[remote] final class HostLane(
     catch {
       case HostLane.Ended => ()
       case _: InterruptedException => ()
+      // What would end this executor ends it, as in a task of its own.
+      case error: Throwable if !HostError.isFatal(error) => link.close(s"the lane has failed: $error")
     } finally over(this)
 
   private def send(message: ToHome): Unit = link.send(Messages.encode(message))
@@ -100,7 +116,8 @@ private[remote] final class HostLane(
     private val spec = opening.spec
     private val restarts = spec.handoff == HandoffMode.MidBatchRestart
     private val readsAhead = spec.handoff != HandoffMode.MidBatch
-    private val taskContext = new LaneTaskContext(opening.task)
+    private val taskContext =
+      new LaneTaskContext(opening.task, () => Option.when(isClosed)("home has closed the lane"))
     private val end = new HostEnd[UnsafeRow](spec.options.shards)
     private val stores = new HostStores(spec, LaneId(opening.lane), opening.cacheBytes, ask)
     private lazy val toUnsafe = UnsafeProjection.create(spec.outputs.toArray)
@@ -142,10 +159,18 @@ private[remote] final class HostLane(
         case Some(error: HostLane.Unreadable) => send(ToHome.Refused(error.getMessage))
         case None =>
           if (!spec.isFixed) LaneAccumulators.forgetSeal(taskContext.metrics, spec.onceMetrics)
-          send(ToHome.Done(RpcBytes.of(LaneAccumulators.of(taskContext.metrics))))
+          // A user's accumulator need not be one that can be sent.
+          try send(ToHome.Done(RpcBytes.of(LaneAccumulators.of(taskContext.metrics))))
+          catch { case NonFatal(error) => failed(error) }
         case Some(HostLane.Ended) => ()
-        case Some(error) => send(ToHome.Failed(HostError.write(error)))
+        case Some(error) => failed(error)
       }
+    }
+
+    /** Tells home, whose task fails with it. A fatal error goes on, to the end that such a one has on any executor. */
+    private def failed(error: Throwable): Unit = {
+      send(ToHome.Failed(HostError.write(error)))
+      if (HostError.isFatal(error)) throw error
     }
 
     private def work(): Unit = {
@@ -265,7 +290,9 @@ private[remote] final class HostLane(
 
     private def heard(event: HostLane.Event): ToHost = event match {
       case HostLane.Heard(message) => message
-      case HostLane.Closed => throw HostLane.Ended
+      case HostLane.Closed =>
+        closed(None)
+        throw HostLane.Ended
     }
 
     private def handle(message: ToHost): Unit = message match {

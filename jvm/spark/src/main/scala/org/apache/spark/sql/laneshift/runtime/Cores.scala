@@ -29,8 +29,9 @@ private[laneshift] final class Cores(
   private val tasks = ConcurrentHashMap.newKeySet[TaskContext]()
   @volatile private var load = 0.0
 
-  /** Partitions that could use more cores, with the lanes that they have beyond their first. */
-  private val hungry = new ConcurrentHashMap[AnyRef, Int]
+  /** Partitions that could use more cores. Each says so again and again: who does not is not hungry any more, whatever became of it. */
+  private val hungry = new ConcurrentHashMap[AnyRef, Cores.Hungry]
+  @volatile private var looks = 0L
 
   /** A task of Spark's begins, of whichever query or job, on its thread. One that holds a lease works on nothing: its core is for a
     * lane, which counts.
@@ -54,15 +55,19 @@ private[laneshift] final class Cores(
   /** Lanes that run, beyond the first of each partition. */
   def lanes: Int = budget.taken
 
-  /** Called every half second or so. */
-  def look(): Unit = load = machineLoad()
+  /** Called every half second or so, on one thread. */
+  def look(): Unit = {
+    load = machineLoad()
+    looks += 1
+    hungry.values().removeIf(looks - _.atLook > Cores.Stale)
+  }
 
   /** The machine has no CPU time left, whatever Spark was told of its cores: more threads would only share it. */
   def areExhausted: Boolean = load > Cores.Exhausted
 
   /** Notes that a partition, with so many lanes, could use more cores, or could not. */
   def want(partition: AnyRef, lanes: Int, more: Boolean): Unit =
-    if (more) hungry.put(partition, lanes - 1) else hungry.remove(partition)
+    if (more) hungry.put(partition, Cores.Hungry(lanes - 1, looks)) else hungry.remove(partition)
 
   /** What a partition that wants more may take at once: its part of the idle cores, at least one while there are any. */
   def share: Int = {
@@ -73,11 +78,17 @@ private[laneshift] final class Cores(
   /** The most lanes that a partition should have for others that want more and have less. */
   def fair: Int = {
     val each = (count - tasks.size) / math.max(1, hungry.size)
-    if (hungry.values().asScala.exists(_ < each)) 1 + math.max(0, each) else Int.MaxValue
+    if (hungry.values().asScala.exists(_.lanes < each)) 1 + math.max(0, each) else Int.MaxValue
   }
 }
 
 private[laneshift] object Cores {
+
+  /** @param lanes beyond its first */
+  private final case class Hungry(lanes: Int, atLook: Long)
+
+  /** Looks after which a word of hunger does not count any more: partitions are asked with each. */
+  private val Stale = 8
   private val Exhausted = 0.95
 
   /** Tests of what lanes do run on machines that have other things to do. */

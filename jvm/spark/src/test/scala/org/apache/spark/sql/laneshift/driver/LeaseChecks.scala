@@ -59,13 +59,13 @@ private[laneshift] final class FakeLeaseJob(lease: String, host: FakeExecutor) e
 private[laneshift] final class LeaseSetting extends AutoCloseable {
   ElasticSession.shared // with which Spark begins
   val clock = new AtomicLong
-  val directory = new ExecutorDirectory
+  val directory = new ExecutorDirectory(forTasks = (cores, _) => cores / cpus)
   val host: FakeExecutor = new FakeExecutor("driver").register(directory)
   val home: FakeExecutor = new FakeExecutor("1", FakeQuery.views).register(directory)
   val run: String = FakeQuery.views.head.spec.key.runId
   val jobs = new FakeLeaseJobs(host)
   var active = Set(run)
-  var cpus = 1.0
+  var cpus = 1
   var stopped = Set.empty[String]
   val leases = new Leases(
     directory,
@@ -73,7 +73,6 @@ private[laneshift] final class LeaseSetting extends AutoCloseable {
     jobs,
     () => clock.get,
     everyMs = 3600000L,
-    cpusPerTask = () => cpus,
     goesOn = !stopped(_)
   )
   def cores: Int = directory.inventory().head.cores

@@ -130,7 +130,7 @@ class LeasesSuite extends LimitedSuite with ElasticSession with Eventually {
 
   test("a task that takes several cores is one slot") {
     setting { s =>
-      s.cpus = s.cores.toDouble
+      s.cpus = s.cores
       s.want(0, 2)
       s.look()
       assert(s.host.leases.count == 1)

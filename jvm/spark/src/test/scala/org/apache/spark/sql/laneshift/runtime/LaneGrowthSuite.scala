@@ -73,6 +73,14 @@ class LaneGrowthSuite extends LimitedSuite {
     assert(all.map(_.lanes) == Seq(4, 4) && machine.cores.idle == 0)
   }
 
+  test("who is asked no more, taken over or gone, holds nobody back") {
+    val machine = new Machine(16)
+    val other = new Partition(machine)
+    (0 until 8).foreach(_ => machine.cores.want(new Object, lanes = 1, more = true))
+    turns(machine, 20)(other.turn(20000))
+    assert(other.lanes == 16 && machine.cores.idle == 0)
+  }
+
   test("lanes that bring nothing are given back and tried again after longer and longer rests") {
     val machine = new Machine(8)
     val stuck = new Partition(machine, gain = _ => 1.0)

@@ -34,5 +34,6 @@ class OwnCoresSuite extends LimitedSuite with ElasticSession {
     assert(OwnCores.of(conf.set("spark.master", "local[5]"), SparkEnv.get) == 5)
     assert(OwnCores.of(conf.set("spark.master", "spark://host:7077"), SparkEnv.get) == 1)
     assert(OwnCores.of(conf.set("spark.executor.cores", "3"), SparkEnv.get) == 3)
+    assert(OwnCores.of(conf.set("spark.master", "local[8]").set("spark.task.cpus", "3"), SparkEnv.get) == 2)
   }
 }
