@@ -34,12 +34,15 @@ def test_who_shrinks_goes_first() -> None:
     )
 
 
-def test_nobody_grows_before_lanes_have_gone() -> None:
-    class Later(Moving):
-        def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
-            super().set_lanes(query, operator, partition, lanes)
-            return {"lanes": lanes, "applied": "next-batch"}
+class Later(Moving):
+    """Lanes come with the next batch."""
 
+    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
+        super().set_lanes(query, operator, partition, lanes)
+        return {"lanes": lanes, "applied": "next-batch"}
+
+
+def test_nobody_grows_before_lanes_have_gone() -> None:
     gateway = Later()
     (decision,) = loop(gateway, lanes(p0=4, p1=1)).turn()
     assert gateway.sent == [("set_lanes", RUNNING, 0, 1, 1)]
@@ -47,11 +50,6 @@ def test_nobody_grows_before_lanes_have_gone() -> None:
 
 
 def test_who_grows_with_the_next_batch_need_not_wait_for_it() -> None:
-    class Later(Moving):
-        def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
-            super().set_lanes(query, operator, partition, lanes)
-            return {"lanes": lanes, "applied": "next-batch"}
-
     gateway = Later()
     gateway.data["queries"][0]["operators"][0]["handoff"] = "between-batches"
     (decision,) = loop(gateway, lanes(p0=4, p1=1)).turn()

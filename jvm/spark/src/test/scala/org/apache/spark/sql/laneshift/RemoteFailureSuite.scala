@@ -50,22 +50,32 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession {
   /** A batch whose rows at home wait but for those that `during` lets pass; then all rows are there once, and nothing is left
     * behind.
     */
-  private def heldBatch(during: (StreamingQuery, Seq[ElasticPartition]) => Unit): Unit = withFolder { at =>
+  private def heldBatch(during: (StreamingQuery, Seq[ElasticPartition]) => Unit): Unit =
+    held(query) { (life, running) =>
+      during(running, awaitHeld(running))
+      Home.allowAll()
+      life.await(running)
+      life.add(large(1))
+      life.await(running)
+    }()
+
+  /** A batch whose rows at home wait until `during` lets all pass, and what comes `after` the query; then the rows of two batches
+    * are there once, and nothing is left behind.
+    */
+  private def held(query: QueryCase)(during: (MicroBatchLife, StreamingQuery) => Unit)(
+      after: MicroBatchLife => Unit = _ => ()
+  ): Unit = withFolder { at =>
     withConf(still: _*) {
       val life = new MicroBatchLife(spark, query, at)
       Home.allow(5)
       life.add(large(0))
       val running = life.start()
-      try {
-        during(running, awaitHeld(running))
-        Home.allowAll()
-        life.await(running)
-        life.add(large(1))
-        life.await(running)
-      } finally {
+      try during(life, running)
+      finally {
         Home.allowAll()
         running.stop()
       }
+      after(life)
       assert(life.rows.map(_.getLong(1)).sorted == (0L until 4800L))
       Leftovers.check()
     }
@@ -261,30 +271,21 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession {
     val uncaught = new ConcurrentLinkedQueue[Throwable]
     val before = Thread.getDefaultUncaughtExceptionHandler
     Thread.setDefaultUncaughtExceptionHandler { (_, error) => uncaught.add(error); () }
-    try withFolder { at =>
-        withConf(still: _*) {
-          val life = new MicroBatchLife(spark, query, at)
-          Home.allow(5)
-          life.add(large(0))
-          val running = life.start()
-          try {
-            goElsewhere(running, awaitHeld(running), 2)
-            Patience.until(running)(partitions(running).exists(p => p.view.elsewhere.exists(_.rowsSent > 0)))
-            planted
-            Home.allowAll()
-            val error = intercept[Exception](life.await(running))
-            assert(Causes(error).exists(_.contains(words)), error)
-          } finally {
-            Home.allowAll()
-            fails = None
-            running.stop()
-          }
-          life.run(large(1))
-          assert(life.rows.map(_.getLong(1)).sorted == (0L until 4800L))
-          Leftovers.check()
-        }
+    try held(query) { (life, running) =>
+        goElsewhere(running, awaitHeld(running), 2)
+        Patience.until(running)(partitions(running).exists(p => p.view.elsewhere.exists(_.rowsSent > 0)))
+        planted
+        Home.allowAll()
+        val error = intercept[Exception](life.await(running))
+        assert(Causes(error).exists(_.contains(words)), error)
+      } { life =>
+        fails = None
+        life.run(large(1))
       }
-    finally Thread.setDefaultUncaughtExceptionHandler(before)
+    finally {
+      fails = None
+      Thread.setDefaultUncaughtExceptionHandler(before)
+    }
     // Spark's own thread of the query tells its error so, too.
     uncaught.asScala.toSeq.filterNot(_.isInstanceOf[StreamingQueryException])
   }

@@ -35,7 +35,7 @@ private[laneshift] final class DealtTask(
 ) extends DirectTask
     with Logging {
   private val running = new ConcurrentLinkedQueue[DealtLane]
-  private val stopped = new AtomicReference[Throwable]
+  override protected val stopped = new AtomicReference[Throwable]
   private var queuePeak = 0L
 
   private[lane] val threads = new TaskThreads(s"partition ${home.index}", fail)
@@ -117,9 +117,6 @@ private[laneshift] final class DealtTask(
     case _: laneshift.lane.PartitionStopped => ()
     case _ => if (stopped.compareAndSet(null, error)) deals.fail(error)
   }
-
-  private[lane] def newLaneContext(): LaneTaskContext =
-    LaneTaskContext.of(TaskIdentity.of(context), context, stopped)
 
   /** Ends every thread and waits for it. Nothing that lanes use may be freed before. */
   private def stopAndJoin(cause: Throwable): Unit = {

@@ -1,5 +1,8 @@
 package org.apache.spark.sql.laneshift.lane
 
+import java.util.concurrent.atomic.AtomicReference
+
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.body.SharedPartition
@@ -18,8 +21,15 @@ private[lane] trait DirectTask extends LaneTask {
   def directPartition: Option[SharedPartition]
 
   def home: PartitionHome
+  def context: TaskContext
+
+  /** Why the task has ended before its lanes, if it has. */
+  protected def stopped: AtomicReference[Throwable]
   protected def start: BatchStart
   protected def metrics: Map[String, SQLMetric]
+
+  private[lane] def newLaneContext(): LaneTaskContext =
+    LaneTaskContext.of(TaskIdentity.of(context), context, stopped)
 
   def beginDirect(lane: DirectLane): Unit
 

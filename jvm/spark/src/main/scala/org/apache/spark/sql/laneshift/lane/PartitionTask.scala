@@ -50,7 +50,7 @@ private[laneshift] final class PartitionTask(
   private val sharedThings = new ConcurrentHashMap[AnyRef, AnyRef]
   private val shardLocals = new ConcurrentHashMap[Long, IndexedSeq[_]]
   private val keptByOperator = new ConcurrentHashMap[Long, Long]
-  private val stopped = new AtomicReference[Throwable]
+  override protected val stopped = new AtomicReference[Throwable]
   private var settledHandoffs = 0L
   private var settledPauseNs = 0L
   private var queuePeak = 0L
@@ -295,9 +295,6 @@ private[laneshift] final class PartitionTask(
         remote.stop()
       }
   }
-
-  private[lane] def newLaneContext(): LaneTaskContext =
-    LaneTaskContext.of(TaskIdentity.of(context), context, stopped)
 
   /** Ends every thread and waits for it. Nothing that lanes use may be freed before. */
   private def stopAndJoin(cause: Throwable): Unit = {

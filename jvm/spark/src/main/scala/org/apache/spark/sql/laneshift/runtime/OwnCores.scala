@@ -6,8 +6,9 @@ import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.executor.{CoarseGrainedExecutorBackend, ExecutorBackend}
 import org.apache.spark.internal.config.{CPUS_PER_TASK, EXECUTOR_CORES}
 
-/** How many cores this process has of Spark, as its tasks count them. The configuration says what is asked for: where it says nothing, a standalone worker
-  * gives an executor all that it has. Spark tells each executor as it starts it, and the executor the driver.
+/** How many cores this process has of Spark, as its tasks count them. The configuration says what is asked for: where it says
+  * nothing, a standalone worker gives an executor all that it has. Spark tells each executor as it starts it, and the executor the
+  * driver.
   */
 private[laneshift] object OwnCores {
 
