@@ -12,6 +12,7 @@ import java.util.concurrent.locks.{Lock, ReentrantLock}
 final class Outlet[B](limitBytes: Long, bytesOf: B => Long, lock: Lock = new ReentrantLock) {
   private val notEmpty = lock.newCondition()
   private val notFull = lock.newCondition()
+  private val wanted = lock.newCondition()
   private val queue = new ArrayDeque[B]
   private var bytes = 0L
   private var producers = 0
@@ -51,6 +52,15 @@ final class Outlet[B](limitBytes: Long, bytesOf: B => Long, lock: Lock = new Ree
     room
   }
 
+  /** Returns when every block has been taken and the emitter waits for one. */
+  def awaitWanted(): Unit = locked(while (!isWanted) wanted.await())
+
+  /** One look, under the lock; false if the lane has to wait for a signal. */
+  private[lane] def isWanted: Boolean = {
+    checkRunning()
+    emitterWaits && queue.isEmpty
+  }
+
   /** The next block, or None once every lane is done. Throws the cause of a failure as it is. Calls `whileIdle` every
     * `pollMs` milliseconds of waiting; what that throws ends the wait.
     */
@@ -67,8 +77,10 @@ final class Outlet[B](limitBytes: Long, bytesOf: B => Long, lock: Lock = new Ree
   private[lane] def tryTake(): Option[B] = {
     if (failure != null) throw failure
     emitterWaits = queue.isEmpty && producers > 0
-    if (emitterWaits) null
-    else if (queue.isEmpty) None
+    if (emitterWaits) {
+      wanted.signalAll()
+      null
+    } else if (queue.isEmpty) None
     else {
       val block = queue.pollFirst()
       bytes -= bytesOf(block)
@@ -81,6 +93,7 @@ final class Outlet[B](limitBytes: Long, bytesOf: B => Long, lock: Lock = new Ree
     if (failure == null) failure = cause
     notEmpty.signalAll()
     notFull.signalAll()
+    wanted.signalAll()
   }
 
   private def checkRunning(): Unit = if (failure != null) throw new PartitionStopped(failure)

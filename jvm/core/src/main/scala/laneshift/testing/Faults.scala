@@ -241,6 +241,20 @@ object Fault {
         "recorded-forgotten",
         "a rescale does not bring later batches' writes into the new stores"
       )
+  case object CommitUnasked
+      extends Fault("commit-unasked", "the last lane commits although nobody takes all that was put out")
+  case object ReadAsOfBegin
+      extends Fault("read-as-of-begin", "a rescale reads each old store as of the batch that it began behind")
+  case object RecordedTwice
+      extends Fault(
+        "recorded-twice",
+        "a rescale brings in what a store has written before it was read, too"
+      )
+  case object AnyBatchUndone
+      extends Fault(
+        "any-batch-undone",
+        "a take-over that was cut short is undone although Spark has planned that batch since"
+      )
   case object WatermarkKept
       extends Fault(
         "watermark-kept",
@@ -370,6 +384,10 @@ object Fault {
     CommitUntold,
     KeyInTwoStores,
     RecordedForgotten,
+    CommitUnasked,
+    ReadAsOfBegin,
+    RecordedTwice,
+    AnyBatchUndone,
     WatermarkKept,
     PartitionsUntold,
     IdsUntold,

@@ -53,6 +53,26 @@ class OutletSuite extends LimitedSuite with Eventually {
     assert(error.get == null && out.take(1L, () => ()).contains("de"))
   }
 
+  test("more is wanted when the emitter waits and everything has been taken") {
+    val out = outlet(4)
+    out.addProducer()
+    out.put("abc")
+    val (lane, failed) = inThread(out.awaitWanted())
+    waits(lane)
+    assert(out.take(1L, () => ()).contains("abc"))
+    waits(lane)
+    val (emitter, _) = inThread(out.take(60000L, () => ()))
+    ended(lane)
+    assert(failed.get == null)
+    out.put("d")
+    ended(emitter)
+    val (late, stopped) = inThread(out.awaitWanted())
+    waits(late)
+    out.fail(new IllegalStateException("the task is over"))
+    ended(late)
+    assert(stopped.get.isInstanceOf[PartitionStopped])
+  }
+
   test("a block larger than the bound passes alone") {
     val out = outlet(2)
     out.addProducer()

@@ -40,12 +40,16 @@ sealed trait Life {
   }
 }
 
-/** A query case with a stepped clock goes on by two batches for each chunk, whatever the trigger. */
+/** A query case with a stepped clock goes on by two batches for each chunk, whatever the trigger.
+  *
+  * @param take what foreachBatch does with a batch
+  */
 final class MicroBatchLife(
     spark: ClassicSession,
     query: QueryCase,
     checkpoint: Path,
-    trigger: Trigger = Trigger.ProcessingTime(0L)
+    trigger: Trigger = Trigger.ProcessingTime(0L),
+    take: Dataset[Row] => Seq[Row] = _.collect().toSeq
 ) extends Life {
   private val input = {
     val session = spark
@@ -58,7 +62,7 @@ final class MicroBatchLife(
   override def add(rows: Seq[TestInput]): Unit = { input.addData(rows); () }
 
   /** A batch that is run again replaces what it gave before: an idempotent sink. */
-  private def sink(rows: Dataset[Row], id: Long): Unit = { byBatch.put(id, rows.collect().toSeq); () }
+  private def sink(rows: Dataset[Row], id: Long): Unit = { byBatch.put(id, take(rows)); () }
 
   override def start(): StreamingQuery =
     if (query.stepped) clock.start(spark, query, input.toDF(), checkpoint)(sink)

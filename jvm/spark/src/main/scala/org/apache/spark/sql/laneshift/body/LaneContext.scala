@@ -36,6 +36,9 @@ private[sql] trait LaneContext {
   /** The shards of this lane; once its input has ended, for good. */
   def ownShards: Seq[Int]
 
+  /** Lets what the lane has put out go on, before it seals a store: where something is kept back. */
+  def flushOutputs(): Unit = ()
+
   /** What the lanes of the partition share; none where Spark's own path runs, whose stores are Spark's. */
   def partition: Option[SharedPartition]
 

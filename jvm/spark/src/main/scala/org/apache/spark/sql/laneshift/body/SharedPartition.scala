@@ -18,6 +18,12 @@ private[sql] trait SharedPartition {
     */
   def routing: Array[Int]
 
+  /** Called behind the last write to a store and before its commit, which Spark's task makes only when it is asked for more than
+    * there is: returns when all that was put out has been taken and somebody wants more. Throws if nobody does, as the task is over
+    * then.
+    */
+  def awaitWanted(): Unit
+
   /** Why the partition has stopped, or null. */
   def failure: Throwable
 

@@ -102,8 +102,9 @@ private[laneshift] final class PartitionTask(
   private def registerStop(): Unit = {
     context.addTaskFailureListener((_: TaskContext, error: Throwable) => stopAndJoin(error))
     context.addTaskCompletionListener[Unit] { _ =>
-      // A task that takes only some of the rows succeeds all the same, and then its lanes have to commit.
-      if (stopped.get == null && emitter != null && !Faults.isOn(Fault.NotDrained)) emitter.drain()
+      // A task that takes only some of the rows succeeds all the same. Where Spark has committed by then, its lanes have to.
+      val drains = spec.commitsFirst && !Faults.isOn(Fault.NotDrained) || Faults.isOn(Fault.CommitUnasked)
+      if (stopped.get == null && emitter != null && drains) emitter.drain()
       stopAndJoin(new InterruptedException("the task is over"))
     }
   }
@@ -229,6 +230,10 @@ private[laneshift] final class PartitionTask(
   }
 
   override def failure: Throwable = stopped.get
+
+  /** The task's own thread, where it runs the only lane, is asked for more itself. */
+  override def awaitWanted(): Unit =
+    if (emitter != null && !spec.commitsFirst && !Faults.isOn(Fault.CommitUnasked)) outlet.awaitWanted()
 
   /** As [[org.apache.spark.sql.laneshift.body.LaneContext.perShard]]. */
   def perShard[T](operatorId: Long, make: => T): IndexedSeq[T] =

@@ -47,6 +47,8 @@ private[lane] final class QueuedLane(task: PartitionTask, override val lane: Lan
     kept
   }
 
+  override def flushOutputs(): Unit = out.flush()
+
   override def ownShards: Seq[Int] = {
     val owners = task.routing
     owners.indices.filter(owners(_) == lane.value)

@@ -7,9 +7,16 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning}
+import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
+import org.apache.spark.sql.execution.streaming.operators.stateful.{
+  SessionWindowStateStoreSaveExec,
+  StatefulOperatorsUtils,
+  StateStoreSaveExec,
+  StateStoreWriter
+}
 import org.apache.spark.sql.laneshift.driver.DriverState
+import org.apache.spark.sql.laneshift.rescale.Checkpoint
 import org.apache.spark.sql.laneshift.runtime.TaskRangeRDD
 import org.apache.spark.sql.laneshift.spec.{
   ElasticOptions,
@@ -56,7 +63,7 @@ case class ElasticExec(
   override def outputOrdering: Seq[SortOrder] = Nil
 
   override def simpleString(maxFields: Int): String =
-    s"$nodeName [shards ${options.shards}, $lanesInWords$elsewhereInWords, handoff ${handoff.name}$tasksInWords]"
+    s"$nodeName [shards ${options.shards}, $lanesInWords$elsewhereInWords, handoff ${handoff.name}$tasksInWords$rescaleInWords]"
 
   /** What is wanted as the plan is looked at; a snapshot says what is there. */
   private def elsewhereInWords: String = {
@@ -70,6 +77,11 @@ case class ElasticExec(
   private def tasksInWords: String = options.tasks match {
     case TaskWish.Stock => ""
     case wish => ", tasks " + ungrouped.fold(TaskWish.text(wish))("stock: " + _)
+  }
+
+  private def rescaleInWords: String = {
+    val joins = writers.exists(_.shortName == StatefulOperatorsUtils.SYMMETRIC_HASH_JOIN_EXEC_OP_NAME)
+    Checkpoint.unfit(key => Option(conf.getConfString(key, null)), joins).fold("")(", no rescale: " + _)
   }
 
   /** Throws if this could not be executed, as far as a plan can tell. */
@@ -158,6 +170,7 @@ case class ElasticExec(
 
   private def spec(tasks: Int): ElasticSpec = {
     val inputs = this.inputs
+    val region = Elasticity.collectRegion(child)
     val info = writers.head.getStateInfo
     val key = this.key
     ElasticSpec(
@@ -188,7 +201,12 @@ case class ElasticExec(
       sentAt,
       slots,
       readsAhead = handoff == HandoffMode.MidBatchRestart,
-      usesPython = Elasticity.usesPython(Elasticity.collectRegion(child))
+      usesPython = Elasticity.usesPython(region),
+      commitsFirst = region.exists {
+        case save: StateStoreSaveExec => save.outputMode.contains(InternalOutputModes.Complete)
+        case save: SessionWindowStateStoreSaveExec => save.outputMode.contains(InternalOutputModes.Complete)
+        case _ => false
+      }
     )
   }
 

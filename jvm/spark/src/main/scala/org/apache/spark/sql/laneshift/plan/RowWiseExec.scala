@@ -74,7 +74,8 @@ case class RowWiseExec(
       sentAt,
       slots,
       readsAhead = nodes.exists(_.isInstanceOf[EvalPythonExec]),
-      usesPython = Elasticity.usesPython(nodes)
+      usesPython = Elasticity.usesPython(nodes),
+      commitsFirst = false
     )
   }
 

@@ -17,6 +17,7 @@ import org.apache.spark.util.UninterruptibleThread
 
 import laneshift.ids.LaneId
 import laneshift.lane.HostEnd
+import laneshift.testing.{Fault, Faults}
 
 /** A lane that works here for a partition whose home is another executor: runs the body over the rows that home sends, under a
   * task context of its own, reads state at home, and sends what follows from the rows in frames (docs/handoff.md, section 11).
@@ -303,6 +304,8 @@ private[remote] final class HostLane(
       case ToHost.End => ended = true
       case other => throw new IllegalStateException(s"home says $other where rows are due")
     }
+
+    override def flushOutputs(): Unit = if (!Faults.isOn(Fault.SealPastFrame)) flush(answers = false)
 
     // ---- what follows from them
 

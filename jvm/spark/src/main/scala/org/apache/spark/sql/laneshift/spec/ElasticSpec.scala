@@ -212,6 +212,7 @@ final case class OperatorSpec(
   * @param slots tasks that Spark runs at a time, on all executors
   * @param readsAhead some of its operators read rows ahead of those that they work on (Python's)
   * @param usesPython some of its operators have functions in Python, which run in processes of their own
+  * @param commitsFirst Spark's operator commits before its first row (complete mode), and else behind its last
   */
 final case class ElasticSpec(
     operator: OperatorSpec,
@@ -223,7 +224,8 @@ final case class ElasticSpec(
     sentAt: Option[Int],
     slots: Int,
     readsAhead: Boolean,
-    usesPython: Boolean
+    usesPython: Boolean,
+    commitsFirst: Boolean
 ) {
   def key: OperatorKey = operator.key
   def rowWork: RowWork = operator.above

@@ -72,7 +72,8 @@ class ElasticRuntimeSuite extends LimitedSuite {
       None,
       slots = 2,
       readsAhead = false,
-      usesPython = false
+      usesPython = false,
+      commitsFirst = false
     )
   }
 

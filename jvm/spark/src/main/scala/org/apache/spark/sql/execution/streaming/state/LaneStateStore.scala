@@ -163,7 +163,10 @@ private[sql] final class LaneStateStore private[state] (
   override def commit(): Long = {
     sealedByLane = true
     if (!Faults.isOn(Fault.SealBeforeWrites)) access.settle()
-    if (!lane.isRestarting || Faults.isOn(Fault.RestartSeals)) access.seal()
+    if (!lane.isRestarting || Faults.isOn(Fault.RestartSeals)) {
+      lane.flushOutputs()
+      access.seal()
+    }
     version + 1
   }
 

@@ -76,9 +76,10 @@ private[sql] final class SharedStateStore private[state] (
     }
   }
 
-  /** A lane has written all it will write. The last one's seal is the commit. */
-  def seal(lane: LaneId): Unit = lock.synchronized {
-    if (seals.seal(lane)) {
+  /** A lane has written all it will write. The last one's seal is the commit, on its thread or that of the frames from its host. */
+  def seal(lane: LaneId): Unit = if (lock.synchronized(seals.seal(lane))) {
+    partition.awaitWanted()
+    lock.synchronized {
       committer = Some(lane)
       partition.withTaskContext(base.commit())
     }

@@ -32,6 +32,7 @@ private[state] final class LonePartition(override val spec: ElasticSpec) extends
   override def participants: Int = 0
   override def routing: Array[Int] = owners
   override def failure: Throwable = stopped
+  override def awaitWanted(): Unit = ()
   override def keptBytes(operatorId: Long): Long = 0L
   override def shared[T <: AnyRef](key: AnyRef)(open: => T): T =
     things.synchronized(things.getOrElseUpdate(key, open).asInstanceOf[T])
@@ -151,7 +152,8 @@ object RemoteStateCheck {
       sentAt = None,
       slots = 1,
       readsAhead = false,
-      usesPython = false
+      usesPython = false,
+      commitsFirst = false
     )
   }
 
