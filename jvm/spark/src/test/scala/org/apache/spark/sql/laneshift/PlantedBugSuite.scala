@@ -109,6 +109,15 @@ class PlantedBugSuite extends LimitedSuite with ElasticSession {
     Plant(OutputsAfterSwitch, "Real-time Mode, state and order", tries = 40)(() => realTime()),
     Plant(KeyInTwoStores, "a rescale beside Spark's")(() => rescale()),
     Plant(RecordedForgotten, "a rescale beside Spark's")(() => rescale()),
+    Plant(CommitUnasked, "a batch that is only looked at")(() => LookChecks.notCommitted(this)),
+    Plant(CommitUnasked, "a sink that takes its time")(() => LookChecks.committedWhenAsked(this)),
+    Plant(ReadAsOfBegin, "a rescale that takes long")(() =>
+      RescaleChecks.longerThanBatchesAreKept(this, "2")
+    ),
+    Plant(RecordedTwice, "a rescale that takes long")(() =>
+      RescaleChecks.longerThanBatchesAreKept(this, "2")
+    ),
+    Plant(AnyBatchUndone, "a mark of a take-over")(() => RescaleChecks.sparksOwnBatchStays(this)),
     Plant(WatermarkKept, "a rescale beside Spark's")(() => rescale()),
     Plant(PartitionsUntold, "a rescale beside Spark's")(() => rescale()),
     Plant(IdsUntold, "a rescale beside Spark's")(() => rescale()),

@@ -1,7 +1,9 @@
 package org.apache.spark.sql.laneshift
 
 import java.nio.file.Path
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, CountDownLatch}
+import java.util.concurrent.TimeUnit.SECONDS
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
@@ -58,6 +60,29 @@ final class RescaleRun(spark: ClassicSession, of: QueryCase, checkpoint: Path, c
         changes.get(i + 1).foreach(ask)
       }
     finally TakeOver.held = false
+
+  /** The same with one change, which is asked for so many chunks before: its second old store is read when `meanwhile`, which is
+    * called behind them, has returned.
+    */
+  def slow(chunks: Seq[Seq[TestInput]], early: Int)(meanwhile: () => Unit): RescaleResult = {
+    val may = new CountDownLatch(1)
+    val read = new AtomicInteger
+    TakeOver.passed =
+      step => if (step == "reading" && read.incrementAndGet() == 2) assert(may.await(60, SECONDS))
+    try run(chunks) { i =>
+        if (changes.contains(i)) {
+          meanwhile()
+          may.countDown()
+          letTakeOver()
+        }
+        changes.get(i + early).foreach(ask)
+      }
+    finally {
+      may.countDown()
+      TakeOver.passed = _ => ()
+      TakeOver.held = false
+    }
+  }
 
   /** The next batch begins it, and it takes over when it is let. */
   def ask(partitions: Int): Unit = {

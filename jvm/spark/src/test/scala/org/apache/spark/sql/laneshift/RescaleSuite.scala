@@ -1,15 +1,19 @@
 package org.apache.spark.sql.laneshift
 
 import java.nio.file.Files
-import java.util.concurrent.ConcurrentLinkedQueue
+import java.util.UUID
+import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch}
+import java.util.concurrent.TimeUnit.SECONDS
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
+import scala.util.Using
 
 import org.apache.spark.scheduler.{SparkListener, SparkListenerStageSubmitted}
 import org.apache.spark.sql.execution.streaming.state.{StateStoreId, StateStoreProviderId}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.rescale.{LiveRescale, NotRescalable, RescaleState, TakeOver}
-import org.apache.spark.sql.streaming.Trigger
+import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 
 import laneshift.testing.{Deep, LimitedSuite}
 
@@ -67,11 +71,11 @@ class RescaleSuite extends LimitedSuite with RescaleSession {
         try {
           life.await(running)
           if (rescale) {
-            val asked = RescaleRun.ask(running, wanted, slots = 8)
+            val asked = RescaleRun.ask(running, wanted, slots = 9)
             life.add(rows.slice(1000, 2000))
             Patience.until(running)(asked.state.ended)
             assert(asked.state == RescaleState.Done, asked.failure)
-            val tooMany = if (tasks == "stock") 8 else 3
+            val tooMany = if (tasks == "stock") 8 else 4
             val e = intercept[NotRescalable](RescaleRun.ask(running, 9, slots = tooMany))
             assert(e.getMessage.contains(s"and there are $tooMany"))
           } else life.add(rows.slice(1000, 2000))
@@ -91,8 +95,45 @@ class RescaleSuite extends LimitedSuite with RescaleSession {
     assert(liveState.exists(_.startsWith(s"0/${wanted - 1}: ")))
   }
 
+  /** Two tasks of the source, one for each of 3 partitions, and what a rescale has beside them. */
+  test("slots for Real-time batches and a rescale are both there, or it is refused") {
+    def refused(query: StreamingQuery, partitions: Int, slots: Int, needed: Int): Unit = {
+      val e = intercept[NotRescalable](RescaleRun.ask(query, partitions, slots))
+      assert(e.getMessage.contains(s"slots for $needed tasks, 1 of them for the rescale"), e.getMessage)
+      assert(e.getMessage.contains(s"and there are $slots"))
+    }
+    elastic { (run, _) =>
+      run.add(chunks.head)
+      run.await()
+      withFolder { at =>
+        withConf(ElasticSession.moving(7L): _*) {
+          val life = new RealTimeLife(spark, RealTimePairSuite.cases.head, at)
+          life.add(chunks.head)
+          val realTime = life.start()
+          try {
+            life.await(realTime)
+            refused(realTime, partitions = 4, slots = 6, needed = 7)
+            // With the old number, which it has until then.
+            refused(realTime, partitions = 2, slots = 5, needed = 6)
+            // Another query's beside it: that waits for data.
+            refused(run.query, partitions = 5, slots = 5, needed = 6)
+            val waits = RescaleRun.ask(run.query, 5, slots = 6)
+            val e = intercept[NotRescalable](RescaleRun.ask(realTime, 2, slots = 6))
+            assert(e.getMessage.contains("slots for 7 tasks, 2 of them for the rescale"), e.getMessage)
+            assert(waits.cancel())
+            assert(RescaleRun.ask(realTime, 4, slots = 7).cancel())
+            life.add(chunks(1))
+            life.await(realTime)
+          } finally realTime.stop()
+        }
+      }
+    }
+  }
+
   /** A Real-time batch does not begin if it finds too few free slots. */
-  test("what runs beside the query has one task at a time") {
+  test("what runs beside the query has one task at a time, which has one old store open") {
+    val reads = new AtomicInteger
+    TakeOver.passed = step => if (step == "reading") { reads.incrementAndGet(); () }
     val tasks = new ConcurrentLinkedQueue[Int]
     val listener = new SparkListener {
       override def onStageSubmitted(stage: SparkListenerStageSubmitted): Unit =
@@ -109,6 +150,7 @@ class RescaleSuite extends LimitedSuite with RescaleSession {
         val rescale = run.rescales.last
         Patience.until(run.query)(rescale.state == RescaleState.Ready)
         val building = tasks.size
+        assert(reads.get == 3)
         run.add(chunks(2))
         run.await()
         Patience.until(run.query)(rescale.lag == 0)
@@ -119,7 +161,10 @@ class RescaleSuite extends LimitedSuite with RescaleSession {
         Patience.until(run.query)(tasks.size > building)
         assert(tasks.asScala.forall(_ == 1), tasks)
       }
-    finally spark.sparkContext.removeSparkListener(listener)
+    finally {
+      TakeOver.passed = _ => ()
+      spark.sparkContext.removeSparkListener(listener)
+    }
   }
 
   test("what cannot be is refused, and the query goes on") {
@@ -156,6 +201,7 @@ class RescaleSuite extends LimitedSuite with RescaleSession {
         run.await()
         val e = intercept[NotRescalable](RescaleRun.ask(run.query, 5))
         assert(e.getMessage.contains("keeps state in format 4"))
+        assert(MicroBatchRun.planOf(run.query).contains("no rescale: its join keeps state in format 4"))
       }
     }
     elastic { (run, at) =>
@@ -231,6 +277,61 @@ class RescaleSuite extends LimitedSuite with RescaleSession {
           run.add(chunks(3))
           run.await()
           assert(fetched.nonEmpty)
+        }
+      }
+    }
+
+  for (version <- Seq("1", "2"))
+    test(
+      s"one that takes longer than Spark keeps batches, checkpoint format $version",
+      Deep.Pairs.unless(version == "2"): _*
+    )(RescaleChecks.longerThanBatchesAreKept(this, version))
+
+  test("a batch of Spark's own is not undone")(RescaleChecks.sparksOwnBatchStays(this))
+
+  for (step <- Seq("caught up", "offsets"))
+    test(
+      s"a query that stops in a take-over that is $step lets its new stores go",
+      Deep.Kills.unless(step == "offsets"): _*
+    ) {
+      elastic { (run, at) =>
+        begin(run)
+        run.letTakeOver()
+        val reached = new CountDownLatch(1)
+        TakeOver.passed = passed =>
+          if (passed == step) {
+            reached.countDown()
+            new CountDownLatch(1).await()
+          }
+        try {
+          val rescale = run.rescales.last
+          val folder = at.resolve("laneshift-rescale")
+          val id = Using.resource(Files.list(folder))(
+            _.iterator.asScala.map(_.getFileName.toString).filter(_.contains("-")).toSeq.head
+          )
+          val root = s"${RescaleRun.execution(run.query).resolvedCheckpointRoot}/laneshift-rescale/$id/state"
+          def places = (0 until 5).flatMap(p =>
+            spark.streams.stateStoreCoordinator.getLocation(
+              StateStoreProviderId(StateStoreId(root, 0, p), UUID.fromString(id))
+            )
+          )
+          run.add(chunks(2))
+          assert(reached.await(60, SECONDS))
+          assert(places.size == 5)
+          run.query.stop()
+          Patience.until(run.query)(
+            rescale.state.ended && places.isEmpty && !Files.exists(folder.resolve(id))
+          )
+          assert(rescale.state == RescaleState.Failed && rescale.failure.exists(_.contains("has ended")))
+          assert(Files.exists(folder) == (step == "offsets"))
+        } finally TakeOver.passed = _ => ()
+        run.start()
+        run.await()
+        assert(!Files.exists(at.resolve("laneshift-rescale")))
+        assert(RescaleRun.execution(run.query).lastExecution.numStateStores == 3)
+        if (step != "offsets") {
+          val state = MicroBatchRun.stateRows(spark, run.query, at)
+          assert(withoutPartition(state) == withoutPartition(stock(3).state))
         }
       }
     }

@@ -85,18 +85,8 @@ private[laneshift] final class Checkpoint(
     found.map(_.operatorInfo.operatorName).find(Checkpoint.Unsupported).foreach { name =>
       throw new NotRescalable.Unfit(s"its operator $name has one key, which no number of partitions divides")
     }
-    if (
-      joinFormat(batch).exists(_ > Checkpoint.NewestJoin) && found.exists(
-        _.operatorInfo.operatorName == SYMMETRIC_HASH_JOIN_EXEC_OP_NAME
-      )
-    )
-      throw new NotRescalable.Unfit(
-        s"its join keeps state in format ${joinFormat(batch).get}, whose keys Spark cannot tell partitions by"
-      )
-    if (conf(batch, SQLConf.STATE_STORE_ROW_CHECKSUM_ENABLED.key).contains("true"))
-      throw new NotRescalable.Unfit(
-        "its rows of state have checksums, of which the parts of a list cannot be told"
-      )
+    val joins = found.exists(_.operatorInfo.operatorName == SYMMETRIC_HASH_JOIN_EXEC_OP_NAME)
+    Checkpoint.unfit(conf(batch, _), joins).foreach(why => throw new NotRescalable.Unfit(why))
     if (commit(batch).version > CommitLog.VERSION_2)
       throw new NotRescalable.Unfit(
         "its commit log has version 3 (sink evolution), which Spark itself cannot rewrite"
@@ -125,6 +115,16 @@ private[laneshift] object Checkpoint {
 
   /** What Spark has no rule for: the one key of a limit is in one partition, whatever their number. */
   private val Unsupported = Set("globalLimit")
+
+  /** What of a query's settings keeps it from another number of partitions: its plan says so before it is asked for. */
+  def unfit(setting: String => Option[String], joins: Boolean): Option[String] = {
+    val format = setting(SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION.key).map(_.toInt)
+    if (joins && format.exists(_ > NewestJoin))
+      Some(s"its join keeps state in format ${format.get}, whose keys Spark cannot tell partitions by")
+    else if (setting(SQLConf.STATE_STORE_ROW_CHECKSUM_ENABLED.key).contains("true"))
+      Some("its rows of state have checksums, of which the parts of a list cannot be told")
+    else None
+  }
 
   /** Spark 4.3's rules know the newest format, but not where it has the key. */
   private val NewestJoin = 3

@@ -41,7 +41,7 @@ private[laneshift] final class LiveRescale(
     query: MicroBatchExecution,
     val from: Int,
     val to: Int,
-    budget: RescaleBudget,
+    val budget: RescaleBudget,
     private var before: Option[LiveRescale]
 ) extends Logging {
   import LiveRescale._
@@ -55,8 +55,10 @@ private[laneshift] final class LiveRescale(
   @volatile private var why = Option.empty[String]
   @volatile private var pauseNs = 0L
   @volatile private var tookBatch = Option.empty[Long]
-  @volatile private var committed = -1L
+  @volatile private var committed: Commits = _
   @volatile private var twin: Twin = _
+  // The query's thread takes over.
+  @volatile private var isTakingOver = false
   private val twinLock = new ReentrantLock
   // While it may be interrupted.
   private var worker = Option.empty[Thread]
@@ -78,7 +80,7 @@ private[laneshift] final class LiveRescale(
   def progress: (Int, Int) = Option(twin).fold((0, 0))(_.progress)
 
   /** Batches of the query that the new stores do not have yet. */
-  def lag: Long = if (now.ended) 0L else Option(twin).fold(0L)(t => math.max(0L, committed - t.state))
+  def lag: Long = if (now.ended) 0L else Option(twin).fold(0L)(t => math.max(0L, committed.newest - t.state))
 
   /** For people. */
   def words: String = {
@@ -112,10 +114,12 @@ private[laneshift] final class LiveRescale(
     changes
   }
 
+  /** Of a take-over only the query's thread says what came of it, as long as it is in it. */
   private def fail(e: Throwable): Unit = synchronized {
-    if (!now.ended) {
+    if (
+      change(Failed, _ != TakingOver || !isTakingOver || (Thread.currentThread eq query.queryExecutionThread))
+    ) {
       why = Some(e.toString)
-      now = Failed
       logWarning(s"Query ${query.id} keeps its $from state partitions.", e)
     }
   }
@@ -126,12 +130,17 @@ private[laneshift] final class LiveRescale(
   def atBoundary(next: MicroBatchExecutionContext): Option[Int] = {
     before.foreach(_.recordedNoMore())
     before = None
-    if (!now.ended) committed = next.batchId - 1
+    if (!now.ended && committed != null)
+      try committed.add(next.batchId - 1)
+      catch { case NonFatal(e) => fail(e) }
     val taken = now match {
       case Waiting =>
-        begin()
+        begin(next.batchId - 1)
         None
-      case Ready if !TakeOver.held && change(TakingOver) => takeOver(next)
+      case Ready if !TakeOver.held =>
+        isTakingOver = true
+        try if (change(TakingOver)) takeOver(next) else None
+        finally isTakingOver = false
       case _ => None
     }
     if (now.ended) {
@@ -159,17 +168,17 @@ private[laneshift] final class LiveRescale(
     context.setLocalProperty(WriteRecord.Stores, folders.map(_._2).orNull)
   }
 
-  private def begin(): Unit =
+  private def begin(last: Long): Unit =
     try {
       // Readers of another thread: the query's own logs are its thread's.
       val checkpoint = Checkpoint.at(query.resolvedCheckpointRoot, query.sparkSessionForStream)
-      val made = new Twin(checkpoint, session(query.sparkSessionForStream, checkpoint, committed), to, budget)
+      val made = new Twin(checkpoint, session(query.sparkSessionForStream, checkpoint, last), to, budget)
+      committed = new Commits(checkpoint, last)
       Twin.removeAll(checkpoint)
       twin = made
       isRecorded = true
       record(Some(made.records.toString -> checkpoint.stateRoot.toString))
-      val first = committed
-      val thread = new Thread(() => work(first), jobs)
+      val thread = new Thread(() => work(), jobs)
       thread.setDaemon(true)
       synchronized {
         if (change(Building)) {
@@ -179,30 +188,29 @@ private[laneshift] final class LiveRescale(
       }
     } catch { case NonFatal(e) if query.isActive => fail(e) }
 
-  private def work(first: Long): Unit =
+  private def work(): Unit =
     try {
       context.setJobGroup(jobs, s"State of query ${query.id} for $to partitions", interruptOnCancel = true)
-      onTwin(twin.build(first, staysOpen = true))
+      onTwin(twin.build(committed, staysOpen = true))
       change(CatchingUp)
       val rounds = new CatchUpRounds
-      while (!now.ended && query.isActive && now != TakingOver) {
+      // In a take-over the query's thread has its own jobs; this one waits for what comes of it.
+      while (!now.ended && (query.isActive || isTakingOver)) {
         // Once it is ready the next boundary takes over, and would have to wait for a round.
-        if (now != Ready || TakeOver.held) {
-          val (began, target) = (System.nanoTime(), committed)
-          val batches = math.max(0L, target - twin.state)
-          if (batches > 0) onTwin(if (now != TakingOver) twin.catchUp(target))
+        if (now != TakingOver && (now != Ready || TakeOver.held)) {
+          val (began, batches) = (System.nanoTime(), lag)
+          if (batches > 0) onTwin(if (now != TakingOver) twin.catchUp(committed))
           if (rounds.isNear(batches, System.nanoTime() - began)) change(Ready, _ == CatchingUp)
         }
         Thread.sleep(IdleMs)
       }
-      if (!query.isActive) fail(new IllegalStateException("the query has ended"))
+      if (!now.ended) fail(new IllegalStateException("the query has ended"))
     } catch {
       case e: Throwable => fail(e)
     } finally {
       synchronized { worker = None }
       Thread.interrupted()
-      // A take-over ends it itself.
-      if (now != TakingOver && now != Done) Utils.tryLogNonFatalError(clear())
+      if (now != Done) Utils.tryLogNonFatalError(clear())
     }
 
   /** Removes the twin, and again what is written to it late: by tasks that were cancelled, and by the query's batch of now, whose
@@ -256,7 +264,7 @@ private[laneshift] final class LiveRescale(
       query.commitLog
     )
     try onTwin {
-        twin.catchUp(last, hurried = true)
+        twin.catchUp(committed, RealTimeSlots.hurried(query, from, context), hurried = true)
         TakeOver.passed("caught up")
         val ids = twin.checkpointIds
         val batch =
@@ -279,7 +287,6 @@ private[laneshift] final class LiveRescale(
     catch {
       case e if NonFatal(e) && query.isActive =>
         TakeOver.undo(checkpoint)
-        Utils.tryLogNonFatalError(twin.remove())
         fail(e)
         None
     }

@@ -35,7 +35,7 @@ private[laneshift] object OfflineRescale {
     val began = System.nanoTime()
     try {
       twin.remove()
-      twin.build(last, staysOpen = false)
+      twin.build(new Commits(checkpoint, last), staysOpen = false)
       twin.seal()
       val built = System.nanoTime()
       val rows =

@@ -6,13 +6,9 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
-import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec
-import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
-import org.apache.spark.sql.execution.streaming.RealTimeTrigger
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
-import org.apache.spark.sql.laneshift.spec.RangedNode
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 
 /** The rescales of one application: each run of a query has one at a time. */
@@ -46,15 +42,17 @@ private[laneshift] final class Rescales extends SparkListener {
           "continuous processing and asynchronous progress do not end batches one by one"
         )
     }
-    val from = Rescales.check(running, partitions, slots)
-    newest.values().removeIf(!_.isOfRunningQuery)
-    of(query.runId).foreach(_.letGo())
+    val from = Rescales.check(running, partitions)
     val conf = running.sparkSessionForStream.sessionState.conf
     val budget =
       RescaleBudget(
         conf.getConf(LaneshiftConf.RescaleCores),
         conf.getConf(LaneshiftConf.RescaleBytesPerSecond)
       )
+    val beside = (underWay.map(_.budget) :+ budget).map(_.cores).sum
+    RealTimeSlots.require(running, from, partitions, slots, beside)
+    newest.values().removeIf(!_.isOfRunningQuery)
+    of(query.runId).foreach(_.letGo())
     val rescale = new LiveRescale(running, from, partitions, budget, of(query.runId))
     newest.put(query.runId, rescale)
     if (!running.offsetLog.isInstanceOf[BoundaryLog])
@@ -69,7 +67,7 @@ private[laneshift] final class Rescales extends SparkListener {
 private object Rescales {
 
   /** How many partitions the query has now. */
-  def check(query: MicroBatchExecution, partitions: Int, slots: Int): Int = {
+  def check(query: MicroBatchExecution, partitions: Int): Int = {
     val checkpoint = new Checkpoint(
       query.resolvedCheckpointRoot,
       query.sparkSessionForStream.sessionState.newHadoopConf(),
@@ -87,24 +85,7 @@ private object Rescales {
         "the log of its file sink has to have every batch, and a take-over is a batch without output"
       )
     checkpoint.requireRoom()
-    requireSlots(query, now, partitions, slots)
+    Inside.require()
     now
   }
-
-  /** A Real-time batch has all its tasks at the same time. */
-  private def requireSlots(query: MicroBatchExecution, now: Int, partitions: Int, slots: Int): Unit =
-    if (query.trigger.isInstanceOf[RealTimeTrigger]) {
-      val plan = query.lastExecution.executedPlan
-      val sources = plan.collect { case s: RealTimeStreamScanExec => s.inputPartitions.size }.sum
-      val shuffles = plan.collect { case e: ShuffleExchangeLike => e.outputPartitioning.numPartitions }
-      val elastic = plan.collect { case node: RangedNode => node }
-      // Of stages with state that are not elastic each partition has a task.
-      val others = math.max(0, shuffles.count(_ == now) - elastic.map(_.shuffles).sum)
-      val tasks = sources + shuffles.filter(_ != now).sum + others * partitions +
-        elastic.map(_.fewestTasks(partitions, query.id.toString)).sum
-      if (tasks > slots)
-        throw new NotRescalable.Unfit(
-          s"with $partitions partitions its Real-time batches would need slots for $tasks tasks, and there are $slots"
-        )
-    }
 }

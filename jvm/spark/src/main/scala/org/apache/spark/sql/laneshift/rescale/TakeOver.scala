@@ -75,11 +75,12 @@ private[laneshift] object TakeOver extends Logging {
   }
 
   /** Puts a checkpoint back as it was before a take-over that has not come to its commit. The batch's entry in the offset log,
-    * which keeps Spark from starting the query, goes only when nothing else is left of it.
+    * which keeps Spark from starting the query, goes only when nothing else is left of it. A batch of that number that Spark has
+    * planned since, without laneshift, stays.
     */
   def undo(checkpoint: Checkpoint): Boolean = {
     val committed = checkpoint.lastCommitted.getOrElse(-1L)
-    val begun = new Mark(checkpoint).read().filter(_ > committed)
+    val begun = new Mark(checkpoint).read().filter(batch => batch > committed && isOwn(checkpoint, batch))
     begun.foreach { batch =>
       for (operator <- numbered(checkpoint, checkpoint.stateRoot)) {
         OperatorsMetadata.delete(checkpoint, operator, batch)
@@ -92,6 +93,13 @@ private[laneshift] object TakeOver extends Logging {
     Twin.removeAll(checkpoint)
     begun.nonEmpty
   }
+
+  /** The take-over's own entry in the offset log is that of the batch before, but for the number of partitions. */
+  private def isOwn(checkpoint: Checkpoint, batch: Long): Boolean =
+    checkpoint.offsetLog.get(batch).forall { offsets =>
+      Faults.isOn(Fault.AnyBatchUndone) ||
+      offsets == Checkpoint.withPartitions(checkpoint.offsets(batch - 1), checkpoint.partitions(batch))
+    }
 
   private def numbered(checkpoint: Checkpoint, folder: Path): Seq[Path] =
     if (!checkpoint.fs.exists(folder)) Nil

@@ -3,12 +3,16 @@ package org.apache.spark.sql.laneshift.rescale
 import java.io.IOException
 import java.util.UUID
 
+import scala.collection.mutable
+import scala.concurrent.duration.Duration
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileUtil, Path}
 
-import org.apache.spark.{Partitioner, SparkContext}
-import org.apache.spark.TaskContext
+import org.apache.spark.{Partitioner, ShuffleDependency, TaskContext}
 import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.internal.Logging
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.classic.SparkSession
@@ -24,7 +28,7 @@ import org.apache.spark.sql.execution.streaming.state.{
   StoreShape,
   TwinStores
 }
-import org.apache.spark.util.{SerializableConfiguration, Utils}
+import org.apache.spark.util.{SerializableConfiguration, ThreadUtils, Utils}
 
 import laneshift.testing.{Fault, Faults}
 
@@ -35,7 +39,8 @@ import laneshift.testing.{Fault, Faults}
   * @param session for the jobs that read and write state, with the configuration of the checkpoint's last batch
   * @param budget of the jobs that write all of it
   */
-private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int, budget: RescaleBudget) {
+private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int, budget: RescaleBudget)
+    extends Logging {
   private val runId = UUID.randomUUID()
 
   /** No other rescale of the checkpoint has the same: what is left of one goes while the next is built. */
@@ -50,11 +55,12 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   private var stores: TwinStores = _
   private var built = 0L
   private var reached = 0L
+  // The version that each old store, by shape and partition, was read at.
+  private val readAt = mutable.Map.empty[(Int, Int), Long]
   private var ids = Map.empty[(Int, Int), Option[String]]
   @volatile private var done = 0
 
-  /** The batch as of which the twin's newest stores count themselves, and the one of the query that they have the state of. */
-  def newest: Long = built
+  /** The batch of the query that all its stores have the state of, at least. */
   def state: Long = reached
 
   /** Stores that are written, and how many there will be. */
@@ -67,11 +73,13 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
     }
   }
 
-  /** Reads the state of a committed batch and writes it in `to` partitions, as of the same batch.
+  /** Reads all state and writes it in `to` partitions: each old store as of the batch that is the newest when its turn comes, for
+    * Spark keeps few old ones. What later batches have written is to be caught up with.
     *
-    * @param staysOpen whether later batches are to be caught up with
+    * @param staysOpen whether there are later batches
     */
-  def build(batch: Long, staysOpen: Boolean): Unit = {
+  def build(committed: Commits, staysOpen: Boolean): Unit = {
+    val batch = committed.newest
     val from = of.partitions(batch)
     val shapes =
       of.operators(batch).flatMap(StoreShape.of(of.stateRoot, _, of.joinFormat(batch), context, of.hadoop))
@@ -85,28 +93,53 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
       StateStoreConf(session.sessionState.conf)
     )
     done = 0
-    ids = shapes.indices.flatMap(s =>
-      write(s, batch, from, staysOpen).zipWithIndex.map { case (id, p) => (s, p) -> id }
-    ).toMap
     built = batch
-    reached = batch
+    ids = shapes.indices.flatMap(s =>
+      write(s, committed, staysOpen).zipWithIndex.map { case (id, p) => (s, p) -> id }
+    ).toMap
+    reached = readAt.values.min - 1
   }
 
-  private def write(
-      shape: Int,
-      batch: Long,
-      from: Int,
-      staysOpen: Boolean
-  ): Seq[Option[String]] = {
-    val old = context.parallelize(0 until from, from)
-    val pieces =
-      placed(Twin.contents(old, stores, hadoop, budget, shape, batch + 1, of.commit(batch).stateUniqueIds))
-    val job = Twin.filling(stores, hadoop, budget, shape, batch, staysOpen)
+  private def write(shape: Int, committed: Commits, staysOpen: Boolean): Seq[Option[String]] = {
+    val byTask = new Twin.ToTask(to, p => p)
+    val read = (0 until stores.from).grouped(budget.cores).map(readStores(shape, _, byTask, committed)).toSeq
+    val pieces = placed(context.union(read))
+    val job = Twin.filling(stores, hadoop, budget, shape, built, staysOpen)
     (0 until to).grouped(budget.cores).flatMap { group =>
       val made = context.runJob(pieces, job, group)
       done += group.size
       made
     }.toSeq
+  }
+
+  /** Reads some old stores, a task each: no task has a second one open. Where Spark has deleted a store's batch before it was open,
+    * there is a newer one.
+    */
+  private def readStores(
+      shape: Int,
+      partitions: Seq[Int],
+      byTask: Partitioner,
+      committed: Commits
+  ): RDD[(Int, Piece)] = {
+    def read(attempts: Int): RDD[(Int, Piece)] = {
+      TakeOver.passed("reading")
+      val at = if (Faults.isOn(Fault.ReadAsOfBegin)) committed.of(built) else committed.of(committed.newest)
+      val old = context.parallelize(partitions, partitions.size)
+      val pieces = Twin.contents(old, stores, hadoop, shape, at).partitionBy(byTask)
+      val shuffle = pieces.dependencies.head.asInstanceOf[ShuffleDependency[Int, Piece, Piece]]
+      try {
+        val reading = context.submitMapStage(shuffle)
+        ThreadUtils.awaitReady(reading, Duration.Inf)
+        reading.value.foreach(_.get)
+        partitions.foreach(p => readAt((shape, p)) = at.version)
+        pieces
+      } catch {
+        case e if NonFatal(e) && attempts > 1 && committed.newest >= at.version =>
+          logInfo(s"State of batch ${at.version - 1} is there no more: ${e.getMessage}")
+          read(attempts - 1)
+      }
+    }
+    read(Twin.Attempts)
   }
 
   /** Pieces go where their stores are open. */
@@ -116,33 +149,36 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   /** Lets the query's run have the new stores' tables where they are. */
   def passOn(run: UUID): Unit = stores.passOn(run, coordinator)
 
-  /** Brings the recorded writes of the batches up to `batch` into the stores.
+  /** Brings the recorded writes of the newest batches into the stores.
     *
-    * @param hurried whether the query waits for it: all slots are free then; otherwise it has as many tasks at a time as its budget
-    *   says
+    * @param slots so many tasks there may be at a time
+    * @param hurried whether the query waits for it
     */
-  def catchUp(batch: Long, hurried: Boolean = false): Unit = if (batch > reached) {
-    val batches = (reached + 1 to batch).map(b => RecordedBatch(b + 1, of.commit(b).stateUniqueIds))
-    val slots = if (hurried) Twin.slots(context) else budget.cores
-    val groups = placedGroups((to + slots - 1) / slots)
-    val found = Twin.routed(
-      context.parallelize(0 until stores.from, stores.from),
-      stores,
-      hadoop,
-      batches,
-      records.toString,
-      slots,
-      groups.map(_._2)
-    )
-    val pieces = new PlacedRDD(found, groups(_)._1.toSeq)
-    if (!Faults.isOn(Fault.RecordedForgotten)) {
-      val atOnce = if (hurried) Twin.CommitsAtOnce else 1
-      val applied = Twin.applied(pieces, stores, hadoop, groups.map(_._2), built + 1, ids, atOnce)
-      val tasks = groups.indices.grouped(if (hurried) groups.size else slots)
-      ids = tasks.flatMap(context.runJob(applied, Twin.only, _)).flatten.toMap
-      built += 1
+  def catchUp(committed: Commits, slots: Int = budget.cores, hurried: Boolean = false): Unit = {
+    val batches = committed.after(reached)
+    if (batches.nonEmpty) {
+      val groups = placedGroups((to + slots - 1) / slots)
+      val found = Twin.routed(
+        context.parallelize(0 until stores.from, stores.from),
+        stores,
+        hadoop,
+        batches,
+        readAt.toMap,
+        records.toString,
+        slots,
+        groups.map(_._2)
+      )
+      val pieces = new PlacedRDD(found, groups(_)._1.toSeq)
+      if (!Faults.isOn(Fault.RecordedForgotten)) {
+        val atOnce = if (hurried) Twin.CommitsAtOnce else 1
+        val applied = Twin.applied(pieces, stores, hadoop, groups.map(_._2), built + 1, ids, atOnce)
+        val tasks = groups.indices.grouped(if (hurried) groups.size else slots)
+        ids = tasks.flatMap(context.runJob(applied, Twin.only, _)).flatten.toMap
+        built += 1
+      }
+      reached = batches.last.version - 1
+      committed.forget(reached)
     }
-    reached = batch
   }
 
   /** New partitions for as many tasks as are needed, `size` in each at most: those of a task are where one executor has them open. */
@@ -273,14 +309,10 @@ private[rescale] object Twin {
       old: RDD[Int],
       stores: TwinStores,
       hadoop: Broadcast[SerializableConfiguration],
-      budget: RescaleBudget,
       shape: Int,
-      version: Long,
-      ids: Ids
-  ): RDD[(Int, Piece)] = old
-    .flatMap(stores.contents(shape, _, version, ids, new Configuration(hadoop.value.value)))
-    .coalesce(budget.cores)
-    .partitionBy(new ToTask(stores.to, p => p))
+      at: RecordedBatch
+  ): RDD[(Int, Piece)] =
+    old.flatMap(stores.contents(shape, _, at, new Configuration(hadoop.value.value)))
 
   private def filling(
       stores: TwinStores,
@@ -316,11 +348,12 @@ private[rescale] object Twin {
       stores: TwinStores,
       hadoop: Broadcast[SerializableConfiguration],
       batches: Seq[RecordedBatch],
+      readAt: Map[(Int, Int), Long],
       records: String,
       cores: Int,
       groups: Seq[Seq[Int]]
   ): RDD[(Int, Piece)] = partitions
-    .flatMap(stores.routed(_, batches, records, new Configuration(hadoop.value.value)))
+    .flatMap(stores.routed(_, batches, readAt, records, new Configuration(hadoop.value.value)))
     .coalesce(cores)
     .partitionBy(new ToTask(groups.size, groups.zipWithIndex.flatMap { case (g, i) => g.map(_ -> i) }.toMap))
 
@@ -341,11 +374,11 @@ private[rescale] object Twin {
       Iterator(stores(own, found, version, new Configuration(hadoop.value.value), atOnce))
     }
 
+  /** Old stores are tried to be read so often. */
+  private val Attempts = 4
+
   /** Commits of a task that go on at the same time: most of one is waiting for files. */
   private val CommitsAtOnce = 8
-
-  private def slots(context: SparkContext): Int =
-    math.max(1, context.maxNumConcurrentTasks(context.resourceProfileManager.defaultResourceProfile))
 
   /** Sends what goes to a new partition to the task that has it. */
   private final class ToTask(override val numPartitions: Int, of: Int => Int) extends Partitioner {

@@ -28,7 +28,8 @@ object RescaleKills {
   /** So many kills for each pair of checkpoints. */
   private val Lives = 12
 
-  private val Steps = Seq("caught up", "placed", "marked", "offsets", "metadata", "committed", "done")
+  private val Steps =
+    Seq("reading", "caught up", "placed", "marked", "offsets", "metadata", "committed", "done")
 
   /** Behind these stock Spark may find what it calls an unfinished repartitioning. */
   private val Open = Set("offsets", "placed", "metadata")
@@ -198,9 +199,15 @@ object RescaleKills {
       }
       150
     }
-    val more = Seq("spark.sql.laneshift.motion.tasks" -> "true", "spark.sql.shuffle.partitions" -> "3")
+    val more = Seq(
+      "spark.sql.laneshift.motion.tasks" -> "true",
+      "spark.sql.shuffle.partitions" -> "3"
+    ) ++ RescaleLife.Forgetful
     val rows = RandomKills.withSession("local-cluster[2,3,1024]", more: _*) { spark =>
-      TakeOver.passed = step => if (due.compareAndSet(step, "")) killOne(s"behind '$step'")
+      TakeOver.passed = step => {
+        if (step == "reading") Thread.sleep(RescaleLife.ReadingMs)
+        if (due.compareAndSet(step, "")) killOne(s"behind '$step'")
+      }
       try RandomKills.microBatches(spark, seed, () => turn(spark), () => dead.get >= kills)
       finally TakeOver.passed = _ => ()
     }

@@ -26,6 +26,15 @@ object RescaleLife {
   val Refused = 4
   val Killed = 137
 
+  /** So long it takes to read an old store. */
+  val ReadingMs = 400L
+
+  /** Spark keeps fewer batches than there are meanwhile. */
+  val Forgetful: Seq[(String, String)] = Seq(
+    "spark.sql.streaming.minBatchesToRetain" -> "3",
+    "spark.sql.streaming.stateStore.maintenanceInterval" -> "500ms"
+  )
+
   private val Keys = 60
   private val RowsPerBatch = 300
 
@@ -52,7 +61,10 @@ object RescaleLife {
   private def live(orders: Orders): Unit = {
     val spark = session(orders)
     val random = new Random(orders.seed)
-    TakeOver.passed = step => if (step == orders.halt) Runtime.getRuntime.halt(Killed)
+    TakeOver.passed = step => {
+      if (step == "reading") Thread.sleep(ReadingMs)
+      if (step == orders.halt) Runtime.getRuntime.halt(Killed)
+    }
     val queries = Validator.all.map(start(spark, _, orders.folder))
     queries.foreach(until(_)(_.recentProgress.nonEmpty))
     println(Running)
@@ -83,6 +95,7 @@ object RescaleLife {
       .config("spark.sql.shuffle.partitions", "3")
       .config("spark.sql.streaming.stateStore.providerClass", classOf[RocksDBStateStoreProvider].getName)
       .config("spark.sql.streaming.stateStore.checkpointFormatVersion", orders.format)
+      .config(Forgetful.toMap)
     val own = (ElasticSession.moving(orders.seed) :+ ("spark.sql.laneshift.motion.tasks" -> "true")).toMap
     val chosen =
       if (stock) builder

@@ -41,14 +41,13 @@ private[sql] final case class TwinStores(
   def contents(
       shape: Int,
       partition: Int,
-      version: Long,
-      ids: Option[Map[Long, Array[Array[String]]]],
+      at: RecordedBatch,
       hadoop: Configuration
   ): Iterator[(Int, Piece)] = {
     val of = shapes(shape)
     val store = provider(of, oldRoot, partition, hadoop)
     TaskContext.get().addTaskCompletionListener[Unit](_ => store.close())
-    val db = store.getReadStore(version, of.checkpointId(ids, partition))
+    val db = store.getReadStore(at.version, of.checkpointId(at.ids, partition))
       .asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore]
       .dbInstance()
     val router = new StoreRouter(of, storeConf)
@@ -132,17 +131,22 @@ private[sql] final case class TwinStores(
     )
   }
 
-  /** What the stores of one old partition have committed in some batches, cut by the new partitions that it goes to. */
+  /** What the stores of one old partition have committed in some batches, cut by the new partitions that it goes to.
+    *
+    * @param readAt the version that each old store, by shape and partition, was read at: it has no need of what was written before
+    */
   def routed(
       partition: Int,
       batches: Seq[RecordedBatch],
+      readAt: Map[(Int, Int), Long],
       records: String,
       hadoop: Configuration
   ): Iterator[(Int, Piece)] = for {
     (shape, s) <- shapes.iterator.zipWithIndex
     router = new StoreRouter(shape, storeConf)
     cut = new Cut(s, partition)
-    piece <- batches.iterator.flatMap { batch =>
+    later = batches.filter(_.version > readAt((s, partition)) || Faults.isOn(Fault.RecordedTwice))
+    piece <- later.iterator.flatMap { batch =>
       val ready = ArrayBuffer.empty[(Int, Piece)]
       val folder = shape.folder(new Path(records), partition)
       val id = shape.checkpointId(batch.ids, partition)
