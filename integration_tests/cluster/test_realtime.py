@@ -1,4 +1,4 @@
-"""A skewed Real-time query between two Kafka topics, its lanes set by a scheduler."""
+"""Real-time queries between two Kafka topics: lanes by a scheduler, and one without state."""
 
 from __future__ import annotations
 
@@ -24,13 +24,23 @@ SCHEDULER = {
 }
 
 
-def run(cluster: Cluster, kafka: Kafka, name: str, conf: dict[str, str]) -> tuple[Driver, Answers]:
-    """Let the application count all clicks, then end it; what it wrote, by page, and its state."""
+ROW_WISE = {
+    **ELASTIC,
+    "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
+    "spark.sql.laneshift.lanes": "3",
+    "spark.sql.laneshift.stateless": "true",
+}
+
+
+def run(
+    cluster: Cluster, kafka: Kafka, name: str, conf: dict[str, str], each: bool = False
+) -> tuple[Driver, Answers]:
+    """Let the application answer all clicks, then end it; what it wrote, by page, and its state."""
     checkpoint = f"/data/clicks-{name}"
     kafka.topics({name: 1})
     jars = [*kafka.connector, *([JAR] if conf else [])]
     driver = cluster.submit(
-        *("clicks.py", kafka.address, "clicks", name, checkpoint),
+        *("clicks.py", kafka.address, "clicks", name, checkpoint, *(["--each"] if each else [])),
         conf={**SETTINGS, **conf, "spark.jars": ",".join(jars)},
         env={"PYTHONPATH": "/opt/laneshift/python"} if conf else {},
         volumes=kafka.connector_volume,
@@ -39,6 +49,8 @@ def run(cluster: Cluster, kafka: Kafka, name: str, conf: dict[str, str]) -> tupl
     goal = cluster.committed(checkpoint) + 2
     driver.until("all are committed", lambda: cluster.committed(checkpoint) >= goal)
     driver.kill()
+    if each:
+        return driver, answers
     (state,) = cluster.rows([], [checkpoint], SETTINGS)
     return driver, {**answers, "state": state}
 
@@ -50,5 +62,15 @@ def test_skew_with_scheduler(cluster: Cluster, kafka: Kafka, same: Same) -> None
     driver, found = run(cluster, kafka, "elastic", SCHEDULER)
     changes = [c for d in driver.decisions if d["applied"] for c in d["changes"]]
     assert any(c["after"] > c["before"] for c in changes), driver.tail()
+    assert driver.most_lanes > 1
+    same(found, expected, [driver])
+
+
+def test_row_wise(cluster: Cluster, kafka: Kafka, same: Same) -> None:
+    """Spark writes the progress of such a query beside it: no batch waits for its logs."""
+    kafka.topics({"clicks": 2})
+    kafka.write_clicks("clicks", ROWS)
+    _, expected = run(cluster, kafka, "stock-each", {}, each=True)
+    driver, found = run(cluster, kafka, "elastic-each", ROW_WISE, each=True)
     assert driver.most_lanes > 1
     same(found, expected, [driver])

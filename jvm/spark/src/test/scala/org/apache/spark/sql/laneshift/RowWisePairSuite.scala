@@ -7,7 +7,7 @@ import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{DataFrame, Dataset, Encoder, Row}
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.execution.streaming.runtime.{AsyncProgressTrackingMicroBatchExecution, MemoryStream}
 import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
 import org.apache.spark.sql.functions._
 
@@ -161,6 +161,8 @@ class RowWisePairSuite extends LimitedSuite with ElasticSession {
     (0 to 1).foreach(p => input.addData(p, rows.filter(_.number % 2 == p)))
     val writer = new CollectingWriter(list)
     val running = RealTimeRun.start(query.build(input.toDF()), "update", at, writer, RealTimeRun.Short)
+    // Spark's default where there is no state.
+    assert(RescaleRun.execution(running).isInstanceOf[AsyncProgressTrackingMicroBatchExecution])
     try {
       Patience.until(running) {
         running.recentProgress.map(_.numInputRows).sum >= rows.size && running.lastProgress.numInputRows == 0
