@@ -50,6 +50,11 @@ class RescalePairSuite extends LimitedSuite with ElasticSession {
   /** Batches with rows follow each other at once: the watermark rises with the take-over between them. */
   test("windowed sums, the watermark rises")(pair(sums.copy(stepped = true)(sums.build), 5L, format -> "2"))
 
+  /** That of sources with names. */
+  test("windowed sums, an offset log of version 2", Deep.Pairs) {
+    pair(sums, 6L, "spark.sql.streaming.offsetLog.formatVersion" -> "2", format -> "2")
+  }
+
   private val cases = Seq(
     QueryCase("complete sums", "complete")(_.groupBy("key").agg(count("*"), sum("value"))) -> "2",
     QueryCase("dropDuplicates", "append")(_.dropDuplicates("key", "number")) -> "1",

@@ -116,10 +116,10 @@ private[laneshift] final class LiveRescale(
 
   /** Of a take-over only the query's thread says what came of it, as long as it is in it. */
   private def fail(e: Throwable): Unit = synchronized {
-    if (
-      change(Failed, _ != TakingOver || !isTakingOver || (Thread.currentThread eq query.queryExecutionThread))
-    ) {
+    val mayTell = now != TakingOver || !isTakingOver || (Thread.currentThread eq query.queryExecutionThread)
+    if (!now.ended && mayTell) {
       why = Some(e.toString)
+      now = Failed
       logWarning(s"Query ${query.id} keeps its $from state partitions.", e)
     }
   }
