@@ -141,7 +141,7 @@ private final class LaneshiftExecutor extends ExecutorPlugin {
     task <- Option(TaskContext.get())
   } {
     here.cores.taskStarted(task)
-    here.hostLanes.taskStarted()
+    here.hostLanes.taskStarted(task)
   }
 
   override def shutdown(): Unit = {
