@@ -78,12 +78,13 @@ final class CoreShare(cores: Int, quantumNs: Long = CoreShare.QuantumNs) {
       }
       try
         while (!has) {
-          LockSupport.parkNanos(CoreShare.this, CoreShare.LookNs)
+          // Nobody tells the first that a turn is lent: it looks. The others are told when they are the first, or have a turn.
+          if (isFirst) LockSupport.parkNanos(CoreShare.this, CoreShare.LookNs)
+          else LockSupport.park(CoreShare.this)
           if (Thread.interrupted()) throw new InterruptedException("interrupted while waiting for a core")
           has = CoreShare.this.synchronized {
-            state.get == CoreShare.On || (waiting.peekFirst() eq this) && (takeFree() || takeLent()) && {
-              waiting.pollFirst()
-              wanted -= 1
+            state.get == CoreShare.On || isFirst && (takeFree() || takeLent()) && {
+              leaveQueue()
               true
             }
           }
@@ -95,9 +96,19 @@ final class CoreShare(cores: Int, quantumNs: Long = CoreShare.QuantumNs) {
       }
     }
 
+    private def isFirst: Boolean = CoreShare.this.synchronized(waiting.peekFirst() eq this)
+
+    /** False if it waits no more. Whoever is behind the first is the first then. Under the lock. */
+    private def leaveQueue(): Boolean = {
+      val wasFirst = waiting.peekFirst() eq this
+      val was = waiting.remove(this)
+      if (was) wanted -= 1
+      if (wasFirst && !waiting.isEmpty) LockSupport.unpark(waiting.peekFirst().thread)
+      was
+    }
+
     private def leave(): Unit = CoreShare.this.synchronized {
-      if (waiting.remove(this)) wanted -= 1
-      else if (state.getAndSet(CoreShare.Off) != CoreShare.Off) passOn()
+      if (!leaveQueue() && state.getAndSet(CoreShare.Off) != CoreShare.Off) passOn()
     }
 
     private def takeFree(): Boolean = free > 0 && {
@@ -115,10 +126,10 @@ final class CoreShare(cores: Int, quantumNs: Long = CoreShare.QuantumNs) {
 
     /** To who has waited longest; under the lock. */
     private def passOn(): Unit = {
-      val next = waiting.pollFirst()
+      val next = waiting.peekFirst()
       if (next == null) free += 1
       else {
-        wanted -= 1
+        next.leaveQueue()
         next.state.set(CoreShare.On)
         LockSupport.unpark(next.thread)
       }

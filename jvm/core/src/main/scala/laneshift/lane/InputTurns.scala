@@ -5,6 +5,7 @@ package laneshift.lane
   */
 final class InputTurns(inputs: Int) {
   private val order = Array.fill(inputs)(InputTurns.Open)
+  private var failure: Throwable = _
 
   /** A lane reads `input` as its `turn`-th, counted from 0. */
   def ask(turn: Int, input: Int): Unit = synchronized {
@@ -17,10 +18,18 @@ final class InputTurns(inputs: Int) {
       )
   }
 
-  /** The input that the receiver has to read at `turn`; waits until a lane asks for it. */
+  /** The input that the receiver has to read at `turn`; waits until a lane asks for it. Throws [[PartitionStopped]] once the task
+    * has failed: no lane will.
+    */
   def await(turn: Int): Int = synchronized {
-    while (order(turn) == InputTurns.Open) wait()
+    while (order(turn) == InputTurns.Open && failure == null) wait()
+    if (failure != null) throw new PartitionStopped(failure)
     order(turn)
+  }
+
+  def fail(cause: Throwable): Unit = synchronized {
+    if (failure == null) failure = cause
+    notifyAll()
   }
 }
 

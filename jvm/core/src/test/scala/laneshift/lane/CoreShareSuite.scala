@@ -117,12 +117,45 @@ class CoreShareSuite extends LimitedSuite {
       try CoreShare.within(share)(())
       catch { case _: InterruptedException => interrupted.countDown() }
     }
-    while (waiting.exists(_.getState != Thread.State.TIMED_WAITING)) Thread.sleep(1)
+    while (!waiting.forall(isWaiting)) Thread.sleep(1)
     waiting.head.interrupt()
     assert(interrupted.await(10, TimeUnit.SECONDS))
     assert(share.idle == 0)
     over.countDown()
     joined(holder ++ waiting)
+    assert(share.idle == 1)
+  }
+
+  private def isWaiting(thread: Thread): Boolean =
+    thread.getState == Thread.State.WAITING || thread.getState == Thread.State.TIMED_WAITING
+
+  test("of those that wait for a turn only the first looks for one that is lent") {
+    val share = new CoreShare(1, quantumNs = Long.MaxValue)
+    val has, lends, over = new CountDownLatch(1)
+    val holder = started(1) { _ =>
+      CoreShare.within(share) {
+        has.countDown()
+        lends.await()
+        CoreShare.waiting(over.await())
+      }
+    }
+    has.await()
+    val waiting = started(20)(_ =>
+      try CoreShare.within(share)(())
+      catch { case _: InterruptedException => () }
+    )
+    // Who looks waits for a time only.
+    def dormant = waiting.filter(_.getState == Thread.State.WAITING)
+    while (dormant.size < 19) Thread.sleep(1)
+    val first = waiting.filterNot(dormant.contains)
+    assert(first.size <= 1)
+    // Then it is the turn of the next to look, and of each when the one before has had a turn.
+    first.foreach(_.interrupt())
+    joined(first)
+    lends.countDown()
+    joined(waiting)
+    over.countDown()
+    joined(holder)
     assert(share.idle == 1)
   }
 

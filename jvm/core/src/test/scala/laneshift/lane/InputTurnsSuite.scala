@@ -1,6 +1,6 @@
 package laneshift.lane
 
-import java.util.concurrent.{ConcurrentLinkedQueue, TimeUnit}
+import java.util.concurrent.{CompletableFuture, ConcurrentLinkedQueue, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
@@ -107,6 +107,22 @@ class InputTurnsSuite extends LimitedSuite {
 
   test("a late lane is at the first input while others are done with it") {
     run(Seq(mixed, mixed), Seq(0, 1), lane => if (lane == 0) TimeUnit.MICROSECONDS.sleep(300L))
+  }
+
+  test("whoever waits for an input hears that the task has failed") {
+    val turns = new InputTurns(2)
+    val heard = new CompletableFuture[Throwable]
+    val receiver = new Thread(() =>
+      try heard.completeExceptionally(new AssertionError(s"input ${turns.await(0)}"))
+      catch { case stopped: PartitionStopped => heard.complete(stopped.getCause) }
+    )
+    receiver.setDaemon(true)
+    receiver.start()
+    while (receiver.getState != Thread.State.WAITING) Thread.sleep(1)
+    val cause = new IllegalStateException("planted")
+    turns.fail(cause)
+    assert(heard.get() eq cause)
+    assert(intercept[PartitionStopped](turns.await(1)).getCause eq cause)
   }
 
   test("lanes that read in different orders are told so") {

@@ -10,6 +10,7 @@ import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
 import org.apache.spark.sql.laneshift.driver.{ApplicationMetrics, DriverState, SchedulerProcess}
+import org.apache.spark.sql.laneshift.lane.LaneCpu
 import org.apache.spark.sql.laneshift.runtime.{
   ElasticRuntime,
   ExecutorEndpoint,
@@ -140,8 +141,9 @@ private final class LaneshiftExecutor extends ExecutorPlugin {
     here <- runtime
     task <- Option(TaskContext.get())
   } {
+    LaneCpu.tellAtEnd(task)
     here.cores.taskStarted(task)
-    here.hostLanes.taskStarted()
+    here.hostLanes.taskStarted(task)
   }
 
   override def shutdown(): Unit = {

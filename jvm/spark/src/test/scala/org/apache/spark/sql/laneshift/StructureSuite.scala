@@ -138,6 +138,7 @@ object StructureSuite {
   private val spark = Layers(
     "org.apache.spark.sql.laneshift",
     Seq(
+      "scheduler",
       "conf",
       "wire",
       "spec",
@@ -155,7 +156,10 @@ object StructureSuite {
       "ui",
       "root"
     ),
-    Map("state" -> "org.apache.spark.sql.execution.streaming.state")
+    Map(
+      "scheduler" -> "org.apache.spark.scheduler",
+      "state" -> "org.apache.spark.sql.execution.streaming.state"
+    )
   )
 
   private val core = Layers("laneshift", Seq("ids", "testing", "routing", "planner", "lane", "root"))

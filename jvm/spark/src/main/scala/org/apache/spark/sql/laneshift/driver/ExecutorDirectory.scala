@@ -11,14 +11,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.{SparkConf, SparkContext, SparkException}
 import org.apache.spark.internal.Logging
 import org.apache.spark.rpc.{RpcEndpointRef, RpcTimeout}
-import org.apache.spark.scheduler.{
-  SparkListener,
-  SparkListenerExecutorRemoved,
-  SparkListenerStageCompleted,
-  SparkListenerStageSubmitted,
-  SparkListenerTaskEnd,
-  SparkListenerTaskStart
-}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerExecutorRemoved, StageTasks}
 import org.apache.spark.sql.laneshift.conf.BuildInfo
 import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.runtime.{
@@ -105,19 +98,13 @@ final case class PartitionSite(executor: ExecutorRef, view: PartitionView) {
   */
 private[laneshift] final class ExecutorDirectory(
     patience: FiniteDuration = ExecutorRef.Patience,
-    forTasks: (Int, SparkConf) => Int = OwnCores.forTasks
+    forTasks: (Int, SparkConf) => Int = OwnCores.forTasks,
+    stages: () => Seq[StageTasks] = () => StageTasks.now()
 ) extends SparkListener
     with Logging {
   private val known = new ConcurrentHashMap[String, ExecutorRef]
   private val silent = ConcurrentHashMap.newKeySet[String]()
   private val knownViews = new KnownViews
-
-  /** Running tasks by executor. Spark's own count for its UI leaves out tasks that start within 100 ms of each other. */
-  private val tasks = new ConcurrentHashMap[String, Int]
-
-  /** Stages whose tasks hold a lease, and those tasks: they work on nothing, and are not counted. */
-  private val leaseStages = ConcurrentHashMap.newKeySet[Int]()
-  private val leaseTasks = ConcurrentHashMap.newKeySet[Long]()
 
   /** Throws if the executor runs another build: its lanes might not speak our language. */
   def register(hello: ExecutorHello): Unit = {
@@ -127,25 +114,6 @@ private[laneshift] final class ExecutorDirectory(
     )
     known.put(hello.id, ExecutorRef(hello.id, hello.host, hello.ref))
     logInfo(s"laneshift runs on executor ${hello.id} (${hello.host})")
-  }
-
-  override def onStageSubmitted(event: SparkListenerStageSubmitted): Unit =
-    if (Option(event.properties).exists(_.containsKey(HeldLeases.Property))) {
-      leaseStages.add(event.stageInfo.stageId)
-      ()
-    }
-
-  override def onStageCompleted(event: SparkListenerStageCompleted): Unit = {
-    leaseStages.remove(event.stageInfo.stageId)
-    ()
-  }
-
-  override def onTaskStart(event: SparkListenerTaskStart): Unit =
-    if (leaseStages.contains(event.stageId)) leaseTasks.add(event.taskInfo.taskId)
-    else tasks.merge(event.taskInfo.executorId, 1, (a, b) => a + b)
-
-  override def onTaskEnd(event: SparkListenerTaskEnd): Unit = Option(event.taskInfo).foreach { task =>
-    if (!leaseTasks.remove(task.taskId)) tasks.computeIfPresent(task.executorId, (_, n) => n - 1)
   }
 
   /** Spark is ending it, at our wish: it is not asked any more. */
@@ -158,8 +126,13 @@ private[laneshift] final class ExecutorDirectory(
     known.remove(event.executorId)
     silent.remove(event.executorId)
     knownViews.forget(event.executorId)
-    tasks.remove(event.executorId)
   }
+
+  /** Those that run and do not hold a lease, by executor. Spark's own count for its UI leaves out tasks that start within 100 ms of
+    * each other.
+    */
+  private def runningTasks: Map[String, Int] =
+    stages().filterNot(_.has(HeldLeases.Property)).flatMap(_.running).groupMapReduce(identity)(_ => 1)(_ + _)
 
   /** Executors that a scheduler has asked for, and those of them that are to be given back. */
   @volatile private var demand = (Set.empty[String], Set.empty[String])
@@ -174,6 +147,7 @@ private[laneshift] final class ExecutorDirectory(
       e.id -> view
     }.toMap
     val (asked, goingBack) = demand
+    val tasks = runningTasks
     for {
       context <- SparkContext.getActive.toSeq
       known = context.statusStore.executorList(activeOnly = true).map(e => e.id -> e).toMap
@@ -186,7 +160,7 @@ private[laneshift] final class ExecutorDirectory(
         executor.id,
         executor.host,
         forTasks(spark.totalCores, context.conf),
-        tasks.getOrDefault(executor.id, 0),
+        tasks.getOrElse(executor.id, 0),
         leaving,
         said.get(executor.id),
         asked(executor.id)
@@ -250,6 +224,12 @@ private[laneshift] final class ExecutorDirectory(
   /** Tells all executors which leases there are; gives those that each of them holds, of who answers. */
   private[driver] def leases(ids: Set[String]): Map[String, Set[String]] =
     ask[Set[String]](ExecutorRequest.Leases(ids)).apply().map { case (e, held) => e.id -> held }.toMap
+
+  /** Tells all executors that there are no leases, and waits for nobody. */
+  private[driver] def endLeases(): Unit = {
+    ask[Set[String]](ExecutorRequest.Leases(Set.empty))
+    ()
+  }
 
   /** Waits for nobody. */
   def forget(runId: String): Unit = all.foreach(_.asking(ExecutorRequest.Forget(runId)))

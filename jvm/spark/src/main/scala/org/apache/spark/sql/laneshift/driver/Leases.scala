@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent, StageTasks}
 import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.runtime.Applied
 import org.apache.spark.sql.laneshift.spec.{HandoffMode, OperatorKey}
@@ -23,7 +23,9 @@ final case class BesideRealTime(runId: String) extends RuntimeException
   * decisions/0019). A partition is told of a lane only while its lease is held. There is no thread and no job before somebody wants
   * such a lane.
   *
-  * One lock for all of it, also while executors are asked: commands and looks come one after the other.
+  * Commands and looks come one after the other, also while executors are asked: `inTurn`. What there is of leases has another lock,
+  * which is held over no question to anybody: a Real-time query does not wait for an executor that is silent. Lock order:
+  * `inTurn`, then this.
   *
   * @param active runs that go on
   * @param goesOn whether one does that may have ended a moment ago
@@ -34,13 +36,16 @@ private[laneshift] final class Leases(
     jobs: LeaseJobs = new SparkLeaseJobs,
     nowMs: () => Long = () => System.nanoTime() / 1000000L,
     everyMs: Long = Leases.EveryMs,
-    goesOn: String => Boolean = RunningQueries.goesOn(_)
+    goesOn: String => Boolean = RunningQueries.goesOn(_),
+    stages: () => Seq[StageTasks] = () => StageTasks.now()
 ) extends SparkListener
     with Logging {
   import Leases._
 
   /** Tasks of streaming queries, which come first. */
-  private[laneshift] val tasks = new QueryTasks(() => soon(), nowMs)
+  private[laneshift] val tasks = new QueryTasks(() => soon(), stages, nowMs)
+
+  private val inTurn = new Object
 
   /** Oldest first. */
   private val leases = mutable.LinkedHashMap.empty[String, Lease]
@@ -68,17 +73,20 @@ private[laneshift] final class Leases(
     * @throws BesideRealTime if there can be no leases now
     */
   def setLanes(site: PartitionSite, lanes: Int, hosts: Option[Map[String, Int]]): Option[Applied] =
-    synchronized {
-      val owner = ownerOf(site)
+    inTurn.synchronized {
       hosts.fold(site.setLanes(lanes, None)) { wanted =>
-        if (wanted.nonEmpty) realTime.asScala.find(goesOn).foreach(run => throw BesideRealTime(run))
-        notes.remove(owner)
-        (wanted.keySet ++ mine(owner).map(_.executorId)).foreach(e => want(owner, e, wanted.getOrElse(e, 0)))
-        begin()
-        show()
+        want(ownerOf(site), wanted)
         tell(site, lanes)
       }
     }
+
+  private def want(owner: Owner, hosts: Map[String, Int]): Unit = synchronized {
+    if (hosts.nonEmpty) realTime.asScala.find(goesOn).foreach(run => throw BesideRealTime(run))
+    notes.remove(owner)
+    (hosts.keySet ++ mine(owner).map(_.executorId)).foreach(e => want(owner, e, hosts.getOrElse(e, 0)))
+    begin()
+    show()
+  }
 
   /** Those without a task go first. */
   private def want(owner: Owner, executor: String, lanes: Int): Unit = {
@@ -91,21 +99,25 @@ private[laneshift] final class Leases(
   }
 
   /** A Real-time query begins a batch: Spark lets it only where slots for all of its tasks are free at once. Returns when no lease is
-    * held, a few seconds later at most.
+    * held, a few seconds later at most. Only for tasks that end is there a wait, not for executors' answers, nor for a look.
     */
-  def giveWayTo(runId: String): Unit =
-    if (realTime.add(runId)) synchronized {
-      if (thread.nonEmpty) {
-        leases.values.toSeq.foreach(drop(
-          _,
-          "beside a Real-time query, which needs free slots to begin, there is no lease"
-        ))
-        executors.leases(Set.empty)
-        val patience = System.nanoTime() + PatienceMs * 1000000L
-        while (ending.exists(!_.isOver) && System.nanoTime() < patience) Thread.sleep(PollMs)
-        show()
-      }
-    }
+  def giveWayTo(runId: String): Unit = if (realTime.add(runId) && dropAll()) {
+    executors.endLeases()
+    val patience = System.nanoTime() + PatienceMs * 1000000L
+    while (areEnding && System.nanoTime() < patience) Thread.sleep(PollMs)
+  }
+
+  /** False if nobody has wanted any so far. */
+  private def dropAll(): Boolean = synchronized {
+    leases.values.toSeq.foreach(drop(
+      _,
+      "beside a Real-time query, which needs free slots to begin, there is no lease"
+    ))
+    if (areUsed) show()
+    areUsed
+  }
+
+  private def areEnding: Boolean = synchronized(ending.exists(!_.isOver))
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case over: QueryTerminatedEvent =>
@@ -150,20 +162,35 @@ private[laneshift] final class Leases(
 
   def stop(): Unit = thread.foreach(_.stop())
 
-  private[driver] def look(): Unit = synchronized {
-    ending = ending.filterNot(_.isOver)
-    if (leases.nonEmpty || ending.nonEmpty || told.nonEmpty) {
+  private[driver] def look(): Unit = inTurn.synchronized {
+    if (isBusy) {
       val sites = executors.partitions()
-      val loads = executors.inventory()
-      follow(sites, loads)
-      giveWay(sites, loads)
-      giveUp()
-      ask(loads)
-      hear(executors.leases(leases.keySet.toSet))
-      sites.filter(s => told(ownerOf(s)) != held(ownerOf(s))).foreach(s => tell(s, s.view.wantedLanes))
-      show()
+      val heldThere = executors.leases(next(sites, executors.inventory()))
+      changed(sites, heldThere).foreach(s => tell(s, s.view.wantedLanes))
+      synchronized(show())
     }
   }
+
+  private def isBusy: Boolean = synchronized {
+    ending = ending.filterNot(_.isOver)
+    leases.nonEmpty || ending.nonEmpty || told.nonEmpty
+  }
+
+  /** The leases that there are from now on. */
+  private def next(sites: Seq[PartitionSite], loads: Seq[ExecutorLoad]): Set[String] = synchronized {
+    follow(sites, loads)
+    giveWay(sites, loads)
+    giveUp()
+    ask(loads)
+    leases.keySet.toSet
+  }
+
+  /** Partitions that have other lanes from now on. */
+  private def changed(sites: Seq[PartitionSite], heldThere: Map[String, Set[String]]): Seq[PartitionSite] =
+    synchronized {
+      hear(heldThere)
+      sites.filter(s => told(ownerOf(s)) != held(ownerOf(s)))
+    }
 
   /** Leases go with what they were for: the query, the executor, the lane that the partition itself does not want any more. */
   private def follow(sites: Seq[PartitionSite], loads: Seq[ExecutorLoad]): Unit = {
@@ -234,9 +261,10 @@ private[laneshift] final class Leases(
   /** The partition is to have lanes elsewhere where leases are held. */
   private def tell(site: PartitionSite, lanes: Int): Option[Applied] = {
     val owner = ownerOf(site)
-    val hosts = held(owner).flatMap { case (executor, n) => address(executor).map(_ -> n) }
+    val hosts = synchronized(held(owner)).flatMap { case (executor, n) => address(executor).map(_ -> n) }
     val applied = site.setLanes(lanes, Some(hosts))
-    if (applied.nonEmpty) noteTold(owner, hosts.map { case (host, n) => host.executorId -> n })
+    if (applied.nonEmpty)
+      synchronized(noteTold(owner, hosts.map { case (host, n) => host.executorId -> n }))
     applied
   }
 

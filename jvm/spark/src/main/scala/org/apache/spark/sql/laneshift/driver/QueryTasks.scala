@@ -1,83 +1,51 @@
 package org.apache.spark.sql.laneshift.driver
 
-import scala.collection.mutable
-
-import org.apache.spark.Success
-import org.apache.spark.scheduler.{
-  SparkListener,
-  SparkListenerStageCompleted,
-  SparkListenerStageSubmitted,
-  SparkListenerTaskEnd,
-  SparkListenerTaskStart
-}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerStageSubmitted, StageTasks}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 
 /** Tasks of streaming queries, of all sessions: how many there have been at a time lately, and whether some wait.
   *
   * @param begun called when a stage has begun whose tasks want cores; waits for nobody
+  * @param stages those that have tasks now, of queries or not
   */
 private[driver] final class QueryTasks(
     begun: () => Unit,
+    stages: () => Seq[StageTasks] = () => StageTasks.now(),
     nowMs: () => Long = () => System.nanoTime() / 1000000L
 ) extends SparkListener {
-  private final class Stage(val tasks: Int) {
-    val done = mutable.Set.empty[Int]
-    val running = mutable.Set.empty[Long]
-    def waiting: Int = math.max(0, tasks - done.size - running.size)
-  }
-
-  /** Of streaming queries, by id and attempt. */
-  private val stages = mutable.Map.empty[(Int, Int), Stage]
   private val recently = new RecentMost(nowMs)
 
-  /** When one of streaming queries' tasks, or a stage of them, has begun last, or was said to be stuck. */
+  /** Stages with the tasks that wait there, as they were when one of either has begun last, or was said to be stuck. */
+  private var seen = Map.empty[(Int, Int), Int]
   private var begunMs = 0L
 
+  private def ofQueries: Seq[StageTasks] = stages().filter(_.has(StreamExecution.QUERY_ID_KEY))
+
+  /** Its tasks may come to Spark's scheduler a little later, or have been there already. */
   override def onStageSubmitted(event: SparkListenerStageSubmitted): Unit =
     if (Option(event.properties).exists(_.containsKey(StreamExecution.QUERY_ID_KEY))) {
       synchronized {
-        val of = event.stageInfo
-        stages((of.stageId, of.attemptNumber())) = new Stage(of.numTasks)
-        note()
+        note(ofQueries)
+        recently.note(event.stageInfo.numTasks)
       }
       begun()
     }
 
-  override def onStageCompleted(event: SparkListenerStageCompleted): Unit = synchronized {
-    stages.remove((event.stageInfo.stageId, event.stageInfo.attemptNumber()))
-    ()
-  }
-
-  override def onTaskStart(event: SparkListenerTaskStart): Unit = synchronized {
-    stages.get((event.stageId, event.stageAttemptId)).foreach { stage =>
-      stage.running += event.taskInfo.taskId
-      note()
+  private def note(now: Seq[StageTasks]): Unit = {
+    recently.note(now.map(_.wanted).sum)
+    val waiting = now.map(stage => stage.of -> stage.waiting).toMap
+    if (waiting != seen) {
+      seen = waiting
+      begunMs = nowMs()
     }
-  }
-
-  override def onTaskEnd(event: SparkListenerTaskEnd): Unit = Option(event.taskInfo).foreach { task =>
-    synchronized {
-      stages.get((event.stageId, event.stageAttemptId)).foreach { stage =>
-        stage.running -= task.taskId
-        if (event.reason == Success) stage.done += task.index
-      }
-    }
-  }
-
-  private def waiting: Int = stages.values.map(_.waiting).sum
-
-  private def wanted: Int = stages.values.map(_.running.size).sum + waiting
-
-  private def note(): Unit = {
-    begunMs = nowMs()
-    recently.note(wanted)
   }
 
   /** Those that wait, if none has begun for so long. Whoever is told makes room for them: they have as long again to begin, although
     * the next look may be the next millisecond.
     */
   def stuck(forMs: Long): Int = synchronized {
-    val now = nowMs()
+    note(ofQueries)
+    val (now, waiting) = (nowMs(), seen.values.sum)
     if (waiting == 0 || now - begunMs < forMs) 0
     else {
       begunMs = now
@@ -86,7 +54,10 @@ private[driver] final class QueryTasks(
   }
 
   /** The most that ran or waited at a time in the last minute or two. */
-  def most: Int = synchronized(recently.get)
+  def most: Int = synchronized {
+    note(ofQueries)
+    recently.get
+  }
 }
 
 /** The greatest number that was noted lately: in this minute or the one before. */

@@ -225,6 +225,8 @@ private[laneshift] final class PartitionTask(
 
   override def routing: Array[Int] = {
     if (spec.isFixed) begun.await()
+    // It has failed before its input began.
+    if (spec.isFixed && owners == null && failure != null) throw new PartitionStopped(failure)
     val fixed = owners
     if (fixed != null) fixed else inlet.routing
   }
@@ -293,23 +295,25 @@ private[laneshift] final class PartitionTask(
   private[laneshift] def fail(error: Throwable): Unit = error match {
     case _: PartitionStopped => ()
     case _ =>
-      if (stopped.compareAndSet(null, error)) {
-        inlet.fail(error)
-        outlet.fail(error)
-        endScans.fail(error)
-        remote.stop()
-      }
+      if (stopped.compareAndSet(null, error)) wakeAll(error)
   }
 
   /** Ends every thread and waits for it. Nothing that lanes use may be freed before. */
   private def stopAndJoin(cause: Throwable): Unit = {
     home.abandon(this)
     stopped.compareAndSet(null, cause)
+    wakeAll(cause)
+    threads.stop()
+  }
+
+  /** Whoever waits for what will not come hears of it. */
+  private def wakeAll(cause: Throwable): Unit = {
     inlet.fail(cause)
     outlet.fail(cause)
     endScans.fail(cause)
+    turns.fail(cause)
+    begun.countDown()
     remote.stop()
-    threads.stop()
   }
 }
 

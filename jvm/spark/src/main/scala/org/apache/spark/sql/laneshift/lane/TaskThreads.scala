@@ -1,9 +1,12 @@
 package org.apache.spark.sql.laneshift.lane
 
+import java.lang.management.ManagementFactory
 import java.util.concurrent.ConcurrentLinkedQueue
+import java.util.concurrent.atomic.LongAdder
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.util.UninterruptibleThread
@@ -16,6 +19,8 @@ import laneshift.lane.LaneNotStarted
 private[laneshift] final class TaskThreads(of: String, failed: Throwable => Unit) extends Logging {
   private val loader = Thread.currentThread().getContextClassLoader
   private val taskThread = Thread.currentThread().getName
+  private val task = TaskContext.get()
+  private val cpuNs = new LongAdder
   private val started = new ConcurrentLinkedQueue[Thread]
 
   /** Runs `work` on a thread of its own, and tells of what it throws. */
@@ -24,7 +29,8 @@ private[laneshift] final class TaskThreads(of: String, failed: Throwable => Unit
     val thread = TaskThreads.newThread(
       () =>
         try work
-        catch { case error: Throwable => failed(error) },
+        catch { case error: Throwable => failed(error) }
+        finally cpuNs.add(TaskThreads.cpuNs()),
       name
     )
     thread.setDaemon(true)
@@ -44,7 +50,10 @@ private[laneshift] final class TaskThreads(of: String, failed: Throwable => Unit
   }
 
   /** Waits for every thread to end by itself. */
-  def join(): Unit = started.forEach(_.join())
+  def join(): Unit = {
+    started.forEach(_.join())
+    if (task != null) LaneCpu.add(task, cpuNs.sumThenReset())
+  }
 
   /** Ends every thread and waits for it. Nothing that threads use may be freed before. */
   def stop(): Unit =
@@ -82,6 +91,12 @@ private[laneshift] final class TaskThreads(of: String, failed: Throwable => Unit
 }
 
 private[laneshift] object TaskThreads {
+
+  /** What the current thread has used since it began; 0 where that is not known. Tests say it themselves. */
+  @volatile private[laneshift] var cpuNs: () => Long = () => {
+    val threads = ManagementFactory.getThreadMXBean
+    if (threads.isCurrentThreadCpuTimeSupported) threads.getCurrentThreadCpuTime else 0L
+  }
 
   /** How long threads that are to end have before they are interrupted, and before there is a warning. */
   private val PatienceNs = 1000000000L

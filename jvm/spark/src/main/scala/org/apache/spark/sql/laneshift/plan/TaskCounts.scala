@@ -3,7 +3,7 @@ package org.apache.spark.sql.laneshift.plan
 import org.apache.spark.ShuffleDependency
 import org.apache.spark.SparkContext
 import org.apache.spark.rdd.RDD
-import org.apache.spark.scheduler.TaskSchedulerImpl
+import org.apache.spark.scheduler.StageTasks
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
 import org.apache.spark.sql.execution.command.DataWritingCommandExec
 import org.apache.spark.sql.execution.datasources.v2.V2TableWriteExec
@@ -60,15 +60,10 @@ private[plan] object TaskCounts {
 
   /** A Real-time query needs a slot for each task of all its stages at once: the operator's part of those that nobody has. */
   private def inRealTime(sc: SparkContext, inputs: Seq[RDD[_]], regions: Int): Int =
-    (slots(sc) - running(sc) - tasksBelow(inputs)) / regions
+    (slots(sc) - StageTasks.outstanding(sc) - tasksBelow(inputs)) / regions
 
   private def slots(sc: SparkContext): Int =
     sc.maxNumConcurrentTasks(sc.resourceProfileManager.defaultResourceProfile)
-
-  private def running(sc: SparkContext): Int = sc.taskScheduler match {
-    case scheduler: TaskSchedulerImpl => scheduler.runningTasksByExecutors.values.sum
-    case _ => 0
-  }
 
   /** Tasks of the stages that feed an operator. */
   private def tasksBelow(inputs: Seq[RDD[_]]): Int = {

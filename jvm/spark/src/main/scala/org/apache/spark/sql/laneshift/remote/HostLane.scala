@@ -23,10 +23,12 @@ import laneshift.testing.{Fault, Faults}
   * task context of its own, reads state at home, and sends what follows from the rows in frames (docs/handoff.md, section 11).
   *
   * One thread runs the body; the network's only puts messages into the inbox.
+  *
+  * @param loaderOf the class loader of a query's tasks here
   */
 private[remote] final class HostLane(
     link: Link,
-    loader: ClassLoader,
+    loaderOf: String => ClassLoader,
     admit: () => Option[String],
     over: HostLane => Unit
 ) extends LinkListener {
@@ -47,7 +49,7 @@ private[remote] final class HostLane(
   override def received(message: ByteBuffer): Unit =
     try
       Messages.toHost(message) match {
-        case ToHost.Open(session) => open(session)
+        case ToHost.Open(query, session) => open(session, loaderOf(query))
         case answer: ToHost.Answer => answers.add(HostLane.Heard(answer))
         case other => inbox.add(HostLane.Heard(other))
       }
@@ -61,10 +63,10 @@ private[remote] final class HostLane(
     Seq(inbox, answers).foreach(_.add(HostLane.Closed))
   }
 
-  private def open(session: Array[Byte]): Unit = synchronized {
+  private def open(session: Array[Byte], loader: ClassLoader): Unit = synchronized {
     if (thread != null) link.close("a session is opened twice")
     else {
-      val own = new UninterruptibleThread(() => run(session), s"laneshift host lane for ${link.peer}")
+      val own = new UninterruptibleThread(() => run(session, loader), s"laneshift host lane for ${link.peer}")
       own.setDaemon(true)
       own.setContextClassLoader(loader)
       try {
@@ -86,7 +88,7 @@ private[remote] final class HostLane(
 
   // ---- the lane's thread
 
-  private def run(session: Array[Byte]): Unit =
+  private def run(session: Array[Byte], loader: ClassLoader): Unit =
     try
       admit() match {
         case Some(reason) => send(ToHome.Refused(reason))
@@ -98,7 +100,7 @@ private[remote] final class HostLane(
             case Left(error) => send(ToHome.Refused(s"the lane's body cannot be read there: $error"))
             case Right(found) =>
               runId = Some(found.spec.key.runId)
-              new Body(found).run()
+              new Body(found, loader).run()
           }
       }
     catch {
@@ -113,7 +115,7 @@ private[remote] final class HostLane(
   /** The lane's rows through the operators. Where shards move within a batch, its end is a lane restart: home finishes the batch.
     * Otherwise the lane goes on to the batch's end, and reads, scans and seals home's stores as a lane there does.
     */
-  private final class Body(opening: SessionOpening) extends LaneContext {
+  private final class Body(opening: SessionOpening, loader: ClassLoader) extends LaneContext {
     private val spec = opening.spec
     private val restarts = spec.handoff == HandoffMode.MidBatchRestart
     private val readsAhead = spec.handoff != HandoffMode.MidBatch

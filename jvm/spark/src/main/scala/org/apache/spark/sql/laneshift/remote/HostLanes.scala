@@ -1,11 +1,13 @@
 package org.apache.spark.sql.laneshift.remote
 
-import java.util.UUID
+import java.lang.ref.WeakReference
+import java.util.{Properties, UUID}
 import java.util.concurrent.{ConcurrentHashMap, ScheduledThreadPoolExecutor, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.SparkEnv
+import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.execution.streaming.state.StoresOfHosts
 import org.apache.spark.sql.laneshift.spec.EndedRuns
 import org.apache.spark.sql.laneshift.wire.{Link, LinkListener, Links, LinkServer, LinkSettings}
@@ -16,8 +18,11 @@ import laneshift.lane.LaneBudget
 private[laneshift] final class HostLanes(budget: LaneBudget) {
   private val lanes = ConcurrentHashMap.newKeySet[HostLane]()
 
-  /** The class loader of the newest task here: it knows the application's jars. */
-  @volatile private var loader = Thread.currentThread.getContextClassLoader
+  /** Of tasks whose session has no jars of its own. */
+  private val ownLoader = Thread.currentThread.getContextClassLoader
+
+  /** Of the newest task here, by query, where it is another: a session's own jars and classes may have the names of another's. */
+  private val loaders = new ConcurrentHashMap[String, WeakReference[ClassLoader]]
   private var server: LinkServer = _
   private var ownLinks: Links = _
   private var janitor: ScheduledThreadPoolExecutor = _
@@ -25,7 +30,17 @@ private[laneshift] final class HostLanes(budget: LaneBudget) {
   /** The last lanes of a run may end later. */
   private val ended = new EndedRuns
 
-  def taskStarted(): Unit = loader = Thread.currentThread.getContextClassLoader
+  /** On its thread. */
+  def taskStarted(task: TaskContext): Unit = {
+    val loader = Thread.currentThread.getContextClassLoader
+    if (loader ne ownLoader) HostLanes.queryOf(task.getLocalProperties).foreach { query =>
+      loaders.values().removeIf(_.get == null)
+      loaders.put(query, new WeakReference(loader))
+    }
+  }
+
+  private[remote] def loaderOf(query: String): ClassLoader =
+    Option(loaders.get(query)).flatMap(found => Option(found.get)).getOrElse(ownLoader)
 
   /** Where lanes are reached; begins to listen if nobody has asked before. */
   def address(): (String, Int) = synchronized {
@@ -57,7 +72,7 @@ private[laneshift] final class HostLanes(budget: LaneBudget) {
     }
     val lane = new HostLane(
       link,
-      loader,
+      loaderOf,
       admit _,
       over => {
         if (admitted) budget.give(1)
@@ -107,7 +122,11 @@ private[laneshift] final class HostLanes(budget: LaneBudget) {
   }
 }
 
-private object HostLanes {
+private[remote] object HostLanes {
+
+  /** The streaming query of a task with these properties, which has a session. */
+  def queryOf(properties: Properties): Option[String] =
+    Option(properties.getProperty(StreamExecution.QUERY_ID_KEY))
 
   /** Its thread is there only while it has something to do. */
   private def newJanitor(): ScheduledThreadPoolExecutor = {

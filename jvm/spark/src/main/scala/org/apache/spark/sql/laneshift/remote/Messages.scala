@@ -9,8 +9,8 @@ private[remote] sealed trait ToHost
 
 private[remote] object ToHost {
 
-  /** The session, as [[SessionOpening]] in bytes. */
-  final case class Open(session: Array[Byte]) extends ToHost
+  /** The session, as [[SessionOpening]] in bytes, which only the class loader of the query's tasks may know how to read. */
+  final case class Open(query: String, session: Array[Byte]) extends ToHost
   final case class Rows(first: Long, block: UnsafeRowBlock) extends ToHost
 
   /** Rows that follow are of the next input. */
@@ -54,7 +54,9 @@ private[remote] object ToHome {
 private[remote] object Messages {
 
   def encode(message: ToHost): ByteBuffer = message match {
-    case ToHost.Open(session) => whole('o', session)
+    case ToHost.Open(query, session) =>
+      val name = query.getBytes("UTF-8")
+      done(of('o', Integer.BYTES + name.length + session.length).putInt(name.length).put(name).put(session))
     case ToHost.Rows(first, block) =>
       val to = of('r', java.lang.Long.BYTES + block.encodedBytes)
       block.encode(to.putLong(first))
@@ -84,7 +86,7 @@ private[remote] object Messages {
 
   def toHost(from: ByteBuffer): ToHost = checked(from) {
     from.get().toChar match {
-      case 'o' => ToHost.Open(rest(from))
+      case 'o' => ToHost.Open(new String(bytes(from, from.getInt()), "UTF-8"), rest(from))
       case 'r' => ToHost.Rows(from.getLong(), UnsafeRowBlock.decode(from))
       case 'i' => ToHost.NextInput
       case 'a' => ToHost.Arrived(ints(from))

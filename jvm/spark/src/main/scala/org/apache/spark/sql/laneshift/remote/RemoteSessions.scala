@@ -73,7 +73,8 @@ private[laneshift] final class RemoteSessions(
 
   override def awaitOpen(): Unit = {
     val deadline = System.nanoTime() + RemoteSessions.OpeningNs
-    while (synchronized(sessions.values.exists(_.isOpening)) && System.nanoTime() < deadline) Thread.sleep(1L)
+    def areOpening = synchronized(!closed && sessions.values.exists(_.isOpening))
+    while (areOpening && System.nanoTime() < deadline) Thread.sleep(1L)
   }
 
   override def close(): Unit = {

@@ -28,20 +28,17 @@ private[runtime] final class AutoLanes(val cores: Cores, clock: () => Long = () 
       _ => new OperatorWork(cores.count, spec.options.maxLanes)
     )
     val attempt = StageAttempt(spec.batchId, context.stageId(), context.stageAttemptNumber())
-    // Asked for without a lock: it may take a call to the driver.
-    val bytes = if (operator.knows(attempt)) None else ShuffleSizes.of(inputs, spec.partitions)
-    val now = clock()
     operator
       .begin(
         attempt,
         partition,
-        bytes,
+        ShuffleSizes.of(inputs, spec.partitions),
         spec.operator.ranges,
         spec.slots,
         cores.tasksBeside(attempt.stageId),
-        now
+        clock()
       )
-      .map(new AutoBatch(operator, attempt, partition, now - waitedNs, _, clock))
+      .map(new AutoBatch(operator, attempt, partition, clock() - waitedNs, _, clock))
   }
 
   def forget(runId: String): Unit = operators.keySet().removeIf(_.runId == runId)

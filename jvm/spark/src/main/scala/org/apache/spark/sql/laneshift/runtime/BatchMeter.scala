@@ -25,8 +25,15 @@ private[laneshift] final class RowCount {
   }
 }
 
-/** Counts what one task of an elastic partition reads and puts out, and how old its outputs are. */
-private[laneshift] final class BatchMeter(spec: ElasticSpec, latency: Recorder, keys: Seq[KeySampler]) {
+/** Counts what one task of an elastic partition reads and puts out.
+  *
+  * @param latencies how old its outputs are, if they say when their rows set out
+  */
+private[laneshift] final class BatchMeter(
+    spec: ElasticSpec,
+    latencies: Option[Recorder],
+    keys: Seq[KeySampler]
+) {
   val in = new RowCount
   val out = new RowCount
 
@@ -38,10 +45,10 @@ private[laneshift] final class BatchMeter(spec: ElasticSpec, latency: Recorder, 
 
   def output(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val counted = new OutputRows(rows, out, new RowSizes(spec))
-    spec.sentAt.fold[Iterator[InternalRow]](counted) { ordinal =>
+    spec.sentAt.zip(latencies).fold[Iterator[InternalRow]](counted) { case (ordinal, ages) =>
       counted.map { row =>
         if (!row.isNullAt(ordinal))
-          latency.recordValue(
+          ages.recordValue(
             math.min(
               BatchMeter.LongestMs,
               math.max(0L, System.currentTimeMillis() - row.getLong(ordinal) / 1000L)

@@ -7,7 +7,7 @@ import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.body.LaneContext
-import org.apache.spark.sql.laneshift.lane.{DealtTask, PartitionTask, StockLane}
+import org.apache.spark.sql.laneshift.lane.{DealtTask, LaneCpu, PartitionTask, StockLane}
 import org.apache.spark.sql.laneshift.remote.RemoteSessions
 import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
 import org.apache.spark.sql.laneshift.wire.RpcBytes
@@ -27,6 +27,8 @@ private[laneshift] final class ElasticRDD(
     spec: ElasticSpec,
     metrics: Map[String, SQLMetric]
 ) extends RDD[InternalRow](inputs.head.sparkContext, inputs.map(new OneToOneDependency(_))) {
+
+  private[laneshift] val laneCpu = LaneCpu.of(sparkContext)
 
   override protected def getPartitions: Array[Partition] =
     Array.tabulate(body.getNumPartitions)(LaneSplit(_, body, inputs))

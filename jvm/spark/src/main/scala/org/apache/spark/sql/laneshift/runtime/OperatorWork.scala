@@ -8,7 +8,8 @@ import laneshift.routing.TaskRanges
   * (`spark.sql.laneshift.lanes=auto`): a partition that would hold up its stage gets as many as let it end with the others. One
   * per operator and process; what it knows of costs is measured there, batch by batch.
   *
-  * Called by tasks' threads, each method under this object's lock, which is held over no other call.
+  * Called by tasks' threads, each method under this object's lock, which is held over no other call. Whoever asks for sizes, which may
+  * take a call to the driver, holds another: tasks of the stage that begin meanwhile wait for what it hears, and do not ask, too.
   */
 private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
   private val costs = new LaneCosts
@@ -17,10 +18,11 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
   /** What a byte of a partition took when it had lanes the last time. */
   private val onLanes = mutable.Map.empty[Int, Double]
   private var stage = Option.empty[(StageAttempt, StageWork)]
+  private val asking = new Object
 
   /** The lanes that a partition should begin the batch with; none if it is not known what the stage has to do.
     *
-    * @param bytes what the stage's shuffles hold for each partition; needed unless it knows the attempt
+    * @param bytes what the stage's shuffles hold for each partition; asked for once an attempt, if it says anything
     * @param ranges which partitions each task of the stage computes
     * @param slots tasks that Spark runs at a time, on all executors
     * @param otherTasks tasks of other stages that run here
@@ -28,19 +30,27 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
   def begin(
       attempt: StageAttempt,
       partition: Int,
-      bytes: Option[Array[Long]],
+      bytes: => Option[Array[Long]],
       ranges: TaskRanges,
       slots: Int,
       otherTasks: Int,
       nowNs: Long
-  ): Option[Int] = synchronized {
-    if (known(attempt).isEmpty)
-      stage = bytes.map(attempt -> new StageWork(_, ranges, cores, slots, costs.nsPerByte))
-    known(attempt).map { work =>
-      work.begin(partition, nowNs)
-      val chosen = if (trial.allows(attempt.batchId)) lanes(work, partition, otherTasks, nowNs) else 1
-      work.hasLanes = work.hasLanes || chosen > 1
-      chosen
+  ): Option[Int] = {
+    asking.synchronized {
+      if (!knows(attempt)) {
+        val said = bytes
+        synchronized {
+          stage = said.map(attempt -> new StageWork(_, ranges, cores, slots, costs.nsPerByte))
+        }
+      }
+    }
+    synchronized {
+      known(attempt).map { work =>
+        work.begin(partition, nowNs)
+        val chosen = if (trial.allows(attempt.batchId)) lanes(work, partition, otherTasks, nowNs) else 1
+        work.hasLanes = work.hasLanes || chosen > 1
+        chosen
+      }
     }
   }
 
@@ -82,7 +92,7 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
   def failed(attempt: StageAttempt, partition: Int): Unit =
     synchronized(known(attempt).foreach(_.end(partition)))
 
-  def knows(attempt: StageAttempt): Boolean = synchronized(known(attempt).nonEmpty)
+  private def knows(attempt: StageAttempt): Boolean = synchronized(known(attempt).nonEmpty)
 
   private def known(attempt: StageAttempt): Option[StageWork] = stage.collect { case (`attempt`, work) =>
     work

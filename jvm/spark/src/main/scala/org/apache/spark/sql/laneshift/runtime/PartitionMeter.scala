@@ -7,23 +7,19 @@ import org.apache.spark.sql.laneshift.spec.ElasticSpec
 import laneshift.lane.InletStats
 import laneshift.routing.Handoff
 
-/** Counts what a partition does, from batch to batch, and samples it. The partition's lock guards it. */
+/** Counts what a partition does, from batch to batch, and samples it. The partition's lock guards it. An executor has thousands of
+  * partitions: what takes room, histograms above all, is made when there is something to count.
+  */
 private[runtime] final class PartitionMeter(initial: ElasticSpec) {
-  private val pauses = new Histogram(1L, 3600L * 1000 * 1000 * 1000, 3)
-  private val latencies = new Recorder(BatchMeter.LongestMs, 2)
+  private lazy val pauses = new Pauses
+  private var latencies = Option.empty[Latencies]
   private val hotKeys = new HotKeys
   private var keys = Seq.empty[KeySampler]
-  private var batch = new BatchMeter(initial, latencies, keys)
+  private var batch = meterOf(initial)
   private var flowBefore = Flow(0L, 0L, 0L)
   private var countsBefore = Counts.none
   private var handoffCount = 0L
   private var sample = RateSample.none
-  private var latency = latencies.getIntervalHistogram
-  private var latencySinceNs = 0L
-
-  // What the histograms say until they change: to ask one is to walk through all of its counts.
-  private var pausesSaid = Option.empty[PauseView]
-  private var latencySaid = Option.empty[LatencyView]
 
   /** Whether the last session that worked has counted commits as work. */
   var countsCommits = false
@@ -42,8 +38,13 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
         spec.inputs.zipWithIndex.map { case (input, i) =>
           keys.lift(i).filter(_.input == input).getOrElse(new KeySampler(input, hotKeys))
         }
-    batch = new BatchMeter(spec, latencies, keys)
+    batch = meterOf(spec)
     batch
+  }
+
+  private def meterOf(spec: ElasticSpec): BatchMeter = {
+    if (spec.sentAt.nonEmpty && latencies.isEmpty) latencies = Some(new Latencies)
+    new BatchMeter(spec, latencies.map(_.recorder), keys)
   }
 
   def hottest: Seq[HotKey] = hotKeys.top
@@ -71,10 +72,7 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
 
   def handedOff(handoff: Handoff): Unit = {
     handoffCount += 1
-    if (handoff.begunNs != 0L) {
-      pauses.recordValue(math.max(1L, handoff.pauseNs))
-      pausesSaid = None
-    }
+    if (handoff.begunNs != 0L) pauses.add(handoff.pauseNs)
   }
 
   def tick(session: Session, nowNs: Long): Unit = {
@@ -82,42 +80,64 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
       val now = counts(session, session.stats)
       sample = sample.next(Sampled(nowNs, now.rowsIn, flow, now.busyNs, handoffCount))
     }
-    if (nowNs - latencySinceNs >= PartitionMeter.LatencyNs) {
-      latency = latencies.getIntervalHistogram(latency)
-      latencySinceNs = nowNs
-      latencySaid = None
-    }
+    latencies.foreach(_.tick(nowNs))
   }
 
   def handoffs: Long = handoffCount
   def rates: RateSample = sample
+  def pauseView: PauseView = if (handoffCount == 0L) PauseView.none else pauses.view
+  def latencyView: LatencyView = latencies.fold(LatencyView.none)(_.view)
+}
 
-  def pauseView: PauseView = pausesSaid.getOrElse {
-    val said = PauseView(
-      pauses.getValueAtPercentile(50) / 1e3,
-      pauses.getValueAtPercentile(99) / 1e3,
-      pauses.getMaxValue / 1e3,
-      pauses.getTotalCount
-    )
-    pausesSaid = Some(said)
-    said
+/** How long handoffs have paused their shards. */
+private final class Pauses {
+  // Two digits, and as long as the longest needs: room for an hour of three digits is a quarter of a megabyte.
+  private val counts = new Histogram(2)
+
+  /** Until the counts change: to ask them is to walk through all of them. */
+  private var said = Option.empty[PauseView]
+
+  def add(ns: Long): Unit = {
+    counts.recordValue(math.max(1L, ns))
+    said = None
   }
 
-  def latencyView: LatencyView = latencySaid.getOrElse {
-    val said = LatencyView(
-      latency.getMean,
-      latency.getValueAtPercentile(50).toDouble,
-      latency.getValueAtPercentile(99).toDouble,
-      latency.getMaxValue.toDouble,
-      latency.getTotalCount
-    )
-    latencySaid = Some(said)
-    said
+  def view: PauseView = {
+    val now = said.getOrElse(PauseView(
+      counts.getValueAtPercentile(50) / 1e3,
+      counts.getValueAtPercentile(99) / 1e3,
+      counts.getMaxValue / 1e3,
+      counts.getTotalCount
+    ))
+    said = Some(now)
+    now
   }
 }
 
-private object PartitionMeter {
+/** How old outputs are, of one span of time after the other. */
+private final class Latencies {
+  val recorder = new Recorder(BatchMeter.LongestMs, 2)
+  private var span = recorder.getIntervalHistogram
+  private var sinceNs = 0L
 
-  /** Latencies are those of spans of this length. */
-  private val LatencyNs = 10000000000L
+  /** Of the last span. */
+  private var said = LatencyView.none
+
+  def view: LatencyView = said
+
+  def tick(nowNs: Long): Unit = if (nowNs - sinceNs >= Latencies.SpanNs) {
+    sinceNs = nowNs
+    span = recorder.getIntervalHistogram(span)
+    said = LatencyView(
+      span.getMean,
+      span.getValueAtPercentile(50).toDouble,
+      span.getValueAtPercentile(99).toDouble,
+      span.getMaxValue.toDouble,
+      span.getTotalCount
+    )
+  }
+}
+
+private object Latencies {
+  private val SpanNs = 10000000000L
 }

@@ -5,7 +5,7 @@ import scala.collection.mutable
 import org.apache.spark.{NarrowDependency, Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.laneshift.lane.RangeTask
+import org.apache.spark.sql.laneshift.lane.{LaneCpu, RangeTask}
 import org.apache.spark.sql.laneshift.spec.ElasticSpec
 import org.apache.spark.sql.laneshift.wire.RpcBytes
 
@@ -22,6 +22,8 @@ private[laneshift] final class TaskRangeRDD(
     spec: ElasticSpec,
     ranges: TaskRanges
 ) extends RDD[InternalRow](elastic.sparkContext, Seq(new RangeDependency(elastic, ranges))) {
+
+  private[laneshift] val laneCpu = LaneCpu.of(sparkContext)
 
   override protected def getPartitions: Array[Partition] = {
     val all = elastic.partitions

@@ -10,8 +10,16 @@ import laneshift.routing.Handoff
 /** Pauses of handoffs in microseconds. */
 final case class PauseView(p50: Double, p99: Double, max: Double, count: Long)
 
+private[laneshift] object PauseView {
+  val none: PauseView = PauseView(0.0, 0.0, 0.0, 0L)
+}
+
 /** How old outputs were when they left the operator, in milliseconds, over the last full ten seconds. */
 final case class LatencyView(mean: Double, p50: Double, p99: Double, max: Double, count: Long)
+
+private[laneshift] object LatencyView {
+  val none: LatencyView = LatencyView(0.0, 0.0, 0.0, 0.0, 0L)
+}
 
 /** What a partition's task has done in the newest batch that it has finished: `lanes` that it ended with, `busyNs` that all of
   * them together have worked on rows, without commits, and the time from the task's beginning to its end, waits for turns among

@@ -4,8 +4,7 @@ import scala.collection.mutable
 
 import org.scalatest.BeforeAndAfterEach
 
-import org.apache.spark.Success
-import org.apache.spark.scheduler.{SparkListenerTaskEnd, SparkListenerTaskStart, TaskInfo, TaskLocality}
+import org.apache.spark.scheduler.StageTasks
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.runtime.ExecutorView
 
@@ -46,7 +45,8 @@ class ExecutorDemandSuite extends LimitedSuite with BeforeAndAfterEach with Elas
   /** Executor 0 was there first. The one that was asked for is `driver`, the only one that Spark knows in local mode. */
   private final class Setting(cluster: Cluster) {
     spark // with which Spark begins
-    val directory = new ExecutorDirectory
+    private var stages = Seq.empty[StageTasks]
+    val directory = new ExecutorDirectory(stages = () => stages)
     var driving = Set("s")
     var now = 0L
     var said = Seq.empty[String]
@@ -65,11 +65,9 @@ class ExecutorDemandSuite extends LimitedSuite with BeforeAndAfterEach with Elas
     def looks(n: Int): Unit = (1 to n).foreach(_ => demand.look())
     def load: ExecutorLoad = directory.inventory().head
 
-    private val task = new TaskInfo(1L, 0, 0, 0, 0L, "driver", "host", TaskLocality.ANY, false)
-
     /** Spark's task on it. */
-    def begins(): Unit = directory.onTaskStart(SparkListenerTaskStart(0, 0, task))
-    def ends(): Unit = directory.onTaskEnd(SparkListenerTaskEnd(0, 0, "", Success, task, null, null))
+    def begins(): Unit = stages :+= StageTasks((0, stages.size), None, 0, Seq("driver"))
+    def ends(): Unit = stages = stages.drop(1)
 
     /** One has come that was asked for. */
     def come(): this.type = {

@@ -4,15 +4,14 @@ import java.util.Properties
 import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable
+import scala.concurrent.duration._
 
 import org.scalatest.Assertions._
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.time.{Millis, Seconds, Span}
 
-import org.apache.spark.Success
-import org.apache.spark.executor.{ExecutorMetrics, TaskMetrics}
 import org.apache.spark.resource.ResourceProfile
-import org.apache.spark.scheduler._
+import org.apache.spark.scheduler.{SparkListenerStageSubmitted, StageInfo, StageTasks}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.runtime.HeldLeases
@@ -59,7 +58,8 @@ private[laneshift] final class FakeLeaseJob(lease: String, host: FakeExecutor) e
 private[laneshift] final class LeaseSetting extends AutoCloseable {
   ElasticSession.shared // with which Spark begins
   val clock = new AtomicLong
-  val directory = new ExecutorDirectory(forTasks = (cores, _) => cores / cpus)
+  @volatile private var stages = Map.empty[Int, StageTasks]
+  val directory = new ExecutorDirectory(1.hour, (cores, _) => cores / cpus, () => stages.values.toSeq)
   val host: FakeExecutor = new FakeExecutor("driver").register(directory)
   val home: FakeExecutor = new FakeExecutor("1", FakeQuery.views).register(directory)
   val run: String = FakeQuery.views.head.spec.key.runId
@@ -73,7 +73,8 @@ private[laneshift] final class LeaseSetting extends AutoCloseable {
     jobs,
     () => clock.get,
     everyMs = 3600000L,
-    goesOn = !stopped(_)
+    goesOn = !stopped(_),
+    stages = () => stages.values.toSeq
   )
   def cores: Int = directory.inventory().head.cores
 
@@ -89,13 +90,11 @@ private[laneshift] final class LeaseSetting extends AutoCloseable {
   }
 
   /** So many tasks are wanted at once by a stage of a streaming query, or of some other job. */
-  def stage(id: Int, tasks: Int, streaming: Boolean = true): Unit = {
+  def stage(id: Int, tasks: Int, properties: (String, String)*): Unit = {
     val of = new Properties
-    if (streaming) of.setProperty(StreamExecution.QUERY_ID_KEY, "a query")
-    leases.tasks.onStageSubmitted(SparkListenerStageSubmitted(info(id, tasks), of))
-  }
-  def info(id: Int, tasks: Int) =
-    new StageInfo(
+    properties.foreach { case (name, value) => of.setProperty(name, value) }
+    stages += id -> StageTasks((id, 0), Some(of), tasks, Nil)
+    val info = new StageInfo(
       id,
       0,
       "stage",
@@ -105,22 +104,13 @@ private[laneshift] final class LeaseSetting extends AutoCloseable {
       "",
       resourceProfileId = ResourceProfile.DEFAULT_RESOURCE_PROFILE_ID
     )
-  def task(stage: Int, index: Int) =
-    new TaskInfo(1000L * stage + index, index, 0, index, 0L, "driver", "host", TaskLocality.ANY, false)
-  def begun(stage: Int, tasks: Range): Unit =
-    tasks.foreach(i => leases.tasks.onTaskStart(SparkListenerTaskStart(stage, 0, task(stage, i))))
-  def ended(stage: Int, index: Int): SparkListenerTaskEnd =
-    SparkListenerTaskEnd(
-      stage,
-      0,
-      "ResultTask",
-      Success,
-      task(stage, index),
-      new ExecutorMetrics,
-      new TaskMetrics
-    )
-  def over(stage: Int, tasks: Range): Unit = tasks.foreach(i => leases.tasks.onTaskEnd(ended(stage, i)))
-  def stageOver(id: Int): Unit = leases.tasks.onStageCompleted(SparkListenerStageCompleted(info(id, 0)))
+    leases.tasks.onStageSubmitted(SparkListenerStageSubmitted(info, of))
+  }
+  def stageOfQuery(id: Int, tasks: Int): Unit = stage(id, tasks, StreamExecution.QUERY_ID_KEY -> "a query")
+  def begun(stage: Int, tasks: Int): Unit = stages = stages.updatedWith(stage)(
+    _.map(s => s.copy(waiting = s.waiting - tasks, running = s.running ++ Seq.fill(tasks)("driver")))
+  )
+  def stageOver(id: Int): Unit = stages -= id
 
   override def close(): Unit = {
     leases.stop()
@@ -172,8 +162,8 @@ private[laneshift] object LeaseChecks {
     s.want(0, 2)
     s.look()
     assert(s.host.leases.count == 2)
-    s.stage(1, cores)
-    s.begun(1, 0 until cores - 2)
+    s.stageOfQuery(1, cores)
+    s.begun(1, cores - 2)
     s.look()
     eventually(assert(s.host.leases.count == 0 && s.jobs.unfinished == 0))
     assert(s.home.wishes.isEmpty)

@@ -3,11 +3,6 @@ package org.apache.spark.sql.laneshift.driver
 import org.scalatest.concurrent.Eventually
 import org.scalatest.time.{Millis, Seconds, Span}
 
-import org.apache.spark.scheduler.{
-  SparkListenerStageCompleted,
-  SparkListenerStageSubmitted,
-  SparkListenerTaskStart
-}
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.runtime.{Cores, HeldLeases}
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
@@ -70,24 +65,24 @@ class LeasesSuite extends LimitedSuite with ElasticSession with Eventually {
   test("what streaming queries have had at a time lately is left to them, other jobs' tasks are not") {
     setting { s =>
       val cores = s.cores
-      s.stage(1, cores - 1)
-      s.begun(1, 0 until cores - 1)
-      s.over(1, 0 until cores - 1)
+      s.stageOfQuery(1, cores - 1)
+      s.begun(1, cores - 1)
       s.stageOver(1)
-      s.stage(2, 2 * cores, streaming = false)
-      s.begun(2, 0 until 1)
+      s.stage(2, 2 * cores)
+      s.begun(2, 1)
       s.want(0, 2)
       s.look()
       assert(s.host.leases.count == 1, "one core is never used by the query's own")
       assert(s.home.wishes == Seq(0 -> Map("driver" -> 1)))
-      s.begun(2, 1 until cores)
+      s.begun(2, cores - 1)
       s.look()
       assert(s.host.leases.count == 1, "who waits in another job waits")
-      s.stage(3, 1)
+      s.stageOfQuery(3, 1)
       s.look()
       assert(s.host.leases.count == 1, "and so does a query's task behind it, for a moment")
-      s.begun(3, 0 until 1)
+      s.begun(3, 1)
       s.stageOver(3)
+      s.stageOver(2)
       s.clock.addAndGet(130000L)
       s.want(1, 1)
       s.look()
@@ -99,11 +94,11 @@ class LeasesSuite extends LimitedSuite with ElasticSession with Eventually {
     setting { s =>
       s.want(0, 1)
       s.look()
-      s.stage(1, s.cores - 1)
+      s.stageOfQuery(1, s.cores - 1)
       s.look()
       assert(s.host.leases.count == 1)
-      s.begun(1, 0 until s.cores - 1)
-      s.stage(2, 1)
+      s.begun(1, s.cores - 1)
+      s.stageOfQuery(2, 1)
       s.look()
       eventually(assert(s.host.leases.count == 0))
     }
@@ -113,7 +108,7 @@ class LeasesSuite extends LimitedSuite with ElasticSession with Eventually {
     setting { s =>
       s.want(0, 2)
       s.look()
-      s.stage(1, 1)
+      s.stageOfQuery(1, 1)
       s.clock.addAndGet(1999L)
       s.look()
       assert(s.host.leases.count == 2, "a core is free for it")
@@ -121,7 +116,7 @@ class LeasesSuite extends LimitedSuite with ElasticSession with Eventually {
       s.look()
       s.look()
       eventually(assert(s.host.leases.count == 1))
-      s.begun(1, 0 until 1)
+      s.begun(1, 1)
       s.clock.addAndGet(10000L)
       s.look()
       assert(s.host.leases.count == 1)
@@ -134,7 +129,7 @@ class LeasesSuite extends LimitedSuite with ElasticSession with Eventually {
       s.want(0, 2)
       s.look()
       assert(s.host.leases.count == 1)
-      s.stage(1, 1)
+      s.stageOfQuery(1, 1)
       s.look()
       eventually(assert(s.host.leases.count == 0))
     }
@@ -206,21 +201,33 @@ class LeasesSuite extends LimitedSuite with ElasticSession with Eventually {
     }
   }
 
+  test("a Real-time query does not wait for an executor that is silent") {
+    setting { s =>
+      s.want(0, 2)
+      s.look()
+      assert(s.host.leases.count == 2)
+      s.home.mood = FakeExecutor.Silent
+      val asked = s.home.asked.size
+      val look = new Thread(() => s.look())
+      look.start()
+      eventually(assert(s.home.asked.size > asked))
+      s.leases.giveWayTo("a run")
+      assert(look.isAlive, "the look has not heard of it yet")
+      assert(s.jobs.unfinished == 0 && s.host.leases.count == 0)
+      s.home.answerAll()
+      look.join()
+    }
+  }
+
   test("tasks that hold leases are none of those that work") {
     setting { s =>
-      val of = new java.util.Properties
-      of.setProperty(HeldLeases.Property, "a")
-      s.directory.onStageSubmitted(SparkListenerStageSubmitted(s.info(7, 1), of))
-      s.directory.onTaskStart(SparkListenerTaskStart(7, 0, s.task(7, 0)))
-      s.directory.onTaskStart(SparkListenerTaskStart(8, 0, s.task(8, 0)))
+      s.stage(7, 1, HeldLeases.Property -> "a")
+      s.begun(7, 1)
+      s.stage(8, 2)
+      s.begun(8, 1)
       assert(s.directory.inventory().head.activeTasks == 1)
-      s.directory.onStageCompleted(SparkListenerStageCompleted(s.info(7, 1)))
-      s.directory.onTaskEnd(s.ended(7, 0))
-      assert(s.directory.inventory().head.activeTasks == 1)
-      s.directory.onTaskEnd(s.ended(8, 0))
+      s.stageOver(8)
       assert(s.directory.inventory().head.activeTasks == 0)
-      s.leases.tasks.onStageSubmitted(SparkListenerStageSubmitted(s.info(7, 1), of))
-      s.leases.tasks.onTaskStart(SparkListenerTaskStart(7, 0, s.task(7, 0)))
       assert(s.leases.tasks.most == 0)
     }
   }

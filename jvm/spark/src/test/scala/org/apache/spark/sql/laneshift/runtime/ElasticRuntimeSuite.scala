@@ -7,8 +7,9 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.lane.{BatchStart, HostAddress}
 import org.apache.spark.sql.laneshift.spec._
 import org.apache.spark.sql.types.LongType
-import org.apache.spark.util.{AccumulatorContext, AccumulatorMetadata}
+import org.apache.spark.util.{AccumulatorContext, AccumulatorMetadata, SizeEstimator}
 
+import laneshift.lane.LaneBudget
 import laneshift.testing.LimitedSuite
 
 class ElasticRuntimeSuite extends LimitedSuite {
@@ -75,6 +76,27 @@ class ElasticRuntimeSuite extends LimitedSuite {
       usesPython = false,
       commitsFirst = false
     )
+  }
+
+  test("a partition takes little room before anything happens") {
+    val (budget, clock) = (new LaneBudget(8), () => 0L)
+    val shared = (new HandoffHistory(10), new Cores(2, budget, () => 0.0), spec(lanes = 1))
+    def partitions(count: Int) = List.tabulate(count) { index =>
+      new ElasticPartition(
+        shared._3,
+        index,
+        shared._1,
+        budget,
+        shared._2,
+        () => HostAddress("", "", 0),
+        clock
+      )
+    }
+    val all = partitions(1000)
+    val each = (SizeEstimator.estimate(all) - SizeEstimator.estimate(shared)) / all.size
+    assert(each < 30000L)
+    all.foreach(_.view)
+    assert((SizeEstimator.estimate(all) - SizeEstimator.estimate(shared)) / all.size < 30000L, "looked at")
   }
 
   test("a task that starts when its run has ended leaves nothing behind")(within(lanes = 8) {

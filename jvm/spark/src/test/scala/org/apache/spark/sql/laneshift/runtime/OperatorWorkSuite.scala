@@ -1,5 +1,8 @@
 package org.apache.spark.sql.laneshift.runtime
 
+import java.util.concurrent.CyclicBarrier
+import java.util.concurrent.atomic.AtomicInteger
+
 import laneshift.routing.TaskRanges
 import laneshift.testing.LimitedSuite
 
@@ -83,6 +86,45 @@ class OperatorWorkSuite extends LimitedSuite {
     val bounded = new Stages(cores = 8, maxLanes = 3)
     bounded.run(4, 4)
     assert(bounded.run(4, 4) == Seq(3, 3))
+  }
+
+  test("tasks that begin together ask once what the stage has to do") {
+    val operator = new OperatorWork(cores = 8, maxLanes = 8)
+    val (together, asked) = (new CyclicBarrier(8), new AtomicInteger)
+    def sizes() = {
+      asked.incrementAndGet()
+      Some(Array.fill(8)(second))
+    }
+    val tasks = (0 until 8).map { partition =>
+      new Thread(() => {
+        together.await()
+        operator.begin(StageAttempt(0L, 0, 0), partition, sizes(), each(8), 8, 0, 0L)
+        ()
+      })
+    }
+    tasks.foreach(_.start())
+    tasks.foreach(_.join())
+    assert(asked.get == 1)
+    operator.begin(StageAttempt(1L, 1, 0), 0, sizes(), each(8), 8, 0, 0L)
+    assert(asked.get == 2, "another stage")
+  }
+
+  test("of many maps with many partitions some stand for all") {
+    var read = 0
+    def sum(maps: Int, partitions: Int)(size: (Int, Int) => Long) = {
+      read = 0
+      val bytes = new Array[Long](partitions)
+      ShuffleSizes.add(maps, bytes) { (map, partition) =>
+        read += 1
+        size(map, partition)
+      }
+      bytes.toSeq
+    }
+    assert(sum(3, 2)((map, partition) => 10L * map + partition) == Seq(30L, 33L), "few are all read")
+    val many = sum(1000, 1000)((_, partition) => partition.toLong)
+    assert((0 until 1000).forall(i => many(i) == i * 1000L) && read <= ShuffleSizes.MostSizes)
+    assert(sum(9, 1 << 17)((_, _) => 1L).toSet == Set(9L) && read == 1 << 17, "one at least")
+    assert(sum(0, 2)((_, _) => 1L) == Seq(0L, 0L))
   }
 
   test("tasks of other stages keep their cores") {

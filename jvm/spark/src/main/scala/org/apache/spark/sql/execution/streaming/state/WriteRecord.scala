@@ -15,7 +15,7 @@ import scala.util.Using
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.TaskContext
+import org.apache.spark.{SparkEnv, TaskContext}
 
 /** One write to a state store, in the bytes that it has there, without the prefix of its column family.
   *
@@ -38,12 +38,13 @@ private[sql] object RecordedWrite {
 }
 
 /** Keeps the writes of one task to one store, in their order, in a file of the executor until the store is committed: then
-  * in a file beside the twin that a rescale builds (docs/rescale.md).
+  * in a file beside the twin that a rescale builds (docs/rescale.md). The file is where Spark keeps what a task spills
+  * (`spark.local.dir`), and goes with the task at the latest.
   */
 private[state] final class WriteRecord(target: Path, hadoop: Configuration) {
   import RecordedWrite._
 
-  private val file = File.createTempFile("laneshift-writes", null)
+  private[state] val file: File = SparkEnv.get.blockManager.diskBlockManager.createTempLocalBlock()._2
   private val out =
     new DataOutputStream(new BufferedOutputStream(Files.newOutputStream(file.toPath), 1 << 16))
   private val families = new java.util.HashMap[String, Int]
@@ -78,11 +79,12 @@ private[state] final class WriteRecord(target: Path, hadoop: Configuration) {
     fs.copyFromLocalFile(true, true, new Path(file.toURI), WriteRecord.path(target, version, checkpointId))
   }
 
-  def drop(): Unit = {
-    out.close()
-    file.delete()
-    ()
-  }
+  def drop(): Unit =
+    try out.close()
+    finally {
+      file.delete()
+      ()
+    }
 }
 
 private[sql] object WriteRecord {
@@ -102,7 +104,11 @@ private[sql] object WriteRecord {
     folder <- Option(task.getLocalProperty(Folder))
     stores <- Option(task.getLocalProperty(Stores))
     if store.startsWith(stores)
-  } yield new WriteRecord(new Path(folder + store.stripPrefix(stores)), hadoop)
+  } yield {
+    val record = new WriteRecord(new Path(folder + store.stripPrefix(stores)), hadoop)
+    task.addTaskCompletionListener[Unit](_ => record.drop())
+    record
+  }
 
   /** Gives each write of a store's commit to `each`, in order. False if there is no such record. */
   def read(folder: Path, version: Long, checkpointId: Option[String], hadoop: Configuration)(

@@ -1,0 +1,30 @@
+package org.apache.spark.sql.execution.streaming.state
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.sql.laneshift.ElasticSession
+
+import laneshift.testing.LimitedSuite
+
+class WriteRecordSuite extends LimitedSuite with ElasticSession {
+
+  test("what a task has written is kept where Spark keeps such things, until the task is over") {
+    assert(spark.version.nonEmpty, "Spark's environment")
+    val task = TaskContext.empty()
+    task.getLocalProperties.setProperty(WriteRecord.Folder, "/records")
+    task.getLocalProperties.setProperty(WriteRecord.Stores, "/stores")
+    TaskContext.setTaskContext(task)
+    try {
+      val hadoop = new Configuration
+      assert(WriteRecord.wanted("/others/0/1", hadoop).isEmpty)
+      val record = WriteRecord.wanted("/stores/0/1", hadoop).get
+      record.add(RecordedWrite.Put, "default", Array[Byte](1), Array[Byte](2))
+      val folders = SparkEnv.get.blockManager.diskBlockManager.localDirs.map(_.toPath)
+      assert(record.file.exists && folders.exists(record.file.toPath.startsWith(_)))
+      task.markTaskCompleted(None)
+      assert(!record.file.exists)
+      record.drop()
+    } finally TaskContext.unset()
+  }
+}
