@@ -88,6 +88,8 @@ class Island:
         most: cores that partitions may have, of those whose limit are the cores that there are.
         is_new: whether it says more than the one before; of micro-batches it does once a batch has
             ended.
+        silent: executors that do not answer: nothing is asked of partitions there, nobody gets
+            lanes there.
     """
 
     executor: str
@@ -98,11 +100,16 @@ class Island:
     shares: Mapping[PartitionId, float] = field(default_factory=dict)
     is_new: bool = True
     most: Mapping[PartitionId, int] = field(default_factory=dict)
+    silent: frozenset[str] = frozenset()
 
     @property
     def spans(self) -> bool:
         """Whether the policy says on which executors lanes are."""
         return not self.executor
+
+    def hears(self, name: PartitionId) -> bool:
+        """Whether a partition's executor answers."""
+        return self.partitions[name].home not in self.silent
 
     @property
     def lanes(self) -> dict[PartitionId, int]:

@@ -67,6 +67,8 @@ class Meter:
         parts = self._mine(everything)
         self._forget_all_but({s.key for s in parts})
         looks, self._looks = self._looks, {s.key: Look(s.part, live.time_ms) for s in parts}
+        unheard = {s.key for s in parts if s.part.executor in live.silent}
+        self._looks |= {key: looks[key] for key in unheard & looks.keys()}
         # A query's sources and partitions do not all end at the same moment: one is enough to tell.
         resting = {
             s.query.run_id
@@ -79,11 +81,11 @@ class Meter:
         windows = {
             s.key: Window(looks[s.key].part, looks[s.key].time_ms, live.time_ms)
             for s in parts
-            if s.key in looks and live.time_ms > looks[s.key].time_ms
+            if s.key in looks and s.key not in unheard and live.time_ms > looks[s.key].time_ms
         }
 
         def shown(here: Sequence[Seen]) -> list[PartitionLoad]:
-            return self._shown(here, windows, resting)
+            return self._shown(here, windows, resting, unheard)
 
         found, measured = self._islands(live, everything, parts, shown, windows, news, grows)
         self._look_at_tasks(live, parts, measured)
@@ -150,9 +152,13 @@ class Meter:
             beside = [
                 s for s in everything if s.part.executor == executor.executor and s.key not in mine
             ]
-            cores = self._budget.of(executor, live.time_ms, here, beside)
-            cores -= _guests(executor.executor, [s for s in everything if s.key not in together])
             shown = shown_of(here)
+            if executor.executor in live.silent:
+                cores = _had(executor.executor, [*here, *(parts if spans else ())])
+            else:
+                cores = self._budget.of(executor, live.time_ms, here, beside)
+                rest = [s for s in everything if s.key not in together]
+                cores -= _guests(executor.executor, rest)
             if self._inside:
                 by_name = {s.name: s for s in here}
                 shown = [looked_into(part, by_name[part.partition]) for part in shown]
@@ -175,6 +181,7 @@ class Meter:
             there = [s for s in parts if s.part.executor in rooms]
             shown = [_among(part, rooms, there) for each in measured.values() for part in each]
             found.append(self._island("", rooms, there, shown, windows, news))
+        found = [replace(island, silent=frozenset(live.silent)) for island in found]
         return found, [part for each in measured.values() for part in each]
 
     def _look_at_batches(self, live: Snapshot, parts: Sequence[Seen]) -> set[str]:
@@ -254,9 +261,13 @@ class Meter:
                 del memory[key]
 
     def _shown(
-        self, here: Sequence[Seen], windows: Mapping[Key, Window], resting: set[str]
+        self,
+        here: Sequence[Seen],
+        windows: Mapping[Key, Window],
+        resting: set[str],
+        unheard: set[Key],
     ) -> list[PartitionLoad]:
-        """What is known of an executor's partitions."""
+        """What is known of an executor's partitions; of those ``unheard`` what was known before."""
         measured = []
         for s in here:
             window = windows.get(s.key)
@@ -272,6 +283,8 @@ class Meter:
             elif window is not None:
                 shown = self._rates[s.key].shown(s, window, ran=s.query.run_id not in resting)
                 measured += [] if shown is None else [shown]
+            elif s.key in unheard and (known := self._rates[s.key].known(s.part)) is not None:
+                measured.append(known)
             self._shares[s.key].count(s)
         return measured
 
@@ -333,6 +346,12 @@ def _guests(executor: str, others: Sequence[Seen]) -> int:
     return sum(
         s.part.wanted_elsewhere.get(executor, 0) for s in others if s.part.executor != executor
     )
+
+
+def _had(executor: str, parts: Sequence[Seen]) -> int:
+    """Lanes that ``parts`` have or want on an executor."""
+    lanes = {s.key: Lanes.of(s.part).on(executor, s.part.executor) for s in parts}
+    return sum(lanes.values())
 
 
 def _as_home(part: PartitionLoad) -> PartitionLoad:

@@ -157,6 +157,8 @@ def _candidates(live: Snapshot, island: Island | None, asked: Sequence[str]) -> 
     for executor in sorted(live.executors, key=order):
         if executor.executor not in asked or executor.leaving or executor.executor in others:
             continue
+        if executor.executor in live.silent:
+            continue
         # What Spark uses is given back only from below tasks that have room elsewhere.
         if not is_used(executor) or tasks <= room - executor.cores:
             may.append(executor.executor)

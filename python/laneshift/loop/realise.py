@@ -98,7 +98,7 @@ def move_shards(
         name, lane = move.target.partition, move.target.lane
         if move.source.partition != name:
             notes.append(f"shard {move.shard} cannot leave its partition {name}")
-        elif lane < lanes[name].home and not lanes[name].elsewhere:
+        elif island.hears(name) and lane < lanes[name].home and not lanes[name].elsewhere:
             ref = island.partitions[name]
             try:
                 gateway.move_shard(ref.query_id, ref.operator_id, ref.partition, move.shard, lane)
@@ -127,6 +127,8 @@ class TakenOver:
         notes = []
         for name, ref in island.partitions.items():
             key = ref.key
+            if not island.hears(name):
+                continue
             if not ref.auto:
                 self._taken.discard(key)
             elif name in changed:

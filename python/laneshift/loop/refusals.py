@@ -46,20 +46,18 @@ class Refusals:
     def without(
         self, wanted: Mapping[PartitionId, Lanes], island: Island
     ) -> dict[PartitionId, Lanes]:
-        """``wanted``, but no more than there is on executors that are left alone."""
+        """``wanted``, but no more than there is on executors that are left alone or are silent."""
         left = {}
         for name, lanes in wanted.items():
             ref = island.partitions[name]
-            there = {
-                executor: n
-                for executor, wish in lanes.elsewhere.items()
-                if (n := self._most(ref.key, executor, wish, ref.lanes.elsewhere.get(executor, 0)))
-            }
+            there = {}
+            for executor, wish in lanes.elsewhere.items():
+                if (ref.key, executor) in self._until_s or executor in island.silent:
+                    wish = min(wish, ref.lanes.elsewhere.get(executor, 0))
+                if wish:
+                    there[executor] = wish
             left[name] = Lanes(lanes.home, there)
         return left
-
-    def _most(self, key: Key, executor: str, wish: int, held: int) -> int:
-        return min(wish, held) if (key, executor) in self._until_s else wish
 
     def sent(self, island: Island, wanted: Mapping[PartitionId, Lanes]) -> None:
         """These lanes have been wanted."""

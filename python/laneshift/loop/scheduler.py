@@ -42,6 +42,7 @@ from laneshift.loop.realise import TakenOver, move_shards, planned_lanes, set_la
 from laneshift.loop.refusals import Refusals
 from laneshift.loop.rescales import Rescaler
 from laneshift.loop.seen import Key
+from laneshift.loop.silence import Silence
 from laneshift.loop.tasks import Tasker
 from laneshift.loop.throttles import Brakes, source_limits
 from laneshift.loop.told import Told
@@ -113,6 +114,7 @@ class LiveScheduler:
         self._presses = Presses(gateway, self._id)
         self._states: dict[str, Any] = {}
         self._answered_s: dict[str, float] = {}  # by executor
+        self._silence = Silence()
         self._taken = TakenOver()
         self._refusals = Refusals()
         self._told = Told()
@@ -266,7 +268,7 @@ class LiveScheduler:
         live = Snapshot.from_json(self._gateway.snapshot())
         self._follow(live)
         self._claim()
-        return live
+        return self._silence.filled(live)
 
     def _follow(self, live: Snapshot) -> None:
         """Goes over to the run that the only query has now."""
@@ -417,6 +419,8 @@ class LiveScheduler:
 
     def _decide(self, island: Island, live: Snapshot) -> Decision | None:
         sends = self._sends
+        if island.executor in island.silent:
+            return self._said(island.executor, _silent(island), sends)
         if island.cluster is None:
             notes = self._take(island, ()) if sends else ()
             notes += self._on_demand.turn(live, island, sends=sends) if island.spans else ()
@@ -437,11 +441,19 @@ class LiveScheduler:
             name: lanes
             for name, lanes in planned.items()
             if lanes != island.partitions[name].lanes
+            and island.hears(name)
             and (self._policy.sizes or name in chosen or not island.partitions[name].auto)
         }
         changes = _changes(wanted, fits, island, cluster, plan)
         limits, notes = source_limits(plan, cluster, island)
-        notes += refused + early + untasked + self._not_done(plan, island, sends) + self._untraced
+        notes += (
+            _silent(island)
+            + refused
+            + early
+            + untasked
+            + self._not_done(plan, island, sends)
+            + self._untraced
+        )
         notes += self._out_of_reach(cluster)
         moves = 0
         asked = self._rescaler.wanted(plan.rescales, island, cluster.time_s)
@@ -568,6 +580,15 @@ def _changes(
             lanes.words,
         )
         for name, lanes in wanted.items()
+    )
+
+
+def _silent(island: Island) -> tuple[str, ...]:
+    """Notes on executors that do not answer."""
+    return tuple(
+        f"executor {executor} does not answer: its partitions keep their lanes, and no others get"
+        " lanes there until it does"
+        for executor in sorted(island.silent & island.rooms.keys())
     )
 
 

@@ -220,12 +220,16 @@ class ExecutorSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All elastic queries of a Spark application at ``time_ms`` (milliseconds since 1970, UTC)."""
+    """All elastic queries of a Spark application at ``time_ms`` (milliseconds since 1970, UTC).
+
+    ``silent`` are ids of executors that did not answer: nothing is said of what they have.
+    """
 
     time_ms: int
     version: str
     executors: tuple[ExecutorSnapshot, ...]
     queries: tuple[QuerySnapshot, ...]
+    silent: tuple[str, ...] = ()
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Snapshot:
@@ -235,6 +239,7 @@ class Snapshot:
             str(data["version"]),
             tuple(map(ExecutorSnapshot.from_json, data["executors"])),
             tuple(map(_query, data["queries"])),
+            tuple(map(str, data.get("silent", ()))),
         )
 
 

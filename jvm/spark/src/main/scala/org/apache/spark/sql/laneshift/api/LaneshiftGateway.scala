@@ -52,10 +52,12 @@ object LaneshiftGateway {
   ): Map[String, Any] = {
     // Of all executors at a time with what they say of themselves.
     val views = driver.askViews()
+    val executors = driver.executors.inventory()
     Map(
       "time_ms" -> System.currentTimeMillis(),
       "version" -> BuildInfo.version,
-      "executors" -> driver.executors.inventory().map(SnapshotJson.executor),
+      "executors" -> executors.map(SnapshotJson.executor),
+      "silent" -> executors.filter(_.said.isEmpty).map(_.id),
       "queries" -> {
         val found = views()
         queries(driver, found, partitions(found))
