@@ -399,7 +399,7 @@ def _cluster(
     window: Window,
 ) -> tuple[ClusterLoad, dict[SourceId, SourceRef]]:
     """What a policy sees of executors, and the sources of it that a command can reach."""
-    fed = edges(here, {part.partition for part in measured})
+    fed = edges(here, measured)
     sources = entering(here, measured, fed)
     cluster = ClusterLoad(
         time_s=window.now_ms / 1000,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from laneshift.loop.seen import Seen, query_name
 from laneshift.plugin.snapshot import QuerySnapshot
 from laneshift.scheduler.cluster_load import Edge, SourceLoad
-from laneshift.scheduler.ids import PartitionId, SourceId
+from laneshift.scheduler.ids import OperatorId, PartitionId, SourceId
 from laneshift.scheduler.partition_load import PartitionLoad
 
 SOURCE, ELSEWHERE = ":source", ":elsewhere"
@@ -51,7 +51,7 @@ def entering(
     feeds: dict[SourceId, list[PartitionId]] = {}
     for seen in here:
         name = seen.name
-        if name in rates and name not in fed:
+        if name in rates and seen.operator_name not in fed:
             kind = ELSEWHERE if seen.operator.upstream else SOURCE
             source = SourceId(query_name(seen.query) + kind)
             queries[source] = seen.query
@@ -77,16 +77,14 @@ def _backlog(query: QuerySnapshot) -> float:
     return float(sum(source.backlog_rows or 0 for source in query.batch.sources))
 
 
-def edges(here: Sequence[Seen], measured: set[PartitionId]) -> tuple[Edge, ...]:
-    """Each upstream partition feeds each of an operator's partitions its share: a hash shuffle."""
-    found = []
-    for down in here:
-        for up in here:
-            ends = (up.name, down.name)
-            feeds = (
-                up.query.run_id == down.query.run_id
-                and up.operator.operator_id in down.operator.upstream
-            )
-            if feeds and measured.issuperset(ends):
-                found.append(Edge(*ends, ratio=1 / len(down.operator.partitions)))
-    return tuple(found)
+def edges(here: Sequence[Seen], measured: Sequence[PartitionLoad]) -> tuple[Edge, ...]:
+    """Each partition of an operator feeds each one of another its share: a hash shuffle."""
+    seen = {part.operator for part in measured}
+    found: dict[tuple[OperatorId, OperatorId], Edge] = {}
+    for s in here:
+        down = s.operator_name
+        for number in s.operator.upstream if down in seen else ():
+            up = OperatorId(f"{query_name(s.query)}:{number}")
+            if up in seen and (up, down) not in found:
+                found[up, down] = Edge(up, down, ratio=1 / len(s.operator.partitions))
+    return tuple(found.values())

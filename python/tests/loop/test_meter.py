@@ -191,11 +191,11 @@ def test_edges_follow_the_operators(first: dict[str, Any]) -> None:
     meter = Meter()
     meter.measure(Snapshot.from_json(first))
     cluster = measured(meter, later(first, 1.0, 100, 0.1))
-    below = PartitionId("running:1.0")
     assert [(e.upstream, e.downstream, e.ratio) for e in cluster.edges] == [
-        (P0, below, 1.0),
-        (P1, below, 1.0),
+        ("running:0", "running:1", 1.0)
     ]
+    assert [p.partition for p in cluster.partitions] == [P0, P1, "running:1.0"]
+    assert cluster.feeds.pairs(2) == [(0, 1.0), (1, 1.0)]
 
 
 def test_only_one_query(first: dict[str, Any]) -> None:

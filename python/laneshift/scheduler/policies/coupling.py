@@ -31,6 +31,8 @@ def hidden_growth(cluster: ClusterLoad, growth: float) -> list[float]:
     for part in parts:
         group[root(part.partition)] = root(first.setdefault(part.operator, part.partition))
     for edge in cluster.edges:
-        group[root(edge.upstream)] = root(edge.downstream)
+        # An operator's partitions are together already.
+        up, down = (parts[cluster.at(end)[0]].partition for end in (edge.upstream, edge.downstream))
+        group[root(up)] = root(down)
     full = {root(part.partition) for part in parts if part.saturated}
     return [growth if root(part.partition) in full else 1.0 for part in parts]
