@@ -147,26 +147,25 @@ class Meter:
         rooms: dict[str, Room] = {}
         found: list[Island] = []
         measured: dict[str, list[PartitionLoad]] = {}
+        by_executor = _by(lambda s: s.part.executor, parts)
+        others = _by(lambda s: s.part.executor, [s for s in everything if s.key not in mine])
+        far = [s for s in everything if s.key not in together and s.part.wanted_elsewhere]
         for executor in live.executors:
-            here = [s for s in parts if s.part.executor == executor.executor]
-            beside = [
-                s for s in everything if s.part.executor == executor.executor and s.key not in mine
-            ]
+            here = by_executor.get(executor.executor, [])
+            beside = others.get(executor.executor, [])
             shown = shown_of(here)
             if executor.executor in live.silent:
                 cores = _had(executor.executor, [*here, *(parts if spans else ())])
             else:
                 cores = self._budget.of(executor, live.time_ms, here, beside)
-                rest = [s for s in everything if s.key not in together]
-                cores -= _guests(executor.executor, rest)
+                cores -= _guests(executor.executor, far)
             if self._inside:
                 by_name = {s.name: s for s in here}
                 shown = [looked_into(part, by_name[part.partition]) for part in shown]
             if not spans:
                 # Cores that somebody has wanted for them elsewhere are theirs beside the node's.
                 shown = [_as_home(part) for part in shown]
-                far = sum(Lanes.of(s.part).total - Lanes.of(s.part).home for s in here)
-                cores += far
+                cores += sum(sum(s.part.wanted_elsewhere.values()) for s in here)
             room = Room(max(cores + idle_lanes(here, shown, cores), len(here)), cores)
             if spans and executor.leaving:
                 held = sum(Lanes.of(s.part).home for s in here)
@@ -179,7 +178,12 @@ class Meter:
                 found.append(self._island(executor.executor, alone, here, shown, windows, news))
         if spans and parts:
             there = [s for s in parts if s.part.executor in rooms]
-            shown = [_among(part, rooms, there) for each in measured.values() for part in each]
+            named = {s.name: s for s in there}
+            shown = [
+                _among(part, rooms, named[part.partition])
+                for each in measured.values()
+                for part in each
+            ]
             found.append(self._island("", rooms, there, shown, windows, news))
         found = [replace(island, silent=frozenset(live.silent)) for island in found]
         return found, [part for each in measured.values() for part in each]
@@ -187,7 +191,8 @@ class Meter:
     def _look_at_batches(self, live: Snapshot, parts: Sequence[Seen]) -> set[str]:
         """Run ids of micro-batch queries of which a batch has ended since the last look."""
         cores = {executor.executor: executor.cores for executor in live.executors}
-        there = {s.query.run_id: s.query for s in parts}
+        runs = _by(lambda s: s.query.run_id, parts)
+        there = {run: mine[0].query for run, mine in runs.items()}
         for gone in self._batches.keys() - there.keys():
             del self._batches[gone]
             self._stores.pop(gone, None)
@@ -196,7 +201,7 @@ class Meter:
             if not in_batches(query):
                 continue
             known = self._batches.setdefault(run, QueryBatches(query))
-            mine = [s for s in parts if s.query.run_id == run]
+            mine = runs[run]
             was = known.newest
             if known.look(query, mine, cores, live.time_ms):
                 news.add(run)
@@ -211,13 +216,13 @@ class Meter:
         self, live: Snapshot, parts: Sequence[Seen], measured: Sequence[PartitionLoad]
     ) -> None:
         """Real-time queries' tasks; those of micro-batches are looked at as their batches end."""
-        there = {s.query.run_id: s.query for s in parts}
-        for gone in self._tasks.keys() - there.keys():
+        runs = _by(lambda s: s.query.run_id, parts)
+        for gone in self._tasks.keys() - runs.keys():
             del self._tasks[gone]
         shown = {part.partition: part for part in measured}
-        for run, query in there.items():
+        for run, mine in runs.items():
+            query = mine[0].query
             if query.mode == "real-time":
-                mine = [s for s in parts if s.query.run_id == run]
                 tasks = self._tasks.setdefault(run, QueryTasks())
                 tasks.looked(query, mine, shown, live.executors, live.time_ms)
 
@@ -341,6 +346,14 @@ class Meter:
         return Island(executor, rooms, refs, cluster, sources, shares, is_new, most)
 
 
+def _by(name: Callable[[Seen], str], parts: Sequence[Seen]) -> dict[str, list[Seen]]:
+    """``parts`` by that name."""
+    found: dict[str, list[Seen]] = {}
+    for s in parts:
+        found.setdefault(name(s), []).append(s)
+    return found
+
+
 def _guests(executor: str, others: Sequence[Seen]) -> int:
     """Lanes that ``others`` are to have on an executor that is not their own."""
     return sum(
@@ -362,12 +375,12 @@ def _as_home(part: PartitionLoad) -> PartitionLoad:
     return replace(part, placement=(NodeCores(part.home, part.cores),), lanes=lanes)
 
 
-def _among(part: PartitionLoad, rooms: Mapping[str, Room], there: Sequence[Seen]) -> PartitionLoad:
+def _among(part: PartitionLoad, rooms: Mapping[str, Room], whole: Seen) -> PartitionLoad:
     """``part`` with what a policy that places lanes has to know of it.
 
     Cores on executors that are leaving are not its own any more.
     """
-    operator, seen = next((s.operator, s.part) for s in there if s.name == part.partition)
+    operator, seen = whole.operator, whole.part
     cells = tuple(
         cell
         for cell in part.placement

@@ -64,6 +64,10 @@ KEPT = 10_000
 TRACE_BYTES = 1 << 29
 """Of a trace so much, and the same again of what was before it, is kept (bytes, ours)."""
 
+REST = 3.0
+"""So many times its CPU time the loop rests behind a turn at least (ours): it is the driver's
+machine, which has queries to run."""
+
 CLAIM_S, RENEW_S = 5.0, 1.0
 """For so long a query is a scheduler's that is not heard of, and so often it says so (ours)."""
 
@@ -86,6 +90,7 @@ class LiveScheduler:
         trace: str | Path | None = None,
         max_executors: int | None = None,
         clock: Callable[[], float] = time.monotonic,
+        cpu: Callable[[], float] = time.thread_time,
         wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
         """What users give is in :meth:`laneshift.Laneshift.start`.
@@ -95,11 +100,13 @@ class LiveScheduler:
                 anew, by its name or from its checkpoint, that run is driven; while there is none,
                 nothing is.
             clock: seconds since whenever; the gateway's waits for presses have to agree with it.
+            cpu: the same of the CPU time of the thread that asks.
             wait: until an event is set, or so many seconds have passed.
         """
         self._gateway = gateway
         self._policy = policy
         self._clock = clock
+        self._cpu = cpu
         self._wait = wait
         self._interval_s = interval_s
         self._meter = Meter(None if query is None else "", cores, policy.places, policy.distributes)
@@ -110,6 +117,7 @@ class LiveScheduler:
         self._on_demand = OnDemand(gateway, self._id, policy, max_executors, cores)
         self._trace = TraceWriter(trace, TRACE_BYTES) if trace is not None else None
         self._untraced: tuple[str, ...] = ()
+        self._slow: tuple[str, ...] = ()
         self._moves = MoveLog(gateway)
         self._presses = Presses(gateway, self._id)
         self._states: dict[str, Any] = {}
@@ -293,8 +301,14 @@ class LiveScheduler:
     def _repeat(self) -> None:
         due = self._clock()
         while not self._over.is_set():
+            began, busy_s = self._clock(), self._cpu()
             self._attempt(self.turn)
-            due = max(due + self._interval_s, self._clock())
+            now, busy_s = self._clock(), self._cpu() - busy_s
+            # Turns that are too long are further apart: not made up for, and never without a rest.
+            over_s = now - began - self._interval_s
+            rest_s = max(REST * busy_s, min(over_s, self._interval_s))
+            due = max(due + self._interval_s, now + rest_s)
+            self._slow = _slow(busy_s, self._interval_s)
             hears = not self._policy.distributes
             while pressed := self._rest_until(due, hears=hears):
                 self._hurry(pressed)
@@ -454,7 +468,7 @@ class LiveScheduler:
             + self._not_done(plan, island, sends)
             + self._untraced
         )
-        notes += self._out_of_reach(cluster)
+        notes += self._out_of_reach(cluster) + self._slow
         moves = 0
         asked = self._rescaler.wanted(plan.rescales, island, cluster.time_s)
         rescales = () if sends else self._rescaler.would(asked)
@@ -580,6 +594,18 @@ def _changes(
             lanes.words,
         )
         for name, lanes in wanted.items()
+    )
+
+
+def _slow(busy_s: float, interval_s: float) -> tuple[str, ...]:
+    """A note on turns that take so much of the driver's machine that there are fewer of them."""
+    least_s = (1.0 + REST) * busy_s
+    if least_s <= interval_s:
+        return ()
+    return (
+        f"a turn takes {busy_s:.2g} s of CPU: the next one begins {least_s:.2g} s after it instead"
+        f" of {interval_s:g} s, so that the driver's machine has three quarters of a core left;"
+        " fewer partitions, or a longer interval, are the way out",
     )
 
 

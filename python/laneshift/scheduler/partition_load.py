@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from laneshift.errors import InputError
 from laneshift.inputcheck import number, unique, whole
 from laneshift.scheduler.batch_load import BatchLoad
@@ -200,13 +198,13 @@ class PartitionLoad:
                 f"lanes {of}", counted, f"one lane per held core, {held}", "Record both together."
             )
         if self.shards is not None:
-            known = np.array([lane.lane for lane in self.lanes], dtype=np.int64)
-            strays = self.shards.lane[~np.isin(self.shards.lane, known)]
-            if strays.size:
+            known = {lane.lane for lane in self.lanes}
+            strays = [lane for lane in self.shards.lane.tolist() if lane not in known]
+            if strays:
                 raise InputError(
                     f"shards.lane {of}",
-                    int(strays[0]),
-                    f"one of the lanes {known.tolist()}",
+                    strays[0],
+                    f"one of the lanes {sorted(known)}",
                     "Record lanes and shards together.",
                 )
 
