@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from laneshift.loop.batches import QueryBatches, in_batches
 from laneshift.loop.budget import Budget, idle_lanes
-from laneshift.loop.inside import looked_into
+from laneshift.loop.inside import looked_into, with_hot_keys
 from laneshift.loop.island import Island, PartitionRef, Room, SourceRef
 from laneshift.loop.lanes import Lanes, placed
 from laneshift.loop.rates import PartitionMeter
@@ -34,7 +34,7 @@ class Meter:
         query: :attr:`only`, at first.
         cores: most cores of an executor that lanes may use, None for all of them.
         places: whether executors whose lanes may be on others are shown together.
-        inside: whether shards and hot keys are shown of all partitions.
+        inside: whether lanes and shards of micro-batches are shown, too.
 
     Attributes:
         only: run id of the only query to measure, None for all; empty while there is none.
@@ -159,9 +159,9 @@ class Meter:
             else:
                 cores = self._budget.of(executor, live.time_ms, here, beside)
                 cores -= _guests(executor.executor, far)
-            if self._inside:
-                by_name = {s.name: s for s in here}
-                shown = [looked_into(part, by_name[part.partition]) for part in shown]
+            by_name = {s.name: s for s in here}
+            look = looked_into if self._inside else with_hot_keys
+            shown = [look(part, by_name[part.partition]) for part in shown]
             if not spans:
                 # Cores that somebody has wanted for them elsewhere are theirs beside the node's.
                 shown = [_as_home(part) for part in shown]
