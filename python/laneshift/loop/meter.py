@@ -85,7 +85,7 @@ class Meter:
         }
 
         def shown(here: Sequence[Seen]) -> list[PartitionLoad]:
-            return self._shown(here, windows, resting, unheard)
+            return self._shown(here, windows, resting, unheard, live.time_ms)
 
         found, measured = self._islands(live, everything, parts, shown, windows, news, grows)
         self._look_at_tasks(live, parts, measured)
@@ -271,6 +271,7 @@ class Meter:
         windows: Mapping[Key, Window],
         resting: set[str],
         unheard: set[Key],
+        now_ms: int,
     ) -> list[PartitionLoad]:
         """What is known of an executor's partitions; of those ``unheard`` what was known before."""
         measured = []
@@ -290,7 +291,8 @@ class Meter:
                 measured += [] if shown is None else [shown]
             elif s.key in unheard and (known := self._rates[s.key].known(s.part)) is not None:
                 measured.append(known)
-            self._shares[s.key].count(s)
+            if s.key not in unheard:
+                self._shares[s.key].count(s, now_ms)
         return measured
 
     def _glanced(self, here: Sequence[Seen], windows: Mapping[Key, Window]) -> list[PartitionLoad]:
