@@ -111,8 +111,9 @@ class Meter:
             look, press = self._looks.get(s.key), presses.get(s.key)
             if look is None or s.key not in keys or not s.has_run_since(look.part):
                 continue
-            if press is not None and press.since_ms > look.time_ms:
-                look = Look(press.then(s.part), press.since_ms)
+            since_ms = 0 if press is None else press.since_ms + live.set_back_ms
+            if press is not None and since_ms > look.time_ms:
+                look = Look(press.then(s.part), since_ms)
             window = Window(look.part, look.time_ms, live.time_ms)
             if window.seconds >= LEAST_GLANCE_S:
                 windows[s.key] = window

@@ -43,6 +43,7 @@ from laneshift.loop.refusals import Refusals
 from laneshift.loop.rescales import Rescaler
 from laneshift.loop.seen import Key
 from laneshift.loop.silence import Silence
+from laneshift.loop.steady import Steady
 from laneshift.loop.tasks import Tasker
 from laneshift.loop.throttles import Brakes, source_limits
 from laneshift.loop.told import Told
@@ -123,6 +124,7 @@ class LiveScheduler:
         self._states: dict[str, Any] = {}
         self._answered_s: dict[str, float] = {}  # by executor
         self._silence = Silence()
+        self._steady = Steady()
         self._taken = TakenOver()
         self._refusals = Refusals()
         self._told = Told()
@@ -273,7 +275,7 @@ class LiveScheduler:
 
     def _look(self) -> Snapshot:
         """The queries as they are. That may take longer than a claim lasts: it is renewed."""
-        live = Snapshot.from_json(self._gateway.snapshot())
+        live = self._steady.of(Snapshot.from_json(self._gateway.snapshot()))
         self._follow(live)
         self._claim()
         return self._silence.filled(live)

@@ -223,6 +223,8 @@ class Snapshot:
     """All elastic queries of a Spark application at ``time_ms`` (milliseconds since 1970, UTC).
 
     ``silent`` are ids of executors that did not answer: nothing is said of what they have.
+    ``count_ms`` goes on by one each millisecond, from whatever number, and never back;
+    ``set_back_ms`` is how far the driver's clock is behind ``time_ms``, where that goes by the count.
     """
 
     time_ms: int
@@ -230,6 +232,8 @@ class Snapshot:
     executors: tuple[ExecutorSnapshot, ...]
     queries: tuple[QuerySnapshot, ...]
     silent: tuple[str, ...] = ()
+    count_ms: int | None = None
+    set_back_ms: int = 0
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Snapshot:
@@ -240,6 +244,7 @@ class Snapshot:
             tuple(map(ExecutorSnapshot.from_json, data["executors"])),
             tuple(map(_query, data["queries"])),
             tuple(map(str, data.get("silent", ()))),
+            None if data.get("count_ms") is None else int(data["count_ms"]),
         )
 
 

@@ -60,6 +60,8 @@ object LaneshiftGateway {
     val executors = driver.executors.inventory()
     Map(
       "time_ms" -> System.currentTimeMillis(),
+      // Goes on whatever the clock is set to.
+      "count_ms" -> System.nanoTime() / 1000000,
       "version" -> BuildInfo.version,
       "executors" -> executors.map(SnapshotJson.executor),
       "silent" -> executors.filter(_.said.isEmpty).map(_.id),
