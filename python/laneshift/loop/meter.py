@@ -85,7 +85,7 @@ class Meter:
         }
 
         def shown(here: Sequence[Seen]) -> list[PartitionLoad]:
-            return self._shown(here, windows, resting, unheard, live.time_ms)
+            return self._shown(here, windows, resting, unheard, news, live.time_ms)
 
         found, measured = self._islands(live, everything, parts, shown, windows, news, grows)
         self._look_at_tasks(live, parts, measured)
@@ -272,6 +272,7 @@ class Meter:
         windows: Mapping[Key, Window],
         resting: set[str],
         unheard: set[Key],
+        news: set[str],
         now_ms: int,
     ) -> list[PartitionLoad]:
         """What is known of an executor's partitions; of those ``unheard`` what was known before."""
@@ -280,7 +281,9 @@ class Meter:
             window = windows.get(s.key)
             if s.query.run_id in self._batches:
                 in_batch = self._batches[s.query.run_id].shown(s)
-                measured += [] if in_batch is None else [in_batch]
+                if in_batch is not None:
+                    is_new = s.query.run_id in news
+                    measured.append(in_batch if is_new else replace(in_batch, repeated=True))
                 if window is not None and s.has_moved_since(window.was):
                     self._shares[s.key].begin(s)
             elif window is not None and s.has_moved_since(window.was):
@@ -291,7 +294,7 @@ class Meter:
                 shown = self._rates[s.key].shown(s, window, ran=s.query.run_id not in resting)
                 measured += [] if shown is None else [shown]
             elif s.key in unheard and (known := self._rates[s.key].known(s.part)) is not None:
-                measured.append(known)
+                measured.append(replace(known, repeated=True))
             if s.key not in unheard:
                 self._shares[s.key].count(s, now_ms)
         return measured
@@ -300,12 +303,12 @@ class Meter:
         """What is known of an executor's partitions, those of ``windows`` measured anew."""
         found: list[PartitionLoad | None] = []
         for s in here:
-            if s.query.run_id in self._batches:
-                found.append(self._batches[s.query.run_id].shown(s))
-            elif s.key in windows:
+            if s.key in windows and s.query.run_id not in self._batches:
                 found.append(self._rates[s.key].shown(s, windows[s.key], ran=True))
-            else:
-                found.append(self._rates[s.key].known(s.part))
+                continue
+            in_batches = self._batches.get(s.query.run_id)
+            known = self._rates[s.key].known(s.part) if in_batches is None else in_batches.shown(s)
+            found.append(None if known is None else replace(known, repeated=True))
         return [part for part in found if part is not None]
 
     def _island(

@@ -505,7 +505,7 @@ class LiveScheduler:
         sends = self._sends
         fits = fitting(island.held, island.budgets)
         shown = {name: (ref.home, fits[name]) for name, ref in island.partitions.items()}
-        cluster = held(cluster, shown, island.budgets)
+        cluster = held(replace(cluster, whole=False), shown, island.budgets)
         plan = self._answer(island, cluster, None)
         planned = self._refusals.without(planned_lanes(plan, island, fits), island)
         wanted = only_more(planned, island)

@@ -224,7 +224,7 @@ class Snapshot:
 
     ``silent`` are ids of executors that did not answer: nothing is said of what they have.
     ``count_ms`` goes on by one each millisecond, from whatever number, and never back;
-    ``set_back_ms`` is how far the driver's clock is behind ``time_ms``, where that goes by the count.
+    ``set_back_ms`` is how far the driver's clock is behind ``time_ms`` that goes by that.
     """
 
     time_ms: int

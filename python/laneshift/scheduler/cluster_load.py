@@ -113,6 +113,8 @@ class ClusterLoad:
         stores: of queries in micro-batches whose state partitions were measured; each query is in
             one cluster load only, should there be several at a time.
         tasks: of queries whose tasks were measured; the same holds.
+        whole: False for a look between two windows, at what has happened in a moment: what counts
+            windows does not count it.
     """
 
     time_s: float
@@ -125,6 +127,7 @@ class ClusterLoad:
     latency_p99_s: float | None = None
     stores: tuple[StoreLoad, ...] = ()
     tasks: tuple[TasksLoad, ...] = ()
+    whole: bool = True
     _index: dict[PartitionId, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -181,6 +184,10 @@ class ClusterLoad:
         """The partition of that id; raises `InputError` if there is none."""
         self._check_partition("partition", partition)
         return self.partitions[self._index[partition]]
+
+    def counts(self, part: PartitionLoad) -> bool:
+        """Whether a partition's window is one more to who counts windows."""
+        return self.whole and not part.repeated
 
     def at(self, end: PartitionId | OperatorId) -> tuple[int, ...]:
         """Indices of the partition, or of the operator's partitions; empty if there are none."""

@@ -116,6 +116,7 @@ class PartitionLoad:
         batch: what its batches ask for, if its query runs in micro-batches; then the offered rate
             is a batch's rows over the period from one batch to the next.
         inputs: streams whose rows meet in its operator (count, >= 1): a join has two or more.
+        repeated: whether nothing was measured since the window before, which is shown again.
         works_above: of row-wise work that is apart from the state below it, the partition with that
             state.
     """
@@ -147,6 +148,7 @@ class PartitionLoad:
     stays_home: bool = False
     inputs: int = 1
     works_above: PartitionId | None = None
+    repeated: bool = False
 
     def __post_init__(self) -> None:
         of = f"of partition {self.partition}"

@@ -98,7 +98,7 @@ class Flow:
         index = {part.partition: i for i, part in enumerate(parts)}
         feeds = cluster.feeds
         emitted = [_emitted(part, state.level.get(part.partition, 0.0), dt) for part in parts]
-        heads, before = {}, {}
+        heads, forecasts, before = {}, {}, {}
         for head in cluster.heads:
             part = cluster.partition(head)
             known = state.forecasts.get(head, BurstForecast(quantile=quantile))
@@ -106,7 +106,11 @@ class Flow:
                 before[head] = state.before.get(head, known)
             elif forget:
                 known = state.before.get(head, known)
-            heads[index[head]] = known.observe(part.offered_rate)
+            # What has been seen already says nothing again; a moment is for this decision only.
+            is_seen = part.repeated and head in state.forecasts
+            heads[index[head]] = known if is_seen else known.observe(part.offered_rate)
+            if cluster.whole or head in state.forecasts:
+                forecasts[head] = heads[index[head]] if cluster.whole else known
         lag, share = dict(state.lag_error), dict(state.share)
         now = [sum(emitted[u] for u in group) for group in feeds.groups]
         then = [
@@ -140,7 +144,7 @@ class Flow:
             strain=[0.0] * len(parts),
         )
         memory = DemandState(
-            forecasts={parts[i].partition: known for i, known in heads.items()},
+            forecasts=forecasts,
             before=before,
             output={part.partition: out for part, out in zip(parts, emitted, strict=True)},
             lag_error=lag,

@@ -24,8 +24,5 @@ class LanesWishSuite extends LimitedSuite {
     Seq("{}", """[{"query": "q"}]""", """[{"query": "q", "operator": "0", "partition": 0, "lanes": 1}]""").foreach { text =>
       assertThrows[IllegalArgumentException](LanesWish.read(text))
     }
-    assertThrows[ApiError](
-      LanesWish.read("""[{"query": "q", "operator": 0, "partition": 0, "lanes": 1, "elsewhere": "7"}]""")
-    )
   }
 }
