@@ -66,6 +66,7 @@ class Meter:
         everything = seen_partitions(live)
         parts = self._mine(everything)
         self._forget_all_but({s.key for s in parts})
+        self._budget.forget_all_but([executor.executor for executor in live.executors])
         looks, self._looks = self._looks, {s.key: Look(s.part, live.time_ms) for s in parts}
         unheard = {s.key for s in parts if s.part.executor in live.silent}
         self._looks |= {key: looks[key] for key in unheard & looks.keys()}
@@ -260,6 +261,13 @@ class Meter:
 
     def _mine(self, parts: Sequence[Seen]) -> list[Seen]:
         return [s for s in parts if self.only in (None, s.query.run_id)]
+
+    def forget(self) -> None:
+        """Nothing will be measured any more."""
+        self._forget_all_but(set())
+        self._budget.forget_all_but(())
+        for memory in (self._looks, self._batches, self._stores, self._tasks):
+            memory.clear()
 
     def _forget_all_but(self, there: set[Key]) -> None:
         for memory in (self._rates, self._shares):

@@ -43,7 +43,7 @@ class OnDemand:
         self._standing = Standing(0)
         self._memory = Memory()
         self._need: Need | None = None
-        self._told: set[str] = set()
+        self._told = ""
 
     @property
     def is_on(self) -> bool:
@@ -128,9 +128,9 @@ class OnDemand:
         return replace(self._need, spare=tuple(e for e in self._need.spare if e in there))
 
     def _once(self, note: str) -> tuple[str, ...]:
-        if note in self._told:
+        if note == self._told:
             return ()
-        self._told.add(note)
+        self._told = note
         return (note,)
 
 

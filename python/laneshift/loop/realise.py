@@ -8,6 +8,8 @@ from laneshift.errors import LaneshiftError
 from laneshift.loop.budget import fitting, within_budget
 from laneshift.loop.island import Island
 from laneshift.loop.lanes import Lanes
+from laneshift.loop.memories import Memories
+from laneshift.loop.seen import Key
 from laneshift.plugin.gateway import Gateway, LanesWish
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
@@ -130,8 +132,8 @@ class TakenOver:
     A count that is sent ends the plugin's own decisions: otherwise two would decide.
     """
 
-    def __init__(self) -> None:
-        self._taken: set[tuple[str, int, int]] = set()
+    def __init__(self, memories: Memories) -> None:
+        self._taken: Mapping[str, set[Key]] = memories.by_run(set)
 
     def take(
         self, gateway: Gateway, island: Island, changed: Collection[PartitionId]
@@ -143,10 +145,10 @@ class TakenOver:
         wishes: dict[PartitionId, LanesWish] = {}
         for name, ref in island.partitions.items():
             if not ref.auto:
-                self._taken.discard(ref.key)
+                self._taken[ref.run_id].discard(ref.key)
             elif name in changed:
-                self._taken.add(ref.key)
-            elif ref.key not in self._taken and island.hears(name):
+                self._taken[ref.run_id].add(ref.key)
+            elif ref.key not in self._taken[ref.run_id] and island.hears(name):
                 wishes[name] = LanesWish(
                     ref.query_id, ref.operator_id, ref.partition, ref.lanes.home
                 )
@@ -156,5 +158,6 @@ class TakenOver:
             if isinstance(said, LaneshiftError):
                 notes.append(f"{name} is still the plugin's: {said}")
             else:
-                self._taken.add(island.partitions[name].key)
+                ref = island.partitions[name]
+                self._taken[ref.run_id].add(ref.key)
         return tuple(notes)

@@ -33,6 +33,7 @@ from laneshift.loop.early import without_early_releases
 from laneshift.loop.island import Island
 from laneshift.loop.keys import KeyWishes, shuffles
 from laneshift.loop.lanes import Lanes
+from laneshift.loop.memories import Memories
 from laneshift.loop.meter import Meter
 from laneshift.loop.more import only_more
 from laneshift.loop.moves import MoveLog
@@ -125,13 +126,17 @@ class LiveScheduler:
         self._answered_s: dict[str, float] = {}  # by executor
         self._silence = Silence()
         self._steady = Steady()
-        self._taken = TakenOver()
-        self._refusals = Refusals()
+        self._looked: tuple[float, float] | None = None  # when, by the driver's clock and by ours
+        self._memories = Memories()
+        self._taken = TakenOver(self._memories)
+        self._refusals = Refusals(self._memories)
         self._told = Told()
         self._brakes = Brakes(gateway)
-        self._rescaler = Rescaler(gateway)
-        self._tasker = Tasker(gateway)
-        self._keys = KeyWishes(gateway, interval_s) if policy.distributes else None
+        self._rescaler = Rescaler(gateway, self._memories)
+        self._tasker = Tasker(gateway, self._memories)
+        self._keys = None
+        if policy.distributes:
+            self._keys = KeyWishes(gateway, interval_s, self._memories)
         self._decisions: deque[Decision] = deque(maxlen=KEPT)
         self._listeners: list[Callable[[Decision], None]] = []
         self._turn = threading.Lock()
@@ -276,9 +281,17 @@ class LiveScheduler:
     def _look(self) -> Snapshot:
         """The queries as they are. That may take longer than a claim lasts: it is renewed."""
         live = self._steady.of(Snapshot.from_json(self._gateway.snapshot()))
+        self._looked = live.time_ms / 1000, self._clock()
         self._follow(live)
         self._claim()
         return self._silence.filled(live)
+
+    def _now_s(self) -> float:
+        """The time of the newest picture, and what has passed since (s)."""
+        if self._looked is None:
+            return time.time()
+        looked_s, at = self._looked
+        return looked_s + self._clock() - at
 
     def _follow(self, live: Snapshot) -> None:
         """Goes over to the run that the only query has now."""
@@ -299,6 +312,11 @@ class LiveScheduler:
                 self._brakes.release()
                 if self._keys is not None and not self._dry_run:
                     self._keys.release()
+                # Who has ended may be kept for what it has decided.
+                self._memories.keep(())
+                self._meter.forget()
+                self._silence = Silence()
+                self._states.clear()
 
     def _repeat(self) -> None:
         due = self._clock()
@@ -365,7 +383,7 @@ class LiveScheduler:
 
     def _failed(self, problem: Exception) -> Decision:
         return Decision(
-            time.time(), "", self._policy.name, error=f"{type(problem).__name__}: {problem}"
+            self._now_s(), "", self._policy.name, error=f"{type(problem).__name__}: {problem}"
         )
 
     def turn(self) -> tuple[Decision, ...]:
@@ -378,8 +396,7 @@ class LiveScheduler:
                 del self._states[gone]
                 self._told.forget(gone)
                 self._answered_s.pop(gone, None)
-            if self._keys is not None:
-                self._keys.forget_all_but({q.run_id for q in live.queries if q.active})
+            self._memories.keep({q.run_id for q in live.queries if q.active})
             for island in islands:
                 decision = self._decide(island, live)
                 if decision is not None:
@@ -474,7 +491,7 @@ class LiveScheduler:
         moves = 0
         asked = self._rescaler.wanted(plan.rescales, island, cluster.time_s)
         rescales = () if sends else self._rescaler.would(asked)
-        tasks = () if sends else self._tasker.would(plan.tasks)
+        tasks = () if sends else self._tasker.would(plan.tasks, island)
         if sends:
             notes += set_lanes(self._gateway, island, wanted)
             if island.spans:
@@ -573,7 +590,7 @@ class LiveScheduler:
         return out_of_reach(cluster, self._policy.target_utilisation, self._policy.target_batch_s)
 
     def _said(self, executor: str, notes: tuple[str, ...], applied: bool) -> Decision:
-        return Decision(time.time(), executor, self._policy.name, applied=applied, notes=notes)
+        return Decision(self._now_s(), executor, self._policy.name, applied=applied, notes=notes)
 
 
 def _changes(

@@ -111,7 +111,8 @@ class Flow:
             heads[index[head]] = known if is_seen else known.observe(part.offered_rate)
             if cluster.whole or head in state.forecasts:
                 forecasts[head] = heads[index[head]] if cluster.whole else known
-        lag, share = dict(state.lag_error), dict(state.share)
+        lag = {name: error for name, error in state.lag_error.items() if name in index}
+        share = {name: part for name, part in state.share.items() if name in index}
         now = [sum(emitted[u] for u in group) for group in feeds.groups]
         then = [
             sum(state.output.get(parts[u].partition, math.nan) for u in group)
