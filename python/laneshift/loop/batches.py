@@ -10,7 +10,7 @@ from laneshift.loop.seen import Seen, query_name
 from laneshift.plugin.snapshot import QuerySnapshot
 from laneshift.scheduler.batch_load import BatchLoad
 from laneshift.scheduler.batch_rates import BatchRates, Done
-from laneshift.scheduler.ids import NodeId, OperatorId, PartitionId, QueryId
+from laneshift.scheduler.ids import NodeId, PartitionId, QueryId
 from laneshift.scheduler.partition_load import PartitionLoad
 
 IDLE_PERIODS, IDLE_S = 3.0, 10.0
@@ -53,7 +53,7 @@ class QueryBatches:
             done = [
                 Done(
                     s.name,
-                    OperatorId(s.name.rpartition(".")[0]),
+                    s.operator_name,
                     s.part.executor,
                     max(1, cores.get(s.part.executor, 1)),
                     max(1, s.part.last_batch.lanes),
@@ -108,7 +108,7 @@ class QueryBatches:
         return PartitionLoad(
             partition=seen.name,
             query=QueryId(query_name(seen.query)),
-            operator=OperatorId(seen.name.rpartition(".")[0]),
+            operator=seen.operator_name,
             home=node,
             placement=placement(Lanes.of(part), part.executor),
             offered_rate=rate,

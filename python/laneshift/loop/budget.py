@@ -6,7 +6,7 @@ What runs counts, not what is there: of 200 partitions of a micro-batch on 4 cor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from laneshift.loop.lanes import Lanes, placed, placement
@@ -31,6 +31,11 @@ class Budget:
     def __init__(self, cores: int | None = None) -> None:
         self._cores = cores
         self._others: dict[str, deque[tuple[int, int]]] = {}
+
+    def forget_all_but(self, executors: Collection[str]) -> None:
+        """All others have gone."""
+        for gone in self._others.keys() - set(executors):
+            del self._others[gone]
 
     def of(
         self, executor: ExecutorSnapshot, now_ms: int, here: Sequence[Seen], beside: Sequence[Seen]

@@ -47,15 +47,33 @@ def looked_into(load: PartitionLoad, seen: Seen) -> PartitionLoad:
             lanes = ()  # some come or go just now
         shards = _shares(part, load.offered_load) if lanes else None
     total = load.offered_load if shards is None else float(shards.load_cores.sum())
-    hot = tuple(
-        HotKey(
-            KeyId(key.key),
-            key.share * total,
-            shard=shard_of(key.key, operator.partition_count, part.shards),
-        )
-        for key in part.hot_keys
-    )
+    hot = _hot_keys(seen, total)
     return replace(load, lanes=lanes, shards=shards, hot_keys=hot, inputs=operator.inputs)
+
+
+def with_hot_keys(load: PartitionLoad, seen: Seen) -> PartitionLoad:
+    """``load`` with the keys that have much of its work, each of which one lane at a time does."""
+    if seen.operator.is_dealt or not seen.part.hot_keys:
+        return load
+    hot = _hot_keys(seen, load.offered_load)
+    if load.batch is None:
+        # Which keys have the most was counted over a while: it is no more than their lanes do now.
+        lane_of, busy = seen.part.lane_of_shard, seen.part.lane_busy
+        hot = tuple(
+            replace(key, load_cores=min(key.load_cores, float(busy[lane_of[key.shard]])))
+            for key in hot
+            if key.shard is not None and lane_of[key.shard] < busy.size
+        )
+    return replace(load, hot_keys=hot)
+
+
+def _hot_keys(seen: Seen, work: float) -> tuple[HotKey, ...]:
+    """The hot keys of a partition that has so much ``work`` (cores)."""
+    count, shards = seen.operator.partition_count, seen.part.shards
+    return tuple(
+        HotKey(KeyId(key.key), key.share * work, shard=shard_of(key.key, count, shards))
+        for key in seen.part.hot_keys
+    )
 
 
 def _shares(part: PartitionSnapshot, work: float) -> ShardTable | None:

@@ -82,12 +82,14 @@ class Island:
         rooms: what executors have for lanes, by their ids; those that leave have none.
         partitions: how to name them in commands.
         sources: how to name the sources of the cluster load that a command can reach.
-        shares: rows that came to a partition per row that its query's sources gave, since the query
-            started; only of partitions to which enough came.
+        shares: rows that came to a partition per row that its query's sources gave, in the last
+            minutes; only of partitions to which enough came.
         cluster load: the measurement, or None if no partition has been seen twice yet.
         most: cores that partitions may have, of those whose limit are the cores that there are.
         is_new: whether it says more than the one before; of micro-batches it does once a batch has
             ended.
+        silent: executors that do not answer: nothing is asked of partitions there, nobody gets
+            lanes there.
     """
 
     executor: str
@@ -98,11 +100,16 @@ class Island:
     shares: Mapping[PartitionId, float] = field(default_factory=dict)
     is_new: bool = True
     most: Mapping[PartitionId, int] = field(default_factory=dict)
+    silent: frozenset[str] = frozenset()
 
     @property
     def spans(self) -> bool:
         """Whether the policy says on which executors lanes are."""
         return not self.executor
+
+    def hears(self, name: PartitionId) -> bool:
+        """Whether a partition's executor answers."""
+        return self.partitions[name].home not in self.silent
 
     @property
     def lanes(self) -> dict[PartitionId, int]:

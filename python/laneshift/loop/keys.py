@@ -7,11 +7,13 @@ nobody's way (docs/handoff.md, section 17).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from laneshift.errors import LaneshiftError
 from laneshift.loop.island import Island, PartitionRef
+from laneshift.loop.memories import Memories
+from laneshift.loop.seen import Key
 from laneshift.plugin.gateway import Gateway
 from laneshift.scheduler.ids import KeyId, PartitionId
 from laneshift.scheduler.plan import ALL_KEYS, KeySplit, Plan, ShardMove
@@ -32,13 +34,14 @@ class KeyWishes:
     Args:
         gateway: the plugin.
         interval_s: time from one turn to the next (s).
+        memories: where it remembers.
     """
 
-    def __init__(self, gateway: Gateway, interval_s: float) -> None:
+    def __init__(self, gateway: Gateway, interval_s: float, memories: Memories) -> None:
         self._gateway = gateway
         self._lease_s = interval_s + GRACE_S
-        self._split: dict[tuple[str, int, int], dict[KeyId, int]] = {}
-        self._claimed: set[Operator] = set()
+        self._split: Mapping[str, dict[Key, dict[KeyId, int]]] = memories.by_run(dict)
+        self._claimed: Mapping[str, set[Operator]] = memories.by_run(set)
 
     def decide(self, plan: Plan, island: Island, *, sends: bool) -> tuple[str, ...]:
         """Notes on whose work ``plan`` has apart from now on, or no more, and on what cannot be."""
@@ -52,7 +55,7 @@ class KeyWishes:
             if wanted and ref.above == "none":
                 notes.append(_cannot(name, wanted))
                 continue
-            held = self._split.setdefault(ref.key, {})
+            held = self._split[ref.run_id].setdefault(ref.key, {})
             was = bool(held)
             for split in splits:
                 held.pop(split.key, None)
@@ -74,26 +77,20 @@ class KeyWishes:
         notes = []
         for operator, refs in _operators(island).items():
             query, run, number = operator
-            split = any(keys for key, keys in self._split.items() if key[:2] == (run, number))
+            split = any(keys for key, keys in self._split[run].items() if key[1] == number)
             apart = "" if refs[0].above == "none" else str(split).lower()
             try:
                 self._gateway.claim_keys(query, number, apart, self._lease_s)
-                self._claimed.add(operator)
+                self._claimed[run].add(operator)
             except LaneshiftError as problem:
                 notes.append(f"where keys of operator {number} go is not ours to say: {problem}")
         return tuple(notes)
 
-    def forget_all_but(self, runs: Collection[str]) -> None:
-        """Queries whose runs are not among these have ended."""
-        self._split = {key: keys for key, keys in self._split.items() if key[0] in runs}
-        self._claimed = {operator for operator in self._claimed if operator[1] in runs}
-
     def release(self) -> None:
         """Give up what was claimed: the plugin moves shards again, and decides what is apart."""
-        for query, _, number in self._claimed:
+        for query, _, number in (each for mine in self._claimed.values() for each in mine):
             with suppress(LaneshiftError):  # the query has ended, and the claim with it
                 self._gateway.claim_keys(query, number, "", 0.0)
-        self._claimed.clear()
 
 
 def shuffles(plan: Plan, *, sends: bool) -> Iterator[str]:

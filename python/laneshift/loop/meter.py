@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from laneshift.loop.batches import QueryBatches, in_batches
 from laneshift.loop.budget import Budget, idle_lanes
-from laneshift.loop.inside import looked_into
+from laneshift.loop.inside import looked_into, with_hot_keys
 from laneshift.loop.island import Island, PartitionRef, Room, SourceRef
 from laneshift.loop.lanes import Lanes, placed
 from laneshift.loop.rates import PartitionMeter
@@ -34,7 +34,7 @@ class Meter:
         query: :attr:`only`, at first.
         cores: most cores of an executor that lanes may use, None for all of them.
         places: whether executors whose lanes may be on others are shown together.
-        inside: whether shards and hot keys are shown of all partitions.
+        inside: whether lanes and shards of micro-batches are shown, too.
 
     Attributes:
         only: run id of the only query to measure, None for all; empty while there is none.
@@ -66,7 +66,10 @@ class Meter:
         everything = seen_partitions(live)
         parts = self._mine(everything)
         self._forget_all_but({s.key for s in parts})
+        self._budget.forget_all_but([executor.executor for executor in live.executors])
         looks, self._looks = self._looks, {s.key: Look(s.part, live.time_ms) for s in parts}
+        unheard = {s.key for s in parts if s.part.executor in live.silent}
+        self._looks |= {key: looks[key] for key in unheard & looks.keys()}
         # A query's sources and partitions do not all end at the same moment: one is enough to tell.
         resting = {
             s.query.run_id
@@ -79,11 +82,11 @@ class Meter:
         windows = {
             s.key: Window(looks[s.key].part, looks[s.key].time_ms, live.time_ms)
             for s in parts
-            if s.key in looks and live.time_ms > looks[s.key].time_ms
+            if s.key in looks and s.key not in unheard and live.time_ms > looks[s.key].time_ms
         }
 
         def shown(here: Sequence[Seen]) -> list[PartitionLoad]:
-            return self._shown(here, windows, resting)
+            return self._shown(here, windows, resting, unheard, news, live.time_ms)
 
         found, measured = self._islands(live, everything, parts, shown, windows, news, grows)
         self._look_at_tasks(live, parts, measured)
@@ -109,8 +112,9 @@ class Meter:
             look, press = self._looks.get(s.key), presses.get(s.key)
             if look is None or s.key not in keys or not s.has_run_since(look.part):
                 continue
-            if press is not None and press.since_ms > look.time_ms:
-                look = Look(press.then(s.part), press.since_ms)
+            since_ms = 0 if press is None else press.since_ms + live.set_back_ms
+            if press is not None and since_ms > look.time_ms:
+                look = Look(press.then(s.part), since_ms)
             window = Window(look.part, look.time_ms, live.time_ms)
             if window.seconds >= LEAST_GLANCE_S:
                 windows[s.key] = window
@@ -145,22 +149,25 @@ class Meter:
         rooms: dict[str, Room] = {}
         found: list[Island] = []
         measured: dict[str, list[PartitionLoad]] = {}
+        by_executor = _by(lambda s: s.part.executor, parts)
+        others = _by(lambda s: s.part.executor, [s for s in everything if s.key not in mine])
+        far = [s for s in everything if s.key not in together and s.part.wanted_elsewhere]
         for executor in live.executors:
-            here = [s for s in parts if s.part.executor == executor.executor]
-            beside = [
-                s for s in everything if s.part.executor == executor.executor and s.key not in mine
-            ]
-            cores = self._budget.of(executor, live.time_ms, here, beside)
-            cores -= _guests(executor.executor, [s for s in everything if s.key not in together])
+            here = by_executor.get(executor.executor, [])
+            beside = others.get(executor.executor, [])
             shown = shown_of(here)
-            if self._inside:
-                by_name = {s.name: s for s in here}
-                shown = [looked_into(part, by_name[part.partition]) for part in shown]
+            if executor.executor in live.silent:
+                cores = _had(executor.executor, [*here, *(parts if spans else ())])
+            else:
+                cores = self._budget.of(executor, live.time_ms, here, beside)
+                cores -= _guests(executor.executor, far)
+            by_name = {s.name: s for s in here}
+            look = looked_into if self._inside else with_hot_keys
+            shown = [look(part, by_name[part.partition]) for part in shown]
             if not spans:
                 # Cores that somebody has wanted for them elsewhere are theirs beside the node's.
                 shown = [_as_home(part) for part in shown]
-                far = sum(Lanes.of(s.part).total - Lanes.of(s.part).home for s in here)
-                cores += far
+                cores += sum(sum(s.part.wanted_elsewhere.values()) for s in here)
             room = Room(max(cores + idle_lanes(here, shown, cores), len(here)), cores)
             if spans and executor.leaving:
                 held = sum(Lanes.of(s.part).home for s in here)
@@ -173,14 +180,21 @@ class Meter:
                 found.append(self._island(executor.executor, alone, here, shown, windows, news))
         if spans and parts:
             there = [s for s in parts if s.part.executor in rooms]
-            shown = [_among(part, rooms, there) for each in measured.values() for part in each]
+            named = {s.name: s for s in there}
+            shown = [
+                _among(part, rooms, named[part.partition])
+                for each in measured.values()
+                for part in each
+            ]
             found.append(self._island("", rooms, there, shown, windows, news))
+        found = [replace(island, silent=frozenset(live.silent)) for island in found]
         return found, [part for each in measured.values() for part in each]
 
     def _look_at_batches(self, live: Snapshot, parts: Sequence[Seen]) -> set[str]:
         """Run ids of micro-batch queries of which a batch has ended since the last look."""
         cores = {executor.executor: executor.cores for executor in live.executors}
-        there = {s.query.run_id: s.query for s in parts}
+        runs = _by(lambda s: s.query.run_id, parts)
+        there = {run: mine[0].query for run, mine in runs.items()}
         for gone in self._batches.keys() - there.keys():
             del self._batches[gone]
             self._stores.pop(gone, None)
@@ -189,7 +203,7 @@ class Meter:
             if not in_batches(query):
                 continue
             known = self._batches.setdefault(run, QueryBatches(query))
-            mine = [s for s in parts if s.query.run_id == run]
+            mine = runs[run]
             was = known.newest
             if known.look(query, mine, cores, live.time_ms):
                 news.add(run)
@@ -204,13 +218,13 @@ class Meter:
         self, live: Snapshot, parts: Sequence[Seen], measured: Sequence[PartitionLoad]
     ) -> None:
         """Real-time queries' tasks; those of micro-batches are looked at as their batches end."""
-        there = {s.query.run_id: s.query for s in parts}
-        for gone in self._tasks.keys() - there.keys():
+        runs = _by(lambda s: s.query.run_id, parts)
+        for gone in self._tasks.keys() - runs.keys():
             del self._tasks[gone]
         shown = {part.partition: part for part in measured}
-        for run, query in there.items():
+        for run, mine in runs.items():
+            query = mine[0].query
             if query.mode == "real-time":
-                mine = [s for s in parts if s.query.run_id == run]
                 tasks = self._tasks.setdefault(run, QueryTasks())
                 tasks.looked(query, mine, shown, live.executors, live.time_ms)
 
@@ -248,21 +262,36 @@ class Meter:
     def _mine(self, parts: Sequence[Seen]) -> list[Seen]:
         return [s for s in parts if self.only in (None, s.query.run_id)]
 
+    def forget(self) -> None:
+        """Nothing will be measured any more."""
+        self._forget_all_but(set())
+        self._budget.forget_all_but(())
+        for memory in (self._looks, self._batches, self._stores, self._tasks):
+            memory.clear()
+
     def _forget_all_but(self, there: set[Key]) -> None:
         for memory in (self._rates, self._shares):
             for key in memory.keys() - there:
                 del memory[key]
 
     def _shown(
-        self, here: Sequence[Seen], windows: Mapping[Key, Window], resting: set[str]
+        self,
+        here: Sequence[Seen],
+        windows: Mapping[Key, Window],
+        resting: set[str],
+        unheard: set[Key],
+        news: set[str],
+        now_ms: int,
     ) -> list[PartitionLoad]:
-        """What is known of an executor's partitions."""
+        """What is known of an executor's partitions; of those ``unheard`` what was known before."""
         measured = []
         for s in here:
             window = windows.get(s.key)
             if s.query.run_id in self._batches:
                 in_batch = self._batches[s.query.run_id].shown(s)
-                measured += [] if in_batch is None else [in_batch]
+                if in_batch is not None:
+                    is_new = s.query.run_id in news
+                    measured.append(in_batch if is_new else replace(in_batch, repeated=True))
                 if window is not None and s.has_moved_since(window.was):
                     self._shares[s.key].begin(s)
             elif window is not None and s.has_moved_since(window.was):
@@ -272,19 +301,22 @@ class Meter:
             elif window is not None:
                 shown = self._rates[s.key].shown(s, window, ran=s.query.run_id not in resting)
                 measured += [] if shown is None else [shown]
-            self._shares[s.key].count(s)
+            elif s.key in unheard and (known := self._rates[s.key].known(s.part)) is not None:
+                measured.append(replace(known, repeated=True))
+            if s.key not in unheard:
+                self._shares[s.key].count(s, now_ms)
         return measured
 
     def _glanced(self, here: Sequence[Seen], windows: Mapping[Key, Window]) -> list[PartitionLoad]:
         """What is known of an executor's partitions, those of ``windows`` measured anew."""
         found: list[PartitionLoad | None] = []
         for s in here:
-            if s.query.run_id in self._batches:
-                found.append(self._batches[s.query.run_id].shown(s))
-            elif s.key in windows:
+            if s.key in windows and s.query.run_id not in self._batches:
                 found.append(self._rates[s.key].shown(s, windows[s.key], ran=True))
-            else:
-                found.append(self._rates[s.key].known(s.part))
+                continue
+            in_batches = self._batches.get(s.query.run_id)
+            known = self._rates[s.key].known(s.part) if in_batches is None else in_batches.shown(s)
+            found.append(None if known is None else replace(known, repeated=True))
         return [part for part in found if part is not None]
 
     def _island(
@@ -328,11 +360,25 @@ class Meter:
         return Island(executor, rooms, refs, cluster, sources, shares, is_new, most)
 
 
+def _by(name: Callable[[Seen], str], parts: Sequence[Seen]) -> dict[str, list[Seen]]:
+    """``parts`` by that name."""
+    found: dict[str, list[Seen]] = {}
+    for s in parts:
+        found.setdefault(name(s), []).append(s)
+    return found
+
+
 def _guests(executor: str, others: Sequence[Seen]) -> int:
     """Lanes that ``others`` are to have on an executor that is not their own."""
     return sum(
         s.part.wanted_elsewhere.get(executor, 0) for s in others if s.part.executor != executor
     )
+
+
+def _had(executor: str, parts: Sequence[Seen]) -> int:
+    """Lanes that ``parts`` have or want on an executor."""
+    lanes = {s.key: Lanes.of(s.part).on(executor, s.part.executor) for s in parts}
+    return sum(lanes.values())
 
 
 def _as_home(part: PartitionLoad) -> PartitionLoad:
@@ -343,12 +389,12 @@ def _as_home(part: PartitionLoad) -> PartitionLoad:
     return replace(part, placement=(NodeCores(part.home, part.cores),), lanes=lanes)
 
 
-def _among(part: PartitionLoad, rooms: Mapping[str, Room], there: Sequence[Seen]) -> PartitionLoad:
+def _among(part: PartitionLoad, rooms: Mapping[str, Room], whole: Seen) -> PartitionLoad:
     """``part`` with what a policy that places lanes has to know of it.
 
     Cores on executors that are leaving are not its own any more.
     """
-    operator, seen = next((s.operator, s.part) for s in there if s.name == part.partition)
+    operator, seen = whole.operator, whole.part
     cells = tuple(
         cell
         for cell in part.placement
@@ -380,7 +426,7 @@ def _cluster(
     window: Window,
 ) -> tuple[ClusterLoad, dict[SourceId, SourceRef]]:
     """What a policy sees of executors, and the sources of it that a command can reach."""
-    fed = edges(here, {part.partition for part in measured})
+    fed = edges(here, measured)
     sources = entering(here, measured, fed)
     cluster = ClusterLoad(
         time_s=window.now_ms / 1000,

@@ -33,7 +33,8 @@ def only_more(planned: Mapping[PartitionId, Lanes], island: Island) -> dict[Part
     return {
         name: lanes
         for name, added in more.items()
-        if (lanes := _with(added, island, name)) != island.partitions[name].lanes
+        if island.hears(name)
+        and (lanes := _with(added, island, name)) != island.partitions[name].lanes
     }
 
 

@@ -91,7 +91,8 @@ class MoveLog:
             for part in operator.partitions
         }
         before, self._counts = self._counts, counts
-        since, self._since_ms = self._since_ms, live.time_ms
+        now_ms = live.time_ms - live.set_back_ms  # handoffs are told with their clock's time
+        since, self._since_ms = self._since_ms, now_ms
         if before is None:
             self._since_ms += SLACK_MS  # what went before the start is not ours
             return ()
@@ -115,6 +116,7 @@ class MoveLog:
             if handoff.time_ms > oldest_ms and key not in self._seen:
                 self._seen[key] = handoff.time_ms
                 pauses.setdefault(handoff.reason, []).append(handoff.pause_us)
-        self._seen = {k: at for k, at in self._seen.items() if at > live.time_ms - SLACK_MS}
+        now_ms = live.time_ms - live.set_back_ms
+        self._seen = {k: at for k, at in self._seen.items() if at > now_ms - SLACK_MS}
         time_s = live.time_ms / 1000
         return tuple(Moves.of(time_s, reason, found) for reason, found in sorted(pauses.items()))

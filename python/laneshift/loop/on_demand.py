@@ -43,7 +43,7 @@ class OnDemand:
         self._standing = Standing(0)
         self._memory = Memory()
         self._need: Need | None = None
-        self._told: set[str] = set()
+        self._told = ""
 
     @property
     def is_on(self) -> bool:
@@ -128,9 +128,9 @@ class OnDemand:
         return replace(self._need, spare=tuple(e for e in self._need.spare if e in there))
 
     def _once(self, note: str) -> tuple[str, ...]:
-        if note in self._told:
+        if note == self._told:
             return ()
-        self._told.add(note)
+        self._told = note
         return (note,)
 
 
@@ -156,6 +156,8 @@ def _candidates(live: Snapshot, island: Island | None, asked: Sequence[str]) -> 
     may: list[str] = []
     for executor in sorted(live.executors, key=order):
         if executor.executor not in asked or executor.leaving or executor.executor in others:
+            continue
+        if executor.executor in live.silent:
             continue
         # What Spark uses is given back only from below tasks that have room elsewhere.
         if not is_used(executor) or tasks <= room - executor.cores:

@@ -20,7 +20,7 @@ from laneshift.loop.lanes import Lanes, placed, placement
 from laneshift.loop.rests import Rest
 from laneshift.loop.seen import Seen, Window, query_name
 from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, QueryId
+from laneshift.scheduler.ids import LaneId, NodeId, QueryId
 from laneshift.scheduler.partition_load import LaneLoad, PartitionLoad
 from laneshift.scheduler.shard_table import ShardTable
 
@@ -117,7 +117,7 @@ class PartitionMeter:
         self._last = PartitionLoad(
             partition=seen.name,
             query=QueryId(query_name(seen.query)),
-            operator=OperatorId(seen.name.rpartition(".")[0]),
+            operator=seen.operator_name,
             home=NodeId(part.executor),
             placement=held,
             offered_rate=offered_rate,

@@ -8,7 +8,9 @@ from laneshift.errors import LaneshiftError
 from laneshift.loop.budget import fitting, within_budget
 from laneshift.loop.island import Island
 from laneshift.loop.lanes import Lanes
-from laneshift.plugin.gateway import Gateway
+from laneshift.loop.memories import Memories
+from laneshift.loop.seen import Key
+from laneshift.plugin.gateway import Gateway, LanesWish
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
 
@@ -57,27 +59,43 @@ def set_lanes(
     Those elsewhere are only spoken of by who places them. Returns notes, such as on a partition
     that has just left.
     """
-    notes = []
-    waiting: set[str] = set()  # runs
-    for name in sorted(
-        wanted, key=lambda name: _grows(island.partitions[name].lanes, wanted[name])
-    ):
-        ref, lanes = island.partitions[name], wanted[name]
-        grows = _grows(ref.lanes, lanes)
-        if grows and waiting and (ref.acts_now or waiting != {ref.run_id}):
-            notes.append(f"{name} waits for lanes that go with the next batch")
-            continue
+    more = [name for name in wanted if _grows(island.partitions[name].lanes, wanted[name])]
+    less = [name for name in wanted if name not in set(more)]
+    applied, refused = _send(gateway, island, {name: wanted[name] for name in less})
+    waiting = {island.partitions[name].run_id for name, when in applied.items() if when != "now"}
+    held_up = [
+        name
+        for name in more
+        if waiting
+        and (island.partitions[name].acts_now or waiting != {island.partitions[name].run_id})
+    ]
+    now = {name: wanted[name] for name in more if name not in set(held_up)}
+    return (
+        *refused,
+        *(f"{name} waits for lanes that go with the next batch" for name in held_up),
+        *_send(gateway, island, now)[1],
+    )
+
+
+def _send(
+    gateway: Gateway, island: Island, wanted: Mapping[PartitionId, Lanes]
+) -> tuple[dict[PartitionId, str], tuple[str, ...]]:
+    """When each is applied, and notes on who refuses."""
+    wishes = []
+    for name, lanes in wanted.items():
+        ref = island.partitions[name]
         moves = island.spans and lanes.elsewhere != ref.lanes.elsewhere
-        there = (lanes.elsewhere,) if moves else ()
-        try:
-            answer = gateway.set_lanes(
-                ref.query_id, ref.operator_id, ref.partition, lanes.home, *there
-            )
-            if not grows and answer["applied"] != "now":
-                waiting.add(ref.run_id)
-        except LaneshiftError as problem:
-            notes.append(f"{name} keeps its lanes: {problem}")
-    return tuple(notes)
+        there = dict(lanes.elsewhere) if moves else None
+        wishes.append(LanesWish(ref.query_id, ref.operator_id, ref.partition, lanes.home, there))
+    applied: dict[PartitionId, str] = {}
+    notes = []
+    answers = gateway.set_many_lanes(wishes) if wishes else ()
+    for name, said in zip(wanted, answers, strict=True):
+        if isinstance(said, LaneshiftError):
+            notes.append(f"{name} keeps its lanes: {said}")
+        else:
+            applied[name] = str(said["applied"])
+    return applied, tuple(notes)
 
 
 def _grows(before: Lanes, after: Lanes) -> bool:
@@ -98,7 +116,7 @@ def move_shards(
         name, lane = move.target.partition, move.target.lane
         if move.source.partition != name:
             notes.append(f"shard {move.shard} cannot leave its partition {name}")
-        elif lane < lanes[name].home and not lanes[name].elsewhere:
+        elif island.hears(name) and lane < lanes[name].home and not lanes[name].elsewhere:
             ref = island.partitions[name]
             try:
                 gateway.move_shard(ref.query_id, ref.operator_id, ref.partition, move.shard, lane)
@@ -114,8 +132,8 @@ class TakenOver:
     A count that is sent ends the plugin's own decisions: otherwise two would decide.
     """
 
-    def __init__(self) -> None:
-        self._taken: set[tuple[str, int, int]] = set()
+    def __init__(self, memories: Memories) -> None:
+        self._taken: Mapping[str, set[Key]] = memories.by_run(set)
 
     def take(
         self, gateway: Gateway, island: Island, changed: Collection[PartitionId]
@@ -124,17 +142,22 @@ class TakenOver:
 
         Returns notes, such as on a partition that has just left; it is tried again.
         """
-        notes = []
+        wishes: dict[PartitionId, LanesWish] = {}
         for name, ref in island.partitions.items():
-            key = ref.key
             if not ref.auto:
-                self._taken.discard(key)
+                self._taken[ref.run_id].discard(ref.key)
             elif name in changed:
-                self._taken.add(key)
-            elif key not in self._taken:
-                try:
-                    gateway.set_lanes(ref.query_id, ref.operator_id, ref.partition, ref.lanes.home)
-                    self._taken.add(key)
-                except LaneshiftError as problem:
-                    notes.append(f"{name} is still the plugin's: {problem}")
+                self._taken[ref.run_id].add(ref.key)
+            elif ref.key not in self._taken[ref.run_id] and island.hears(name):
+                wishes[name] = LanesWish(
+                    ref.query_id, ref.operator_id, ref.partition, ref.lanes.home
+                )
+        notes = []
+        answers = gateway.set_many_lanes(list(wishes.values())) if wishes else ()
+        for name, said in zip(wishes, answers, strict=True):
+            if isinstance(said, LaneshiftError):
+                notes.append(f"{name} is still the plugin's: {said}")
+            else:
+                ref = island.partitions[name]
+                self._taken[ref.run_id].add(ref.key)
         return tuple(notes)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from laneshift.loop.island import Island
 from laneshift.loop.lanes import Lanes
+from laneshift.loop.memories import Memories
+from laneshift.loop.seen import Key
 from laneshift.scheduler.ids import PartitionId
-
-Key = tuple[str, int, int]
 
 AGAIN_S = 30.0
 """After so long lanes are wanted there again (ours)."""
@@ -20,49 +20,50 @@ class Refusals:
     The plugin drops a wish that an executor does not fulfil; a policy would have it again at once.
     """
 
-    def __init__(self) -> None:
-        self._sent: dict[Key, Mapping[str, int]] = {}
-        self._until_s: dict[tuple[Key, str], float] = {}
+    def __init__(self, memories: Memories) -> None:
+        self._sent: Mapping[str, dict[Key, Mapping[str, int]]] = memories.by_run(dict)
+        self._until_s: Mapping[str, dict[tuple[Key, str], float]] = memories.by_run(dict)
 
     def look(self, island: Island, now_s: float) -> tuple[str, ...]:
         """Notes on what was wanted at the last look, or sent since, and is not wanted any more."""
         notes = []
+        for until_s in self._until_s.values():
+            for who in [w for w, until in until_s.items() if until <= now_s]:
+                del until_s[who]
         for name, ref in island.partitions.items():
-            sent = self._sent.pop(ref.key, {})
+            known = self._sent[ref.run_id]
+            sent = known.pop(ref.key, {})
             if ref.lanes.elsewhere:
-                self._sent[ref.key] = dict(ref.lanes.elsewhere)
+                known[ref.key] = dict(ref.lanes.elsewhere)
             for executor, lanes in sent.items():
                 there = ref.lanes.elsewhere.get(executor, 0)
                 if there < lanes and executor != ref.home and ref.elsewhere_note is not None:
-                    self._until_s[ref.key, executor] = now_s + AGAIN_S
+                    self._until_s[ref.run_id][ref.key, executor] = now_s + AGAIN_S
                     notes.append(
                         f"{name} has {there} of {lanes} lanes on executor {executor}"
                         f" ({ref.elsewhere_note}): it is asked for more in {AGAIN_S:g} s"
                     )
-        for who in [w for w, until in self._until_s.items() if until <= now_s]:
-            del self._until_s[who]
         return tuple(notes)
 
     def without(
         self, wanted: Mapping[PartitionId, Lanes], island: Island
     ) -> dict[PartitionId, Lanes]:
-        """``wanted``, but no more than there is on executors that are left alone."""
+        """``wanted``, but no more than there is on executors that are left alone or are silent."""
         left = {}
         for name, lanes in wanted.items():
             ref = island.partitions[name]
-            there = {
-                executor: n
-                for executor, wish in lanes.elsewhere.items()
-                if (n := self._most(ref.key, executor, wish, ref.lanes.elsewhere.get(executor, 0)))
-            }
+            there = {}
+            for executor, wish in lanes.elsewhere.items():
+                if (ref.key, executor) in self._until_s[ref.run_id] or executor in island.silent:
+                    wish = min(wish, ref.lanes.elsewhere.get(executor, 0))
+                if wish:
+                    there[executor] = wish
             left[name] = Lanes(lanes.home, there)
         return left
-
-    def _most(self, key: Key, executor: str, wish: int, held: int) -> int:
-        return min(wish, held) if (key, executor) in self._until_s else wish
 
     def sent(self, island: Island, wanted: Mapping[PartitionId, Lanes]) -> None:
         """These lanes have been wanted."""
         for name, lanes in wanted.items():
+            ref = island.partitions[name]
             if lanes.elsewhere:
-                self._sent[island.partitions[name].key] = lanes.elsewhere
+                self._sent[ref.run_id][ref.key] = lanes.elsewhere

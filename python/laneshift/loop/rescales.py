@@ -4,10 +4,11 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 
 from laneshift.errors import LaneshiftError
 from laneshift.loop.island import Island
+from laneshift.loop.memories import Memories
 from laneshift.plugin.gateway import Gateway
 from laneshift.scheduler.ids import QueryId
 from laneshift.scheduler.plan import PartitionsChange
@@ -21,10 +22,10 @@ file sink or a global limit, seldom goes.
 class Rescaler:
     """Remembers what was refused."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, memories: Memories) -> None:
         self._gateway = gateway
-        self._until_s: dict[str, float] = {}
-        self._said: dict[str, str] = {}
+        self._until_s: MutableMapping[str, float] = memories.by_run(float)
+        self._said: MutableMapping[str, str] = memories.by_run(str)
 
     def wanted(
         self, changes: Sequence[PartitionsChange], island: Island, now_s: float
@@ -40,7 +41,7 @@ class Rescaler:
     def would(self, wanted: Mapping[str, PartitionsChange]) -> tuple[PartitionsChange, ...]:
         """Those that were not said before: nothing is sent, and each batch wants them again."""
         new = {run: change for run, change in wanted.items() if self._said.get(run) != change.what}
-        self._said |= {run: change.what for run, change in new.items()}
+        self._said.update((run, change.what) for run, change in new.items())
         return tuple(new.values())
 
     def send(

@@ -33,6 +33,7 @@ from laneshift.loop.early import without_early_releases
 from laneshift.loop.island import Island
 from laneshift.loop.keys import KeyWishes, shuffles
 from laneshift.loop.lanes import Lanes
+from laneshift.loop.memories import Memories
 from laneshift.loop.meter import Meter
 from laneshift.loop.more import only_more
 from laneshift.loop.moves import MoveLog
@@ -42,6 +43,8 @@ from laneshift.loop.realise import TakenOver, move_shards, planned_lanes, set_la
 from laneshift.loop.refusals import Refusals
 from laneshift.loop.rescales import Rescaler
 from laneshift.loop.seen import Key
+from laneshift.loop.silence import Silence
+from laneshift.loop.steady import Steady
 from laneshift.loop.tasks import Tasker
 from laneshift.loop.throttles import Brakes, source_limits
 from laneshift.loop.told import Told
@@ -62,6 +65,10 @@ KEPT = 10_000
 
 TRACE_BYTES = 1 << 29
 """Of a trace so much, and the same again of what was before it, is kept (bytes, ours)."""
+
+REST = 3.0
+"""So many times its CPU time the loop rests behind a turn at least (ours): it is the driver's
+machine, which has queries to run."""
 
 CLAIM_S, RENEW_S = 5.0, 1.0
 """For so long a query is a scheduler's that is not heard of, and so often it says so (ours)."""
@@ -85,6 +92,7 @@ class LiveScheduler:
         trace: str | Path | None = None,
         max_executors: int | None = None,
         clock: Callable[[], float] = time.monotonic,
+        cpu: Callable[[], float] = time.thread_time,
         wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
         """What users give is in :meth:`laneshift.Laneshift.start`.
@@ -94,11 +102,13 @@ class LiveScheduler:
                 anew, by its name or from its checkpoint, that run is driven; while there is none,
                 nothing is.
             clock: seconds since whenever; the gateway's waits for presses have to agree with it.
+            cpu: the same of the CPU time of the thread that asks.
             wait: until an event is set, or so many seconds have passed.
         """
         self._gateway = gateway
         self._policy = policy
         self._clock = clock
+        self._cpu = cpu
         self._wait = wait
         self._interval_s = interval_s
         self._meter = Meter(None if query is None else "", cores, policy.places, policy.distributes)
@@ -109,17 +119,24 @@ class LiveScheduler:
         self._on_demand = OnDemand(gateway, self._id, policy, max_executors, cores)
         self._trace = TraceWriter(trace, TRACE_BYTES) if trace is not None else None
         self._untraced: tuple[str, ...] = ()
+        self._slow: tuple[str, ...] = ()
         self._moves = MoveLog(gateway)
         self._presses = Presses(gateway, self._id)
         self._states: dict[str, Any] = {}
         self._answered_s: dict[str, float] = {}  # by executor
-        self._taken = TakenOver()
-        self._refusals = Refusals()
+        self._silence = Silence()
+        self._steady = Steady()
+        self._looked: tuple[float, float] | None = None  # when, by the driver's clock and by ours
+        self._memories = Memories()
+        self._taken = TakenOver(self._memories)
+        self._refusals = Refusals(self._memories)
         self._told = Told()
         self._brakes = Brakes(gateway)
-        self._rescaler = Rescaler(gateway)
-        self._tasker = Tasker(gateway)
-        self._keys = KeyWishes(gateway, interval_s) if policy.distributes else None
+        self._rescaler = Rescaler(gateway, self._memories)
+        self._tasker = Tasker(gateway, self._memories)
+        self._keys = None
+        if policy.distributes:
+            self._keys = KeyWishes(gateway, interval_s, self._memories)
         self._decisions: deque[Decision] = deque(maxlen=KEPT)
         self._listeners: list[Callable[[Decision], None]] = []
         self._turn = threading.Lock()
@@ -263,10 +280,18 @@ class LiveScheduler:
 
     def _look(self) -> Snapshot:
         """The queries as they are. That may take longer than a claim lasts: it is renewed."""
-        live = Snapshot.from_json(self._gateway.snapshot())
+        live = self._steady.of(Snapshot.from_json(self._gateway.snapshot()))
+        self._looked = live.time_ms / 1000, self._clock()
         self._follow(live)
         self._claim()
-        return live
+        return self._silence.filled(live)
+
+    def _now_s(self) -> float:
+        """The time of the newest picture, and what has passed since (s)."""
+        if self._looked is None:
+            return time.time()
+        looked_s, at = self._looked
+        return looked_s + self._clock() - at
 
     def _follow(self, live: Snapshot) -> None:
         """Goes over to the run that the only query has now."""
@@ -287,12 +312,23 @@ class LiveScheduler:
                 self._brakes.release()
                 if self._keys is not None and not self._dry_run:
                     self._keys.release()
+                # Who has ended may be kept for what it has decided.
+                self._memories.keep(())
+                self._meter.forget()
+                self._silence = Silence()
+                self._states.clear()
 
     def _repeat(self) -> None:
         due = self._clock()
         while not self._over.is_set():
+            began, busy_s = self._clock(), self._cpu()
             self._attempt(self.turn)
-            due = max(due + self._interval_s, self._clock())
+            now, busy_s = self._clock(), self._cpu() - busy_s
+            # Turns that are too long are further apart: not made up for, and never without a rest.
+            over_s = now - began - self._interval_s
+            rest_s = max(REST * busy_s, min(over_s, self._interval_s))
+            due = max(due + self._interval_s, now + rest_s)
+            self._slow = _slow(busy_s, self._interval_s)
             hears = not self._policy.distributes
             while pressed := self._rest_until(due, hears=hears):
                 self._hurry(pressed)
@@ -347,7 +383,7 @@ class LiveScheduler:
 
     def _failed(self, problem: Exception) -> Decision:
         return Decision(
-            time.time(), "", self._policy.name, error=f"{type(problem).__name__}: {problem}"
+            self._now_s(), "", self._policy.name, error=f"{type(problem).__name__}: {problem}"
         )
 
     def turn(self) -> tuple[Decision, ...]:
@@ -360,8 +396,7 @@ class LiveScheduler:
                 del self._states[gone]
                 self._told.forget(gone)
                 self._answered_s.pop(gone, None)
-            if self._keys is not None:
-                self._keys.forget_all_but({q.run_id for q in live.queries if q.active})
+            self._memories.keep({q.run_id for q in live.queries if q.active})
             for island in islands:
                 decision = self._decide(island, live)
                 if decision is not None:
@@ -417,6 +452,8 @@ class LiveScheduler:
 
     def _decide(self, island: Island, live: Snapshot) -> Decision | None:
         sends = self._sends
+        if island.executor in island.silent:
+            return self._said(island.executor, _silent(island), sends)
         if island.cluster is None:
             notes = self._take(island, ()) if sends else ()
             notes += self._on_demand.turn(live, island, sends=sends) if island.spans else ()
@@ -437,16 +474,24 @@ class LiveScheduler:
             name: lanes
             for name, lanes in planned.items()
             if lanes != island.partitions[name].lanes
+            and island.hears(name)
             and (self._policy.sizes or name in chosen or not island.partitions[name].auto)
         }
         changes = _changes(wanted, fits, island, cluster, plan)
         limits, notes = source_limits(plan, cluster, island)
-        notes += refused + early + untasked + self._not_done(plan, island, sends) + self._untraced
-        notes += self._out_of_reach(cluster)
+        notes += (
+            _silent(island)
+            + refused
+            + early
+            + untasked
+            + self._not_done(plan, island, sends)
+            + self._untraced
+        )
+        notes += self._out_of_reach(cluster) + self._slow
         moves = 0
         asked = self._rescaler.wanted(plan.rescales, island, cluster.time_s)
         rescales = () if sends else self._rescaler.would(asked)
-        tasks = () if sends else self._tasker.would(plan.tasks)
+        tasks = () if sends else self._tasker.would(plan.tasks, island)
         if sends:
             notes += set_lanes(self._gateway, island, wanted)
             if island.spans:
@@ -477,7 +522,7 @@ class LiveScheduler:
         sends = self._sends
         fits = fitting(island.held, island.budgets)
         shown = {name: (ref.home, fits[name]) for name, ref in island.partitions.items()}
-        cluster = held(cluster, shown, island.budgets)
+        cluster = held(replace(cluster, whole=False), shown, island.budgets)
         plan = self._answer(island, cluster, None)
         planned = self._refusals.without(planned_lanes(plan, island, fits), island)
         wanted = only_more(planned, island)
@@ -545,7 +590,7 @@ class LiveScheduler:
         return out_of_reach(cluster, self._policy.target_utilisation, self._policy.target_batch_s)
 
     def _said(self, executor: str, notes: tuple[str, ...], applied: bool) -> Decision:
-        return Decision(time.time(), executor, self._policy.name, applied=applied, notes=notes)
+        return Decision(self._now_s(), executor, self._policy.name, applied=applied, notes=notes)
 
 
 def _changes(
@@ -568,6 +613,27 @@ def _changes(
             lanes.words,
         )
         for name, lanes in wanted.items()
+    )
+
+
+def _slow(busy_s: float, interval_s: float) -> tuple[str, ...]:
+    """A note on turns that take so much of the driver's machine that there are fewer of them."""
+    least_s = (1.0 + REST) * busy_s
+    if least_s <= interval_s:
+        return ()
+    return (
+        f"a turn takes {busy_s:.2g} s of CPU: the next one begins {least_s:.2g} s after it instead"
+        f" of {interval_s:g} s, so that the driver's machine has three quarters of a core left;"
+        " fewer partitions, or a longer interval, are the way out",
+    )
+
+
+def _silent(island: Island) -> tuple[str, ...]:
+    """Notes on executors that do not answer."""
+    return tuple(
+        f"executor {executor} does not answer: its partitions keep their lanes, and no others get"
+        " lanes there until it does"
+        for executor in sorted(island.silent & island.rooms.keys())
     )
 
 

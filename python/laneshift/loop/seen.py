@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot, Snapshot
-from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.ids import OperatorId, PartitionId
 
 Key = tuple[str, int, int]
 """Run id of the query, operator and partition."""
@@ -30,8 +30,12 @@ class Seen:
     @property
     def name(self) -> PartitionId:
         """How policies and people call it."""
-        query = query_name(self.query)
-        return PartitionId(f"{query}:{self.operator.operator_id}.{self.part.partition}")
+        return PartitionId(f"{self.operator_name}.{self.part.partition}")
+
+    @property
+    def operator_name(self) -> OperatorId:
+        """How policies call its operator."""
+        return OperatorId(f"{query_name(self.query)}:{self.operator.operator_id}")
 
     def has_run_since(self, was: PartitionSnapshot) -> bool:
         """Whether its task has run since then without the end of a batch."""

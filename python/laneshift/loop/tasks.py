@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 
 from laneshift.errors import LaneshiftError
 from laneshift.loop.island import Island
+from laneshift.loop.memories import Memories
 from laneshift.loop.rescales import AGAIN_S, queries_of
 from laneshift.loop.seen import Seen, query_name, slots
 from laneshift.plugin.gateway import Gateway
@@ -120,11 +121,11 @@ class Tasker:
     not come.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, memories: Memories) -> None:
         self._gateway = gateway
-        self._asked: dict[str, _Asked] = {}
-        self._until_s: dict[str, float] = {}
-        self._said: dict[str, str] = {}
+        self._asked: MutableMapping[str, _Asked | None] = memories.by_run(lambda: None)
+        self._until_s: MutableMapping[str, float] = memories.by_run(float)
+        self._said: MutableMapping[str, str] = memories.by_run(str)
 
     def seen(self, island: Island) -> tuple[Island, tuple[str, ...]]:
         """``island`` as a policy is to see it, and notes: with what is still to come of what was
@@ -156,10 +157,12 @@ class Tasker:
         cluster = replace(island.cluster, tasks=tuple(loads))
         return replace(island, cluster=cluster), tuple(notes)
 
-    def would(self, changes: Sequence[TasksChange]) -> tuple[TasksChange, ...]:
+    def would(self, changes: Sequence[TasksChange], island: Island) -> tuple[TasksChange, ...]:
         """Those that were not said before: nothing is sent, and each batch wants them again."""
-        new = [change for change in changes if self._said.get(change.query) != change.what]
-        self._said |= {change.query: change.what for change in new}
+        runs = {query: run for query, (run, _) in queries_of(island).items()}
+        mine = [change for change in changes if change.query in runs]
+        new = [change for change in mine if self._said.get(runs[change.query]) != change.what]
+        self._said.update((runs[change.query], change.what) for change in new)
         return tuple(new)
 
     def send(

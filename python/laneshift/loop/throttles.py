@@ -2,8 +2,8 @@
 
 A partition takes rows as its lanes go; it cannot be slower than that by itself. Its input can:
 where the source feeds it, the same share of the source's rows comes to it at any speed, for hash
-shuffles and filters go by what is in a row. That share is counted over all rows since the query
-started (``topology``): what a limit does to the speed does not change the next one.
+shuffles and filters go by what is in a row. That share is counted over rows of the last minutes
+(``topology``), at whatever speed they came: what a limit does to it does not change the next one.
 """
 
 from __future__ import annotations

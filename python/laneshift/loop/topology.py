@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from laneshift.loop.seen import Seen, query_name
 from laneshift.plugin.snapshot import QuerySnapshot
 from laneshift.scheduler.cluster_load import Edge, SourceLoad
-from laneshift.scheduler.ids import PartitionId, SourceId
+from laneshift.scheduler.ids import OperatorId, PartitionId, SourceId
 from laneshift.scheduler.partition_load import PartitionLoad
 
 SOURCE, ELSEWHERE = ":source", ":elsewhere"
@@ -17,26 +17,41 @@ FEW_SOURCE_ROWS = 100
 """With fewer rows counted, it is not known how many of the source's come to a partition (ours)."""
 
 
+SHARE_MS = 60_000
+"""A share is of the rows of one to two such times (ms, ours): what was hot an hour ago says nothing
+of now, and a minute has rows enough."""
+
+
 class SourceShare:
-    """How many rows came to a partition per row that its query's sources gave."""
+    """How many rows came to a partition per row that its query's sources gave, lately."""
 
     def __init__(self) -> None:
-        self._began = 0  # what the sources had given when the partition began to count
+        # What the sources had given, and what had come, when the partition began to count; the two
+        # begins of the last times with enough rows, each with when it was.
+        self._marks: tuple[tuple[int, int, int], ...] = ()
+        self._began = 0
         self.share: float | None = None
         """None as long as too few rows came."""
 
     def begin(self, seen: Seen) -> None:
         """The partition has moved: it counts from nothing."""
         self._began = seen.query.given.rows if seen.query.given else 0
+        self._marks = ()
 
-    def count(self, seen: Seen) -> None:
-        """What came of what the sources gave since it counts."""
+    def count(self, seen: Seen, now_ms: int) -> None:
+        """What came of what the sources gave."""
         given, part = seen.query.given, seen.part
         if given is None or (given.batch_id is not None and part.batch_id > given.batch_id):
             return  # the partition has counted rows of a batch that the source has not
-        rows = given.rows - self._began
-        if part.rows_in >= FEW_SOURCE_ROWS and rows > 0:
-            self.share = part.rows_in / rows
+        now = (now_ms, given.rows, part.rows_in)
+        # The first picture has all since the query started.
+        marks = self._marks or ((now_ms, self._began, 0), now)
+        if now_ms - marks[-1][0] >= SHARE_MS and now[2] - marks[-1][2] >= FEW_SOURCE_ROWS:
+            marks = (marks[-1], now)
+        self._marks = marks
+        _, rows, came = marks[0]
+        if part.rows_in - came >= FEW_SOURCE_ROWS and given.rows > rows:
+            self.share = (part.rows_in - came) / (given.rows - rows)
 
 
 def entering(
@@ -51,7 +66,7 @@ def entering(
     feeds: dict[SourceId, list[PartitionId]] = {}
     for seen in here:
         name = seen.name
-        if name in rates and name not in fed:
+        if name in rates and seen.operator_name not in fed:
             kind = ELSEWHERE if seen.operator.upstream else SOURCE
             source = SourceId(query_name(seen.query) + kind)
             queries[source] = seen.query
@@ -77,16 +92,14 @@ def _backlog(query: QuerySnapshot) -> float:
     return float(sum(source.backlog_rows or 0 for source in query.batch.sources))
 
 
-def edges(here: Sequence[Seen], measured: set[PartitionId]) -> tuple[Edge, ...]:
-    """Each upstream partition feeds each of an operator's partitions its share: a hash shuffle."""
-    found = []
-    for down in here:
-        for up in here:
-            ends = (up.name, down.name)
-            feeds = (
-                up.query.run_id == down.query.run_id
-                and up.operator.operator_id in down.operator.upstream
-            )
-            if feeds and measured.issuperset(ends):
-                found.append(Edge(*ends, ratio=1 / len(down.operator.partitions)))
-    return tuple(found)
+def edges(here: Sequence[Seen], measured: Sequence[PartitionLoad]) -> tuple[Edge, ...]:
+    """Each partition of an operator feeds each one of another its share: a hash shuffle."""
+    seen = {part.operator for part in measured}
+    found: dict[tuple[OperatorId, OperatorId], Edge] = {}
+    for s in here:
+        down = s.operator_name
+        for number in s.operator.upstream if down in seen else ():
+            up = OperatorId(f"{query_name(s.query)}:{number}")
+            if up in seen and (up, down) not in found:
+                found[up, down] = Edge(up, down, ratio=1 / len(s.operator.partitions))
+    return tuple(found.values())

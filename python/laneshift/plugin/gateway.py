@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from laneshift.errors import error, from_jvm
+from laneshift.errors import LaneshiftError, error, from_jvm
 from laneshift.plugin.jar import check_versions
 from laneshift.plugin.prompt import answer_promptly
 
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 
 ENTRY_CLASS = "org.apache.spark.sql.laneshift.api.LaneshiftGateway"
 PLUGIN_CLASS = "org.apache.spark.sql.laneshift.LaneshiftPlugin"
+
+
+@dataclass(frozen=True, slots=True)
+class LanesWish:
+    """Arguments of :meth:`Commands.set_lanes`."""
+
+    query: str
+    operator: int
+    partition: int
+    lanes: int
+    elsewhere: Mapping[str, int] | None = None
 
 
 class Commands(Protocol):
@@ -79,6 +91,10 @@ class Commands(Protocol):
 
 class Gateway(Commands, Protocol):
     """What the plugin can be asked, schedulers' calls included."""
+
+    def set_many_lanes(self, wishes: Sequence[LanesWish]) -> list[dict[str, Any] | LaneshiftError]:
+        """As :meth:`Commands.set_lanes` for each, in one call: what it answers, or would raise."""
+        ...
 
     def config_entries(self) -> list[dict[str, Any]]:
         """The plugin's settings: key, default, type, unit, doc, version, allowed."""
@@ -181,6 +197,18 @@ class Py4jGateway:
         hosts = "" if elsewhere is None else json.dumps(dict(elsewhere))
         return self._object("setLanes", query, operator, partition, lanes, hosts)
 
+    def set_many_lanes(self, wishes: Sequence[LanesWish]) -> list[dict[str, Any] | LaneshiftError]:
+        found: list[dict[str, Any] | LaneshiftError] = []
+        for text in self._list("setManyLanes", json.dumps([asdict(wish) for wish in wishes])):
+            try:
+                said = decode("setLanes", str(text))
+                if "failed" in said:
+                    said = error("LANESHIFT_JVM_FAILED", method="setLanes", cause=said["failed"])
+            except LaneshiftError as problem:
+                said = problem
+            found.append(said)
+        return found
+
     def set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
         return self._object("setTasks", query, operator, tasks)
 
@@ -231,7 +259,7 @@ class Py4jGateway:
             raise error("LANESHIFT_BAD_REPLY", method=method, problem="not a JSON object")
         return value
 
-    def _list(self, method: str, *arguments: str | float) -> list[dict[str, Any]]:
+    def _list(self, method: str, *arguments: str | float) -> list[Any]:
         value = decode(method, self._text(method, *arguments))
         if not isinstance(value, list):
             raise error("LANESHIFT_BAD_REPLY", method=method, problem="not a JSON list")

@@ -220,12 +220,20 @@ class ExecutorSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All elastic queries of a Spark application at ``time_ms`` (milliseconds since 1970, UTC)."""
+    """All elastic queries of a Spark application at ``time_ms`` (milliseconds since 1970, UTC).
+
+    ``silent`` are ids of executors that did not answer: nothing is said of what they have.
+    ``count_ms`` goes on by one each millisecond, from whatever number, and never back;
+    ``set_back_ms`` is how far the driver's clock is behind ``time_ms`` that goes by that.
+    """
 
     time_ms: int
     version: str
     executors: tuple[ExecutorSnapshot, ...]
     queries: tuple[QuerySnapshot, ...]
+    silent: tuple[str, ...] = ()
+    count_ms: int | None = None
+    set_back_ms: int = 0
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Snapshot:
@@ -235,6 +243,8 @@ class Snapshot:
             str(data["version"]),
             tuple(map(ExecutorSnapshot.from_json, data["executors"])),
             tuple(map(_query, data["queries"])),
+            tuple(map(str, data.get("silent", ()))),
+            None if data.get("count_ms") is None else int(data["count_ms"]),
         )
 
 

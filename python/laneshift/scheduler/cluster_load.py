@@ -12,7 +12,7 @@ from functools import cached_property
 
 from laneshift.errors import InputError
 from laneshift.inputcheck import number, unique, whole
-from laneshift.scheduler.ids import NodeId, PartitionId, QueryId, SourceId
+from laneshift.scheduler.ids import NodeId, OperatorId, PartitionId, QueryId, SourceId
 from laneshift.scheduler.measured import REMEDY, optional
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.store_load import StoreLoad
@@ -40,18 +40,38 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Rows flow from ``upstream`` to ``downstream``.
+    """Rows flow from ``upstream`` to ``downstream``: partitions, or operators, which are all of
+    their partitions. From one operator to another is one edge, however many partitions they have.
 
     ``ratio`` is the arriving rate over the rate that upstream emits (CRAA: b; >= 0). With a hash
     shuffle from one partition to n, each of the n edges carries about 1/n.
     """
 
-    upstream: PartitionId
-    downstream: PartitionId
+    upstream: PartitionId | OperatorId
+    downstream: PartitionId | OperatorId
     ratio: float = 1.0
 
     def __post_init__(self) -> None:
         number(f"ratio of edge {self.upstream} -> {self.downstream}", self.ratio, low=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Feeds:
+    """What feeds whom, by indices of partitions.
+
+    Attributes:
+        groups: upstream partitions that feed the same ones at the same ratio.
+        to: what each of them feeds.
+        of: the groups that feed each partition, with the ratio of each of their partitions.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    to: tuple[tuple[int, ...], ...]
+    of: tuple[tuple[tuple[int, float], ...], ...]
+
+    def pairs(self, i: int) -> list[tuple[int, float]]:
+        """Each partition that feeds partition ``i``, with its ratio."""
+        return [(u, ratio) for group, ratio in self.of[i] for u in self.groups[group]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +107,14 @@ class ClusterLoad:
         time_s: end of the window, in seconds of the stream's own clock (s).
         window_s: length of the window (s, > 0).
         nodes, partitions: at least one node; order is significant only for ties.
-        edges: between partitions; empty if they are independent.
+        edges: between partitions or operators; empty if they are independent.
         sources: what enters; empty if unknown (the head partitions' offered rates then count).
         latency_mean_s, latency_p99_s: end-to-end latency in the window (s), or None.
         stores: of queries in micro-batches whose state partitions were measured; each query is in
             one cluster load only, should there be several at a time.
         tasks: of queries whose tasks were measured; the same holds.
+        whole: False for a look between two windows, at what has happened in a moment: what counts
+            windows does not count it.
     """
 
     time_s: float
@@ -105,6 +127,7 @@ class ClusterLoad:
     latency_p99_s: float | None = None
     stores: tuple[StoreLoad, ...] = ()
     tasks: tuple[TasksLoad, ...] = ()
+    whole: bool = True
     _index: dict[PartitionId, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -123,8 +146,9 @@ class ClusterLoad:
                 number(name, getattr(self, name), low=0, unit="s", remedy=REMEDY)
         self._check_nodes()
         for edge in self.edges:
-            self._check_partition("edges", edge.upstream)
-            self._check_partition("edges", edge.downstream)
+            for end in (edge.upstream, edge.downstream):
+                if not self.at(end):
+                    self._check_partition("edges", end)
         for source in self.sources:
             for fed in source.feeds:
                 self._check_partition(f"feeds of source {source.source}", fed)
@@ -152,7 +176,7 @@ class ClusterLoad:
                     "Record nodes and placement at the same moment.",
                 )
 
-    def _check_partition(self, where: str, partition: PartitionId) -> None:
+    def _check_partition(self, where: str, partition: PartitionId | OperatorId) -> None:
         if partition not in self._index:
             raise InputError(where, partition, "a partition of the cluster", "Add it or drop it.")
 
@@ -160,6 +184,37 @@ class ClusterLoad:
         """The partition of that id; raises `InputError` if there is none."""
         self._check_partition("partition", partition)
         return self.partitions[self._index[partition]]
+
+    def counts(self, part: PartitionLoad) -> bool:
+        """Whether a partition's window is one more to who counts windows."""
+        return self.whole and not part.repeated
+
+    def at(self, end: PartitionId | OperatorId) -> tuple[int, ...]:
+        """Indices of the partition, or of the operator's partitions; empty if there are none."""
+        index = self._index.get(PartitionId(end))
+        return self._operators.get(OperatorId(end), ()) if index is None else (index,)
+
+    @cached_property
+    def _operators(self) -> dict[OperatorId, tuple[int, ...]]:
+        found: dict[OperatorId, list[int]] = {}
+        for i, part in enumerate(self.partitions):
+            found.setdefault(part.operator, []).append(i)
+        return {operator: tuple(rows) for operator, rows in found.items()}
+
+    @cached_property
+    def feeds(self) -> Feeds:
+        """What feeds whom."""
+        groups: dict[PartitionId | OperatorId, int] = {}
+        to: list[list[int]] = []
+        of: list[list[tuple[int, float]]] = [[] for _ in self.partitions]
+        for edge in self.edges:
+            group = groups.setdefault(edge.upstream, len(groups))
+            fed = self.at(edge.downstream)
+            to += [[]] * (group == len(to))
+            to[group] = [*to[group], *fed]
+            for down in fed:
+                of[down].append((group, edge.ratio))
+        return Feeds(tuple(map(self.at, groups)), tuple(map(tuple, to)), tuple(map(tuple, of)))
 
     @cached_property
     def total_cores(self) -> int:
@@ -169,8 +224,8 @@ class ClusterLoad:
     @cached_property
     def heads(self) -> tuple[PartitionId, ...]:
         """Partitions that no other partition feeds, in cluster load order."""
-        fed = {edge.downstream for edge in self.edges}
-        return tuple(p.partition for p in self.partitions if p.partition not in fed)
+        parts = zip(self.partitions, self.feeds.of, strict=True)
+        return tuple(part.partition for part, fed_by in parts if not fed_by)
 
     @cached_property
     def external_rate(self) -> float:
@@ -200,11 +255,12 @@ class ClusterLoad:
     def without(self, queries: Collection[QueryId]) -> ClusterLoad:
         """All but these queries, on the same nodes."""
         parts = tuple(part for part in self.partitions if part.query not in queries)
-        left = {part.partition for part in parts}
+        left: set[str] = {part.partition for part in parts}
+        ends = left | {part.operator for part in parts}
         return replace(
             self,
             partitions=parts,
-            edges=tuple(e for e in self.edges if {e.upstream, e.downstream} <= left),
+            edges=tuple(e for e in self.edges if {e.upstream, e.downstream} <= ends),
             sources=tuple(
                 replace(source, feeds=tuple(fed for fed in source.feeds if fed in left))
                 for source in self.sources
@@ -214,30 +270,29 @@ class ClusterLoad:
             tasks=tuple(load for load in self.tasks if load.query not in queries),
         )
 
-    def upstream_of(self, partition: PartitionId) -> tuple[Edge, ...]:
-        """Edges that end in ``partition``."""
-        return tuple(edge for edge in self.edges if edge.downstream == partition)
-
     def topological_order(self) -> tuple[PartitionId, ...]:
         """Partitions, each after all its upstreams; ties in cluster load order.
 
         Raises:
             InputError: the edges form a cycle.
         """
-        waiting = {part.partition: 0 for part in self.partitions}
-        downstream: dict[PartitionId, list[PartitionId]] = {p: [] for p in waiting}
-        for edge in self.edges:
-            waiting[edge.downstream] += 1
-            downstream[edge.upstream].append(edge.downstream)
-        ready = [p for p, count in waiting.items() if count == 0]
-        order: list[PartitionId] = []
+        names = [part.partition for part in self.partitions]
+        feeds = self.feeds
+        waiting = [len(fed_by) for fed_by in feeds.of]
+        unsettled = [len(group) for group in feeds.groups]
+        within: list[list[int]] = [[] for _ in names]
+        for group, members in enumerate(feeds.groups):
+            for u in members:
+                within[u].append(group)
+        ready = [i for i, count in enumerate(waiting) if count == 0]
         for current in ready:
-            order.append(current)
-            for after in downstream[current]:
-                waiting[after] -= 1
-                if waiting[after] == 0:
-                    ready.append(after)
-        if len(order) < len(waiting):
-            stuck = next(p for p, count in waiting.items() if count > 0)
+            for group in within[current]:
+                unsettled[group] -= 1
+                for after in feeds.to[group] if unsettled[group] == 0 else ():
+                    waiting[after] -= 1
+                    if waiting[after] == 0:
+                        ready.append(after)
+        if len(ready) < len(names):
+            stuck = next(names[i] for i, count in enumerate(waiting) if count > 0)
             raise InputError("edges", f"a cycle through {stuck}", "an acyclic graph", "Cut it.")
-        return tuple(order)
+        return tuple(names[i] for i in ready)

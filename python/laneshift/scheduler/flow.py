@@ -56,7 +56,11 @@ def _usable(
     part: PartitionLoad, batch: BatchLoad, target_utilisation: float, target_batch_s: float | None
 ) -> PartitionLoad:
     share = batch.available_s(target_utilisation, target_batch_s) / batch.period_s
-    return replace(part, service_rate_per_core=part.service_rate_per_core * share)
+    return replace(
+        part,
+        service_rate_per_core=part.service_rate_per_core * share,
+        hot_keys=tuple(replace(hot, load_cores=hot.load_cores / share) for hot in part.hot_keys),
+    )
 
 
 def _buffered(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from laneshift.errors import InputError
 from laneshift.inputcheck import number, unique, whole
 from laneshift.scheduler.batch_load import BatchLoad
@@ -118,6 +116,7 @@ class PartitionLoad:
         batch: what its batches ask for, if its query runs in micro-batches; then the offered rate
             is a batch's rows over the period from one batch to the next.
         inputs: streams whose rows meet in its operator (count, >= 1): a join has two or more.
+        repeated: whether nothing was measured since the window before, which is shown again.
         works_above: of row-wise work that is apart from the state below it, the partition with that
             state.
     """
@@ -149,6 +148,7 @@ class PartitionLoad:
     stays_home: bool = False
     inputs: int = 1
     works_above: PartitionId | None = None
+    repeated: bool = False
 
     def __post_init__(self) -> None:
         of = f"of partition {self.partition}"
@@ -200,13 +200,13 @@ class PartitionLoad:
                 f"lanes {of}", counted, f"one lane per held core, {held}", "Record both together."
             )
         if self.shards is not None:
-            known = np.array([lane.lane for lane in self.lanes], dtype=np.int64)
-            strays = self.shards.lane[~np.isin(self.shards.lane, known)]
-            if strays.size:
+            known = {lane.lane for lane in self.lanes}
+            strays = [lane for lane in self.shards.lane.tolist() if lane not in known]
+            if strays:
                 raise InputError(
                     f"shards.lane {of}",
-                    int(strays[0]),
-                    f"one of the lanes {known.tolist()}",
+                    strays[0],
+                    f"one of the lanes {sorted(known)}",
                     "Record lanes and shards together.",
                 )
 

@@ -37,15 +37,15 @@ class ShardTable:
                 raise InputError(
                     f"shards.{name}", f"shape {column.shape}", f"shape ({size},)", "Align columns."
                 )
-            bad = ~(column >= 0) | ~np.isfinite(column)
-            if bad.any():
+            if size and not (column.min() >= 0 and column.max() < np.inf):
+                bad = ~(column >= 0) | ~np.isfinite(column)
                 where = int(np.argmax(bad))
                 raise InputError(
                     f"shards.{name}[{where}]", column[where].item(), "finite and >= 0", REMEDY
                 )
             column.setflags(write=False)
             object.__setattr__(self, name, column)
-        if np.unique(self.shard).size != size:
+        if len(set(self.shard.tolist())) != size:
             raise InputError("shards.shard", "a repeated id", "unique ids", "Name a shard once.")
 
     def __len__(self) -> int:

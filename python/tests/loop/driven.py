@@ -33,6 +33,7 @@ class Driven(Moving):
     Attributes:
         looks, claimed: times of snapshots and of claims.
         takes_s: how long a snapshot takes.
+        works_s, busy_s: CPU time that the loop has for each, and has had.
         press_at: when a wait for presses ends with one, by time.
     """
 
@@ -43,13 +44,15 @@ class Driven(Moving):
         self.looks: list[float] = []
         self.claimed: list[float] = []
         self.takes_s: Callable[[float], float] = lambda _: 0.0
+        self.works_s = self.busy_s = 0.0
         self.press_at: list[tuple[float, dict[str, Any]]] = []
 
     def snapshot(self) -> dict[str, Any]:
         if self.time.now >= self.ends_s:
             raise error("LANESHIFT_SESSION_STOPPED", method="snapshot")
         self.looks.append(self.time.now)
-        self.time.now += self.takes_s(self.time.now)
+        self.time.now += self.takes_s(self.time.now) + self.works_s
+        self.busy_s += self.works_s
         return super().snapshot()
 
     def claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
@@ -70,7 +73,12 @@ class Driven(Moving):
 def driven(gateway: Driven, policy: Policy[Any], interval_s: float = 1.0) -> LiveScheduler:
     """The loop, once the gateway has ended it."""
     made = LiveScheduler(
-        gateway, policy, interval_s=interval_s, clock=gateway.time, wait=gateway.time.wait
+        gateway,
+        policy,
+        interval_s=interval_s,
+        clock=gateway.time,
+        cpu=lambda: gateway.busy_s,
+        wait=gateway.time.wait,
     ).begin()
     until(lambda: not made.is_running)
     made.stop()

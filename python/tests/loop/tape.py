@@ -117,6 +117,8 @@ class Recorder:
         self._write({"standing": said})
         return said
 
+    set_many_lanes = FakeGateway.set_many_lanes
+
     def command(self, *arguments: Any, name: str) -> dict[str, Any]:
         try:
             said: dict[str, Any] = getattr(self._gateway, name)(*arguments)
@@ -260,6 +262,7 @@ class Played:
             policy or registry.policy(head["policy"], **head["parameters"]),
             **head["options"],
             clock=tape.time,
+            cpu=lambda: 0.0,
             wait=tape.time.wait,
         )
         driving.on_decision(lambda decision: self.decisions.append((tape.time.now, decision)))

@@ -44,7 +44,7 @@ class Batches(FakeGateway):
         self.parts = [partition(n, lanes=min(2, lanes)) for n in range(partitions)]
         for part in self.parts:
             set_lanes(part, lanes)
-            part.update(running=False, batch_id=0, last_batch=None, auto=False)
+            part.update(running=False, batch_id=0, last_batch=None, auto=False, hot_keys=[])
         self.query["operators"][0]["partitions"] = self.parts
         self.number = 6
 

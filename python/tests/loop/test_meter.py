@@ -11,6 +11,7 @@ from laneshift.loop.budget import held, within_budget
 from laneshift.loop.lanes import Lanes
 from laneshift.loop.meter import Meter
 from laneshift.loop.rates import UNKNOWN_RATE
+from laneshift.loop.topology import SHARE_MS
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
@@ -191,11 +192,11 @@ def test_edges_follow_the_operators(first: dict[str, Any]) -> None:
     meter = Meter()
     meter.measure(Snapshot.from_json(first))
     cluster = measured(meter, later(first, 1.0, 100, 0.1))
-    below = PartitionId("running:1.0")
     assert [(e.upstream, e.downstream, e.ratio) for e in cluster.edges] == [
-        (P0, below, 1.0),
-        (P1, below, 1.0),
+        ("running:0", "running:1", 1.0)
     ]
+    assert [p.partition for p in cluster.partitions] == [P0, P1, "running:1.0"]
+    assert cluster.feeds.pairs(2) == [(0, 1.0), (1, 1.0)]
 
 
 def test_only_one_query(first: dict[str, Any]) -> None:
@@ -229,7 +230,25 @@ def given(data: dict[str, Any], rows: int, batch_id: int | None = None) -> dict[
     return data
 
 
-def test_shares_are_of_all_rows_since_the_query_started(first: dict[str, Any]) -> None:
+def test_a_share_follows_keys_that_become_hot_and_cool_again(first: dict[str, Any]) -> None:
+    """For a week a tenth of the rows comes to partition 0; then it has half of them."""
+    week, rows = 7 * 86_400, 1000
+    for part in first["queries"][0]["operators"][0]["partitions"]:
+        part["rows_in"] = part["rows_taken"] = week * rows // 10
+    data = given(first, week * rows)
+    meter = Meter()
+    assert shares(meter, data)[P0] == pytest.approx(0.1)
+    found = []
+    for _ in range(3 * SHARE_MS // 1000):
+        data = given(later(data, 1.0, rows // 2, 0.1), data["queries"][0]["given"]["rows"] + rows)
+        found.append(shares(meter, data)[P0])
+    assert found[2 * SHARE_MS // 1000 :] == pytest.approx([0.5] * (SHARE_MS // 1000))
+    for _ in range(200):  # a limit holds the source back, and few rows come
+        data = given(later(data, 1.0, 1, 0.1), data["queries"][0]["given"]["rows"] + 2)
+        assert shares(meter, data)[P0] == pytest.approx(0.5)
+
+
+def test_the_first_shares_are_of_all_rows_since_the_query_started(first: dict[str, Any]) -> None:
     for part in first["queries"][0]["operators"][0]["partitions"]:
         part["rows_in"] = part["rows_taken"] = 0
     meter = Meter()

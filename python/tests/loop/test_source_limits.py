@@ -177,9 +177,9 @@ def test_only_sources_enter_the_chain_of_a_query() -> None:
     assert (source.source, source.feeds) == ("running:source", ("running:1.0", "running:1.1"))
     assert cluster.heads == source.feeds
     assert source.rate == cluster.external_rate == 6000
-    assert {(e.upstream, e.downstream, e.ratio) for e in cluster.edges} == {
-        (f"running:1.{u}", f"running:0.{d}", 0.5) for u in range(2) for d in range(2)
-    }
+    assert [(e.upstream, e.downstream, e.ratio) for e in cluster.edges] == [
+        ("running:1", "running:0", 0.5)
+    ]
     assert [p.queue_rows / p.queue_capacity_rows for p in cluster.partitions] == pytest.approx(
         [5000 / (2**20 / 100)] * 4
     )

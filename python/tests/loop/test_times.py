@@ -27,8 +27,22 @@ def test_a_turn_that_takes_long_puts_the_others_off_and_none_is_made_up_for() ->
     gateway = Driven(20.0)
     gateway.takes_s = lambda now: 5.5 if now == 2.0 else 0.25
     driven(gateway, Scripted(say=lambda *_: Plan()))
-    assert gateway.looks[:5] == pytest.approx([0.0, 1.0, 2.0, 7.5, 8.5])
-    assert gateway.looks[5:] == pytest.approx([9.5 + n for n in range(11)])
+    assert gateway.looks[:3] == pytest.approx([0.0, 1.0, 2.0])
+    # After a turn that was too long it rests for an interval at most.
+    assert gateway.looks[3:] == pytest.approx([7.5 + 1.0 + n for n in range(12)])
+
+
+def test_the_loop_has_a_quarter_of_a_core_at_most() -> None:
+    gateway = Driven(100.0)
+    gateway.works_s = 0.2
+    driven(gateway, Scripted(say=lambda *_: Plan()))
+    assert gateway.looks == pytest.approx([1.0 * n for n in range(100)])
+    gateway = Driven(100.0)
+    gateway.works_s = 2.0
+    made = driven(gateway, Scripted(say=lanes(p0=4)))
+    assert gateway.looks == pytest.approx([8.0 * n for n in range(13)])
+    said = [note for decision in made.decisions() for note in decision.notes]
+    assert said[0].startswith("a turn takes 2 s of CPU: the next one begins 8 s after it instead")
 
 
 def test_the_claim_is_renewed_however_long_an_interval_is() -> None:

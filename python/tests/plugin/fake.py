@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import laneshift
-from laneshift.errors import error
+from laneshift.errors import LaneshiftError, error
+from laneshift.plugin.gateway import LanesWish
 
 RUNNING = "11111111-1111-4111-8111-111111111111"
 STOPPED = "22222222-2222-4222-8222-222222222222"
@@ -261,6 +262,19 @@ class FakeGateway:
         more = (dict(elsewhere),) if elsewhere else ()
         self.sent.append(("set_lanes", query, operator, partition, lanes, *more))
         return {"lanes": lanes, "applied": "now"}
+
+    def set_many_lanes(self, wishes: Sequence[LanesWish]) -> list[dict[str, Any] | LaneshiftError]:
+        """One by one by :meth:`set_lanes`, which tests replace."""
+        found: list[dict[str, Any] | LaneshiftError] = []
+        for wish in wishes:
+            there = () if wish.elsewhere is None else (wish.elsewhere,)
+            try:
+                found.append(
+                    self.set_lanes(wish.query, wish.operator, wish.partition, wish.lanes, *there)
+                )
+            except LaneshiftError as problem:
+                found.append(problem)
+        return found
 
     def set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
         self.sent.append(("set_tasks", query, operator, tasks))

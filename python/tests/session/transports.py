@@ -52,9 +52,25 @@ class JavaClass:
     def __init__(self, gateway: FakeGateway) -> None:
         self._gateway = gateway
 
+    def _many(self, wishes: str) -> str:
+        names = ("query", "operator", "partition", "lanes")
+        return json.dumps(
+            {
+                "ok": [
+                    self.setLanes(
+                        *(wish[name] for name in names),
+                        json.dumps(wish["elsewhere"]) if wish["elsewhere"] is not None else "",
+                    )
+                    for wish in json.loads(wishes)
+                ]
+            }
+        )
+
     def __getattr__(self, name: str) -> Callable[..., str]:
         if name == "version":
             return self._gateway.version
+        if name == "setManyLanes":
+            return self._many
         method = getattr(self._gateway, self.NAMES.get(name, name))
 
         def call(*arguments: Any) -> str:

@@ -6,7 +6,7 @@ LEAD timing the one about to begin. Lists are indexed like the cluster load's pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from laneshift.models.buffer import (
@@ -18,7 +18,7 @@ from laneshift.models.buffer import (
     trend_verdict,
 )
 from laneshift.models.kalman import RateFilter
-from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.cluster_load import ClusterLoad, Feeds
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.plan import Throttle
@@ -49,7 +49,7 @@ class Cooperation:
     Attributes:
         parts: the partitions.
         order: topological order.
-        upstream: (upstream, ratio) of every partition.
+        feeds: what feeds whom.
         dt: window length (s).
         lead: LEAD timing.
         capacity: P(c) without throttles (rows/s).
@@ -61,7 +61,7 @@ class Cooperation:
 
     parts: tuple[PartitionLoad, ...]
     order: list[int]
-    upstream: list[list[tuple[int, float]]]
+    feeds: Feeds
     dt: float
     lead: bool
     capacity: list[float]
@@ -71,6 +71,7 @@ class Cooperation:
     output: list[float]
     ahead: list[float]
     head_after: dict[int, float]
+    _sums: dict[tuple[int, bool], float] = field(default_factory=dict)
 
     @classmethod
     def begin(
@@ -84,9 +85,7 @@ class Cooperation:
         """Measure (EDGE) or predict (LEAD) window c, and predict every input of window c+1."""
         parts, dt = cluster.partitions, cluster.window_s
         index = {part.partition: i for i, part in enumerate(parts)}
-        upstream: list[list[tuple[int, float]]] = [[] for _ in parts]
-        for edge in cluster.edges:
-            upstream[index[edge.downstream]].append((index[edge.upstream], edge.ratio))
+        feeds = cluster.feeds
         capacity = [part.service_rate_per_core * part.cores for part in parts]
         before = [level_before.get(part.partition, 0.0) for part in parts]
         rate = [part.offered_rate for part in parts]
@@ -99,7 +98,7 @@ class Cooperation:
         ]
         heads = {index[head]: filters[head] for head in cluster.heads}
         if lead:
-            before, rate = level, _inputs(upstream, output, heads, 1)
+            before, rate = level, _inputs(feeds, output, heads, 1)
             level = [
                 min(max(raw_level(b, i, p, dt), 0.0), buffer_capacity(part))
                 for part, b, i, p in zip(parts, before, rate, capacity, strict=True)
@@ -112,7 +111,7 @@ class Cooperation:
         return cls(
             parts=parts,
             order=[index[p] for p in cluster.topological_order()],
-            upstream=upstream,
+            feeds=feeds,
             dt=dt,
             lead=lead,
             capacity=capacity,
@@ -120,7 +119,7 @@ class Cooperation:
             level=level,
             rate=rate,
             output=output,
-            ahead=_inputs(upstream, output, heads, step),
+            ahead=_inputs(feeds, output, heads, step),
             head_after={i: known.forecast(step + 1) for i, known in heads.items()},
         )
 
@@ -149,7 +148,7 @@ class Cooperation:
             part = self.parts[i]
             raw = self._raw(i)
             occupancy = raw / buffer_capacity(part)
-            head = not self.upstream[i]
+            head = not self.feeds.of[i]
             if feedback and not head and band.occ_target < occupancy < band.occ_high:
                 idle[i] = False
                 cuts = self._ask(i, band, after, idle, found, occ_ceiling, exact_amount)
@@ -157,6 +156,7 @@ class Cooperation:
                     found.requests += 1
                     for u, cut in cuts.items():
                         found.cuts[u] = max(cut, found.cuts.get(u, 0.0))
+                    self._sums.clear()
                     if self.lead:
                         self.ahead[i] = self._input_now(i, found)
                 continue
@@ -172,6 +172,8 @@ class Cooperation:
             idle[i] = False
             found.cores[i] += units
             after[i] = part.service_rate_per_core * found.cores[i]
+            of_others = [k for k in self._sums if i not in self.feeds.groups[k[0]]]
+            self._sums = {known: self._sums[known] for known in of_others}
         return found
 
     def _raw(self, i: int) -> float:
@@ -179,14 +181,24 @@ class Cooperation:
 
     def _input_now(self, i: int, found: Found) -> float:
         """I_i(c+1) with the cuts so far, Eq (3)."""
-        return sum(b * self._output_now(u, found.cuts.get(u, 0.0)) for u, b in self.upstream[i])
+        return self._sum(i, True, lambda u: self._output_now(u, found.cuts.get(u, 0.0)))
 
     def _input_after(self, i: int, after: list[float], found: Found) -> float:
         """I_i(c+2) from the upstreams' announced rates; cuts act in c+1 with EDGE timing."""
-        return sum(
-            b * self._output_after(u, after[u], 0.0 if self.lead else found.cuts.get(u, 0.0))
-            for u, b in self.upstream[i]
+        return self._sum(
+            i,
+            False,
+            lambda u: self._output_after(u, after[u], 0.0 if self.lead else found.cuts.get(u, 0.0)),
         )
+
+    def _sum(self, i: int, now: bool, output: Callable[[int], float]) -> float:
+        """What comes to a partition; of each group once, until a count or a cut changes."""
+        total = 0.0
+        for group, b in self.feeds.of[i]:
+            if (group, now) not in self._sums:
+                self._sums[group, now] = sum(map(output, self.feeds.groups[group]))
+            total += b * self._sums[group, now]
+        return total
 
     def _output_now(self, u: int, cut: float) -> float:
         if cut == 0.0:
@@ -225,7 +237,7 @@ class Cooperation:
         need = coming - limit
         cuts: dict[int, float] = {}
         offers: dict[int, float] = {}
-        for u, ratio in self.upstream[i]:
+        for u, ratio in self.feeds.pairs(i):
             if not idle[u]:
                 continue
             cuts[u] = self._room(u, after, found, occ_ceiling)
@@ -250,7 +262,7 @@ class Cooperation:
             surplus = self.ahead[u] - after[u]
             return throttle_room(raw, full, occ_ceiling, surplus, self.capacity[u], self.dt)
         raw = raw_level(self.level[u], self.ahead[u], after[u], self.dt)
-        later = self._input_after(u, after, found) if self.upstream[u] else self.head_after[u]
+        later = self._input_after(u, after, found) if self.feeds.of[u] else self.head_after[u]
         return throttle_room(raw, full, occ_ceiling, later - after[u], after[u], self.dt)
 
     def _smaller_cut(
@@ -260,7 +272,7 @@ class Cooperation:
 
         The output is CR * min(P - d, demand): the first part of a cut only takes spare capacity.
         """
-        ratio = next(b for v, b in self.upstream[i] if v == u) * self.parts[u].selectivity
+        ratio = next(b for v, b in self.feeds.pairs(i) if v == u) * self.parts[u].selectivity
         taken = found.cuts.get(u, 0.0)
         rate = self.capacity[u] if self.lead else after[u]
         selectivity = self.parts[u].selectivity
@@ -269,12 +281,13 @@ class Cooperation:
 
 
 def _inputs(
-    upstream: list[list[tuple[int, float]]],
+    feeds: Feeds,
     output: list[float],
     heads: Mapping[int, RateFilter],
     step: int,
 ) -> list[float]:
+    sums = [sum(output[u] for u in group) for group in feeds.groups]
     return [
-        heads[i].forecast(step) if i in heads else sum(b * output[u] for u, b in edges)
-        for i, edges in enumerate(upstream)
+        heads[i].forecast(step) if i in heads else sum(b * sums[group] for group, b in groups)
+        for i, groups in enumerate(feeds.of)
     ]

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.policies.hot_keys import waits_for_a_key
 
 
 def hidden_growth(cluster: ClusterLoad, growth: float) -> list[float]:
     """Factor per partition: ``growth`` for all that is coupled to a saturated one, else 1 [D].
 
-    Coupled: of one operator, or joined by edges, directly or not.
+    Coupled: of one operator, or joined by edges, directly or not. One whose rows wait for the lane
+    of a hot key hides nothing that cores could bring.
     """
     parts = cluster.partitions
-    if not any(part.saturated for part in parts):
+    pressed = [part for part in parts if part.saturated and not waits_for_a_key(part)]
+    if not pressed:
         return [1.0] * len(parts)
     group = {part.partition: part.partition for part in parts}
 
@@ -31,6 +34,8 @@ def hidden_growth(cluster: ClusterLoad, growth: float) -> list[float]:
     for part in parts:
         group[root(part.partition)] = root(first.setdefault(part.operator, part.partition))
     for edge in cluster.edges:
-        group[root(edge.upstream)] = root(edge.downstream)
-    full = {root(part.partition) for part in parts if part.saturated}
+        # An operator's partitions are together already.
+        up, down = (parts[cluster.at(end)[0]].partition for end in (edge.upstream, edge.downstream))
+        group[root(up)] = root(down)
+    full = {root(part.partition) for part in pressed}
     return [growth if root(part.partition) in full else 1.0 for part in parts]

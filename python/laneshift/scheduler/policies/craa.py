@@ -101,11 +101,14 @@ class Craa(BufferPolicy[CraaState]):
 
     def decide(self, cluster: ClusterLoad, state: CraaState) -> tuple[Plan, CraaState]:
         """Counts and throttles for the next window."""
+        known = {
+            head: state.filters.get(head, FORECASTS[self.forecast]()) for head in cluster.heads
+        }
         filters = {
-            head: state.filters.get(head, FORECASTS[self.forecast]()).observe(
-                cluster.partition(head).offered_rate
-            )
-            for head in cluster.heads
+            head: before
+            if cluster.partition(head).repeated and head in state.filters
+            else before.observe(cluster.partition(head).offered_rate)
+            for head, before in known.items()
         }
         work = Cooperation.begin(cluster, state.level, filters, lead=self.timing == "lead")
         found = work.run(
@@ -125,6 +128,8 @@ class Craa(BufferPolicy[CraaState]):
             ),
         )
         levels = {part.partition: part.queue_rows for part in cluster.partitions}
+        if not cluster.whole:
+            filters = {head: known[head] for head in known.keys() & state.filters.keys()}
         return plan, CraaState(levels, filters)
 
     def _band(self) -> Band:

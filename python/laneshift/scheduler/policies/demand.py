@@ -6,6 +6,7 @@ next partition within the same window or one later is learned from the measureme
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ import numpy as np
 from laneshift.inputcheck import FloatArray
 from laneshift.models.buffer import transfer
 from laneshift.models.burst import BurstForecast
-from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.cluster_load import ClusterLoad, Feeds
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.policies.coupling import hidden_growth
@@ -50,7 +51,7 @@ class Flow:
 
     Attributes:
         order: indices of the partitions, upstreams first.
-        upstream: (upstream, ratio) per partition.
+        feeds: what feeds whom.
         window_s: length of a window.
         late: whether rows arrive a window after they were emitted.
         share: how much of what the edges say arrives: keys are not spread as evenly as ratios.
@@ -65,7 +66,7 @@ class Flow:
 
     parts: tuple[PartitionLoad, ...]
     order: list[int]
-    upstream: list[list[tuple[int, float]]]
+    feeds: Feeds
     window_s: float
     late: list[bool]
     share: list[float]
@@ -76,6 +77,7 @@ class Flow:
     heads: Mapping[int, BurstForecast]
     growth: list[float]
     strain: list[float]
+    _sums: dict[int, tuple[float, FloatArray, FloatArray]] = field(default_factory=dict)
 
     @classmethod
     def begin(
@@ -94,11 +96,9 @@ class Flow:
         """
         parts, dt = cluster.partitions, cluster.window_s
         index = {part.partition: i for i, part in enumerate(parts)}
-        upstream: list[list[tuple[int, float]]] = [[] for _ in parts]
-        for edge in cluster.edges:
-            upstream[index[edge.downstream]].append((index[edge.upstream], edge.ratio))
+        feeds = cluster.feeds
         emitted = [_emitted(part, state.level.get(part.partition, 0.0), dt) for part in parts]
-        heads, before = {}, {}
+        heads, forecasts, before = {}, {}, {}
         for head in cluster.heads:
             part = cluster.partition(head)
             known = state.forecasts.get(head, BurstForecast(quantile=quantile))
@@ -106,13 +106,23 @@ class Flow:
                 before[head] = state.before.get(head, known)
             elif forget:
                 known = state.before.get(head, known)
-            heads[index[head]] = known.observe(part.offered_rate)
-        lag, share = dict(state.lag_error), dict(state.share)
-        for part, edges in zip(parts, upstream, strict=True):
-            if not edges or any(parts[u].partition not in state.output for u, _ in edges):
-                continue
-            same = sum(b * emitted[u] for u, b in edges)
-            later = sum(b * state.output[parts[u].partition] for u, b in edges)
+            # What has been seen already says nothing again; a moment is for this decision only.
+            is_seen = part.repeated and head in state.forecasts
+            heads[index[head]] = known if is_seen else known.observe(part.offered_rate)
+            if cluster.whole or head in state.forecasts:
+                forecasts[head] = heads[index[head]] if cluster.whole else known
+        lag = {name: error for name, error in state.lag_error.items() if name in index}
+        share = {name: part for name, part in state.share.items() if name in index}
+        now = [sum(emitted[u] for u in group) for group in feeds.groups]
+        then = [
+            sum(state.output.get(parts[u].partition, math.nan) for u in group)
+            for group in feeds.groups
+        ]
+        for part, groups in zip(parts, feeds.of, strict=True):
+            if not groups or any(math.isnan(then[g]) for g, _ in groups):
+                continue  # not all that feed it were measured before
+            same = sum(b * now[g] for g, b in groups)
+            later = sum(b * then[g] for g, b in groups)
             usual = share.get(part.partition, 1.0)
             error = abs(part.offered_rate - usual * later) - abs(part.offered_rate - usual * same)
             lag[part.partition] = _MEMORY * lag.get(part.partition, 0.0) + error
@@ -122,7 +132,7 @@ class Flow:
         flow = cls(
             parts=parts,
             order=[index[p] for p in cluster.topological_order()],
-            upstream=upstream,
+            feeds=feeds,
             window_s=dt,
             late=[lag.get(part.partition, 0.0) < 0 for part in parts],
             share=[share.get(part.partition, 1.0) for part in parts],
@@ -135,7 +145,7 @@ class Flow:
             strain=[0.0] * len(parts),
         )
         memory = DemandState(
-            forecasts={parts[i].partition: known for i, known in heads.items()},
+            forecasts=forecasts,
             before=before,
             output={part.partition: out for part, out in zip(parts, emitted, strict=True)},
             lag_error=lag,
@@ -151,22 +161,39 @@ class Flow:
             rates[:] = self.heads[i].path(rates.shape[1]) * self.growth[i]
             self.blur[i] = self.heads[i].blur * self.growth[i]
             return rates
-        for u, ratio in self.upstream[i]:
+        for group, ratio in self.feeds.of[i]:
             b = ratio * self.share[i]
+            emitted, output, blur = self._of_group(group)
             if self.late[i]:
-                rates[:, 0] += b * self.emitted[u] * self.growth[u]
-                rates[:, 1:] += b * self.output[u, :, :-1]
-                self.blur[i, 1:] += b * self.parts[u].selectivity * self.blur[u, :-1]
+                rates[:, 0] += b * emitted
+                rates[:, 1:] += b * output[:, :-1]
+                self.blur[i, 1:] += b * blur[:-1]
             else:
-                rates += b * self.output[u]
-                self.blur[i] += b * self.parts[u].selectivity * self.blur[u]
+                rates += b * output
+                self.blur[i] += b * blur
         return rates
+
+    def _of_group(self, group: int) -> tuple[float, FloatArray, FloatArray]:
+        """What a group's partitions emitted, will emit, and how far off that may be, together."""
+        if group not in self._sums:
+            members = list(self.feeds.groups[group])
+            passed = np.array([self.parts[u].selectivity for u in members])
+            self._sums[group] = (
+                sum(self.emitted[u] * self.growth[u] for u in members),
+                self.output[members].sum(axis=0),
+                (passed[:, None] * self.blur[members]).sum(axis=0),
+            )
+        return self._sums[group]
 
     def waves(self) -> list[list[int]]:
         """Partitions in an order in which upstreams come first; those of a wave are independent."""
         depth = [0] * len(self.parts)
+        below: dict[int, int] = {}
         for i in self.order:
-            depth[i] = max((depth[u] + 1 for u, _ in self.upstream[i]), default=0)
+            for group, _ in self.feeds.of[i]:
+                if group not in below:
+                    below[group] = 1 + max(depth[u] for u in self.feeds.groups[group])
+            depth[i] = max((below[group] for group, _ in self.feeds.of[i]), default=0)
         waves: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
         for i in self.order:
             waves[depth[i]].append(i)

@@ -113,9 +113,13 @@ class Elasticutor(RescalingPolicy[ElasticutorState]):
                 ),
             ),
         )
-        ids = [part.partition for part in cluster.partitions]
         after = ElasticutorState(
-            offered=dict(zip(ids, smooth.tolist(), strict=True)),
+            offered={
+                part.partition: rate
+                if cluster.counts(part)
+                else state.offered.get(part.partition, rate)
+                for part, rate in zip(cluster.partitions, smooth.tolist(), strict=True)
+            },
             surplus=surplus,
         )
         return plan, after

@@ -20,18 +20,40 @@ def ways(hot: HotKey, split_above: float | None) -> int:
     return min(max(hot.ways, fewest), most)
 
 
+FULL = 0.9
+"""A lane is full from so much of its core on, where rows have to wait (ours)."""
+
+
+def _hottest(part: PartitionLoad, split_above: float | None) -> tuple[float, int, float]:
+    """How much of a lane the hottest part of a key takes, the lanes of that key, and what all other
+    keys take (cores).
+    """
+    parts = [(hot, ways(hot, split_above)) for hot in part.hot_keys]
+    hottest, lanes = max(parts, key=lambda p: p[0].load_cores / p[1], default=(None, 1))
+    if hottest is None:
+        return 0.0, 1, part.offered_load
+    rest = max(0.0, part.offered_load - hottest.load_cores)
+    return hottest.load_cores / lanes, lanes, rest
+
+
+def waits_for_a_key(part: PartitionLoad, split_above: float | None = None) -> bool:
+    """Whether rows wait for the lane of their key only: there is room for all others."""
+    fill, lanes, rest = _hottest(part, split_above)
+    return part.saturated and fill >= FULL and rest <= FULL * (part.cores - lanes)
+
+
 def useful_cores(part: PartitionLoad, split_above: float | None = None) -> int:
     """Most cores that a partition can use: its own limit, and that of its hottest part of a key.
 
     A part of a key runs on one lane. If the hottest one fills it, the other keys use at most their
-    own load.
+    own load, which is known only as long as none of theirs has to wait.
     """
     limit = 2**31 if part.max_cores is None else part.max_cores
-    parts = [(hot, ways(hot, split_above)) for hot in part.hot_keys]
-    hottest, lanes = max(parts, key=lambda p: p[0].load_cores / p[1], default=(None, 1))
-    if hottest is not None and hottest.load_cores >= lanes:
-        rest = max(0.0, part.offered_load - hottest.load_cores)
-        limit = min(limit, lanes + math.ceil(rest))
+    fill, lanes, rest = _hottest(part, split_above)
+    if waits_for_a_key(part, split_above):
+        return min(limit, lanes + math.ceil(rest / FULL))
+    if fill >= 1.0 and not part.saturated:
+        return min(limit, lanes + math.ceil(rest))
     return limit
 
 

@@ -77,8 +77,11 @@ class Kalman(BufferPolicy[KalmanState]):
         filters: dict[PartitionId, RateFilter] = {}
         for part in cluster.partitions:
             known = state.filters.get(part.partition, FORECASTS[self.forecast]())
-            filters[part.partition] = known = known.observe(part.offered_rate)
-            ahead = known.forecast(1)
+            is_seen = part.repeated and part.partition in state.filters
+            seen = known if is_seen else known.observe(part.offered_rate)
+            if cluster.whole or part.partition in state.filters:
+                filters[part.partition] = seen if cluster.whole else known
+            ahead = seen.forecast(1)
             rate = part.service_rate_per_core * part.cores
             raw = raw_level(part.queue_rows, ahead, rate, cluster.window_s)
             targets.append(max(1, part.cores) + band.change(part, raw, ahead, cluster.window_s))

@@ -225,6 +225,10 @@ class Laneshift(RescalingPolicy[LaneshiftState]):
             if room is None:
                 continue
             known = state.strain.get(part.partition, 0.0)
+            if not cluster.counts(part):
+                waits[part.partition] = state.wait_s.get(part.partition, 0.0)
+                after[part.partition] = known
+                continue
             wait = part.queue_rows / part.offered_rate if part.offered_rate > 0 else 0.0
             mean = state.wait_s.get(part.partition, 0.0)
             waits[part.partition] = mean = mean + NEWEST_WAIT * (wait - mean)

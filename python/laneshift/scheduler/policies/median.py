@@ -66,15 +66,15 @@ class Median(OeraRule):
         for part in cluster.partitions:
             before, _, stored = self._levels(cluster, part, state.level)
             levels[part.partition] = stored
-            found = (
-                *recorded.get(part.partition, ()),
-                self._size(cluster, part, before, stored),
-            )
+            known = recorded.get(part.partition, ())
+            found = (*known, self._size(cluster, part, before, stored))
             count = max(1, part.cores)
-            if len(found) >= self.interval:
+            if len(found) >= self.interval and cluster.counts(part):
                 count, found = math.ceil(median(found)), ()
             elif _overflows(part) and found[-1] > count:
                 count, found = found[-1], ()
+            elif not cluster.counts(part):
+                found = known
             optimal[part.partition] = found
             targets.append(count)
         plan = Placer().plan(View.of(cluster), np.array(targets, dtype=np.int64))

@@ -136,7 +136,7 @@ class ResourceCentric(RescalingPolicy[ResourceCentricState]):
         wanted = np.ones(len(members), dtype=np.int64)
         for rows, _, each in found:
             wanted[rows] = each.cores
-        done = dict(state.repartitioned_s)
+        done = {name: at for name, at in state.repartitioned_s.items() if name in groups}
         held = np.array([int(view.cores[rows].sum()) for rows in members])
         stopped = max(done.values(), default=-np.inf) >= cluster.time_s - cluster.window_s - 1e-9
         targets, surplus = wanted, dict(state.surplus)

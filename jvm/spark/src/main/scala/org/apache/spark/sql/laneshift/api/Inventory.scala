@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift.api
 
-import org.apache.spark.sql.laneshift.driver.{DriverState, PartitionSite, QueryRun}
+import org.apache.spark.sql.laneshift.driver.{DriverState, PartitionSite, QueryRun, QueryView}
 
 /** Finds what a call names, or says what there is. */
 private[api] object Inventory {
@@ -14,9 +14,16 @@ private[api] object Inventory {
     runs
   }
 
-  def partitions(query: String, operatorId: Long, partition: Int): Seq[PartitionSite] = {
-    val driver = this.driver
-    val views = driver.views()
+  def partitions(query: String, operatorId: Long, partition: Int): Seq[PartitionSite] =
+    partitions(driver.views(), query, operatorId, partition)
+
+  /** The same of `views`, which were asked for before: all executors take part in that. */
+  def partitions(
+      views: Seq[QueryView],
+      query: String,
+      operatorId: Long,
+      partition: Int
+  ): Seq[PartitionSite] = {
     val runs = runsOf(driver, query)
     val run = runs.find(_.active).getOrElse(throw ApiError.queryStopped(query))
     val operators = views.find(_.run.runId == run.runId).fold(Seq.empty[Seq[PartitionSite]])(_.operators)

@@ -2,6 +2,9 @@ package org.apache.spark.sql.laneshift.api
 
 import java.util.UUID
 
+import scala.concurrent.duration._
+import scala.util.control.NonFatal
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
@@ -16,13 +19,15 @@ import org.apache.spark.sql.laneshift.driver.{
   WrongDemand
 }
 import org.apache.spark.sql.laneshift.rescale.{LiveRescale, NotRescalable, OfflineRescale}
-import org.apache.spark.sql.laneshift.runtime.Applied
+import org.apache.spark.sql.laneshift.runtime.{Applied, ExecutorRequest}
 import org.apache.spark.sql.laneshift.spec.{HandoffMode, RowWork, TaskWish}
+import org.apache.spark.util.ThreadUtils
 
 /** The one class that Python calls. Each method is one call and answers with JSON: `{"ok": value}` or
   * `{"error": {condition, sqlstate, message, parameters}}`. A query is named by its id, run id or name.
   */
 object LaneshiftGateway {
+  private val Patience = 10.seconds
 
   def version(): String = BuildInfo.version
 
@@ -52,10 +57,14 @@ object LaneshiftGateway {
   ): Map[String, Any] = {
     // Of all executors at a time with what they say of themselves.
     val views = driver.askViews()
+    val executors = driver.executors.inventory()
     Map(
       "time_ms" -> System.currentTimeMillis(),
+      // Goes on whatever the clock is set to.
+      "count_ms" -> System.nanoTime() / 1000000,
       "version" -> BuildInfo.version,
-      "executors" -> driver.executors.inventory().map(SnapshotJson.executor),
+      "executors" -> executors.map(SnapshotJson.executor),
+      "silent" -> executors.filter(_.said.isEmpty).map(_.id),
       "queries" -> {
         val found = views()
         queries(driver, found, partitions(found))
@@ -88,25 +97,43 @@ object LaneshiftGateway {
     *   wanted
     */
   def setLanes(query: String, operatorId: Long, partition: Int, lanes: Int, elsewhere: String): String =
-    Answer {
-      val found = Inventory.partitions(query, operatorId, partition)
-      val max = found.head.view.spec.options.maxLanes
-      if (lanes < 1 || lanes > max) throw ApiError.lanesOutOfRange(lanes, max)
-      val hosts = Elsewhere.read(elsewhere)
-      hosts.foreach(Elsewhere.check(_, found))
-      val applied =
-        if (found.head.view.spec.options.leases) leased(found, lanes, hosts)
-        else {
-          val addresses = hosts.map(Elsewhere.addresses)
-          if (addresses.exists(_.nonEmpty)) Inventory.driver.hosts.begin()
-          found.map(p => p.setLanes(lanes, addresses).getOrElse(throw ApiError.partitionGone(p.view.index)))
+    Answer(askFor(lanes, Elsewhere.read(elsewhere), Inventory.partitions(query, operatorId, partition)))
+
+  /** The same for each [[LanesWish]] of a JSON array, and what [[setLanes]] answers to each, in the same order; `failed` says what
+    * was thrown instead. All executors are asked once what they have, however many wishes there are.
+    */
+  def setManyLanes(wishes: String): String = Answer {
+    val views = Inventory.driver.views()
+    LanesWish.read(wishes).map { wish =>
+      try Answer {
+          val found = Inventory.partitions(views, wish.query, wish.operator, wish.partition)
+          askFor(wish.lanes, wish.elsewhere, found)
         }
-      Map[String, Any](
-        "lanes" -> lanes,
-        "elsewhere" -> hosts.getOrElse(Map.empty),
-        "applied" -> applied.maxBy(_ == Applied.NextBatch).name
-      )
+      catch { case NonFatal(problem) => Answer(Map("failed" -> problem.toString)) }
     }
+  }
+
+  private def askFor(
+      lanes: Int,
+      hosts: Option[Map[String, Int]],
+      found: Seq[PartitionSite]
+  ): Map[String, Any] = {
+    val max = found.head.view.spec.options.maxLanes
+    if (lanes < 1 || lanes > max) throw ApiError.lanesOutOfRange(lanes, max)
+    hosts.foreach(Elsewhere.check(_, found))
+    val applied =
+      if (found.head.view.spec.options.leases) leased(found, lanes, hosts)
+      else {
+        val addresses = hosts.map(Elsewhere.addresses)
+        if (addresses.exists(_.nonEmpty)) Inventory.driver.hosts.begin()
+        found.map(p => p.setLanes(lanes, addresses).getOrElse(throw ApiError.partitionGone(p.view.index)))
+      }
+    Map[String, Any](
+      "lanes" -> lanes,
+      "elsewhere" -> hosts.getOrElse(Map.empty),
+      "applied" -> applied.maxBy(_ == Applied.NextBatch).name
+    )
+  }
 
   /** Each lane on another executor has a lease, or waits for one. */
   private def leased(
@@ -162,7 +189,9 @@ object LaneshiftGateway {
     if (spec.handoff == HandoffMode.Dealt) throw ApiError.noKeys(operatorId)
     if (apart == "true" && spec.above == RowWork.Fixed) throw ApiError.nothingAbove(operatorId)
     Inventory.driver.keyClaims.claim(spec.key, apart.toBooleanOption, seconds)
-    found.foreach(_.restBalancer(seconds))
+    // All at a time: each answers by itself.
+    found.map(p => p.executor.asking(ExecutorRequest.RestBalancer(spec.key, p.view.index, seconds)))
+      .foreach(ThreadUtils.awaitReady(_, Patience))
     Map[String, Any]("above" -> spec.above.name, "applied" -> Applied.NextBatch.name)
   }
 
