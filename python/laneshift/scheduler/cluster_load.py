@@ -93,6 +93,8 @@ class ClusterLoad:
         stores: of queries in micro-batches whose state partitions were measured; each query is in
             one cluster load only, should there be several at a time.
         tasks: of queries whose tasks were measured; the same holds.
+        island: the executor of those that share its cores and nothing else, where each is a cluster
+            load of its own at the same time; empty for one of all.
     """
 
     time_s: float
@@ -105,6 +107,7 @@ class ClusterLoad:
     latency_p99_s: float | None = None
     stores: tuple[StoreLoad, ...] = ()
     tasks: tuple[TasksLoad, ...] = ()
+    island: str = ""
     _index: dict[PartitionId, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
