@@ -1,4 +1,4 @@
-"""Executors are decided on apart, each with a state of its own: a trace of them says so."""
+"""Executors are decided on apart: each has a state and errors of its own, and traces say so."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from laneshift.scheduler import registry
 from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.plan import CoreChange, Plan
+from laneshift.scheduler.plan import CoreChange, Plan, Throttle
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.trace import read_trace, replay
 from laneshift.simulator.advise import advise, with_cores
 from loop.scripted import Moving, loop
-from plugin.fake import executor
+from plugin.fake import RUNNING, executor
 
 
 class Two(Moving):
@@ -61,3 +61,23 @@ def test_such_a_trace_can_be_simulated(tmp_path: Path) -> None:
         assert found.series[name].tolist() == both.tolist(), name
     more = advise("static", registry.policy("static"), with_cores(trace, 12))
     assert more.cores == 12
+
+
+def test_a_policy_that_fails_for_one_executor_decides_for_the_others() -> None:
+    def say(cluster: ClusterLoad, turn: int) -> Plan:
+        (part,) = cluster.partitions
+        if cluster.island == "1":
+            raise ValueError("not here")
+        limit = Throttle(part.partition, 100.0)
+        change = CoreChange(part.partition, part.cores, 3)
+        return Plan(core_changes=(change,), throttles=() if turn else (limit,))
+
+    gateway = Two()
+    made = loop(gateway, say)
+    failed, done = made.turn()
+    assert (failed.executor, failed.error) == ("1", "ValueError: not here")
+    assert (done.executor, done.error) == ("2", None)
+    assert ("set_lanes", RUNNING, 0, 1, 3) in gateway.sent
+    made.turn()
+    limits = [sent for sent in gateway.sent if sent[0] == "limit_source"]
+    assert [rate > 0 for _, _, rate, _ in limits] == [True, False]  # no longer than it says
