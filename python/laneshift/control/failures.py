@@ -163,8 +163,8 @@ def _remedy(cause: str, tls: ClientTls) -> str:
         )
     if "certificate has expired" in lower or "certificate is not yet valid" in lower:
         return (
-            "Renew the certificate of spark.sql.laneshift.control.tls.certificate and start the "
-            "application again."
+            "Renew the certificate of spark.sql.laneshift.control.tls.certificate: the driver shows "
+            "new files of the same names at once."
         )
     if "hostname verification" in lower or "peer name" in lower:
         return "Take an address that its certificate names."

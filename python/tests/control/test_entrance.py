@@ -74,6 +74,19 @@ class TestTokens:
         with pytest.raises(InputError, match=f"mode 640.*chmod 600 {file}"):
             kept(file)
 
+    def test_another_users_file_is_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = tmp_path / "token"
+        token = kept(file)
+        user = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+        with pytest.raises(
+            InputError, match=f"a file of user {user}', expected one of user {user + 1}"
+        ) as no:
+            kept(file)
+        assert token not in str(no.value)
+
     @pytest.mark.parametrize(
         "text", ["", "short", "with spaces in its middle", "ü" * 20, "x" * 600]
     )
@@ -274,8 +287,7 @@ class Authority:
 
     def server(self, *hosts: str, client_ca: str | None = None, **more: Any) -> ServerTls:
         cert, key = self.pair("server", *hosts, **more)
-        ca = None if client_ca is None else Path(client_ca).read_bytes()
-        return ServerTls(Path(key).read_bytes(), Path(cert).read_bytes(), ca)
+        return ServerTls(key, cert, client_ca)
 
 
 @pytest.fixture
@@ -306,6 +318,25 @@ class TestTls:
                     laneshift.attach(address, TOKEN, ca=authority.ca, **shown)
             with laneshift.attach(address, TOKEN, ca=authority.ca, cert=cert, key=key) as live:
                 assert live.snapshot().queries
+
+    def test_a_certificate_is_renewed_while_it_is_shown(
+        self, authority: Authority, tmp_path: Path
+    ) -> None:
+        said: list[str] = []
+        past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+        tls = authority.server("127.0.0.1", not_after=past)
+        with serving(FakeGateway(), settings(tls), tell=said.append) as at:
+            with pytest.raises(SessionError, match="certificate has expired"):
+                laneshift.attach(at, TOKEN, ca=authority.ca)
+            cert, key = authority.pair("new", "127.0.0.1")
+            Path(cert).replace(tls.certificate)  # its key is still on its way
+            with pytest.raises(SessionError, match="certificate has expired"):
+                laneshift.attach(at, TOKEN, ca=authority.ca)
+            Path(key).replace(tls.key)
+            with laneshift.attach(at, TOKEN, ca=authority.ca) as live:
+                assert live.snapshot().queries
+        before, new = said
+        assert "certificate of before is shown on" in before and "new certificate" in new
 
     def test_an_expired_certificate(self, authority: Authority) -> None:
         past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
