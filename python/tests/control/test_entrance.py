@@ -20,6 +20,7 @@ import laneshift
 from laneshift.control import client
 from laneshift.control.address import Address
 from laneshift.control.client import ControlClient
+from laneshift.control.failures import failure
 from laneshift.control.protocol import SCHEME, TOKEN_KEY
 from laneshift.control.settings import ControlSettings, ServerTls
 from laneshift.control.tokens import Tokens, client_token, kept, signed
@@ -122,6 +123,22 @@ def sign(tenant: str) -> str:
     return signed(TENANT_KEY.encode(), tenant)
 
 
+class Unavailable(grpc.RpcError):
+    """The end of a call, as a gRPC that is to come may say it."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        return "in the words of a later version"
+
+    def trailing_metadata(self) -> tuple[()]:
+        return ()
+
+
+grpc.Call.register(Unavailable)
+
+
 class TestRefusals:
     def test_a_wrong_token_is_refused_and_told_once(self) -> None:
         said: list[str] = []
@@ -204,6 +221,13 @@ class TestRefusals:
             listening.shutdown(socket.SHUT_RDWR)
         for each in held:
             each.close()
+
+    def test_what_is_wrong_does_not_hang_on_the_words_of_grpc(self) -> None:
+        found = failure(Unavailable(), "Hello", Address("127.0.0.1", free_port()))
+        assert "nobody listens at that port. Check that" in str(found)
+        with serving(FakeGateway()) as address:  # that is there again
+            found = failure(Unavailable(), "Hello", Address.of(address))
+        assert "in the words of a later version. Check that" in str(found)
 
     def test_somebody_else_answers(self) -> None:
         server = grpc.server(futures.ThreadPoolExecutor(1))
@@ -367,7 +391,7 @@ class TestTls:
             laneshift.attach(address, TOKEN, ca=authority.ca)
         with (
             serving(FakeGateway(), settings(authority.server("127.0.0.1"))) as at,
-            pytest.raises(SessionError, match="ca is given if it speaks TLS"),
+            pytest.raises(SessionError, match=r"it speaks TLS only\. Give the CA"),
         ):
             laneshift.attach(at, TOKEN)
 
