@@ -90,6 +90,8 @@ def plan_json(each: Replayed) -> dict[str, Any]:
     """A decision as a JSON object: the plan's fields that are not empty, and the time."""
     plan = each.plan
     out: dict[str, Any] = {"time_s": each.cluster.time_s, "feasible": plan.feasible}
+    if each.cluster.island:
+        out["island"] = each.cluster.island
     lists = ("core_changes", "placement_changes", "key_splits", "throttles", "rescales", "tasks")
     for name in lists:
         if getattr(plan, name):

@@ -93,7 +93,7 @@ def simulate(
     click.echo()
     click.echo(text_picture(found))
     if picture is not None:
-        draw_advice(found, recorded[0].window_s, picture)
+        draw_advice(found, picture)
         click.echo(f"wrote {picture}")
 
 

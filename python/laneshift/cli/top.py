@@ -15,12 +15,15 @@ from urllib.request import urlopen
 import click
 
 from laneshift.cli.control import Target, controlled
+from laneshift.errors import SessionError
 from laneshift.loop.decision import Decision
 from laneshift.plugin.partition import HotKey, PartitionSnapshot
 from laneshift.plugin.rescale import Rescale
 from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
 
 TIMEOUT_S = 10.0
+# A UI that has answered may not do so for so long, as a service that is watched.
+SILENT_S = 60.0
 DECISIONS = 8
 # Of each partition, so many keys if the first of them has such a share of its rows.
 HOT_KEYS = 3
@@ -61,12 +64,26 @@ def top(target: Target, url: str | None, every: float, once: bool) -> None:
 def _looks(target: Target, url: str | None, every: float, once: bool) -> Iterator[dict[str, Any]]:
     if url is None and target.is_named:
         with target.client() as client:
+            newest: list[dict[str, Any]] = []
             for said in [client.snapshot()] if once else client.watch(every):
-                newest = list(client.decisions(DECISIONS))[::-1]
+                with suppress(SessionError):  # if it is lost, watching says so
+                    newest = list(client.decisions(DECISIONS))[::-1]
                 yield {**said, "decisions": newest}
         return
+    yield from _seen(url or "http://localhost:4040", every)
+
+
+def _seen(url: str, every: float) -> Iterator[dict[str, Any]]:
+    """What the tab says at each look; one that was seen may be silent for a while."""
+    silent_s = SILENT_S  # at first, not at all
     while True:
-        yield dict(status(url or "http://localhost:4040"))
+        try:
+            yield dict(status(url))
+            silent_s = 0.0
+        except click.ClickException:
+            silent_s += every
+            if silent_s > SILENT_S:
+                raise
         time.sleep(every)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -15,7 +17,7 @@ from laneshift.control.failures import failure
 from laneshift.control.protocol import MOST_REPLY_BYTES, REVISION, SCHEME, TOKEN_KEY
 from laneshift.control.v1 import control_pb2 as pb
 from laneshift.control.v1.control_pb2_grpc import ControlStub
-from laneshift.errors import InputError, error
+from laneshift.errors import InputError, SessionError, error
 from laneshift.version import __version__
 
 Q = TypeVar("Q", bound=Message)
@@ -24,10 +26,17 @@ R = TypeVar("R", bound=Message)
 TIMEOUT_S = 20.0
 """Of a call that is no stream: executors are asked, and a dead scheduler's claim is waited for."""
 
+PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""Before each look whether a service that was lost is there again, a minute in all (s, ours)."""
+
+LOST = "LANESHIFT_CONTROL_UNREACHABLE"
+
 OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.max_receive_message_length", MOST_REPLY_BYTES),
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # Else gRPC itself looks less and less often, every two minutes in the end.
+    ("grpc.max_reconnect_backoff_ms", 5_000),
     # Not from one client object's channel to the next: their certificates may differ.
     ("grpc.use_local_subchannel_pool", 1),
 )
@@ -72,8 +81,10 @@ class ControlClient:
         token: str,
         tls: ClientTls = NO_TLS,
         timeout_s: float = TIMEOUT_S,
+        pause: Callable[[float], object] = time.sleep,
     ) -> None:
         self.address = address
+        self._pause = pause
         self._tls = tls
         self._metadata = ((TOKEN_KEY, SCHEME + token),)
         self._timeout_s = timeout_s
@@ -169,9 +180,12 @@ class ControlClient:
         What is inside one may be the same objects as in the one before.
         """
         request = pb.WatchSnapshotsRequest(interval_s=interval_s, may_say_same=True)
-        call = self._stub.WatchSnapshots(request, metadata=self._metadata)
+
+        def opened() -> Any:
+            return self._stub.WatchSnapshots(request, metadata=self._metadata)
+
         last: dict[str, Any] | None = None
-        for reply in self._stream("WatchSnapshots", call):
+        for reply in self._kept("WatchSnapshots", opened):
             if not reply.same:
                 last = snapshot_json(reply)
             elif last is not None:
@@ -186,11 +200,27 @@ class ControlClient:
     def decisions(
         self, limit: int = 100, *, follow: bool = False, id: str = ""
     ) -> Iterator[dict[str, Any]]:
-        """The newest decisions, oldest first; if ``follow``, then those to come."""
-        request = pb.DecisionsRequest(limit=limit, follow=follow, id=id)
-        timeout = None if follow else self._timeout_s
-        call = self._stub.Decisions(request, metadata=self._metadata, timeout=timeout)
-        yield from map(to_json, self._stream("Decisions", call))
+        """The newest decisions, oldest first; if ``follow``, then all after them, without a gap.
+
+        The service is asked now, not when the first is taken.
+        """
+        request = pb.DecisionsRequest(limit=max(limit, 1), id=id)
+        call = self._stub.Decisions(request, metadata=self._metadata, timeout=self._timeout_s)
+        newest = list(self._stream("Decisions", call))
+        after = newest[-1].number if newest else 0
+        shown = map(to_json, newest[max(0, len(newest) - limit) :])
+        return chain(shown, self._following(after, id) if follow else ())
+
+    def _following(self, after: int, id: str) -> Iterator[dict[str, Any]]:
+        last = after
+
+        def opened() -> Any:
+            request = pb.DecisionsRequest(follow=True, id=id, after=last)
+            return self._stub.Decisions(request, metadata=self._metadata)
+
+        for reply in self._kept("Decisions", opened):
+            last = reply.number
+            yield to_json(reply)
 
     # ---- policies
 
@@ -241,6 +271,31 @@ class ControlClient:
             raise error(
                 "LANESHIFT_CONTROL_FAILED", method=method, address=self.address, cause=str(cause)
             ) from cause
+
+    def _kept(self, method: str, opened: Callable[[], Any]) -> Iterator[Any]:
+        """A stream without end: ``opened`` again after the connection was lost."""
+        while True:
+            try:
+                yield from self._stream(method, opened())
+            except SessionError as lost:
+                if lost.condition != LOST:
+                    raise
+            else:
+                return
+            self._find_again()
+
+    def _find_again(self) -> None:
+        """Wait until the service answers. Errors: what it says of that, or that it does not."""
+        for pause in PAUSES_S:
+            self._pause(pause)
+            try:
+                self.version()
+            except SessionError as lost:
+                if lost.condition != LOST:
+                    raise
+            else:
+                return
+        self.version()
 
     def _stream(self, method: str, call: Any) -> Iterator[Any]:
         try:

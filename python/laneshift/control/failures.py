@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import grpc
@@ -10,7 +9,8 @@ from google.protobuf import any_pb2
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from laneshift.control.address import NO_TLS, ClientTls
+from laneshift.control.address import NO_TLS, Address, ClientTls
+from laneshift.control.probe import reason
 from laneshift.control.protocol import DOMAIN
 from laneshift.errors import (
     ArgumentError,
@@ -26,21 +26,6 @@ from laneshift.version import __version__
 
 LONGEST = 600
 """Characters of a parameter, 2,000 of a message: metadata has 8 kB for all (ours)."""
-
-_AROUND = re.compile(r"^[A-Z]+: (ipv[46]:\S+: )?|: OK$")
-"""What gRPC puts around the reason."""
-
-_NO_HOST, _NOT_OURS = "there is no host of that name", "something answers that is no such service"
-_NO_PORT, _PLAIN = "nobody listens at that port", "it answers without TLS"
-_MEANT = {
-    "domain name not found": _NO_HOST,
-    "name or service not known": _NO_HOST,
-    "connection refused": _NO_PORT,
-    "failed parsing http/2": _NOT_OURS,
-    "wrong_version_number": _PLAIN,
-    "before receiving settings frame": "something listens there, and says nothing",
-}
-"""What gRPC's reasons mean to who has typed an address."""
 
 _CODES = (
     (NotFoundError, code_pb2.NOT_FOUND),
@@ -68,22 +53,20 @@ def status_of(problem: LaneshiftError) -> grpc.Status:
 
 
 def failure(
-    call: grpc.RpcError, method: str, address: object, tls: ClientTls = NO_TLS
+    call: grpc.RpcError, method: str, address: Address, tls: ClientTls = NO_TLS
 ) -> LaneshiftError:
     """What a failed call means to its caller, who has shown ``tls``."""
     assert isinstance(call, grpc.Call)
     told = _told(call)
     if told is not None:
         return told
-    code, cause = call.code(), _sentence(call.details() or "")
+    code, cause = call.code(), call.details() or ""
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return error("LANESHIFT_CONTROL_REFUSED", address=address, cause=cause)
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+        why = reason(address, tls, cause)
         return error(
-            "LANESHIFT_CONTROL_UNREACHABLE",
-            address=address,
-            cause=cause,
-            remedy=_remedy(cause, tls),
+            "LANESHIFT_CONTROL_UNREACHABLE", address=address, cause=why.cause, remedy=why.remedy
         )
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return error(
@@ -125,57 +108,3 @@ class _AsShown(str):
 
     def __repr__(self) -> str:
         return str(self)
-
-
-def _sentence(details: str) -> str:
-    """The last error of a chain that gRPC gives, on one line."""
-    last = " ".join(details.rpartition("last error: ")[2].split())
-    lower = last.lower()
-    for words, sentence in _MEANT.items():
-        if words in lower:
-            return sentence
-    return _AROUND.sub("", last)[:300].rstrip(".") or "no answer"
-
-
-def _remedy(cause: str, tls: ClientTls) -> str:
-    lower = cause.lower()
-    # The other side closes without a word if it does not take a certificate.
-    if tls != NO_TLS and ("socket closed" in lower or "connection reset" in lower):
-        if tls.cert is None:
-            return "It may take clients with a certificate only: give cert and key."
-        return (
-            "It may not take this client's certificate: check that the CA in "
-            "spark.sql.laneshift.control.tls.clientCa has signed it, and that it has not expired "
-            "(openssl x509 -enddate -noout -in FILE)."
-        )
-    if cause == _NO_HOST:
-        return "Correct the name, or use the IP address of the driver's machine."
-    if cause == _NO_PORT:
-        return (
-            "Check that the application runs with spark.sql.laneshift.control.port, that the "
-            "address is the one in the driver's log, and that spark.sql.laneshift.control.address "
-            "lets other machines in."
-        )
-    if cause == _NOT_OURS:
-        return (
-            "Take the port of spark.sql.laneshift.control.port: the driver's log has the address, "
-            "and so has the file beside the token."
-        )
-    if "certificate has expired" in lower or "certificate is not yet valid" in lower:
-        return (
-            "Renew the certificate of spark.sql.laneshift.control.tls.certificate and start the "
-            "application again."
-        )
-    if "hostname verification" in lower or "peer name" in lower:
-        return "Take an address that its certificate names."
-    if "certificate_required" in lower or "alert_certificate" in lower:
-        return "It takes clients with a certificate of its client CA only: give cert and key."
-    if "certificate_verify_failed" in lower:
-        return "Give the CA that has signed its certificate: ca=FILE or --ca FILE."
-    if cause == _PLAIN:
-        return "Leave out ca, cert and key, or give it a certificate."
-    return (
-        "Check that the application runs with spark.sql.laneshift.control.port, that the address is"
-        " the one in the driver's log, that spark.sql.laneshift.control.address lets other machines"
-        " in, and that ca is given if it speaks TLS."
-    )

@@ -12,12 +12,12 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
 
 from laneshift.control.running import RunningPolicies
 from laneshift.control.server import ControlServer
 from laneshift.control.service import ControlService
 from laneshift.control.settings import ControlSettings
+from laneshift.control.tokens import write
 from laneshift.errors import InputError, LaneshiftError
 from laneshift.loop.process import (
     VARIABLE,
@@ -119,18 +119,9 @@ def _announce(control: ControlSettings, address: str) -> None:
             "spark.sql.laneshift.control.tls.certificate and .key, or listen on 127.0.0.1"
         )
     try:
-        control.address_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(control.address_file, address + "\n")
+        write(control.address_file, address + "\n")
     except OSError as problem:
         warn(f"control: the address is not written to {control.address_file}: {problem}")
-
-
-def _write(file: Path, text: str) -> None:
-    """Whole or not at all, for its owner."""
-    new = file.with_name(file.name + ".new")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-        out.write(text)
-    new.replace(file)
 
 
 def _forget(control: ControlSettings) -> None:

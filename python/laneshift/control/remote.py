@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,6 +16,8 @@ from laneshift.errors import InputError, LaneshiftError, NotFoundError
 from laneshift.loop.decision import Decision
 from laneshift.scheduler import registry
 from laneshift.scheduler.policies.base import Policy
+
+_LOG = logging.getLogger("laneshift")
 
 
 class RemoteScheduler:
@@ -73,12 +76,21 @@ class RemoteScheduler:
         return tuple(map(Decision.from_json, found))
 
     def on_decision(self, listener: Callable[[Decision], None]) -> None:
-        """Call ``listener`` with each such decision from now on, on a thread of this process."""
+        """Call ``listener`` with each such decision from now on, on a thread of this process.
+
+        What it throws goes to the log ``laneshift``; so does, if the service is lost for good, why.
+        """
+        decided = self._client.decisions(0, follow=True, id=self.id)
 
         def follow() -> None:
-            with suppress(LaneshiftError):  # the service has gone, and the policy with it
-                for said in self._client.decisions(0, follow=True, id=self.id):
-                    listener(Decision.from_json(said))
+            try:
+                for said in decided:
+                    try:
+                        listener(Decision.from_json(said))
+                    except Exception:
+                        _LOG.exception("A listener of %s has failed", self.id)
+            except LaneshiftError as ended:
+                _LOG.info("No more decisions of %s: %s", self.id, ended)
 
         threading.Thread(target=follow, name="laneshift decisions", daemon=True).start()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,8 +34,10 @@ class RunningPolicies:
     def __init__(self) -> None:
         self._runs: dict[str, Run] = {}
         self._numbers = itertools.count(1)
+        # Of this process: ids and numbers of one before it, which clients may have, mean nothing.
+        self._mark = secrets.token_hex(3)
         self._decided: deque[tuple[int, str, Decision]] = deque(maxlen=KEPT)
-        self._count = 0
+        self._newest = time.time_ns() // 1000
         self._news = threading.Condition()
 
     def add(self, scheduler: LiveScheduler, query: str = "", tenant: str | None = None) -> Run:
@@ -48,8 +52,8 @@ class RunningPolicies:
             own = sum(run.tenant == tenant for run in running)
             if tenant is not None and own >= MOST_OF_TENANT:
                 raise error("LANESHIFT_TOO_MANY_POLICIES", most=MOST_OF_TENANT, whose="a session")
-            run = Run(f"{scheduler.policy.name}-{next(self._numbers)}", scheduler, query, tenant)
-            self._runs[run.id] = run
+            id = f"{scheduler.policy.name}-{next(self._numbers)}-{self._mark}"
+            self._runs[id] = run = Run(id, scheduler, query, tenant)
             for old in list(self._runs.values())[:-MOST_KEPT]:
                 if not old.scheduler.is_running:
                     del self._runs[old.id]
@@ -90,28 +94,30 @@ class RunningPolicies:
         limit: int,
         id: str,
         *,
+        after: int | None = None,
         follow: bool,
         is_wanted: Callable[[], bool],
-    ) -> Iterator[Decision]:
-        """The newest decisions, oldest first, then new ones as long as they are wanted."""
-        after = -1
+    ) -> Iterator[tuple[int, Decision]]:
+        """The newest decisions with their numbers, oldest first, or all ``after`` that number; then
+        new ones as long as they are wanted.
+        """
         while is_wanted():
             with self._news:
-                if follow and after >= self._count - 1:
+                if follow and after is not None and after >= self._newest:
                     self._news.wait(timeout=0.5)
                 seen = {run.id for run in self._runs.values() if may_see(run)}
                 found = [
-                    decision
+                    (number, decision)
                     for number, run, decision in self._decided
-                    if number > after and run in seen and id in ("", run)
+                    if number > (after or 0) and run in seen and id in ("", run)
                 ]
-                first, after = after == -1, self._count - 1
+                first, after = after is None, self._newest
             yield from found[max(0, len(found) - limit) :] if first else found
             if not follow:
                 return
 
     def _keep(self, id: str, decision: Decision) -> None:
         with self._news:
-            self._decided.append((self._count, id, decision))
-            self._count += 1
+            self._newest += 1
+            self._decided.append((self._newest, id, decision))
             self._news.notify_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Callable
 from concurrent import futures
@@ -41,6 +42,7 @@ class ControlServer:
     ) -> None:
         self._service = service
         self._settings = settings
+        self._tell = tell
         self._pool = futures.ThreadPoolExecutor(THREADS, thread_name_prefix="laneshift control")
         self._calls = Calls(service, Tokens(settings.token, settings.tenant_key), tell)
         self._loop = asyncio.new_event_loop()
@@ -67,7 +69,7 @@ class ControlServer:
             if settings.tls is None:
                 port = server.add_insecure_port(where)
             else:
-                port = server.add_secure_port(where, _credentials(settings.tls))
+                port = server.add_secure_port(where, Certificates(settings.tls, self._tell).shown())
         except (RuntimeError, ValueError) as cause:
             raise _not_listening(settings, where, cause) from cause
         if port == 0:
@@ -96,12 +98,46 @@ class ControlServer:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _credentials(tls: ServerTls) -> grpc.ServerCredentials:
-    return grpc.ssl_server_credentials(
-        [(tls.key, tls.certificate)],
-        root_certificates=tls.client_ca,
-        require_client_auth=tls.client_ca is not None,
-    )
+class Certificates:
+    """What the server shows of itself: its files are looked at for each client that comes, so that
+    a certificate is renewed by other files of the same names.
+    """
+
+    def __init__(self, tls: ServerTls, tell: Callable[[str], None]) -> None:
+        self._tls = tls
+        self._tell = tell
+        self._told = ""
+        self._texts = tls.texts()
+
+    def shown(self) -> grpc.ServerCredentials:
+        """For gRPC."""
+        return grpc.dynamic_ssl_server_credentials(
+            self._of(self._texts),
+            self._renewed,  # type: ignore[arg-type]  # None is allowed: no others than before
+            self._tls.client_ca is not None,
+        )
+
+    def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
+        """The files, if they are others than before, and a whole: they come one after the other."""
+        try:
+            texts = self._tls.texts()
+            if texts == self._texts:
+                return None
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+                self._tls.certificate, self._tls.key
+            )
+        except (InputError, OSError) as problem:  # an SSLError is an OSError
+            if str(problem) != self._told:
+                self._told = str(problem)
+                self._tell(f"control: the certificate of before is shown on: {problem}")
+            return None
+        self._texts, self._told = texts, ""
+        self._tell(f"control: shows the new certificate of {self._tls.certificate}")
+        return self._of(texts)
+
+    def _of(self, texts: tuple[bytes, bytes, bytes | None]) -> grpc.ServerCertificateConfiguration:
+        key, certificate, client_ca = texts
+        return grpc.ssl_server_certificate_configuration([(key, certificate)], client_ca)
 
 
 def _not_listening(settings: ControlSettings, where: str, cause: Exception) -> Exception:

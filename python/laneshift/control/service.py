@@ -109,14 +109,15 @@ class ControlService:
         if request.id:
             self._policies.find(request.id, may_see)
         with self._streams.opened():
-            for decision in self._policies.decisions(
+            for number, decision in self._policies.decisions(
                 may_see,
                 whole("limit", request.limit, low=0, high=10_000),
                 request.id,
+                after=request.after if request.HasField("after") else None,
                 follow=request.follow,
                 is_wanted=lambda: not (call.ended.is_set() or self._streams.is_over),
             ):
-                yield to_message(pb.Decision(), decision.to_json())
+                yield to_message(pb.Decision(number=number), decision.to_json())
         if self._streams.is_over:
             raise _ended("Decisions")
 

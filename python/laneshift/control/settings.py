@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from laneshift.control.tokens import checked, kept
+from laneshift.control.tokens import checked, kept, written
 from laneshift.errors import InputError
 
 PREFIX = "spark.sql.laneshift.control."
@@ -17,11 +17,16 @@ PREFIX = "spark.sql.laneshift.control."
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """PEM texts: the server's key and chain; the CA of its clients, if they need certificates."""
+    """PEM files: the server's key and chain; the CA of its clients, if they need certificates."""
 
-    key: bytes
-    certificate: bytes
-    client_ca: bytes | None
+    key: str
+    certificate: str
+    client_ca: str | None
+
+    def texts(self) -> tuple[bytes, bytes, bytes | None]:
+        """What they are now, in that order. Errors: InputError for one that is none."""
+        ca = None if self.client_ca is None else _pem("client_ca", self.client_ca)
+        return _pem("key", self.key), _pem("certificate", self.certificate), ca
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +57,26 @@ class ControlSettings:
     def of(said: Mapping[str, Any]) -> ControlSettings:
         """Read the driver's settings, its files included. Errors: InputError."""
         given, named = str(said.get("token") or ""), str(said.get("token_file") or "")
+        tenant_key = str(said.get("tenant_key") or "")
         if given and named:
             raise InputError(
                 PREFIX + "token", "a token and a token file", "one of them", "Leave one out."
             )
         file = Path(named) if named else default_token_file()
+        if given:
+            token = checked(given, PREFIX + "token")
+        else:
+            # Nobody but this driver has a file of its own name: one that is there is of a process
+            # that had its number.
+            token = kept(file) if named else written(file, tenant_key)
         return ControlSettings(
             port=int(said["port"]),
             address=str(said["address"]).strip(),
-            token=checked(given, PREFIX + "token") if given else kept(file),
+            token=token,
             token_file=file,
             generated=not named,
             tls=_tls(said),
-            tenant_key=str(said.get("tenant_key") or ""),
+            tenant_key=tenant_key,
             tenants_share=said.get("tenants") == "all",
         )
 
@@ -99,8 +111,9 @@ def _tls(said: Mapping[str, Any]) -> ServerTls | None:
         raise InputError(
             PREFIX + missing, "nothing", "a PEM file", "TLS takes a certificate and its key."
         )
-    read = {name: _pem(name, file) for name, file in files.items() if file}
-    return ServerTls(read["key"], read["certificate"], read.get("client_ca"))
+    tls = ServerTls(files["key"], files["certificate"], files["client_ca"] or None)
+    tls.texts()
+    return tls
 
 
 def _pem(name: str, file: str) -> bytes:

@@ -11,6 +11,8 @@ import hmac
 import os
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,9 @@ from laneshift.errors import InputError
 
 SHORTEST = 16
 """Characters of a token that was given (ours); generated ones have 43."""
+
+_OPERATOR = "the operator"
+"""No session's name: these are hexadecimal."""
 
 _FORM = re.compile(rf"[!-~]{{{SHORTEST},512}}")
 
@@ -75,26 +80,68 @@ def checked(token: str, where: str) -> str:
 def kept(file: Path) -> str:
     """The driver's token in ``file``, generated now if there is no such file.
 
-    Errors: InputError if others than its owner may read it, or it cannot be read or written.
+    Errors: InputError if it is another user's, others than its owner may read it, or it cannot be
+    read or written.
     """
-    try:
+    with _usable(file):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            mode = file.stat().st_mode & 0o777
-            if mode & 0o077:
-                raise InputError(
-                    f"token file {file}",
-                    f"mode {mode:o}",
-                    "a file that only its owner can read",
-                    f"Run chmod 600 {file}, and take a new token if others may have read it.",
-                ) from None
-            return checked(file.read_text("utf-8"), f"token file {file}")
         token = secrets.token_urlsafe(32)
-        with os.fdopen(made, "w", encoding="utf-8") as out:
-            out.write(token + "\n")
+        try:
+            _create(file, token + "\n")
+        except FileExistsError:
+            with file.open(encoding="utf-8") as there:
+                _check_owner(file, os.fstat(there.fileno()))
+                return checked(there.read(), f"token file {file}")
         return token
+
+
+def written(file: Path, key: str) -> str:
+    """A new token in ``file``, whatever was there: always the same one of ``key``, which is secret.
+
+    Errors: InputError if it cannot be written.
+    """
+    token = signed(key.encode(), _OPERATOR) if key else secrets.token_urlsafe(32)
+    with _usable(file):
+        write(file, token + "\n")
+    return token
+
+
+def write(file: Path, text: str) -> None:
+    """Whole or not at all, for its owner. Errors: OSError."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = file.with_name(file.name + ".new")
+    new.unlink(missing_ok=True)
+    _create(new, text)
+    new.replace(file)
+
+
+def _create(file: Path, text: str) -> None:
+    made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(made, "w", encoding="utf-8") as out:
+        out.write(text)
+
+
+def _check_owner(file: Path, about: os.stat_result) -> None:
+    if about.st_uid != os.geteuid():
+        raise InputError(
+            f"token file {file}",
+            f"a file of user {about.st_uid}",
+            f"one of user {os.geteuid()}, who runs the driver",
+            "Whoever owns it knows the token: remove it, and the driver makes one.",
+        )
+    if about.st_mode & 0o077:
+        raise InputError(
+            f"token file {file}",
+            f"mode {about.st_mode & 0o777:o}",
+            "a file that only its owner can read",
+            f"Run chmod 600 {file}, and take a new token if others may have read it.",
+        )
+
+
+@contextmanager
+def _usable(file: Path) -> Iterator[None]:
+    try:
+        yield
     except (OSError, UnicodeDecodeError) as cause:
         raise InputError(
             f"token file {file}",

@@ -32,7 +32,7 @@ class QueryBatches:
         self._rates = BatchRates(self._interval_s)
         self._seen = self._counted = -1
         self._since_ms = 0
-        self._idle = False
+        self._idle = self._waited = False
         self.loads: dict[PartitionId, BatchLoad] = {}
 
     @property
@@ -64,8 +64,12 @@ class QueryBatches:
                 for s in parts
                 if s.part.last_batch is not None and s.part.last_batch.batch_id >= batch.batch_id
             ]
+            if len(done) < len(parts) and not self._waited:
+                self._waited = bool(done)
+                return False  # the executors' news is still on its way; of who is silent, for ever
             if not done:
-                return False  # the executors' news is still on its way
+                return False
+            self._waited = False
             rows = sum(source.rows for source in batch.sources)
             rate = sum(source.rows_per_s for source in batch.sources)
             if rows == 0 and not any(part.rows for part in done):

@@ -356,7 +356,7 @@ class Meter:
             _at_most(part, rooms[part.home].cores if part.stays_home else cores)
             for part in measured
         ]
-        cluster, sources = _cluster(rooms, here, measured, next(iter(windows.values())))
+        cluster, sources = _cluster(executor, rooms, here, measured, next(iter(windows.values())))
         return Island(executor, rooms, refs, cluster, sources, shares, is_new, most)
 
 
@@ -420,6 +420,7 @@ def _at_most(part: PartitionLoad, cores: int) -> PartitionLoad:
 
 
 def _cluster(
+    island: str,
     rooms: Mapping[str, Room],
     here: Sequence[Seen],
     measured: Sequence[PartitionLoad],
@@ -438,6 +439,7 @@ def _cluster(
         partitions=tuple(measured),
         edges=fed,
         sources=tuple(source for source, _ in sources),
+        island=island,
     )
     reached = {
         source.source: SourceRef(query.id, query_name(query), query.given is not None)

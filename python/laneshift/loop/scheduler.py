@@ -17,7 +17,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from laneshift.errors import LaneshiftError, SessionError
 from laneshift.loop.budget import fitting, held
@@ -57,6 +57,9 @@ from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy, SizingPolicy
 from laneshift.scheduler.trace import TraceWriter
+
+A = TypeVar("A")
+D = TypeVar("D")
 
 _LOG = logging.getLogger("laneshift")
 
@@ -381,16 +384,22 @@ class LiveScheduler:
             return ()
         return rest(self._presses, lambda: self._wait(self._over, seconds), seconds)
 
-    def _failed(self, problem: Exception) -> Decision:
-        return Decision(
-            self._now_s(), "", self._policy.name, error=f"{type(problem).__name__}: {problem}"
-        )
+    def _failed(self, problem: Exception, executor: str = "") -> Decision:
+        said = f"{type(problem).__name__}: {problem}"
+        return Decision(self._now_s(), executor, self._policy.name, error=said)
+
+    def _try(self, decide: Callable[[Island, A], D], island: Island, about: A) -> D | Decision:
+        """What is decided for an island; what that throws is its own, and others' go on."""
+        try:
+            return decide(island, about)
+        except Exception as problem:
+            return self._failed(problem, island.executor)
 
     def turn(self) -> tuple[Decision, ...]:
-        """One turn: measure, decide, send. Errors: whatever gateway or policy raise."""
+        """One turn: measure, decide, send. Errors: whatever the gateway raises."""
         live = self._look()
         done: list[tuple[Decision, bool]] = []  # and whether something new was measured for it
-        with self._turn:
+        with self._turn, self._brakes:
             islands = self._meter.measure(live, grows=self._on_demand.is_on)
             for gone in self._states.keys() - {island.executor for island in islands}:
                 del self._states[gone]
@@ -398,7 +407,7 @@ class LiveScheduler:
                 self._answered_s.pop(gone, None)
             self._memories.keep({q.run_id for q in live.queries if q.active})
             for island in islands:
-                decision = self._decide(island, live)
+                decision = self._try(self._decide, island, live)
                 if decision is not None:
                     done.append((decision, island.is_new))
             if not any(island.spans for island in islands):
@@ -408,7 +417,6 @@ class LiveScheduler:
                 with suppress(OSError):  # recording the cluster load has told of it
                     for moves in self._moves.since_last(live):
                         self._trace.note("moves", moves.to_json())
-            self._brakes.end_turn()
             self._turns += 1
         for decision, measured in done:
             self._tell(decision, measured)
@@ -424,7 +432,7 @@ class LiveScheduler:
             islands = self._meter.glance(live, presses, keys, grows=self._on_demand.is_on)
             for island in islands:
                 if island.cluster is not None:
-                    done.append(self._add(island, island.cluster))
+                    done.append(self._try(self._add, island, island.cluster))
             self._turns += 1
         for decision in done:
             self._tell(decision, measured=False)  # it takes nothing back

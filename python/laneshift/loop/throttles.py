@@ -104,8 +104,11 @@ class Brakes:
                 notes.append(f"the source of {limit.query} is not slowed down: {problem}")
         return taken, tuple(notes)
 
-    def end_turn(self) -> None:
-        """End the limits whose last window is over."""
+    def __enter__(self) -> None:
+        """A turn begins."""
+
+    def __exit__(self, *_: object) -> None:
+        """It is over, however that came: end the limits whose last window is."""
         self._release([query for query, held in self._held.items() if held.last <= self._turn])
         self._turn += 1
 

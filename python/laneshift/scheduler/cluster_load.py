@@ -115,6 +115,8 @@ class ClusterLoad:
         tasks: of queries whose tasks were measured; the same holds.
         whole: False for a look between two windows, at what has happened in a moment: what counts
             windows does not count it.
+        island: the executor of those that share its cores and nothing else, where each is a cluster
+            load of its own at the same time; empty for one of all.
     """
 
     time_s: float
@@ -128,6 +130,7 @@ class ClusterLoad:
     stores: tuple[StoreLoad, ...] = ()
     tasks: tuple[TasksLoad, ...] = ()
     whole: bool = True
+    island: str = ""
     _index: dict[PartitionId, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -224,14 +224,16 @@ class Replayed:
 
 
 def replay(recorded: Iterable[ClusterLoad], policy: Policy[Any]) -> Iterator[Replayed]:
-    """Decisions of ``policy`` on recorded cluster loads, its state carried from one to the next.
+    """Decisions of ``policy`` on recorded cluster loads, its state carried from one to the next of
+    each island.
 
     The cluster loads are what was measured, so the decisions have no effect on later ones: replay
     answers "what would it have decided", the simulator answers "what would have happened".
     """
-    state = policy.start()
+    states: dict[str, Any] = {}
     for cluster in recorded:
-        plan, state = policy.answer(cluster, state)
+        state = states[cluster.island] if cluster.island in states else policy.start()
+        plan, states[cluster.island] = policy.answer(cluster, state)
         yield Replayed(cluster, plan)
 
 

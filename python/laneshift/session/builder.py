@@ -8,6 +8,7 @@ that the driver has the plugin's classes and Spark's in one class loader.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -176,10 +177,29 @@ def spark_defaults() -> dict[str, str]:
             home = str(_find_spark_home())
         folder = str(Path(home) / "conf")
     file = Path(folder) / "spark-defaults.conf"
+    return properties(file.read_text("utf-8")) if file.is_file() else {}
+
+
+def properties(text: str) -> dict[str, str]:
+    """What Spark reads in such a file: Java's format, in which ``=``, ``:`` or a space ends a key,
+    and lines and signs are escaped by ``\\``. Without values that are empty.
+    """
     found: dict[str, str] = {}
-    if file.is_file():
-        for line in file.read_text("utf-8").splitlines():
-            words = line.strip().replace("=", " ", 1).split(None, 1)
-            if len(words) == 2 and not words[0].startswith("#"):
-                found[words[0]] = words[1].strip()
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith(("#", "!")))
+    whole = re.sub(r"(?<!\\)((?:\\\\)*)\\\n\s*", r"\1", "\n".join(lines))
+    for line in whole.splitlines():
+        setting = re.match(r"\s*((?:\\.|[^\\=:\s])+)\s*[=:]?\s*(.*)", line)
+        if setting is not None and setting[2].strip():
+            found[_plain(setting[1])] = _plain(setting[2]).strip()
     return found
+
+
+def _plain(text: str) -> str:
+    """``text`` without escapes."""
+    special = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+    def sign(escape: re.Match[str]) -> str:
+        code, one = escape.groups()
+        return chr(int(code, 16)) if code else special.get(one, one)
+
+    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", sign, text)

@@ -267,15 +267,16 @@ class Laneshift:
 
         Errors: :class:`~laneshift.errors.ArgumentError` for the number,
         :class:`~laneshift.errors.SessionError` for a query that cannot be rescaled, is being
-        rescaled, or when the rescale has failed: the query is as it was in each case.
+        rescaled, or when the rescale has failed or was cancelled: the query is as it was in each
+        case.
         """
         key = query_key(query)
         (partitions,) = whole_numbers(partitions=partitions)
         found = self._running(query, key)
-        asked = self._gateway.rescale(found.id, partitions)
+        asked = _read("rescale", Rescale.from_json, self._gateway.rescale(found.id, partitions))
         if not wait:
-            return _read("rescale", Rescale.from_json, asked)
-        return wait_for(self._gateway, found.id, timeout_s, bar if progress else None)
+            return asked
+        return wait_for(self._gateway, found.id, asked, timeout_s, bar if progress else None)
 
     def rescaling(self, query: QueryRef) -> Rescale:
         """How the newest rescale of a running query stands.

@@ -134,14 +134,16 @@ def _time(low_ms: float, high_ms: float) -> Write:
 
 def _time_text(value: object, low_ms: float, high_ms: float) -> str | None:
     if isinstance(value, timedelta):
-        value = f"{round(value.total_seconds() * 1000)}ms"
+        micros = value // timedelta(microseconds=1)
+        value = f"{micros}us" if 0 < micros < 1000 else f"{round(micros / 1000)}ms"
     elif isinstance(value, int) and not isinstance(value, bool):
         value = f"{value}ms"
     match = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         return None
     millis = int(match[1]) * _TIME_UNIT_MS[(match[2] or "").lower()]
-    return match[0] if low_ms <= millis <= high_ms else None
+    # Spark counts milliseconds: less than one is 0, which may mean something else.
+    return match[0] if low_ms <= millis <= high_ms and not 0 < millis < 1 else None
 
 
 _BY_SIZE = "such as '512k', '1m' or a number of bytes"
@@ -318,7 +320,7 @@ OPTIONS: Mapping[str, Option] = {
             "scheduler_target_latency",
             "scheduler.targetLatency",
             _time(0, 3.6e6),
-            f"a time up to 1h, {_SPAN}; 0 for the policy's own",
+            f"a time from 1ms to 1h, {_SPAN}; 0 for the policy's own",
             "Not every policy has one.",
         ),
         Option(

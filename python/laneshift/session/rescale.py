@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from laneshift.errors import error
@@ -47,25 +47,32 @@ class OfflineRescale:
 
 
 def wait(
-    gateway: Commands, query: str, timeout_s: float, tell: Callable[[Rescale], None] | None = None
+    gateway: Commands,
+    query: str,
+    asked: Rescale,
+    timeout_s: float,
+    tell: Callable[[Rescale], None] | None = None,
 ) -> Rescale:
-    """Wait until the query's rescale has ended, at most ``timeout_s`` (s); ``tell`` hears of it.
+    """Wait until the rescale that was ``asked`` for is done, at most ``timeout_s`` (s); ``tell``
+    hears of it.
 
-    Errors: SessionError if it has failed or is not over in time; it goes on in that case.
+    Errors: SessionError if it has failed or was cancelled, or is not over in time; it goes on in
+    that case.
     """
     number("timeout_s", timeout_s, low=0, low_open=True, unit="s")
     end = time.monotonic() + timeout_s
     while True:
-        now = Rescale.from_json(gateway.rescaling(query))
+        newest = Rescale.from_json(gateway.rescaling(query))
+        now = _of(asked, newest)
         if tell is not None:
             tell(now)
-        if now.state == "failed":
+        if now.state in ("failed", "cancelled"):
             raise error(
                 "LANESHIFT_RESCALE_FAILED",
                 query=query,
                 partitions=now.after,
-                before=now.before,
-                why=now.failure,
+                before=newest.before,
+                why=now.failure or "it was cancelled",
             )
         if now.ended:
             return now
@@ -74,6 +81,16 @@ def wait(
                 "LANESHIFT_RESCALE_GOES_ON", query=query, state=now.state, seconds=f"{timeout_s:g}"
             )
         time.sleep(POLL_S)
+
+
+def _of(asked: Rescale, newest: Rescale) -> Rescale:
+    """How the one that was ``asked`` for stands; if another has begun since, how it has ended."""
+    if (newest.before, newest.after) == (asked.before, asked.after):
+        return newest
+    if newest.before == asked.after:
+        return replace(asked, state="done", ended=True)
+    why = f"it had ended when one to {newest.after} was asked for"
+    return replace(asked, state="failed", ended=True, failure=why)
 
 
 def bar(now: Rescale) -> None:

@@ -22,7 +22,6 @@ from laneshift.models.migration import migration_bytes
 from laneshift.models.queueing import sojourn_time
 from laneshift.plotting import pyplot
 from laneshift.scheduler.cluster_load import ClusterLoad, Node
-from laneshift.scheduler.ids import NodeId
 from laneshift.scheduler.partition_load import NodeCores
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.registry import policy
@@ -48,7 +47,8 @@ class Advice:
     latency_mean_s, latency_p99_s: over the windows, weighted by rows (p99: of window means).
     lost_percent: rows above a bounded queue; backlog_rows: mean rows waiting. cores: mean held.
     adjustments: changes of a partition's core count; moved_bytes: state moved between nodes.
-    series: per window, by name: offered rows/s, capacity rows/s, cores, latency_s.
+    series: per window, by name: time_s of its end, offered rows/s, capacity rows/s, cores,
+        latency_s, backlog rows.
     """
 
     policy: str
@@ -70,21 +70,30 @@ def with_cores(recorded: Sequence[ClusterLoad], cores: int | None) -> list[Clust
     """
     if not recorded:
         raise InputError("trace", 0, "at least one cluster load", "Record a running query first.")
-    parts = len(recorded[0].partitions)
     if cores is None:
         return list(recorded)
-    if cores < parts:
-        raise InputError("cores", cores, f"at least {parts}, one per partition", "Give more.")
-    names = [n.node for n in recorded[0].nodes]
-    share = [cores // len(names) + (i < cores % len(names)) for i in range(len(names))]
-    nodes = tuple(replace(n, cores=c) for n, c in zip(recorded[0].nodes, share, strict=True))
-    placement = _spread(recorded[0], names, share)
-    return [_dress(s, nodes, placement) for s in recorded]
+    firsts: dict[str, ClusterLoad] = {}
+    for cluster in recorded:
+        firsts.setdefault(cluster.island, cluster)
+    names = list(dict.fromkeys(n.node for first in firsts.values() for n in first.nodes))
+    share = {name: cores // len(names) + (i < cores % len(names)) for i, name in enumerate(names)}
+    for first in firsts.values():
+        given = sum(share[n.node] for n in first.nodes)
+        if given < len(first.partitions):
+            of = f" of executor {first.island}" if first.island else ""
+            raise InputError(
+                "cores" + of, given, f"at least {len(first.partitions)}, one per partition",
+                "Give more.",
+            )  # fmt: skip
+    nodes = {i: tuple(replace(n, cores=share[n.node]) for n in f.nodes) for i, f in firsts.items()}
+    placed = {i: _spread(first, nodes[i]) for i, first in firsts.items()}
+    return [_dress(s, nodes[s.island], placed[s.island]) for s in recorded]
 
 
-def _spread(first: ClusterLoad, names: list[NodeId], share: list[int]) -> IntArray:
+def _spread(first: ClusterLoad, nodes: Sequence[Node]) -> IntArray:
     """(P, N) one core per partition at home or next to it, then the rest round robin."""
-    free = np.array(share, dtype=np.int64)
+    names = [n.node for n in nodes]
+    free = np.array([n.cores for n in nodes], dtype=np.int64)
     out = np.zeros((len(first.partitions), len(names)), dtype=np.int64)
     wanted = max(int(free.sum()) // len(first.partitions), 1)
     for _ in range(wanted):
@@ -118,70 +127,106 @@ def advise(
     trace: Sequence[ClusterLoad],
     progress: Callable[[float], None] | None = None,
 ) -> Advice:
-    """Run ``chosen`` over the trace. Errors: partitions that come and go within it."""
-    ids = [p.partition for p in trace[0].partitions]
-    nodes = [n.node for n in trace[0].nodes]
-    placement = np.zeros((len(ids), len(nodes)), dtype=np.int64)
-    for p, part in enumerate(trace[0].partitions):
-        for held in part.placement:
-            placement[p, nodes.index(held.node)] = held.cores
-    queue = np.array([p.queue_rows for p in trace[0].partitions])
-    state = chosen.start()
-    track: dict[str, list[float]] = {k: [] for k in _SERIES}
-    lost = moved = arrived = 0.0
-    adjustments = shortfalls = 0
+    """Run ``chosen`` over the trace, on each of its islands apart: one time is one window.
+
+    Errors: partitions of an island that come and go.
+    """
+    islands: dict[str, _Island] = {}
+    windows: list[tuple[float, ...]] = []
     for w, recorded in enumerate(trace):
-        if [p.partition for p in recorded.partitions] != ids:
+        if recorded.island not in islands:
+            islands[recorded.island] = _Island(chosen, recorded)
+        islands[recorded.island].go_on(recorded, w)
+        if w + 1 == len(trace) or trace[w + 1].time_s > recorded.time_s:
+            windows.append((recorded.time_s, *_together([i.last for i in islands.values()])))
+        if progress is not None:
+            progress((w + 1) / len(trace))
+    series = {k: np.array(v) for k, v in zip(_SERIES, zip(*windows, strict=True), strict=True)}
+    weight = np.maximum(series["offered"], 1e-9)
+    mean = float(series["latency_s"] @ weight / weight.sum())
+    lost, arrived, adjustments, moved, shortfalls = np.sum(
+        [(i.lost, i.arrived, i.adjustments, i.moved, i.shortfalls) for i in islands.values()], 0
+    )
+    return Advice(
+        name, mean, float(np.quantile(series["latency_s"], 0.99)),
+        100 * float(lost / arrived) if arrived > 0 else 0.0, float(series["backlog"].mean()),
+        float(series["cores"].mean()), int(adjustments), float(moved), int(shortfalls), series,
+    )  # fmt: skip
+
+
+class _Island:
+    """Partitions that share cores, under a policy. ``last``: its newest window, as in `_SERIES`,
+    without the time.
+    """
+
+    def __init__(self, chosen: Policy[Any], first: ClusterLoad) -> None:
+        self._chosen = chosen
+        self._state = chosen.start()
+        self._first = first
+        self._ids = [p.partition for p in first.partitions]
+        self._nodes = [n.node for n in first.nodes]
+        self._placement = np.zeros((len(self._ids), len(self._nodes)), dtype=np.int64)
+        for p, part in enumerate(first.partitions):
+            for held in part.placement:
+                self._placement[p, self._nodes.index(held.node)] = held.cores
+        self._queue = np.array([p.queue_rows for p in first.partitions])
+        self.last: tuple[float, ...] = ()
+        self.lost = self.moved = self.arrived = 0.0
+        self.adjustments = self.shortfalls = 0
+
+    def go_on(self, recorded: ClusterLoad, w: int) -> None:
+        """The window that ``recorded``, number ``w`` of the trace, is of."""
+        if [p.partition for p in recorded.partitions] != self._ids:
+            where = f" on executor {recorded.island}" if recorded.island else ""
             raise InputError(
-                f"partitions of cluster load {w}", len(recorded.partitions),
+                f"partitions of cluster load {w}{where}", len(recorded.partitions),
                 "the same ones as in the first", "Cut the trace where the query changes.",
             )  # fmt: skip
         seconds = recorded.window_s
         rate = np.array([p.offered_rate for p in recorded.partitions])
         unit = np.array([p.service_rate_per_core for p in recorded.partitions])
-        cores = placement.sum(axis=1)
-        rows = queue + rate * seconds
+        cores = self._placement.sum(axis=1)
+        rows = self._queue + rate * seconds
         served = np.minimum(rows, unit * cores * seconds)
         bound = np.array([_bound(p.queue_capacity_rows) for p in recorded.partitions])
         left = rows - served
         over = np.maximum(left - bound, 0.0)
-        queue, before = left - over, queue
-        lost += float(over.sum())
-        arrived += float(rate.sum() * seconds)
-        latency = _latency(rate, unit, cores, (before + queue) / 2, recorded)
-        for key, value in zip(
-            _SERIES,
-            (rate.sum(), (unit * cores).sum(), cores.sum(), latency, queue.sum()),
-            strict=True,
-        ):
-            track[key].append(float(value))
-        seen = _dress(recorded, trace[0].nodes, placement)
+        self._queue, before = left - over, self._queue
+        self.lost += float(over.sum())
+        self.arrived += float(rate.sum() * seconds)
+        latency = _latency(rate, unit, cores, (before + self._queue) / 2, recorded)
+        self.last = (
+            float(rate.sum()), float((unit * cores).sum()), float(cores.sum()), latency,
+            float(self._queue.sum()),
+        )  # fmt: skip
+        seen = _dress(recorded, self._first.nodes, self._placement)
         parts = tuple(
             replace(p, queue_rows=float(q), rows_lost=float(o), saturated=False)
-            for p, q, o in zip(seen.partitions, queue, over, strict=True)
+            for p, q, o in zip(seen.partitions, self._queue, over, strict=True)
         )
-        plan, state = chosen.answer(replace(seen, partitions=parts), state)
-        shortfalls += not plan.feasible
-        after = placement.copy()
+        plan, self._state = self._chosen.answer(replace(seen, partitions=parts), self._state)
+        self.shortfalls += not plan.feasible
+        after = self._placement.copy()
         for change in plan.placement_changes:
-            after[ids.index(change.partition), nodes.index(change.node)] = change.after
+            after[self._ids.index(change.partition), self._nodes.index(change.node)] = change.after
         sizes = np.array([p.state_bytes for p in recorded.partitions])
-        moved += migration_bytes(placement, after, sizes) if (after != placement).any() else 0.0
-        adjustments += int((after.sum(axis=1) != cores).sum())
-        placement = after
-        if progress is not None:
-            progress((w + 1) / len(trace))
-    series = {k: np.array(v) for k, v in track.items()}
-    weight = np.maximum(series["offered"], 1e-9)
-    mean = float(series["latency_s"] @ weight / weight.sum())
-    return Advice(
-        name, mean, float(np.quantile(series["latency_s"], 0.99)),
-        100 * lost / arrived if arrived > 0 else 0.0, float(series["backlog"].mean()),
-        float(series["cores"].mean()), adjustments, moved, shortfalls, series,
+        if (after != self._placement).any():
+            self.moved += migration_bytes(self._placement, after, sizes)
+        self.adjustments += int((after.sum(axis=1) != cores).sum())
+        self._placement = after
+
+
+_SERIES = ("time_s", "offered", "capacity", "cores", "latency_s", "backlog")
+
+
+def _together(windows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    """Islands as one: sums, and the mean latency of their rows."""
+    offered, capacity, cores, latency, backlog = np.array(windows).T
+    weight = np.maximum(offered, 1e-9)
+    return (
+        float(offered.sum()), float(capacity.sum()), float(cores.sum()),
+        float(latency @ weight / weight.sum()), float(backlog.sum()),
     )  # fmt: skip
-
-
-_SERIES = ("offered", "capacity", "cores", "latency_s", "backlog")
 
 
 def _bound(capacity: float | None) -> float:
@@ -240,11 +285,11 @@ def advice_table(advices: Sequence[Advice]) -> str:
     )
 
 
-def draw_advice(advices: Sequence[Advice], window_s: float, path: Path) -> None:
+def draw_advice(advices: Sequence[Advice], path: Path) -> None:
     """Load and capacity, and latency, over time. Errors: no matplotlib."""
     plt = pyplot(InputError("picture", str(path), "matplotlib", "pip install 'laneshift[plot]'."))
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(9, 6), sharex=True)
-    time = np.arange(1, advices[0].series["offered"].size + 1) * window_s
+    time = advices[0].series["time_s"] - advices[0].series["time_s"][0]
     upper.plot(time, advices[0].series["offered"], color="black", label="offered")
     for a in advices:
         upper.step(time, a.series["capacity"], where="post", label=a.policy, alpha=0.8)

@@ -156,9 +156,11 @@ class TestCommands:
         (tmp_path / "own_policies.py").write_text(OWN)
         monkeypatch.syspath_prepend(str(tmp_path))
         assert "of a file beside" in done("policies", "own_policies:Own")
-        done("policies", "start", "own_policies:Own", "--set", "lanes=3", "--interval", 0.1)
+        more = ("--set", "lanes=3", "--interval", 0.1, "--json")
+        id = json.loads(done("policies", "start", "own_policies:Own", *more))["id"]
         until(lambda: "-> 3 lanes" in done("decisions"))
-        assert "own-1 has stopped" in done("policies", "stop", "own-1")
+        assert id.startswith("own-1-")
+        assert f"{id} has stopped" in done("policies", "stop", id)
 
     def test_a_report_of_what_runs(self, tmp_path: Path, gateway: Restless) -> None:
         gateway.restless = True

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
+from laneshift.cli import top as module
 from laneshift.cli.main import main
 from laneshift.cli.top import lines
 from plugin.fake import RUNNING, STOPPED, executor, query, rescaling
@@ -147,6 +150,22 @@ def test_what_answers_is_not_laneshift(status: int, body: str, words: list[str])
 def test_nobody_answers_and_wrong_options() -> None:
     assert "No Spark UI answers at localhost:1" in top("--url", "localhost:1").output
     assert "0.2<=x<=3600" in top("--every", "0").output
+
+
+def test_a_ui_that_was_seen_may_be_silent_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(answers: list[bool]) -> Callable[[str], dict[str, Any]]:
+        def status(_: str) -> dict[str, Any]:
+            if answers.pop(0):
+                return SNAPSHOT
+            raise click.ClickException("No Spark UI answers")
+
+        return status
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr(module, "status", said([True, False, False, True] + 62 * [False]))
+    shown = CliRunner().invoke(main, ["top", "--url", "x:1"])
+    assert shown.output.count("laneshift 1.2.3") == 2
+    assert shown.exit_code == 1 and "No Spark UI answers" in shown.output
 
 
 def test_a_rescale_has_a_line() -> None:

@@ -20,6 +20,7 @@ import laneshift
 from laneshift.control import client
 from laneshift.control.address import Address
 from laneshift.control.client import ControlClient
+from laneshift.control.failures import failure
 from laneshift.control.protocol import SCHEME, TOKEN_KEY
 from laneshift.control.settings import ControlSettings, ServerTls
 from laneshift.control.tokens import Tokens, client_token, kept, signed
@@ -74,6 +75,19 @@ class TestTokens:
         with pytest.raises(InputError, match=f"mode 640.*chmod 600 {file}"):
             kept(file)
 
+    def test_another_users_file_is_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = tmp_path / "token"
+        token = kept(file)
+        user = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+        with pytest.raises(
+            InputError, match=f"a file of user {user}', expected one of user {user + 1}"
+        ) as no:
+            kept(file)
+        assert token not in str(no.value)
+
     @pytest.mark.parametrize(
         "text", ["", "short", "with spaces in its middle", "ü" * 20, "x" * 600]
     )
@@ -107,6 +121,22 @@ class TestTokens:
 
 def sign(tenant: str) -> str:
     return signed(TENANT_KEY.encode(), tenant)
+
+
+class Unavailable(grpc.RpcError):
+    """The end of a call, as a gRPC that is to come may say it."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        return "in the words of a later version"
+
+    def trailing_metadata(self) -> tuple[()]:
+        return ()
+
+
+grpc.Call.register(Unavailable)
 
 
 class TestRefusals:
@@ -192,6 +222,13 @@ class TestRefusals:
         for each in held:
             each.close()
 
+    def test_what_is_wrong_does_not_hang_on_the_words_of_grpc(self) -> None:
+        found = failure(Unavailable(), "Hello", Address("127.0.0.1", free_port()))
+        assert "nobody listens at that port. Check that" in str(found)
+        with serving(FakeGateway()) as address:  # that is there again
+            found = failure(Unavailable(), "Hello", Address.of(address))
+        assert "in the words of a later version. Check that" in str(found)
+
     def test_somebody_else_answers(self) -> None:
         server = grpc.server(futures.ThreadPoolExecutor(1))
         port = server.add_insecure_port("127.0.0.1:0")
@@ -274,8 +311,7 @@ class Authority:
 
     def server(self, *hosts: str, client_ca: str | None = None, **more: Any) -> ServerTls:
         cert, key = self.pair("server", *hosts, **more)
-        ca = None if client_ca is None else Path(client_ca).read_bytes()
-        return ServerTls(Path(key).read_bytes(), Path(cert).read_bytes(), ca)
+        return ServerTls(key, cert, client_ca)
 
 
 @pytest.fixture
@@ -307,6 +343,25 @@ class TestTls:
             with laneshift.attach(address, TOKEN, ca=authority.ca, cert=cert, key=key) as live:
                 assert live.snapshot().queries
 
+    def test_a_certificate_is_renewed_while_it_is_shown(
+        self, authority: Authority, tmp_path: Path
+    ) -> None:
+        said: list[str] = []
+        past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+        tls = authority.server("127.0.0.1", not_after=past)
+        with serving(FakeGateway(), settings(tls), tell=said.append) as at:
+            with pytest.raises(SessionError, match="certificate has expired"):
+                laneshift.attach(at, TOKEN, ca=authority.ca)
+            cert, key = authority.pair("new", "127.0.0.1")
+            Path(cert).replace(tls.certificate)  # its key is still on its way
+            with pytest.raises(SessionError, match="certificate has expired"):
+                laneshift.attach(at, TOKEN, ca=authority.ca)
+            Path(key).replace(tls.key)
+            with laneshift.attach(at, TOKEN, ca=authority.ca) as live:
+                assert live.snapshot().queries
+        before, new = said
+        assert "certificate of before is shown on" in before and "new certificate" in new
+
     def test_an_expired_certificate(self, authority: Authority) -> None:
         past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
         with (
@@ -336,7 +391,7 @@ class TestTls:
             laneshift.attach(address, TOKEN, ca=authority.ca)
         with (
             serving(FakeGateway(), settings(authority.server("127.0.0.1"))) as at,
-            pytest.raises(SessionError, match="ca is given if it speaks TLS"),
+            pytest.raises(SessionError, match=r"it speaks TLS only\. Give the CA"),
         ):
             laneshift.attach(at, TOKEN)
 

@@ -139,6 +139,35 @@ def test_nothing_is_new_between_two_batches() -> None:
     assert looks(meter, gateway)[0] is not None
 
 
+def test_a_batch_counts_with_the_news_of_all_partitions() -> None:
+    gateway, meter = Batches(), Meter()
+    looks(meter, gateway)
+    gateway.batch()
+    looks(meter, gateway)
+    before = gateway.parts[1]["last_batch"]
+    gateway.batch()
+    late, gateway.parts[1]["last_batch"] = gateway.parts[1]["last_batch"], before
+    assert looks(meter, gateway) == [None]
+    gateway.parts[1]["last_batch"] = late
+    (found,) = looks(meter, gateway)
+    assert found is not None
+    assert {p.batch.batch_id for p in found.partitions if p.batch} == {8}
+
+
+def test_who_is_silent_holds_no_batch_back_for_ever() -> None:
+    gateway, meter = Batches(), Meter()
+    looks(meter, gateway)
+    gateway.batch()
+    looks(meter, gateway)
+    silent = gateway.parts[1]["last_batch"]
+    counted = 0
+    for _ in range(6):
+        gateway.batch()
+        gateway.parts[1]["last_batch"] = silent
+        counted += looks(meter, gateway) != [None]
+    assert counted == 3
+
+
 def test_a_policy_is_asked_once_per_batch(tmp_path: Path) -> None:
     asked: list[float] = []
 

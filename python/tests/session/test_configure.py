@@ -17,6 +17,7 @@ from laneshift import version
 from laneshift.plugin.gateway import PLUGIN_CLASS
 from laneshift.plugin.jar import check_versions
 from laneshift.session import builder as module
+from laneshift.session.builder import properties
 from laneshift.session.options import OPTIONS
 
 
@@ -67,6 +68,22 @@ def test_what_the_builder_has_is_kept_and_a_second_call_adds_nothing(jar: Path) 
     assert options_of(builder)["spark.plugins"] == f"a.B,{PLUGIN_CLASS}"
     assert options_of(builder)["spark.jars"] == f"x.jar,y.jar,{jar}"
     assert options_of(builder)["spark.driver.extraClassPath"] == str(jar)
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("spark.jars /data/dt=2024/x.jar", "/data/dt=2024/x.jar"),
+        ("spark.jars=/data/dt=2024/x.jar", "/data/dt=2024/x.jar"),
+        ("spark.jars = a.jar ", "a.jar"),
+        ("spark.jars: hdfs://host:1/a.jar", "hdfs://host:1/a.jar"),
+        ("  spark.jars\ta.jar,\\\n   b.jar", "a.jar,b.jar"),
+        ("spark.jars a\\ b\\u0021\\=.jar", "a b!=.jar"),
+        ("spark.jars\n!spark.jars a.jar\n# spark.jars a.jar", None),
+    ],
+)
+def test_spark_defaults_are_read_as_spark_reads_them(line: str, value: str | None) -> None:
+    assert properties(line).get("spark.jars") == value
 
 
 def test_what_spark_defaults_has_is_kept(jar: Path) -> None:
@@ -125,6 +142,7 @@ def test_what_spark_defaults_has_is_kept(jar: Path) -> None:
             "laneshift.scheduler.policies.faa:Faa",
         ),
         ("scheduler_target_latency", 0, "0ms"),
+        ("scheduler_target_latency", timedelta(microseconds=1500), "2ms"),
         ("scheduler_interval", "250ms", "250ms"),
         ("control_port", 0, "0"),
         ("control_address", "0.0.0.0", "0.0.0.0"),
@@ -201,7 +219,9 @@ REFUSED: list[tuple[str, object, list[str]]] = [
     ("control_token_file", "", ["''", "driver's machine"]),
     ("control_tls_key", 7, ["7", "PEM"]),
     ("control_tenants", "some", ["'some'", "'own' or 'all'"]),
-    ("scheduler_target_latency", "2h", ["'2h'", "up to 1h"]),
+    ("scheduler_target_latency", "2h", ["'2h'", "1ms to 1h"]),
+    ("scheduler_target_latency", "500us", ["'500us'", "1ms to 1h"]),
+    ("scheduler_target_latency", timedelta(microseconds=400), ["timedelta", "1ms to 1h"]),
     ("scheduler_interval", "50ms", ["'50ms'", "100ms to 1h"]),
     ("scheduler_python", 3, ["3", "path of a Python"]),
     ("motion_interval", "-5ms", ["'-5ms'", "1ms to 1min"]),

@@ -69,6 +69,21 @@ def test_a_failure_is_told() -> None:
         live.rescale("running", 16)
 
 
+def test_who_waits_hears_that_it_was_cancelled() -> None:
+    live = Laneshift(RescalingGateway(said("waiting"), said("building"), said("cancelled")))
+    with pytest.raises(SessionError, match="but 4 as before: it was cancelled"):
+        live.rescale("running", 16)
+
+
+def test_a_later_one_is_not_taken_for_it() -> None:
+    later = said("building") | {"from": 16, "to": 8}
+    now = Laneshift(RescalingGateway(said("waiting"), later)).rescale("running", 16)
+    assert (now.before, now.after, now.state) == (4, 16, "done")
+    instead = said("building") | {"to": 8}
+    with pytest.raises(SessionError, match="had ended when one to 8 was asked for"):
+        Laneshift(RescalingGateway(said("waiting"), instead)).rescale("running", 16)
+
+
 def test_it_can_be_cancelled_until_it_is_over() -> None:
     gateway = RescalingGateway(said("cancelled"))
     assert Laneshift(gateway).cancel_rescale("running").state == "cancelled"

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from laneshift.cli.simulate import simulate
 from laneshift.errors import InputError
 from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.ids import NodeId
 from laneshift.scheduler.registry import policy
 from laneshift.scheduler.trace import TraceWriter
 from laneshift.simulator.advise import advise, demo_trace, text_picture, with_cores
@@ -74,3 +75,18 @@ def test_wrong_command_lines(words: list[str], match: str) -> None:
     refused = CliRunner().invoke(simulate, words)
     assert isinstance(refused.exception, InputError)
     assert match in str(refused.exception)
+
+
+def test_cores_go_round_the_executors_of_a_trace() -> None:
+    trace = [replace(cluster, island="1") for cluster in demo_trace()[:1]]
+    other = replace(
+        trace[0],
+        island="2",
+        nodes=tuple(replace(n, node=NodeId(f"{n.node}b")) for n in trace[0].nodes),
+        partitions=tuple(
+            replace(p, home=NodeId(f"{p.home}b"), placement=(), lanes=())
+            for p in trace[0].partitions
+        ),
+    )
+    with pytest.raises(InputError, match="cores of executor 2: found 3, expected at least 4"):
+        with_cores([*trace, other], 7)

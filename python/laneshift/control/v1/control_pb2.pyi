@@ -1428,22 +1428,28 @@ class DecisionsRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
     limit: _builtins.int
     follow: _builtins.bool
     id: _builtins.str
     """of one policy's run; empty for all"""
+    after: _builtins.int
+    """all that are kept after the one of this number, not the newest `limit`"""
     def __init__(
         self,
         *,
         limit: _builtins.int = ...,
         follow: _builtins.bool = ...,
         id: _builtins.str = ...,
+        after: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow", "id", b"id", "limit", b"limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after", b"_after", "after", b"after", "follow", b"follow", "id", b"id", "limit", b"limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__after: _TypeAlias = _typing.Literal["after"]  # noqa: Y015
+    _WhichOneofArgType__after: _TypeAlias = _typing.Literal["_after", b"_after"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after) -> _WhichOneofReturnType__after | None: ...
 
 Global___DecisionsRequest: _TypeAlias = DecisionsRequest  # noqa: Y015
 
@@ -1462,12 +1468,15 @@ class Decision(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     RESCALES_FIELD_NUMBER: _builtins.int
     TASKS_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
     time_ms: _builtins.int
     executor: _builtins.str
     policy: _builtins.str
     shard_moves: _builtins.int
     applied: _builtins.bool
     error: _builtins.str
+    number: _builtins.int
+    """rises from one to the next, and from one control process to the next"""
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___LaneChange]: ...
     @_builtins.property
@@ -1492,10 +1501,11 @@ class Decision(_message.Message):
         error: _builtins.str | None = ...,
         rescales: _abc.Iterable[Global___PartitionsChange] | None = ...,
         tasks: _abc.Iterable[Global___TasksChange] | None = ...,
+        number: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "applied", b"applied", "changes", b"changes", "error", b"error", "executor", b"executor", "limits", b"limits", "notes", b"notes", "policy", b"policy", "rescales", b"rescales", "shard_moves", b"shard_moves", "tasks", b"tasks", "time_ms", b"time_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error", b"_error", "applied", b"applied", "changes", b"changes", "error", b"error", "executor", b"executor", "limits", b"limits", "notes", b"notes", "number", b"number", "policy", b"policy", "rescales", b"rescales", "shard_moves", b"shard_moves", "tasks", b"tasks", "time_ms", b"time_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015

@@ -12,13 +12,13 @@ private[laneshift] final class DriverState(
     post: SparkListenerEvent => Unit,
     val executors: ExecutorDirectory = new ExecutorDirectory
 ) {
-  val queries = new QueryInventory(executors)
+  val tenants = new Tenants
+  val queries = new QueryInventory(executors, tenants.ended)
   val memories = new PartitionMemories
   val taskWishes = new TaskWishes
   val claims = new SchedulerClaims
   val presses = new Presses
   val keyClaims = new KeyClaims
-  val tenants = new Tenants
   val throttle = new SourceThrottle(executors)
   val hosts = new HostWatch(executors)
   val rescales = new Rescales

@@ -1,8 +1,6 @@
 package org.apache.spark.sql.laneshift.driver
 
-import java.util.{LinkedHashMap, Map => JMap}
-
-import scala.jdk.CollectionConverters._
+import scala.collection.mutable
 
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
 import org.apache.spark.sql.streaming.StreamingQueryListener.{
@@ -27,29 +25,32 @@ final case class QueryRun(
 /** Rows that sources have given since the run began; in micro-batch those of the batches up to `batchId`. */
 final case class SourceCount(rows: Long, batchId: Option[Long])
 
-/** The queries of all sessions of this driver, from the events that Spark posts; remembers some that have ended. */
-private[laneshift] final class QueryInventory(executors: ExecutorDirectory) extends SparkListener {
-  private val runs = new LinkedHashMap[String, QueryRun] {
-    override protected def removeEldestEntry(eldest: JMap.Entry[String, QueryRun]): Boolean =
-      size > QueryInventory.Remembered
-  }
+/** The queries of all sessions of this driver, from the events that Spark posts: all that run, and some that have ended.
+  *
+  * @param ended is told of each run that has
+  */
+private[laneshift] final class QueryInventory(executors: ExecutorDirectory, ended: String => Unit = _ => ())
+    extends SparkListener {
+  private val runs = mutable.LinkedHashMap.empty[String, QueryRun]
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case e: QueryStartedEvent =>
       put(QueryRun(e.id.toString, e.runId.toString, Option(e.name), active = true))
     case e: QueryProgressEvent =>
       synchronized {
-        Option(runs.get(e.progress.runId.toString))
-          .foreach(run => put(after(e.progress, run)))
+        runs.get(e.progress.runId.toString).foreach(run => put(after(e.progress, run)))
       }
     case e: QueryTerminatedEvent =>
       synchronized {
-        val known = Option(runs.get(e.runId.toString))
+        val known = runs.get(e.runId.toString)
         put(
           known.fold(QueryRun(e.id.toString, e.runId.toString, None, active = false))(_.copy(active = false))
         )
+        val over = runs.values.filterNot(_.active).map(_.runId).toList
+        over.dropRight(QueryInventory.Remembered).foreach(runs.remove)
       }
       executors.forget(e.runId.toString)
+      ended(e.runId.toString)
     case _ => ()
   }
 
@@ -60,13 +61,15 @@ private[laneshift] final class QueryInventory(executors: ExecutorDirectory) exte
     run.copy(batch = Some(BatchView.of(p)), read = if (done) Some(read) else run.read)
   }
 
-  private def put(run: QueryRun): Unit = synchronized { runs.put(run.runId, run); () }
+  private def put(run: QueryRun): Unit = synchronized(runs.update(run.runId, run))
 
-  def all: Seq[QueryRun] = synchronized(runs.values().asScala.toList)
+  def all: Seq[QueryRun] = synchronized(runs.values.toList)
 
   def active: Seq[QueryRun] = all.filter(_.active)
 }
 
-private object QueryInventory {
+private[driver] object QueryInventory {
+
+  /** Runs that have ended. */
   val Remembered = 1000
 }

@@ -2,9 +2,10 @@ package org.apache.spark.sql.laneshift.driver
 
 import java.nio.charset.StandardCharsets.UTF_8
 import java.security.SecureRandom
-import java.util.{LinkedHashMap, Map => JMap}
 import javax.crypto.Mac
 import javax.crypto.spec.SecretKeySpec
+
+import scala.collection.mutable
 
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.ControlConf
@@ -16,10 +17,7 @@ import org.apache.spark.sql.laneshift.conf.ControlConf
   */
 private[laneshift] final class Tenants {
   val key: String = Tenants.random()
-  private val ofRun = new LinkedHashMap[String, String] {
-    override protected def removeEldestEntry(eldest: JMap.Entry[String, String]): Boolean =
-      size > Tenants.Remembered
-  }
+  private val ofRun = mutable.HashMap.empty[String, String]
 
   /** Gives the session of that configuration a token unless it has one of ours. */
   def welcome(conf: SQLConf): Unit =
@@ -28,12 +26,13 @@ private[laneshift] final class Tenants {
       conf.setConfString(ControlConf.Token.key, s"$tenant.${signed(tenant)}")
     }
 
-  /** Remembers whose query a run is. */
-  def started(runId: String, conf: SQLConf): Unit = tenantOf(conf).foreach { tenant =>
-    synchronized { ofRun.put(runId, tenant); () }
-  }
+  /** Remembers whose query a run is, until it has ended. */
+  def started(runId: String, conf: SQLConf): Unit =
+    tenantOf(conf).foreach(tenant => synchronized(ofRun.update(runId, tenant)))
 
-  def of(runId: String): Option[String] = synchronized(Option(ofRun.get(runId)))
+  def ended(runId: String): Unit = synchronized { ofRun.remove(runId); () }
+
+  def of(runId: String): Option[String] = synchronized(ofRun.get(runId))
 
   private def tenantOf(conf: SQLConf): Option[String] =
     Option(conf.getConfString(ControlConf.Token.key, null)).flatMap { token =>
@@ -49,8 +48,6 @@ private[laneshift] final class Tenants {
 }
 
 private[laneshift] object Tenants {
-  private val Remembered = 10000
-
   private def random(): String = {
     val bytes = new Array[Byte](16)
     new SecureRandom().nextBytes(bytes)
