@@ -11,6 +11,7 @@ from laneshift.loop.rates import lanes_of
 from laneshift.loop.seen import Seen, query_name
 from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.scheduler.ids import KeyId, PartitionId, ShardId
+from laneshift.scheduler.measured import changed
 from laneshift.scheduler.partition_load import HotKey, PartitionLoad
 from laneshift.scheduler.shard_table import ShardTable
 
@@ -38,7 +39,7 @@ def looked_into(load: PartitionLoad, seen: Seen) -> PartitionLoad:
     """
     operator, part = seen.operator, seen.part
     if operator.is_dealt:
-        return replace(load, works_above=_below(seen))
+        return changed(load, works_above=_below(seen))
     lanes, shards = load.lanes, load.shards
     if load.batch is not None:
         lanes = lanes_of(part)
@@ -48,7 +49,7 @@ def looked_into(load: PartitionLoad, seen: Seen) -> PartitionLoad:
         shards = _shares(part, load.offered_load) if lanes else None
     total = load.offered_load if shards is None else float(shards.load_cores.sum())
     hot = _hot_keys(seen, total)
-    return replace(load, lanes=lanes, shards=shards, hot_keys=hot, inputs=operator.inputs)
+    return changed(load, lanes=lanes, shards=shards, hot_keys=hot, inputs=operator.inputs)
 
 
 def with_hot_keys(load: PartitionLoad, seen: Seen) -> PartitionLoad:
@@ -64,7 +65,7 @@ def with_hot_keys(load: PartitionLoad, seen: Seen) -> PartitionLoad:
             for key in hot
             if key.shard is not None and lane_of[key.shard] < busy.size
         )
-    return replace(load, hot_keys=hot)
+    return changed(load, hot_keys=hot)
 
 
 def _hot_keys(seen: Seen, work: float) -> tuple[HotKey, ...]:

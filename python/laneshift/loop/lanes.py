@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.scheduler.ids import NodeId
+from laneshift.scheduler.measured import changed
 from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
 
 
@@ -48,7 +49,7 @@ def placed(part: PartitionLoad, placement: tuple[NodeCores, ...]) -> PartitionLo
     """``part`` with its cores there; of single lanes nothing is known if they were elsewhere."""
     if {c.node: c.cores for c in part.placement} == {c.node: c.cores for c in placement}:
         return part
-    return replace(part, placement=placement, lanes=(), shards=None)
+    return changed(part, placement=placement, lanes=(), shards=None)
 
 
 def placement(lanes: Lanes, home: str) -> tuple[NodeCores, ...]:

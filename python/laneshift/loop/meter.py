@@ -20,6 +20,7 @@ from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad, Node
 from laneshift.scheduler.ids import NodeId, QueryId, SourceId
+from laneshift.scheduler.measured import changed
 from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
 from laneshift.scheduler.store_load import StoreLoad
 
@@ -242,7 +243,7 @@ class Meter:
         for island in islands:
             if island.cluster is not None and loads:
                 mine = [loads.pop(q) for q in tuple(loads) if q in island.cluster.queries]
-                island = replace(island, cluster=replace(island.cluster, stores=tuple(mine)))
+                island = replace(island, cluster=changed(island.cluster, stores=tuple(mine)))
             found.append(island)
         return tuple(found)
 
@@ -255,7 +256,7 @@ class Meter:
             if island.cluster is not None and loads:
                 mine = [loads.pop(q) for q in tuple(loads) if q in island.cluster.queries]
                 mine.sort(key=lambda load: load.query)
-                island = replace(island, cluster=replace(island.cluster, tasks=tuple(mine)))
+                island = replace(island, cluster=changed(island.cluster, tasks=tuple(mine)))
             found.append(island)
         return tuple(found)
 
@@ -291,7 +292,7 @@ class Meter:
                 in_batch = self._batches[s.query.run_id].shown(s)
                 if in_batch is not None:
                     is_new = s.query.run_id in news
-                    measured.append(in_batch if is_new else replace(in_batch, repeated=True))
+                    measured.append(in_batch if is_new else changed(in_batch, repeated=True))
                 if window is not None and s.has_moved_since(window.was):
                     self._shares[s.key].begin(s)
             elif window is not None and s.has_moved_since(window.was):
@@ -302,7 +303,7 @@ class Meter:
                 shown = self._rates[s.key].shown(s, window, ran=s.query.run_id not in resting)
                 measured += [] if shown is None else [shown]
             elif s.key in unheard and (known := self._rates[s.key].known(s.part)) is not None:
-                measured.append(replace(known, repeated=True))
+                measured.append(changed(known, repeated=True))
             if s.key not in unheard:
                 self._shares[s.key].count(s, now_ms)
         return measured
@@ -316,7 +317,7 @@ class Meter:
                 continue
             in_batches = self._batches.get(s.query.run_id)
             known = self._rates[s.key].known(s.part) if in_batches is None else in_batches.shown(s)
-            found.append(None if known is None else replace(known, repeated=True))
+            found.append(None if known is None else changed(known, repeated=True))
         return [part for part in found if part is not None]
 
     def _island(
@@ -386,7 +387,7 @@ def _as_home(part: PartitionLoad) -> PartitionLoad:
     if part.cores_on(part.home) == part.cores:
         return part
     lanes = tuple(replace(lane, node=part.home) for lane in part.lanes)
-    return replace(part, placement=(NodeCores(part.home, part.cores),), lanes=lanes)
+    return changed(part, placement=(NodeCores(part.home, part.cores),), lanes=lanes)
 
 
 def _among(part: PartitionLoad, rooms: Mapping[str, Room], whole: Seen) -> PartitionLoad:
@@ -403,7 +404,7 @@ def _among(part: PartitionLoad, rooms: Mapping[str, Room], whole: Seen) -> Parti
     most = seen.max_lanes + seen.max_elsewhere
     if seen.max_elsewhere == 0:
         most = min(most, max(1, rooms[part.home].budget))
-    return replace(
+    return changed(
         placed(part, cells),
         max_cores=most if operator.is_dealt else min(most, seen.shards),
         kept_at_home=1,
@@ -416,7 +417,7 @@ def _at_most(part: PartitionLoad, cores: int) -> PartitionLoad:
     if part.batch is None:
         return part
     most = max(1, cores)
-    return replace(part, max_cores=most if part.max_cores is None else min(part.max_cores, most))
+    return changed(part, max_cores=most if part.max_cores is None else min(part.max_cores, most))
 
 
 def _cluster(

@@ -54,6 +54,7 @@ from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.hurry import DEAF_S, SHORT_S, ShortTurns
 from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.measured import changed
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy, SizingPolicy
 from laneshift.scheduler.trace import TraceWriter
@@ -530,7 +531,7 @@ class LiveScheduler:
         sends = self._sends
         fits = fitting(island.held, island.budgets)
         shown = {name: (ref.home, fits[name]) for name, ref in island.partitions.items()}
-        cluster = held(replace(cluster, whole=False), shown, island.budgets)
+        cluster = held(changed(cluster, whole=False), shown, island.budgets)
         plan = self._answer(island, cluster, None)
         planned = self._refusals.without(planned_lanes(plan, island, fits), island)
         wanted = only_more(planned, island)
@@ -553,7 +554,7 @@ class LiveScheduler:
         if not island.is_new and last_s is not None:
             return Plan()
         if last_s is not None and cluster.time_s > last_s:
-            cluster = replace(cluster, window_s=cluster.time_s - last_s)
+            cluster = changed(cluster, window_s=cluster.time_s - last_s)
         self._answered_s[island.executor] = cluster.time_s
         self._record(cluster)
         state = self._states.get(island.executor)

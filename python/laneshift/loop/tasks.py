@@ -13,6 +13,7 @@ from laneshift.loop.seen import Seen, query_name, slots
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot
 from laneshift.scheduler.ids import OperatorId, PartitionId, QueryId
+from laneshift.scheduler.measured import changed
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.plan import TasksChange
 from laneshift.scheduler.task_rates import TaskPeaks, TaskRates, TasksDone
@@ -154,7 +155,7 @@ class Tasker:
                 if coming is not None:
                     load = replace(load, coming=min(coming.after, load.partitions))
                 loads.append(load)
-        cluster = replace(island.cluster, tasks=tuple(loads))
+        cluster = changed(island.cluster, tasks=tuple(loads))
         return replace(island, cluster=cluster), tuple(notes)
 
     def would(self, changes: Sequence[TasksChange], island: Island) -> tuple[TasksChange, ...]:

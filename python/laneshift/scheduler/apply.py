@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from laneshift.errors import InputError
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import LaneId, LaneRef, NodeId, PartitionId
+from laneshift.scheduler.measured import changed
 from laneshift.scheduler.partition_load import LaneLoad, NodeCores, PartitionLoad
 from laneshift.scheduler.plan import Plan, ShardMove
 from laneshift.scheduler.shard_table import ShardTable
@@ -98,10 +98,7 @@ def _unchecked(
     lanes: tuple[LaneLoad, ...],
     shards: ShardTable | None,
 ) -> PartitionLoad:
-    out = copy(part)
-    for name, value in (("placement", placement), ("lanes", lanes), ("shards", shards)):
-        object.__setattr__(out, name, value)
-    return out
+    return changed(part, placement=placement, lanes=lanes, shards=shards)
 
 
 def _move_shards(parts: dict[PartitionId, PartitionLoad], moves: tuple[ShardMove, ...]) -> None:

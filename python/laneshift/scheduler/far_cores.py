@@ -14,6 +14,7 @@ import numpy as np
 
 from laneshift.inputcheck import IntArray
 from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.measured import changed
 from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
 from laneshift.scheduler.placing import cores_of
 from laneshift.scheduler.plan import Plan, Reason, Shortfall
@@ -53,7 +54,7 @@ def near_only(cluster: ClusterLoad) -> tuple[ClusterLoad, tuple[Shortfall, ...]]
                     f"{part.partition} stays on executor {part.home}: {_words(part)}",
                 )
             )
-    return replace(cluster, partitions=tuple(parts)), tuple(shortfalls)
+    return changed(cluster, partitions=tuple(parts)), tuple(shortfalls)
 
 
 def with_far_cores(plan: Plan, seen: ClusterLoad, cluster: ClusterLoad) -> Plan:
@@ -91,8 +92,8 @@ def _after(plan: Plan, seen: ClusterLoad) -> IntArray:
 def _at_home(part: PartitionLoad, most: int) -> PartitionLoad:
     if part.cores_on(part.home) != part.cores:
         placement = (NodeCores(part.home, part.cores_on(part.home)),)
-        part = replace(part, placement=placement, lanes=(), shards=None)
-    return replace(part, stays_home=True, max_cores=max(1, most))
+        part = changed(part, placement=placement, lanes=(), shards=None)
+    return changed(part, stays_home=True, max_cores=max(1, most))
 
 
 def _is_worth_it(part: PartitionLoad) -> bool:

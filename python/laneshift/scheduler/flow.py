@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from laneshift.scheduler.batch_load import BatchLoad
 from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.measured import changed
 from laneshift.scheduler.partition_load import PartitionLoad
 
 TARGET_UTILISATION = 0.7
@@ -49,7 +50,7 @@ def as_flow(
         if buffer_s is not None:
             seen = _buffered(seen, buffer_s, use, target_utilisation)
         parts.append(seen)
-    return replace(cluster, partitions=tuple(parts))
+    return changed(cluster, partitions=tuple(parts))
 
 
 def _usable(
@@ -81,4 +82,4 @@ def _buffered(
     if part.queue_capacity_rows is not None and part.queue_capacity_rows < capacity:
         waiting = math.inf if waiting >= part.queue_capacity_rows else waiting
         capacity = part.queue_capacity_rows
-    return replace(part, queue_rows=min(waiting, capacity), queue_capacity_rows=capacity)
+    return changed(part, queue_rows=min(waiting, capacity), queue_capacity_rows=capacity)
