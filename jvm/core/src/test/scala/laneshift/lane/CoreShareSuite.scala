@@ -117,7 +117,7 @@ class CoreShareSuite extends LimitedSuite {
       try CoreShare.within(share)(())
       catch { case _: InterruptedException => interrupted.countDown() }
     }
-    while (!waiting.forall(isWaiting)) Thread.sleep(1)
+    while (!waiting.forall(isWaiting)) Thread.onSpinWait()
     waiting.head.interrupt()
     assert(interrupted.await(10, TimeUnit.SECONDS))
     assert(share.idle == 0)
@@ -146,7 +146,7 @@ class CoreShareSuite extends LimitedSuite {
     )
     // Who looks waits for a time only.
     def dormant = waiting.filter(_.getState == Thread.State.WAITING)
-    while (dormant.size < 19) Thread.sleep(1)
+    while (dormant.size < 19) Thread.onSpinWait()
     val first = waiting.filterNot(dormant.contains)
     assert(first.size <= 1)
     // Then it is the turn of the next to look, and of each when the one before has had a turn.

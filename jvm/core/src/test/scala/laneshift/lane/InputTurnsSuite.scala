@@ -118,7 +118,7 @@ class InputTurnsSuite extends LimitedSuite {
     )
     receiver.setDaemon(true)
     receiver.start()
-    while (receiver.getState != Thread.State.WAITING) Thread.sleep(1)
+    while (receiver.getState != Thread.State.WAITING) Thread.onSpinWait()
     val cause = new IllegalStateException("planted")
     turns.fail(cause)
     assert(heard.get() eq cause)
