@@ -41,11 +41,11 @@ private[plan] object QueryStores {
   }
 }
 
-/** Runs of queries that stay stock, each with the reason: the newest of them. */
+/** Runs of queries that stay stock, each with the reason: those that were planned last. */
 private[plan] object StockRuns {
   private val Kept = 1000
 
-  private val reasons = new LinkedHashMap[UUID, String] {
+  private val reasons = new LinkedHashMap[UUID, String](16, 0.75f, true) {
     override protected def removeEldestEntry(eldest: JMap.Entry[UUID, String]): Boolean = size > Kept
   }
 

@@ -123,7 +123,8 @@ private[plan] object RowWiseNumbers {
   private val Kept = 1000
   private val First = 1000L
 
-  private val ofRuns = new LinkedHashMap[String, mutable.Map[AnyRef, Long]] {
+  // In order of use: a query that runs uses its own with each batch.
+  private val ofRuns = new LinkedHashMap[String, mutable.Map[AnyRef, Long]](16, 0.75f, true) {
     override protected def removeEldestEntry(eldest: JMap.Entry[String, mutable.Map[AnyRef, Long]]): Boolean =
       size > Kept
   }

@@ -52,7 +52,8 @@ private[plan] final class Spreads(
 private object Spreads {
   private val Kept = 1000
 
-  private val trials = new LinkedHashMap[(String, Long), SpreadTrial] {
+  // In order of use: a query that runs uses its own with each batch.
+  private val trials = new LinkedHashMap[(String, Long), SpreadTrial](16, 0.75f, true) {
     override protected def removeEldestEntry(eldest: JMap.Entry[(String, Long), SpreadTrial]): Boolean =
       size > Kept
   }

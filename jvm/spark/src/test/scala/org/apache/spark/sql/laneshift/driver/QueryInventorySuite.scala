@@ -15,7 +15,13 @@ class QueryInventorySuite extends LimitedSuite {
 
   private def start(queries: QueryInventory, number: Int): Unit =
     queries.onOtherEvent(
-      new QueryStartedEvent(id(number), id(number), s"q$number", "2026-01-01T00:00:00.000Z", Set.empty[String])
+      new QueryStartedEvent(
+        id(number),
+        id(number),
+        s"q$number",
+        "2026-01-01T00:00:00.000Z",
+        Set.empty[String]
+      )
     )
 
   private def end(queries: QueryInventory, number: Int): Unit =
