@@ -19,6 +19,8 @@ lazy val licenseFiles = taskKey[Seq[File]]("Our LICENSE and NOTICE, for META-INF
 lazy val bundled = taskKey[File]("Writes bundled.json: the libraries whose classes the assembled jar holds.")
 lazy val testLaunch =
   taskKey[File]("Compiles the tests and writes what `java @FILE` needs to run classes of theirs.")
+/** Below Spark's names is what reads what Spark keeps private to a package. */
+val ourPackages = Seq("laneshift/", "org/apache/spark/sql/", "org/apache/spark/scheduler/StageTasks")
 lazy val checkJar = taskKey[File]("The assembled jar, after checking that it holds our classes only.")
 
 ThisBuild / repoRoot := (LocalRootProject / baseDirectory).value
@@ -210,7 +212,7 @@ lazy val spark = (project in file("jvm/spark"))
         finally zip.close()
       val classes = names.filter(_.endsWith(".class"))
       val foreign =
-        classes.filterNot(c => c.startsWith("laneshift/") || c.startsWith("org/apache/spark/sql/"))
+        classes.filterNot(c => ourPackages.exists(c.startsWith))
       if (foreign.nonEmpty)
         throw new MessageOnlyException(
           s"$jar holds ${foreign.size} classes that are neither ours nor shaded, such as ${foreign.head}: " +
