@@ -210,6 +210,7 @@ class FakeGateway:
             "executors": [
                 executor("driver", cores=8, active_tasks=3),
             ],
+            "silent": [],
             "queries": [
                 query(RUNNING, "running", active=True),
             ],

@@ -121,6 +121,7 @@ class SnapshotReply(_message.Message):
     EXECUTORS_FIELD_NUMBER: _builtins.int
     QUERIES_FIELD_NUMBER: _builtins.int
     SAME_FIELD_NUMBER: _builtins.int
+    SILENT_FIELD_NUMBER: _builtins.int
     time_ms: _builtins.int
     """since 1970, UTC"""
     version: _builtins.str
@@ -132,6 +133,10 @@ class SnapshotReply(_message.Message):
     def executors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Executor]: ...
     @_builtins.property
     def queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___Query]: ...
+    @_builtins.property
+    def silent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """executors that do not answer"""
+
     def __init__(
         self,
         *,
@@ -140,10 +145,11 @@ class SnapshotReply(_message.Message):
         executors: _abc.Iterable[Global___Executor] | None = ...,
         queries: _abc.Iterable[Global___Query] | None = ...,
         same: _builtins.bool = ...,
+        silent: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["executors", b"executors", "queries", b"queries", "same", b"same", "time_ms", b"time_ms", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["executors", b"executors", "queries", b"queries", "same", b"same", "silent", b"silent", "time_ms", b"time_ms", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
