@@ -19,6 +19,7 @@ lazy val licenseFiles = taskKey[Seq[File]]("Our LICENSE and NOTICE, for META-INF
 lazy val bundled = taskKey[File]("Writes bundled.json: the libraries whose classes the assembled jar holds.")
 lazy val testLaunch =
   taskKey[File]("Compiles the tests and writes what `java @FILE` needs to run classes of theirs.")
+
 /** Below Spark's names is what reads what Spark keeps private to a package. */
 val ourPackages = Seq("laneshift/", "org/apache/spark/sql/", "org/apache/spark/scheduler/StageTasks")
 lazy val checkJar = taskKey[File]("The assembled jar, after checking that it holds our classes only.")
