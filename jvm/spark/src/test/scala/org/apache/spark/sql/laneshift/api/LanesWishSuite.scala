@@ -21,7 +21,11 @@ class LanesWishSuite extends LimitedSuite {
   }
 
   test("What is no wish is refused") {
-    Seq("{}", """[{"query": "q"}]""", """[{"query": "q", "operator": "0", "partition": 0, "lanes": 1}]""").foreach { text =>
+    Seq(
+      "{}",
+      """[{"query": "q"}]""",
+      """[{"query": "q", "operator": "0", "partition": 0, "lanes": 1}]"""
+    ).foreach { text =>
       assertThrows[IllegalArgumentException](LanesWish.read(text))
     }
   }
