@@ -21,7 +21,7 @@ import pytest
 from tiers import wanted
 
 FILE = Path(__file__).with_name("budgets.txt")
-LIVE = Path(__file__).with_name("live")
+WITH_SPARK = [Path(__file__).with_name(name) for name in ("live", "usage")]
 ROOT = Path(__file__).parents[2]
 
 spent = Counter[str]()
@@ -42,6 +42,7 @@ def count_calls(of: type, method: str, kind: str) -> None:
     setattr(of, method, counting)
 
 
+@functools.cache
 def count_queries() -> None:
     """From here on, where they are started: a listener would hear of them later."""
     from pyspark.sql import SparkSession
@@ -81,7 +82,7 @@ def budget(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     cost = spent - before
     name = request.path.relative_to(ROOT).as_posix()
-    if wanted(config) or not request.path.is_relative_to(LIVE):
+    if wanted(config) or not any(map(request.path.is_relative_to, WITH_SPARK)):
         return
     if os.environ.get("LANESHIFT_BUDGETS") == "renew":
         parts = config.option.keyword, config.option.markexpr, "::" in " ".join(config.args)

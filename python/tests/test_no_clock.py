@@ -23,7 +23,7 @@ OWN = {"test_no_clock.py", "test_tiers.py", "tiers.py", "stuck.py"}
 OF_DEEP_TESTS = {
     "browser",
     *("again", "cluster", "cores", "demand", "harmless", "history", "lease", "many", "pipelined"),
-    *("place", "stop", "stores"),
+    *("place", "side", "stop", "stores"),
 }
 """What only deep tests use: NAME.py, and applications, NAME_app.py."""
 
