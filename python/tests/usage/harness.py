@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -188,11 +189,27 @@ class Side:
             self.look(query)
         return query
 
+    def until(self, query: StreamingQuery, condition: Callable[[], Any]) -> None:
+        """Lets a query run that has no end, and stops it."""
+        try:
+            if not comes(lambda: not query.isActive or condition()):
+                raise HangError
+            if error := query.exception():
+                raise error
+        finally:
+            query.stop()
+            self.look(query)
+
     def look(self, query: StreamingQuery) -> None:
         """Was it elastic at all, and did shards move?"""
         if self.is_elastic:
             self.regions.append(query._jsq.explainInternal(False).count("Elastic ["))
             self.moves += len(laneshift.attach(self.spark).handoffs(str(query.id), limit=100_000))
+
+
+def comes(condition: Callable[[], Any], looks: int = 600) -> bool:
+    """Whether something comes to be, looked at ten times a second."""
+    return any(condition() or threading.Event().wait(0.1) for _ in range(looks))
 
 
 def at(seconds: list[float]) -> pa.Array:
@@ -216,7 +233,7 @@ def problem(error: BaseException) -> str:
     return "fails: " + ("+".join(sorted(found)[:3]) or type(error).__name__)
 
 
-def see(case: Case, side: Side) -> Seen:
+def see(case: Case, side: Side, cpu_s: Callable[[], float] = lambda: 0.0) -> Seen:
     before = cpu_s()
     try:
         answer = case.run(side)
@@ -239,27 +256,6 @@ def judge(case: Case, stock: Seen, elastic: Seen) -> None:
     else:
         assert elastic.regions and all(elastic.regions), elastic.regions
         assert case.still or elastic.moves > 0
-
-
-# ---- what it costs
-
-
-def cpu_s() -> float:
-    """CPU seconds of this process and all below it, the JVM and Python's workers, until now."""
-    parents: dict[int, list[int]] = {}
-    ticks: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended
-        pid = int(stat.parent.name)
-        parents.setdefault(int(fields[1]), []).append(pid)
-        ticks[pid] = sum(map(int, fields[11:15]))
-    below = [os.getpid()]
-    for pid in below:
-        below.extend(parents.get(pid, ()))
-    return sum(ticks[pid] for pid in below) / os.sysconf("SC_CLK_TCK")
 
 
 # ---- sessions

@@ -13,7 +13,7 @@ from usage.harness import Side, case
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-ALL = ("memory", "rocks", "secure", "jvm", "foreign")
+ALL = ("memory", "rocks", "secure", "jvm", "strict", "foreign")
 
 
 def many(side: Side) -> DataFrame:
@@ -73,6 +73,9 @@ def functions_in_python(side: Side) -> Any:
     return side.collect(counted.withColumn("t", twice("m")), "update")
 
 
-@case("strict")
-def counts_where_kryo_is_strict(side: Side) -> Any:
-    return side.collect(side.rows().groupBy("k").count(), "update")
+@case("foreign", plain=True, still=True)
+def the_foreign_rule_works(side: Side) -> Any:
+    """It has put nodes into the plans of the cases before."""
+    side.rows().groupBy("k").count().explain()
+    jvm: Any = side.spark._jvm
+    return jvm.foreignrule.Foreign.put > 0

@@ -1,4 +1,4 @@
-"""Rows that are large or many-layered, and other encodings of state."""
+"""Rows that are large, wide or many-layered, and other encodings of state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from usage.harness import Side, case, in_order
+from usage.harness import Side, case, digest, in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,7 +28,7 @@ def large(side: Side, rows: int, size: int, files: int = 3) -> DataFrame:
 def rows_of_10_mb(side: Side) -> Any:
     """Through the shuffle, in the state, out again, and through a function in Python."""
     ends = sf.udf(lambda text: text[:4] + text[-2:] + str(len(text)), "string")
-    kept = large(side, 2, 10 * MB, files=2).groupBy("id").agg(sf.max("text").alias("text"))
+    kept = large(side, 1, 10 * MB, files=2).groupBy("id").agg(sf.max("text").alias("text"))
     answers = kept.select("id", ends("text"), sf.md5("text"))
     return side.collect(answers, "update")
 
@@ -40,6 +40,20 @@ def many_rows_of_1_mb(side: Side) -> Any:
     answers = side.collect(sums, "update")
     distinct = large(side, 9, MB).dropDuplicates(["text"])
     return answers, side.collect(distinct.select("id", sf.length("text")), "append")
+
+
+@case()
+def a_thousand_columns(side: Side) -> Any:
+    names = [f"c{n}" for n in range(1000)]
+    for i in range(3):
+        columns = {name: [(i + 1) * n * j % 101 for j in range(40)] for n, name in enumerate(names)}
+        side.put("wide", i, id=list(range(40)), **columns)
+    wide = side.files("wide", ", ".join(f"{name} LONG" for name in ("id", *names)))
+    key = (sf.col("id") % 7).alias("key")
+    sums = wide.groupBy(key).agg(*(sf.sum(name).alias(name) for name in names))
+    answers = side.collect(sums, "update")
+    distinct = wide.dropDuplicates(["c1", "c999"])
+    return digest(answers), digest(side.collect(distinct, "append"))
 
 
 @case()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
-from usage.harness import Side, case
+from usage.harness import Side, case, in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -93,3 +93,22 @@ def text(side: Side) -> Any:
 @case(still=True)
 def files_in_folders_of_a_column(side: Side) -> Any:
     return of_files(side, "parted", FLAT)
+
+
+@case()
+def rates_of_batches(side: Side) -> Any:
+    """The same rows in the same batches, until some have ended."""
+    stream = side.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 300)
+    rows = stream.option("numPartitions", 2).option("startTimestamp", 1000).load()
+    got: list[Any] = []
+
+    def keep(batch: DataFrame, number: int) -> None:
+        rows = batch.collect()
+        if number < 3:
+            got.extend((number, *row) for row in rows)
+
+    counted = rows.groupBy((sf.col("value") % 41).alias("k")).agg(sf.max("value").alias("m"))
+    writer = counted.writeStream.outputMode("update").foreachBatch(keep)
+    query = writer.option("checkpointLocation", str(side.fresh("checkpoint"))).start()
+    side.until(query, lambda: (query.lastProgress or {"batchId": 0})["batchId"] >= 3)
+    return in_order(got)
