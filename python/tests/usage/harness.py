@@ -233,7 +233,7 @@ def problem(error: BaseException) -> str:
     return "fails: " + ("+".join(sorted(found)[:3]) or type(error).__name__)
 
 
-def see(case: Case, side: Side) -> Seen:
+def see(case: Case, side: Side, cpu_s: Callable[[], float] = lambda: 0.0) -> Seen:
     before = cpu_s()
     try:
         answer = case.run(side)
@@ -256,27 +256,6 @@ def judge(case: Case, stock: Seen, elastic: Seen) -> None:
     else:
         assert elastic.regions and all(elastic.regions), elastic.regions
         assert case.still or elastic.moves > 0
-
-
-# ---- what it costs
-
-
-def cpu_s() -> float:
-    """CPU seconds of this process and all below it, the JVM and Python's workers, until now."""
-    parents: dict[int, list[int]] = {}
-    ticks: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended
-        pid = int(stat.parent.name)
-        parents.setdefault(int(fields[1]), []).append(pid)
-        ticks[pid] = sum(map(int, fields[11:15]))
-    below = [os.getpid()]
-    for pid in below:
-        below.extend(parents.get(pid, ()))
-    return sum(ticks[pid] for pid in below) / os.sysconf("SC_CLK_TCK")
 
 
 # ---- sessions

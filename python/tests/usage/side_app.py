@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pyspark
@@ -49,12 +50,51 @@ def session(side: str, world: str, folder: Path) -> SparkSession:
     return builder.getOrCreate()
 
 
+class Costs:
+    """CPU time of this process and all below it, the JVM and Python's workers.
+
+    Looks ten times a second, as nobody is told of what a worker has used once it has ended.
+    """
+
+    def __init__(self) -> None:
+        self._ticks = {(os.getpid(), ""): 0}  # of a process, which its start tells from later ones
+        self._lock = threading.Lock()
+        threading.Thread(target=self._look_on, daemon=True).start()
+
+    def cpu_s(self) -> float:
+        with self._lock:
+            self._look()
+            return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
+
+    def _look_on(self) -> None:
+        while not threading.Event().wait(0.1):
+            self.cpu_s()
+
+    def _look(self) -> None:
+        found: dict[int, tuple[int, str, int]] = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it has ended
+            used = int(fields[11]) + int(fields[12])
+            found[int(stat.parent.name)] = int(fields[1]), fields[19], used
+        ours = {
+            os.getpid(),
+            *(pid for pid, start in self._ticks if found.get(pid, "  ")[1] == start),
+        }
+        while more := {pid for pid, (parent, *_) in found.items() if parent in ours} - ours:
+            ours |= more
+        self._ticks |= {(pid, found[pid][1]): found[pid][2] for pid in ours}
+
+
 def main(side: str, world: str, folder: Path, names: list[str]) -> None:
     folder.mkdir(parents=True)
+    costs = Costs()
     list(themes())
     spark = session(side, world, folder)
     for name in names:
-        seen = see(CASES[name], Side(side, spark.newSession(), folder / name))
+        seen = see(CASES[name], Side(side, spark.newSession(), folder / name), costs.cpu_s)
         print(seen.line(name), flush=True)
     spark.stop()
 
