@@ -48,6 +48,10 @@ private[spark] object StageTasks {
     }
   }
 
+  /** Tasks that Spark runs at a time, on all executors. */
+  def slots(sc: SparkContext): Int =
+    sc.maxNumConcurrentTasks(sc.resourceProfileManager.defaultResourceProfile)
+
   /** As Spark counts when it admits a Real-time batch: tasks that wait for a slot have it already. */
   def outstanding(sc: SparkContext): Int = of(sc, 0)(
     _.outstandingTasksForOtherWorkInProfile(sc.resourceProfileManager.defaultResourceProfile.id, Set.empty)

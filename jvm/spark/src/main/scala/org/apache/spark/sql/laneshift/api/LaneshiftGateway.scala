@@ -2,7 +2,6 @@ package org.apache.spark.sql.laneshift.api
 
 import java.util.UUID
 
-import scala.concurrent.duration._
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
@@ -12,6 +11,7 @@ import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
 import org.apache.spark.sql.laneshift.driver.{
   BesideRealTime,
   DriverState,
+  ExecutorRef,
   PartitionSite,
   QueryView,
   RunningQueries,
@@ -27,7 +27,6 @@ import org.apache.spark.util.ThreadUtils
   * `{"error": {condition, sqlstate, message, parameters}}`. A query is named by its id, run id or name.
   */
 object LaneshiftGateway {
-  private val Patience = 10.seconds
 
   def version(): String = BuildInfo.version
 
@@ -191,7 +190,7 @@ object LaneshiftGateway {
     Inventory.driver.keyClaims.claim(spec.key, apart.toBooleanOption, seconds)
     // All at a time: each answers by itself.
     found.map(p => p.executor.asking(ExecutorRequest.RestBalancer(spec.key, p.view.index, seconds)))
-      .foreach(ThreadUtils.awaitReady(_, Patience))
+      .foreach(ThreadUtils.awaitReady(_, ExecutorRef.Patience))
     Map[String, Any]("above" -> spec.above.name, "applied" -> Applied.NextBatch.name)
   }
 

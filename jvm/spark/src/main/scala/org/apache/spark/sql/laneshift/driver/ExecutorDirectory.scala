@@ -39,7 +39,7 @@ final case class ExecutorRef(id: String, host: String, ref: RpcEndpointRef) {
 }
 
 object ExecutorRef {
-  private[driver] val Patience = 10.seconds
+  private[laneshift] val Patience = 10.seconds
   private val Timeout = new RpcTimeout(Patience, "laneshift's time for an executor's answer")
 }
 
@@ -86,10 +86,6 @@ final case class PartitionSite(executor: ExecutorRef, view: PartitionView) {
     executor.ask[Option[Either[String, (Int, Applied)]]](
       ExecutorRequest.MoveShard(key, view.index, shard, lane)
     )
-
-  /** Whether the executor still has the partition, whose balancer now rests for so long. */
-  def restBalancer(seconds: Double): Boolean =
-    executor.ask[Boolean](ExecutorRequest.RestBalancer(key, view.index, seconds))
 }
 
 /** The executors of this driver's application that run the plugin; in local mode the driver's own process is the only one.

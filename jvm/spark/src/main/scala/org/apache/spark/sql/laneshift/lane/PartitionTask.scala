@@ -177,8 +177,8 @@ private[laneshift] final class PartitionTask(
     }
   }
 
-  /** A lane's outputs: what it waits for room is no work. */
-  private[lane] def putOut(lane: LaneId, block: UnsafeRowBlock): Unit = {
+  /** A lane's outputs, wherever it is: what it waits for room is no work. */
+  private[laneshift] def putOut(lane: LaneId, block: UnsafeRowBlock): Unit = {
     val waitedNs = outlet.put(block)
     if (waitedNs > 0) inlet.waited(lane, waitedNs)
   }

@@ -3,6 +3,7 @@ package org.apache.spark.sql.laneshift.plan
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.rdd.RDD
+import org.apache.spark.scheduler.StageTasks
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
@@ -47,8 +48,7 @@ private[plan] trait ElasticNode extends UnaryExecNode {
     output.indexWhere(a => conf.resolver(a.name, name) && a.dataType == TimestampType)
   }.filter(_ >= 0)
 
-  protected def slots: Int =
-    sparkContext.maxNumConcurrentTasks(sparkContext.resourceProfileManager.defaultResourceProfile)
+  protected def slots: Int = StageTasks.slots(sparkContext)
 
   /** The nearest elastic operators that feed these. */
   protected def upstream(plans: Seq[SparkPlan]): Seq[Long] =

@@ -1,9 +1,10 @@
 package org.apache.spark.sql.laneshift.plan
 
-import java.util.{IdentityHashMap, LinkedHashMap, Map => JMap, UUID}
+import java.util.{IdentityHashMap, UUID}
 
 import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider, RocksDBStateStoreProvider}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.laneshift.spec.RecentlyUsed
 
 /** Which provider a query's operators open their stores with: ours, by the name in the session that Spark has made for the
   * query's run. It is there from our rule until the last of the plan's regions has made its RDDs, and Spark's name at any
@@ -45,9 +46,7 @@ private[plan] object QueryStores {
 private[plan] object StockRuns {
   private val Kept = 1000
 
-  private val reasons = new LinkedHashMap[UUID, String](16, 0.75f, true) {
-    override protected def removeEldestEntry(eldest: JMap.Entry[UUID, String]): Boolean = size > Kept
-  }
+  private val reasons = new RecentlyUsed[UUID, String](Kept)
 
   def add(run: UUID, why: String): Unit = synchronized { reasons.put(run, why); () }
 

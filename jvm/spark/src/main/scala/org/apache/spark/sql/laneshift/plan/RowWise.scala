@@ -1,7 +1,5 @@
 package org.apache.spark.sql.laneshift.plan
 
-import java.util.{LinkedHashMap, Map => JMap}
-
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions._
@@ -12,7 +10,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWate
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelationExec
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
-import org.apache.spark.sql.laneshift.spec.{ElasticOptions, RowWork}
+import org.apache.spark.sql.laneshift.spec.{ElasticOptions, RecentlyUsed, RowWork}
 
 /** Finds the row-wise regions of stages without state: the operators that go row by row, from (not including) a stream's source,
   * a shuffle or an operator with state whose row-wise work is apart up to the first that does not.
@@ -123,11 +121,8 @@ private[plan] object RowWiseNumbers {
   private val Kept = 1000
   private val First = 1000L
 
-  // In order of use: a query that runs uses its own with each batch.
-  private val ofRuns = new LinkedHashMap[String, mutable.Map[AnyRef, Long]](16, 0.75f, true) {
-    override protected def removeEldestEntry(eldest: JMap.Entry[String, mutable.Map[AnyRef, Long]]): Boolean =
-      size > Kept
-  }
+  // A query that runs uses its own with each batch.
+  private val ofRuns = new RecentlyUsed[String, mutable.Map[AnyRef, Long]](Kept)
 
   final class OfPlan(runId: String) {
     private val met = mutable.Map.empty[AnyRef, Int]

@@ -1,13 +1,11 @@
 package org.apache.spark.sql.laneshift.plan
 
-import java.util.{LinkedHashMap, Map => JMap}
-
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.laneshift.driver.DriverState
 import org.apache.spark.sql.laneshift.runtime.BatchLoad
-import org.apache.spark.sql.laneshift.spec.RowWork
+import org.apache.spark.sql.laneshift.spec.{RecentlyUsed, RowWork}
 
 /** Decides, as a batch is planned, whether the row-wise work above an operator's state goes apart from it. */
 private[plan] final class Spreads(
@@ -52,11 +50,8 @@ private[plan] final class Spreads(
 private object Spreads {
   private val Kept = 1000
 
-  // In order of use: a query that runs uses its own with each batch.
-  private val trials = new LinkedHashMap[(String, Long), SpreadTrial](16, 0.75f, true) {
-    override protected def removeEldestEntry(eldest: JMap.Entry[(String, Long), SpreadTrial]): Boolean =
-      size > Kept
-  }
+  // A query that runs uses its own with each batch.
+  private val trials = new RecentlyUsed[(String, Long), SpreadTrial](Kept)
 
   def of(runId: String, operatorId: Long, realTime: Boolean): SpreadTrial = synchronized {
     // Where batches are short, the first one has threads and Python workers to start.

@@ -54,16 +54,13 @@ private[plan] object TaskCounts {
   /** As many as the cluster's slots are for. */
   private def suiting(partitions: Int, realTime: Boolean, inputs: Seq[RDD[_]], regions: Int): Int = {
     val sc = inputs.head.sparkContext
-    val most = if (realTime) inRealTime(sc, inputs, regions) else TaskCounts.Waves * slots(sc)
+    val most = if (realTime) inRealTime(sc, inputs, regions) else TaskCounts.Waves * StageTasks.slots(sc)
     math.max(1, math.min(partitions, most))
   }
 
   /** A Real-time query needs a slot for each task of all its stages at once: the operator's part of those that nobody has. */
   private def inRealTime(sc: SparkContext, inputs: Seq[RDD[_]], regions: Int): Int =
-    (slots(sc) - StageTasks.outstanding(sc) - tasksBelow(inputs)) / regions
-
-  private def slots(sc: SparkContext): Int =
-    sc.maxNumConcurrentTasks(sc.resourceProfileManager.defaultResourceProfile)
+    (StageTasks.slots(sc) - StageTasks.outstanding(sc) - tasksBelow(inputs)) / regions
 
   /** Tasks of the stages that feed an operator. */
   private def tasksBelow(inputs: Seq[RDD[_]]): Int = {

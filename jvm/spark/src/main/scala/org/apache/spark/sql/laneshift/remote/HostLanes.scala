@@ -1,7 +1,7 @@
 package org.apache.spark.sql.laneshift.remote
 
 import java.lang.ref.WeakReference
-import java.util.{Properties, UUID}
+import java.util.UUID
 import java.util.concurrent.{ConcurrentHashMap, ScheduledThreadPoolExecutor, TimeUnit}
 
 import scala.jdk.CollectionConverters._
@@ -33,7 +33,7 @@ private[laneshift] final class HostLanes(budget: LaneBudget) {
   /** On its thread. */
   def taskStarted(task: TaskContext): Unit = {
     val loader = Thread.currentThread.getContextClassLoader
-    if (loader ne ownLoader) HostLanes.queryOf(task.getLocalProperties).foreach { query =>
+    if (loader ne ownLoader) Option(task.getLocalProperty(StreamExecution.QUERY_ID_KEY)).foreach { query =>
       loaders.values().removeIf(_.get == null)
       loaders.put(query, new WeakReference(loader))
     }
@@ -122,11 +122,7 @@ private[laneshift] final class HostLanes(budget: LaneBudget) {
   }
 }
 
-private[remote] object HostLanes {
-
-  /** The streaming query of a task with these properties, which has a session. */
-  def queryOf(properties: Properties): Option[String] =
-    Option(properties.getProperty(StreamExecution.QUERY_ID_KEY))
+private object HostLanes {
 
   /** Its thread is there only while it has something to do. */
   private def newJanitor(): ScheduledThreadPoolExecutor = {

@@ -158,7 +158,7 @@ private[remote] final class RemoteLane(
     try {
       synchronized { if (state == Opening) opener = Thread.currentThread else throw new InterruptedException }
       link = links.connect(host.host, host.port, this)
-      send(ToHost.Open(HostLanes.queryOf(opening.task.localProperties).getOrElse(""), RpcBytes.of(opening)))
+      send(ToHost.Open(task.spec.key.queryId, RpcBytes.of(opening)))
       var answer = next()
       while (answer == LookAgain && !released || answer.isInstanceOf[Heard] && heardEarly(answer))
         answer = next()
@@ -228,7 +228,7 @@ private[remote] final class RemoteLane(
       frames += 1
       traffic.frames.increment()
       stores.apply(frame.writes)
-      if (frame.outputs != null && frame.outputs.size > 0) putOut(frame.outputs)
+      if (frame.outputs != null && frame.outputs.size > 0) task.putOut(id, frame.outputs)
       end.covered(frame.covered, frame.answers)
       true
     case Heard(ToHome.Ask(request)) => answered(request)
@@ -247,12 +247,6 @@ private[remote] final class RemoteLane(
       lost(cause)
       false
     case LookAgain => true
-  }
-
-  /** As lanes at home do: what it waits for room is no work. */
-  private def putOut(outputs: UnsafeRowBlock): Unit = {
-    val waitedNs = task.outlet.put(outputs)
-    if (waitedNs > 0) task.inlet.waited(id, waitedNs)
   }
 
   /** A body may still begin while its lane ends, and home's stores are committed: it has missed nothing. */

@@ -3,6 +3,7 @@ package org.apache.spark.sql.laneshift.rescale
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkContext
+import org.apache.spark.scheduler.StageTasks
 import org.apache.spark.sql.execution.datasources.v2.RealTimeStreamScanExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.streaming.RealTimeTrigger
@@ -23,8 +24,7 @@ private[rescale] object RealTimeSlots {
   def require(query: MicroBatchExecution, now: Int, partitions: Int, slots: Int, beside: Int): Unit = {
     val others = active(query).filterNot(_ eq query)
     val own = if (isRealTime(query)) math.max(tasks(query, now, now), tasks(query, now, partitions)) else 0
-    val all =
-      own + others.map(q => tasks(q, q.lastExecution.numStateStores, q.lastExecution.numStateStores)).sum
+    val all = own + others.map(tasks).sum
     if (all > 0 && all + beside > slots)
       throw new NotRescalable.Unfit(
         s"with $partitions partitions Real-time batches and the rescale would need slots for ${all + beside} tasks, " +
@@ -36,8 +36,7 @@ private[rescale] object RealTimeSlots {
     * than a batch of this query has.
     */
   def hurried(query: MicroBatchExecution, partitions: Int, context: SparkContext): Int = {
-    val slots =
-      math.max(1, context.maxNumConcurrentTasks(context.resourceProfileManager.defaultResourceProfile))
+    val slots = math.max(1, StageTasks.slots(context))
     if (active(query).exists(_ ne query)) math.min(slots, partitions) else slots
   }
 
@@ -48,6 +47,11 @@ private[rescale] object RealTimeSlots {
     }
 
   private def isRealTime(query: MicroBatchExecution) = query.trigger.isInstanceOf[RealTimeTrigger]
+
+  private def tasks(query: MicroBatchExecution): Int = {
+    val now = query.lastExecution.numStateStores
+    tasks(query, now, now)
+  }
 
   /** Of a Real-time batch, with `partitions` instead of `now`. */
   private def tasks(query: MicroBatchExecution, now: Int, partitions: Int): Int = {

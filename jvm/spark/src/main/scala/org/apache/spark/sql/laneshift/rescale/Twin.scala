@@ -123,7 +123,7 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   ): RDD[(Int, Piece)] = {
     def read(attempts: Int): RDD[(Int, Piece)] = {
       TakeOver.passed("reading")
-      val at = if (Faults.isOn(Fault.ReadAsOfBegin)) committed.of(built) else committed.of(committed.newest)
+      val at = if (Faults.isOn(Fault.ReadAsOfBegin)) committed.of(built) else committed.last
       val old = context.parallelize(partitions, partitions.size)
       val pieces = Twin.contents(old, stores, hadoop, shape, at).partitionBy(byTask)
       val shuffle = pieces.dependencies.head.asInstanceOf[ShuffleDependency[Int, Piece, Piece]]

@@ -1,12 +1,12 @@
 package org.apache.spark.sql.laneshift.runtime
 
-import java.util.{LinkedHashMap, Map => JMap, SplittableRandom}
+import java.util.SplittableRandom
 
 import org.apache.datasketches.frequencies.{ErrorType, LongsSketch}
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.laneshift.spec.InputSpec
+import org.apache.spark.sql.laneshift.spec.{InputSpec, RecentlyUsed}
 
 /** A key with much of its partition's rows.
   *
@@ -38,10 +38,7 @@ private[laneshift] final class HotKeys(clock: () => Long = () => System.nanoTime
   private var sinceNs = clock()
 
   /** Of the keys that were sampled last. */
-  private val values = new LinkedHashMap[Long, String](16, 0.75f, true) {
-    override protected def removeEldestEntry(eldest: JMap.Entry[Long, String]): Boolean =
-      size > ValuesKept
-  }
+  private val values = new RecentlyUsed[Long, String](ValuesKept)
 
   /** Notes a row of the sample, and says how many rows later the next is. */
   def add(hash: Int, value: => Option[String]): Int = synchronized {

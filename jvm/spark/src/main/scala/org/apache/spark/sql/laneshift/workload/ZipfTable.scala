@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift.workload
 
-import java.util.{LinkedHashMap => LruMap, Map => JMap}
+import org.apache.spark.sql.laneshift.spec.RecentlyUsed
 
 /** Draws ranks 0 <= r < n with probability proportional to 1 / (r + 1)^skew, in constant time: the alias
   * method of Walker in Vose's form (M. D. Vose, IEEE Trans. Software Eng. 17(9), 1991). Eight bytes a rank.
@@ -26,9 +26,7 @@ private[workload] final class ZipfTable private (threshold: Array[Int], alias: A
 private[workload] object ZipfTable {
 
   private val Kept = 4
-  private val cache = new LruMap[(Int, Double), ZipfTable](Kept * 2, 0.75f, true) {
-    override def removeEldestEntry(eldest: JMap.Entry[(Int, Double), ZipfTable]): Boolean = size() > Kept
-  }
+  private val cache = new RecentlyUsed[(Int, Double), ZipfTable](Kept)
 
   /** The table of (keys, skew), built once per JVM and shared by its tasks; the few most recently used are
     * kept.
