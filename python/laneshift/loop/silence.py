@@ -9,47 +9,42 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from laneshift.loop.seen import Key
+from laneshift.loop.seen import Key, Seen, seen_partitions
 from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
+from laneshift.plugin.snapshot import QuerySnapshot, Snapshot
 
 
 class Silence:
     """Remembers the partitions of the newest picture."""
 
     def __init__(self) -> None:
-        self._known: dict[Key, tuple[QuerySnapshot, OperatorSnapshot, PartitionSnapshot]] = {}
+        self._known: dict[Key, Seen] = {}
 
     def filled(self, live: Snapshot) -> Snapshot:
         """``live`` with the partitions of silent executors as they were last seen."""
         if live.silent:
             live = replace(live, queries=tuple(self._filled(q, live.silent) for q in live.queries))
-        self._known = {
-            (query.run_id, operator.operator_id, part.partition): (query, operator, part)
-            for query in live.queries
-            if query.active
-            for operator in query.operators
-            for part in operator.partitions
-        }
+        self._known = {s.key: s for s in seen_partitions(live)}
         return live
 
     def _filled(self, query: QuerySnapshot, silent: tuple[str, ...]) -> QuerySnapshot:
         there = {operator.operator_id: operator for operator in query.operators}
         said = {
-            (query.run_id, operator.operator_id, part.partition): part
+            Seen(query, operator, part).key: part
             for operator in query.operators
             for part in operator.partitions
         }
         missed: dict[int, list[PartitionSnapshot]] = {}
         mode = query.mode
-        for key, (was, operator, part) in self._known.items():
+        for key, was in self._known.items():
+            number, part = was.operator.operator_id, was.part
             if not query.active or key[0] != query.run_id or part.executor not in silent:
                 continue
             # What was computed elsewhere before is no news of it.
             if key not in said or said[key].batch_id < part.batch_id:
-                there.setdefault(operator.operator_id, replace(operator, partitions=()))
-                missed.setdefault(operator.operator_id, []).append(part)
-                mode = was.mode  # of which its operators tell
+                there.setdefault(number, replace(was.operator, partitions=()))
+                missed.setdefault(number, []).append(part)
+                mode = was.query.mode  # of which its operators tell
         if not missed:
             return query
         operators = []

@@ -84,21 +84,12 @@ def _place(cluster: ClusterLoad, part: PartitionLoad, cells: dict[NodeId, int]) 
         for _ in range(entry.cores - have):
             lanes.append(LaneLoad(_lowest_unused(lanes), entry.node))
     # Lanes beyond the placement are still there until shard moves are done, so skip the check.
-    return _unchecked(part, placement, tuple(lanes), part.shards)
+    return changed(part, placement=placement, lanes=tuple(lanes))
 
 
 def _lowest_unused(lanes: list[LaneLoad]) -> LaneId:
     used = {lane.lane for lane in lanes}
     return next(LaneId(i) for i in range(len(used) + 1) if i not in used)
-
-
-def _unchecked(
-    part: PartitionLoad,
-    placement: tuple[NodeCores, ...],
-    lanes: tuple[LaneLoad, ...],
-    shards: ShardTable | None,
-) -> PartitionLoad:
-    return changed(part, placement=placement, lanes=lanes, shards=shards)
 
 
 def _move_shards(parts: dict[PartitionId, PartitionLoad], moves: tuple[ShardMove, ...]) -> None:
@@ -126,7 +117,7 @@ def _move_one(
         lane = shards.lane.copy()
         lane[at] = target.lane
         table = replace(shards, lane=lane)
-        parts[source.partition] = _unchecked(part, part.placement, part.lanes, table)
+        parts[source.partition] = changed(part, shards=table)
         return
     other = parts[target.partition]
     assert other.shards is not None
@@ -138,15 +129,15 @@ def _move_one(
     joined = ShardTable(
         *(np.append(getattr(other.shards, n), v) for n, v in zip(names, row, strict=True))
     )
-    parts[source.partition] = _unchecked(part, part.placement, part.lanes, left)
-    parts[target.partition] = _unchecked(other, other.placement, other.lanes, joined)
+    parts[source.partition] = changed(part, shards=left)
+    parts[target.partition] = changed(other, shards=joined)
 
 
 def _drop_lanes(part: PartitionLoad) -> PartitionLoad:
     held: dict[NodeId, int] = {entry.node: entry.cores for entry in part.placement}
     if Counter(lane.node for lane in part.lanes) == held:  # none goes
         lanes = tuple(sorted(part.lanes, key=lambda lane: lane.lane))
-        return part if lanes == part.lanes else _unchecked(part, part.placement, lanes, part.shards)
+        return part if lanes == part.lanes else changed(part, lanes=lanes)
     owned = {
         lane.lane: 0 if part.shards is None else int(np.sum(part.shards.lane == lane.lane))
         for lane in part.lanes

@@ -6,9 +6,10 @@ field docs and, by metric name, in :mod:`laneshift.scheduler.metrics`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 from laneshift.errors import InputError
 from laneshift.inputcheck import number, unique, whole
@@ -17,6 +18,8 @@ from laneshift.scheduler.measured import REMEDY, optional
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.store_load import StoreLoad
 from laneshift.scheduler.tasks_load import TasksLoad
+
+N = TypeVar("N")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +198,12 @@ class ClusterLoad:
     def at(self, end: PartitionId | OperatorId) -> tuple[int, ...]:
         """Indices of the partition, or of the operator's partitions; empty if there are none."""
         index = self._index.get(PartitionId(end))
-        return self._operators.get(OperatorId(end), ()) if index is None else (index,)
+        return self.operators.get(OperatorId(end), ()) if index is None else (index,)
 
     @cached_property
-    def _operators(self) -> dict[OperatorId, tuple[int, ...]]:
-        found: dict[OperatorId, list[int]] = {}
-        for i, part in enumerate(self.partitions):
-            found.setdefault(part.operator, []).append(i)
-        return {operator: tuple(rows) for operator, rows in found.items()}
+    def operators(self) -> dict[OperatorId, tuple[int, ...]]:
+        """Indices of each operator's partitions; both in cluster load order."""
+        return _rows(part.operator for part in self.partitions)
 
     @cached_property
     def feeds(self) -> Feeds:
@@ -240,10 +241,7 @@ class ClusterLoad:
     @cached_property
     def queries(self) -> dict[QueryId, tuple[int, ...]]:
         """Indices of each query's partitions; queries and partitions in cluster load order."""
-        found: dict[QueryId, list[int]] = {}
-        for i, part in enumerate(self.partitions):
-            found.setdefault(part.query, []).append(i)
-        return {query: tuple(rows) for query, rows in found.items()}
+        return _rows(part.query for part in self.partitions)
 
     def external_rate_of(self, query: QueryId) -> float:
         """Rows per second that enter ``query``: of the sources that feed it, else of its heads."""
@@ -299,3 +297,11 @@ class ClusterLoad:
             stuck = next(names[i] for i, count in enumerate(waiting) if count > 0)
             raise InputError("edges", f"a cycle through {stuck}", "an acyclic graph", "Cut it.")
         return tuple(names[i] for i in ready)
+
+
+def _rows(names: Iterable[N]) -> dict[N, tuple[int, ...]]:
+    """Where each name stands."""
+    found: dict[N, list[int]] = {}
+    for i, name in enumerate(names):
+        found.setdefault(name, []).append(i)
+    return {name: tuple(rows) for name, rows in found.items()}

@@ -110,9 +110,7 @@ class ResourceCentric(RescalingPolicy[ResourceCentricState]):
 
     def _executors(self, cluster: ClusterLoad) -> dict[OperatorId, int]:
         """Executors that each operator of ``cluster`` is to have, if its keys are its own."""
-        groups: dict[OperatorId, list[int]] = {}
-        for j, part in enumerate(cluster.partitions):
-            groups.setdefault(part.operator, []).append(j)
+        groups = cluster.operators
         members = [np.array(rows) for rows in groups.values()]
         view = View.of(cluster)
         wanted: dict[OperatorId, int] = {}
