@@ -31,6 +31,16 @@ class Scripted(Policy[int]):
         return self.say(cluster, state), state + 1
 
 
+def keeping(seen: list[ClusterLoad]) -> Callable[[ClusterLoad, int], Plan]:
+    """Changes nothing, and adds what is shown to ``seen``."""
+
+    def say(cluster: ClusterLoad, _: int) -> Plan:
+        seen.append(cluster)
+        return Plan()
+
+    return say
+
+
 def lanes(**wanted: int) -> Callable[[ClusterLoad, int], Plan]:
     """A plan for ``running:0.N``: pN=lanes."""
 

@@ -139,11 +139,17 @@ def test_nothing_is_new_between_two_batches() -> None:
     assert looks(meter, gateway)[0] is not None
 
 
-def test_a_batch_counts_with_the_news_of_all_partitions() -> None:
+def with_a_batch() -> tuple[Batches, Meter]:
+    """One batch has ended and was looked at."""
     gateway, meter = Batches(), Meter()
     looks(meter, gateway)
     gateway.batch()
     looks(meter, gateway)
+    return gateway, meter
+
+
+def test_a_batch_counts_with_the_news_of_all_partitions() -> None:
+    gateway, meter = with_a_batch()
     before = gateway.parts[1]["last_batch"]
     gateway.batch()
     late, gateway.parts[1]["last_batch"] = gateway.parts[1]["last_batch"], before
@@ -155,10 +161,7 @@ def test_a_batch_counts_with_the_news_of_all_partitions() -> None:
 
 
 def test_who_is_silent_holds_no_batch_back_for_ever() -> None:
-    gateway, meter = Batches(), Meter()
-    looks(meter, gateway)
-    gateway.batch()
-    looks(meter, gateway)
+    gateway, meter = with_a_batch()
     silent = gateway.parts[1]["last_batch"]
     counted = 0
     for _ in range(6):

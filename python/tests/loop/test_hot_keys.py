@@ -12,10 +12,9 @@ from laneshift.scheduler import registry
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import KeyId
 from laneshift.scheduler.partition_load import HotKey
-from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.hot_keys import useful_cores, waits_for_a_key
 from laneshift.scheduler.samples import partition as sample
-from loop.scripted import Moving, loop
+from loop.scripted import Moving, keeping, loop
 from plugin.fake import FakeGateway, partition, set_lanes
 
 PARTITIONS = 8
@@ -83,12 +82,7 @@ def test_others_have_what_they_need_without_it(policy: str) -> None:
 
 def test_every_policy_sees_hot_keys() -> None:
     seen: list[ClusterLoad] = []
-
-    def say(cluster: ClusterLoad, _: int) -> Plan:
-        seen.append(cluster)
-        return Plan()
-
-    loop(Moving(), say).turn()
+    loop(Moving(), keeping(seen)).turn()
     for part in seen[0].partitions:
         (hot,) = part.hot_keys
         assert (hot.key, hot.ways) == ("0badcafe", 1)

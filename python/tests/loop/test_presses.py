@@ -20,7 +20,7 @@ from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.registry import PLANNERS, names
 from laneshift.scheduler.registry import policy as named
-from loop.scripted import Moving, Scripted, lanes, until
+from loop.scripted import Moving, Scripted, keeping, lanes, until
 from plugin.fake import RUNNING, FakeGateway, partition, set_lanes
 
 SERVICE = 500.0
@@ -252,13 +252,8 @@ def test_a_short_turn_keeps_to_the_budget_beside_what_is_there() -> None:
 
 def test_a_short_turn_measures_since_the_press_and_only_who_is_pressed() -> None:
     seen: list[ClusterLoad] = []
-
-    def say(cluster: ClusterLoad, _: int) -> Plan:
-        seen.append(cluster)
-        return Plan()
-
     gateway = Moving()
-    made = LiveScheduler(gateway, Scripted(say=say))
+    made = LiveScheduler(gateway, Scripted(say=keeping(seen)))
     for _ in range(3):
         made.turn()
     made.short_turn({}, set())

@@ -13,7 +13,7 @@ from laneshift.loop.throttles import GRACE_S
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan, Throttle
-from loop.scripted import Chain, Moving, Scripted, loop, until
+from loop.scripted import Chain, Moving, Scripted, keeping, loop, until
 from plugin.fake import RUNNING, FakeGateway
 
 
@@ -166,12 +166,7 @@ def test_a_dry_run_limits_nothing() -> None:
 
 def test_only_sources_enter_the_chain_of_a_query() -> None:
     seen: list[ClusterLoad] = []
-
-    def say(cluster: ClusterLoad, _: int) -> Plan:
-        seen.append(cluster)
-        return Plan()
-
-    loop(Chain(), say).turn()
+    loop(Chain(), keeping(seen)).turn()
     (cluster,) = seen
     (source,) = cluster.sources
     assert (source.source, source.feeds) == ("running:source", ("running:1.0", "running:1.1"))

@@ -13,9 +13,8 @@ from laneshift.loop.steady import BEHIND_MS, Steady
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.trace import read_trace
-from loop.scripted import Moving, Scripted
+from loop.scripted import Moving, Scripted, keeping
 from loop.test_presses import press
 from plugin.fake import FakeGateway
 
@@ -53,13 +52,8 @@ class SetBack(Moving):
 
 def test_windows_budgets_and_traces_do_not_hear_of_it(tmp_path: Path) -> None:
     seen: list[ClusterLoad] = []
-
-    def say(cluster: ClusterLoad, _: int) -> Plan:
-        seen.append(cluster)
-        return Plan()
-
     gateway, trace = SetBack(), tmp_path / "trace.jsonl"
-    made = LiveScheduler(gateway, Scripted(say=say), trace=trace)
+    made = LiveScheduler(gateway, Scripted(say=keeping(seen)), trace=trace)
     gateway.data["executors"][0]["active_tasks"] = 6
     made.turn()
     gateway.data["executors"][0]["active_tasks"] = 2

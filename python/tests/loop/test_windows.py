@@ -12,8 +12,7 @@ from laneshift.loop.scheduler import LiveScheduler
 from laneshift.plugin.press import Press
 from laneshift.scheduler import registry
 from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.plan import Plan
-from loop.scripted import Moving, Scripted
+from loop.scripted import Moving, Scripted, keeping
 from loop.test_batches import Batches
 from loop.test_presses import press
 from plugin.fake import FakeGateway, partition
@@ -72,18 +71,13 @@ def test_a_press_does_not_change_what_is_forecast() -> None:
 
 def test_a_batch_is_one_window_beside_a_query_of_real_time_mode() -> None:
     seen: list[ClusterLoad] = []
-
-    def say(cluster: ClusterLoad, _: int) -> Plan:
-        seen.append(cluster)
-        return Plan()
-
     gateway = Batches()
     other = copy.deepcopy(Moving().data["queries"][0]) | {
         "id": "other", "run_id": "other run", "name": "other", "trigger": None,
     }  # fmt: skip
     other["operators"][0]["partitions"] = parts = [partition(n) for n in range(2)]
     gateway.data["queries"].append(other)
-    made = LiveScheduler(gateway, Scripted(say=say))
+    made = LiveScheduler(gateway, Scripted(say=keeping(seen)))
     made.turn()
     for batch in range(3):
         gateway.batch()
@@ -103,13 +97,8 @@ def test_a_batch_is_one_window_beside_a_query_of_real_time_mode() -> None:
 
 def test_a_short_turn_is_no_whole_window() -> None:
     seen: list[ClusterLoad] = []
-
-    def say(cluster: ClusterLoad, _: int) -> Plan:
-        seen.append(cluster)
-        return Plan()
-
     gateway = Wave()
-    made = LiveScheduler(gateway, Scripted(say=say))
+    made = LiveScheduler(gateway, Scripted(say=keeping(seen)))
     made.turn()
     made.turn()
     told = Press.from_json(press(gateway.parts[0], gateway.data["time_ms"]))

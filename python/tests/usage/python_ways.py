@@ -271,9 +271,12 @@ def first_try(partition: int) -> bool:
     return context.attemptNumber() == 0 and context.partitionId() == partition
 
 
-def state_of(side: Side, checkpoint: Path) -> Any:
+def with_state(side: Side, answers: DataFrame) -> Any:
+    """The answers of a query in update mode, and the state that it leaves."""
+    checkpoint = side.fresh("checkpoint")
+    found = side.collect(answers, "update", None, checkpoint)
     rows = side.spark.read.format("statestore").load(str(checkpoint))
-    return in_order(rows.selectExpr("to_json(struct(key, value))").collect())
+    return found, in_order(rows.selectExpr("to_json(struct(key, value))").collect())
 
 
 @case()
@@ -283,16 +286,12 @@ def function_above_a_state_raises_once(side: Side) -> Any:
             raise RuntimeError("once")
         return n + 1
 
-    checkpoint = side.fresh("checkpoint")
-    counted = counts(side).withColumn("u", sf.udf(raises, "long")("n"))
-    return side.collect(counted, "update", None, checkpoint), state_of(side, checkpoint)
+    return with_state(side, counts(side).withColumn("u", sf.udf(raises, "long")("n")))
 
 
 @case()
 def function_of_a_state_raises_once(side: Side) -> Any:
-    checkpoint = side.fresh("checkpoint")
-    answers = stateful(side, lambda key: first_try(1) and key % 11 == 4)
-    return side.collect(answers, "update", None, checkpoint), state_of(side, checkpoint)
+    return with_state(side, stateful(side, lambda key: first_try(1) and key % 11 == 4))
 
 
 @case()
@@ -304,9 +303,7 @@ def worker_is_killed_once(side: Side) -> Any:
             os.kill(os.getpid(), 9)
         return x + 2
 
-    checkpoint = side.fresh("checkpoint")
-    counted = counts(side).withColumn("u", sf.udf(dies, "long")("x"))
-    return side.collect(counted, "update", None, checkpoint), state_of(side, checkpoint)
+    return with_state(side, counts(side).withColumn("u", sf.udf(dies, "long")("x")))
 
 
 @case()
@@ -316,9 +313,7 @@ def worker_of_a_state_is_killed_once(side: Side) -> Any:
             os.kill(os.getpid(), 9)
         return False
 
-    checkpoint = side.fresh("checkpoint")
-    rows = side.collect(stateful(side, dies), "update", None, checkpoint)
-    return rows, state_of(side, checkpoint)
+    return with_state(side, stateful(side, dies))
 
 
 def raises_once(partition: int, remainder: int) -> Any:
