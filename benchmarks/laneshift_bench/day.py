@@ -24,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from laneshift import attach
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.session.live import Laneshift
-from laneshift.session.options import MAX_LANES
+from laneshift.session.options import OPTIONS
 from laneshift_bench.offered import Oracle, Stages, held_core_seconds, missed
 from laneshift_bench.pictures import Line, Panel, over_time
 from laneshift_bench.processes import executors
@@ -276,7 +276,7 @@ class Running:
 def sides(day: Day, policies: Sequence[str]) -> list[Sided]:
     """What runs, and the policy that drives it."""
     peak = max(day.oracle(False).peak, day.oracle(True).at_rate(RATE * (1 + SWING)))
-    most = str(min(MAX_LANES, EXECUTORS * CORES - PARTITIONS + 1))
+    most = str(min(OPTIONS["max_lanes"].values["high"], EXECUTORS * CORES - PARTITIONS + 1))
 
     def elastic(name: str, lanes: int) -> Side:
         return Side(name, {"lanes": str(lanes), "maxLanes": most}, PARTITIONS)

@@ -20,7 +20,7 @@ from laneshift import attach
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.scheduler import registry
 from laneshift.session.live import Laneshift
-from laneshift.session.options import MAX_LANES
+from laneshift.session.options import OPTIONS
 from laneshift_bench.auto import costly, thinned
 from laneshift_bench.costs import wait
 from laneshift_bench.hot import Hot
@@ -185,7 +185,7 @@ def contenders(load: Load, policies: Sequence[str]) -> list[Contender]:
     """Who runs a load, the policies among them; stock comes with skew alone, where it matters."""
     parts, cores, oracle = load.partitions, load.cores, load.oracle
     # With more partitions than cores, the lanes of those that run may be all there are.
-    most = min(MAX_LANES, cores if parts > cores else cores - parts + 1)
+    most = min(OPTIONS["max_lanes"].values["high"], cores if parts > cores else cores - parts + 1)
 
     def fixed(name: str, lanes: int, policy: str | None = "static") -> Contender:
         options = {"lanes": str(lanes), "maxLanes": str(max(most, lanes))}

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from laneshift import inputcheck
 from laneshift.errors import InputError
 from laneshift.scheduler import registry
-from laneshift.session.options import MAX_LANES
+from laneshift.session.options import OPTIONS
 from laneshift_bench.sides import Side, elastic, stock
 
 FloatArray = NDArray[np.float64]
@@ -33,6 +33,9 @@ POLICIES = ("static", "naive-ec", "elasticutor", "laneshift")
 SIDES = (STOCK, *POLICIES)
 TAIL_S = 120.0
 """The last stage goes on for so long: a source begins with the first again."""
+
+
+MAX_LANES: int = OPTIONS["max_lanes"].values["high"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,10 +96,6 @@ class Gateway(Commands, Protocol):
         """As :meth:`Commands.set_lanes` for each, in one call: what it answers, or would raise."""
         ...
 
-    def config_entries(self) -> list[dict[str, Any]]:
-        """The plugin's settings: key, default, type, unit, doc, version, allowed."""
-        ...
-
     def packed_snapshot(self, known: int) -> dict[str, Any]:
         """The snapshot as the control service sends it, in the form of ``Content.of``.
 
@@ -176,9 +172,6 @@ class Py4jGateway:
 
     def version(self) -> str:
         return str(self._text("version"))
-
-    def config_entries(self) -> list[dict[str, Any]]:
-        return self._list("configEntries")
 
     def snapshot(self) -> dict[str, Any]:
         return self._object("snapshot")

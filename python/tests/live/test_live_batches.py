@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import laneshift
-from laneshift.session.options import DEFAULT_MAX_LANES, OPTIONS
 
 if TYPE_CHECKING:
     from conftest import Counting
@@ -22,12 +21,6 @@ def operator_of(live: laneshift.Laneshift, query: Any) -> laneshift.OperatorSnap
     (found,) = [q for q in live.snapshot().queries if q.id == str(query.id)]
     (operator,) = found.operators
     return operator
-
-
-def test_the_jar_has_the_options_that_python_offers(live: laneshift.Laneshift) -> None:
-    entries = {entry["key"]: entry for entry in live._gateway.config_entries()}
-    assert set(entries) == {option.key for option in OPTIONS.values()}
-    assert int(entries[OPTIONS["max_lanes"].key]["default"]) == DEFAULT_MAX_LANES
 
 
 def test_a_snapshot_shows_the_running_query(live: laneshift.Laneshift, counting: Counting) -> None:

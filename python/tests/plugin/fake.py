@@ -219,9 +219,6 @@ class FakeGateway:
     def version(self) -> str:
         return self._version
 
-    def config_entries(self) -> list[dict[str, Any]]:
-        return []
-
     def snapshot(self) -> dict[str, Any]:
         return copy.deepcopy(self.data)
 

@@ -42,7 +42,6 @@ class JavaClass:
         "claimKeys": "claim_keys",
         "moveShard": "move_shard",
         "limitSource": "limit_source",
-        "configEntries": "config_entries",
         "demandExecutors": "demand_executors",
         "awaitPressed": "await_pressed",
     }

@@ -3,14 +3,47 @@ package org.apache.spark.sql.laneshift
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path, Paths}
 
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.{ObjectMapper, SerializationFeature}
+
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 
-/** Writes docs/configuration.md from the entries, so that the page cannot say anything else. */
+/** Writes docs/configuration.md and Python's options.json from the options, so that neither can say anything else. */
 object ConfigurationPage {
 
-  def text: String = {
-    val rows = LaneshiftConf.all.sortBy(_.key).map { e =>
-      s"| `${e.key}` | `${e.defaultValueString}` | ${e.doc.replace("|", "\\|")} | ${e.version} |"
+  private val Page = Paths.get("docs", "configuration.md")
+  private val Options = Paths.get("python", "laneshift", "options.json")
+
+  /** The files, from the repository's root, with what has to stand in them. */
+  def files: Seq[(Path, String)] = Seq(Page -> text, Options -> json)
+
+  private def json: String = {
+    val mapper = new ObjectMapper().configure(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS, true)
+    val lines = LaneshiftConf.options.map { o =>
+      val values = o.values.json.map {
+        case (name, words: Seq[_]) => name -> words.asJava
+        case other => other
+      }
+      val all = Map[String, Any](
+        "name" -> o.name,
+        "key" -> o.entry.key,
+        "default" -> o.entry.defaultValueString,
+        "doc" -> o.entry.doc,
+        "allowed" -> o.values.allowed,
+        "hint" -> o.hint,
+        "secret" -> o.isSecret,
+        "at_start" -> o.isReadAtStart
+      ) ++ values
+      mapper.writeValueAsString(all.asJava)
+    }
+    lines.mkString("[\n", ",\n", "\n]\n")
+  }
+
+  private def text: String = {
+    val rows = LaneshiftConf.options.sortBy(_.entry.key).map { o =>
+      val about = s"${o.entry.doc} Allowed: ${o.values.allowed}."
+      s"| `${o.entry.key}` | `${o.entry.defaultValueString}` | ${about.replace("|", "\\|")} | ${o.entry.version} |"
     }
     s"""# Configuration
       |
@@ -30,9 +63,14 @@ object ConfigurationPage {
       |""".stripMargin
   }
 
-  def main(args: Array[String]): Unit = Files.write(Paths.get(args(0)), text.getBytes(UTF_8))
+  def main(args: Array[String]): Unit = files.foreach { case (file, content) =>
+    Files.write(Paths.get(args(0)).resolve(file), content.getBytes(UTF_8))
+  }
 
-  /** True if the page at `path` is what the entries say. */
-  def isCurrent(path: Path): Boolean =
-    Files.exists(path) && new String(Files.readAllBytes(path), UTF_8) == text
+  /** The files below `repository` that are not what the options say. */
+  def outdated(repository: Path): Seq[Path] = files.collect {
+    case (file, content)
+        if !Files.exists(repository.resolve(file)) || Files.readString(repository.resolve(file)) != content =>
+      file
+  }
 }

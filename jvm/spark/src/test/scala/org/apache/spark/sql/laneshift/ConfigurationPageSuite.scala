@@ -6,11 +6,12 @@ import laneshift.testing.LimitedSuite
 
 class ConfigurationPageSuite extends LimitedSuite {
 
-  test("docs/configuration.md is what the entries say") {
-    val page = Paths.get(System.getProperty("laneshift.repo"), "docs", "configuration.md")
+  test("docs/configuration.md and Python's options are what the entries say") {
+    val repository = Paths.get(System.getProperty("laneshift.repo"))
+    val old = ConfigurationPage.outdated(repository)
     assert(
-      ConfigurationPage.isCurrent(page),
-      s"$page is out of date; update it with: scripts/sbt 'spark/Test/runMain ${ConfigurationPage.getClass.getName.stripSuffix("$")} $page'"
+      old.isEmpty,
+      s"out of date; update them with: scripts/sbt 'spark/Test/runMain ${ConfigurationPage.getClass.getName.stripSuffix("$")} $repository'"
     )
   }
 }

@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
-import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
+import org.apache.spark.sql.laneshift.conf.BuildInfo
 import org.apache.spark.sql.laneshift.driver.{
   BesideRealTime,
   DriverState,
@@ -29,17 +29,6 @@ import org.apache.spark.util.ThreadUtils
 object LaneshiftGateway {
 
   def version(): String = BuildInfo.version
-
-  def configEntries(): String = Answer {
-    LaneshiftConf.all.map { e =>
-      Map[String, Any](
-        "key" -> e.key,
-        "default" -> e.defaultValueString,
-        "doc" -> e.doc,
-        "version" -> e.version
-      )
-    }
-  }
 
   def snapshot(): String = Answer(now(Inventory.driver))
 
