@@ -23,7 +23,7 @@ RECORD = ROOT / "verification" / "strength.json"
 
 # Where most bugs are noticed soonest; the others follow by name.
 FIRST = (
-    *("ScheduleExplorerSuite", "DealsScheduleSuite", "CoreShareSuite", "LeasesSuite"),
+    *("ScheduleExplorerSuite", "DealsScheduleSuite", "CoreShareSuite"),
     *("RemoteStateSuite", "KeyClaimsSuite", "CoveringPairSuite", "TasksPairSuite"),
     *("RealTimePairSuite", "RemotePairSuite", "RescalePairSuite", "OfflineRescaleSuite"),
     *("RescaleKillSuite", "RescaleSuite", "SwitchSuite", "FailureSuite", "RemoteFailureSuite"),

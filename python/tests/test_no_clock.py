@@ -22,7 +22,7 @@ OWN = {"test_no_clock.py", "test_tiers.py", "tiers.py", "stuck.py"}
 """What tells tiers apart, and ends what hangs."""
 OF_DEEP_TESTS = {
     "browser",
-    *("again", "cluster", "cores", "demand", "harmless", "history", "lease", "many", "pipelined"),
+    *("again", "cluster", "cores", "demand", "harmless", "history", "many", "pipelined"),
     *("place", "side", "stop", "stores"),
 }
 """What only deep tests use: NAME.py, and applications, NAME_app.py."""

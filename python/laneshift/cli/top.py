@@ -138,14 +138,12 @@ def _budget(snapshot: Snapshot) -> str:
     tasks = sum(e.active_tasks for e in snapshot.executors)
     idle = sum(e.idle_cores for e in snapshot.executors)
     asked = sum(e.asked for e in snapshot.executors)
-    leases = sum(e.leases for e in snapshot.executors)
     lanes = sum(o.lanes for q in snapshot.queries if q.active for o in q.operators)
     return (
         f"{lanes} lanes, {tasks} Spark tasks, {cores} cores on {len(snapshot.executors)} executor"
         + "s" * (len(snapshot.executors) != 1)
         + (f" ({asked} asked for)" if asked else "")
         + f", {idle} of them idle"
-        + (f", {leases} held for lanes of other executors" if leases else "")
     )
 
 

@@ -2,7 +2,7 @@
 
 As long as it decides, the plugin moves no shards by itself and takes its word on what is apart. It
 has that for a few seconds longer than a turn takes, and renews it: a planner that has died is in
-nobody's way (docs/handoff.md, section 17).
+nobody's way (docs/handoff.md, section 16).
 """
 
 from __future__ import annotations

@@ -175,9 +175,7 @@ class ExecutorSnapshot:
         asked: whether it is there because a scheduler has asked for it.
         home_lanes: lanes of its own partitions, beyond the first of each (count).
         host_lanes: lanes of other executors' partitions (count).
-        leases: cores that Spark tasks hold for lanes of other executors' partitions (count); these
-            are none of ``active_tasks``.
-        idle_cores: cores that neither tasks nor lanes nor leases have; 0 if it leaves or does not
+        idle_cores: cores that neither tasks nor lanes have; 0 if it leaves or does not
             answer.
         remote_rows, remote_frames, remote_state_reads, remote_bytes_sent, remote_bytes_received:
             what has gone between its partitions and their lanes on other executors since it
@@ -194,7 +192,6 @@ class ExecutorSnapshot:
     asked: bool = False
     home_lanes: int = 0
     host_lanes: int = 0
-    leases: int = 0
     idle_cores: int = 0
     remote_rows: int = 0
     remote_frames: int = 0

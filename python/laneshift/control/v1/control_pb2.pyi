@@ -175,7 +175,6 @@ class Executor(_message.Message):
     REMOTE_BYTES_RECEIVED_FIELD_NUMBER: _builtins.int
     REMOTE_LOST_HOSTS_FIELD_NUMBER: _builtins.int
     ASKED_FIELD_NUMBER: _builtins.int
-    LEASES_FIELD_NUMBER: _builtins.int
     executor: _builtins.str
     host: _builtins.str
     cores: _builtins.int
@@ -193,8 +192,6 @@ class Executor(_message.Message):
     remote_lost_hosts: _builtins.int
     asked: _builtins.bool
     """it is there because a scheduler has asked for it"""
-    leases: _builtins.int
-    """cores that tasks hold for lanes of other executors"""
     def __init__(
         self,
         *,
@@ -214,11 +211,10 @@ class Executor(_message.Message):
         remote_bytes_received: _builtins.int = ...,
         remote_lost_hosts: _builtins.int = ...,
         asked: _builtins.bool = ...,
-        leases: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_tasks", b"active_tasks", "asked", b"asked", "cores", b"cores", "executor", b"executor", "home_lanes", b"home_lanes", "host", b"host", "host_lanes", b"host_lanes", "idle_cores", b"idle_cores", "leases", b"leases", "leaving", b"leaving", "remote_bytes_received", b"remote_bytes_received", "remote_bytes_sent", b"remote_bytes_sent", "remote_frames", b"remote_frames", "remote_kept_bytes", b"remote_kept_bytes", "remote_lost_hosts", b"remote_lost_hosts", "remote_rows", b"remote_rows", "remote_state_reads", b"remote_state_reads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_tasks", b"active_tasks", "asked", b"asked", "cores", b"cores", "executor", b"executor", "home_lanes", b"home_lanes", "host", b"host", "host_lanes", b"host_lanes", "idle_cores", b"idle_cores", "leaving", b"leaving", "remote_bytes_received", b"remote_bytes_received", "remote_bytes_sent", b"remote_bytes_sent", "remote_frames", b"remote_frames", "remote_kept_bytes", b"remote_kept_bytes", "remote_lost_hosts", b"remote_lost_hosts", "remote_rows", b"remote_rows", "remote_state_reads", b"remote_state_reads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

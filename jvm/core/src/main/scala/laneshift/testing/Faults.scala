@@ -283,13 +283,6 @@ object Fault {
   case object AnothersTable
       extends Fault("anothers-table", "a query takes another store's table for one of its new stores")
 
-  case object LeaseNotGivenBack
-      extends Fault("lease-not-given-back", "a lease goes on although the driver's word leaves it out")
-  case object LeaseWithoutWord
-      extends Fault("lease-without-word", "a lease goes on although nothing is heard of the driver")
-  case object LeaseBeforeTasks
-      extends Fault("lease-before-tasks", "leases keep cores that tasks of streaming queries wait for")
-
   val all: Seq[Fault] = Seq(
     QueueNotRecalled,
     RemainderDropped,
@@ -395,9 +388,6 @@ object Fault {
     OldDeletedEarly,
     OperatorsUntold,
     AnothersTable,
-    LeaseNotGivenBack,
-    LeaseWithoutWord,
-    LeaseBeforeTasks,
     PlannerUnheard
   )
 }

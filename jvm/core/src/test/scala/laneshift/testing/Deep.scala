@@ -19,7 +19,7 @@ object Deep {
   /** Lanes, shards and handoffs whose moment is up to timers, threads and what was measured of a running query. */
   case object Motion extends Deep("motion")
 
-  /** What acts on a query that runs, by what it measures: lanes by themselves, planners, limits, leases, rescales. */
+  /** What acts on a query that runs, by what it measures: lanes by themselves, planners, limits, rescales. */
   case object Policies extends Deep("policies")
 
   /** Lanes on other executors: more pairs, and hosts that fall silent, fail and go away. */

@@ -35,7 +35,6 @@ class ConfigSuite extends LimitedSuite with ElasticSession {
     ("remote.port", "65536", "65536", "0 for any free port or a whole number from 1024 to 65535"),
     ("remote.port", "-1", "-1", "0 for any free port or a whole number from 1024 to 65535"),
     ("remote.port", "any", "any", "0 for any free port or a whole number from 1024 to 65535"),
-    ("remote.leases", "some", "some", "true or false"),
     ("queueBytes", "1023b", "1023", "1k to 1g"),
     ("queueBytes", "2g", "2g", "1k to 1g"),
     ("queueBytes", "big", "big", "1k to 1g"),

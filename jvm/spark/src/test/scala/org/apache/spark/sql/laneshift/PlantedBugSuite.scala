@@ -8,7 +8,6 @@ import org.apache.spark.sql.execution.streaming.state.{EncoderCheck, RemoteState
 import org.apache.spark.sql.expressions.Aggregator
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.body.ShardOfHash
-import org.apache.spark.sql.laneshift.driver.LeaseChecks
 import org.apache.spark.sql.laneshift.rescale.TakeOver
 import org.apache.spark.sql.streaming.{OutputMode, TimeMode}
 
@@ -127,9 +126,6 @@ class PlantedBugSuite extends LimitedSuite with ElasticSession {
     Plant(OperatorsUntold, "what is read around take-overs")(() =>
       VersionChecks.sameAsStock(this, VersionChecks.variables)()
     ),
-    Plant(LeaseNotGivenBack, "a lease that nobody wants")(() => LeaseChecks.heldAndGivenBack()),
-    Plant(LeaseWithoutWord, "a lease whose driver is silent")(() => LeaseChecks.withoutWord()),
-    Plant(LeaseBeforeTasks, "a lease and tasks that wait")(() => LeaseChecks.tasksComeFirst()),
     Plant(PlannerUnheard, "the balancer rests while a planner decides")(() =>
       assert(KeyClaimsSuite.balanced(this, claimed = true) == 0)
     )

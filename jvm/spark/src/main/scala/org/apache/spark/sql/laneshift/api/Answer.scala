@@ -140,7 +140,6 @@ private[api] object SnapshotJson {
     "asked" -> e.asked,
     "home_lanes" -> e.view.homeLanes,
     "host_lanes" -> e.view.hostLanes,
-    "leases" -> e.view.leases,
     "idle_cores" -> e.idleCores,
     "remote_kept_bytes" -> e.view.keptBytes,
     "remote_rows" -> e.view.rowsSent,

@@ -165,24 +165,6 @@ private[api] object ApiError {
     Map("operator" -> operator)
   )
 
-  def noLeaseInRealTime(operator: Long): ApiError = new ApiError(
-    "LANESHIFT_NO_LEASE_IN_REAL_TIME",
-    WrongState,
-    s"Operator $operator is of a Real-time query, and its lanes on other executors would need leases " +
-      "(spark.sql.laneshift.remote.leases=true): such a query begins a batch only where slots for all of its tasks are free at once, and " +
-      "a lease holds one. Start the query with false, or leave out 'on'.",
-    Map("operator" -> operator)
-  )
-
-  def noLeaseBesideRealTime(run: String): ApiError = new ApiError(
-    "LANESHIFT_NO_LEASE_BESIDE_REAL_TIME",
-    WrongState,
-    s"Lanes on other executors would need leases (spark.sql.laneshift.remote.leases=true), and there are none beside the Real-time " +
-      s"query of run $run: it begins a batch only where slots for all of its tasks are free at once, and a lease holds one. Start " +
-      "this query with false, leave out 'on', or wait until that one has ended.",
-    Map("run" -> run)
-  )
-
   def tooManyElsewhere(lanes: Int, max: Int): ApiError = new ApiError(
     "LANESHIFT_TOO_MANY_ELSEWHERE",
     OutOfRange,

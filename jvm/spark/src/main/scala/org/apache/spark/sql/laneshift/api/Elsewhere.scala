@@ -48,7 +48,6 @@ private[api] object Elsewhere {
     }
     partitions.foreach { p =>
       if (p.view.spec.lanesStayHome) throw ApiError.lanesStayHome(p.view.spec.key.operatorId)
-      if (p.view.spec.mayNotLease) throw ApiError.noLeaseInRealTime(p.view.spec.key.operatorId)
       val most = p.view.spec.maxElsewhere
       if (hosts.values.sum > most) throw ApiError.tooManyElsewhere(hosts.values.sum, most)
     }

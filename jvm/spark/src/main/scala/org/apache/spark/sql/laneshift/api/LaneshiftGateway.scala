@@ -9,7 +9,6 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.laneshift.conf.BuildInfo
 import org.apache.spark.sql.laneshift.driver.{
-  BesideRealTime,
   DriverState,
   ExecutorRef,
   PartitionSite,
@@ -109,32 +108,15 @@ object LaneshiftGateway {
     val max = found.head.view.spec.options.maxLanes
     if (lanes < 1 || lanes > max) throw ApiError.lanesOutOfRange(lanes, max)
     hosts.foreach(Elsewhere.check(_, found))
+    val addresses = hosts.map(Elsewhere.addresses)
+    if (addresses.exists(_.nonEmpty)) Inventory.driver.hosts.begin()
     val applied =
-      if (found.head.view.spec.options.leases) leased(found, lanes, hosts)
-      else {
-        val addresses = hosts.map(Elsewhere.addresses)
-        if (addresses.exists(_.nonEmpty)) Inventory.driver.hosts.begin()
-        found.map(p => p.setLanes(lanes, addresses).getOrElse(throw ApiError.partitionGone(p.view.index)))
-      }
+      found.map(p => p.setLanes(lanes, addresses).getOrElse(throw ApiError.partitionGone(p.view.index)))
     Map[String, Any](
       "lanes" -> lanes,
       "elsewhere" -> hosts.getOrElse(Map.empty),
       "applied" -> applied.maxBy(_ == Applied.NextBatch).name
     )
-  }
-
-  /** Each lane on another executor has a lease, or waits for one. */
-  private def leased(
-      found: Seq[PartitionSite],
-      lanes: Int,
-      hosts: Option[Map[String, Int]]
-  ): Seq[Applied] = {
-    val driver = Inventory.driver
-    if (hosts.exists(_.nonEmpty)) driver.hosts.begin()
-    try found.map { p =>
-        driver.leases.setLanes(p, lanes, hosts).getOrElse(throw ApiError.partitionGone(p.view.index))
-      }
-    catch { case beside: BesideRealTime => throw ApiError.noLeaseBesideRealTime(beside.runId) }
   }
 
   /** Asks for so many tasks for an operator's state partitions from the next batch on: a number, `auto` or `stock`. */

@@ -328,7 +328,7 @@ object LaneshiftConf extends OptionGroup("spark.sql.laneshift.") {
 
   /** The options of all groups. */
   override def options: Seq[LaneshiftOption] =
-    super.options ++ ControlConf.options ++ ExecutorsConf.options ++ LeasesConf.options
+    super.options ++ ControlConf.options ++ ExecutorsConf.options
 
   val all: Seq[ConfigEntry[_]] = options.map(_.entry)
 

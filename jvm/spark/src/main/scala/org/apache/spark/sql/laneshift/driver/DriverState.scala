@@ -22,7 +22,6 @@ private[laneshift] final class DriverState(
   val throttle = new SourceThrottle(executors)
   val hosts = new HostWatch(executors)
   val rescales = new Rescales
-  val leases = new Leases(executors, () => queries.active.map(_.runId).toSet)
   val decisions = new Decisions(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
   val cluster = new SparkExecutors
   val demand = new ExecutorDemand(executors, claims.holds, decisions.note(DriverState.OnDemand, _), cluster)
@@ -36,7 +35,7 @@ private[laneshift] final class DriverState(
   /** Asks at once; what this gives waits for the answers. */
   def askViews(): () => Seq[QueryView] = {
     val partitions = executors.askPartitions()
-    () => QueryView.of(queries.active, leases.overlaid(partitions()))
+    () => QueryView.of(queries.active, partitions())
   }
 
   private def stop(): Unit = {
@@ -44,7 +43,6 @@ private[laneshift] final class DriverState(
     throttle.stop()
     hosts.stop()
     demand.stop()
-    leases.stop()
     rescales.stop()
     presses.stop()
   }

@@ -20,7 +20,6 @@ import org.apache.spark.sql.laneshift.runtime.{
   ExecutorRequest,
   ExecutorView,
   HandoffRecord,
-  HeldLeases,
   OwnCores,
   PartitionView
 }
@@ -61,7 +60,7 @@ final case class ExecutorLoad(
   def view: ExecutorView = said.getOrElse(ExecutorView.idle)
 
   /** Below zero if lanes run for which there is no core. */
-  private def left: Int = cores - view.tasks - view.homeLanes - math.max(view.hostLanes, view.leases)
+  private def left: Int = cores - view.tasks - view.homeLanes - view.hostLanes
 
   /** Cores that lanes could have: none of an executor that leaves or does not answer. */
   def idleCores: Int = if (leaving || said.isEmpty) 0 else math.max(0, left)
@@ -124,11 +123,11 @@ private[laneshift] final class ExecutorDirectory(
     knownViews.forget(event.executorId)
   }
 
-  /** Those that run and do not hold a lease, by executor. Spark's own count for its UI leaves out tasks that start within 100 ms of
+  /** Those that run, by executor. Spark's own count for its UI leaves out tasks that start within 100 ms of
     * each other.
     */
   private def runningTasks: Map[String, Int] =
-    stages().filterNot(_.has(HeldLeases.Property)).flatMap(_.running).groupMapReduce(identity)(_ => 1)(_ + _)
+    stages().flatMap(_.running).groupMapReduce(identity)(_ => 1)(_ + _)
 
   /** Executors that a scheduler has asked for, and those of them that are to be given back. */
   @volatile private var demand = (Set.empty[String], Set.empty[String])
@@ -214,16 +213,6 @@ private[laneshift] final class ExecutorDirectory(
   /** Holds the readers of a run's source back for a while, on every executor that answers. */
   def limitSource(runId: String, rate: Double, seconds: Double): Unit = {
     ask[Any](ExecutorRequest.LimitSource(runId, rate, seconds)).apply()
-    ()
-  }
-
-  /** Tells all executors which leases there are; gives those that each of them holds, of who answers. */
-  private[driver] def leases(ids: Set[String]): Map[String, Set[String]] =
-    ask[Set[String]](ExecutorRequest.Leases(ids)).apply().map { case (e, held) => e.id -> held }.toMap
-
-  /** Tells all executors that there are no leases, and waits for nobody. */
-  private[driver] def endLeases(): Unit = {
-    ask[Set[String]](ExecutorRequest.Leases(Set.empty))
     ()
   }
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.laneshift.spec.OperatorKey
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 
 /** For which operators a planner of key distribution decides whether row-wise work above their state is apart, instead of the
-  * option and of what executors tell. A claim lapses unless it is renewed, and ends with the run (docs/handoff.md, section 17).
+  * option and of what executors tell. A claim lapses unless it is renewed, and ends with the run (docs/handoff.md, section 16).
   */
 private[laneshift] final class KeyClaims(clock: () => Long = () => System.nanoTime()) extends SparkListener {
   import KeyClaims._

@@ -71,7 +71,7 @@ case class ElasticExec(
       driver <- DriverState.get.toSeq
       info <- writers.headOption.flatMap(_.stateInfo).toSeq
       (executor, lanes) <- driver.memories.elsewhere(info.queryRunId.toString, operatorId).toSeq.sorted
-    } yield s" + $lanes on executor $executor" + (if (options.leases) ", each with a lease" else "")
+    } yield s" + $lanes on executor $executor"
   }.mkString
 
   private def tasksInWords: String = options.tasks match {

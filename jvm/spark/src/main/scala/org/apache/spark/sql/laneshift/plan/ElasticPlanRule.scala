@@ -42,8 +42,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   /** Tests put something here that throws. */
   @volatile private[laneshift] var planning: () => Unit = () => ()
 
-  override def apply(plan: SparkPlan): SparkPlan = {
-    leaveSlots(plan)
+  override def apply(plan: SparkPlan): SparkPlan =
     guarded(plan, None)(runOf(plan)) match {
       case Left(_) | Right(None) => plan
       case Right(Some(run)) =>
@@ -57,13 +56,6 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
             guarded(plan, Some(run))(planned(plan, run, isExplained(plan))).fold(stock(plan, _), identity)
         }
     }
-  }
-
-  /** Leases would keep a Real-time query's batch from beginning, also that of a stock one. */
-  private def leaveSlots(plan: SparkPlan): Unit = for {
-    driver <- DriverState.get if driver.leases.areUsed && isRealTime(plan) && !isExplained(plan)
-    run <- runOfThread(plan)
-  } guarded(plan, None)(driver.leases.giveWayTo(run.toString))
 
   /** The plan as it is, with the reason if that can be put in. */
   private def stock(plan: SparkPlan, why: String): SparkPlan =
@@ -122,7 +114,6 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     planning()
     val conf = plan.conf
     val realTime = isRealTime(plan)
-    if (realTime && !explained) DriverState.get.foreach(_.leases.giveWayTo(run.toString))
     val batch = Option(plan.session.sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY))
     val spreads = new Spreads(
       conf,

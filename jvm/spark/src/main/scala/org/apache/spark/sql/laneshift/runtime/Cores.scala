@@ -18,13 +18,11 @@ import laneshift.lane.LaneBudget
   *
   * @param machineLoad the share of the machine's CPU time that is used, by whomever, since it was last asked; below zero if that
   *   is not known
-  * @param leased cores that are held for lanes which do not run yet
   */
 private[laneshift] final class Cores(
     val count: Int,
     budget: LaneBudget,
-    machineLoad: () => Double,
-    leased: () => Int = () => 0
+    machineLoad: () => Double
 ) {
   private val tasks = ConcurrentHashMap.newKeySet[TaskContext]()
   @volatile private var load = 0.0
@@ -33,10 +31,8 @@ private[laneshift] final class Cores(
   private val hungry = new ConcurrentHashMap[AnyRef, Cores.Hungry]
   @volatile private var looks = 0L
 
-  /** A task of Spark's begins, of whichever query or job, on its thread. One that holds a lease works on nothing: its core is for a
-    * lane, which counts.
-    */
-  def taskStarted(task: TaskContext): Unit = if (!HeldLeases.isLease(task)) {
+  /** A task of Spark's begins, of whichever query or job, on its thread. */
+  def taskStarted(task: TaskContext): Unit = {
     tasks.add(task)
     task.addTaskCompletionListener[Unit] { over =>
       tasks.remove(over)
@@ -48,7 +44,7 @@ private[laneshift] final class Cores(
   def tasksBeside(stageId: Int): Int = tasks.asScala.count(_.stageId() != stageId)
 
   /** Below zero if lanes run for which there is no core. */
-  def idle: Int = count - tasks.size - lanes - leased()
+  def idle: Int = count - tasks.size - lanes
 
   def taskCount: Int = tasks.size
 

@@ -21,14 +21,8 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
   private val partitions = new ConcurrentHashMap[(OperatorKey, Int), ElasticPartition]
   private val ended = new EndedRuns
   private val budget = new LaneBudget(lanes)
-  private[laneshift] val leases = new HeldLeases
   private[laneshift] val cores =
-    new Cores(
-      coreCount,
-      budget,
-      () => Cores.machineLoad(),
-      () => math.max(0, leases.count - hostLanes.running)
-    )
+    new Cores(coreCount, budget, () => Cores.machineLoad())
   private[runtime] val auto = new AutoLanes(cores)
   val history = new HandoffHistory(100000)
 

@@ -50,9 +50,6 @@ object ExecutorRequest {
   /** `Unit`: readers of the run's source are held back for a while. */
   final case class LimitSource(runId: String, rate: Double, seconds: Double) extends ExecutorRequest
 
-  /** `Set[String]`: the leases that are held here, of those that there are; all others are over. */
-  final case class Leases(ids: Set[String]) extends ExecutorRequest
-
   /** `Unit`: the run has ended. */
   final case class Forget(runId: String) extends ExecutorRequest
 }
@@ -80,7 +77,6 @@ final class ExecutorEndpoint(override val rpcEnv: RpcEnv, runtime: ElasticRuntim
     case Handoffs(limit, runIds) => runtime.history.newest(limit)(h => runIds.forall(_(h.key.runId)))
     case SourceRows => SourceRuns.rows
     case LimitSource(runId, rate, seconds) => SourceRuns.limit(runId, rate, seconds)
-    case Leases(ids) => runtime.leases.word(ids)
     case Forget(runId) =>
       runtime.forget(runId)
       SourceRuns.forget(runId)

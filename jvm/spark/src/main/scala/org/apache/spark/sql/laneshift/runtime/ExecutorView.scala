@@ -5,14 +5,12 @@ package org.apache.spark.sql.laneshift.runtime
   * @param tasks Spark's tasks, of whichever query or job
   * @param homeLanes lanes of its own partitions, beyond the first of each, which its task's core is for
   * @param hostLanes lanes of other executors' partitions
-  * @param leases cores that tasks hold for lanes of other executors' partitions: these are none of `tasks`
   * @param keptBytes rows that were sent to lanes elsewhere and are not answered for
   */
 final case class ExecutorView(
     tasks: Int,
     homeLanes: Int,
     hostLanes: Int,
-    leases: Int,
     keptBytes: Long,
     rowsSent: Long,
     frames: Long,
@@ -25,7 +23,7 @@ final case class ExecutorView(
 object ExecutorView {
 
   /** Of an executor that has none of these. */
-  val idle: ExecutorView = ExecutorView(0, 0, 0, 0, 0L, 0L, 0L, 0L, 0L, 0L, 0L)
+  val idle: ExecutorView = ExecutorView(0, 0, 0, 0L, 0L, 0L, 0L, 0L, 0L, 0L)
 
   private[runtime] def of(runtime: ElasticRuntime): ExecutorView = {
     val hosted = runtime.hostLanes.running
@@ -36,7 +34,6 @@ object ExecutorView {
       runtime.cores.taskCount,
       math.max(0, runtime.cores.lanes - hosted),
       hosted,
-      runtime.leases.count,
       open.map(_.keptBytes).sum,
       traffic.rowsSent.sum,
       traffic.frames.sum,

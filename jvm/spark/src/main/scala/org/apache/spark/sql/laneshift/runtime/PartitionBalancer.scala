@@ -23,7 +23,7 @@ private[runtime] final class PartitionBalancer(
   /** Until then a planner of key distribution decides; none if none has. */
   private var restsUntilNs = Option.empty[Long]
 
-  /** For so long it moves no shard but to lanes that come and from lanes that go (docs/handoff.md, section 17). */
+  /** For so long it moves no shard but to lanes that come and from lanes that go (docs/handoff.md, section 16). */
   def rest(seconds: Double): Unit =
     restsUntilNs = Option.when(seconds > 0)(clock() + (seconds * 1e9).toLong)
 

@@ -36,7 +36,6 @@ private[laneshift] object RuntimeMetrics {
   val ofExecutors: Seq[(String, Seq[ExecutorView] => Double)] = Seq[(String, ExecutorView => Long)](
     "homeLanes" -> (_.homeLanes.toLong),
     "hostLanes" -> (_.hostLanes.toLong),
-    "leases" -> (_.leases.toLong),
     "remoteKeptBytes" -> (_.keptBytes),
     "remoteRows" -> (_.rowsSent),
     "remoteFrames" -> (_.frames),

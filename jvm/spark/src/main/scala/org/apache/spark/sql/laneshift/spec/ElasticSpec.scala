@@ -4,7 +4,7 @@ import java.util.concurrent.TimeUnit
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.laneshift.conf.{LaneshiftConf, LeasesConf}
+import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.types.DataType
 
 import laneshift.lane.QueueTime
@@ -98,7 +98,6 @@ final case class ElasticOptions(
     remoteLanes: Int,
     remoteWindowBytes: Long,
     remoteCacheBytes: Long,
-    leases: Boolean,
     hotKeys: String,
     balance: Boolean,
     threshold: Double,
@@ -122,7 +121,6 @@ object ElasticOptions {
     remoteLanes = conf.getConf(LaneshiftConf.RemoteMaxLanes),
     remoteWindowBytes = conf.getConf(LaneshiftConf.RemoteWindow),
     remoteCacheBytes = conf.getConf(LaneshiftConf.RemoteCache),
-    leases = conf.getConf(LeasesConf.Leases),
     hotKeys = conf.getConf(LaneshiftConf.HotKeysShown),
     balance = conf.getConf(LaneshiftConf.BalanceEnabled),
     threshold = conf.getConf(LaneshiftConf.BalanceThreshold),
@@ -195,11 +193,8 @@ final case class OperatorSpec(
   /** Whether no lane of it can be on another executor: rows of a stage without state are dealt at home. */
   def lanesStayHome: Boolean = handoff == HandoffMode.Dealt
 
-  /** Whether lanes on other executors would need leases, and cannot have them. */
-  def mayNotLease: Boolean = realTime && options.leases
-
   /** The most lanes of a partition on other executors. */
-  def maxElsewhere: Int = if (lanesStayHome || mayNotLease) 0 else options.remoteLanes
+  def maxElsewhere: Int = if (lanesStayHome) 0 else options.remoteLanes
 }
 
 /** What an executor must know of an elastic operator besides its plan.

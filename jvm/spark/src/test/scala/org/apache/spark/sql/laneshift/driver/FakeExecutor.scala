@@ -15,7 +15,6 @@ import org.apache.spark.sql.laneshift.runtime.{
   ExecutorHello,
   ExecutorRequest,
   ExecutorView,
-  HeldLeases,
   PartitionView
 }
 import org.apache.spark.sql.laneshift.spec.OperatorKey
@@ -28,7 +27,6 @@ final class FakeExecutor(id: String, views: Seq[PartitionView] = Nil) extends Rp
   @volatile private var here = views
 
   /** Those that its tasks hold. */
-  val leases = new HeldLeases
 
   private def setLanes(
       key: OperatorKey,
@@ -85,11 +83,10 @@ final class FakeExecutor(id: String, views: Seq[PartitionView] = Nil) extends Rp
 
   private def reply(request: ExecutorRequest): Any = request match {
     case ExecutorRequest.Partitions => here
-    case ExecutorRequest.Executor => said.copy(leases = leases.count)
+    case ExecutorRequest.Executor => said
     case ExecutorRequest.Leave(_, _, _, lanes, _) => Some(math.min(lanes, 2))
     case ExecutorRequest.SetLanes(key, index, lanes, elsewhere) => setLanes(key, index, lanes, elsewhere)
     case ExecutorRequest.HostAt => ("host", 1)
-    case ExecutorRequest.Leases(ids) => leases.word(ids)
     case _: ExecutorRequest.Handoffs => Nil
     case ExecutorRequest.SourceRows => Map.empty
     case _ => ()

@@ -49,7 +49,6 @@ class ElasticRuntimeSuite extends LimitedSuite {
         8,
         1L << 18,
         1L << 20,
-        false,
         "hashes",
         true,
         1.2,

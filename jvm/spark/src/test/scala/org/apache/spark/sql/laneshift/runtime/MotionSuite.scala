@@ -18,7 +18,6 @@ class MotionSuite extends LimitedSuite {
       8,
       1L << 18,
       1L << 20,
-      false,
       "hashes",
       false,
       1.2,

@@ -118,7 +118,6 @@ object RemoteStateCheck {
       remoteLanes = 2,
       remoteWindowBytes = 1L << 18,
       remoteCacheBytes = 1L << 20,
-      leases = false,
       hotKeys = "none",
       balance = false,
       threshold = 1.0,
