@@ -14,8 +14,6 @@ import org.apache.spark.sql.laneshift.runtime.Applied
 import org.apache.spark.sql.laneshift.spec.{HandoffMode, OperatorKey}
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 
-import laneshift.testing.{Fault, Faults}
-
 /** Lanes that need leases are wanted beside a Real-time query, which is this run. */
 final case class BesideRealTime(runId: String) extends RuntimeException
 
@@ -216,19 +214,16 @@ private[laneshift] final class Leases(
   }
 
   /** Tasks of streaming queries come first. */
-  private def giveWay(sites: Seq[PartitionSite], loads: Seq[ExecutorLoad]): Unit =
-    if (!Faults.isOn(Fault.LeaseBeforeTasks)) {
-      loads.foreach { load =>
-        val here = leases.values.filter(_.executorId == load.id).toSeq
-        here.takeRight(here.size - math.max(0, load.cores - tasksOf(sites, load.id))).foreach(drop(
-          _,
-          NeedsCores
-        ))
-      }
-      val slots = loads.map(_.cores).sum
-      val beyond = leases.size - math.max(0, slots - tasks.most)
-      leases.values.toSeq.takeRight(math.max(beyond, tasks.stuck(StuckMs))).foreach(drop(_, NeedsCores))
+  private def giveWay(sites: Seq[PartitionSite], loads: Seq[ExecutorLoad]): Unit = {
+    loads.foreach { load =>
+      val here = leases.values.filter(_.executorId == load.id).toSeq
+      val beyond = here.size - math.max(0, load.cores - tasksOf(sites, load.id))
+      here.takeRight(beyond).foreach(drop(_, NeedsCores))
     }
+    val slots = loads.map(_.cores).sum
+    val beyond = leases.size - math.max(0, slots - tasks.most)
+    leases.values.toSeq.takeRight(math.max(beyond, tasks.stuck(StuckMs))).foreach(drop(_, NeedsCores))
+  }
 
   /** Tasks at a time of the state partitions that an executor is home of: elsewhere they would not find their stores. */
   private def tasksOf(sites: Seq[PartitionSite], executorId: String): Int =

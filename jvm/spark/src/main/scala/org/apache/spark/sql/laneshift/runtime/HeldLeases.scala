@@ -6,8 +6,6 @@ import scala.collection.mutable
 
 import org.apache.spark.{SparkEnv, TaskContext}
 
-import laneshift.testing.{Fault, Faults}
-
 /** The leases that tasks of this process hold (docs/handoff.md, section 16). A lease goes on while the driver says so: its task ends
   * when the driver's word leaves it out, when nothing was heard of the driver for ten seconds, or when Spark kills it.
   *
@@ -26,13 +24,13 @@ private[laneshift] final class HeldLeases(nowNs: () => Long = () => System.nanoT
   }
 
   private def goesOn(id: String): Boolean =
-    until.get(id).exists(end => nowNs() < end || Faults.isOn(Fault.LeaseWithoutWord))
+    until.get(id).exists(end => nowNs() < end)
 
   /** The driver's word: which leases of the application there are; all others here are over. Gives those that are held here. */
   def word(ids: Set[String]): Set[String] = synchronized {
     val end = nowNs() + HeldLeases.PatienceNs
     until.keys.toSeq.foreach { id =>
-      if (ids(id) || Faults.isOn(Fault.LeaseNotGivenBack)) until(id) = end else until.remove(id)
+      if (ids(id)) until(id) = end else until.remove(id)
     }
     notifyAll()
     until.keySet.toSet

@@ -118,7 +118,7 @@ private[laneshift] final class LeaseSetting extends AutoCloseable {
   }
 }
 
-/** What must hold of leases: with a planted bug one of these throws. */
+/** What must hold of leases. */
 private[laneshift] object LeaseChecks {
   implicit private val patienceConfig: PatienceConfig = PatienceConfig(Span(110, Seconds), Span(20, Millis))
 
