@@ -45,9 +45,6 @@ JVM_TESTS = ("jvm/core/src/test/scala", "jvm/spark/src/test/scala")
 LEFT_OUT = 77
 MEMORY = Path("/dev/shm")
 
-# Their reports together say which planted bugs are noticed: scripts/mutants.py.
-PLANTING = ("ScheduleExplorerSuite", "DealsScheduleSuite", "InletRaceSuite", "PlantedBugSuite")
-
 
 @dataclass(frozen=True)
 class Unit:
@@ -108,8 +105,6 @@ def suites(room: str) -> Iterator[Unit]:
     tag = re.compile(rf"\bDeep\.{room.capitalize()}\b")
     for name, whole_name, path in classes_of_suites():
         if path.stem in ("TiersSuite", "LimitedSuite") or not tag.search(path.read_text()):
-            continue
-        if room == "mutants" and name in PLANTING:
             continue
         reports = OUT / "reports" / f"{room}-{name}"
         yield Unit(
@@ -186,13 +181,8 @@ def commands(room: str, asked: Asked) -> Iterator[Unit]:
         core = ("jvm/core/src",)
         yield Unit(room, "ScheduleExplorer", explorer, core)
         yield Unit(room, "InletRace", java("laneshift.lane.InletRace"), core)
-        tests = "testOnly " + " ".join(f"*{suite}" for suite in PLANTING)
-        # One suite with a red test must not keep the others' results from the table.
-        script = f"scripts/sbt '{tests}' || true; {sys.executable} scripts/mutants.py"
-        env = {"LANESHIFT_DEEP": "all"}
-        yield Unit(room, "PlantedBugs", ("sh", "-c", script), ("jvm",), limit_s=7200, env=env)
-        strength = (sys.executable, "scripts/strength.py", "MINUTES=20")
-        yield Unit(room, "strength", strength, ("jvm",), limit_s=3600)
+        planted = (sys.executable, "scripts/mutants.py", "MINUTES=40")
+        yield Unit(room, "mutants", planted, ("jvm", "verification/mutants.toml"), limit_s=7200)
     elif room == "surface":
         yield Unit(room, "release", ("make", "release"), ("pyproject.toml", "build.sbt"))
     elif room == "endurance":

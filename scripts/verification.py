@@ -1,5 +1,5 @@
 """Writes docs/verification.md from what is on record: verification/ROOM.jsonl of the deep tier,
-verification/gate.jsonl of rehearsals and verification/strength.json of planted bugs."""
+verification/gate.jsonl of rehearsals and verification/strength.json of mutants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from deep import RECORD, ROOMS, ROOT, records
-from strength import faults
+from mutants import NOTICED, mutants
 
 PAGE = ROOT / "docs" / "verification.md"
 HEAD = """# Verification
@@ -70,18 +70,18 @@ def open_failures(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def strength() -> str:
-    """How many planted bugs the gate notices, and the others."""
+    """How many mutants the gate notices, and the others."""
     path = RECORD / "strength.json"
     record = json.loads(path.read_text()) if path.exists() else {}
-    there = faults()
-    by = {fault: record[fault]["by"] for fault in there if fault in record}
-    missed = ", ".join(f"`{fault}`" for fault, test in by.items() if not test)
-    unknown = ", ".join(f"`{fault}`" for fault in there if fault not in by)
+    became = {m.name: record.get(m.name, {}).get("outcome", "") for m in mutants()}
+    noticed = sum(what == NOTICED for what in became.values())
+    others = [f"`{m}` ({what})" for m, what in became.items() if what not in (NOTICED, "")]
     return (
-        "Each planted bug of `laneshift.testing.Fault` alone, and the gate's tests of the JVM\n"
-        "until one is red (`scripts/strength.py`; who noticed: `verification/strength.json`).\n\n"
-        f"Noticed: {sum(map(bool, by.values()))} of {len(there)}. Missed: {missed or 'none'}. "
-        f"Not planted yet: {unknown or 'none'}.\n"
+        "Each mutant of the source (`verification/mutants.toml`) alone, and the tests of the gate\n"
+        "that have to be red (`scripts/mutants.py`; who was, and when: "
+        "`verification/strength.json`).\n\n"
+        f"Noticed: {noticed} of {len(became)}. Not noticed: {', '.join(others) or 'none'}. "
+        f"Not planted yet: {list(became.values()).count('')}.\n"
     )
 
 

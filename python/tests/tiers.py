@@ -22,7 +22,7 @@ ROOMS = {
     "kills": "tasks, executors, drivers and schedulers killed while lanes and partitions change",
     "cluster": "whole clusters in Docker whose workers, driver, network and disk fail",
     "matrix": "every operator, output mode, trigger and course of a checkpoint's life",
-    "mutants": "planted bugs, each of which turns its check red; a million schedules; races",
+    "mutants": "mutants of the source, which the gate has to notice; a million schedules; races",
     "surface": "wheel, spark-submit, pages, tab, history, logs: what a user touches",
     "speed": "rates, time-outs and decisions that are measured in seconds",
     "endurance": "hours of motion, rescales and kills, every answer checked",

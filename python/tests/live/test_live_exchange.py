@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -59,23 +57,6 @@ def session(spark: SparkSession) -> SparkSession:
     return spark.newSession()
 
 
-@contextmanager
-def planted(session: SparkSession, fault: str) -> Iterator[None]:
-    """One of the planted bugs of `laneshift.testing`, which only the JVM's tests can turn on."""
-    jvm: Any = session._jvm
-    # The class with the field is that of a Scala object.
-    faults = jvm.java.lang.Class.forName("laneshift.testing.Faults$")
-    active = faults.getDeclaredField("active")
-    active.setAccessible(True)
-    bug = jvm.java.lang.Class.forName(f"laneshift.testing.Fault${fault}$")
-    holder = faults.getField("MODULE$").get(None)
-    active.set(holder, bug.getField("MODULE$").get(None))
-    try:
-        yield
-    finally:
-        active.set(holder, None)
-
-
 @pytest.mark.parametrize("mode", [MICRO, REAL_TIME])
 def test_every_answer_is_right_while_shards_move(
     session: SparkSession, tmp_path: Path, mode: str
@@ -88,10 +69,3 @@ def test_every_answer_is_right_while_shards_move(
 @pytest.mark.parametrize("mode", [MICRO, REAL_TIME])
 def test_stock_has_the_same_answers(session: SparkSession, tmp_path: Path, mode: str) -> None:
     assert traded(session, tmp_path, stock(), mode) == ("", 0)
-
-
-def test_orders_that_a_move_loses_are_found(session: SparkSession, tmp_path: Path) -> None:
-    with planted(session, "QueueNotRecalled"):
-        wrong, moved = traded(session, tmp_path, MOVING, REAL_TIME)
-    assert moved > 0
-    assert wrong != "", "no order is missing, and no answer is wrong"

@@ -4,8 +4,6 @@ import java.util.ArrayDeque
 import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.locks.LockSupport
 
-import laneshift.testing.{Fault, Faults}
-
 /** So many cores for more threads than that: a thread works while it has a turn, of which there are as many as cores.
   *
   * A thread that asks for its next row cannot know whether it will have to wait. It says that it asks, which costs next to nothing,
@@ -65,7 +63,7 @@ final class CoreShare(cores: Int, quantumNs: Long = CoreShare.QuantumNs) {
 
     /** The wait is over: has a turn again when it returns. Throws InterruptedException, and then has none. */
     def afterWait(): Unit =
-      if (!state.compareAndSet(CoreShare.Lent, CoreShare.On) && !Faults.isOn(Fault.WorksWithoutTurn)) begin()
+      if (!state.compareAndSet(CoreShare.Lent, CoreShare.On)) begin()
 
     private def acquire(): Unit = {
       var has = CoreShare.this.synchronized {

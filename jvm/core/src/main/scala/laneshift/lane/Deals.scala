@@ -4,7 +4,6 @@ import java.util.concurrent.TimeUnit
 import java.util.concurrent.locks.{Condition, Lock, ReentrantLock}
 
 import laneshift.ids.LaneId
-import laneshift.testing.{Fault, Faults}
 
 /** Bounds of a dealt partition.
   *
@@ -220,7 +219,7 @@ final class Deals[R, B](
 
   /** Rows that come are not somebody else's. */
   private def mayPull(lane: Int): Boolean =
-    !work.readsAhead || puller == lane || puller == Deals.Nobody || Faults.isOn(Fault.TwoPullers)
+    !work.readsAhead || puller == lane || puller == Deals.Nobody
 
   /** Ends the input. */
   def finish(): Unit = locked {
@@ -281,13 +280,11 @@ final class Deals[R, B](
   private def isClosed(state: LaneState): Boolean = state.deal.rows >= rowsPerDeal ||
     (queue.isEmpty && !ended && mayLinger(state) && lingers(state) <= 0L)
 
-  private def close(index: Int): Dealt[R] =
-    if (Faults.isOn(Fault.FlushForgotten)) null
-    else {
-      puller = Deals.Nobody
-      if (!Faults.isOn(Fault.PullNotPassedOn)) wakeWaiting()
-      Dealt.Flush
-    }
+  private def close(index: Int): Dealt[R] = {
+    puller = Deals.Nobody
+    wakeWaiting()
+    Dealt.Flush
+  }
 
   private def deal(index: Int, state: LaneState): Dealt[R] = {
     if (state.deal == null) {
@@ -302,7 +299,7 @@ final class Deals[R, B](
     state.deal.rowBytes += block.bytes
     dealtBytes += block.bytes
     state.rows += block.rows
-    if (receiverWaits && !Faults.isOn(Fault.TakenUntold)) receiverTurn.signal()
+    if (receiverWaits) receiverTurn.signal()
     Dealt.Rows(block)
   }
 
@@ -330,7 +327,7 @@ final class Deals[R, B](
     val isNext = deal eq open.peekFirst()
     // What comes next never waits for what comes later.
     val room =
-      if (isNext && !Faults.isOn(Fault.NextDealWaits)) deal.outputBytes < Deals.NextBytes
+      if (isNext) deal.outputBytes < Deals.NextBytes
       else outputBytes < limits.outputBytes
     if (room) {
       val size = bytesOf(outputs)
@@ -338,7 +335,6 @@ final class Deals[R, B](
       deal.outputBytes += size
       outputBytes += size
       if (isNext) emitterTurn.signal()
-      if (Faults.isOn(Fault.AnsweredEarly)) deal.isDone = true
     }
     room
   }
@@ -395,15 +391,12 @@ final class Deals[R, B](
     while (!open.isEmpty && open.peekFirst().isDone && open.peekFirst().outputs.isEmpty) {
       open.removeFirst()
       // Whoever has outputs of the deal that is next now may wait for room.
-      if (!Faults.isOn(Fault.NextDealNotWoken)) roomForOutputs.signalAll()
+      roomForOutputs.signalAll()
     }
     val deal = open.peekFirst()
-    val from = if (Faults.isOn(Fault.DealsOutOfOrder))
-      open.stream.filter(!_.outputs.isEmpty).findFirst.orElse(deal)
-    else deal
-    if (from != null && !from.outputs.isEmpty) {
-      val block = from.outputs.pollFirst()
-      from.outputBytes -= bytesOf(block)
+    if (deal != null && !deal.outputs.isEmpty) {
+      val block = deal.outputs.pollFirst()
+      deal.outputBytes -= bytesOf(block)
       outputBytes -= bytesOf(block)
       roomForOutputs.signalAll()
       Some(block)

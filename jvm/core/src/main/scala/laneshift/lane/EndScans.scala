@@ -6,7 +6,6 @@ import java.util.concurrent.locks.{Lock, ReentrantLock}
 import scala.collection.mutable.ArrayBuffer
 
 import laneshift.ids.LaneId
-import laneshift.testing.{Fault, Faults}
 
 /** Rows of a store in some order, a few at a time. One thread at a time uses it. */
 trait ScanSource[R] {
@@ -52,7 +51,7 @@ final class EndScans[R](
 
   /** The lane makes no more scans and reads none. */
   def leave(lane: LaneId): Unit = locked {
-    if (!Faults.isOn(Fault.LeftLaneAwaited)) begun(lane.value) = Int.MaxValue
+    begun(lane.value) = Int.MaxValue
     scans.foreach(_.close(lane.value))
     turn.signalAll()
   }
@@ -95,7 +94,7 @@ final class EndScans[R](
     def tryOpen(open: => ScanSource[R]): Boolean = {
       checkRunning()
       val all = participants().forall(begun(_) > number)
-      if (source == null && (all || Faults.isOn(Fault.ScanOpenedEarly))) {
+      if (source == null && all) {
         source = open
         turn.signalAll()
       }
@@ -116,9 +115,8 @@ final class EndScans[R](
     }
 
     /** False if rows wait for a lane that will come for them. */
-    def hasRoom: Boolean = Faults.isOn(Fault.DealtWithoutBound) || parts.indices.forall { i =>
-      parts(i) == null || parts(i).bytes < limitBytes ||
-      (begun(i) > number + 1 && !Faults.isOn(Fault.LaterScanAwaited))
+    def hasRoom: Boolean = parts.indices.forall { i =>
+      parts(i) == null || parts(i).bytes < limitBytes || begun(i) > number + 1
     }
 
     private def end(): Unit = if (!ended) {

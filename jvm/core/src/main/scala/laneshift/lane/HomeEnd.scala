@@ -1,7 +1,6 @@
 package laneshift.lane
 
 import laneshift.ids.LaneId
-import laneshift.testing.{Fault, Faults}
 
 /** What home tells the host of one session, in this order. Never waits. */
 trait HostWire[R] {
@@ -43,7 +42,7 @@ final class HomeEnd[R](
   private var gone = false
 
   /** The host is no more: what comes from it all the same must not be applied. */
-  def isLost: Boolean = gone && !Faults.isOn(Fault.LostFrameApplied)
+  def isLost: Boolean = gone
 
   /** The host has got its end: nothing but its last frames is to come. */
   def isOver: Boolean = ended
@@ -59,10 +58,8 @@ final class HomeEnd[R](
   private[lane] def isBusy: Boolean = !kept.isEmpty || readsAhead || ended
 
   /** Of a lane without shards, what the host may still be at comes to nothing. */
-  private[lane] def mayEnd: Boolean =
-    (if (Faults.isOn(Fault.HoldsForEver)) !isBusy else kept.isEmpty) && !ended
-  private[lane] def hasRoom: Boolean =
-    !recalling && (kept.bytes < windowBytes || Faults.isOn(Fault.WindowIgnored))
+  private[lane] def mayEnd: Boolean = kept.isEmpty && !ended
+  private[lane] def hasRoom: Boolean = !recalling && kept.bytes < windowBytes
 
   /** Does what is next, and waits for it. */
   def turn(): Unit = handle(inlet.takeRemote(lane, hasRoom, !recalling, isBusy, mayEnd))
@@ -77,12 +74,12 @@ final class HomeEnd[R](
       if (block.rows > 0) {
         host.rows(kept.add(block), block)
       }
-    case Taken.NextInput => if (!Faults.isOn(Fault.BoundaryUntold)) host.nextInput()
-    case Taken.Arrived(shards) => if (!Faults.isOn(Fault.ArrivalNotTold)) host.arrived(shards)
+    case Taken.NextInput => host.nextInput()
+    case Taken.Arrived(shards) => host.arrived(shards)
     case Taken.Recall =>
       noticedNs = System.nanoTime()
       recalled = inlet.recalls(lane).map(_.shard)
-      if (!isBusy || Faults.isOn(Fault.HostNotAsked)) letGo()
+      if (!isBusy) letGo()
       else host.recall(recalled, kept.last)
     case Taken.End =>
       ended = true
@@ -96,7 +93,7 @@ final class HomeEnd[R](
     */
   def covered(upTo: Long, answers: Boolean): Unit = {
     if (isLost) throw new IllegalStateException("a frame of a host that was given up")
-    if (!Faults.isOn(Fault.CoveredRowsKept)) kept.cover(upTo)
+    kept.cover(upTo)
     if (answers) {
       if (!recalling) throw new IllegalArgumentException("the host answers a recall that it was not sent")
       letGo()
@@ -115,6 +112,6 @@ final class HomeEnd[R](
   /** The host is no more: what no frame has covered was never worked on. */
   def lost(): Unit = {
     gone = true
-    inlet.lost(lane, if (Faults.isOn(Fault.KeptRowsDropped)) Nil else kept.behind)
+    inlet.lost(lane, kept.behind)
   }
 }

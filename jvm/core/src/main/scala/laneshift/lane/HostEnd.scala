@@ -2,8 +2,6 @@ package laneshift.lane
 
 import java.util.ArrayDeque
 
-import laneshift.testing.{Fault, Faults}
-
 /** The host's end of one session with a remote lane (docs/handoff.md, section 11): which row is next, and which are no more to be
   * worked on. One thread uses it.
   */
@@ -38,7 +36,7 @@ final class HostEnd[R](shards: Int) {
   def nextInput(): Unit = betweenInputs = false
 
   /** The lane stands between two rows and gives these shards up: their rows up to this number are not its own any more. */
-  def recalled(gone: Seq[Int], upTo: Long): Unit = if (!Faults.isOn(Fault.RecalledRowsDone)) {
+  def recalled(gone: Seq[Int], upTo: Long): Unit = {
     if (upTo > received) throw new IllegalArgumentException(s"rows up to $upTo are recalled of $received")
     gone.foreach(shard => goneUpTo(shard) = upTo)
   }

@@ -7,7 +7,6 @@ import scala.collection.mutable.ArrayBuffer
 
 import laneshift.ids.{LaneId, ShardId}
 import laneshift.routing.{Handoff, MoveReason, RoutingTable}
-import laneshift.testing.{Fault, Faults}
 
 /** Thrown to whoever uses an inlet or outlet after the partition has failed or was stopped. */
 final class PartitionStopped(cause: Throwable)
@@ -107,12 +106,9 @@ final class Inlet[R](
       */
     def isDone: Boolean = if (isRemote) isDoneElsewhere else isDoneHere
 
-    private def isDoneElsewhere: Boolean = presence == Presence.Away ||
-      (waiting != Waiting.No && (!isBusy || Faults.isOn(Fault.HostNotAwaited)))
+    private def isDoneElsewhere: Boolean = presence == Presence.Away || (waiting != Waiting.No && !isBusy)
 
-    private def isDoneHere: Boolean =
-      (waiting != Waiting.No && (idleIsDone || !hasTaken || Faults.isOn(Fault.ReadAheadLeft))) ||
-        (!hasTaken && Faults.isOn(Fault.BeforeItsFirstRow)) || Faults.isOn(Fault.SettledUnderTheLane)
+    private def isDoneHere: Boolean = waiting != Waiting.No && (idleIsDone || !hasTaken)
 
     def wake(): Unit = if (waiting != Waiting.No) turn.signal()
 
@@ -192,8 +188,7 @@ final class Inlet[R](
   private[lane] def tryOffer(row: R, shard: Int): Boolean = {
     checkRunning()
     val lane = lanes(table.owner(shard))
-    val room = (buffered < limits.totalBytes && lane.hasRoom) ||
-      Faults.isOn(Fault.QueueUnbounded)
+    val room = buffered < limits.totalBytes && lane.hasRoom
     noteReceiver(waits = !room)
     if (room) {
       offered(shard) += 1
@@ -221,7 +216,7 @@ final class Inlet[R](
     require(table.inFlight == 0, "a shard moves between two inputs")
     lanes.foreach(lane =>
       if (lane.isInAtTheEnd) {
-        if (!(Faults.isOn(Fault.BoundaryBehindRowsOnly) && lane.queue.isEmpty)) lane.queue.addBoundary()
+        lane.queue.addBoundary()
         lane.wake()
       }
     )
@@ -240,14 +235,13 @@ final class Inlet[R](
     inputEnded = true
     checkRunning()
     closing ||= isFixed || !hostsHaveRows
-    if (closing && !isFixed && !Faults.isOn(Fault.RemoteLeftAtTheEnd))
+    if (closing && !isFixed)
       lanes.foreach(lane => if (lane.presence == Presence.There) sendHome(lane))
-    val over = closing && (table.inFlight == 0 || Faults.isOn(Fault.EndBeforeHandoffs))
+    val over = closing && table.inFlight == 0
     noteReceiver(waits = !over)
     if (over) {
       val last = lanes.filter(_.isInAtTheEnd)
-      val awaited = if (Faults.isOn(Fault.RetiredNotAwaited)) last.take(activeLanes) else last
-      fixed(table.toArray, awaited.map(_.index).toSeq)
+      fixed(table.toArray, last.map(_.index).toSeq)
       last.foreach { lane =>
         lane.ended = true
         lane.turn.signal()
@@ -340,10 +334,7 @@ final class Inlet[R](
   /** The shards that the lane is to give up now. */
   def recalls(lane: LaneId): Seq[Recalled] = locked {
     lanes(lane.value).recalls.toList.map { handoff =>
-      Recalled(
-        handoff.shard.value,
-        leaves = lanes(handoff.to.value).isRemote && !Faults.isOn(Fault.LeavesUnwritten)
-      )
+      Recalled(handoff.shard.value, leaves = lanes(handoff.to.value).isRemote)
     }
   }
 
@@ -354,10 +345,9 @@ final class Inlet[R](
   def letGo(lane: LaneId, taken: Seq[Remainder[R]], noticedNs: Long, shards: Seq[Int]): Unit = locked {
     checkRunning()
     val from = lanes(lane.value)
-    val wanted = from.recalls.toList.filter(h => shards.contains(h.shard.value))
-    val leaving = if (Faults.isOn(Fault.RecallForgotten)) wanted.take(1) else wanted
+    val leaving = from.recalls.toList.filter(h => shards.contains(h.shard.value))
     from.recalls --= leaving
-    from.recalled = from.recalls.nonEmpty && !Faults.isOn(Fault.RecallForgotten)
+    from.recalled = from.recalls.nonEmpty
     leaving.foreach { handoff =>
       handoff.noticedNs = math.max(handoff.begunNs, noticedNs)
       settle(handoff, taken)
@@ -371,28 +361,22 @@ final class Inlet[R](
     val to = lanes(handoff.to.value)
     handoff.flushedNs = clock()
     buffered -= from.queue.bytes + to.queue.bytes
-    val behind = Faults.isOn(Fault.RemainderBehindQueue) ||
-      (from.isRemote && Faults.isOn(Fault.KeptRowsBehindQueue))
-    if (!behind) taken.foreach(moveTaken(handoff, _))
-    if (!Faults.isOn(Fault.QueueNotRecalled)) handoff.movedRows += from.queue.extract(shard, to.queue)
-    if (behind) taken.foreach(moveTaken(handoff, _))
+    taken.foreach(moveTaken(handoff, _))
+    handoff.movedRows += from.queue.extract(shard, to.queue)
     buffered += from.queue.bytes + to.queue.bytes
     table.settle(handoff)
     handoff.settledNs = clock()
     if (to.isRemote) to.arrived += shard
-    if (!Faults.isOn(Fault.LaneNotWoken)) to.wake()
+    to.wake()
     if (from.presence == Presence.Leaving) from.wake()
     // Its row may have room now, in the queue that the shard has left or come to.
-    if (!Faults.isOn(Fault.ReceiverNotWoken)) wakeReceiver()
+    wakeReceiver()
     settled += handoff
-    if (!to.owns && (to.isRemote || !closing) && !Faults.isOn(Fault.LeftOnRetired))
-      retire(shard, MoveReason.Scale)
+    if (!to.owns && (to.isRemote || !closing)) retire(shard, MoveReason.Scale)
   }
 
   private def moveTaken(handoff: Handoff, taken: Remainder[R]): Unit = {
-    val to =
-      if (Faults.isOn(Fault.RemainderDropped)) new RowQueue[R](newBlock) else lanes(handoff.to.value).queue
-    val rows = taken.block.extract(handoff.shard.value, taken.from, to)
+    val rows = taken.block.extract(handoff.shard.value, taken.from, lanes(handoff.to.value).queue)
     lanes(handoff.from.value).rowsTaken -= rows
     handoff.movedRows += rows
   }
@@ -401,8 +385,7 @@ final class Inlet[R](
 
   /** Starts the handoff of a shard; `Left` says why it cannot be. */
   def move(shard: ShardId, to: LaneId, reason: MoveReason): Either[String, Handoff] = locked {
-    if (failure != null || (closing && !Faults.isOn(Fault.MovedAtTheEnd)))
-      Left("the batch is ending")
+    if (failure != null || closing) Left("the batch is ending")
     else if (to.value >= limits.slots || !lanes(to.value).owns)
       Left(s"lane ${to.value} is not one of the lanes, which are ${active.mkString(", ")}")
     else if (table.handoffOf(shard.value) != null) Left(s"${table.handoffOf(shard.value)} is under way")
@@ -418,7 +401,7 @@ final class Inlet[R](
     val handoff = beginOnly(shard, to, reason)
     val from = lanes(handoff.from.value)
     // A lane that is here may keep something of the shard in memory: a lane elsewhere needs it in the store.
-    if (from.isDone && (from.isRemote || !lanes(to).isRemote || Faults.isOn(Fault.LeavesUnasked))) {
+    if (from.isDone && (from.isRemote || !lanes(to).isRemote)) {
       handoff.noticedNs = handoff.begunNs
       settle(handoff, Nil)
     } else {
@@ -452,9 +435,8 @@ final class Inlet[R](
   /** Starts a lane, which is counted from then on: one that cannot start would be waited for. */
   private def started(lane: LaneId): Boolean =
     try {
-      if (Faults.isOn(Fault.CountedUnstarted)) startedLanes += 1
       startLane(lane)
-      if (!Faults.isOn(Fault.CountedUnstarted)) startedLanes += 1
+      startedLanes += 1
       true
     } catch { case _: LaneNotStarted => false }
 
@@ -510,8 +492,7 @@ final class Inlet[R](
     checkRunning()
     val state = lanes(lane.value)
     state.presence = Presence.Away
-    val orphans = shardsOf(state).filter(table.handoffOf(_) == null || !Faults.isOn(Fault.LostUnderWay))
-    orphans.foreach { shard =>
+    shardsOf(state).foreach { shard =>
       val begun = table.handoffOf(shard)
       val handoff =
         if (begun != null) begun else beginOnly(shard, leastOwning, MoveReason.HostLost)
@@ -530,7 +511,7 @@ final class Inlet[R](
 
   /** The slot is as it was, but for what it counts. */
   private def leftRemote(state: LaneState): Unit = {
-    if (!Faults.isOn(Fault.SlotNotCleared)) state.recalls.clear()
+    state.recalls.clear()
     state.recalled = false
     state.arrived.clear()
     state.poked = false
@@ -545,7 +526,7 @@ final class Inlet[R](
   def poke(lane: LaneId): Unit = locked {
     val state = lanes(lane.value)
     state.poked = true
-    if (!Faults.isOn(Fault.PokeUnheard)) state.wake()
+    state.wake()
   }
 
   /** What is next for a remote lane's thread; waits for it.
@@ -617,7 +598,7 @@ final class Inlet[R](
   /** Stops everybody: each waiting or later call throws. The first cause counts. */
   def fail(cause: Throwable): Unit = locked {
     if (failure == null) failure = cause
-    if (!Faults.isOn(Fault.FailureUnheard)) receiverTurn.signalAll()
+    receiverTurn.signalAll()
     lanes.foreach(_.turn.signalAll())
   }
 

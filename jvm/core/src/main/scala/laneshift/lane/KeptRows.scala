@@ -4,8 +4,6 @@ import java.util.ArrayDeque
 
 import scala.jdk.CollectionConverters._
 
-import laneshift.testing.{Fault, Faults}
-
 /** The rows that a remote lane was sent and that no frame covers yet, in the blocks that were sent. Rows of a session are
   * numbered from 1 in the order in which they are sent; places from which rows were extracted count. Not safe for several threads.
   */
@@ -48,12 +46,10 @@ final class KeptRows[R] {
     while (!blocks.isEmpty && isDone(blocks.peekFirst)) blocks.pollFirst()
   }
 
-  private def isDone(kept: Kept): Boolean =
-    (if (Faults.isOn(Fault.KeptRowsForgotten)) kept.first else kept.last) <= covered
+  private def isDone(kept: Kept): Boolean = kept.last <= covered
 
   /** The rows that are not worked on, in order. */
   def behind: Seq[Remainder[R]] = blocks.asScala.toList.map { kept =>
-    val next = if (Faults.isOn(Fault.LastRowAgain)) covered else covered + 1
-    Remainder(kept.block, math.max(0L, next - kept.first).toInt)
+    Remainder(kept.block, math.max(0L, covered + 1 - kept.first).toInt)
   }
 }

@@ -1,7 +1,6 @@
 package laneshift.lane
 
 import laneshift.ids.LaneId
-import laneshift.testing.{Fault, Faults}
 
 /** The lanes' seals of one state store in one batch: the last one's is the store's commit (docs/handoff.md, section 6). The
   * store's own lock guards it.
@@ -17,15 +16,14 @@ final class Seals(participants: () => Int, failure: () => Throwable) {
   /** A lane has written all it will write. True if the store is to be committed now. */
   def seal(lane: LaneId): Boolean = {
     val cause = failure()
-    if (cause != null && !Faults.isOn(Fault.SealAfterFailure)) throw new PartitionStopped(cause)
+    if (cause != null) throw new PartitionStopped(cause)
     val all = participants()
     if (all == 0) throw new IllegalStateException(s"lane ${lane.value} commits before the input has ended")
     if (sealedBy.contains(lane))
       throw new IllegalStateException(s"lane ${lane.value} commits twice: ${describe(all)}")
     sealedBy = lane :: sealedBy
-    if (Faults.isOn(Fault.CommitTwice)) true
-    else if (sealedBy.size > all) throw new IllegalStateException(describe(all))
-    else sealedBy.size == all
+    if (sealedBy.size > all) throw new IllegalStateException(describe(all))
+    sealedBy.size == all
   }
 
   /** Lanes that have sealed. */

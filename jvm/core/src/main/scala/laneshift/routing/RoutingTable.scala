@@ -1,7 +1,6 @@
 package laneshift.routing
 
 import laneshift.ids.{Epoch, LaneId, ShardId}
-import laneshift.testing.{Fault, Faults}
 
 /** Which lane owns each shard of one elastic partition, and which are wanted elsewhere (docs/handoff.md, section 2).
   *
@@ -42,7 +41,7 @@ final class RoutingTable(initial: Array[Int]) {
     require(moving(handoff.shard.value) eq handoff, s"$handoff is not in flight")
     moving(handoff.shard.value) = null
     inFlightCount -= 1
-    if (!Faults.isOn(Fault.RoutingNotSwitched)) owners(handoff.shard.value) = handoff.to.value
+    owners(handoff.shard.value) = handoff.to.value
     current = current.next
   }
 

@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
 import scala.util.Random
 
-import laneshift.testing.{Deep, Fault, Faults, LimitedSuite}
+import laneshift.testing.LimitedSuite
 
 class CoreShareSuite extends LimitedSuite {
   private def started(count: Int)(body: Int => Unit): Seq[Thread] = {
@@ -54,12 +54,6 @@ class CoreShareSuite extends LimitedSuite {
       val together = new CyclicBarrier(cores)
       joined(started(12)(_ => CoreShare.within(share)(together.await(20, TimeUnit.SECONDS))))
       assert(share.idle == cores && !together.isBroken)
-    }
-  }
-
-  CoreShareSuite.Finds.foreach { fault =>
-    test(s"threads in turns: notices ${fault.name}", Deep.Mutants) {
-      assert((0 until 20).exists(_ => Faults.withFault(fault)(mostAtWork(2, 12)) > 2))
     }
   }
 
@@ -163,10 +157,4 @@ class CoreShareSuite extends LimitedSuite {
     assert(CoreShare.worker.isEmpty && CoreShare.waiting(3) == 3)
     assert(intercept[IllegalArgumentException](new CoreShare(0)).getMessage.contains("0 cores"))
   }
-}
-
-object CoreShareSuite {
-
-  /** The planted bugs of threads that share cores. */
-  val Finds: Seq[Fault] = Seq(Fault.WorksWithoutTurn)
 }

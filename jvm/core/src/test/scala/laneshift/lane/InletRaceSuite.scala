@@ -1,8 +1,6 @@
 package laneshift.lane
 
-import scala.util.Try
-
-import laneshift.testing.{Deep, DeepSuite, Fault, Faults, LimitedSuite}
+import laneshift.testing.{Deep, DeepSuite, LimitedSuite}
 
 /** A part of what `make prove` does with [[InletRace]]. */
 class InletRaceSuite extends LimitedSuite with DeepSuite {
@@ -15,13 +13,4 @@ class InletRaceSuite extends LimitedSuite with DeepSuite {
     info(outcomes.map { case (what, times) => s"$what: $times" }.mkString(", "))
     assert(outcomes.keys.exists(_.startsWith("0 rows")) && outcomes.keys.exists(_.startsWith("4 rows")))
   }
-
-  Seq(Fault.QueueNotRecalled, Fault.RemainderDropped, Fault.SettledUnderTheLane, Fault.RoutingNotSwitched)
-    .foreach { fault =>
-      test(s"races: notices ${fault.name}") {
-        val noticed = Try(Faults.withFault(fault)(InletRace.outcomes(thousands = 5))).failed.toOption
-        assert(noticed.nonEmpty, s"nobody noticed that ${fault.what}")
-        info(noticed.get.getMessage)
-      }
-    }
 }

@@ -81,8 +81,7 @@ final class Budgets(file: Path) {
 object Budgets {
   val ofGate = new Budgets(Paths.get(System.getProperty("laneshift.repo"), "jvm", "budgets.txt"))
 
-  /** Not with a bug planted: what it costs proves nothing. */
-  @volatile var areHeld: Boolean = !Deep.isAsked
+  val areHeld: Boolean = !Deep.isAsked
 
   private val renewed = sys.env.get("LANESHIFT_BUDGETS").contains("renew")
 

@@ -28,7 +28,7 @@ object Deep {
   /** Tasks, batches and take-overs that are killed, at more moments than the gate has. */
   case object Kills extends Deep("kills")
 
-  /** Every planted bug turns its check red, those on real threads too. */
+  /** Races on real threads, where one may be lost that schedules explored on one thread do not show. */
   case object Mutants extends Deep("mutants")
 
   /** Rates, time-outs, pauses and whatever else is measured in seconds. */

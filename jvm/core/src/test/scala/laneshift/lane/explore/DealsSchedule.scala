@@ -6,7 +6,6 @@ import scala.collection.mutable.ArrayBuffer
 
 import laneshift.ids.LaneId
 import laneshift.lane._
-import laneshift.testing.{Fault, Faults}
 
 /** One batch of a partition whose rows are dealt, drawn from a seed: who goes on when, and everything else. Row `i` gives
   * `i % 3` outputs; they have to come out in the order of the rows, all of them, once.
@@ -122,7 +121,6 @@ final class DealsSchedule(seed: Long) {
       } else if (block != null && at < block.size) {
         inside :+= block.itemAt(at).key
         at += 1
-        if (Faults.isOn(Fault.AnsweredUnput)) deals.answered(lane)
         if (inside.size >= batch) answer(batch)
       } else take()
 

@@ -2,7 +2,7 @@ package laneshift.lane.explore
 
 import scala.util.Try
 
-import laneshift.testing.{Fault, Faults, LimitedSuite}
+import laneshift.testing.LimitedSuite
 
 class DealsScheduleSuite extends LimitedSuite {
   private def broken(seeds: Range): Option[(Int, Throwable)] =
@@ -15,29 +15,4 @@ class DealsScheduleSuite extends LimitedSuite {
       fail(s"schedule $seed: ${error.getMessage}", error)
     }
   }
-
-  DealsScheduleSuite.Finds.foreach { fault =>
-    test(s"explored deals: notices ${fault.name}") {
-      val found = Faults.withFault(fault)(broken(0 until 5000))
-      assert(found.nonEmpty, s"nobody noticed that ${fault.what}")
-      info(s"schedule ${found.get._1}: ${found.get._2.getMessage.take(120)}")
-    }
-  }
-}
-
-object DealsScheduleSuite {
-  import Fault._
-
-  /** The planted bugs of dealt rows. */
-  val Finds: Seq[Fault] = Seq(
-    DealsOutOfOrder,
-    NextDealWaits,
-    NextDealNotWoken,
-    FlushForgotten,
-    AnsweredUnput,
-    TwoPullers,
-    PullNotPassedOn,
-    TakenUntold,
-    AnsweredEarly
-  )
 }

@@ -5,7 +5,6 @@ import java.util.ArrayDeque
 import scala.collection.mutable.ArrayBuffer
 
 import laneshift.lane.{ArrayBlock, HostEnd, Item}
-import laneshift.testing.{Fault, Faults}
 
 /** The other executor's part in one session: a body that reads and writes states through a cache and the frame that it makes, each
   * thing that may come between others as a step of its own. It may read rows ahead if its plan restarts for a handoff.
@@ -62,7 +61,6 @@ final class Host(batch: Batch, session: Session) {
       case ToHost.End => ending = true
       case ToHost.Closed => over = true
     }
-    if (recall != null && doing != Between && Faults.isOn(Fault.RecalledInARow)) answer()
   }
 
   /** Stands between two rows. */
@@ -108,7 +106,6 @@ final class Host(batch: Batch, session: Session) {
     written(item.key) = state + 1
     cache(item.key) = state + 1
     doing = PuttingOut
-    if (Faults.isOn(Fault.FrameSplit) && random.nextInt(4) == 0) send(answers = false)
   }
 
   private def putOut(): Unit = {

@@ -4,7 +4,6 @@ import java.util.ArrayDeque
 
 import laneshift.ids.LaneId
 import laneshift.lane.{ArrayBlock, Item, Remainder, Taken}
-import laneshift.testing.{Fault, Faults}
 
 /** A lane's thread: what LaneRunner and its operators do, each thing that others could see or come between as a step of its
   * own. The operator has a cache of groups over the shared store, which goes along with its shard where the plan lets shards go
@@ -28,7 +27,7 @@ final class LaneActor(batch: Batch, val lane: LaneId)
   private var block: ArrayBlock = _
   private var at = 0
   private val ahead = new ArrayDeque[Item]
-  private val sharesGroups = scenario.granularity == Granularity.MidBatch && !Faults.isOn(Fault.CachePerLane)
+  private val sharesGroups = scenario.granularity == Granularity.MidBatch
   private val groups = if (sharesGroups) batch.groups else new Groups(scenario.keys)
   private var out = new ArrayBlock(scenario.blockRows)
   private var restarting = false
@@ -162,7 +161,6 @@ final class LaneActor(batch: Batch, val lane: LaneId)
 
   private def put(next: Doing): Unit =
     if (out.size == 0) doing = next
-    else if (next == LetGo && Faults.isOn(Fault.OutputsAfterSwitch)) doing = next
     else if (batch.put(out)) {
       out = new ArrayBlock(scenario.blockRows)
       doing = next

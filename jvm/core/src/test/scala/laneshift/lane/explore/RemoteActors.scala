@@ -4,7 +4,6 @@ import scala.collection.mutable.ArrayBuffer
 
 import laneshift.ids.LaneId
 import laneshift.lane.{Item, Taken, TakenRemote}
-import laneshift.testing.{Fault, Faults}
 
 /** A place for a remote lane: one session after the other. Hosts of earlier ones may go on for a while. */
 final class Slot(batch: Batch, val number: Int, firstIndex: Int) {
@@ -112,7 +111,6 @@ final class Proxy(batch: Batch, slot: Slot, index: Int) extends Actor(index, s"l
   private var session: Session = _
   private var taken: TakenRemote[Item] = _
   private var frame: ToHome.Frame = _
-  private var again = false
 
   /** How often it may still look again by itself; negative once it waits for a signal. */
   private var looks = 0
@@ -193,14 +191,12 @@ final class Proxy(batch: Batch, slot: Slot, index: Int) extends Actor(index, s"l
 
   private def begin(next: ToHome.Frame): Unit = {
     frame = next
-    again = Faults.isOn(Fault.FrameAppliedTwice) && batch.random.nextInt(4) == 0
     doing = Write
   }
 
   private def put(): Unit =
     if (frame.outputs == null || batch.put(frame.outputs)) {
-      doing = if (again) Write else Cover
-      again = false
+      doing = Cover
     } else sleep(batch.notFull)
 
   private def cover(): Unit = {

@@ -6,8 +6,6 @@ import java.util.concurrent.atomic.AtomicLong
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import laneshift.testing.{Fault, Faults}
-
 /** A schedule that broke an invariant. */
 final case class Broken(seed: Long, what: Throwable) {
 
@@ -38,16 +36,13 @@ object ScheduleExplorer {
   def firstBroken(first: Long, count: Long): Option[Broken] =
     Iterator.iterate(first)(_ + 1).takeWhile(_ < first + count).flatMap(explore).nextOption()
 
-  /** `make prove`: SEED, SCHEDULES and FAULT, the name of a planted bug, in the environment. */
+  /** `make prove`: SEED and SCHEDULES in the environment. */
   def main(args: Array[String]): Unit = {
     def setting(name: String): Option[String] = sys.env.get(name).filter(_.nonEmpty)
     val first = setting("SEED").fold(System.nanoTime() & 0xffffffffL)(_.toLong)
     val count = setting("SCHEDULES").fold(1000000L)(_.toLong)
     val run = new Exploration(first, count)
-    setting("FAULT") match {
-      case None => run.run()
-      case Some(name) => Faults.withFault(Fault.all.find(_.name == name).get)(run.run())
-    }
+    run.run()
     run.broken.asScala.toSeq.sortBy(_.seed).take(10).foreach(b => println(s"seed ${b.seed}: ${b.what}"))
     if (!run.broken.isEmpty) {
       println(run.broken.peek.story)

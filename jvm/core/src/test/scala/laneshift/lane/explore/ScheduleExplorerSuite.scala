@@ -1,6 +1,6 @@
 package laneshift.lane.explore
 
-import laneshift.testing.{Fault, Faults, LimitedSuite}
+import laneshift.testing.LimitedSuite
 
 /** A part of what `make prove` does; the same schedules every time. */
 class ScheduleExplorerSuite extends LimitedSuite {
@@ -51,66 +51,4 @@ class ScheduleExplorerSuite extends LimitedSuite {
     happens.foreach(what => assert(traces.exists(_.contains(what)), what))
     assert(traces.exists(_.linesIterator.exists(l => l.contains("ends the input: false"))))
   }
-
-  ScheduleExplorerSuite.Finds.foreach { fault =>
-    test(s"explored schedules: notices ${fault.name}") {
-      val broken = Faults.withFault(fault)(ScheduleExplorer.firstBroken(first = 1L, count = 5000L))
-      assert(broken.nonEmpty, s"nobody noticed that ${fault.what}")
-      info(s"schedule ${broken.get.seed}: ${broken.get.what.getMessage}")
-    }
-  }
-}
-
-object ScheduleExplorerSuite {
-  import Fault._
-
-  /** The planted bugs of the protocol. */
-  val Finds: Seq[Fault] = Seq(
-    QueueNotRecalled,
-    RemainderDropped,
-    RemainderBehindQueue,
-    SettledUnderTheLane,
-    ReadAheadLeft,
-    BeforeItsFirstRow,
-    RoutingNotSwitched,
-    EndBeforeHandoffs,
-    MovedAtTheEnd,
-    ReceiverNotWoken,
-    LaneNotWoken,
-    RecallForgotten,
-    LeftOnRetired,
-    RetiredNotAwaited,
-    QueueUnbounded,
-    FailureUnheard,
-    BoundaryBehindRowsOnly,
-    CachePerLane,
-    OutputsAfterSwitch,
-    CommitTwice,
-    SealAfterFailure,
-    ScanOpenedEarly,
-    LeftLaneAwaited,
-    LaterScanAwaited,
-    DealtWithoutBound,
-    ArrivalNotTold,
-    HostNotAsked,
-    KeptRowsDropped,
-    RecalledRowsDone,
-    FrameAppliedTwice,
-    CoveredRowsKept,
-    KeptRowsForgotten,
-    LastRowAgain,
-    FrameSplit,
-    RecalledInARow,
-    HostNotAwaited,
-    LostFrameApplied,
-    LeavesUnwritten,
-    LeavesUnasked,
-    KeptRowsBehindQueue,
-    RemoteLeftAtTheEnd,
-    PokeUnheard,
-    WindowIgnored,
-    LostUnderWay,
-    SlotNotCleared,
-    HoldsForEver
-  )
 }

@@ -9,7 +9,7 @@ import org.scalatest.Assertions._
 
 import org.apache.spark.sql.laneshift.rescale.TakeOver
 
-/** What a rescale may never get wrong: for its suites, and for planted bugs. */
+/** What a rescale may never get wrong. */
 object RescaleChecks {
   private val chunks = (0 until 7).map(i => TestInput.rows(seed = 71, i * 60L, 60))
 

@@ -162,7 +162,7 @@ object StructureSuite {
     )
   )
 
-  private val core = Layers("laneshift", Seq("ids", "testing", "routing", "planner", "lane", "root"))
+  private val core = Layers("laneshift", Seq("ids", "routing", "planner", "lane", "root"))
 
   private final case class Source(path: String, text: String) {
 

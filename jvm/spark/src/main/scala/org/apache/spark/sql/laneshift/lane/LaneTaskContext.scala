@@ -14,8 +14,6 @@ import org.apache.spark.resource.ResourceInformation
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo
 import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
-import laneshift.testing.{Fault, Faults}
-
 /** What a task says of itself: enough for another context of the same task, also in another process. */
 private[laneshift] final case class TaskIdentity(
     stageId: Int,
@@ -119,7 +117,7 @@ private[laneshift] object LaneAccumulators {
 
   /** Forgets what a body that is to be restarted has said of things that count once per store. */
   def forgetSeal(metrics: TaskMetrics, onceMetrics: Set[Long]): Unit =
-    if (!Faults.isOn(Fault.RestartReported)) of(metrics).foreach { acc =>
+    of(metrics).foreach { acc =>
       if (onceMetrics(acc.id)) acc.reset() else dropSealed(acc)
     }
 
@@ -130,14 +128,14 @@ private[laneshift] object LaneAccumulators {
       task: TaskContext,
       onceMetrics: Set[Long]
   ): Unit = {
-    val merged = sums(lanes, if (Faults.isOn(Fault.MetricsPerLane)) Set.empty else onceMetrics)
+    val merged = sums(lanes, onceMetrics)
     val byId = merged.map(acc => acc.id -> acc).toMap
     for {
       acc <- elsewhere
       sum <- byId.get(acc.id) if !onceMetrics(acc.id)
     } sum.merge(acc.asInstanceOf[AccumulatorV2[Any, Any]])
     merged.foreach { acc =>
-      if (!Faults.isOn(Fault.CheckpointIdPerLane)) dropSealed(acc)
+      dropSealed(acc)
       task.registerAccumulator(acc)
     }
     lanes.foreach { metrics =>
@@ -164,14 +162,13 @@ private[laneshift] object LaneAccumulators {
   }
 
   /** Adds up what partitions of one task have counted, each as if it had been a task: once, after they have ended. */
-  def add(partitions: Seq[TaskMetrics], task: TaskContext, onceMetrics: Set[Long]): Unit = {
+  def add(partitions: Seq[TaskMetrics], task: TaskContext): Unit = {
     partitions.foreach { metrics =>
       task.taskMetrics().internalAccums.zip(metrics.internalAccums).foreach { case (sum, more) =>
         sum.asInstanceOf[AccumulatorV2[Any, Any]].merge(more.asInstanceOf[AccumulatorV2[Any, Any]])
       }
     }
-    sums(partitions, if (Faults.isOn(Fault.OncePerTask)) onceMetrics else Set.empty)
-      .foreach(task.registerAccumulator)
+    sums(partitions, Set.empty).foreach(task.registerAccumulator)
   }
 
   /** Replaces what the lanes have reported of an operator's stores by what that says together. */

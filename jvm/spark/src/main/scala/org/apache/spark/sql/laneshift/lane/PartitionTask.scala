@@ -20,7 +20,6 @@ import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode}
 import laneshift.ids.LaneId
 import laneshift.lane._
 import laneshift.routing.Handoff
-import laneshift.testing.{Fault, Faults}
 
 /** One elastic partition during one Spark task: receiver, lanes, emitter, and what the lanes share.
   *
@@ -103,8 +102,7 @@ private[laneshift] final class PartitionTask(
     context.addTaskFailureListener((_: TaskContext, error: Throwable) => stopAndJoin(error))
     context.addTaskCompletionListener[Unit] { _ =>
       // A task that takes only some of the rows succeeds all the same. Where Spark has committed by then, its lanes have to.
-      val drains = spec.commitsFirst && !Faults.isOn(Fault.NotDrained) || Faults.isOn(Fault.CommitUnasked)
-      if (stopped.get == null && emitter != null && drains) emitter.drain()
+      if (stopped.get == null && emitter != null && spec.commitsFirst) emitter.drain()
       stopAndJoin(new InterruptedException("the task is over"))
     }
   }
@@ -203,7 +201,7 @@ private[laneshift] final class PartitionTask(
     remote.close()
     owners = if (start.elsewhere.isEmpty) start.routing else home.route(lanes)
     inlet.route(owners)
-    if (!Faults.isOn(Fault.OpenUntilLastInput)) commitBy(lanes)
+    committing = lanes
     begun.countDown()
   }
 
@@ -211,13 +209,10 @@ private[laneshift] final class PartitionTask(
   def inputEnded(): Unit = {
     inlet.finish { (routing, lanes) =>
       owners = routing
-      commitBy(lanes)
+      committing = lanes
     }
     remote.close()
   }
-
-  private def commitBy(lanes: Seq[Int]): Unit =
-    committing = if (Faults.isOn(Fault.LeftOutAtTheEnd)) lanes.filterNot(remoteSlots.contains) else lanes
 
   // ---- what lanes share
 
@@ -235,7 +230,7 @@ private[laneshift] final class PartitionTask(
 
   /** The task's own thread, where it runs the only lane, is asked for more itself. */
   override def awaitWanted(): Unit =
-    if (emitter != null && !spec.commitsFirst && !Faults.isOn(Fault.CommitUnasked)) outlet.awaitWanted()
+    if (emitter != null && !spec.commitsFirst) outlet.awaitWanted()
 
   /** As [[org.apache.spark.sql.laneshift.body.LaneContext.perShard]]. */
   def perShard[T](operatorId: Long, make: => T): IndexedSeq[T] =

@@ -9,7 +9,6 @@ import org.apache.spark.sql.laneshift.spec.HandoffMode
 
 import laneshift.ids.LaneId
 import laneshift.lane.{Remainder, Taken}
-import laneshift.testing.{Fault, Faults}
 
 /** A lane fed by the inlet's queue. Its rows are asked for by the lane's thread, or by Python's writer where that reads ahead
   * (`spark.python.udf.pipelined.enabled`); the lane's own thread looks at what is volatile here.
@@ -40,9 +39,7 @@ private[lane] final class QueuedLane(task: PartitionTask, override val lane: Lan
   override val partition: Option[SharedPartition] = Some(task)
 
   override def perShard[T](operatorId: Long, write: T => Unit)(make: => T): IndexedSeq[T] = {
-    val kept =
-      if (Faults.isOn(Fault.CachePerLane)) Vector.fill(task.spec.options.shards)(make)
-      else task.perShard(operatorId, make)
+    val kept = task.perShard(operatorId, make)
     writers ::= (shard => write(kept(shard)))
     kept
   }
@@ -55,7 +52,7 @@ private[lane] final class QueuedLane(task: PartitionTask, override val lane: Lan
   }
 
   override def input(index: Int): Iterator[InternalRow] = new Iterator[InternalRow] {
-    private val fields = task.spec.inputs(if (Faults.isOn(Fault.FieldsOfFirstInput)) 0 else index).fields
+    private val fields = task.spec.inputs(index).fields
     private val row = new UnsafeRow(fields)
 
     override def hasNext: Boolean = !ended(index) && {
@@ -133,7 +130,7 @@ private[lane] final class QueuedLane(task: PartitionTask, override val lane: Lan
 
   private def letGo(): Unit = {
     // On the same queue as all outputs, ahead of whatever the shards' next lanes will put out.
-    if (!Faults.isOn(Fault.OutputsAfterSwitch)) out.flush()
+    out.flush()
     val going = inlet.recalls(lane)
     going.foreach(gone => if (gone.leaves) writers.foreach(write => write(gone.shard)))
     inlet.letGo(lane, Option(block).map(Remainder(_, at)).toSeq, noticedNs, going.map(_.shard))

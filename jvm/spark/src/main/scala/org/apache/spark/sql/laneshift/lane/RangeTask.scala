@@ -13,7 +13,6 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
 import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
 import laneshift.lane.{CoreShare, PartitionStopped}
-import laneshift.testing.{Fault, Faults}
 
 /** Several partitions during one Spark task (docs/handoff.md, section 13). Each is computed under a task context of its own, as if
   * Spark had started a task for it; what those have counted is the task's.
@@ -45,7 +44,7 @@ private[laneshift] final class RangeTask(
   context.addTaskFailureListener((_: TaskContext, error: Throwable) => stopAndJoin(error))
   context.addTaskCompletionListener[Unit] { _ =>
     // A task that takes only some of the rows succeeds all the same, and then its partitions have to commit.
-    if (stopped.get == null && !Faults.isOn(Fault.LastPartitionUndrained)) emitter.drain()
+    if (stopped.get == null) emitter.drain()
     stopAndJoin(new InterruptedException("the task is over"))
   }
 
@@ -67,9 +66,8 @@ private[laneshift] final class RangeTask(
   }
 
   private def compute(index: Int, output: RangeOutputs#Output): Unit = {
-    val number = if (Faults.isOn(Fault.ReadsAsTheTask)) identity.partitionId else partitions(index)
     val own = LaneTaskContext.of(
-      identity.copy(partitionId = number, numPartitions = spec.partitions),
+      identity.copy(partitionId = partitions(index), numPartitions = spec.partitions),
       context,
       stopped
     )
@@ -101,12 +99,12 @@ private[laneshift] final class RangeTask(
 
   /** Spark asks the task's own context whether it failed for want of a shuffle's rows, and makes them again if so. */
   private def tellOfFetch(own: TaskContextImpl): Unit =
-    if (!Faults.isOn(Fault.UntoldFetchFailure)) own.fetchFailed.foreach(context.setFetchFailed)
+    own.fetchFailed.foreach(context.setFetchFailed)
 
   /** Every partition has put out everything. */
   private def finish(): Unit = {
     threads.join()
-    LaneAccumulators.add(counted.asScala.toSeq, context, spec.onceMetrics)
+    LaneAccumulators.add(counted.asScala.toSeq, context)
   }
 
   /** A partition failed: the task fails with its cause. */

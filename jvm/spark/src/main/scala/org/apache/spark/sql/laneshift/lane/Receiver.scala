@@ -3,8 +3,6 @@ package org.apache.spark.sql.laneshift.lane
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.laneshift.body.ShardOfHash
 
-import laneshift.testing.{Fault, Faults}
-
 /** Reads the partition's inputs, one after the other, and sends each row to its shard's lane. */
 private[lane] final class Receiver(task: PartitionTask, sources: Seq[Iterator[UnsafeRow]]) {
   private val inputs = task.spec.inputs
@@ -23,7 +21,7 @@ private[lane] final class Receiver(task: PartitionTask, sources: Seq[Iterator[Un
 
   private def read(index: Int): Unit = {
     val source = sources(index)
-    val hash = inputs(if (Faults.isOn(Fault.RightByLeftHash)) 0 else index).hash
+    val hash = inputs(index).hash
     val hashOf = UnsafeProjection.create(Seq(hash))
     while (source.hasNext) {
       val row = source.next()

@@ -34,8 +34,6 @@ import org.apache.spark.sql.laneshift.spec.{
 }
 import org.apache.spark.sql.laneshift.wire.RpcBytes
 
-import laneshift.testing.{Fault, Faults}
-
 /** The top of an elastic region: runs `child`, which ends at [[LaneInputExec]]s, on as many lanes as the partition has.
   *
   * The child's RDD is serialised here, once, and becomes a copy per lane on the executor (design fact 3): state stores,
@@ -224,8 +222,7 @@ object ElasticExec {
     1 + new Random(MurmurHash3.orderedHash(Seq(seed, operatorId, batchId))).nextInt(partitions)
 
   /** Metrics that count stores or what is declared in each: the same from every lane. */
-  private def oncePerStore: Seq[String] =
-    "numStateStoreInstances" +: (if (Faults.isOn(Fault.VariablesPerLane)) Nil else Declared)
+  private def oncePerStore: Seq[String] = "numStateStoreInstances" +: Declared
 
   private val Declared = for {
     kind <- Seq("Value", "List", "Map")

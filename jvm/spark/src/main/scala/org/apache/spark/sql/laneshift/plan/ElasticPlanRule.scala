@@ -24,8 +24,6 @@ import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
 import org.apache.spark.sql.laneshift.driver.{DriverState, RunningQueries}
 import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, RowWork}
 
-import laneshift.testing.{Fault, Faults}
-
 /** Wraps the elastic regions of each batch's plan. Runs after Spark has filled in state infos and watermarks and before it
   * collapses stages for code generation (design fact 1).
   *
@@ -143,12 +141,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
         }
         // Also in a batch that is all stock, as the first one of an initial state is: an executor keeps the provider of a
         // store for the whole run.
-        if (elastic.exists(_.isInstanceOf[ElasticExec]) || !Faults.isOn(Fault.ProviderByBatch))
-          RowWise.wrap(acceptProvider(elastic), run.toString, realTime)
-        else {
-          QueryStores.sparks(conf)
-          plan
-        }
+        RowWise.wrap(acceptProvider(elastic), run.toString, realTime)
     }
   }
 

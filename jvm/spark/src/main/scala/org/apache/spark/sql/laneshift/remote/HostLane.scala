@@ -17,7 +17,6 @@ import org.apache.spark.util.UninterruptibleThread
 
 import laneshift.ids.LaneId
 import laneshift.lane.HostEnd
-import laneshift.testing.{Fault, Faults}
 
 /** A lane that works here for a partition whose home is another executor: runs the body over the rows that home sends, under a
   * task context of its own, reads state at home, and sends what follows from the rows in frames (docs/handoff.md, section 11).
@@ -307,7 +306,7 @@ private[remote] final class HostLane(
       case other => throw new IllegalStateException(s"home says $other where rows are due")
     }
 
-    override def flushOutputs(): Unit = if (!Faults.isOn(Fault.SealPastFrame)) flush(answers = false)
+    override def flushOutputs(): Unit = flush(answers = false)
 
     // ---- what follows from them
 

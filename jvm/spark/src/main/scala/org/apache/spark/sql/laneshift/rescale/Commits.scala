@@ -19,8 +19,6 @@ private[rescale] final class Commits(checkpoint: Checkpoint, first: Long) {
 
   def newest: Long = synchronized(batches.lastKey)
 
-  /** One that has not been forgotten, or the newest. */
-  def of(batch: Long): RecordedBatch = synchronized(batches(batch))
   def last: RecordedBatch = synchronized(batches.last._2)
 
   def after(batch: Long): Seq[RecordedBatch] = synchronized(batches.rangeFrom(batch + 1).values.toSeq)

@@ -15,8 +15,6 @@ import org.apache.spark.sql.execution.streaming.state.{TwinStateStoreProvider, W
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.Utils
 
-import laneshift.testing.{Fault, Faults}
-
 /** Where a rescale stands: docs/rescale.md. */
 private[laneshift] sealed abstract class RescaleState(val name: String, val ended: Boolean)
 
@@ -294,11 +292,10 @@ private[laneshift] final class LiveRescale(
 
   /** Lets Spark go on as if `batch` had been one of its own. */
   private def goOn(next: MicroBatchExecutionContext, batch: Long, ids: Twin.Ids): Unit = {
-    if (!Faults.isOn(Fault.IdsUntold)) ids.foreach(Inside.checkpointIds(query) ++= _)
+    ids.foreach(Inside.checkpointIds(query) ++= _)
     // Spark has asked there already what the watermark of this batch would be, and it has become the next one's.
-    if (!Faults.isOn(Fault.WatermarkKept)) Inside.watermarks(query).purge(batch)
-    if (!Faults.isOn(Fault.PartitionsUntold))
-      next.offsetSeqMetadata = Checkpoint.withPartitions(next.offsetSeqMetadata, to)
+    Inside.watermarks(query).purge(batch)
+    next.offsetSeqMetadata = Checkpoint.withPartitions(next.offsetSeqMetadata, to)
     query.sparkSessionForStream.sessionState.conf
       .setConfString(SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL.key, to.toString)
     next.batchId = batch + 1

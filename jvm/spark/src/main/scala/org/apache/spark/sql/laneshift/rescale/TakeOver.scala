@@ -13,8 +13,6 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.util.Utils
 
-import laneshift.testing.{Fault, Faults}
-
 /** Makes a checkpoint go over to its twin, as a batch of its own that reads nothing: docs/rescale.md, "Take-over", which
   * names the steps and says what a kill behind each of them leaves.
   */
@@ -27,8 +25,7 @@ private[rescale] final class TakeOver(checkpoint: Checkpoint, twin: Twin) {
     val batch = last + 1
     val ids = twin.checkpointIds
     // Without ids in their names, the new files would be taken for the old layout's: they wait until Spark opens no store.
-    val hidden = ids.isEmpty && !Faults.isOn(Fault.PlacedTooEarly)
-    if (Faults.isOn(Fault.OldDeletedEarly)) deleteVersion(checkpoint, checkpoint.stateRoot, batch)
+    val hidden = ids.isEmpty
     if (!hidden) place(batch)
     new Mark(checkpoint).write(batch)
     passed("marked")
@@ -36,8 +33,7 @@ private[rescale] final class TakeOver(checkpoint: Checkpoint, twin: Twin) {
       throw new IllegalStateException(s"batch $batch is there already: another run uses ${checkpoint.root}")
     passed("offsets")
     if (hidden) place(batch)
-    if (!Faults.isOn(Fault.OperatorsUntold))
-      OperatorsMetadata.writeChanged(checkpoint, checkpoint.stateRoot, batch, partitions)
+    OperatorsMetadata.writeChanged(checkpoint, checkpoint.stateRoot, batch, partitions)
     passed("metadata")
     if (!checkpoint.commitLog.add(batch, checkpoint.commit(last).withStateUniqueIds(ids)))
       throw new IllegalStateException(s"batch $batch is committed: another run uses ${checkpoint.root}")
@@ -97,7 +93,6 @@ private[laneshift] object TakeOver extends Logging {
   /** The take-over's own entry in the offset log is that of the batch before, but for the number of partitions. */
   private def isOwn(checkpoint: Checkpoint, batch: Long): Boolean =
     checkpoint.offsetLog.get(batch).forall { offsets =>
-      Faults.isOn(Fault.AnyBatchUndone) ||
       offsets == Checkpoint.withPartitions(checkpoint.offsets(batch - 1), checkpoint.partitions(batch))
     }
 

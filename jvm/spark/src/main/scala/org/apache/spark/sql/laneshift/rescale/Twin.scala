@@ -30,8 +30,6 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 import org.apache.spark.util.{SerializableConfiguration, ThreadUtils, Utils}
 
-import laneshift.testing.{Fault, Faults}
-
 /** The stores of the new number of partitions while they are built: a checkpoint of its own, with the state as of one batch,
   * in a folder of its own in the folder `laneshift-rescale` of the checkpoint that it is to go over into. Spark reads it as any
   * other, and nobody looks into it who does not know of it.
@@ -123,7 +121,7 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   ): RDD[(Int, Piece)] = {
     def read(attempts: Int): RDD[(Int, Piece)] = {
       TakeOver.passed("reading")
-      val at = if (Faults.isOn(Fault.ReadAsOfBegin)) committed.of(built) else committed.last
+      val at = committed.last
       val old = context.parallelize(partitions, partitions.size)
       val pieces = Twin.contents(old, stores, hadoop, shape, at).partitionBy(byTask)
       val shuffle = pieces.dependencies.head.asInstanceOf[ShuffleDependency[Int, Piece, Piece]]
@@ -169,13 +167,11 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
         groups.map(_._2)
       )
       val pieces = new PlacedRDD(found, groups(_)._1.toSeq)
-      if (!Faults.isOn(Fault.RecordedForgotten)) {
-        val atOnce = if (hurried) Twin.CommitsAtOnce else 1
-        val applied = Twin.applied(pieces, stores, hadoop, groups.map(_._2), built + 1, ids, atOnce)
-        val tasks = groups.indices.grouped(if (hurried) groups.size else slots)
-        ids = tasks.flatMap(context.runJob(applied, Twin.only, _)).flatten.toMap
-        built += 1
-      }
+      val atOnce = if (hurried) Twin.CommitsAtOnce else 1
+      val applied = Twin.applied(pieces, stores, hadoop, groups.map(_._2), built + 1, ids, atOnce)
+      val tasks = groups.indices.grouped(if (hurried) groups.size else slots)
+      ids = tasks.flatMap(context.runJob(applied, Twin.only, _)).flatten.toMap
+      built += 1
       reached = batches.last.version - 1
       committed.forget(reached)
     }

@@ -5,7 +5,6 @@ import org.apache.spark.sql.laneshift.spec.ElasticOptions
 import laneshift.ids.LaneId
 import laneshift.lane.InletStats
 import laneshift.planner._
-import laneshift.testing.{Fault, Faults}
 
 /** Knows the loads of a partition's shards and decides which lane each should run on. The partition's lock guards it, except
   * for `cpuNs`.
@@ -27,8 +26,7 @@ private[runtime] final class PartitionBalancer(
   def rest(seconds: Double): Unit =
     restsUntilNs = Option.when(seconds > 0)(clock() + (seconds * 1e9).toLong)
 
-  private def balances: Boolean = options.balance &&
-    (Faults.isOn(Fault.PlannerUnheard) || !restsUntilNs.exists(_ - clock() > 0))
+  private def balances: Boolean = options.balance && !restsUntilNs.exists(_ - clock() > 0)
 
   /** CPU time by shard, sampled by the lanes; written without synchronisation, each shard by the lane that owns it. */
   val cpuNs = new Array[Long](shards)

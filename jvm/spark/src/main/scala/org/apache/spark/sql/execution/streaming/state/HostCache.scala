@@ -2,8 +2,6 @@ package org.apache.spark.sql.execution.streaming.state
 
 import java.util.LinkedHashMap
 
-import laneshift.testing.{Fault, Faults}
-
 /** What a host lane knows of its keys' values, of all its stores together, within `limit` bytes: the least recently used is
   * forgotten first. That a key has no value is known, too. What is known of a shard's keys is void once the shard has been
   * elsewhere, and is dropped when somebody comes upon it.
@@ -65,8 +63,7 @@ private[state] final class HostCache(limit: Long, shards: Int) {
   }
 
   /** These shards have been elsewhere. */
-  def arrived(shards: Seq[Int]): Unit =
-    if (!Faults.isOn(Fault.ArrivalUnheard)) shards.foreach(arrivals(_) += 1)
+  def arrived(shards: Seq[Int]): Unit = shards.foreach(arrivals(_) += 1)
 }
 
 private object HostCache {

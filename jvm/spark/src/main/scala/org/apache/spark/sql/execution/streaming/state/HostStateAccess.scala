@@ -5,8 +5,6 @@ import java.util.{Arrays, HashMap}
 
 import org.apache.spark.sql.laneshift.body.LaneContext
 
-import laneshift.testing.{Fault, Faults}
-
 /** The way to a store of a lane away from home. Where shards move within a batch the lane ends without the batch's end, which
   * is home's. Otherwise it takes part in it: by scans and a seal at home.
   */
@@ -127,11 +125,10 @@ private[state] final class HostStateAccess(
   // ---- end
 
   /** Within a batch, who may look for what is written looks when it has come home in a frame. */
-  override def settle(): Unit =
-    if (stores.spec.isFixed && !Faults.isOn(Fault.SealPastFrame)) stores.settle()
+  override def settle(): Unit = if (stores.spec.isFixed) stores.settle()
 
   override def seal(): Unit =
-    if (stores.spec.isFixed) committed = stores.seal(store).filterNot(_ => Faults.isOn(Fault.CommitUntold))
+    if (stores.spec.isFixed) committed = stores.seal(store)
     else throw new IllegalStateException(s"a lane away from home ends the batch on state store $id")
 
   /** Lanes at home are told the same. */

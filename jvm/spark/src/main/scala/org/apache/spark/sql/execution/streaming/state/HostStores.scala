@@ -10,7 +10,6 @@ import org.apache.spark.sql.laneshift.body.RemoteState
 import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
 import laneshift.ids.LaneId
-import laneshift.testing.{Fault, Faults}
 
 /** The state stores of one lane away from home, which have nothing here but what the lane knows of them: what it has written
   * since its last frame, and a cache. Everything else is asked of home.
@@ -198,7 +197,7 @@ private[sql] final class HostStores(
 
   /** The lane has written all it will write to the store. What it is to report, if it speaks for the store. */
   private[state] def seal(store: Int): Option[StateAnswer.Committed] = synchronized {
-    if (!Faults.isOn(Fault.SealPastFrame)) settle()
+    settle()
     StateAnswer.readCommitted(request(StateRequest.Seal(store)))
   }
 
@@ -214,7 +213,7 @@ private[sql] final class HostStores(
     val before = if (written == null) cache.get(key) else written
     val after = (if (before == null) Held.Unknown else before).merge(value, delimiter)
     frame.add(write, key, after)
-    if (after.isWhole && !Faults.isOn(Fault.MergeUnseen)) cache.put(key, after)(shardOf(key.bytes))
+    if (after.isWhole) cache.put(key, after)(shardOf(key.bytes))
     boundFrame()
   }
 
@@ -225,14 +224,14 @@ private[sql] final class HostStores(
       wanted: Array[Byte] => Boolean,
       delimiter: Array[Byte]
   ): HostScan = synchronized {
-    val written = if (Faults.isOn(Fault.ScanPastFrame)) Nil else frame.sorted(table, wanted)
+    val written = frame.sorted(table, wanted)
     new HostScan(StateAnswer.readRows(request(scan)), written, delimiter, asked)
   }
 
   /** The lane's next scan with all others; none if they scan something else. */
   private[state] def scanTogether(scan: StateRequest, delimiter: Array[Byte]): Option[HostScan] =
     synchronized {
-      if (!Faults.isOn(Fault.SharedScanPastFrame)) settle()
+      settle()
       StateAnswer.readTogetherOrNot(request(scan)).map(new HostScan(_, Nil, delimiter, asked))
     }
 

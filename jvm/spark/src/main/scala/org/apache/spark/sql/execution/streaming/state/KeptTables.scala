@@ -9,8 +9,6 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.{FileSystem, FilterFileSystem, Path}
 
-import laneshift.testing.{Fault, Faults}
-
 /** Tables of the newest version of each store that a rescale has open on this executor, by the names that they have where the
   * checkpoint is: so a query that goes over to those stores need not fetch them. A name ends in a random id, so that no two
   * files have the same one, and a table never changes. Links to files, which cost no room.
@@ -65,8 +63,7 @@ private[state] object KeptTables {
     }
   }
 
-  private def find(name: String): Option[File] =
-    if (Faults.isOn(Fault.AnothersTable)) tables.values.headOption else tables.get(name)
+  private def find(name: String): Option[File] = tables.get(name)
 
   /** A file system from which nothing is fetched that is kept here. */
   private final class Finding(of: FileSystem) extends FilterFileSystem(of) {

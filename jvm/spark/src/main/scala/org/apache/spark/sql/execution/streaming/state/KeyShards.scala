@@ -6,8 +6,6 @@ import org.apache.spark.sql.catalyst.expressions.{CollationAwareMurmur3Hash, Uns
 import org.apache.spark.sql.laneshift.body.ShardOfHash
 import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
-import laneshift.testing.{Fault, Faults}
-
 /** Tells the shard of a state row, by hashing, of its key, what the shuffle hashed of the input row, in the same way. One
   * thread uses it.
   */
@@ -26,11 +24,9 @@ private[state] final class KeyShards(spec: ElasticSpec, operatorId: Long, encode
       operatorId,
       throw new IllegalStateException(s"the state key of operator $operatorId ($family) is not known")
     )
-    val path =
-      if (key.grouped && !Faults.isOn(Fault.GroupedKeyFlat)) GroupingKey.path(family, encoders) else Nil
+    val path = if (key.grouped) GroupingKey.path(family, encoders) else Nil
     val fields = key.ordinals.map(GroupingKey.field(encoders(family).schema.key, path, _))
-    val seed = if (Faults.isOn(Fault.WrongShardHash)) KeyShards.WrongSeed else KeyShards.ShuffleSeed
-    UnsafeProjection.create(Seq(CollationAwareMurmur3Hash(fields, seed)))
+    UnsafeProjection.create(Seq(CollationAwareMurmur3Hash(fields, KeyShards.ShuffleSeed)))
   }
 }
 
@@ -38,5 +34,4 @@ private object KeyShards {
 
   /** What `HashPartitioning` hashes with. */
   private val ShuffleSeed = 42
-  private val WrongSeed = 43
 }

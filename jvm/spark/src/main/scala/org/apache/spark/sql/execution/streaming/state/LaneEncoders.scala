@@ -4,8 +4,6 @@ import java.util.HashMap
 
 import org.apache.hadoop.conf.Configuration
 
-import laneshift.testing.{Fault, Faults}
-
 private[state] final case class EncodingConf(
     store: StateStoreConf,
     hadoop: Configuration,
@@ -27,17 +25,13 @@ private[state] final class LaneEncoders(
   private val byFamily = new HashMap[String, LaneEncoders.Pair]
 
   def add(name: String, schema: FamilySchema): Unit = {
-    val cacheName =
-      if (Faults.isOn(Fault.EncoderShared) || (conf.columnFamilies && Faults.isOn(Fault.FamilyEncoderShared)))
-        id.storeName
-      else s"${id.storeName}#$user"
     val data = RocksDBStateStoreProvider.getDataEncoder(
       conf.store.stateStoreEncodingFormat,
       StateRowEncoderCacheKey(
         StateStoreProvider.getRunId(conf.hadoop),
         id.operatorId,
         id.partitionId,
-        cacheName,
+        s"${id.storeName}#$user",
         name
       ),
       schema.keySpec,

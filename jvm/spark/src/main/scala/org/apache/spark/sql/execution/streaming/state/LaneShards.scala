@@ -1,11 +1,9 @@
 package org.apache.spark.sql.execution.streaming.state
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.timers.TimerStateUtils
 import org.apache.spark.sql.laneshift.body.SharedPartition
 
 import laneshift.ids.LaneId
-import laneshift.testing.{Fault, Faults}
 
 /** Tells which rows of a store belong to a lane, by their shards. */
 private[state] final class LaneShards(
@@ -29,15 +27,10 @@ private[state] final class LaneShards(
   def ownership(family: String): UnsafeRow => Boolean = {
     // First: it waits where lanes are still to become final.
     val opened = partition.routing
-    if (partition.participants == 1 || isUnfiltered(family)) _ => true
+    if (partition.participants == 1) _ => true
     else {
       val shard = shards.in(family)
-      val live = Faults.isOn(Fault.ScanTakesNewShards)
-      key => (if (live) partition.routing else opened) (shard(key)) == lane.value
+      key => opened(shard(key)) == lane.value
     }
   }
-
-  /** With a planted bug. */
-  def isUnfiltered(family: String): Boolean = Faults.isOn(Fault.ScanUnfiltered) ||
-    (Faults.isOn(Fault.TimersUnfiltered) && TimerStateUtils.isTimerCFName(family))
 }

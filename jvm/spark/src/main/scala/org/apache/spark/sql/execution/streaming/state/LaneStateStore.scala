@@ -6,8 +6,6 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.laneshift.body.LaneContext
 import org.apache.spark.sql.types.StructType
 
-import laneshift.testing.{Fault, Faults}
-
 /** One lane's view of a store: encoders of its own, scans that give the rows of its own shards only, a commit that is a seal
   * until all lanes have sealed. At a lane restart, a commit writes nothing and scans are empty: the batch goes on.
   */
@@ -137,7 +135,7 @@ private[sql] final class LaneStateStore private[state] (
       end: Option[UnsafeRow],
       decode: Decode
   ): StateStoreIterator[UnsafeRowPair] =
-    if (lane.isRestarting && !Faults.isOn(Fault.RestartScans))
+    if (lane.isRestarting)
       new StateStoreIterator(Iterator.empty[UnsafeRowPair], () => ())
     else {
       val what = between(family, start, end)
@@ -162,8 +160,8 @@ private[sql] final class LaneStateStore private[state] (
 
   override def commit(): Long = {
     sealedByLane = true
-    if (!Faults.isOn(Fault.SealBeforeWrites)) access.settle()
-    if (!lane.isRestarting || Faults.isOn(Fault.RestartSeals)) {
+    access.settle()
+    if (!lane.isRestarting) {
       lane.flushOutputs()
       access.seal()
     }

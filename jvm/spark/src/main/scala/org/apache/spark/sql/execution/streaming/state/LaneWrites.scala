@@ -5,8 +5,6 @@ import java.util.HashMap
 
 import scala.collection.mutable.ArrayBuffer
 
-import laneshift.testing.{Fault, Faults}
-
 /** What one lane writes to a shared store. While rows may still come, each write is done at once, because the next reader
   * may be another lane. Once the lane's input has ended its keys are nobody else's: writes are kept, and done together, in
   * their order, so that lanes do not meet at the store's lock for each. They are done before anybody may look for them: at
@@ -48,7 +46,7 @@ private[state] final class LaneWrites(db: RocksDB, lock: Object) {
   }
 
   private def find(key: Array[Byte], family: String): Option[Write] = synchronized {
-    if (newest.isEmpty || Faults.isOn(Fault.ReadsPastWrites)) None
+    if (newest.isEmpty) None
     else Option(newest.get(Key(family, ByteBuffer.wrap(key))))
   }
 

@@ -5,7 +5,6 @@ import java.util.ArrayDeque
 import org.apache.spark.sql.laneshift.body.{LaneContext, SharedPartition, StateBytes}
 
 import laneshift.lane.ScanSource
-import laneshift.testing.{Fault, Faults}
 
 /** A lane's way to a store that is open in its own process. */
 private[state] final class LocalStateAccess(
@@ -68,7 +67,7 @@ private[state] final class LocalStateAccess(
   }
 
   override def scanTogether(what: StoreScan): Option[LaneScan] =
-    if (!lane.inputsEnded || partition.participants == 1 || shards.isUnfiltered(what.family)) None
+    if (!lane.inputsEnded || partition.participants == 1) None
     else {
       writes.settle()
       Option(partition.scanTogether(lane.lane, what)(shared.scan(what, NativeScan.ForSeveral))).map { part =>
@@ -88,7 +87,7 @@ private[state] final class LocalStateAccess(
   override def forceSnapshot(): Unit = shared.forceSnapshot()
 
   override def metrics: StateStoreMetrics =
-    if (speaks || (Faults.isOn(Fault.MetricsPerLane) && shared.base.hasCommitted)) shared.base.metrics
+    if (speaks) shared.base.metrics
     else StateStoreMetrics(0, 0, Map.empty, Map.empty)
 
   override def checkpointInfo: StateStoreCheckpointInfo =

@@ -7,7 +7,6 @@ import org.apache.spark.sql.laneshift.body.StateBytes
 import org.apache.spark.util.NextIterator
 
 import laneshift.lane.ScanSource
-import laneshift.testing.{Fault, Faults}
 
 /** A scan of Spark's RocksDB wrapper that several threads may do at once on one database: its iterators share one pair of
   * references, so rows are fetched a few at a time under the store's lock.
@@ -61,7 +60,6 @@ private[state] final class DecodedScan(
     decodeValues: Array[Byte] => Iterator[UnsafeRow],
     onClose: () => Unit
 ) extends Iterator[UnsafeRowPair] {
-  private val ahead = Faults.isOn(Fault.ScanDecodesAhead)
   private val pair = new UnsafeRowPair
   private var fetched = new ArrayDeque[StateBytes](0)
   private var ended = false
@@ -74,7 +72,7 @@ private[state] final class DecodedScan(
       val decoded = decodeKey(bytes.key)
       if (wanted(decoded)) {
         key = decoded.copy()
-        values = if (ahead) decodeValues(bytes.value).toList.iterator else decodeValues(bytes.value)
+        values = decodeValues(bytes.value)
       }
     }
     values.hasNext

@@ -5,7 +5,6 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.FileSystem
 
 import laneshift.lane.CoreShare
-import laneshift.testing.{Fault, Faults}
 
 /** Spark's wrapper of the native database, which keeps a record of a commit's writes if the task says so: where changelogs
   * are off nothing else tells them. A record that fails costs the rescale, never the query. As the wrapper itself it is one
@@ -62,9 +61,7 @@ private[state] final class RecordingRocksDB(parts: DatabaseParts) extends OwnRoc
   }
 
   override def commit(forceSnapshot: Boolean): (Long, StateStoreCheckpointInfo) = {
-    val committed =
-      if (Faults.isOn(Fault.CommitKeepsTurn)) super.commit(forceSnapshot)
-      else CoreShare.waiting(super.commit(forceSnapshot))
+    val committed = CoreShare.waiting(super.commit(forceSnapshot))
     if (record != null) recording {
       val finished = record
       record = null

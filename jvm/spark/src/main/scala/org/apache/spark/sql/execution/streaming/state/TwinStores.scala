@@ -13,8 +13,6 @@ import org.apache.spark.TaskContext
 import org.apache.spark.scheduler.{ExecutorCacheTaskLocation, TaskLocation}
 import org.apache.spark.util.ThreadUtils
 
-import laneshift.testing.{Fault, Faults}
-
 /** Recorded writes of one store on their way from an old partition to a new one: the n-th piece of their origin. */
 private[sql] final case class Piece(shape: Int, origin: Int, number: Int, bytes: Array[Byte])
 
@@ -65,8 +63,7 @@ private[sql] final case class TwinStores(
         )
       val target = StoreRouter.partition(hash, to)
       val write = RecordedWrite(RecordedWrite.Put, family, row.key, row.value)
-      val twice = Faults.isOn(Fault.KeyInTwoStores)
-      (if (twice) cut.add((target + 1) % to, write) else None) ++ cut.add(target, write)
+      cut.add(target, write)
     } ++ Iterator.single(()).flatMap(_ => cut.rest())
   }
 
@@ -145,7 +142,7 @@ private[sql] final case class TwinStores(
     (shape, s) <- shapes.iterator.zipWithIndex
     router = new StoreRouter(shape, storeConf)
     cut = new Cut(s, partition)
-    later = batches.filter(_.version > readAt((s, partition)) || Faults.isOn(Fault.RecordedTwice))
+    later = batches.filter(_.version > readAt((s, partition)))
     piece <- later.iterator.flatMap { batch =>
       val ready = ArrayBuffer.empty[(Int, Piece)]
       val folder = shape.folder(new Path(records), partition)

@@ -4,22 +4,29 @@ import java.nio.file.Path
 import java.util.UUID
 
 import org.apache.hadoop.conf.Configuration
-import org.scalatest.Assertions._
 
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.types._
 
+import laneshift.testing.LimitedSuite
+
 /** In Spark's package because encoders are private to it. */
-object EncoderCheck {
+class LaneEncodersSuite extends LimitedSuite {
+  for (families <- Seq(false, true))
+    test(s"what a lane has decoded stays while another decodes, in a column family: $families") {
+      ElasticSession.withFolder(lanesDecodeApart(families))
+    }
+
   private val schema = new StructType().add("n", LongType)
 
   private def row(n: Long): UnsafeRow =
     UnsafeProjection.create(schema)(org.apache.spark.sql.catalyst.InternalRow(n)).copy()
 
   /** What one lane has decoded stays as it is while another lane of the store decodes; with `families`, in a column family. */
-  def lanesDecodeApart(families: Boolean)(folder: Path): Unit = {
+  private def lanesDecodeApart(families: Boolean)(folder: Path): Unit = {
     val family = if (families) "some state" else StateStore.DEFAULT_COL_FAMILY_NAME
     val conf = new StateStoreConf(new SQLConf)
     val hadoop = new Configuration
