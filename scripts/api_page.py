@@ -19,7 +19,7 @@ from types import FunctionType, ModuleType
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 PACKAGE = "laneshift"
-NOT_OFFERED = ("laneshift.demo", "laneshift._version", "laneshift.control.v1")
+NOT_OFFERED = ("laneshift._version", "laneshift.control.v1")
 HEAD = """# Public names
 
 Made by `python scripts/api_page.py` from the docstrings, which say more: `help(name)`.

@@ -36,7 +36,6 @@ ROOMS: dict[str, set[str]] = {
         "report",
     },
     NAME: {"errors", "version", "plugin", "loop", "session"},  # what `import laneshift` offers
-    "demo": {"plotting", NAME},
 }
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from uuid import uuid4
 
-from laneshift.demo.failure import DemoError
+from laneshift_demo.failure import DemoError
 
 START_S = 60.0
 STOP_S = 20.0

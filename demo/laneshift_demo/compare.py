@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from laneshift.demo.question import key_and_values, running_answers
+from laneshift_demo.question import key_and_values, running_answers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from laneshift.demo.failure import DemoError
+from laneshift_demo.failure import DemoError
 
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 HERE = Path(__file__).parent

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laneshift.demo.calibrate import Calibration
-from laneshift.demo.failure import DemoError
-from laneshift.demo.race import Race, SideRun
-from laneshift.demo.settings import CORES, ELASTIC, PARTITIONS, STOCK, Settings
 from laneshift.plotting import BLUE, FAINT, INK, MUTED, ORANGE, STYLE, pyplot
+from laneshift_demo.calibrate import Calibration
+from laneshift_demo.failure import DemoError
+from laneshift_demo.race import Race, SideRun
+from laneshift_demo.settings import CORES, ELASTIC, PARTITIONS, STOCK, Settings
 
 BIN_S = 0.5
 COLOURS = {STOCK: ORANGE, ELASTIC: BLUE}
@@ -25,7 +25,7 @@ FloatArray = NDArray[np.float64]
 
 def draw(both: Race, chosen: Calibration, settings: Settings) -> None:
     """Write the picture of a race. Errors: DemoError if matplotlib is missing."""
-    plt = pyplot(DemoError("matplotlib is missing: pip install 'laneshift[demo]'."))
+    plt = pyplot(DemoError("matplotlib is missing: `make setup` brings it."))
     with plt.rc_context(STYLE | {"legend.frameon": False, "font.size": 11}):
         figure, axes = plt.subplots(3, 1, figsize=(11, 9), sharex=True, height_ratios=(3, 3, 2.2))
         figure.subplots_adjust(left=0.095, right=0.895, top=0.845, bottom=0.065, hspace=0.24)

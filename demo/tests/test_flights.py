@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laneshift.demo import flights
-from laneshift.demo.failure import DemoError
+from laneshift_demo import flights
+from laneshift_demo.failure import DemoError
 
 
 def test_all_flights_are_there_in_event_time_order() -> None:
@@ -31,5 +31,5 @@ def test_without_the_data_package_the_message_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(flights, "find_spec", lambda name: None)
-    with pytest.raises(DemoError, match="pip install"):
+    with pytest.raises(DemoError, match="make setup"):
         flights.load()

@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from laneshift import Laneshift
-from laneshift.demo.director import LANES, Director
-from laneshift.demo.failure import DemoError, require_running
-from laneshift.demo.question import answers
-from laneshift.demo.race import ALL_HANDOFFS, SideRun
-from laneshift.demo.scene import Scene
-from laneshift.demo.settings import ELASTIC, Settings, options_set, side_options
-from laneshift.demo.stream import Stream
+from laneshift_demo.director import LANES, Director
+from laneshift_demo.failure import DemoError, require_running
+from laneshift_demo.question import answers
+from laneshift_demo.race import ALL_HANDOFFS, SideRun
+from laneshift_demo.scene import Scene
+from laneshift_demo.settings import ELASTIC, Settings, options_set, side_options
+from laneshift_demo.stream import Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

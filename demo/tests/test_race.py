@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 
 from laneshift import Handoff
-from laneshift.demo.__main__ import parse
-from laneshift.demo.calibrate import Calibration
-from laneshift.demo.compare import compare
-from laneshift.demo.picture import draw, per_second, percentile
-from laneshift.demo.race import Race, SideRun
-from laneshift.demo.settings import ELASTIC, STOCK
-from laneshift.demo.show import result, verdict
-from laneshift.demo.stream import Spell, Stream
-from laneshift.demo.updates import Updates
+from laneshift_demo.__main__ import parse
+from laneshift_demo.calibrate import Calibration
+from laneshift_demo.compare import compare
+from laneshift_demo.picture import draw, per_second, percentile
+from laneshift_demo.race import Race, SideRun
+from laneshift_demo.settings import ELASTIC, STOCK
+from laneshift_demo.show import result, verdict
+from laneshift_demo.stream import Spell, Stream
+from laneshift_demo.updates import Updates
 from plugin.fake import HANDOFF
 
 START_S = 1_700_000_000.0

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from laneshift.demo.__main__ import parse
-from laneshift.demo.calibrate import LOAD, choose
-from laneshift.demo.compare import compare
-from laneshift.demo.display import HEADER, Display, Moment, SideMoment
-from laneshift.demo.question import key_and_values
-from laneshift.demo.updates import Updates
+from laneshift_demo.__main__ import parse
+from laneshift_demo.calibrate import LOAD, choose
+from laneshift_demo.compare import compare
+from laneshift_demo.display import HEADER, Display, Moment, SideMoment
+from laneshift_demo.question import key_and_values
+from laneshift_demo.updates import Updates
 
 
 def line(sent_us: int, count: int, dest: str = "IAH") -> str:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from laneshift import attach
-from laneshift.demo import calibrate, flights
-from laneshift.demo.batches import micro_batches
-from laneshift.demo.compare import Comparison, batch_answers, compare
-from laneshift.demo.display import Display
-from laneshift.demo.picture import draw
-from laneshift.demo.race import Race, SideRun, racing
-from laneshift.demo.scene import FlightsScene, Scene
-from laneshift.demo.settings import CORES, PARTITIONS, Settings, build_session
-from laneshift.demo.stream import HOT_SHARE, Stream, hot_airports, make_stream, write_parquet
+from laneshift_demo import calibrate, flights
+from laneshift_demo.batches import micro_batches
+from laneshift_demo.compare import Comparison, batch_answers, compare
+from laneshift_demo.display import Display
+from laneshift_demo.picture import draw
+from laneshift_demo.race import Race, SideRun, racing
+from laneshift_demo.scene import FlightsScene, Scene
+from laneshift_demo.settings import CORES, PARTITIONS, Settings, build_session
+from laneshift_demo.stream import HOT_SHARE, Stream, hot_airports, make_stream, write_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,8 +45,8 @@ def show(settings: Settings, stack: ExitStack) -> int:
     jars: list[Path] = []
     address = ""
     if settings.source == "kafka":
-        from laneshift.demo.kafka.broker import Broker
-        from laneshift.demo.kafka.jars import fetch
+        from laneshift_demo.kafka.broker import Broker
+        from laneshift_demo.kafka.jars import fetch
 
         jars = fetch("connector", KAFKA_FOLDER)
         broker = Broker(fetch("broker", KAFKA_FOLDER), KAFKA_FOLDER / "run")
@@ -104,7 +104,7 @@ def _scene(
     spark: SparkSession, settings: Settings, stream: Stream, rows: Path, address: str
 ) -> Scene:
     if settings.source == "kafka":
-        from laneshift.demo.kafka.scene import KafkaScene
+        from laneshift_demo.kafka.scene import KafkaScene
 
         return KafkaScene(spark, stream, address)
     return FlightsScene(spark, rows, stream.rows_per_s)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from laneshift.demo.failure import DemoError
-from laneshift.demo.settings import CORES, ELASTIC, PARTITIONS, STOCK, options_set, side_options
+from laneshift_demo.failure import DemoError
+from laneshift_demo.settings import CORES, ELASTIC, PARTITIONS, STOCK, options_set, side_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from laneshift import Laneshift
-from laneshift.demo.director import Director
+from laneshift_demo.director import Director
 from plugin.fake import RUNNING, FakeGateway, partition
 
 

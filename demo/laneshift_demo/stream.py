@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laneshift.demo.settings import CORES, PARTITIONS
+from laneshift_demo.settings import CORES, PARTITIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,7 +114,7 @@ def make_stream(
     """Deal the flights out: each airport's flights in their order, from the first again at the end.
 
     Args:
-        flights: a table as :func:`laneshift.demo.flights.load` gives it.
+        flights: a table as :func:`laneshift_demo.flights.load` gives it.
         hot: airports of each spell, by their state partition; spells are equally long.
     """
     import pyarrow as pa

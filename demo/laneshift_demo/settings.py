@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from laneshift.demo.failure import DemoError
+from laneshift_demo.failure import DemoError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,7 @@ def build_session(settings: Settings, jars: Sequence[Path]) -> SparkSession:
     try:
         from pyspark.sql import SparkSession
     except ImportError as cause:
-        raise DemoError("PySpark is missing: pip install 'laneshift[spark]'.") from cause
+        raise DemoError("PySpark is missing: `make setup` brings it.") from cause
     from laneshift import configure
 
     log4j = settings.work.absolute() / "log4j2.properties"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from laneshift.demo.question import key_and_values
+from laneshift_demo.question import key_and_values
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Updates:
     new_rows: array[int] = field(default_factory=lambda: array("q"))
 
     def add(self, at_us: int, line: str) -> None:
-        """Take one update, a line as :func:`laneshift.demo.question.answers` writes it."""
+        """Take one update, a line as :func:`laneshift_demo.question.answers` writes it."""
         sent_us, answer = line.split(",", 1)
         key, values = key_and_values(answer)
         dest, flights = key.split(",")

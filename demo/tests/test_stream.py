@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from laneshift.demo.stream import HOT_SHARE, Spell, Stream, make_stream, write_parquet
+from laneshift_demo.stream import HOT_SHARE, Spell, Stream, make_stream, write_parquet
 
 AIRPORTS = np.array(["BOS", "IAH", "LAX", "MIA", "ORD"])
 

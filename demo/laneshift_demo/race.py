@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laneshift import Handoff, Laneshift
-from laneshift.demo.calibrate import Calibration
-from laneshift.demo.display import Display, Moment, SideMoment
-from laneshift.demo.failure import DemoError, require_running
-from laneshift.demo.question import answers
-from laneshift.demo.scene import Scene, Tail
-from laneshift.demo.settings import (
+from laneshift_demo.calibrate import Calibration
+from laneshift_demo.display import Display, Moment, SideMoment
+from laneshift_demo.failure import DemoError, require_running
+from laneshift_demo.question import answers
+from laneshift_demo.scene import Scene, Tail
+from laneshift_demo.settings import (
     CORES,
     ELASTIC,
     PARTITIONS,
@@ -28,8 +28,8 @@ from laneshift.demo.settings import (
     options_set,
     side_options,
 )
-from laneshift.demo.stream import Stream
-from laneshift.demo.updates import Updates
+from laneshift_demo.stream import Stream
+from laneshift_demo.updates import Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laneshift.demo.kafka.topics import TopicFeed, TopicTail, create_topics, read_rows
-from laneshift.demo.scene import Tail
-from laneshift.demo.settings import SOURCES
+from laneshift_demo.kafka.topics import TopicFeed, TopicTail, create_topics, read_rows
+from laneshift_demo.scene import Tail
+from laneshift_demo.settings import SOURCES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from laneshift.demo.stream import Stream
+    from laneshift_demo.stream import Stream
 
 FLIGHTS = "flights"
 

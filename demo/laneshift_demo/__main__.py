@@ -1,4 +1,4 @@
-"""``python -m laneshift.demo``: see ``--help``."""
+"""``python -m laneshift_demo``: see ``--help``."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from laneshift import LaneshiftError
-from laneshift.demo.failure import DemoError
-from laneshift.demo.settings import POLICY, Settings
+from laneshift_demo.failure import DemoError
+from laneshift_demo.settings import POLICY, Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo. Returns 0 if the answers were identical and shards moved, else 1; 2 if it
     could not run."""
     settings = parse(arguments)
-    from laneshift.demo.show import show
+    from laneshift_demo.show import show
 
     with ExitStack() as stack:
         try:
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(arguments: Sequence[str] | None) -> Settings:
     """The settings of a command line; exits with a message if it is wrong."""
     parser = argparse.ArgumentParser(
-        prog="python -m laneshift.demo",
+        prog="python -m laneshift_demo",
         description="Runs stock Spark and laneshift side by side in Real-time Mode, over the "
         "flights of 2013 with hot airports that change; then laneshift in micro-batches; and "
         "compares every answer with batch Spark.",

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from laneshift.demo.question import SCHEMA
-from laneshift.demo.settings import SOURCES
-from laneshift.demo.updates import Updates
+from laneshift_demo.question import SCHEMA
+from laneshift_demo.settings import SOURCES
+from laneshift_demo.updates import Updates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
