@@ -46,7 +46,7 @@ check-tools:
 setup: $(VENV_STAMP) | check-tools ## Make .venv with the locked Python packages, Spark among them
 	@:
 
-$(VENV_STAMP): requirements.lock pyproject.toml demo/pyproject.toml | check-tools
+$(VENV_STAMP): requirements.lock pyproject.toml lab/pyproject.toml demo/pyproject.toml | check-tools
 	@scripts/setup-venv.sh $@
 
 lock: | check-tools ## Renew requirements.lock with the newest versions that pyproject.toml allows
@@ -109,9 +109,9 @@ prove: setup ## Explore a million schedules of the handoff protocol, and race it
 lint: setup $(SCALAFMT_STAMP) ## Check format, style and types
 	@$(VENV_PYTHON) -m ruff check --quiet .
 	@$(VENV_PYTHON) -m ruff format --check --quiet . || { $(VENV_PYTHON) -m ruff format --check .; exit 1; }
-	@$(VENV_PYTHON) -m mypy --strict --no-error-summary python/laneshift demo/laneshift_demo
-	@MYPYPATH=python:demo:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary benchmarks/run.py benchmarks/laneshift_bench/standing.py benchmarks/experiments.py benchmarks/keygroups
-	@MYPYPATH=python:demo:python/tests:integration_tests:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary --explicit-package-bases integration_tests
+	@$(VENV_PYTHON) -m mypy --strict --no-error-summary python/laneshift lab/laneshift_lab demo/laneshift_demo
+	@MYPYPATH=python:lab:demo:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary benchmarks/run.py benchmarks/laneshift_bench/standing.py benchmarks/experiments.py benchmarks/keygroups
+	@MYPYPATH=python:lab:demo:python/tests:integration_tests:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary --explicit-package-bases integration_tests
 
 $(SCALAFMT_STAMP): $(SCALA_SOURCES) $(BUILD_FILES) .scalafmt.conf $(VENV_STAMP)
 	@scripts/quiet.sh build/logs/scalafmt.log "Checking the format of the Scala code" scripts/sbt scalafmtCheckAll scalafmtSbtCheck
@@ -123,12 +123,13 @@ fmt: setup ## Format all code
 	@$(VENV_PYTHON) -m ruff format --quiet .
 
 # Always makes the jar anew: the version in it must be the wheel's, which each commit changes.
-wheel: setup ## Build the Python wheel, with the jar inside, into dist/
+wheel: setup ## Build the Python wheel, with the jar inside, and the lab's into dist/
 	@rm -f $(JAR) && $(MAKE) jar
-	@rm -rf build/lib build/bdist.* dist
+	@rm -rf build/lib build/bdist.* lab/build dist
 	@scripts/quiet.sh build/logs/wheel.log "Building the wheel" $(VENV_PYTHON) -m build --wheel --no-isolation
+	@scripts/quiet.sh build/logs/wheel-lab.log "Building the lab's" $(VENV_PYTHON) -m build --wheel --no-isolation --outdir dist lab
 	@$(VENV_PYTHON) -m zipfile -l dist/laneshift-*.whl | grep -F laneshift/jars/laneshift-spark.jar >/dev/null || { echo "The wheel has no jar inside." >&2; exit 1; }
-	@ls dist/laneshift-*.whl
+	@ls dist/*.whl
 
 release: setup ## Build all that a release publishes into dist/: wheel, sdist, Maven repository, SBOM, checksums; the same bytes anywhere
 	@scripts/tool-venv.sh release

@@ -27,6 +27,6 @@ if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
 fi
 scripts/quiet.sh build/logs/setup.log "Installing Python packages into $venv, Spark among them: a few minutes the first time" \
   "$venv/bin/python" -m pip install --disable-pip-version-check -r requirements.lock
-scripts/quiet.sh build/logs/setup-laneshift.log "Installing laneshift and its demo into $venv from this source tree" \
-  "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e . -e demo
+scripts/quiet.sh build/logs/setup-laneshift.log "Installing laneshift, its lab and its demo into $venv from this source tree" \
+  "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e . -e lab -e demo
 echo "$wanted" >"$stamp"

@@ -14,8 +14,8 @@ from laneshift.scheduler.policies.craa import Craa, CraaState
 from laneshift.scheduler.policies.faa import Faa
 from laneshift.scheduler.policies.kalman import Kalman
 from laneshift.scheduler.policies.threshold import Threshold
-from laneshift.scheduler.samples import cluster, partition
 from laneshift.scheduler.vocabulary import ClusterLoad, Edge, PartitionId
+from laneshift_lab.samples import cluster, partition
 
 LOADS = {"step": 600, "jitter": 640, "sine": 1500, "stage": 1350, "random": 600}
 O1 = PartitionId("O1")

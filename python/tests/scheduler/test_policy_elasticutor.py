@@ -13,7 +13,6 @@ from laneshift.scheduler.policies.elasticutor import Elasticutor
 from laneshift.scheduler.policies.naive_ec import NaiveEc
 from laneshift.scheduler.policies.static import Static
 from laneshift.scheduler.registry import policy
-from laneshift.scheduler.samples import cluster, partition
 from laneshift.scheduler.vocabulary import (
     ClusterLoad,
     PartitionId,
@@ -24,6 +23,7 @@ from laneshift.scheduler.vocabulary import (
     SourceId,
     SourceLoad,
 )
+from laneshift_lab.samples import cluster, partition
 
 
 def chain(placement: list[dict[str, int]], **change: float) -> ClusterLoad:

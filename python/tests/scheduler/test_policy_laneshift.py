@@ -19,7 +19,6 @@ from laneshift.scheduler.policies.hot_keys import useful_cores, ways
 from laneshift.scheduler.policies.kalman import Kalman
 from laneshift.scheduler.policies.laneshift import Laneshift
 from laneshift.scheduler.policies.threshold import Threshold
-from laneshift.scheduler.samples import cluster, partition
 from laneshift.scheduler.view import View
 from laneshift.scheduler.vocabulary import (
     ClusterLoad,
@@ -31,12 +30,13 @@ from laneshift.scheduler.vocabulary import (
     SourceId,
     SourceLoad,
 )
-from laneshift.simulator.rates import Constant
-from laneshift.simulator.result import Result
-from laneshift.simulator.run import Scenario
-from laneshift.simulator.run import simulate as run_cluster
-from laneshift.simulator.spec import Cluster, Operator
-from laneshift.simulator.workload import ZipfKeys
+from laneshift_lab.samples import cluster, partition
+from laneshift_lab.simulator.rates import Constant
+from laneshift_lab.simulator.result import Result
+from laneshift_lab.simulator.run import Scenario
+from laneshift_lab.simulator.run import simulate as run_cluster
+from laneshift_lab.simulator.spec import Cluster, Operator
+from laneshift_lab.simulator.workload import ZipfKeys
 
 LOADS = {"step": 600, "jitter": 640, "sine": 1500, "stage": 1350, "random": 600}
 

@@ -13,8 +13,8 @@ from laneshift.scheduler.policies.laneshift import Laneshift
 from laneshift.scheduler.policies.median import Median, MedianState
 from laneshift.scheduler.policies.oera import Oera, OeraState
 from laneshift.scheduler.policies.static import Static
-from laneshift.scheduler.samples import cluster, partition
 from laneshift.scheduler.vocabulary import ClusterLoad, PartitionId
+from laneshift_lab.samples import cluster, partition
 
 P = PartitionId("p")
 

@@ -7,7 +7,6 @@ import pytest
 
 from laneshift.errors import InputError
 from laneshift.scheduler.apply import apply_plan
-from laneshift.scheduler.samples import cluster, partition, with_shards
 from laneshift.scheduler.vocabulary import (
     ClusterLoad,
     CoreChange,
@@ -23,6 +22,7 @@ from laneshift.scheduler.vocabulary import (
     SourceLoad,
     Throttle,
 )
+from laneshift_lab.samples import cluster, partition, with_shards
 
 P, Q = PartitionId("p"), PartitionId("q")
 
