@@ -13,7 +13,8 @@ from laneshift import inputcheck
 from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray
 from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.hurry import SHORT_S, additions
+from laneshift.scheduler.hurry import SHORT_S
+from laneshift.scheduler.measured import changed
 from laneshift.scheduler.plan import Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift_lab.simulator.control import Control
@@ -26,7 +27,7 @@ from laneshift_lab.simulator.observe import Observer
 from laneshift_lab.simulator.rates import Rate
 from laneshift_lab.simulator.result import Result, WindowRow
 from laneshift_lab.simulator.spec import Cluster, Engine, Operator, check_dag
-from laneshift_lab.simulator.wakes import Wakes
+from laneshift_lab.simulator.wakes import Wakes, additions
 from laneshift_lab.simulator.workload import Keys
 
 
@@ -139,14 +140,14 @@ class Simulation:
 
     def _hurry(self, now: float) -> bool:
         """A short turn, which only adds lanes; whether it has."""
-        plan, cluster = self._answer(now)
+        plan, cluster = self._answer(now, whole=False)
         if cluster is not None:
             plan = additions(plan, cluster)
         if not plan.is_empty:
             self._due.append((now + self.scenario.engine.actuation_s, plan))
         return not plan.is_empty
 
-    def _answer(self, now: float) -> tuple[Plan, ClusterLoad | None]:
+    def _answer(self, now: float, whole: bool = True) -> tuple[Plan, ClusterLoad | None]:
         """The plan, and the load that it is for; an empty one while the one before is under way."""
         fluid = self.fluid
         self.observer.add(fluid.seen)
@@ -154,7 +155,7 @@ class Simulation:
         busy = any(fluid.syncs.busy(o) for o in range(len(self.scenario.operators)))
         if self._due or busy or self.layout.leaving.any():
             return Plan(), None
-        cluster = self.observer.cluster(now)
+        cluster = changed(self.observer.cluster(now), whole=whole)
         if self.record:
             self.recorded.append(cluster)
         assert self.policy is not None  # only called with one

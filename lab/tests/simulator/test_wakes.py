@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from laneshift.scheduler.hurry import MOST_SHORT, ShortTurns, additions
+from laneshift.scheduler.hurry import MOST_SHORT, ShortTurns
 from laneshift.scheduler.ids import NodeId, PartitionId
 from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan
 from laneshift.scheduler.registry import PLANNERS, names, policy
 from laneshift_lab.samples import cluster, partition
 from laneshift_lab.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
 from laneshift_lab.simulator.rates import Constant, Levels, Rate
+from laneshift_lab.simulator.wakes import additions
 from laneshift_lab.simulator.workload import ZipfKeys
 
 BURST_S = 10.0
 
 
-def run(name: str, rate: Rate, *, wakes: bool, cores: int = 16, policy_s: float = 1.0) -> Result:
+def simulation(
+    name: str, rate: Rate, *, wakes: bool, cores: int = 16, policy_s: float = 1.0
+) -> Simulation:
     scene = Scenario(
         Cluster(1, cores),
         (Operator("counts", partitions=4, shards=64, cost_s=2e-3, lane_queue_rows=20_000),),
@@ -29,7 +34,11 @@ def run(name: str, rate: Rate, *, wakes: bool, cores: int = 16, policy_s: float 
         cores=(1,) * 4,
         seed=1,
     )  # fmt: skip
-    return Simulation(scene, policy(name)).run()
+    return Simulation(scene, policy(name))
+
+
+def run(*args: Any, **kwargs: Any) -> Result:
+    return simulation(*args, **kwargs).run()
 
 
 def burst() -> Rate:
@@ -65,6 +74,17 @@ def test_under_a_constant_load_or_without_room_it_is_as_before(name: str) -> Non
         assert woken.column("cores")[20:].tolist() == waiting.column("cores")[20:].tolist()
         extra = woken.column("decisions")[-1] - waiting.column("decisions")[-1]
         assert extra <= MOST_SHORT
+
+
+def test_a_short_turn_is_a_look_between_two_windows() -> None:
+    burst_of = simulation("elasticutor", burst(), wakes=True)
+    burst_of.record = True
+    burst_of.run()
+    by_period = {
+        load.time_s: load.time_s == pytest.approx(round(load.time_s)) for load in burst_of.recorded
+    }
+    assert {load.time_s: load.whole for load in burst_of.recorded} == by_period
+    assert set(by_period.values()) == {True, False}
 
 
 def test_a_press_has_so_many_short_turns() -> None:
