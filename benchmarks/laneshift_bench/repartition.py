@@ -2,7 +2,7 @@
 
 The engine's own resource-centric way: the query stands still while Spark rewrites all of its state
 for another number of partitions (``StreamingCheckpointManager.repartition``, Spark 4.2 and later).
-To compare laneshift's lanes with, by hand or in a benchmark. A checkpoint that was written under
+To compare laneshift's lanes with. A checkpoint that was written under
 laneshift may be repartitioned, and a query with laneshift may go on from the new one.
 """
 
@@ -95,9 +95,11 @@ class RepartitionedQuery:
 
     @property
     def query(self) -> StreamingQuery:
-        """The running query, or the one that ran last. Errors: SessionError before the start."""
+        """The running query, or the one that ran last. Errors: RuntimeError before the start."""
         if self._query is None:
-            raise error("LANESHIFT_NOT_STARTED", checkpoint=self._checkpoint)
+            raise RuntimeError(
+                f"The query of {self._checkpoint} has not been started: call start()."
+            )
         return self._query
 
     def start(self) -> StreamingQuery:
@@ -116,7 +118,7 @@ class RepartitionedQuery:
         A batch that the stop has cut short is done again first, with the old partitions: sinks that
         know a batch by its number would get its rows twice otherwise.
 
-        Errors: ArgumentError for anything but another number than now, SessionError before the
+        Errors: ArgumentError for anything but another number than now, RuntimeError before the
         start, if Spark refuses (the query has stopped then; :meth:`start` goes on), or if no batch
         ends in time. What the query fails with comes out as it is.
         """
@@ -153,7 +155,7 @@ class RepartitionedQuery:
     def partitions(self) -> int:
         """State partitions of the query, once a batch has ended; waits for that.
 
-        Errors: SessionError before the start, if no batch ends in time, or without a stateful
+        Errors: RuntimeError before the start, if no batch ends in time, or without a stateful
         operator.
         """
         query = self.query
@@ -214,17 +216,14 @@ class RepartitionedQuery:
             time.sleep(POLL_S)
 
     def _no_batch(self, query: StreamingQuery) -> Exception:
-        return error(
-            "LANESHIFT_NO_BATCH",
-            checkpoint=self._checkpoint,
-            timeout=f"{self._timeout_s:g}",
-            status=query.status["message"],
+        return RuntimeError(
+            f"No batch of the query of {self._checkpoint} has ended within {self._timeout_s:g} s "
+            f"(it says: {query.status['message']}): give it more with timeout_s."
         )
 
     def _refused(self, partitions: object, cause: object) -> Exception:
-        return error(
-            "LANESHIFT_NOT_REPARTITIONED",
-            checkpoint=self._checkpoint,
-            partitions=partitions,
-            cause=str(cause).partition("\n")[0],
+        said = str(cause).partition("\n")[0]
+        return RuntimeError(
+            f"State in {self._checkpoint} was not rewritten for {partitions} partitions: {said}. "
+            "If the query has stopped, start() goes on from its checkpoint."
         )

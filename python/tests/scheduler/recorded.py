@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from laneshift.scheduler.cluster_load import ClusterLoad, SourceLoad
+from laneshift.scheduler.ids import KeyId, SourceId
+from laneshift.scheduler.partition_load import HotKey
 from laneshift.scheduler.trace import TraceWriter
-from laneshift.scheduler.vocabulary import ClusterLoad, HotKey, KeyId, SourceId, SourceLoad
 from laneshift_lab.samples import cluster, partition, with_shards
 
 

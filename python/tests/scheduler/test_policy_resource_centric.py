@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from laneshift.errors import InputError
 from laneshift.scheduler.apply import apply_plan
+from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.plan import MoveScope, Plan
 from laneshift.scheduler.policies.resource_centric import ResourceCentric
-from laneshift.scheduler.vocabulary import ClusterLoad, MoveScope, Plan
 from laneshift_lab.samples import cluster, partition, with_shards
 
 
