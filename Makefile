@@ -161,5 +161,5 @@ results: setup ## Write docs/results.md from the files in benchmarks/results
 	@$(VENV_PYTHON) scripts/results.py
 
 clean: ## Remove all that was built (.venv stays)
-	@rm -rf build dist target project/target project/project jvm/*/target */*.egg-info $(JAR) python/laneshift/_version.py
+	@rm -rf build dist lab/build target project/target project/project jvm/*/target */*.egg-info $(JAR) python/laneshift/_version.py
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis

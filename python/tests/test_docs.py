@@ -67,7 +67,7 @@ def test_papers_are_cited_by_title_and_year() -> None:
     titles = "|".join(known)
     folders = (
         "python/laneshift",
-        "lab",
+        "lab/laneshift_lab",
         "benchmarks/laneshift_experiments",
         "benchmarks/keygroups",
         "docs",
