@@ -46,7 +46,7 @@ check-tools:
 setup: $(VENV_STAMP) | check-tools ## Make .venv with the locked Python packages, Spark among them
 	@:
 
-$(VENV_STAMP): requirements.lock pyproject.toml | check-tools
+$(VENV_STAMP): requirements.lock pyproject.toml lab/pyproject.toml demo/pyproject.toml | check-tools
 	@scripts/setup-venv.sh $@
 
 lock: | check-tools ## Renew requirements.lock with the newest versions that pyproject.toml allows
@@ -74,7 +74,7 @@ test-jvm: setup ## The JVM's tests of the gate (ONLY='*Suite' for some; DEEP=pai
 test-python: export SPARK_LOCAL_IP := 127.0.0.1
 test-python: setup jar $(CLASSES) ## Python's tests of the gate (ARGS for pytest; DEEP=policies: those of a room of the deep tier)
 	@mkdir -p build/logs
-	@LANESHIFT_BUDGETS='$(BUDGETS)' $(VENV_PYTHON) -m pytest python/tests --durations=40 --junitxml=build/logs/test-python.xml $(if $(DEEP),--deep $(DEEP)) $(ARGS) 2>&1 | tee build/logs/test-python.log
+	@LANESHIFT_BUDGETS='$(BUDGETS)' $(VENV_PYTHON) -m pytest --durations=40 --junitxml=build/logs/test-python.xml $(if $(DEEP),--deep=$(DEEP)) $(ARGS) 2>&1 | tee build/logs/test-python.log
 
 # Without it the tests are only slower.
 $(CLASSES): $(JAR) python/tests/live/archive.py
@@ -109,9 +109,9 @@ prove: setup ## Explore a million schedules of the handoff protocol, and race it
 lint: setup $(SCALAFMT_STAMP) ## Check format, style and types
 	@$(VENV_PYTHON) -m ruff check --quiet .
 	@$(VENV_PYTHON) -m ruff format --check --quiet . || { $(VENV_PYTHON) -m ruff format --check .; exit 1; }
-	@$(VENV_PYTHON) -m mypy --strict --no-error-summary python/laneshift
-	@MYPYPATH=python:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary benchmarks/run.py benchmarks/laneshift_bench/standing.py benchmarks/experiments.py benchmarks/keygroups
-	@MYPYPATH=python:python/tests:integration_tests:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary --explicit-package-bases integration_tests
+	@$(VENV_PYTHON) -m mypy --strict --no-error-summary python/laneshift lab/laneshift_lab demo/laneshift_demo
+	@MYPYPATH=python:lab:demo:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary benchmarks/run.py benchmarks/laneshift_bench/standing.py benchmarks/experiments.py benchmarks/keygroups
+	@MYPYPATH=python:lab:demo:python/tests:integration_tests:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary --explicit-package-bases integration_tests
 
 $(SCALAFMT_STAMP): $(SCALA_SOURCES) $(BUILD_FILES) .scalafmt.conf $(VENV_STAMP)
 	@scripts/quiet.sh build/logs/scalafmt.log "Checking the format of the Scala code" scripts/sbt scalafmtCheckAll scalafmtSbtCheck
@@ -123,12 +123,13 @@ fmt: setup ## Format all code
 	@$(VENV_PYTHON) -m ruff format --quiet .
 
 # Always makes the jar anew: the version in it must be the wheel's, which each commit changes.
-wheel: setup ## Build the Python wheel, with the jar inside, into dist/
+wheel: setup ## Build the Python wheel, with the jar inside, and the lab's into dist/
 	@rm -f $(JAR) && $(MAKE) jar
-	@rm -rf build/lib build/bdist.* dist
+	@rm -rf build/lib build/bdist.* lab/build dist
 	@scripts/quiet.sh build/logs/wheel.log "Building the wheel" $(VENV_PYTHON) -m build --wheel --no-isolation
+	@scripts/quiet.sh build/logs/wheel-lab.log "Building the lab's" $(VENV_PYTHON) -m build --wheel --no-isolation --outdir dist lab
 	@$(VENV_PYTHON) -m zipfile -l dist/laneshift-*.whl | grep -F laneshift/jars/laneshift-spark.jar >/dev/null || { echo "The wheel has no jar inside." >&2; exit 1; }
-	@ls dist/laneshift-*.whl
+	@ls dist/*.whl
 
 release: setup ## Build all that a release publishes into dist/: wheel, sdist, Maven repository, SBOM, checksums; the same bytes anywhere
 	@scripts/tool-venv.sh release
@@ -142,10 +143,10 @@ docs: ## Build the documentation as a site into build/site; a link that leads no
 	@echo "build/site/index.html"
 
 demo: setup jar ## Show an elastic query beside a stock one (ARGS for the demo)
-	@$(VENV_PYTHON) -m laneshift.demo flights $(ARGS)
+	@$(VENV_PYTHON) -m laneshift_demo flights $(ARGS)
 
 demo-kafka: setup jar ## The demo with Kafka as source and sink
-	@$(VENV_PYTHON) -m laneshift.demo kafka $(ARGS)
+	@$(VENV_PYTHON) -m laneshift_demo kafka $(ARGS)
 
 experiments: setup ## Simulate the papers' experiments (ARGS=--list, or names), see benchmarks/papers
 	@$(VENV_PYTHON) benchmarks/experiments.py $(or $(ARGS),--list)
@@ -160,5 +161,5 @@ results: setup ## Write docs/results.md from the files in benchmarks/results
 	@$(VENV_PYTHON) scripts/results.py
 
 clean: ## Remove all that was built (.venv stays)
-	@rm -rf build dist target project/target project/project jvm/*/target python/*.egg-info $(JAR) python/laneshift/_version.py
+	@rm -rf build dist lab/build target project/target project/project jvm/*/target */*.egg-info $(JAR) python/laneshift/_version.py
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis

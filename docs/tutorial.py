@@ -4,8 +4,8 @@
     python docs/tutorial.py --update   # write what it prints into the page
 
 A python block that begins with a file's name is written to that file, as a toml block is. Of the
-shell lines, ``laneshift ...`` runs in this process; ``pip install .`` lists the entry points where
-an installation would, and ``pip install laneshift`` does nothing.
+shell lines, those of our commands run in this process; ``pip install .`` lists the entry points
+where an installation would, and ``pip install laneshift-lab`` does nothing.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from laneshift.cli.main import main as laneshift
+from laneshift_lab.cli.main import main as lab
 
 PAGE = Path(__file__).with_suffix(".md")
+COMMANDS = {"laneshift": laneshift, "laneshift-lab": lab}
 BLOCK = re.compile(r"^```(python|sh|toml|text)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def shell(line: str) -> str:
     """What a shell line of the page prints."""
     words = shlex.split(line)
-    if words[0] == "laneshift":
-        return CliRunner().invoke(laneshift, words[1:]).output
+    if words[0] in COMMANDS:
+        return CliRunner().invoke(COMMANDS[words[0]], words[1:]).output
     if words == ["pip", "install", "."]:
         project = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
         info = Path(f"{project['name'].replace('-', '_')}-{project['version']}.dist-info")
@@ -43,7 +45,7 @@ def shell(line: str) -> str:
             for group, named in project["entry-points"].items()
         ]
         (info / "entry_points.txt").write_text("".join(points))
-    elif words != ["pip", "install", "laneshift"]:
+    elif words != ["pip", "install", "laneshift-lab"]:
         raise SystemExit(f"cannot run {line!r}: use laneshift or pip install")
     return ""
 

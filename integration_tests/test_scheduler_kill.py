@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from laneshift.demo.scene import MeasureTail
+    from laneshift_demo.scene import MeasureTail
 
 KILLS = int(os.environ.get("LANESHIFT_KILLS", "3"))
 SEED = int(os.environ["LANESHIFT_SEED"])

@@ -1,4 +1,4 @@
-"""Writes docs/api.md: the public names of the Python package, each with its first sentence.
+"""Writes docs/api.md: the public names of the Python packages, each with its first sentence.
 
 python scripts/api_page.py           # write it
 python scripts/api_page.py --check   # only say whether it is as it should be
@@ -18,8 +18,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
-PACKAGE = "laneshift"
-NOT_OFFERED = ("laneshift.demo", "laneshift._version", "laneshift.control.v1")
+PACKAGES = ("laneshift", "laneshift_lab")
+NOT_OFFERED = ("laneshift._version", "laneshift.control.v1")
 HEAD = """# Public names
 
 Made by `python scripts/api_page.py` from the docstrings, which say more: `help(name)`.
@@ -28,12 +28,12 @@ A name is public if its module has it in `__all__`; all others may change withou
 
 
 def modules() -> Iterator[ModuleType]:
-    """The package and its modules, in order."""
-    top = importlib.import_module(PACKAGE)
-    yield top
-    for found in pkgutil.walk_packages(top.__path__, top.__name__ + "."):
-        if not found.name.startswith(NOT_OFFERED) and not found.name.endswith("__main__"):
-            yield importlib.import_module(found.name)
+    """The packages and their modules, in order."""
+    for top in map(importlib.import_module, PACKAGES):
+        yield top
+        for found in pkgutil.walk_packages(top.__path__, top.__name__ + "."):
+            if not found.name.startswith(NOT_OFFERED) and not found.name.endswith("__main__"):
+                yield importlib.import_module(found.name)
 
 
 def sentence(docstring: str | None) -> str:

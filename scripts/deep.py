@@ -130,14 +130,14 @@ def class_folders() -> list[str]:
 
 def modules(room: str) -> Iterator[Unit]:
     """Python's test modules with a test of this room."""
-    command = [sys.executable, "-m", "pytest", "python/tests", "--collect-only", "-q"]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q"]
     found = subprocess.run(
-        [*command, "--deep", room, "-p", "no:cacheprovider"],
+        [*command, f"--deep={room}", "-p", "no:cacheprovider"],
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
-    names = dict.fromkeys(re.findall(r"^(python/tests/\S+?\.py)::", found.stdout, re.M))
+    names = dict.fromkeys(re.findall(r"^(\S+?\.py)::", found.stdout, re.M))
     if found.returncode not in (0, 5):
         sys.exit(f"Python's tests of {room} cannot be collected:\n{found.stdout[-2000:]}")
     for path in names:

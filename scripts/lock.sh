@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the lock files anew: the newest versions that pyproject.toml allows. requirements.lock has every extra,
+# Writes the lock files anew: the newest versions that the pyproject.toml files allow. requirements.lock has every extra,
 # requirements-NAME.lock what the dependency group NAME asks for.
 set -euo pipefail
 
@@ -16,9 +16,12 @@ from pathlib import Path
 work = Path(sys.argv[1])
 with open("pyproject.toml", "rb") as file:
     data = tomllib.load(file)
-extras = data["project"]["optional-dependencies"].values()
-needs = data["project"]["dependencies"] + [need for extra in extras for need in extra]
-needs = [need for need in needs if not need.startswith("laneshift[")]
+needs = []
+for path in (Path("pyproject.toml"), *Path().glob("*/pyproject.toml")):
+    project = tomllib.loads(path.read_text("utf-8"))["project"]
+    needs += project["dependencies"]
+    needs += [n for extra in project.get("optional-dependencies", {}).values() for n in extra]
+needs = [need for need in needs if not need.startswith("laneshift")]
 (work / "requirements.lock").write_text("\n".join(needs))
 for name, group in data["dependency-groups"].items():
     (work / f"requirements-{name}.lock").write_text("\n".join(group))

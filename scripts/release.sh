@@ -40,10 +40,12 @@ cp jvm/spark/target/laneshift-spark.jar python/laneshift/jars/
 # The wheel from the sdist: whatever that lacks is noticed here.
 scripts/quiet.sh "$root/build/logs/release-python.log" "Building sdist and wheel" \
   "$python" -m build --no-isolation --outdir build/python
+scripts/quiet.sh "$root/build/logs/release-lab.log" "Building the lab's wheel" \
+  "$python" -m build --wheel --no-isolation --outdir build/python lab
 "$python" scripts/same_sdist.py build/python/laneshift-*.tar.gz
 
 cd "$root"
-cp "$source"/build/python/laneshift-* dist/
+cp "$source"/build/python/laneshift* dist/
 cp -R "$source/jvm/published/target/repository" dist/maven
 "$tools" scripts/sbom.py dist/laneshift-*.whl "$source/jvm/spark/target/bundled.json" >"dist/laneshift-$LANESHIFT_VERSION.cdx.json"
 (cd dist && find . -type f ! -name SHA256SUMS | sed 's#^\./##' | sort | xargs sha256sum >SHA256SUMS)

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 @dataclass(frozen=True, slots=True)
 class Case:
     """One test: its name, how long it took (s), what became of it unless it passed; of pytest's
-    also the folder of `python/tests` that it is in."""
+    also the folder of tests that it is in."""
 
     name: str
     seconds: float
@@ -25,5 +25,7 @@ def cases(report: Path) -> Iterator[Case]:
         tags = ("failure", "error", "skipped")
         problem = next((tag for tag in tags if case.find(tag) is not None), None)
         parts = case.get("classname", "").split(".")
-        folder = parts[2] if parts[:2] == ["python", "tests"] and len(parts) > 3 else ""
+        folder = ""
+        if parts[1:2] == ["tests"]:
+            folder = parts[2] if len(parts) > 3 else parts[0].removeprefix("python")
         yield Case(case.attrib["name"], float(case.attrib["time"]), problem, folder)

@@ -172,8 +172,7 @@ def main() -> int:
                 log,
                 [
                     *(python, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-                    *("python/tests/live" if java else "python/tests", "-m"),
-                    "versions" if java else "not live",
+                    *(("python/tests/live", "-m", "versions") if java else ("-m", "not live")),
                     f"--junitxml={OUT / log}.xml",
                 ],
                 str(OUT / f"{log}.xml"),

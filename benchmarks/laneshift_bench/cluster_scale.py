@@ -12,9 +12,6 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from laneshift.scheduler.registry import policy
-from laneshift.simulator import Cluster, Engine, Operator, Scenario, Simulation
-from laneshift.simulator.rates import Constant
-from laneshift.simulator.workload import ZipfKeys
 from laneshift_bench.live import HEADER as HEADER  # one table with the driven cases
 from laneshift_bench.pairs import spread
 from laneshift_bench.progress import Progress
@@ -24,6 +21,9 @@ from laneshift_bench.session import SEED
 from laneshift_bench.setting import KEYS, SHARDS, Setting
 from laneshift_bench.sides import Side
 from laneshift_bench.there import Found, spread_query
+from laneshift_lab.simulator import Cluster, Engine, Operator, Scenario, Simulation
+from laneshift_lab.simulator.rates import Constant
+from laneshift_lab.simulator.workload import ZipfKeys
 
 NODES, EACH = 4, 4
 WARM_S = 4.0

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from laneshift.simulator.workload import StockKeys
 from laneshift_bench.bound import partitioned, taken
 from laneshift_bench.exchange_orders import STOCKS_A_CORE, stocks
 from laneshift_bench.foreseen import Foreseen, simulate
 from laneshift_bench.setting import Setting
+from laneshift_lab.simulator.workload import StockKeys
 
 IntArray = NDArray[np.int64]
 REAL_TIME, MICRO = "real-time", "micro-batch"

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from laneshift.simulator.workload import StockKeys
 from laneshift_bench.session import SEED
+from laneshift_lab.simulator.workload import StockKeys
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laneshift.scheduler.registry import policy
-from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
-from laneshift.simulator.rates import Levels
-from laneshift.simulator.workload import Keys, ZipfKeys
 from laneshift_bench.session import SEED
 from laneshift_bench.setting import HOME, KEYS, RESOURCE_CENTRIC, STOCK, Setting
+from laneshift_lab.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
+from laneshift_lab.simulator.rates import Levels
+from laneshift_lab.simulator.workload import Keys, ZipfKeys
 
 FloatArray = NDArray[np.float64]
 STEP_S = 0.01

@@ -14,7 +14,6 @@ from pyspark.sql import functions as sf
 
 from laneshift import inputcheck
 from laneshift.loop.scheduler import LiveScheduler
-from laneshift.partitioning import PARTITIONERS
 from laneshift.session.live import Laneshift, attach
 from laneshift_bench.batches import CHECKED, LINE, START, digest, with_line
 from laneshift_bench.hotkey import FLIGHT
@@ -25,6 +24,7 @@ from laneshift_bench.query import ENDLESS, BenchmarkError, Build, Running, batch
 from laneshift_bench.report import Report
 from laneshift_bench.session import SEED, session
 from laneshift_bench.sides import Side, elastic, stock
+from laneshift_lab.partitioning import PARTITIONERS
 
 LANES = 12
 BALANCER = f"{LANES} lanes, own balancer"

@@ -21,7 +21,6 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from laneshift import attach
 from laneshift.session.live import Laneshift
-from laneshift.session.repartition import RepartitionedQuery
 from laneshift_bench.measure import Latency, Meter
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
@@ -34,6 +33,7 @@ from laneshift_bench.query import (
     running,
     writer,
 )
+from laneshift_bench.repartition import RepartitionedQuery
 from laneshift_bench.report import Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, stock

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from laneshift.scheduler.registry import policy
-from laneshift.simulator import rates
-from laneshift.simulator.rates import Rate
-from laneshift.simulator.window import BufferedOperator
-from laneshift.simulator.window_run import run_windows
 from laneshift_bench.driven import Driven, Run, driving, warm_up, watch
 from laneshift_bench.pictures import Panel, lanes, over_time
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Report
 from laneshift_bench.session import session
 from laneshift_bench.setting import Setting
+from laneshift_lab.simulator import rates
+from laneshift_lab.simulator.rates import Rate
+from laneshift_lab.simulator.window import BufferedOperator
+from laneshift_lab.simulator.window_run import run_windows
 
 FloatArray = NDArray[np.float64]
 WINDOW_S = 5.0

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from laneshift import attach, inputcheck
-from laneshift.models.queueing import lanes_sojourn_time, sojourn_time
+from laneshift.models.queueing import sojourn_time
 from laneshift.session.live import Laneshift
 from laneshift_bench.measure import Latency
 from laneshift_bench.progress import Progress
@@ -23,6 +23,7 @@ from laneshift_bench.query import BenchmarkError, Running, counting, running
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import SEED, session
 from laneshift_bench.sides import elastic
+from laneshift_lab.queueing import lanes_sojourn_time
 
 FloatArray = NDArray[np.float64]
 REAL_TIME, MICRO_BATCH = "real-time", "micro-batch"

@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from laneshift import attach
-from laneshift.session.repartition import RepartitionedQuery
 from laneshift_bench.measure import Meter
 from laneshift_bench.pairs import spread
 from laneshift_bench.progress import Progress
@@ -31,6 +30,7 @@ from laneshift_bench.query import (
     running,
     writer,
 )
+from laneshift_bench.repartition import RepartitionedQuery
 from laneshift_bench.report import Goal, Report, kept
 from laneshift_bench.rescale import SPARK, longest_gap_s, repartitioned
 from laneshift_bench.session import session

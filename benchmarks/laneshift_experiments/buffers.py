@@ -7,10 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from laneshift.scheduler.registry import policy
-from laneshift.simulator import rates
-from laneshift.simulator.rates import Rate
-from laneshift.simulator.window import CRAA_CHAIN, BufferedOperator
-from laneshift.simulator.window_run import WindowRun, run_windows
 from laneshift_experiments.base import (
     Cell,
     Chart,
@@ -22,6 +18,10 @@ from laneshift_experiments.base import (
     Table,
     mean,
 )
+from laneshift_lab.simulator import rates
+from laneshift_lab.simulator.rates import Rate
+from laneshift_lab.simulator.window import CRAA_CHAIN, BufferedOperator
+from laneshift_lab.simulator.window_run import WindowRun, run_windows
 
 #: Load -> (rate for a seed, seconds), CRAA, 2018.
 LOADS = ("step", "jitter", "sine", "stage", "random")

@@ -18,11 +18,6 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.registry import policy
-from laneshift.simulator import rates
-from laneshift.simulator.rates import Constant, Rate
-from laneshift.simulator.window import CRAA_CHAIN, BufferedOperator
-from laneshift.simulator.window_run import WindowRun, run_windows
-from laneshift.simulator.workload import zipf
 from laneshift_experiments.base import (
     Cell,
     Experiment,
@@ -38,6 +33,11 @@ from laneshift_experiments.elasticutor_load import LATENCY_LOAD
 from laneshift_experiments.elasticutor_system import SSE_LOAD, decision_s, exchange
 from laneshift_experiments.micro import WARM_UP_S, Micro, policy_of, run
 from laneshift_experiments.write import UNKNOWN
+from laneshift_lab.simulator import rates
+from laneshift_lab.simulator.rates import Constant, Rate
+from laneshift_lab.simulator.window import CRAA_CHAIN, BufferedOperator
+from laneshift_lab.simulator.window_run import WindowRun, run_windows
+from laneshift_lab.simulator.workload import zipf
 
 OURS, ORACLE = "laneshift", "oracle"
 #: The goal of CRAA and OERA: no latency target; use weighs as much as loss.

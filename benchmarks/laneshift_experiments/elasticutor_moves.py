@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from laneshift.simulator import Cluster, Engine, Operator, Scenario, Simulation
-from laneshift.simulator.rates import Constant
-from laneshift.simulator.workload import ZipfKeys
 from laneshift_experiments.base import (
     Chart,
     Experiment,
@@ -19,6 +16,9 @@ from laneshift_experiments.base import (
     Table,
 )
 from laneshift_experiments.micro import Micro, policy_of, throughput
+from laneshift_lab.simulator import Cluster, Engine, Operator, Scenario, Simulation
+from laneshift_lab.simulator.rates import Constant
+from laneshift_lab.simulator.workload import ZipfKeys
 
 
 def fig12a(options: Options, progress: Progress) -> Report:

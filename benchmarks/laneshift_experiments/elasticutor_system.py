@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
-from laneshift.simulator.rates import Constant, Rate
-from laneshift.simulator.workload import StockKeys
 from laneshift_experiments.base import (
     Chart,
     Experiment,
@@ -24,6 +21,9 @@ from laneshift_experiments.base import (
 )
 from laneshift_experiments.elasticutor_load import LABELS
 from laneshift_experiments.micro import RC_BATCH, WARM_UP_S, Micro, policy_of, throughput
+from laneshift_lab.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
+from laneshift_lab.simulator.rates import Constant, Rate
+from laneshift_lab.simulator.workload import StockKeys
 
 LABEL = {**LABELS, "naive-ec": "naive-EC"}
 

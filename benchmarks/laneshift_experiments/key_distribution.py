@@ -7,9 +7,7 @@ import time
 import numpy as np
 
 from laneshift.inputcheck import FloatArray
-from laneshift.partitioning import Loads, MovePlan, Routing, partitioner
-from laneshift.partitioning.costs import costs, receive_volume
-from laneshift.simulator.workload import zipf
+from laneshift.partitioning import Loads, MovePlan, Routing
 from laneshift_experiments.base import (
     Chart,
     Experiment,
@@ -20,6 +18,9 @@ from laneshift_experiments.base import (
     Table,
     mean,
 )
+from laneshift_lab.partitioning import partitioner
+from laneshift_lab.partitioning.costs import costs, receive_volume
+from laneshift_lab.simulator.workload import zipf
 
 
 def drifting(z: float, seed: int, keys: int, rounds: int = 10) -> list[FloatArray]:

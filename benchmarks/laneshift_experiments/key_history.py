@@ -17,14 +17,15 @@ from typing import Protocol
 import numpy as np
 
 from laneshift.inputcheck import FloatArray, IntArray, choice, sums
-from laneshift.partitioning import Loads, Routing, partitioner
+from laneshift.partitioning import Loads, Routing
 from laneshift.partitioning.choices import mix64
 from laneshift.partitioning.dynamic import Dynamic, Matrix, best_matrix
 from laneshift.partitioning.join_schemes import Volumes
-from laneshift.partitioning.membership import add_targets, jump_hash
-from laneshift.simulator.spec import Cluster
-from laneshift.simulator.topologies import LINEITEM, NO_INSTRUCTIONS, SUPPLIER, TRUCK, Cpu
-from laneshift.simulator.workload import zipf
+from laneshift_lab.partitioning import partitioner
+from laneshift_lab.partitioning.membership import add_targets, jump_hash
+from laneshift_lab.simulator.spec import Cluster
+from laneshift_lab.simulator.topologies import LINEITEM, NO_INSTRUCTIONS, SUPPLIER, TRUCK, Cpu
+from laneshift_lab.simulator.workload import zipf
 
 SYSTEMS = ("mnrt", "qmmp", "dynamic", "bi", "bi6")
 #: Scale factor of 12 GB; distinct keys; chunks of the load; tolerance; memory: nodes that hold all.

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 
 from laneshift.partitioning import Loads, Routing
-from laneshift.partitioning.costs import routing_costs
 from laneshift_experiments.base import Experiment, Options, Progress, Report, Statement, Table
+from laneshift_lab.partitioning.costs import routing_costs
 
 STATES = ("merge", "unchanged", "split")
 DIRECTIONS = ("back", "across", "out")

@@ -9,12 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from laneshift.partitioning import Loads, Routing, partitioner
-from laneshift.partitioning.costs import costs
-from laneshift.simulator import Cluster, Engine, Simulation
-from laneshift.simulator.rates import Constant
-from laneshift.simulator.topologies import partial_counts, topk
-from laneshift.simulator.workload import FixedKeys
+from laneshift.partitioning import Loads, Routing
 from laneshift_experiments.base import (
     Cell,
     Chart,
@@ -26,6 +21,12 @@ from laneshift_experiments.base import (
     Table,
 )
 from laneshift_experiments.key_distribution import drifting
+from laneshift_lab.partitioning import partitioner
+from laneshift_lab.partitioning.costs import costs
+from laneshift_lab.simulator import Cluster, Engine, Simulation
+from laneshift_lab.simulator.rates import Constant
+from laneshift_lab.simulator.topologies import partial_counts, topk
+from laneshift_lab.simulator.workload import FixedKeys
 
 SYSTEMS = ("mnrt", "qmmp", "readj", "pkg")
 TOPICS, NODES, ROUNDS, SKEW = 20_000, 10, 4, 1.0

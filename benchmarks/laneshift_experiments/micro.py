@@ -9,10 +9,10 @@ from typing import Any
 
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.registry import policy
-from laneshift.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
-from laneshift.simulator.rates import Constant
-from laneshift.simulator.workload import ZipfKeys
 from laneshift_experiments.base import Options, Samples
+from laneshift_lab.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
+from laneshift_lab.simulator.rates import Constant
+from laneshift_lab.simulator.workload import ZipfKeys
 
 SYSTEMS = ("static", "resource-centric", "elasticutor")
 #: Shards moved by one global synchronisation of RC [A]: chosen so that its dips after a shuffle

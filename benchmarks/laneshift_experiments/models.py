@@ -14,12 +14,9 @@ from laneshift.models.assignment import Demand, moved_bytes, schedule
 from laneshift.models.improve import improve
 from laneshift.models.queueing import network_sojourn_time
 from laneshift.partitioning.model import Loads, Routing
-from laneshift.partitioning.registry import PARTITIONERS, partitioner
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.registry import BUILT_IN, policy
-from laneshift.scheduler.samples import cluster, partition, with_shards
-from laneshift.simulator.workload import zipf
 from laneshift_experiments.base import (
     Cell,
     Chart,
@@ -32,6 +29,9 @@ from laneshift_experiments.base import (
     Table,
 )
 from laneshift_experiments.optimum import optimum, random_demand
+from laneshift_lab.partitioning import PARTITIONERS, partitioner
+from laneshift_lab.samples import cluster, partition, with_shards
+from laneshift_lab.simulator.workload import zipf
 
 #: Cores per queue: one queue each, then three in a row (a network).
 SHAPES = ((1,), (2,), (4,), (8,), (32,), (3, 4, 2))

@@ -24,8 +24,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from laneshift import attach
-from laneshift.session.repartition import RepartitionedQuery
 from laneshift_bench.query import as_side, measured
+from laneshift_bench.repartition import RepartitionedQuery
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, stock
 from laneshift_field.cases import KILL

@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from laneshift.demo.failure import DemoError
-from laneshift.demo.kafka.broker import Broker
-from laneshift.demo.kafka.jars import fetch
+from laneshift_demo.failure import DemoError
+from laneshift_demo.kafka.broker import Broker
+from laneshift_demo.kafka.jars import fetch
 from laneshift_field.cases import KILL, Case, Rows
 
 BENCHMARKS = Path(__file__).parents[1]

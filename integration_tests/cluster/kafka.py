@@ -12,9 +12,9 @@ from uuid import uuid4
 from cluster.cluster import Cluster, Driver, until
 from cluster.compare import Answers, count
 
-from laneshift.demo.kafka.broker import PROPERTIES
-from laneshift.demo.kafka.jars import fetch
-from laneshift.demo.kafka.topics import QUIET, client, create_topics
+from laneshift_demo.kafka.broker import PROPERTIES
+from laneshift_demo.kafka.jars import fetch
+from laneshift_demo.kafka.topics import QUIET, client, create_topics
 
 PORT = 9092
 CONNECTOR = "/opt/kafka-connector"

@@ -129,7 +129,7 @@ def in_scala(file: Path) -> Counter[str]:
 def found() -> dict[tuple[str, str], int]:
     """How often which word is in which file of the gate."""
     counts = {}
-    for file in sorted((ROOT / "python" / "tests").rglob("*.py")):
+    for file in sorted(ROOT.glob("*/tests/**/*.py")):
         if file.name not in OWN and file.stem.removesuffix("_app") not in OF_DEEP_TESTS:
             counts[file] = in_python(file)
     for file in sorted(ROOT.glob("jvm/*/src/test/**/*.scala")):

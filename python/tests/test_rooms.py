@@ -14,6 +14,7 @@ import laneshift
 
 PACKAGE = Path(laneshift.__file__).parent
 NAME = "laneshift"
+APART = ("laneshift_lab", "laneshift_demo")
 
 # From the bottom to the top; a room may import those that it names, which all stand above it here.
 # `errors`, `version`, `inputcheck` and `plotting` are modules that all may share.
@@ -25,18 +26,16 @@ ROOMS: dict[str, set[str]] = {
     "models": {"errors", "inputcheck"},
     "partitioning": {"errors", "inputcheck"},
     "scheduler": {"errors", "inputcheck", "models", "partitioning"},
-    "simulator": {"errors", "inputcheck", "plotting", "models", "partitioning", "scheduler"},
     "plugin": {"errors", "version"},
     "loop": {"errors", "inputcheck", "scheduler", "plugin"},
     "control": {"errors", "inputcheck", "version", "scheduler", "plugin", "loop"},
     "session": {"errors", "inputcheck", "scheduler", "plugin", "loop", "control"},
     "report": {"errors", "inputcheck", "plotting", "scheduler", "loop"},
     "cli": {
-        *("errors", "version", "scheduler", "simulator", "plugin", "loop", "control", "session"),
+        *("errors", "version", "scheduler", "plugin", "loop", "control", "session"),
         "report",
     },
     NAME: {"errors", "version", "plugin", "loop", "session"},  # what `import laneshift` offers
-    "demo": {"plotting", NAME},
 }
 
 
@@ -59,7 +58,7 @@ def modules() -> tuple[tuple[str, ast.Module], ...]:
 
 
 def imported(module: str, tree: ast.Module) -> Iterator[str]:
-    """Full names that it imports from the package, anywhere in it: in functions, for types only."""
+    """Full names that it imports from here, anywhere in it: in functions, for types only."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}, line {node.lineno}: imports are absolute"
@@ -68,7 +67,7 @@ def imported(module: str, tree: ast.Module) -> Iterator[str]:
             found = [name.name for name in node.names]
         else:
             continue
-        yield from (name for name in found if name.split(".")[0] == NAME)
+        yield from (name for name in found if name.split(".")[0] in (NAME, *APART))
 
 
 def edges() -> dict[str, dict[str, list[str]]]:
@@ -100,6 +99,11 @@ def test_a_room_imports_what_the_table_says(name: str) -> None:
     assert set(found) == ROOMS[name], "take what is not imported any more out of ROOMS"
 
 
+def test_what_is_apart_depends_on_the_wheel_and_never_the_other_way_round() -> None:
+    found = [(m, name) for m, tree in modules() for name in imported(m, tree)]
+    assert not [(m, name) for m, name in found if name.split(".")[0] in APART]
+
+
 def test_exported_names_are_not_hidden_by_rooms() -> None:
     assert not set(ROOMS) - {NAME} & set(laneshift.__all__)
 
@@ -112,6 +116,8 @@ if TYPE_CHECKING:
 def f():
     import laneshift.session
     from laneshift import cli, attach
+    from laneshift_lab.simulator import simulate
 """
-    found = [room(name) for name in imported("laneshift.errors", ast.parse(code))]
-    assert sorted(found) == ["cli", NAME, "loop", "session"]
+    *found, apart = imported("laneshift.errors", ast.parse(code))
+    assert sorted(map(room, found)) == ["cli", NAME, "loop", "session"]
+    assert apart == "laneshift_lab.simulator.simulate"

@@ -1,9 +1,10 @@
 """Partitioners: which key (or shard) goes to which target (or lane), and which key is split.
 
-One interface, ``plan(loads, routing, tolerance) -> MovePlan``; partitioners are found by name:
+One interface, ``plan(loads, routing, tolerance) -> MovePlan``:
 
->>> from laneshift.partitioning import Loads, Routing, partitioner
->>> plan = partitioner("qmmp").plan(Loads.of([6.0, 2.0]), Routing.at_home([0, 1], 2), 0.0)
+>>> from laneshift.partitioning import Loads, Routing
+>>> from laneshift.partitioning.qmmp import Qmmp
+>>> plan = Qmmp().plan(Loads.of([6.0, 2.0]), Routing.at_home([0, 1], 2), 0.0)
 >>> [(m.key, m.amount, m.source, m.target) for m in plan.moves]
 [(0, 2.0, 0, 1)]
 
@@ -21,10 +22,8 @@ from laneshift.partitioning.model import (
     Split,
     TargetId,
 )
-from laneshift.partitioning.registry import PARTITIONERS, partitioner
 
 __all__ = [
-    "PARTITIONERS",
     "KeyIndex",
     "Loads",
     "Move",
@@ -33,5 +32,4 @@ __all__ = [
     "Routing",
     "Split",
     "TargetId",
-    "partitioner",
 ]

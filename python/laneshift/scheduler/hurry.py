@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import NodeId, PartitionId
-from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan
-
 SHORT_S = 0.1
 """From one short turn to the next (s, ours): new lanes work within tens of milliseconds, and what
 has waited for them comes into their queues at once."""
@@ -41,24 +37,3 @@ class ShortTurns:
         self.taken += 1
         self.fruitless = 0 if added else self.fruitless + 1
         return self.taken < MOST_SHORT and self.fruitless < FRUITLESS
-
-
-def additions(plan: Plan, cluster: ClusterLoad) -> Plan:
-    """Of ``plan`` only cores that come, as far as they are free while nobody gives one away."""
-    free = {node.node: node.cores for node in cluster.nodes}
-    for part in cluster.partitions:
-        for cell in part.placement:
-            free[cell.node] -= cell.cores
-    cells: list[PlacementChange] = []
-    more: dict[PartitionId, int] = {}
-    for change in plan.placement_changes:
-        n = min(change.after - change.before, max(0, free[NodeId(change.node)]))
-        if n > 0:
-            free[change.node] -= n
-            more[change.partition] = more.get(change.partition, 0) + n
-            cells.append(
-                PlacementChange(change.partition, change.node, change.before, change.before + n)
-            )
-    held = {part.partition: part.cores for part in cluster.partitions}
-    counts = tuple(CoreChange(name, held[name], held[name] + n) for name, n in more.items())
-    return Plan(core_changes=counts, placement_changes=tuple(cells))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -24,20 +24,16 @@ from laneshift.models.tasks import Taken
 from laneshift.scheduler.batch_load import BatchLoad
 from laneshift.scheduler.cluster_load import ClusterLoad, Edge, Node, SourceLoad
 from laneshift.scheduler.partition_load import HotKey, LaneLoad, NodeCores, PartitionLoad
-from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.shard_table import ShardTable
 from laneshift.scheduler.store_load import StoreLoad
 from laneshift.scheduler.tasks_load import TasksLoad
 
 __all__ = [
     "Entry",
-    "Replayed",
     "TraceWriter",
     "from_json",
     "read_entries",
     "read_trace",
-    "replay",
     "to_json",
 ]
 
@@ -213,28 +209,6 @@ def read_trace(path: str | Path) -> Iterator[ClusterLoad]:
     for entry in read_entries(path):
         if entry.cluster is not None:
             yield entry.cluster
-
-
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """A recorded cluster load and what a policy answers to it."""
-
-    cluster: ClusterLoad
-    plan: Plan
-
-
-def replay(recorded: Iterable[ClusterLoad], policy: Policy[Any]) -> Iterator[Replayed]:
-    """Decisions of ``policy`` on recorded cluster loads, its state carried from one to the next of
-    each island.
-
-    The cluster loads are what was measured, so the decisions have no effect on later ones: replay
-    answers "what would it have decided", the simulator answers "what would have happened".
-    """
-    states: dict[str, Any] = {}
-    for cluster in recorded:
-        state = states[cluster.island] if cluster.island in states else policy.start()
-        plan, states[cluster.island] = policy.answer(cluster, state)
-        yield Replayed(cluster, plan)
 
 
 def to_json(value: object) -> dict[str, Any]:

@@ -340,7 +340,7 @@ class Laneshift:
             cores: most cores of an executor that lanes may use (count, >= 1); None for all that
                 Spark's other tasks leave. A partition always keeps one.
             dry_run: decide and report, but change nothing.
-            trace: a new file for what was measured, for ``laneshift replay``.
+            trace: a new file for what was measured, for ``laneshift-lab replay``.
             max_executors: executors on demand: the most that the application may have (count; not
                 fewer than it has without a scheduler), for policies that place lanes. None for what
                 ``spark.sql.laneshift.executors.max`` says, 0 to ask for none.

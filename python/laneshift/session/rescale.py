@@ -1,7 +1,6 @@
 """Another number of state partitions: of a query while it runs, of a checkpoint that nobody uses.
 
-docs/rescale.md says how it is done. Compare :class:`laneshift.session.repartition`, the engine's
-own way, for which the query has to stop.
+docs/rescale.md says how it is done.
 """
 
 from __future__ import annotations

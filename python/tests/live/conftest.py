@@ -16,8 +16,8 @@ import pytest
 
 import laneshift
 from budgets import count_queries
-from laneshift.demo.scene import MeasureTail
 from laneshift.plugin.jar import jar_path
+from laneshift_demo.scene import MeasureTail
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -75,7 +75,7 @@ BLOCKS: dict[str, list[str]] = {
         "test_commands_of_control",
     ],
     "docs/rowwise.md": ["test_rowwise_lanes", "test_hot_key"],
-    "docs/scheduling.md": ["test_scheduler", OPTIONS, "test_repartitioned"],
+    "docs/scheduling.md": ["test_scheduler", OPTIONS],
     "docs/simulator.md": [
         "test_docs.py::test_examples_of_the_simulators_page",
         "test_commands_without_spark",
@@ -392,30 +392,6 @@ def test_hot_key(spark: SparkSession, tmp_path: Path) -> None:
     query.awaitTermination(60)
     assert query.exception() is None
     assert sorted(map(tuple, spark.table("hot").collect())) == [(k, 10, 100) for k in range(3)]
-
-
-@pytest.mark.live
-@pytest.mark.deep("surface")
-def test_repartitioned(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (text,) = blocks("docs/scheduling.md", "test_repartitioned")
-    text = text.replace("/checkpoints/orders", str(tmp_path / "orders"))
-    names: dict[str, Any] = {
-        "spark": spark,
-        "counts": lambda spark: workload(spark).groupBy("key").count(),
-        "save": lambda frame, batch: frame.write.format("noop").mode("overwrite").save(),
-    }
-    begin, rescale = text.split("print(")
-    try:
-        exec(begin, names)
-        until(lambda: any(p["numInputRows"] for p in names["query"].query.recentProgress))
-        exec("print(" + rescale, names)
-    finally:
-        if "query" in names:
-            names["query"].stop()
-        spark.conf.set("spark.sql.shuffle.partitions", "2")
-    assert "Rescaling(before=2, after=16" in capsys.readouterr().out
 
 
 @pytest.mark.live

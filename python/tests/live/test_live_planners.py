@@ -15,7 +15,8 @@ import pytest
 import laneshift
 from laneshift.loop.inside import shard_of
 from laneshift.scheduler import registry
-from laneshift.scheduler.trace import read_trace, replay
+from laneshift.scheduler.trace import read_trace
+from laneshift_lab.replay import replay
 from live.conftest import SHARDS, to_lines, until
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import KeyId
 from laneshift.scheduler.partition_load import HotKey
 from laneshift.scheduler.policies.hot_keys import useful_cores, waits_for_a_key
-from laneshift.scheduler.samples import partition as sample
+from laneshift_lab.samples import partition as sample
 from loop.scripted import Moving, keeping, loop
 from plugin.fake import FakeGateway, partition, set_lanes
 

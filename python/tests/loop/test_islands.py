@@ -9,8 +9,9 @@ from laneshift.scheduler import registry
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import CoreChange, Plan, Throttle
 from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.trace import read_trace, replay
-from laneshift.simulator.advise import advise, with_cores
+from laneshift.scheduler.trace import read_trace
+from laneshift_lab.replay import replay
+from laneshift_lab.simulator.advise import advise, with_cores
 from loop.scripted import Moving, loop
 from plugin.fake import RUNNING, executor
 

@@ -18,7 +18,7 @@ from laneshift.scheduler import registry
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.samples import cluster, partition
+from laneshift_lab.samples import cluster, partition
 from loop.scripted import Scripted, lanes
 from loop.test_batches import Batches
 from loop.test_places import Placing, Spread, cells, look

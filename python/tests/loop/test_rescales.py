@@ -17,7 +17,8 @@ from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.policies.rescaling import SETTLED
 from laneshift.scheduler.registry import policy as named
 from laneshift.scheduler.store_load import StoreLoad
-from laneshift.scheduler.trace import read_entries, read_trace, replay
+from laneshift.scheduler.trace import read_entries, read_trace
+from laneshift_lab.replay import replay
 from loop.test_batches import Batches
 from plugin.fake import RUNNING, executor, partition, rescaling, set_lanes
 

@@ -16,7 +16,8 @@ from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.policies.tasking import LOOKS, SETTLED
 from laneshift.scheduler.registry import policy as named
 from laneshift.scheduler.tasks_load import TasksLoad
-from laneshift.scheduler.trace import read_entries, read_trace, replay
+from laneshift.scheduler.trace import read_entries, read_trace
+from laneshift_lab.replay import replay
 from loop.test_batches import Batches
 from plugin.fake import RUNNING, FakeGateway, partition, rescaling, set_lanes
 

@@ -20,8 +20,8 @@ from laneshift.report.recording import columns, read_recording
 from laneshift.report.words import headline, summary, table
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.samples import cluster, partition
 from laneshift.scheduler.trace import TraceWriter
+from laneshift_lab.samples import cluster, partition
 
 START = 1_700_000_000.0
 

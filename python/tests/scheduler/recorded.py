@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from laneshift.scheduler.samples import cluster, partition, with_shards
+from laneshift.scheduler.cluster_load import ClusterLoad, SourceLoad
+from laneshift.scheduler.ids import KeyId, SourceId
+from laneshift.scheduler.partition_load import HotKey
 from laneshift.scheduler.trace import TraceWriter
-from laneshift.scheduler.vocabulary import ClusterLoad, HotKey, KeyId, SourceId, SourceLoad
+from laneshift_lab.samples import cluster, partition, with_shards
 
 
 def sample(time_s: float = 0.0, rate: float = 0.1 + 0.2) -> ClusterLoad:
@@ -23,3 +25,12 @@ def write(path: Path, recorded: list[ClusterLoad]) -> Path:
         for each in recorded:
             trace.record(each)
     return path
+
+
+BAD = [
+    (None, ["trace", "expected a file", "start(policy, trace=FILE)"]),
+    ("hello\n", ["first line", "hello", "laneshift_trace"]),
+    ('{"laneshift_trace":1}\n', ["no cluster load", "at least one"]),
+    ('{"laneshift_trace":1}\n{"time_s":1}\n', ["line 2"]),
+]
+"""Texts of files that are no trace, or no file; and what is said of each."""

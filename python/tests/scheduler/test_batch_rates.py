@@ -15,8 +15,8 @@ from laneshift.scheduler.flow import as_flow
 from laneshift.scheduler.ids import OperatorId, PartitionId
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.registry import policy
-from laneshift.scheduler.samples import cluster, partition
 from laneshift.scheduler.trace import from_json, to_json
+from laneshift_lab.samples import cluster, partition
 
 
 def batch(period_s: float = 5.0, work_s: float = 6.0, **others: float) -> BatchLoad:

@@ -12,8 +12,8 @@ from laneshift.scheduler import registry
 from laneshift.scheduler.cluster_load import ClusterLoad, Edge
 from laneshift.scheduler.ids import OperatorId, PartitionId
 from laneshift.scheduler.policies.coupling import hidden_growth
-from laneshift.scheduler.samples import cluster, partition
 from laneshift.scheduler.trace import from_json, to_json
+from laneshift_lab.samples import cluster, partition
 
 TOPOLOGY = (("read", "join"), ("look", "join"), ("join", "count"))
 

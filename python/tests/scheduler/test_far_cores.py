@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from laneshift.errors import InputError
 from laneshift.scheduler import registry
 from laneshift.scheduler.apply import apply_plan
+from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.far_cores import ROW_S, near_only
+from laneshift.scheduler.partition_load import PartitionLoad
 from laneshift.scheduler.placing import Placer
-from laneshift.scheduler.samples import cluster, partition
+from laneshift.scheduler.plan import Plan, Reason
 from laneshift.scheduler.view import View
-from laneshift.scheduler.vocabulary import ClusterLoad, PartitionLoad, Plan, Reason
+from laneshift_lab.samples import cluster, partition
 
 PLACING = ["elasticutor", "naive-ec", "laneshift", "resource-centric"]
 

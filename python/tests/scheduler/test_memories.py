@@ -10,7 +10,7 @@ import pytest
 
 from laneshift.scheduler import registry
 from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.samples import cluster, partition
+from laneshift_lab.samples import cluster, partition
 
 
 def load(window: int, time_s: float | None = None, **more: float) -> ClusterLoad:

@@ -12,24 +12,17 @@ import numpy as np
 import pytest
 
 from laneshift.errors import InputError
-from laneshift.partitioning import PARTITIONERS
 from laneshift.scheduler import registry
 from laneshift.scheduler.apply import apply_plan
+from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.ids import KeyId, OperatorId, PartitionId, ShardId
+from laneshift.scheduler.partition_load import HotKey, PartitionLoad
+from laneshift.scheduler.plan import KeySplit, Plan, Reason
 from laneshift.scheduler.policies.key_planner import COLD, KeyPlanner
-from laneshift.scheduler.samples import cluster, partition, with_shards
-from laneshift.scheduler.trace import from_json, read_trace, replay, to_json
-from laneshift.scheduler.vocabulary import (
-    ClusterLoad,
-    HotKey,
-    KeyId,
-    KeySplit,
-    OperatorId,
-    PartitionId,
-    PartitionLoad,
-    Plan,
-    Reason,
-    ShardId,
-)
+from laneshift.scheduler.trace import from_json, read_trace, to_json
+from laneshift_lab.partitioning import PARTITIONERS
+from laneshift_lab.replay import replay
+from laneshift_lab.samples import cluster, partition, with_shards
 from scheduler.recorded import write
 
 MOVERS = ("mnrt", "qmmp", "readj")

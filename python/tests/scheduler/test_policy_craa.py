@@ -9,13 +9,14 @@ import pytest
 from fluid_chain import CRAA_CHAIN, Run, rates, simulate
 from laneshift.errors import InputError
 from laneshift.models.forecast import KnownRates
+from laneshift.scheduler.cluster_load import ClusterLoad, Edge
+from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.craa import Craa, CraaState
 from laneshift.scheduler.policies.faa import Faa
 from laneshift.scheduler.policies.kalman import Kalman
 from laneshift.scheduler.policies.threshold import Threshold
-from laneshift.scheduler.samples import cluster, partition
-from laneshift.scheduler.vocabulary import ClusterLoad, Edge, PartitionId
+from laneshift_lab.samples import cluster, partition
 
 LOADS = {"step": 600, "jitter": 640, "sine": 1500, "stage": 1350, "random": 600}
 O1 = PartitionId("O1")

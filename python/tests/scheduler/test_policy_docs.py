@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from laneshift.scheduler import registry
-from laneshift.scheduler.samples import cluster, partition
+from laneshift_lab.samples import cluster, partition
 
 PAGES = Path(__file__).parents[3] / "docs" / "policies"
 

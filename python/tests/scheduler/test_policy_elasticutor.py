@@ -9,21 +9,15 @@ from hypothesis import strategies as st
 
 from laneshift.errors import InputError
 from laneshift.scheduler.apply import apply_plan
+from laneshift.scheduler.cluster_load import ClusterLoad, SourceLoad
+from laneshift.scheduler.ids import PartitionId, QueryId, SourceId
+from laneshift.scheduler.partition_load import PartitionLoad
+from laneshift.scheduler.plan import Plan, Reason
 from laneshift.scheduler.policies.elasticutor import Elasticutor
 from laneshift.scheduler.policies.naive_ec import NaiveEc
 from laneshift.scheduler.policies.static import Static
 from laneshift.scheduler.registry import policy
-from laneshift.scheduler.samples import cluster, partition
-from laneshift.scheduler.vocabulary import (
-    ClusterLoad,
-    PartitionId,
-    PartitionLoad,
-    Plan,
-    QueryId,
-    Reason,
-    SourceId,
-    SourceLoad,
-)
+from laneshift_lab.samples import cluster, partition
 
 
 def chain(placement: list[dict[str, int]], **change: float) -> ClusterLoad:

@@ -12,6 +12,10 @@ from fluid_chain import Run, rates, simulate
 from laneshift.errors import InputError
 from laneshift.models.queueing import network_sojourn_time
 from laneshift.scheduler.apply import apply_plan
+from laneshift.scheduler.cluster_load import ClusterLoad, SourceLoad
+from laneshift.scheduler.ids import KeyId, SourceId
+from laneshift.scheduler.partition_load import HotKey, PartitionLoad
+from laneshift.scheduler.plan import Plan, Reason
 from laneshift.scheduler.policies.base import Policy
 from laneshift.scheduler.policies.craa import Craa
 from laneshift.scheduler.policies.elasticutor import Elasticutor
@@ -19,24 +23,14 @@ from laneshift.scheduler.policies.hot_keys import useful_cores, ways
 from laneshift.scheduler.policies.kalman import Kalman
 from laneshift.scheduler.policies.laneshift import Laneshift
 from laneshift.scheduler.policies.threshold import Threshold
-from laneshift.scheduler.samples import cluster, partition
 from laneshift.scheduler.view import View
-from laneshift.scheduler.vocabulary import (
-    ClusterLoad,
-    HotKey,
-    KeyId,
-    PartitionLoad,
-    Plan,
-    Reason,
-    SourceId,
-    SourceLoad,
-)
-from laneshift.simulator.rates import Constant
-from laneshift.simulator.result import Result
-from laneshift.simulator.run import Scenario
-from laneshift.simulator.run import simulate as run_cluster
-from laneshift.simulator.spec import Cluster, Operator
-from laneshift.simulator.workload import ZipfKeys
+from laneshift_lab.samples import cluster, partition
+from laneshift_lab.simulator.rates import Constant
+from laneshift_lab.simulator.result import Result
+from laneshift_lab.simulator.run import Scenario
+from laneshift_lab.simulator.run import simulate as run_cluster
+from laneshift_lab.simulator.spec import Cluster, Operator
+from laneshift_lab.simulator.workload import ZipfKeys
 
 LOADS = {"step": 600, "jitter": 640, "sine": 1500, "stage": 1350, "random": 600}
 

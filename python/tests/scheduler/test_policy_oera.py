@@ -9,12 +9,13 @@ import pytest
 
 from fluid_chain import simulate
 from laneshift.errors import InputError
+from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.policies.laneshift import Laneshift
 from laneshift.scheduler.policies.median import Median, MedianState
 from laneshift.scheduler.policies.oera import Oera, OeraState
 from laneshift.scheduler.policies.static import Static
-from laneshift.scheduler.samples import cluster, partition
-from laneshift.scheduler.vocabulary import ClusterLoad, PartitionId
+from laneshift_lab.samples import cluster, partition
 
 P = PartitionId("p")
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from laneshift.errors import InputError
 from laneshift.scheduler.apply import apply_plan
+from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.plan import MoveScope, Plan
 from laneshift.scheduler.policies.resource_centric import ResourceCentric
-from laneshift.scheduler.samples import cluster, partition, with_shards
-from laneshift.scheduler.vocabulary import ClusterLoad, MoveScope, Plan
+from laneshift_lab.samples import cluster, partition, with_shards
 
 
 def pool(executors: int, loads: list[float], cores: int = 8, time_s: float = 0.0) -> ClusterLoad:

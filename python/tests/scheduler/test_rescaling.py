@@ -19,10 +19,10 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import OperatorId, QueryId
 from laneshift.scheduler.plan import PartitionsChange
 from laneshift.scheduler.policies.rescaling import RESCALING, SETTLED, RescalingPolicy
-from laneshift.scheduler.samples import cluster, partition
 from laneshift.scheduler.store_load import StoreLoad
 from laneshift.scheduler.store_rates import RescaleSeen, StoreRates, StoresDone, StoreSizes
 from laneshift.scheduler.trace import from_json, to_json
+from laneshift_lab.samples import cluster, partition
 
 ABLE = ["elasticutor", "laneshift", "naive-ec", "resource-centric"]
 QUERY = QueryId("orders")

@@ -20,11 +20,11 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import OperatorId, QueryId
 from laneshift.scheduler.plan import TasksChange
 from laneshift.scheduler.policies.tasking import LOOKS, SETTLED, TASKING, TaskingPolicy
-from laneshift.scheduler.samples import cluster, partition
 from laneshift.scheduler.store_load import StoreLoad
 from laneshift.scheduler.task_rates import LATELY_S, TaskPeaks, TaskRates, TasksDone
 from laneshift.scheduler.tasks_load import TasksLoad
 from laneshift.scheduler.trace import from_json, to_json
+from laneshift_lab.samples import cluster, partition
 
 ABLE = ["elasticutor", "laneshift", "naive-ec", "resource-centric"]
 QUERY = QueryId("orders")

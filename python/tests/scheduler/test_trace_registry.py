@@ -22,9 +22,9 @@ from laneshift.scheduler.trace import (
     from_json,
     read_entries,
     read_trace,
-    replay,
     to_json,
 )
+from laneshift_lab.replay import replay
 from scheduler.recorded import sample, write
 
 

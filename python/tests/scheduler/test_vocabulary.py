@@ -7,22 +7,10 @@ import pytest
 
 from laneshift.errors import InputError
 from laneshift.scheduler.apply import apply_plan
-from laneshift.scheduler.samples import cluster, partition, with_shards
-from laneshift.scheduler.vocabulary import (
-    ClusterLoad,
-    CoreChange,
-    LaneId,
-    LaneRef,
-    NodeId,
-    PartitionId,
-    PlacementChange,
-    Plan,
-    ShardId,
-    ShardMove,
-    SourceId,
-    SourceLoad,
-    Throttle,
-)
+from laneshift.scheduler.cluster_load import ClusterLoad, SourceLoad
+from laneshift.scheduler.ids import LaneId, LaneRef, NodeId, PartitionId, ShardId, SourceId
+from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan, ShardMove, Throttle
+from laneshift_lab.samples import cluster, partition, with_shards
 
 P, Q = PartitionId("p"), PartitionId("q")
 

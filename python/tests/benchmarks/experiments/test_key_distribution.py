@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from laneshift.errors import InputError
-from laneshift.simulator.workload import FixedKeys
 from laneshift_experiments import key_history, key_signs, key_topk
 from laneshift_experiments.base import Options, silent
 from laneshift_experiments.key_distribution import received
 from laneshift_experiments.key_history import SYSTEMS, History, load_all, query
 from laneshift_experiments.key_joins import execution_time, nodes_used, scale_out
+from laneshift_lab.simulator.workload import FixedKeys
 
 SEEDS = range(1, 6)
 FIVE = Options(seeds=5, values=(0.0, 1.5))

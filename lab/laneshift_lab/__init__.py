@@ -1,0 +1,1 @@
+"""Policies and partitioners without Spark: simulated clusters, recorded traces, samples."""

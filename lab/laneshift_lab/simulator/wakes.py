@@ -1,0 +1,76 @@
+"""When the simulated loop does not wait for its period: partitions that become pressed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from laneshift.inputcheck import BoolArray, sums
+from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.hurry import DEAF_S, SHORT_S, ShortTurns
+from laneshift.scheduler.ids import NodeId, PartitionId
+from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan
+from laneshift_lab.simulator.fluid import Fluid
+
+WAITING = 0.5
+"""A partition is pressed once this part of what its lanes serve in `SHORT_S` waits (ours). A fluid
+knows no chance, by which running queries tell."""
+
+
+class Wakes:
+    """Of one run. Until the next turn of the period, or for a while, one press has short turns."""
+
+    def __init__(self, fluid: Fluid) -> None:
+        self._fluid = fluid
+        self._was: BoolArray = self._pressed()
+        self._turns: ShortTurns | None = None
+        self._deaf = 0  # looks
+
+    def is_due(self) -> bool:
+        """Every `SHORT_S`: whether a short turn is to be taken now."""
+        now = self._pressed()
+        begun, self._was = bool((now & ~self._was).any()), now
+        if self._turns is None:
+            if begun and self._deaf == 0:
+                self._turns = ShortTurns()
+            self._deaf = max(self._deaf - 1, 0)
+        return self._turns is not None
+
+    def taken(self, added: bool) -> None:
+        """It was, and ``added`` lanes or not."""
+        if self._turns is not None and not self._turns.goes_on(added):
+            self._turns, self._deaf = None, round(DEAF_S / SHORT_S)
+
+    def turn(self) -> None:
+        """A turn of the period was taken."""
+        self._turns, self._deaf = None, 0
+
+    def _pressed(self) -> BoolArray:
+        lay = self._fluid.layout
+        n = len(lay.part_name)
+        used = lay.lane_part >= 0
+        lanes = np.bincount(lay.lane_part[used], minlength=n)
+        cost = np.array([op.cost_s for op in lay.operators])[lay.part_op]
+        waiting = sums(np.maximum(lay.lane_part[lay.lane], 0), lay.queue + lay.hold, n)
+        found: BoolArray = waiting >= WAITING * lanes * SHORT_S / cost
+        return found
+
+
+def additions(plan: Plan, cluster: ClusterLoad) -> Plan:
+    """Of ``plan`` only cores that come, as far as they are free while nobody gives one away."""
+    free = {node.node: node.cores for node in cluster.nodes}
+    for part in cluster.partitions:
+        for cell in part.placement:
+            free[cell.node] -= cell.cores
+    cells: list[PlacementChange] = []
+    more: dict[PartitionId, int] = {}
+    for change in plan.placement_changes:
+        n = min(change.after - change.before, max(0, free[NodeId(change.node)]))
+        if n > 0:
+            free[change.node] -= n
+            more[change.partition] = more.get(change.partition, 0) + n
+            cells.append(
+                PlacementChange(change.partition, change.node, change.before, change.before + n)
+            )
+    held = {part.partition: part.cores for part in cluster.partitions}
+    counts = tuple(CoreChange(name, held[name], held[name] + n) for name, n in more.items())
+    return Plan(core_changes=counts, placement_changes=tuple(cells))
