@@ -126,7 +126,7 @@ class ControlClient:
         self,
         query: str,
         operator: int,
-        partition: int,
+        partition: int | None,
         lanes: int,
         elsewhere: Mapping[str, int] | None = None,
     ) -> dict[str, Any]:
@@ -159,17 +159,17 @@ class ControlClient:
     def move_shard(
         self, query: str, operator: int, partition: int, shard: int, lane: int
     ) -> dict[str, Any]:
-        request = pb.MoveShardRequest(
-            query=query, operator=operator, partition=partition, shard=shard, lane=lane
+        request = pb.MoveRequest(
+            query=query, operator=operator, partition=partition, shard=shard, to_lane=lane
         )
-        return to_json(self._call("MoveShard", self._stub.MoveShard, request))
+        return to_json(self._call("Move", self._stub.Move, request))
 
     def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
         request = pb.HandoffsRequest(query=query, limit=limit)
         return [to_json(h) for h in self._call("Handoffs", self._stub.Handoffs, request).handoffs]
 
     def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
-        request = pb.LimitSourceRequest(query=query, rows_per_second=rate, seconds=seconds)
+        request = pb.LimitSourceRequest(query=query, rows_per_second=rate, duration_s=seconds)
         return to_json(self._call("LimitSource", self._stub.LimitSource, request))
 
     # ---- streams
@@ -229,7 +229,7 @@ class ControlClient:
         policy: str,
         parameters: Mapping[str, str],
         *,
-        target_latency_ms: float | None,
+        target_latency_s: float | None,
         interval_s: float,
         query: str,
         cores: int | None,
@@ -240,7 +240,7 @@ class ControlClient:
         request = pb.StartPolicyRequest(
             policy=policy,
             parameters=parameters,
-            target_latency_ms=target_latency_ms,
+            target_latency_s=target_latency_s,
             interval_s=interval_s,
             query=query,
             cores=cores,

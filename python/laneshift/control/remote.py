@@ -23,7 +23,7 @@ _LOG = logging.getLogger("laneshift")
 class RemoteScheduler:
     """Drives running queries from the control process; it goes on when this object has gone.
 
-    Made by :meth:`laneshift.Laneshift.start` on an object that is attached by an address.
+    Made by :meth:`laneshift.Application.autoscale` of one that is attached by an address.
     """
 
     def __init__(self, client: ControlClient, run: pb.PolicyRun) -> None:
@@ -32,7 +32,7 @@ class RemoteScheduler:
 
     @property
     def id(self) -> str:
-        """By which ``laneshift policies stop`` finds it."""
+        """By which ``laneshift autoscale --stop --id`` finds it."""
         return self._started.id
 
     @property

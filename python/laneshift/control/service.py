@@ -126,9 +126,8 @@ class ControlService:
     def SetLanes(self, request: pb.SetLanesRequest, call: Call) -> pb.AppliedReply:
         query = self._own(self._tenant(call), request.query)
         there = None if request.keep_elsewhere else dict(request.elsewhere)
-        done = self._gateway.set_lanes(
-            query, request.operator, request.partition, request.lanes, there
-        )
+        partition = request.partition if request.HasField("partition") else None
+        done = self._gateway.set_lanes(query, request.operator, partition, request.lanes, there)
         return pb.AppliedReply(applied=str(done["applied"]))
 
     def SetTasks(self, request: pb.SetTasksRequest, call: Call) -> pb.AppliedReply:
@@ -150,18 +149,18 @@ class ControlService:
         query = self._own(self._tenant(call), request.query)
         return to_message(pb.RescaleReply(), self._gateway.cancel_rescale(query))
 
-    def MoveShard(self, request: pb.MoveShardRequest, call: Call) -> pb.AppliedReply:
+    def Move(self, request: pb.MoveRequest, call: Call) -> pb.AppliedReply:
         query = self._own(self._tenant(call), request.query)
         done = self._gateway.move_shard(
-            query, request.operator, request.partition, request.shard, request.lane
+            query, request.operator, request.partition, request.shard, request.to_lane
         )
         return pb.AppliedReply(applied=str(done["applied"]))
 
     def LimitSource(self, request: pb.LimitSourceRequest, call: Call) -> pb.AppliedReply:
         number("rows_per_second", request.rows_per_second, low=0, unit="rows/s")
-        number("seconds", request.seconds, low=0, high=3600.0, unit="s")
+        number("duration", request.duration_s, low=0, high=3600.0, unit="s")
         query = self._own(self._tenant(call), request.query)
-        done = self._gateway.limit_source(query, request.rows_per_second, request.seconds)
+        done = self._gateway.limit_source(query, request.rows_per_second, request.duration_s)
         return pb.AppliedReply(applied=str(done["applied"]))
 
     # ---- policies
@@ -176,7 +175,7 @@ class ControlService:
                 "Only who has the control process's own token may name module:Class; a package "
                 "that is installed there can give a policy a name.",
             )  # fmt: skip
-        target = request.target_latency_ms if request.HasField("target_latency_ms") else None
+        target = request.target_latency_s if request.HasField("target_latency_s") else None
         cores = request.cores if request.HasField("cores") else None
         policy = chosen_policy(request.policy, target, _parameters(request.parameters))
         check_turns(request.interval_s, cores)

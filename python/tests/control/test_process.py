@@ -135,7 +135,7 @@ def test_the_drivers_policy_runs_beside_and_can_be_steered(start: Start, tmp_pat
         assert [run.running for run in client.policies()] == [False]
         with pytest.raises(laneshift.NotFoundError, match="run: none"):
             client.stop_policy()
-        live.start("elasticutor", interval_s=0.1)
+        live.autoscale(policy="elasticutor", interval=0.1)
         _, second = client.policies()
         assert second.id.startswith("elasticutor-2-") and second.running
     assert running.end() == 0

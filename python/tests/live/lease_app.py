@@ -132,7 +132,7 @@ def main(folder: Path) -> None:
         while True:
             host = other(query)
             try:
-                live.set_lanes(query, 0, 0, 1, on={host: lanes})
+                live.query(query).set_lanes(1, partition=0, on={host: lanes})
                 return host
             except laneshift.LaneshiftError as error:
                 if error.condition != "LANESHIFT_EXECUTOR_IS_HOME":

@@ -82,7 +82,7 @@ def main(kind: str, folder: Path) -> None:
         parts = [p for q in live.snapshot().queries for o in q.operators for p in o.partitions]
         for part in parts:
             (other,) = ids - {part.executor}
-            live.set_lanes(query, 0, part.partition, 1, on={other: 1})
+            live.query(query).set_lanes(1, partition=part.partition, on={other: 1})
         after = query.lastProgress["batchId"] + 2
         until(lambda: query.lastProgress["batchId"] > after)
     hang.touch()

@@ -74,9 +74,9 @@ class ControlStub:
                 request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.CancelRescaleRequest.SerializeToString,
                 response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescaleReply.FromString,
                 _registered_method=True)
-        self.MoveShard = channel.unary_unary(
-                '/laneshift.control.v1.Control/MoveShard',
-                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.MoveShardRequest.SerializeToString,
+        self.Move = channel.unary_unary(
+                '/laneshift.control.v1.Control/Move',
+                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.MoveRequest.SerializeToString,
                 response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.FromString,
                 _registered_method=True)
         self.LimitSource = channel.unary_unary(
@@ -174,7 +174,7 @@ class ControlServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def MoveShard(self, request, context):
+    def Move(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -267,9 +267,9 @@ def add_ControlServicer_to_server(servicer, server):
                     request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.CancelRescaleRequest.FromString,
                     response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescaleReply.SerializeToString,
             ),
-            'MoveShard': grpc.unary_unary_rpc_method_handler(
-                    servicer.MoveShard,
-                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.MoveShardRequest.FromString,
+            'Move': grpc.unary_unary_rpc_method_handler(
+                    servicer.Move,
+                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.MoveRequest.FromString,
                     response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.SerializeToString,
             ),
             'LimitSource': grpc.unary_unary_rpc_method_handler(
@@ -535,7 +535,7 @@ class Control:
             _registered_method=True)
 
     @staticmethod
-    def MoveShard(request,
+    def Move(request,
             target,
             options=(),
             channel_credentials=None,
@@ -548,8 +548,8 @@ class Control:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/laneshift.control.v1.Control/MoveShard',
-            laneshift_dot_control_dot_v1_dot_control__pb2.MoveShardRequest.SerializeToString,
+            '/laneshift.control.v1.Control/Move',
+            laneshift_dot_control_dot_v1_dot_control__pb2.MoveRequest.SerializeToString,
             laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.FromString,
             options,
             channel_credentials,

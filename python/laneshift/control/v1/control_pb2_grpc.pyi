@@ -55,7 +55,7 @@ class ControlStub:
     """
     Rescaling: _grpc.UnaryUnaryMultiCallable[_control_pb2.RescalingRequest, _control_pb2.RescaleReply]
     CancelRescale: _grpc.UnaryUnaryMultiCallable[_control_pb2.CancelRescaleRequest, _control_pb2.RescaleReply]
-    MoveShard: _grpc.UnaryUnaryMultiCallable[_control_pb2.MoveShardRequest, _control_pb2.AppliedReply]
+    Move: _grpc.UnaryUnaryMultiCallable[_control_pb2.MoveRequest, _control_pb2.AppliedReply]
     LimitSource: _grpc.UnaryUnaryMultiCallable[_control_pb2.LimitSourceRequest, _control_pb2.AppliedReply]
     Handoffs: _grpc.UnaryUnaryMultiCallable[_control_pb2.HandoffsRequest, _control_pb2.HandoffsReply]
     StartPolicy: _grpc.UnaryUnaryMultiCallable[_control_pb2.StartPolicyRequest, _control_pb2.PolicyRun]
@@ -86,7 +86,7 @@ class ControlAsyncStub(ControlStub):
     """
     Rescaling: _aio.UnaryUnaryMultiCallable[_control_pb2.RescalingRequest, _control_pb2.RescaleReply]  # type: ignore[assignment]
     CancelRescale: _aio.UnaryUnaryMultiCallable[_control_pb2.CancelRescaleRequest, _control_pb2.RescaleReply]  # type: ignore[assignment]
-    MoveShard: _aio.UnaryUnaryMultiCallable[_control_pb2.MoveShardRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
+    Move: _aio.UnaryUnaryMultiCallable[_control_pb2.MoveRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
     LimitSource: _aio.UnaryUnaryMultiCallable[_control_pb2.LimitSourceRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
     Handoffs: _aio.UnaryUnaryMultiCallable[_control_pb2.HandoffsRequest, _control_pb2.HandoffsReply]  # type: ignore[assignment]
     StartPolicy: _aio.UnaryUnaryMultiCallable[_control_pb2.StartPolicyRequest, _control_pb2.PolicyRun]  # type: ignore[assignment]
@@ -164,9 +164,9 @@ class ControlServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_control_pb2.RescaleReply, _abc.Awaitable[_control_pb2.RescaleReply]]: ...
 
     @_abc_1.abstractmethod
-    def MoveShard(
+    def Move(
         self,
-        request: _control_pb2.MoveShardRequest,
+        request: _control_pb2.MoveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_pb2.AppliedReply, _abc.Awaitable[_control_pb2.AppliedReply]]: ...
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from laneshift.api.lookup import whole_numbers
 from laneshift.errors import error
 from laneshift.inputcheck import number
-from laneshift.session.lookup import whole_numbers
 
 __all__ = ["RepartitionedQuery", "Rescaling"]
 
