@@ -119,7 +119,7 @@ def test_an_operator_on_another_machine(
     assert "elasticutor" in ask("autoscalers").text
     ask("decisions --limit 5")
     ask("autoscale --stop")
-    drawn = operator.laneshift("report --live --seconds 2", "--ca /root/ca.pem", **there)
+    drawn = operator.laneshift("report --live --duration 2s", "--ca /root/ca.pem", **there)
     assert drawn.code == 2 and "pip install 'laneshift[plot]'" in drawn.text, drawn
     for word in ("wrong", "no", "unsafe", "nowhere"):
         refused(word, operator, there)

@@ -172,18 +172,18 @@ class TestCommands:
         gateway.restless = True
         done("autoscale", "--policy", "elasticutor", "--interval", "100ms")
         page, trace = tmp_path / "run.html", tmp_path / "trace"
-        said = done("report", "--live", "--seconds", 3, "-o", page, trace)
+        said = done("report", "--live", "--duration", "3s", "-o", page, trace)
         assert said == f"wrote {page}\n"
         assert "running:0.0" in page.read_text("utf-8")
         assert "elasticutor" in trace.read_text("utf-8")
-        assert run("report", "--live", "--seconds", 3, "-o", page, trace).exit_code == 2
+        assert run("report", "--live", "--duration", "3s", "-o", page, trace).exit_code == 2
 
     def test_a_report_that_cannot_be_drawn_is_told_before_the_wait(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         page, trace = tmp_path / "run.html", tmp_path / "trace"
-        result = run("report", "--live", "--seconds", 3600, "-o", page, trace)
+        result = run("report", "--live", "--duration", "1h", "-o", page, trace)
         assert result.exit_code == 2 and "pip install 'laneshift[plot]'" in result.output
         assert not page.exists() and not trace.exists()
 
