@@ -248,7 +248,7 @@ def _sparks(spark: SparkSession, folder: Path, keys: int) -> list[Change]:
         return made.outputMode("update")
 
     trigger = {"processingTime": f"{EVERY_S:g} seconds"}
-    query = RepartitionedQuery(spark, written, str(folder), trigger, timeout_s=AT_MOST_S)
+    query = RepartitionedQuery(spark, written, str(folder), trigger, timeout=AT_MOST_S)
     with as_side(spark, stock(FEW)), repartitioned(query, meter):
         return _both(meter, query.rescale)
 

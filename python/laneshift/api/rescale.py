@@ -51,7 +51,8 @@ class Rescale:
         rescale.cancel()
 
     Any thread may call it. Its methods raise :class:`~laneshift.errors.SessionError` if the query
-    or the session has stopped.
+    or the session has stopped, :class:`~laneshift.errors.NotFoundError` once the query was started
+    again: that is another run.
     """
 
     def __init__(self, gateway: Commands, query: str, asked: RescaleProgress) -> None:
