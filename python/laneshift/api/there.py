@@ -40,7 +40,7 @@ class There:
         if not isinstance(policy, str) and target_latency_s is not None:
             chosen_policy(policy, target_latency_s, dict(wanted.parameters))
         name, texts = named(policy, wanted.parameters)
-        run = self.gateway.start_policy(
+        run = self.gateway.autoscale(
             name,
             texts,
             target_latency_s=target_latency_s,

@@ -74,7 +74,7 @@ def autoscale(
 
 def _stop(target: Target, as_json: bool, id: str) -> None:
     with target.client() as client:
-        ended = client.stop_policy(id)
+        ended = client.stop_autoscaler(id)
     if as_json:
         show({"id": ended.id, "policy": ended.policy, "turns": ended.turns})
     else:
@@ -90,7 +90,7 @@ def autoscalers(target: Target, as_json: bool, stopped: bool) -> None:
     from laneshift.control.codec import to_json
 
     with target.client() as client:
-        runs = [run for run in client.policies() if run.running or stopped]
+        runs = [run for run in client.autoscalers() if run.running or stopped]
     if as_json:
         show([to_json(run) for run in runs])
         return

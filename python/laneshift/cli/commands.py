@@ -210,10 +210,10 @@ def _operator(text: str | None) -> int | str | None:
 
 def _driver_of(client: ControlClient, query: str) -> str:
     """The newest autoscaler that drives a query, alone if there is one. Errors: NotFoundError."""
-    runs = client.policies()
+    runs = client.autoscalers()
     ids = [run.id for wanted in ("", query) for run in runs if run.query == wanted]
     if not ids:
-        raise error("LANESHIFT_NO_SUCH_POLICY", value=f"none has driven {query}", range="none")
+        raise error("LANESHIFT_NO_SUCH_AUTOSCALER", value=f"none has driven {query}", range="none")
     return ids[-1]
 
 

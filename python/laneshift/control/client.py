@@ -224,7 +224,7 @@ class ControlClient:
 
     # ---- policies
 
-    def start_policy(
+    def autoscale(
         self,
         policy: str,
         parameters: Mapping[str, str],
@@ -235,9 +235,9 @@ class ControlClient:
         cores: int | None,
         dry_run: bool,
         max_executors: int | None = None,
-    ) -> pb.PolicyRun:
+    ) -> pb.Autoscaler:
         """Start a policy there; ``parameters`` are JSON texts."""
-        request = pb.StartPolicyRequest(
+        request = pb.AutoscaleRequest(
             policy=policy,
             parameters=parameters,
             target_latency_s=target_latency_s,
@@ -247,20 +247,24 @@ class ControlClient:
             dry_run=dry_run,
             max_executors=max_executors,
         )
-        return self._call("StartPolicy", self._stub.StartPolicy, request)
+        return self._call("Autoscale", self._stub.Autoscale, request)
 
-    def stop_policy(self, id: str = "") -> pb.PolicyRun:
+    def stop_autoscaler(self, id: str = "") -> pb.Autoscaler:
         """Stop a policy; the only one that runs if ``id`` is empty."""
-        return self._call("StopPolicy", self._stub.StopPolicy, pb.StopPolicyRequest(id=id))
+        return self._call(
+            "StopAutoscaler", self._stub.StopAutoscaler, pb.StopAutoscalerRequest(id=id)
+        )
 
-    def pause_policy(self, id: str, paused: bool) -> pb.PolicyRun:
+    def pause_autoscaler(self, id: str, paused: bool) -> pb.Autoscaler:
         """Let a policy send nothing, or send again."""
-        request = pb.PausePolicyRequest(id=id, paused=paused)
-        return self._call("PausePolicy", self._stub.PausePolicy, request)
+        request = pb.PauseAutoscalerRequest(id=id, paused=paused)
+        return self._call("PauseAutoscaler", self._stub.PauseAutoscaler, request)
 
-    def policies(self) -> tuple[pb.PolicyRun, ...]:
+    def autoscalers(self) -> tuple[pb.Autoscaler, ...]:
         """Policies that run there, and those that did, oldest first."""
-        return tuple(self._call("Policies", self._stub.Policies, pb.PoliciesRequest()).runs)
+        return tuple(
+            self._call("Autoscalers", self._stub.Autoscalers, pb.AutoscalersRequest()).runs
+        )
 
     def _call(self, method: str, call: grpc.UnaryUnaryMultiCallable[Q, R], request: Q) -> R:
         try:

@@ -13,7 +13,7 @@ from laneshift.control.codec import to_message
 from laneshift.control.feed import PackedQuery, SnapshotFeed
 from laneshift.control.protocol import LONGEST_S, REVISION, SHORTEST_S
 from laneshift.control.replies import Replies, SharedReplies, next_tick
-from laneshift.control.running import Run, RunningPolicies
+from laneshift.control.running import Run, RunningAutoscalers
 from laneshift.control.streams import Streams
 from laneshift.control.v1 import control_pb2 as pb
 from laneshift.errors import InputError, error, shown
@@ -39,7 +39,7 @@ class ControlService:
     def __init__(
         self,
         gateway: Gateway,
-        policies: RunningPolicies,
+        policies: RunningAutoscalers,
         *,
         tenants_share: bool = False,
         tell: Callable[[str], None] = print,
@@ -165,7 +165,7 @@ class ControlService:
 
     # ---- policies
 
-    def StartPolicy(self, request: pb.StartPolicyRequest, call: Call) -> pb.PolicyRun:
+    def Autoscale(self, request: pb.AutoscaleRequest, call: Call) -> pb.Autoscaler:
         tenant = self._tenant(call)
         if tenant is not None and not request.query:
             raise error("LANESHIFT_OTHER_TENANT", value="all queries", range=self._mine(tenant))
@@ -206,13 +206,13 @@ class ControlService:
         self._tell(f"control: {call.peer} has started {run.id}")
         return _told(run)
 
-    def StopPolicy(self, request: pb.StopPolicyRequest, call: Call) -> pb.PolicyRun:
+    def StopAutoscaler(self, request: pb.StopAutoscalerRequest, call: Call) -> pb.Autoscaler:
         run = self._policies.find(request.id, self._may_see(call))
         run.scheduler.stop()
         self._tell(f"control: {call.peer} has stopped {run.id}")
         return _told(run)
 
-    def PausePolicy(self, request: pb.PausePolicyRequest, call: Call) -> pb.PolicyRun:
+    def PauseAutoscaler(self, request: pb.PauseAutoscalerRequest, call: Call) -> pb.Autoscaler:
         run = self._policies.find(request.id, self._may_see(call))
         if request.paused:
             run.scheduler.pause()
@@ -220,8 +220,8 @@ class ControlService:
             run.scheduler.resume()
         return _told(run)
 
-    def Policies(self, request: pb.PoliciesRequest, call: Call) -> pb.PoliciesReply:
-        return pb.PoliciesReply(runs=map(_told, self._policies.visible(self._may_see(call))))
+    def Autoscalers(self, request: pb.AutoscalersRequest, call: Call) -> pb.AutoscalersReply:
+        return pb.AutoscalersReply(runs=map(_told, self._policies.visible(self._may_see(call))))
 
     # ---- whose is what
 
@@ -273,9 +273,9 @@ def _parameters(given: Mapping[str, str]) -> dict[str, Any]:
         raise InputError("parameters", dict(given), "JSON values", f"{cause}.") from cause
 
 
-def _told(run: Run) -> pb.PolicyRun:
+def _told(run: Run) -> pb.Autoscaler:
     scheduler = run.scheduler
-    return pb.PolicyRun(
+    return pb.Autoscaler(
         id=run.id,
         policy=scheduler.policy.name,
         query=run.query,

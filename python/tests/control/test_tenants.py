@@ -11,7 +11,7 @@ import pytest
 import laneshift
 from laneshift import Application, ArgumentError, NotFoundError
 from laneshift.control.calls import TENANT_CALLS
-from laneshift.control.running import MOST_OF_TENANT, RunningPolicies
+from laneshift.control.running import MOST_OF_TENANT, RunningAutoscalers
 from laneshift.control.tokens import signed
 from laneshift.scheduler.registry import policy
 from loop.scripted import Moving, until
@@ -106,11 +106,11 @@ def test_a_tenant_has_so_many_policies_at_a_time() -> None:
         def on_decision(self, _: object) -> None:
             pass
 
-    policies = RunningPolicies()
+    policies = RunningAutoscalers()
     runs: Any = Runs()
     for _ in range(MOST_OF_TENANT):
         policies.add(runs, tenant="t1")
-    with pytest.raises(laneshift.SessionError, match="8 policies of a session"):
+    with pytest.raises(laneshift.SessionError, match="8 autoscalers of a session"):
         policies.add(runs, tenant="t1")
     policies.add(runs, tenant="t2")
     policies.add(runs)
@@ -147,12 +147,12 @@ def test_policies_are_their_starters(attached: Attached) -> None:
     mine = one.query("running").autoscale(policy="elasticutor", interval=0.1)
     client, other, all_seeing = (live._gateway for live in (one, two, operator))
     until(lambda: mine.turns > 1)
-    assert [run.id for run in client.policies()] == [mine.id]  # type: ignore[attr-defined]
-    assert other.policies() == ()  # type: ignore[attr-defined]
-    for call in (other.stop_policy, lambda id: other.pause_policy(id, True)):  # type: ignore[attr-defined]
+    assert [run.id for run in client.autoscalers()] == [mine.id]  # type: ignore[attr-defined]
+    assert other.autoscalers() == ()  # type: ignore[attr-defined]
+    for call in (other.stop_autoscaler, lambda id: other.pause_autoscaler(id, True)):  # type: ignore[attr-defined]
         with pytest.raises(NotFoundError, match="run: none"):
             call(mine.id)  # type: ignore[attr-defined]
-    assert len(all_seeing.policies()) == 1  # type: ignore[attr-defined]
+    assert len(all_seeing.autoscalers()) == 1  # type: ignore[attr-defined]
     mine.stop()
     with pytest.raises(ArgumentError, match="installed"):
         one.query("running").autoscale(policy="os:system")

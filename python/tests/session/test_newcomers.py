@@ -27,7 +27,12 @@ from session.transports import TOKEN, Connected, serving
 
 Way = Callable[..., tuple[str, int]]
 """Goes to an address with a token, and says what was said, and a command's exit code."""
-CODES = {"CONTROL_REFUSED": 5, "CONTROL_UNREACHABLE": 4, "CONTROL_VERSION": 4, "NO_SUCH_POLICY": 3}
+CODES = {
+    "CONTROL_REFUSED": 5,
+    "CONTROL_UNREACHABLE": 4,
+    "CONTROL_VERSION": 4,
+    "NO_SUCH_AUTOSCALER": 3,
+}
 
 
 def in_python(attach: Callable[[str, str | None], laneshift.Application]) -> Way:
@@ -35,7 +40,7 @@ def in_python(attach: Callable[[str, str | None], laneshift.Application]) -> Way
         def ask() -> None:
             with attach(address, token) as live:
                 client: Any = live._gateway
-                client.stop_policy() if then == "autoscale --stop" else live.snapshot()
+                client.stop_autoscaler() if then == "autoscale --stop" else live.snapshot()
 
         with pytest.raises(LaneshiftError) as caught:
             ask()

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import laneshift
 from laneshift.control.process import serve  # noqa: F401  imports all of the server
-from laneshift.control.running import RunningPolicies
+from laneshift.control.running import RunningAutoscalers
 from laneshift.control.server import ControlServer
 from laneshift.control.service import ControlService
 from laneshift.control.settings import ControlSettings, ServerTls
@@ -141,11 +141,11 @@ def serving(
     gateway: Any,
     wanted: ControlSettings | None = None,
     tell: Callable[[str], None] = print,
-    policies: RunningPolicies | None = None,
+    policies: RunningAutoscalers | None = None,
 ) -> Iterator[str]:
     """A control service of ``gateway`` on a free port, and its address."""
     wanted = wanted or settings()
-    policies = policies or RunningPolicies()
+    policies = policies or RunningAutoscalers()
     service = ControlService(gateway, policies, tenants_share=wanted.tenants_share, tell=tell)
     server = ControlServer(wanted, service, tell)
     try:

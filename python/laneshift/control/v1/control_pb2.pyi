@@ -1236,7 +1236,7 @@ class Handoff(_message.Message):
 Global___Handoff: _TypeAlias = Handoff  # noqa: Y015
 
 @_typing.final
-class StartPolicyRequest(_message.Message):
+class AutoscaleRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
@@ -1310,10 +1310,10 @@ class StartPolicyRequest(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__target_latency_s) -> _WhichOneofReturnType__target_latency_s | None: ...
 
-Global___StartPolicyRequest: _TypeAlias = StartPolicyRequest  # noqa: Y015
+Global___AutoscaleRequest: _TypeAlias = AutoscaleRequest  # noqa: Y015
 
 @_typing.final
-class StopPolicyRequest(_message.Message):
+class StopAutoscalerRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
@@ -1329,10 +1329,10 @@ class StopPolicyRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___StopPolicyRequest: _TypeAlias = StopPolicyRequest  # noqa: Y015
+Global___StopAutoscalerRequest: _TypeAlias = StopAutoscalerRequest  # noqa: Y015
 
 @_typing.final
-class PausePolicyRequest(_message.Message):
+class PauseAutoscalerRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
@@ -1352,10 +1352,10 @@ class PausePolicyRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PausePolicyRequest: _TypeAlias = PausePolicyRequest  # noqa: Y015
+Global___PauseAutoscalerRequest: _TypeAlias = PauseAutoscalerRequest  # noqa: Y015
 
 @_typing.final
-class PoliciesRequest(_message.Message):
+class AutoscalersRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -1367,21 +1367,21 @@ class PoliciesRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PoliciesRequest: _TypeAlias = PoliciesRequest  # noqa: Y015
+Global___AutoscalersRequest: _TypeAlias = AutoscalersRequest  # noqa: Y015
 
 @_typing.final
-class PoliciesReply(_message.Message):
+class AutoscalersReply(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RUNS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___PolicyRun]:
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Autoscaler]:
         """those that have stopped, too; oldest first"""
 
     def __init__(
         self,
         *,
-        runs: _abc.Iterable[Global___PolicyRun] | None = ...,
+        runs: _abc.Iterable[Global___Autoscaler] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -1389,10 +1389,10 @@ class PoliciesReply(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PoliciesReply: _TypeAlias = PoliciesReply  # noqa: Y015
+Global___AutoscalersReply: _TypeAlias = AutoscalersReply  # noqa: Y015
 
 @_typing.final
-class PolicyRun(_message.Message):
+class Autoscaler(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
@@ -1427,7 +1427,7 @@ class PolicyRun(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PolicyRun: _TypeAlias = PolicyRun  # noqa: Y015
+Global___Autoscaler: _TypeAlias = Autoscaler  # noqa: Y015
 
 @_typing.final
 class DecisionsRequest(_message.Message):
