@@ -71,11 +71,11 @@ def main() -> None:
             .trigger(realTime="5 minutes")  # type: ignore[call-overload]
             .start()
         )
-        live = laneshift.attach(spark)
+        app = laneshift.attach(spark)
         end = time.monotonic() + given.seconds
         while time.monotonic() < end and query.isActive:
             time.sleep(1)
-            for running in live.snapshot().queries:
+            for running in app.snapshot().queries:
                 for operator in running.operators:
                     rate = sum(p.rows_out_per_s for p in operator.partitions)
                     print(

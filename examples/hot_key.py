@@ -70,11 +70,11 @@ def main() -> None:
             .trigger(realTime="10 seconds")  # type: ignore[call-overload]
             .start()
         )
-        live = laneshift.attach(spark)
+        app = laneshift.attach(spark)
         end = time.monotonic() + given.seconds
         while time.monotonic() < end and query.isActive:
             time.sleep(1)
-            for running in live.snapshot().queries:
+            for running in app.snapshot().queries:
                 if running.operators:
                     last = running.operators[-1]
                     keys = running.operators[0].partitions[0].hot_keys

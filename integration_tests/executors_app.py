@@ -65,7 +65,7 @@ def main(folder: Path, kills: int, seed: int) -> None:
         return 0 if not query.lastProgress else (query.lastProgress["batchId"] + 1) * BATCH
 
     killed = moved = 0
-    with live.start("elasticutor", interval_s=0.5) as scheduler:
+    with live.autoscale(policy="elasticutor", interval=0.5) as scheduler:
         while query.isActive and read() < total:
             executors = live.snapshot().executors
             if killed < kills and len(executors) == EXECUTORS and read() > 0:
@@ -79,7 +79,7 @@ def main(folder: Path, kills: int, seed: int) -> None:
                     if time.monotonic() > end:
                         raise SystemExit(f"nobody noticed kill {killed}")
                     time.sleep(0.1)
-            moved = max(moved, len(live.handoffs(query, limit=100_000)))
+            moved = max(moved, len(live.query(query).handoffs(limit=100_000)))
             time.sleep(0.2)
         errors = sorted({d.error for d in scheduler.decisions() if d.error})
     if query.exception() is not None:

@@ -1,4 +1,4 @@
-"""Writes docs/api.md: the public names of the Python packages, each with its first sentence.
+"""Writes docs/api.md: the public names of the package laneshift with their docstrings.
 
 python scripts/api_page.py           # write it
 python scripts/api_page.py --check   # only say whether it is as it should be
@@ -12,18 +12,28 @@ import inspect
 import pkgutil
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType, ModuleType
+from typing import Any
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 PACKAGES = ("laneshift", "laneshift_lab")
+WIRE = ("from_json", "to_json", "to_plugin")
 NOT_OFFERED = ("laneshift._version", "laneshift.control.v1")
 HEAD = """# Public names
 
-Made by `python scripts/api_page.py` from the docstrings, which say more: `help(name)`.
-A name is public if its module has it in `__all__`; all others may change without notice.
+What `import laneshift` offers, made by `python scripts/api_page.py` from the docstrings. All
+other names may change without notice. Examples go on from this one:
+
+```python
+import laneshift
+
+app = laneshift.attach(spark)
+query = app.query("orders")
+```
 """
 
 
@@ -70,17 +80,17 @@ def description(module: ModuleType, name: str) -> str:
     return ""
 
 
-def methods(value: object) -> Iterator[tuple[str, str]]:
-    """Public methods and properties of a class with their first sentences, in its order."""
+def methods(value: object) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties of a class, in its order, but for what goes over a wire."""
     if not inspect.isclass(value):
         return
     for name, member in vars(value).items():
-        if name.startswith("_") or isinstance(member, type):
+        if name.startswith("_") or name in WIRE or isinstance(member, type):
             continue
         if isinstance(member, staticmethod | classmethod):
             member = member.__func__
         if isinstance(member, FunctionType | property | cached_property):
-            yield name, sentence(member.__doc__)
+            yield name, member
 
 
 def exported(module: ModuleType) -> list[str]:
@@ -98,25 +108,57 @@ def undocumented() -> list[str]:
                 found += [] if description(module, name) else [f"{module.__name__}.{name}"]
         for name in exported(module):
             said = [(name, description(module, name))]
-            said += [(f"{name}.{m}", text) for m, text in methods(getattr(module, name))]
+            named = methods(getattr(module, name))
+            said += [(f"{name}.{m}", sentence(member.__doc__)) for m, member in named]
             found += [f"{module.__name__}.{n}" for n, text in said if not text]
     return found
 
 
 def page() -> str:
     """The text of docs/api.md."""
+    package = importlib.import_module(PACKAGES[0])
     lines = [HEAD]
-    for module in modules():
-        names = exported(module)
-        if not names:
-            continue
-        lines += [f"## `{module.__name__}`", "", sentence(module.__doc__), ""]
-        lines += ["| name | |", "|---|---|"]
-        for name in names:
-            lines.append(f"| `{name}` | {description(module, name)} |")
-            lines += [f"| `{name}.{m}` | {text} |" for m, text in methods(getattr(module, name))]
-        lines.append("")
-    return "\n".join(lines)
+    for name in exported(package):
+        value = getattr(package, name)
+        lines += [f"## `{name}`", ""]
+        if inspect.isclass(value) or inspect.isfunction(value):
+            lines += [block(name, value), text(value.__doc__), ""]
+        else:
+            lines += [description(package, name), ""]
+        for method, member in methods(value):
+            lines += [f"### `{name}.{method}`", "", block(method, member)]
+            lines += [text(member.__doc__), ""]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
+
+
+def block(name: str, value: object) -> str:
+    """How a function is called; nothing for others."""
+    if not isinstance(value, FunctionType):
+        return ""
+    made = ast.parse(textwrap.dedent(inspect.getsource(value))).body[0]
+    assert isinstance(made, ast.FunctionDef)
+    arguments = re.sub(r"^self(, )?", "", ast.unparse(made.args))
+    result = "" if made.returns is None else f" -> {ast.unparse(made.returns)}"
+    said = "\n".join(textwrap.wrap(f"{name}({arguments}){result}", 100, subsequent_indent="    "))
+    return f"```text\n{said}\n```\n"
+
+
+def text(docstring: str | None) -> str:
+    """A docstring as Markdown: what is indented after an empty line is code; sections are lists."""
+    found = []
+    for part in inspect.cleandoc(docstring or "").split("\n\n"):
+        head, _, rest = part.partition("\n")
+        if part.startswith("    "):
+            found.append(f"```python\n{textwrap.dedent(part)}\n```")
+        elif head in ("Args:", "Attributes:"):
+            items = re.split(r"\n(?=\S)", inspect.cleandoc(rest))
+            listed = (re.sub(r"^([\w, ]+):", r"`\1`:", re.sub(r"\s+", " ", i)) for i in items)
+            found.append("\n".join([head, "", *(f"- {item}" for item in listed)]))
+        else:
+            found.append(part)
+    plain = "\n\n".join(found)
+    plain = re.sub(r":\w+:`~?(?:[a-z_]+\.)*([\w.]+)`", r"`\1`", plain)
+    return re.sub(r"(?<!`)``(?!`)", "`", plain)
 
 
 def main() -> int:

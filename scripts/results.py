@@ -48,7 +48,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "longer for fewer",
     ),
     (
-        "rescale", "first output .*`live.rescale`",
+        "rescale", "first output .*`query.rescale`",
         "the new stores are built beside the query, which goes on answering meanwhile",
     ),
     (

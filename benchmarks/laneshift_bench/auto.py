@@ -176,7 +176,7 @@ def more_lanes(partition: int, lanes: int, run: Running) -> None:
     until = time.monotonic() + LONGEST_FIRST_S
     while True:
         try:
-            live.set_lanes(run.query, 0, partition, lanes)
+            live.query(run.query).set_lanes(lanes, partition=partition)
         except NotFoundError:
             if time.monotonic() > until:
                 raise

@@ -244,7 +244,7 @@ def _changed(place: _Place) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-        place.client.set_lanes(place.query.query.id, 0, -1, LANES)
+        place.client.set_lanes(place.query.query.id, 0, None, LANES)
 
 
 def _spent(clocks: Mapping[str, Callable[[], float]], span_s: float) -> dict[str, float]:

@@ -22,8 +22,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from laneshift import attach
-from laneshift.loop.scheduler import LiveScheduler
-from laneshift.session.live import Laneshift
+from laneshift.api.application import Application
+from laneshift.api.autoscaler import Autoscaler
 from laneshift.session.options import OPTIONS
 from laneshift_bench.offered import Oracle, Stages, held_core_seconds, missed
 from laneshift_bench.pictures import Line, Panel, over_time
@@ -245,8 +245,8 @@ class Running:
 
     name: str
     query: StreamingQuery
-    live: Laneshift | None
-    scheduler: LiveScheduler | None
+    live: Application | None
+    scheduler: Autoscaler | None
     lived: Lived = field(default_factory=Lived)
 
     def look(self, at_s: float) -> None:
@@ -268,7 +268,7 @@ class Running:
                 took = progress.durationMs["triggerExecution"] / 1000
                 self.lived.batches.append((begun, took, progress.numInputRows))
         if self.scheduler is not None:
-            failed = [d.error for d in self.scheduler.decisions(100_000) if d.error]
+            failed = [d.error for d in self.scheduler.decisions(limit=100_000) if d.error]
             if not self.scheduler.is_running or len(failed) > 3:
                 raise BenchmarkError(f"{self.name}: {len(failed)} turns failed: {failed[:1]}")
 
@@ -304,7 +304,7 @@ def started(
             written.queryName(side.name).trigger(processingTime=f"{TRIGGER_S:g} seconds").start()
         )
     live = attach(spark) if side.options else None
-    scheduler = live.start(policy, query=query, cores=CORES) if live and policy else None
+    scheduler = live.query(query).autoscale(policy=policy, cores=CORES) if live and policy else None
     try:
         yield Running(side.name, query, live, scheduler)
     finally:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from laneshift import attach
+from laneshift.api.application import Application
+from laneshift.api.autoscaler import Autoscaler
 from laneshift.loop.decision import Decision
-from laneshift.loop.scheduler import LiveScheduler
-from laneshift.session.live import Laneshift
 from laneshift_bench.measure import SLOT_MS, Latency
 from laneshift_bench.pictures import Kept
 from laneshift_bench.progress import Progress
@@ -152,8 +152,8 @@ class Driven:
     setting: Setting
     start_s: float
     running: Running
-    live: Laneshift | None
-    scheduler: LiveScheduler | None
+    live: Application | None
+    scheduler: Autoscaler | None
     run: Run
     _clock: int | None = None
 
@@ -183,7 +183,7 @@ class Driven:
             if not self.scheduler.is_running:
                 raise BenchmarkError(f"The scheduler {self.run.side} has ended by itself.")
             self.scheduler.stop()
-            self.run.decisions = self.scheduler.decisions(10_000)
+            self.run.decisions = self.scheduler.decisions(limit=10_000)
             self.run.turns = self.scheduler.turns
             failed = [d.error for d in self.run.decisions if d.error]
             if failed:
@@ -246,10 +246,9 @@ def scheduled(
     before = {thread.ident for thread in threading.enumerate()}
     if side != STOCK:
         live = attach(spark)
-        scheduler = live.start(
-            setting.policy(side),
-            interval_s=setting.interval_s,
-            query=query.query,
+        scheduler = live.query(query.query).autoscale(
+            policy=setting.policy(side),
+            interval=setting.interval_s,
             cores=setting.cores_each if cores is None else cores,
             trace=trace,
             **parameters,

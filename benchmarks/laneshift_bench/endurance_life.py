@@ -357,7 +357,9 @@ class Life:
             others = [e.executor for e in snapshot.executors if e.executor != partition.executor]
             on = {self.rng.choice(others): 1} if others and self.rng.random() < 0.7 else None
             lanes = self.rng.randint(1, partition.max_lanes)
-            self.live_.set_lanes(query_id, operator_id, partition.partition, lanes, on=on)
+            self.live_.query(query_id).set_lanes(
+                lanes, partition=partition.partition, operator=operator_id, on=on
+            )
             self.lived.placed += on is not None
         except LaneshiftError:  # the query or the executor has ended meanwhile
             self.lived.refused += 1
@@ -369,7 +371,7 @@ class Life:
             return
         try:
             to = self.rng.choice([n for n in (1, 2, 3, 4, 6) if n != self._partitions()])
-            self.live_.rescale(self.queries["totals"], to, wait=False)
+            self.live_.query(self.queries["totals"]).rescale(to)
             self.rescaling = True
             self._count("asked for")
         except LaneshiftError:
@@ -383,8 +385,11 @@ class Life:
         if not self.rescaling:
             return
         try:
-            now = self.live_.rescaling(self.queries["totals"])
-        except LaneshiftError:  # the query has started again: its rescale is gone with it
+            newest = self.live_.query(self.queries["totals"]).rescaling
+            now = None if newest is None else newest.progress
+        except LaneshiftError:  # the query has ended
+            now = None
+        if now is None:  # started again: its rescale is gone with its run
             self.rescaling = False
             self._count("ended with its query")
             return

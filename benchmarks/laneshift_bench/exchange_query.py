@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from laneshift.session.live import Laneshift
+from laneshift.api.application import Application
 from laneshift_bench.driven import LAP_S, LEAD_S, Driven, scheduled
 from laneshift_bench.exchange_answers import Answer, answers, difference
 from laneshift_bench.exchange_cluster import DriverMeter, Workers
@@ -220,7 +220,7 @@ def _watch(driven: Driven, orders: int) -> Sequence[str]:
     return lines + driven.running.meter.lines()
 
 
-def moves(live: Laneshift, run_id: str) -> int:
+def moves(live: Application, run_id: str) -> int:
     """Shards of a run that have moved between lanes since it began."""
     mine = [query for query in live.snapshot().queries if query.run_id == run_id]
     return sum(p.handoffs for query in mine for o in query.operators for p in o.partitions)

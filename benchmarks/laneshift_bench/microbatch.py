@@ -17,9 +17,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from laneshift import attach
-from laneshift.loop.scheduler import LiveScheduler
+from laneshift.api.application import Application
+from laneshift.api.autoscaler import Autoscaler
 from laneshift.scheduler import registry
-from laneshift.session.live import Laneshift
 from laneshift.session.options import OPTIONS
 from laneshift_bench.auto import costly, thinned
 from laneshift_bench.costs import wait
@@ -268,8 +268,8 @@ class Watch:
 
     load: Load
     running: Running
-    live: Laneshift | None
-    scheduler: LiveScheduler | None
+    live: Application | None
+    scheduler: Autoscaler | None
     run: Watched
     cores: int
 
@@ -291,9 +291,9 @@ class Watch:
                 run.batches.append((begun - run.start_s, progress.durationMs["triggerExecution"]))
         if self.scheduler is not None:
             if not self.scheduler.is_running:
-                raise BenchmarkError(f"The scheduler {self.scheduler.policy.name} has ended.")
+                raise BenchmarkError(f"The scheduler {self.scheduler.policy} has ended.")
             self.scheduler.stop()
-            decisions = self.scheduler.decisions(10_000)
+            decisions = self.scheduler.decisions(limit=10_000)
             failed = [d.error for d in decisions if d.error]
             if failed:
                 raise BenchmarkError(f"{len(failed)} turns failed, the first by: {failed[0]}")
@@ -315,7 +315,7 @@ def watching(spark: SparkSession, work: Path, load: Load, who: Contender) -> Ite
         if elastic:
             live = attach(spark)
         if live is not None and who.policy is not None:
-            scheduler = live.start(who.policy, query=query.query, cores=load.cores)
+            scheduler = live.query(query.query).autoscale(policy=who.policy, cores=load.cores)
         cores = min(load.cores, who.side.partitions)
         try:
             yield Watch(load, query, live, scheduler, Watched(start_s), cores)

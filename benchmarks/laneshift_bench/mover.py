@@ -9,7 +9,7 @@ from collections import Counter
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from laneshift import Laneshift
+from laneshift import Application
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.handoff import Handoff
 
@@ -23,7 +23,7 @@ class Mover:
     its way, or a partition between two batches.
     """
 
-    def __init__(self, live: Laneshift, query: StreamingQuery, per_s: float, seed: int) -> None:
+    def __init__(self, live: Application, query: StreamingQuery, per_s: float, seed: int) -> None:
         self._live, self._query, self._per_s = live, query, per_s
         self._random = random.Random(seed)
         self._end = threading.Event()
@@ -43,7 +43,7 @@ class Mover:
 
     def done(self) -> list[Handoff]:
         """The handoffs of running batches so far; those between two batches stop nothing."""
-        found = self._live.handoffs(self._query, limit=HISTORY)
+        found = self._live.query(self._query).handoffs(limit=HISTORY)
         return [h for h in found if h.reason == "user" and h.pause_us > 0]
 
     def _run(self) -> None:
@@ -64,7 +64,9 @@ class Mover:
             shard = self._random.randrange(target.shards)
             step = 1 + self._random.randrange(target.lanes - 1)
             lane = (int(target.lane_of_shard[shard]) + step) % target.lanes
-            self._live.move_shard(self._query, operator.operator_id, target.partition, shard, lane)
+            self._live.query(self._query).move(
+                shard=shard, to_lane=lane, partition=target.partition, operator=operator.operator_id
+            )
             self.sent += 1
         except LaneshiftError as error:
             self.refused[getattr(error, "condition", type(error).__name__)] += 1

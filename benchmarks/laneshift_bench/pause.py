@@ -29,7 +29,7 @@ METHOD = f"""\
 Real-time Mode, {PARTITIONS} state partition of {SHARDS} shards and {LANES} lanes;
 {KEYS:,} groups of about {ROW_BYTES} bytes, so {STATE_BYTES >> 10} KB of state a shard, at 60 %
 of the rate that the same query takes without pacing. A thread asks for {MOVES_PER_S:.0f} moves
-a second through `laneshift.attach(spark).move_shard(...)`, of random shards to random other
+a second through `laneshift.attach(spark).query(...).move(...)`, of random shards to random other
 lanes; the times are those of `handoffs()`. Balancing is off, so that every move is one that was
 asked for. *pause* is how long rows of the shard waited for nothing but the move: *flush* until
 the source lane's outputs are on their way, *switch* until the rows that it has not worked on are

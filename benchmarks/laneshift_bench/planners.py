@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from laneshift import inputcheck
-from laneshift.loop.scheduler import LiveScheduler
-from laneshift.session.live import Laneshift, attach
+from laneshift.api.application import Application, attach
+from laneshift.api.autoscaler import Autoscaler
 from laneshift_bench.batches import CHECKED, LINE, START, digest, with_line
 from laneshift_bench.hotkey import FLIGHT
 from laneshift_bench.pairs import Ratio, spread
@@ -102,25 +102,24 @@ def _side(name: str) -> Side:
 class _Bench:
     spark: SparkSession
     work: Path
-    live: Laneshift
+    live: Application
     quick: bool
     progress: Progress
 
     @contextmanager
-    def driven(self, name: str, query: Running) -> Iterator[LiveScheduler | None]:
+    def driven(self, name: str, query: Running) -> Iterator[Autoscaler | None]:
         """With the planner, if the side has one."""
         if name in (STOCK, BALANCER):
             yield None
             return
-        made = self.live.start(
-            name, query=query.query, interval_s=0.25, tolerance=TOLERANCE, cores=2 * LANES
+        made = self.live.query(query.query).autoscale(
+            policy=name, interval=0.25, tolerance=TOLERANCE, cores=2 * LANES
         )
-        assert isinstance(made, LiveScheduler)
         try:
             yield made
         finally:
             made.stop()
-            wrong = [d.error for d in made.decisions(10_000) if d.error]
+            wrong = [d.error for d in made.decisions(limit=10_000) if d.error]
             if wrong:
                 raise BenchmarkError(f"{name} failed: {wrong[0]}")
 
@@ -161,14 +160,14 @@ class _Bench:
             if found is not None:
                 self._look(made, scheduler, found)
 
-    def _look(self, made: Running, scheduler: LiveScheduler | None, found: Outcome) -> None:
+    def _look(self, made: Running, scheduler: Autoscaler | None, found: Outcome) -> None:
         mine = [q for q in self.live.snapshot().queries if q.run_id == str(made.query.runId)]
         states = [o for q in mine for o in q.operators if not o.is_dealt]
         found.work = ", ".join(o.above for o in states)
         if scheduler is not None:
-            moves = self.live.handoffs(made.query, limit=100_000)
+            moves = self.live.query(made.query).handoffs(limit=100_000)
             found.moved = sum(move.reason == "user" for move in moves)
-            notes = [note for d in scheduler.decisions(10_000) for note in d.notes]
+            notes = [note for d in scheduler.decisions(limit=10_000) for note in d.notes]
             found.said = next((n for n in notes if n.startswith(("hot-key", "unfit"))), "")
 
     def answers(self, case: Case, skew: float, name: str) -> object:

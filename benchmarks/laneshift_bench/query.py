@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from laneshift.session.live import Laneshift
+from laneshift.api.application import Application
 from laneshift_bench.measure import Measurement, Meter
 from laneshift_bench.session import SEED
 from laneshift_bench.sides import Side
@@ -61,7 +61,7 @@ class Running:
         if not self.query.isActive:
             raise BenchmarkError(f"The query has ended: {self.query.exception()}")
 
-    def lanes(self, live: Laneshift) -> int:
+    def lanes(self, live: Application) -> int:
         """Lanes that its partitions have together."""
         mine = [query for query in live.snapshot().queries if query.run_id == self.query.runId]
         return sum(operator.lanes for query in mine for operator in query.operators)

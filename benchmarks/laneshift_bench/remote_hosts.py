@@ -105,7 +105,9 @@ def join(bench: Bench) -> None:
         cluster(EXECUTORS, CORES) as (spark, work),
         spread_query(spark, work, side(), offered, costly(COST_US)) as query,
     ):
-        scheduler = query.live.start("laneshift", interval_s=0.5, query=query.query, cores=EACH)
+        scheduler = query.live.query(query.query).autoscale(
+            policy="laneshift", interval=0.5, cores=EACH
+        )
         for turn in range(2 * bench.rounds):
             bench.progress.step(f"join {turn + 1}")
             _context(spark).killExecutor(query.others()[-1])

@@ -98,7 +98,7 @@ def moves(bench: Bench) -> None:
             for turn in range(2 if bench.quick else 8 * bench.rounds):
                 query.split(2, ()) if turn % 2 else query.split(1, (1,))
                 time.sleep(1.0)
-            found = query.live.handoffs(query.query, limit=HISTORY)
+            found = query.live.query(query.query).handoffs(limit=HISTORY)
         p99s[size.name] = _pauses(bench, size, [h for h in found if h.time_ms >= begun_ms])
     small, large = (p99s[size.name] for size in (SIZES[0], SIZES[-1]))
     bench.goal("pause p99, shards of 32 MB / of 32 KB", [large / small], "<=", 2.0)

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from laneshift.api.lookup import whole_numbers
+from laneshift.durations import Duration, seconds
 from laneshift.errors import error
-from laneshift.inputcheck import number
-from laneshift.session.lookup import whole_numbers
 
 __all__ = ["RepartitionedQuery", "Rescaling"]
 
@@ -73,7 +73,7 @@ class RepartitionedQuery:
             and options; checkpoint and trigger are set here.
         checkpoint: its checkpoint's folder. Spark repartitions state of its RocksDB provider only.
         trigger: arguments of ``DataStreamWriter.trigger``; none for one batch after the other.
-        timeout_s: longest wait for a batch (s).
+        timeout: longest wait for a batch (> 0).
     """
 
     def __init__(
@@ -82,14 +82,13 @@ class RepartitionedQuery:
         writer: Callable[[SparkSession], DataStreamWriter],
         checkpoint: str,
         trigger: dict[str, Any] | None = None,
-        timeout_s: float = 600.0,
+        timeout: Duration = "10min",
     ) -> None:
-        number("timeout_s", timeout_s, low=0, low_open=True, unit="s")
         self._spark = spark
         self._writer = writer
         self._checkpoint = str(checkpoint)
         self._trigger = dict(trigger or {})
-        self._timeout_s = timeout_s
+        self._timeout_s = seconds("timeout", timeout, low_open=True)
         self._query: StreamingQuery | None = None
         self._partitions: int | None = None
 
@@ -218,7 +217,7 @@ class RepartitionedQuery:
     def _no_batch(self, query: StreamingQuery) -> Exception:
         return RuntimeError(
             f"No batch of the query of {self._checkpoint} has ended within {self._timeout_s:g} s "
-            f"(it says: {query.status['message']}): give it more with timeout_s."
+            f"(it says: {query.status['message']}): give it more with timeout."
         )
 
     def _refused(self, partitions: object, cause: object) -> Exception:

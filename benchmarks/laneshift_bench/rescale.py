@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from laneshift import attach
-from laneshift.session.live import Laneshift
+from laneshift.api.application import Application
 from laneshift_bench.measure import Latency, Meter
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
@@ -51,7 +51,7 @@ Counts per key and each key's greatest payload, micro-batches without pause at {
 *resource-centric* is stock Spark by `RepartitionedQuery`: stop, do the batch
 again that was cut short, Spark's offline repartition to {TIMES * PARTITIONS} partitions, start.
 *lanes* is one command of laneshift, {TIMES} lanes in each partition instead of one. *partitions* is
-`live.rescale`: stores for {TIMES * PARTITIONS} partitions are built while the query runs, and take
+`query.rescale`: stores for {TIMES * PARTITIONS} partitions are built while the query runs, and take
 over between two batches; laneshift runs each partition in a task, as Spark does. All are timed
 alike, from the call. *First output*: until the first row came to the sink of a batch that began
 after the new parallelism was in force: Spark's first batch of the query that started again, the
@@ -236,7 +236,7 @@ def more_lanes(spark: SparkSession, folder: Path, state: State, after_s: float) 
     with running(spark, folder, side, state.source(), counting_payloads, trigger=None) as query:
 
         def change() -> Done:
-            live.set_lanes(query.query, 0, -1, TIMES)
+            live.query(query.query).set_lanes(TIMES)
             in_force = pool.submit(_in_force_ms, query, live)
 
             def began_ms() -> list[float]:
@@ -260,7 +260,7 @@ def more_partitions(spark: SparkSession, folder: Path, state: State, after_s: fl
     with running(spark, folder, side, state.source(), counting_payloads, trigger=None) as query:
 
         def change() -> Done:
-            done = live.rescale(query.query, TIMES * PARTITIONS, timeout_s=AT_MOST_S)
+            done = live.query(query.query).rescale(TIMES * PARTITIONS).wait(AT_MOST_S)
             steps = {"take_over_s": done.pause_ms / 1000}
             return Done(steps, partial(begun_ms, query.query, done.batch_id))
 
@@ -269,7 +269,7 @@ def more_partitions(spark: SparkSession, folder: Path, state: State, after_s: fl
         return found
 
 
-def _in_force_ms(query: Running, live: Laneshift) -> float:
+def _in_force_ms(query: Running, live: Application) -> float:
     """When all lanes were seen first (ms since 1970)."""
     deadline = time.monotonic() + IN_FORCE_S
     while query.lanes(live) != TIMES * PARTITIONS:

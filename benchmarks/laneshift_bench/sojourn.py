@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from laneshift import attach, inputcheck
+from laneshift.api.application import Application
 from laneshift.models.queueing import sojourn_time
-from laneshift.session.live import Laneshift
 from laneshift_bench.measure import Latency
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError, Running, counting, running
@@ -201,7 +201,7 @@ def error(predicted: float, measured: float) -> float:
     return predicted / measured - 1
 
 
-def _taken(live: Laneshift, run: Running, lanes: int) -> Taken:
+def _taken(live: Application, run: Running, lanes: int) -> Taken:
     """What the plugin has counted. Errors: BenchmarkError if it has not so many lanes."""
     for query in live.snapshot().queries:
         if query.run_id == run.query.runId and query.operators:

@@ -237,7 +237,7 @@ def of_memory(result: Result) -> Iterator[Comparison]:
 
 def of_rescale(result: Result) -> Iterator[Comparison]:
     """Lanes, and another number of partitions, beside Spark's stop, repartition and start."""
-    words = {"lanes": "more lanes", "partitions": "`live.rescale`"}
+    words = {"lanes": "more lanes", "partitions": "`query.rescale`"}
     figures = {
         "first output at the new parallelism": "first_s",
         "longest gap between outputs": "gap_s",

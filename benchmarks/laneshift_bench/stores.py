@@ -62,7 +62,7 @@ the key and its time). {FILLED} rows for each key fill the state; each run goes 
 that checkpoint, which is on the disk before it begins: a micro-batch of
 {int(RATE * EVERY_S):,} rows every {EVERY_S:g} s, on {CORES} cores. After {CALM_S:g} s it
 gets {MANY} state partitions, and {CALM_S:g} s after that is done, {FEW} again. *laneshift* is
-`live.rescale` with a lane in each partition, *{SPARK}* stock Spark by
+`query.rescale` with a lane in each partition, *{SPARK}* stock Spark by
 `RepartitionedQuery`: stop, finish the batch, Spark's offline repartition, start. *Stands still*:
 the longest time without a row in the sink from the call until {CALM_S:g} s after it came back,
 less that of normal batches: the longest of the {CALM_S:g} s before the call or the median of the
@@ -235,7 +235,7 @@ def _ours(spark: SparkSession, folder: Path, keys: int) -> list[Change]:
         spark, folder.parent, side, _going_on(keys), counting_payloads, trigger=None,
         checkpoint=folder, every=f"{EVERY_S:g} seconds",
     ) as query:  # fmt: skip
-        found = _both(query.meter, partial(live.rescale, query.query, timeout_s=AT_MOST_S))
+        found = _both(query.meter, lambda n: live.query(query.query).rescale(n).wait(AT_MOST_S))
         query.check()
         return found
 
@@ -248,7 +248,7 @@ def _sparks(spark: SparkSession, folder: Path, keys: int) -> list[Change]:
         return made.outputMode("update")
 
     trigger = {"processingTime": f"{EVERY_S:g} seconds"}
-    query = RepartitionedQuery(spark, written, str(folder), trigger, timeout_s=AT_MOST_S)
+    query = RepartitionedQuery(spark, written, str(folder), trigger, timeout=AT_MOST_S)
     with as_side(spark, stock(FEW)), repartitioned(query, meter):
         return _both(meter, query.rescale)
 
@@ -337,7 +337,7 @@ def _fewer(
         side = Side("laneshift", {"lanes": "1"}, WIDE)
         with running(spark, work, side, source, counting_payloads, trigger=None) as query:
             before.append(median(batch_ms(query, 2, count)))
-            done = live.rescale(query.query, NARROW, timeout_s=AT_MOST_S)
+            done = live.query(query.query).rescale(NARROW).wait(AT_MOST_S)
             if done.batch_id is None:
                 raise BenchmarkError(f"The rescale has ended without a take-over: {done}")
             # The first batches load the new stores.

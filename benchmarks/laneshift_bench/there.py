@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from laneshift import attach
+from laneshift.api.application import Application
 from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.session.live import Laneshift
 from laneshift_bench.query import BenchmarkError, Build, as_side, writer
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side
@@ -69,7 +69,7 @@ class Spread:
         meter: of its sink.
     """
 
-    live: Laneshift
+    live: Application
     query: StreamingQuery
     meter: SpoolMeter
 
@@ -96,7 +96,7 @@ class Spread:
         Between two batches of operators that hand off then, they are there in one that begins.
         """
         there = dict(zip(self.others(), hosts, strict=False))
-        self.live.set_lanes(self.query, 0, 0, home, on=there)
+        self.live.query(self.query).set_lanes(home, partition=0, on=there)
         until(f"{home} + {hosts} lanes", lambda: self._has(home, there))
 
     def _has(self, home: int, there: Mapping[str, int]) -> bool | None:

@@ -183,7 +183,7 @@ def run(order: Order) -> None:
                 elif order.side == "stock":
                     query.rescale(cores)
                 else:
-                    attach(spark).set_lanes(query.query, 0, -1, cores // PARTITIONS)
+                    attach(spark).query(query.query).set_lanes(cores // PARTITIONS)
                 with Path(order.changed).open("a") as file:
                     file.write(f"{cores} {round(1e6 * began)} {round(1e6 * time.time())}\n")
             _wait(query, end_s)

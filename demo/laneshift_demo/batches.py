@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from laneshift import Laneshift
+from laneshift import Application
 from laneshift_demo.director import LANES, Director
 from laneshift_demo.failure import DemoError, require_running
 from laneshift_demo.question import answers
@@ -26,7 +26,7 @@ QUIET_LIMIT_S = 120.0
 
 
 def micro_batches(
-    spark: SparkSession, live: Laneshift, scene: Scene, stream: Stream, settings: Settings
+    spark: SparkSession, live: Application, scene: Scene, stream: Stream, settings: Settings
 ) -> SideRun:
     """Run laneshift over all rows; a row costs nothing here but its own work.
 
@@ -57,5 +57,5 @@ def micro_batches(
                     "rows answered; the log says more."
                 )
             director.act(now - began, run.updates.rows / stream.rows)
-        run.handoffs = tuple(live.handoffs(query.id, ALL_HANDOFFS))
+        run.handoffs = tuple(live.query(query.id).handoffs(limit=ALL_HANDOFFS))
         return run

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from laneshift import Laneshift, NotFoundError, QuerySnapshot, SessionError
+from laneshift import Application, NotFoundError, QuerySnapshot, SessionError
 
-ALL = -1
 LANES = (1, 4, 2)
 
 
@@ -23,7 +22,7 @@ class Director:
         lane_changes: (seconds since the start, lanes per partition) of each change asked for.
     """
 
-    live: Laneshift
+    live: Application
     query_id: str
     moves_per_s: float
     random: random.Random
@@ -50,7 +49,9 @@ class Director:
         if self._stage < min(int(progress * len(LANES)), len(LANES) - 1):
             self._stage += 1
             for operator in query.operators:
-                self.live.set_lanes(self.query_id, operator.operator_id, ALL, LANES[self._stage])
+                self.live.query(self.query_id).set_lanes(
+                    LANES[self._stage], operator=operator.operator_id
+                )
             self.lane_changes.append((seconds, LANES[self._stage]))
         self._owed = min(self._owed + (seconds - self._last) * self.moves_per_s, 20.0)
         self._last = seconds
@@ -68,8 +69,11 @@ class Director:
         lane = self.random.choice([lane for lane in range(partition.lanes) if lane != owner])
         # The lane may have gone since the snapshot, or the shard be on its way elsewhere.
         try:
-            self.live.move_shard(
-                self.query_id, operator.operator_id, partition.partition, shard, lane
+            self.live.query(self.query_id).move(
+                shard=shard,
+                to_lane=lane,
+                partition=partition.partition,
+                operator=operator.operator_id,
             )
         except (NotFoundError, SessionError):
             self._owed += 0.5

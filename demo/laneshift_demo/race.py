@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from laneshift import Handoff, Laneshift
+from laneshift import Application, Handoff
 from laneshift_demo.calibrate import Calibration
 from laneshift_demo.display import Display, Moment, SideMoment
 from laneshift_demo.failure import DemoError, require_running
@@ -108,7 +108,7 @@ class Race:
 @contextmanager
 def racing(
     spark: SparkSession,
-    live: Laneshift,
+    live: Application,
     scene: Scene,
     stream: Stream,
     settings: Settings,
@@ -131,13 +131,12 @@ def racing(
             stack.callback(tails[side].close)
             stack.callback(queries[side].stop)
         _await_operators(live, queries[ELASTIC])
-        target_ms = TARGET_COSTS * chosen.cost_us / 1000
-        scheduler = live.start(
-            settings.policy,
+        target_s = TARGET_COSTS * chosen.cost_us / 1e6
+        scheduler = live.query(queries[ELASTIC]).autoscale(
+            policy=settings.policy,
             # Other policies keep their own, if they have one.
-            target_latency_ms=target_ms if settings.policy == POLICY else None,
-            interval_s=TURN_S,
-            query=queries[ELASTIC],
+            target_latency=target_s if settings.policy == POLICY else None,
+            interval=TURN_S,
             cores=CORES,
         )
         stack.callback(scheduler.stop)
@@ -146,7 +145,7 @@ def racing(
         _watch(live, queries, tails, runs, stream, start_s, display)
         scene.end()
         scheduler.stop()
-        runs[ELASTIC].handoffs = tuple(live.handoffs(queries[ELASTIC].id, ALL_HANDOFFS))
+        runs[ELASTIC].handoffs = tuple(live.query(queries[ELASTIC].id).handoffs(limit=ALL_HANDOFFS))
         queries[ELASTIC].stop()
         both = Race(stream, start_s, runs[STOCK], runs[ELASTIC])
         yield both
@@ -174,7 +173,7 @@ def _start(
     return writer.queryName(f"demo_{side}").start(), tail
 
 
-def _await_operators(live: Laneshift, query: StreamingQuery) -> None:
+def _await_operators(live: Application, query: StreamingQuery) -> None:
     until = time.monotonic() + START_LIMIT_S
     while not lanes_of(live, query):
         require_running(query)
@@ -183,14 +182,14 @@ def _await_operators(live: Laneshift, query: StreamingQuery) -> None:
         time.sleep(TICK_S)
 
 
-def lanes_of(live: Laneshift, query: StreamingQuery) -> tuple[int, ...]:
+def lanes_of(live: Application, query: StreamingQuery) -> tuple[int, ...]:
     """Lanes of each elastic partition; empty before the first batch."""
     mine = [q for q in live.snapshot().queries if q.id == query.id]
     return tuple(p.lanes for q in mine for operator in q.operators for p in operator.partitions)
 
 
 def _watch(
-    live: Laneshift,
+    live: Application,
     queries: dict[str, StreamingQuery],
     tails: dict[str, Tail],
     runs: dict[str, SideRun],

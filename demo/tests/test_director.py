@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import random
 
-from laneshift import Laneshift
+from laneshift import Application
+from laneshift.api.autoscaler import Here
 from laneshift_demo.director import Director
 from plugin.fake import RUNNING, FakeGateway, partition
 
 
 def directed(moves_per_s: float = 10.0) -> tuple[Director, FakeGateway]:
     gateway = FakeGateway()
-    director = Director(Laneshift(gateway), RUNNING, moves_per_s, random.Random(1))
+    director = Director(Application(Here(gateway)), RUNNING, moves_per_s, random.Random(1))
     return director, gateway
 
 
@@ -20,7 +21,7 @@ def test_lanes_change_once_at_each_third_for_all_partitions() -> None:
     for tick in range(101):
         director.act(tick / 10, tick / 100)
     commands = [sent for sent in gateway.sent if sent[0] == "set_lanes"]
-    assert commands == [("set_lanes", RUNNING, 0, -1, 4), ("set_lanes", RUNNING, 0, -1, 2)]
+    assert commands == [("set_lanes", RUNNING, 0, None, 4), ("set_lanes", RUNNING, 0, None, 2)]
     assert [lanes for _, lanes in director.lane_changes] == [1, 4, 2]
     assert [round(at, 1) for at, _ in director.lane_changes] == [0.0, 3.4, 6.7]
 

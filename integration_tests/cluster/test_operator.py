@@ -112,14 +112,14 @@ def test_an_operator_on_another_machine(
         }
 
     driver.until("its partitions", lambda: lanes() == {1})
-    ask("set-lanes amounts 0 all 3")
+    ask("lanes amounts 3")
     driver.until("three lanes each", lambda: lanes() == {3})
     assert "amounts" in ask("top --once").text
-    ask("policies start elasticutor --query minutes --target-latency-ms 50")
-    assert "elasticutor" in ask("policies running").text
+    ask("autoscale minutes --policy elasticutor --target-latency 50ms")
+    assert "elasticutor" in ask("autoscalers").text
     ask("decisions --limit 5")
-    ask("policies stop")
-    drawn = operator.laneshift("report --live --seconds 2", "--ca /root/ca.pem", **there)
+    ask("autoscale --stop")
+    drawn = operator.laneshift("report --live --duration 2s", "--ca /root/ca.pem", **there)
     assert drawn.code == 2 and "pip install 'laneshift[plot]'" in drawn.text, drawn
     for word in ("wrong", "no", "unsafe", "nowhere"):
         refused(word, operator, there)

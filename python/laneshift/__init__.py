@@ -1,7 +1,7 @@
 """Elastic stateful operators for Apache Spark Structured Streaming, while the query runs.
 
-``configure(builder)`` puts the plugin into a session, ``attach(session)`` gives the live object,
-and ``attach("HOST:PORT")`` that of an application elsewhere.
+``configure(builder)`` puts the plugin into a session, ``attach(session)`` gives its application,
+and ``attach("HOST:PORT")`` one that runs elsewhere: ``attach(spark).query("orders").set_lanes(4)``.
 All names load on first use: importing laneshift imports neither PySpark nor numpy.
 """
 
@@ -13,6 +13,28 @@ from typing import TYPE_CHECKING
 from laneshift.version import __version__
 
 if TYPE_CHECKING:
+    from laneshift.api.application import (
+        Application,
+        attach,
+    )
+    from laneshift.api.autoscaler import (
+        Autoscaler,
+    )
+    from laneshift.api.change import (
+        Applied,
+        Change,
+    )
+    from laneshift.api.query import (
+        Query,
+    )
+    from laneshift.api.rescale import (
+        OfflineRescale,
+        Rescale,
+        rescale_checkpoint,
+    )
+    from laneshift.durations import (
+        Duration,
+    )
     from laneshift.errors import (
         ArgumentError,
         InputError,
@@ -21,14 +43,25 @@ if TYPE_CHECKING:
         SessionError,
         UnsupportedError,
     )
-    from laneshift.loop.decision import Decision, LaneChange
-    from laneshift.loop.scheduler import LiveScheduler
-    from laneshift.plugin.handoff import Handoff
+    from laneshift.loop.decision import (
+        Decision,
+        LaneChange,
+        SourceLimit,
+    )
+    from laneshift.plugin.handoff import (
+        Handoff,
+    )
     from laneshift.plugin.partition import (
+        HotKey,
         Latency,
         PartitionBatch,
         PartitionSnapshot,
         Pauses,
+        RemoteLane,
+    )
+    from laneshift.plugin.rescale import (
+        RescaleProgress,
+        RescaleState,
     )
     from laneshift.plugin.snapshot import (
         BatchSnapshot,
@@ -36,58 +69,110 @@ if TYPE_CHECKING:
         OperatorSnapshot,
         QuerySnapshot,
         Snapshot,
+        SourceCount,
         SourceSnapshot,
         StoresSnapshot,
         Trigger,
     )
-    from laneshift.session.builder import configure
-    from laneshift.session.host import Scheduler
-    from laneshift.session.live import Laneshift, attach
+    from laneshift.scheduler.plan import (
+        PartitionsChange,
+        TasksChange,
+    )
+    from laneshift.scheduler.policies.base import (
+        Policy,
+    )
+    from laneshift.session.builder import (
+        configure,
+    )
 
 __all__ = [
+    "Application",
+    "Applied",
     "ArgumentError",
+    "Autoscaler",
     "BatchSnapshot",
+    "Change",
     "Decision",
+    "Duration",
     "ExecutorSnapshot",
     "Handoff",
+    "HotKey",
     "InputError",
     "LaneChange",
-    "Laneshift",
     "LaneshiftError",
     "Latency",
-    "LiveScheduler",
     "NotFoundError",
+    "OfflineRescale",
     "OperatorSnapshot",
     "PartitionBatch",
     "PartitionSnapshot",
+    "PartitionsChange",
     "Pauses",
+    "Policy",
+    "Query",
     "QuerySnapshot",
-    "Scheduler",
+    "RemoteLane",
+    "Rescale",
+    "RescaleProgress",
+    "RescaleState",
     "SessionError",
     "Snapshot",
+    "SourceCount",
+    "SourceLimit",
     "SourceSnapshot",
     "StoresSnapshot",
+    "TasksChange",
     "Trigger",
     "UnsupportedError",
     "__version__",
     "attach",
     "configure",
+    "rescale_checkpoint",
 ]
 
 # Submodules must not have the names that are exported here, or importing one would hide the export.
 _HOME = {
-    "configure": "session.builder",
-    **dict.fromkeys(("Laneshift", "attach"), "session.live"),
-    **dict.fromkeys((n for n in __all__ if n.endswith("Error")), "errors"),
-    **dict.fromkeys((n for n in __all__ if n.endswith("Snapshot")), "plugin.snapshot"),
+    **dict.fromkeys(("Application", "attach"), "api.application"),
+    "Autoscaler": "api.autoscaler",
+    **dict.fromkeys(("Applied", "Change"), "api.change"),
+    "Query": "api.query",
+    **dict.fromkeys(("OfflineRescale", "Rescale", "rescale_checkpoint"), "api.rescale"),
+    "Duration": "durations",
     **dict.fromkeys(
-        ("Latency", "PartitionBatch", "PartitionSnapshot", "Pauses"), "plugin.partition"
+        (
+            "ArgumentError",
+            "InputError",
+            "LaneshiftError",
+            "NotFoundError",
+            "SessionError",
+            "UnsupportedError",
+        ),
+        "errors",
     ),
-    "Trigger": "plugin.snapshot",
+    **dict.fromkeys(("Decision", "LaneChange", "SourceLimit"), "loop.decision"),
     "Handoff": "plugin.handoff",
-    **dict.fromkeys(("Decision", "LaneChange"), "loop.decision"),
-    "LiveScheduler": "loop.scheduler",
-    "Scheduler": "session.host",
+    **dict.fromkeys(
+        ("HotKey", "Latency", "PartitionBatch", "PartitionSnapshot", "Pauses", "RemoteLane"),
+        "plugin.partition",
+    ),
+    **dict.fromkeys(("RescaleProgress", "RescaleState"), "plugin.rescale"),
+    **dict.fromkeys(
+        (
+            "BatchSnapshot",
+            "ExecutorSnapshot",
+            "OperatorSnapshot",
+            "QuerySnapshot",
+            "Snapshot",
+            "SourceCount",
+            "SourceSnapshot",
+            "StoresSnapshot",
+            "Trigger",
+        ),
+        "plugin.snapshot",
+    ),
+    **dict.fromkeys(("PartitionsChange", "TasksChange"), "scheduler.plan"),
+    "Policy": "scheduler.policies.base",
+    "configure": "session.builder",
 }
 
 

@@ -18,7 +18,12 @@ _PARAMETER = re.compile(r"<([a-z_]+)>")
 
 
 class LaneshiftError(Exception):
-    """Any error of laneshift's Python package.
+    """Any error of laneshift's Python package. It can be pickled.
+
+        try:
+            query.set_lanes(1000)
+        except laneshift.ArgumentError as error:
+            print(error.condition, error.parameters["range"])
 
     Attributes:
         condition: name of the error condition, such as ``LANESHIFT_NO_SUCH_SHARD``.

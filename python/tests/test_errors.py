@@ -143,3 +143,15 @@ def test_errors_are_also_what_python_programmers_expect() -> None:
     assert issubclass(laneshift.NotFoundError, LookupError)
     assert issubclass(laneshift.SessionError, RuntimeError)
     assert issubclass(laneshift.UnsupportedError, NotImplementedError)
+
+
+@pytest.mark.parametrize("name", sorted(n for n in laneshift.__all__ if n.endswith("Error")))
+def test_every_class_of_errors_can_be_pickled(name: str) -> None:
+    kind = getattr(laneshift, name)
+    made = (
+        kind("lanes", 0, "1 to 6", "Give fewer.")
+        if kind is InputError
+        else kind("LANESHIFT_NO_RESCALE", {"query": "orders"})
+    )
+    again = pickle.loads(pickle.dumps(made))
+    assert type(again) is kind and vars(again) == vars(made) and str(again) == str(made)

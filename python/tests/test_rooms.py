@@ -17,11 +17,12 @@ NAME = "laneshift"
 APART = ("laneshift_lab", "laneshift_demo")
 
 # From the bottom to the top; a room may import those that it names, which all stand above it here.
-# `errors`, `version`, `inputcheck` and `plotting` are modules that all may share.
+# `errors`, `version`, `inputcheck`, `durations` and `plotting` are modules that all may share.
 ROOMS: dict[str, set[str]] = {
     "version": set(),
     "errors": set(),
     "inputcheck": {"errors"},
+    "durations": {"errors"},
     "plotting": set(),
     "models": {"errors", "inputcheck"},
     "partitioning": {"errors", "inputcheck"},
@@ -29,13 +30,25 @@ ROOMS: dict[str, set[str]] = {
     "plugin": {"errors", "version"},
     "loop": {"errors", "inputcheck", "scheduler", "plugin"},
     "control": {"errors", "inputcheck", "version", "scheduler", "plugin", "loop"},
-    "session": {"errors", "inputcheck", "scheduler", "plugin", "loop", "control"},
+    "session": {"errors", "scheduler", "plugin", "control"},
+    "api": {
+        *("errors", "inputcheck", "durations", "scheduler", "plugin", "loop", "control", "session"),
+    },
     "report": {"errors", "inputcheck", "plotting", "scheduler", "loop"},
     "cli": {
         *("errors", "version", "scheduler", "plugin", "loop", "control", "session"),
-        "report",
+        *("durations", "api", "report"),
     },
-    NAME: {"errors", "version", "plugin", "loop", "session"},  # what `import laneshift` offers
+    NAME: {
+        "errors",
+        "version",
+        "durations",
+        "scheduler",
+        "plugin",
+        "loop",
+        "session",
+        "api",
+    },  # what `import laneshift` offers
 }
 
 

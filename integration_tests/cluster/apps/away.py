@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import laneshift
 
 
-def ask(live: laneshift.Laneshift) -> None:
+def ask(live: laneshift.Application) -> None:
     """Want one lane elsewhere for each partition that wants none."""
     snapshot = live.snapshot()
     for query in snapshot.queries:
@@ -18,8 +18,11 @@ def ask(live: laneshift.Laneshift) -> None:
             for part in operator.partitions:
                 others = [e.executor for e in snapshot.executors if e.executor != part.executor]
                 if others and not part.wanted_elsewhere and part.max_elsewhere > 0:
-                    live.set_lanes(
-                        query.id, operator.operator_id, part.partition, 1, on={others[0]: 1}
+                    live.query(query.id).set_lanes(
+                        1,
+                        partition=part.partition,
+                        operator=operator.operator_id,
+                        on={others[0]: 1},
                     )
 
 

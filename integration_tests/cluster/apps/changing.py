@@ -28,7 +28,7 @@ def change(query: StreamingQuery) -> None:
     live = laneshift.attach(spark)
     for partitions in itertools.cycle(args.partitions):
         try:
-            live.rescale(query, partitions, timeout_s=120)
+            live.query(query).rescale(partitions).wait("2min")
             print(f"rescaled to {partitions}", flush=True)
         # Executors die meanwhile, and the number may be the one that there is.
         except Exception as error:

@@ -58,9 +58,9 @@ def until(batch: int) -> int:
 
 
 before = until(1)
-live.limit_source(query, args.rate, seconds=600)
+live.query(query).limit_source(args.rate, duration=600)
 under = until(before + 5)
-live.limit_source(query, args.rate, seconds=0)
+live.query(query).limit_source(args.rate, duration=0)
 query.processAllAvailable()
 batches = {
     p["batchId"]: (p["numInputRows"], p["durationMs"]["triggerExecution"] / 1000)

@@ -1,6 +1,6 @@
 """The sub-commands that look at a running application, or change it, through its control service.
 
-snapshot, handoffs, decisions; set-lanes, move-shard, limit-source.
+queries, snapshot, handoffs, decisions; lanes, tasks, move, limit-source.
 """
 
 from __future__ import annotations
@@ -10,19 +10,40 @@ from typing import Any
 
 import click
 
-from laneshift.cli.control import Target, as_json, controlled, show
+from laneshift.api.change import Applied
+from laneshift.cli.control import DurationType, Target, as_json, controlled, show
 from laneshift.cli.top import lines
-from laneshift.errors import InputError
+from laneshift.control.client import ControlClient
+from laneshift.errors import InputError, error
 from laneshift.loop.decision import Decision
 
 MOST = click.IntRange(1, 100_000)
+
+one_operator = click.option("--operator", help="Its id or name  [default: the only one with state]")
+
+
+@click.command()
+@controlled
+@as_json
+def queries(target: Target, as_json: bool) -> None:
+    """List the elastic queries that run."""
+    with target.application() as app:
+        found = [q for q in app.snapshot().queries if q.active]
+    if as_json:
+        show([{"id": q.id, "name": q.name, "mode": q.mode} for q in found])
+        return
+    for q in found:
+        each = (f"{o.operator_id} ({o.name.strip()}) {o.lanes} lanes" for o in q.operators)
+        click.echo(f"{q.name or '-'}  {q.id}  {q.mode}  {', '.join(each)}")
+    if not found:
+        click.echo("no elastic query runs")
 
 
 @click.command()
 @controlled
 @as_json
 @click.option(
-    "--every", type=click.FloatRange(0.1, 3600), metavar="SECONDS", help="Go on, until Ctrl-C."
+    "--every", type=DurationType(0.1, 3600), metavar="DURATION", help="Go on, until Ctrl-C."
 )
 def snapshot(target: Target, as_json: bool, every: float | None) -> None:
     """Show what every elastic query does right now."""
@@ -41,8 +62,8 @@ def snapshot(target: Target, as_json: bool, every: float | None) -> None:
 @click.option("--limit", type=MOST, default=100, show_default=True, help="The newest so many.")
 def handoffs(target: Target, as_json: bool, query: str | None, limit: int) -> None:
     """Show the newest moves of shards, of QUERY or of all; a query is named by name or id."""
-    with target.live() as live:
-        found = live._gateway.handoffs(query or "", limit)
+    with target.client() as client:
+        found = client.handoffs(query or "", limit)
     if as_json:
         show(found)
         return
@@ -58,15 +79,23 @@ def handoffs(target: Target, as_json: bool, query: str | None, limit: int) -> No
 @click.command()
 @controlled
 @as_json
+@click.argument("query", required=False)
 @click.option("--follow", is_flag=True, help="Go on with those to come, until Ctrl-C.")
 @click.option(
     "--limit", type=click.IntRange(0, 10_000), default=100, show_default=True,
     help="The newest so many.",
 )  # fmt: skip
-@click.option("--id", default="", help="Of one policy, as `laneshift policies running` names it.")
-def decisions(target: Target, as_json: bool, follow: bool, limit: int, id: str) -> None:
-    """Show what the policies that run in the control process have decided, oldest first."""
-    with target.client() as client:
+@click.option("--id", default="", help="Of one autoscaler, as `laneshift autoscalers` names it.")
+def decisions(
+    target: Target, as_json: bool, query: str | None, follow: bool, limit: int, id: str
+) -> None:
+    """Show what all autoscalers in the control process have decided, oldest first.
+
+    With QUERY, what the newest one has that drives it.
+    """
+    with target.application() as app, target.client() as client:
+        if query is not None:
+            id = _driver_of(client, app.query(query).id)
         for said in client.decisions(limit, follow=follow, id=id):
             if as_json:
                 show(said)
@@ -76,77 +105,80 @@ def decisions(target: Target, as_json: bool, follow: bool, limit: int, id: str) 
                     click.echo(f"{decision.time_s:.1f} {decision.policy}: {line}")
 
 
-@click.command("set-lanes")
+@click.command()
 @controlled
 @as_json
 @click.argument("query")
-@click.argument("operator", type=int)
-@click.argument("partition")
-@click.argument("lanes", type=int)
+@click.argument("number", metavar="LANES", type=int)
+@click.option("--partition", type=int, help="One of its partitions  [default: all]")
+@one_operator
 @click.option(
     "--on",
     multiple=True,
     metavar="EXECUTOR=LANES",
     help="So many more on another executor; can be given for several.",
 )
-def set_lanes(
+def lanes(
     target: Target,
     as_json: bool,
     query: str,
-    operator: int,
-    partition: str,
-    lanes: int,
+    number: int,
+    partition: int | None,
+    operator: str | None,
     on: tuple[str, ...],
 ) -> None:
-    """Give PARTITION ("all" for all) of an OPERATOR of QUERY so many LANES.
-
-    `laneshift snapshot` shows what there is.
-    """
+    """Give the partitions of QUERY so many LANES each; `laneshift snapshot` shows them."""
     hosts = {}
     for text in on:
         executor, _, count = text.partition("=")
         hosts[executor] = _whole("--on", count)
-    number = -1 if partition == "all" else _whole("PARTITION", partition)
-    with target.live() as live:
-        _applied(live.set_lanes(query, operator, number, lanes, on=hosts or None), as_json)
+    with target.application() as app:
+        change = app.query(query).set_lanes(
+            number, partition=partition, operator=_operator(operator), on=hosts or None
+        )
+    _applied(change.applied, as_json)
 
 
-@click.command("set-tasks")
+@click.command()
 @controlled
 @as_json
 @click.argument("query")
-@click.argument("tasks")
-@click.option("--operator", type=int, help="One of its operators  [default: all with state]")
-def set_tasks(target: Target, as_json: bool, query: str, tasks: str, operator: int | None) -> None:
+@click.argument("number", metavar="TASKS")
+@click.option("--operator", help="Its id or name  [default: all with state]")
+def tasks(target: Target, as_json: bool, query: str, number: str, operator: str | None) -> None:
     """Compute the state partitions of QUERY in so many TASKS, or "auto" or "stock" ones.
 
     Each task computes a range of them, from the next batch on; no state is rewritten.
     """
-    wanted = tasks if tasks in ("auto", "stock") else _whole("TASKS", tasks)
-    with target.live() as live:
-        _applied(live.set_tasks(query, wanted, operator=operator), as_json)
+    wanted = number if number in ("auto", "stock") else _whole("TASKS", number)
+    with target.application() as app:
+        change = app.query(query).set_tasks(wanted, operator=_operator(operator))
+    _applied(change.applied, as_json)
 
 
-@click.command("move-shard")
+@click.command()
 @controlled
 @as_json
 @click.argument("query")
-@click.argument("operator", type=int)
-@click.argument("partition", type=int)
-@click.argument("shard", type=int)
-@click.argument("lane", type=int)
-def move_shard(
+@click.option("--shard", type=int, required=True, help="The shard that moves.")
+@click.option("--to-lane", type=int, required=True, help="The lane that takes it.")
+@click.option("--partition", type=int, required=True, help="The partition of both.")
+@one_operator
+def move(
     target: Target,
     as_json: bool,
     query: str,
-    operator: int,
-    partition: int,
     shard: int,
-    lane: int,
+    to_lane: int,
+    partition: int,
+    operator: str | None,
 ) -> None:
-    """Hand a SHARD of a PARTITION over to another of its lanes."""
-    with target.live() as live:
-        _applied(live.move_shard(query, operator, partition, shard, lane), as_json)
+    """Hand a shard of a partition of QUERY over to another of its lanes."""
+    with target.application() as app:
+        change = app.query(query).move(
+            shard=shard, to_lane=to_lane, partition=partition, operator=_operator(operator)
+        )
+    _applied(change.applied, as_json)
 
 
 @click.command("limit-source")
@@ -154,29 +186,42 @@ def move_shard(
 @as_json
 @click.argument("query")
 @click.argument("rows_per_second", type=float)
-@click.argument("seconds", type=float)
+@click.argument("duration", type=DurationType(0, 3600))
 def limit_source(
-    target: Target, as_json: bool, query: str, rows_per_second: float, seconds: float
+    target: Target, as_json: bool, query: str, rows_per_second: float, duration: float
 ) -> None:
-    """Hold the source of QUERY to ROWS_PER_SECOND at most for SECONDS; 0 ends a limit."""
-    with target.live() as live:
-        _applied(live.limit_source(query, rows_per_second, seconds), as_json)
+    """Hold the source of QUERY to ROWS_PER_SECOND at most for a DURATION; 0s ends a limit."""
+    with target.application() as app:
+        applied = app.query(query).limit_source(rows_per_second, duration=duration)
+    _applied(applied, as_json)
 
 
 def _whole(field: str, text: str) -> int:
     try:
         return int(text)
     except ValueError as cause:
-        raise InputError(
-            field, text, 'a number or "all"', "`laneshift snapshot` shows them."
-        ) from cause
+        raise InputError(field, text, "a number", "`laneshift snapshot` shows them.") from cause
 
 
-def _applied(when: str, as_json: bool) -> None:
+def _operator(text: str | None) -> int | str | None:
+    """The id or the name that was given."""
+    return int(text) if text is not None and text.isdecimal() else text
+
+
+def _driver_of(client: ControlClient, query: str) -> str:
+    """The newest autoscaler that drives a query, alone if there is one. Errors: NotFoundError."""
+    runs = client.autoscalers()
+    ids = [run.id for wanted in ("", query) for run in runs if run.query == wanted]
+    if not ids:
+        raise error("LANESHIFT_NO_SUCH_AUTOSCALER", value=f"none has driven {query}", range="none")
+    return ids[-1]
+
+
+def _applied(when: Applied, as_json: bool) -> None:
     if as_json:
         show({"applied": when})
     else:
-        click.echo({"now": "done", "next-batch": "from the next batch on"}.get(when, when))
+        click.echo("done" if when is Applied.NOW else "from the next batch on")
 
 
 def _lane(handoff: Mapping[str, Any], end: str) -> str:

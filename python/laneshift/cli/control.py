@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,11 +22,12 @@ from laneshift.control.address import (
     ClientTls,
 )
 from laneshift.control.tokens import client_token
+from laneshift.durations import seconds
 from laneshift.errors import ArgumentError, InputError, LaneshiftError, NotFoundError
 
 if TYPE_CHECKING:
+    from laneshift.api.application import Application
     from laneshift.control.client import ControlClient
-    from laneshift.session.live import Laneshift
 
 FAILED, USAGE, NOT_FOUND, UNREACHABLE, REFUSED = 1, 2, 3, 4, 5
 """Exit codes, beside 0: of commands that reach an application, for scripts."""
@@ -81,18 +83,18 @@ class Target:
     @contextmanager
     def client(self) -> Iterator[ControlClient]:
         """Its control service. Errors: LaneshiftError, also if packages are missing here."""
-        with self.live() as live:
-            client: Any = live._gateway
+        with self.application() as app:
+            client: Any = app._gateway
             yield client
 
     @contextmanager
-    def live(self) -> Iterator[Laneshift]:
-        """Its live object."""
-        from laneshift.session.live import attached
+    def application(self) -> Iterator[Application]:
+        """The application, attached."""
+        from laneshift.api.application import attached
 
         address = self.address
-        with attached(address, client_token(file=self._token_file()), self.tls) as live:
-            yield live
+        with attached(address, client_token(file=self._token_file()), self.tls) as app:
+            yield app
 
     def _token_file(self) -> str | None:
         """The file that was named; the environment's token wins over the environment's file."""
@@ -141,6 +143,27 @@ def controlled(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
     return wrapped
+
+
+class DurationType(click.ParamType[float]):
+    """A duration with its unit, in seconds for the command."""
+
+    name = "duration"
+
+    def __init__(self, low: float, high: float = math.inf, *, low_open: bool = False) -> None:
+        self._low = low
+        self._high = high
+        self._low_open = low_open
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Seconds. Errors: click.BadParameter."""
+        field = "duration" if param is None else str(param.name)
+        try:
+            return seconds(field, value, low=self._low, high=self._high, low_open=self._low_open)
+        except InputError as problem:
+            self.fail(f"found {value!r}, expected {problem.expected}: {problem.remedy}", param, ctx)
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")

@@ -13,17 +13,21 @@ from laneshift.errors import InputError, LaneshiftError
 from laneshift.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "decisions": ("laneshift.cli.commands:decisions", "Show what running policies decide."),
+    "autoscale": ("laneshift.cli.autoscale:autoscale", "Let a policy set the lanes of queries."),
+    "autoscalers": ("laneshift.cli.autoscale:autoscalers", "List the policies that set lanes."),
+    "checkpoint": ("laneshift.cli.rescale:checkpoint", "Change checkpoints of stopped queries."),
+    "decisions": ("laneshift.cli.commands:decisions", "Show what autoscalers decide."),
     "handoffs": ("laneshift.cli.commands:handoffs", "Show which shards have moved."),
     "jar": ("laneshift.cli.jar:jar", "Print where the plugin's jar is, for spark-submit --jars."),
+    "lanes": ("laneshift.cli.commands:lanes", "Give partitions another number of lanes."),
     "limit-source": ("laneshift.cli.commands:limit_source", "Slow the source of a query down."),
-    "move-shard": ("laneshift.cli.commands:move_shard", "Hand a shard over to another lane."),
-    "policies": ("laneshift.cli.policies:policies", "List, explain, start and stop policies."),
+    "move": ("laneshift.cli.commands:move", "Hand a shard over to another lane."),
+    "policies": ("laneshift.cli.policies:policies", "List and explain policies."),
+    "queries": ("laneshift.cli.commands:queries", "List the elastic queries that run."),
     "report": ("laneshift.cli.report:report", "Show what happened in a run."),
-    "rescale": ("laneshift.cli.rescale:rescale", "Give a checkpoint other state partitions."),
-    "set-lanes": ("laneshift.cli.commands:set_lanes", "Give a partition another number of lanes."),
-    "set-tasks": (
-        "laneshift.cli.commands:set_tasks",
+    "rescale": ("laneshift.cli.rescale:rescale", "Give a query other state partitions."),
+    "tasks": (
+        "laneshift.cli.commands:tasks",
         "Compute a query's state partitions in another number of Spark tasks.",
     ),
     "snapshot": ("laneshift.cli.commands:snapshot", "Show what elastic queries do right now."),

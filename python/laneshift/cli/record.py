@@ -39,5 +39,5 @@ def record(client: ControlClient, trace: Path, seconds: float, interval_s: float
     if windows == 0:
         raise InputError(
             "--live", f"no elastic query with rows within {seconds:g} s", "one that runs",
-            "Start a query, or record for longer with --seconds.",
+            "Start a query, or record for longer with --duration.",
         )  # fmt: skip

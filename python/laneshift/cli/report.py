@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from laneshift.cli.control import Target, controlled
+from laneshift.cli.control import DurationType, Target, controlled
 from laneshift.errors import InputError
 from laneshift.report import page, picture
 from laneshift.report.recording import Recording, read_recording
@@ -25,10 +25,11 @@ WRITERS: dict[str, Callable[[Recording, Path], None]] = {
 @click.argument("trace", required=False)
 @click.option("--live", is_flag=True, help="Of a running application, by its control service.")
 @click.option(
-    "--seconds",
-    type=click.FloatRange(2, 3600),
-    default=30,
+    "--duration",
+    type=DurationType(2, 3600),
+    default="30s",
     show_default=True,
+    metavar="DURATION",
     help="With --live: watch for so long.",
 )
 @click.option(
@@ -38,9 +39,9 @@ WRITERS: dict[str, Callable[[Recording, Path], None]] = {
     help="FILE.html, FILE.png or FILE.svg, or a folder for a page (default: TRACE.html).",
 )
 def report(
-    target: Target, trace: str | None, live: bool, seconds: float, output: str | None
+    target: Target, trace: str | None, live: bool, duration: float, output: str | None
 ) -> None:
-    """Show what happened in a run whose scheduler recorded TRACE: start(policy, trace=TRACE).
+    """Show what happened in a run whose scheduler recorded TRACE: autoscale(trace=TRACE).
 
     With --live watch a running application first; its trace is kept in TRACE if that is given.
 
@@ -48,7 +49,7 @@ def report(
     decisions, a picture the first of them.
     """
     if live:
-        _live(target, trace, seconds, output)
+        _live(target, trace, duration, output)
     elif trace is None:
         raise InputError("TRACE", "nothing", "a recorded trace, or --live", "Give one of them.")
     else:

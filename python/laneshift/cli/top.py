@@ -14,11 +14,11 @@ from urllib.request import urlopen
 
 import click
 
-from laneshift.cli.control import Target, controlled
+from laneshift.cli.control import DurationType, Target, controlled
 from laneshift.errors import SessionError
 from laneshift.loop.decision import Decision
 from laneshift.plugin.partition import HotKey, PartitionSnapshot
-from laneshift.plugin.rescale import Rescale
+from laneshift.plugin.rescale import RescaleProgress
 from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
 
 TIMEOUT_S = 10.0
@@ -40,10 +40,11 @@ HEADER = (
 @click.option("--url", help="The application's Spark UI (default: http://localhost:4040).")
 @click.option(
     "--every",
-    type=click.FloatRange(0.2, 3600),
-    default=1.0,
+    type=DurationType(0.2, 3600),
+    default="1s",
     show_default=True,
-    help="Seconds between two looks.",
+    metavar="DURATION",
+    help="Time between two looks.",
 )
 @click.option("--once", is_flag=True, help="Look once and end, without clearing the screen.")
 def top(target: Target, url: str | None, every: float, once: bool) -> None:
@@ -164,7 +165,7 @@ def _operator(query: QuerySnapshot, operator: OperatorSnapshot) -> Iterator[str]
             yield f"  {part.partition:>4} hottest keys: {_hot(part.hot_keys[:HOT_KEYS])}"
 
 
-def _rescale(now: Rescale) -> str:
+def _rescale(now: RescaleProgress) -> str:
     said = f"{now.before} -> {now.after} state partitions, {now.state}"
     if now.state == "building":
         said += f", {now.stores_written} of {now.stores} stores written"

@@ -126,7 +126,7 @@ class ControlClient:
         self,
         query: str,
         operator: int,
-        partition: int,
+        partition: int | None,
         lanes: int,
         elsewhere: Mapping[str, int] | None = None,
     ) -> dict[str, Any]:
@@ -159,17 +159,17 @@ class ControlClient:
     def move_shard(
         self, query: str, operator: int, partition: int, shard: int, lane: int
     ) -> dict[str, Any]:
-        request = pb.MoveShardRequest(
-            query=query, operator=operator, partition=partition, shard=shard, lane=lane
+        request = pb.MoveRequest(
+            query=query, operator=operator, partition=partition, shard=shard, to_lane=lane
         )
-        return to_json(self._call("MoveShard", self._stub.MoveShard, request))
+        return to_json(self._call("Move", self._stub.Move, request))
 
     def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
         request = pb.HandoffsRequest(query=query, limit=limit)
         return [to_json(h) for h in self._call("Handoffs", self._stub.Handoffs, request).handoffs]
 
     def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
-        request = pb.LimitSourceRequest(query=query, rows_per_second=rate, seconds=seconds)
+        request = pb.LimitSourceRequest(query=query, rows_per_second=rate, duration_s=seconds)
         return to_json(self._call("LimitSource", self._stub.LimitSource, request))
 
     # ---- streams
@@ -224,43 +224,47 @@ class ControlClient:
 
     # ---- policies
 
-    def start_policy(
+    def autoscale(
         self,
         policy: str,
         parameters: Mapping[str, str],
         *,
-        target_latency_ms: float | None,
+        target_latency_s: float | None,
         interval_s: float,
         query: str,
         cores: int | None,
         dry_run: bool,
         max_executors: int | None = None,
-    ) -> pb.PolicyRun:
+    ) -> pb.Autoscaler:
         """Start a policy there; ``parameters`` are JSON texts."""
-        request = pb.StartPolicyRequest(
+        request = pb.AutoscaleRequest(
             policy=policy,
             parameters=parameters,
-            target_latency_ms=target_latency_ms,
+            target_latency_s=target_latency_s,
             interval_s=interval_s,
             query=query,
             cores=cores,
             dry_run=dry_run,
             max_executors=max_executors,
         )
-        return self._call("StartPolicy", self._stub.StartPolicy, request)
+        return self._call("Autoscale", self._stub.Autoscale, request)
 
-    def stop_policy(self, id: str = "") -> pb.PolicyRun:
+    def stop_autoscaler(self, id: str = "") -> pb.Autoscaler:
         """Stop a policy; the only one that runs if ``id`` is empty."""
-        return self._call("StopPolicy", self._stub.StopPolicy, pb.StopPolicyRequest(id=id))
+        return self._call(
+            "StopAutoscaler", self._stub.StopAutoscaler, pb.StopAutoscalerRequest(id=id)
+        )
 
-    def pause_policy(self, id: str, paused: bool) -> pb.PolicyRun:
+    def pause_autoscaler(self, id: str, paused: bool) -> pb.Autoscaler:
         """Let a policy send nothing, or send again."""
-        request = pb.PausePolicyRequest(id=id, paused=paused)
-        return self._call("PausePolicy", self._stub.PausePolicy, request)
+        request = pb.PauseAutoscalerRequest(id=id, paused=paused)
+        return self._call("PauseAutoscaler", self._stub.PauseAutoscaler, request)
 
-    def policies(self) -> tuple[pb.PolicyRun, ...]:
+    def autoscalers(self) -> tuple[pb.Autoscaler, ...]:
         """Policies that run there, and those that did, oldest first."""
-        return tuple(self._call("Policies", self._stub.Policies, pb.PoliciesRequest()).runs)
+        return tuple(
+            self._call("Autoscalers", self._stub.Autoscalers, pb.AutoscalersRequest()).runs
+        )
 
     def _call(self, method: str, call: grpc.UnaryUnaryMultiCallable[Q, R], request: Q) -> R:
         try:

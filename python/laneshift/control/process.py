@@ -13,7 +13,7 @@ import sys
 import threading
 from contextlib import suppress
 
-from laneshift.control.running import RunningPolicies
+from laneshift.control.running import RunningAutoscalers
 from laneshift.control.server import ControlServer
 from laneshift.control.service import ControlService
 from laneshift.control.settings import ControlSettings
@@ -37,7 +37,7 @@ AGAIN_S = 5.0
 def main() -> int:
     """Run until the driver closes our standard input."""
     data = json.loads(os.environ.pop(VARIABLE))
-    policies = RunningPolicies()
+    policies = RunningAutoscalers()
     over = ending()
     try:
         gateway = PortGateway(int(data["port"]), str(data["token"]))
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def drive_beside(
-    settings: Settings, gateway: Gateway, policies: RunningPolicies, over: threading.Event
+    settings: Settings, gateway: Gateway, policies: RunningAutoscalers, over: threading.Event
 ) -> None:
     """Run the driver's policy, on this thread, until somebody stops it. It begins again if it ends
     by itself or cannot begin, but for settings that stay wrong. The service goes on all the while.
@@ -83,7 +83,7 @@ def drive_beside(
 
 
 def serve(
-    gateway: Gateway, control: ControlSettings, policies: RunningPolicies, over: threading.Event
+    gateway: Gateway, control: ControlSettings, policies: RunningAutoscalers, over: threading.Event
 ) -> int:
     """Listen until it is over. A port that is taken is asked for again: policies run meanwhile."""
     told = ""

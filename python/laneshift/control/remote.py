@@ -23,16 +23,16 @@ _LOG = logging.getLogger("laneshift")
 class RemoteScheduler:
     """Drives running queries from the control process; it goes on when this object has gone.
 
-    Made by :meth:`laneshift.Laneshift.start` on an object that is attached by an address.
+    Made by :meth:`laneshift.Application.autoscale` of one that is attached by an address.
     """
 
-    def __init__(self, client: ControlClient, run: pb.PolicyRun) -> None:
+    def __init__(self, client: ControlClient, run: pb.Autoscaler) -> None:
         self._client = client
         self._started = run
 
     @property
     def id(self) -> str:
-        """By which ``laneshift policies stop`` finds it."""
+        """By which ``laneshift autoscale --stop --id`` finds it."""
         return self._started.id
 
     @property
@@ -57,16 +57,16 @@ class RemoteScheduler:
 
     def pause(self) -> None:
         """Go on measuring and deciding, but send nothing until :meth:`resume`."""
-        self._client.pause_policy(self.id, True)
+        self._client.pause_autoscaler(self.id, True)
 
     def resume(self) -> None:
         """Send decisions again."""
-        self._client.pause_policy(self.id, False)
+        self._client.pause_autoscaler(self.id, False)
 
     def stop(self) -> None:
         """End it; returns once the last turn is over. Queries keep their lanes."""
         with suppress(NotFoundError):  # the control process has been started again without it
-            self._client.stop_policy(self.id)
+            self._client.stop_autoscaler(self.id)
 
     def decisions(self, limit: int = 100) -> tuple[Decision, ...]:
         """The newest ``limit`` decisions that had something to say, oldest first."""
@@ -103,11 +103,11 @@ class RemoteScheduler:
     def __repr__(self) -> str:
         return f"<laneshift scheduler {self.id} at {self._client.address}>"
 
-    def _now(self) -> pb.PolicyRun:
-        for run in self._client.policies():
+    def _now(self) -> pb.Autoscaler:
+        for run in self._client.autoscalers():
             if run.id == self.id:
                 return run
-        return pb.PolicyRun(id=self.id, policy=self.name)
+        return pb.Autoscaler(id=self.id, policy=self.name)
 
 
 def named(policy: str | Policy[Any], parameters: Mapping[str, Any]) -> tuple[str, dict[str, str]]:

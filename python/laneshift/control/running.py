@@ -28,7 +28,7 @@ class Run:
     tenant: str | None
 
 
-class RunningPolicies:
+class RunningAutoscalers:
     """Starts and stops policies. Every method may be called from any thread."""
 
     def __init__(self) -> None:
@@ -48,10 +48,12 @@ class RunningPolicies:
         with self._news:
             running = [run for run in self._runs.values() if run.scheduler.is_running]
             if len(running) >= MOST_RUNNING:
-                raise error("LANESHIFT_TOO_MANY_POLICIES", most=MOST_RUNNING, whose="all")
+                raise error("LANESHIFT_TOO_MANY_AUTOSCALERS", most=MOST_RUNNING, whose="all")
             own = sum(run.tenant == tenant for run in running)
             if tenant is not None and own >= MOST_OF_TENANT:
-                raise error("LANESHIFT_TOO_MANY_POLICIES", most=MOST_OF_TENANT, whose="a session")
+                raise error(
+                    "LANESHIFT_TOO_MANY_AUTOSCALERS", most=MOST_OF_TENANT, whose="a session"
+                )
             id = f"{scheduler.policy.name}-{next(self._numbers)}-{self._mark}"
             self._runs[id] = run = Run(id, scheduler, query, tenant)
             for old in list(self._runs.values())[:-MOST_KEPT]:
@@ -81,7 +83,7 @@ class RunningPolicies:
                 return run
         there = ", ".join(run.id for run in active[:20]) or "none"
         found = f"there is no {shown(id)}" if id else "no id was given"
-        raise error("LANESHIFT_NO_SUCH_POLICY", value=found, range=there)
+        raise error("LANESHIFT_NO_SUCH_AUTOSCALER", value=found, range=there)
 
     def stop_all(self) -> None:
         """Stop every one."""

@@ -13,7 +13,7 @@ from laneshift.control.codec import to_message
 from laneshift.control.feed import PackedQuery, SnapshotFeed
 from laneshift.control.protocol import LONGEST_S, REVISION, SHORTEST_S
 from laneshift.control.replies import Replies, SharedReplies, next_tick
-from laneshift.control.running import Run, RunningPolicies
+from laneshift.control.running import Run, RunningAutoscalers
 from laneshift.control.streams import Streams
 from laneshift.control.v1 import control_pb2 as pb
 from laneshift.errors import InputError, error, shown
@@ -39,7 +39,7 @@ class ControlService:
     def __init__(
         self,
         gateway: Gateway,
-        policies: RunningPolicies,
+        policies: RunningAutoscalers,
         *,
         tenants_share: bool = False,
         tell: Callable[[str], None] = print,
@@ -126,9 +126,8 @@ class ControlService:
     def SetLanes(self, request: pb.SetLanesRequest, call: Call) -> pb.AppliedReply:
         query = self._own(self._tenant(call), request.query)
         there = None if request.keep_elsewhere else dict(request.elsewhere)
-        done = self._gateway.set_lanes(
-            query, request.operator, request.partition, request.lanes, there
-        )
+        partition = request.partition if request.HasField("partition") else None
+        done = self._gateway.set_lanes(query, request.operator, partition, request.lanes, there)
         return pb.AppliedReply(applied=str(done["applied"]))
 
     def SetTasks(self, request: pb.SetTasksRequest, call: Call) -> pb.AppliedReply:
@@ -150,23 +149,23 @@ class ControlService:
         query = self._own(self._tenant(call), request.query)
         return to_message(pb.RescaleReply(), self._gateway.cancel_rescale(query))
 
-    def MoveShard(self, request: pb.MoveShardRequest, call: Call) -> pb.AppliedReply:
+    def Move(self, request: pb.MoveRequest, call: Call) -> pb.AppliedReply:
         query = self._own(self._tenant(call), request.query)
         done = self._gateway.move_shard(
-            query, request.operator, request.partition, request.shard, request.lane
+            query, request.operator, request.partition, request.shard, request.to_lane
         )
         return pb.AppliedReply(applied=str(done["applied"]))
 
     def LimitSource(self, request: pb.LimitSourceRequest, call: Call) -> pb.AppliedReply:
         number("rows_per_second", request.rows_per_second, low=0, unit="rows/s")
-        number("seconds", request.seconds, low=0, high=3600.0, unit="s")
+        number("duration", request.duration_s, low=0, high=3600.0, unit="s")
         query = self._own(self._tenant(call), request.query)
-        done = self._gateway.limit_source(query, request.rows_per_second, request.seconds)
+        done = self._gateway.limit_source(query, request.rows_per_second, request.duration_s)
         return pb.AppliedReply(applied=str(done["applied"]))
 
     # ---- policies
 
-    def StartPolicy(self, request: pb.StartPolicyRequest, call: Call) -> pb.PolicyRun:
+    def Autoscale(self, request: pb.AutoscaleRequest, call: Call) -> pb.Autoscaler:
         tenant = self._tenant(call)
         if tenant is not None and not request.query:
             raise error("LANESHIFT_OTHER_TENANT", value="all queries", range=self._mine(tenant))
@@ -176,7 +175,7 @@ class ControlService:
                 "Only who has the control process's own token may name module:Class; a package "
                 "that is installed there can give a policy a name.",
             )  # fmt: skip
-        target = request.target_latency_ms if request.HasField("target_latency_ms") else None
+        target = request.target_latency_s if request.HasField("target_latency_s") else None
         cores = request.cores if request.HasField("cores") else None
         policy = chosen_policy(request.policy, target, _parameters(request.parameters))
         check_turns(request.interval_s, cores)
@@ -207,13 +206,13 @@ class ControlService:
         self._tell(f"control: {call.peer} has started {run.id}")
         return _told(run)
 
-    def StopPolicy(self, request: pb.StopPolicyRequest, call: Call) -> pb.PolicyRun:
+    def StopAutoscaler(self, request: pb.StopAutoscalerRequest, call: Call) -> pb.Autoscaler:
         run = self._policies.find(request.id, self._may_see(call))
         run.scheduler.stop()
         self._tell(f"control: {call.peer} has stopped {run.id}")
         return _told(run)
 
-    def PausePolicy(self, request: pb.PausePolicyRequest, call: Call) -> pb.PolicyRun:
+    def PauseAutoscaler(self, request: pb.PauseAutoscalerRequest, call: Call) -> pb.Autoscaler:
         run = self._policies.find(request.id, self._may_see(call))
         if request.paused:
             run.scheduler.pause()
@@ -221,8 +220,8 @@ class ControlService:
             run.scheduler.resume()
         return _told(run)
 
-    def Policies(self, request: pb.PoliciesRequest, call: Call) -> pb.PoliciesReply:
-        return pb.PoliciesReply(runs=map(_told, self._policies.visible(self._may_see(call))))
+    def Autoscalers(self, request: pb.AutoscalersRequest, call: Call) -> pb.AutoscalersReply:
+        return pb.AutoscalersReply(runs=map(_told, self._policies.visible(self._may_see(call))))
 
     # ---- whose is what
 
@@ -274,9 +273,9 @@ def _parameters(given: Mapping[str, str]) -> dict[str, Any]:
         raise InputError("parameters", dict(given), "JSON values", f"{cause}.") from cause
 
 
-def _told(run: Run) -> pb.PolicyRun:
+def _told(run: Run) -> pb.Autoscaler:
     scheduler = run.scheduler
-    return pb.PolicyRun(
+    return pb.Autoscaler(
         id=run.id,
         policy=scheduler.policy.name,
         query=run.query,

@@ -50,7 +50,7 @@ class Settings:
 
     Attributes:
         policy: with its parameters.
-        interval_s, cores, dry_run: as in :meth:`laneshift.Laneshift.start`.
+        interval_s, cores, dry_run: as in :meth:`laneshift.Application.autoscale`.
         query: name or id of the only query, None for all.
         trace: file to record in, or none.
     """
@@ -67,7 +67,8 @@ class Settings:
         """From the driver's JSON. Errors: :class:`~laneshift.errors.InputError`."""
         name, cores = data["policy"], data.get("cores") or None
         parameters = registry.parse_parameters(name, dict(data.get("parameters") or {}))
-        policy = chosen_policy(name, data["target_latency_ms"] or None, parameters)
+        target_ms = data["target_latency_ms"]
+        policy = chosen_policy(name, target_ms / 1000 if target_ms else None, parameters)
         check_turns(data["interval_s"], cores)
         trace = Path(data["trace"]) if data.get("trace") else None
         if trace is not None and not trace.absolute().parent.is_dir():

@@ -79,7 +79,7 @@ CLAIM_S, RENEW_S = 5.0, 1.0
 
 
 class LiveScheduler:
-    """Drives running queries by a policy. Made by :meth:`laneshift.Laneshift.start`.
+    """Drives running queries by a policy. Made by :meth:`laneshift.Application.autoscale`.
 
     Every method may be called from any thread.
     """
@@ -99,7 +99,7 @@ class LiveScheduler:
         cpu: Callable[[], float] = time.thread_time,
         wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
-        """What users give is in :meth:`laneshift.Laneshift.start`.
+        """What users give is in :meth:`laneshift.Application.autoscale`.
 
         Args:
             query: name, id or run id of the only query to drive. It is followed: when it starts
@@ -151,6 +151,11 @@ class LiveScheduler:
         self._thread = threading.Thread(target=self._run, name="laneshift scheduler", daemon=True)
 
     # ---- for users
+
+    @property
+    def id(self) -> str:
+        """By which the plugin knows it."""
+        return self._id
 
     @property
     def policy(self) -> Policy[Any]:

@@ -27,15 +27,15 @@ def check_executors(policy: Policy[Any], most: int | None) -> None:
 
 def check_turns(interval_s: float, cores: int | None = None) -> None:
     """Refuse turns less than 0.1 s or more than an hour apart, and fewer than one core."""
-    number("interval_s", interval_s, low=0.1, high=3600.0, unit="s")
+    number("interval", interval_s, low=0.1, high=3600.0, unit="s")
     if cores is not None:
         whole("cores", cores, low=1, unit="cores")
 
 
 def chosen_policy(
-    policy: str | Policy[Any], target_latency_ms: float | None, parameters: dict[str, Any]
+    policy: str | Policy[Any], target_latency_s: float | None, parameters: dict[str, Any]
 ) -> Policy[Any]:
-    """The policy of that name, or the one given, with its latency target (ms) and parameters.
+    """The policy of that name, or the one given, with its latency target (s) and parameters.
 
     Errors: :class:`~laneshift.errors.InputError`.
     """
@@ -44,25 +44,24 @@ def chosen_policy(
             raise InputError(
                 "policy", policy, "a name or a Policy", "`laneshift policies` lists the names."
             )
-        if parameters or target_latency_ms is not None:
-            given = ", ".join(parameters) or "target_latency_ms"
+        if parameters or target_latency_s is not None:
+            given = ", ".join(parameters) or "target_latency"
             raise InputError(
                 "policy", policy, f"a name together with {given}", "Give the policy its parameters."
             )
         return policy
-    if target_latency_ms is not None:
-        number("target_latency_ms", target_latency_ms, low=0, low_open=True, unit="ms")
+    if target_latency_s is not None:
+        number("target_latency", target_latency_s, low=0, low_open=True, unit="s")
         if "target_s" not in registry.defaults(policy):
             having = [n for n in registry.names() if "target_s" in registry.defaults(n)]
             raise InputError(
-                "target_latency_ms",
-                target_latency_ms,
+                "target_latency",
+                f"{target_latency_s:g} s",
                 f"None for the policy {policy}, which has no latency target",
                 f"Those that have one: {', '.join(having)}.",
             )
         # In micro-batch rows wait for their batch: there it is the batch that is to take no longer.
-        seconds = target_latency_ms / 1000
-        parameters = parameters | {"target_s": seconds}
+        parameters = parameters | {"target_s": target_latency_s}
         if "target_batch_s" in registry.defaults(policy):
-            parameters = {"target_batch_s": seconds} | parameters
+            parameters = {"target_batch_s": target_latency_s} | parameters
     return registry.policy(policy, **parameters)

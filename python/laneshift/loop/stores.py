@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laneshift.loop.seen import Seen, query_name, slots
-from laneshift.plugin.rescale import Rescale
+from laneshift.plugin.rescale import RescaleProgress
 from laneshift.plugin.snapshot import ExecutorSnapshot, QuerySnapshot
 from laneshift.scheduler.ids import OperatorId, QueryId
 from laneshift.scheduler.store_load import StoreLoad
@@ -76,10 +76,10 @@ class _Rescales:
 
     def __init__(self) -> None:
         self._began_ms: int | None = None
-        self._over: tuple[Rescale, int] | None = None
+        self._over: tuple[RescaleProgress, int] | None = None
         self._bytes_per_s: float | None = None
 
-    def look(self, newest: Rescale | None, state_bytes: float, now_ms: int) -> RescaleSeen:
+    def look(self, newest: RescaleProgress | None, state_bytes: float, now_ms: int) -> RescaleSeen:
         if newest is None:
             return RescaleSeen()
         if not newest.ended:

@@ -7,9 +7,9 @@ out as :mod:`laneshift.errors`. :class:`Gateway` is the interface, so that tests
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from laneshift.errors import LaneshiftError, error, from_jvm
 from laneshift.plugin.jar import check_versions
@@ -18,7 +18,11 @@ from laneshift.plugin.prompt import answer_promptly
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+T = TypeVar("T")
+
 ENTRY_CLASS = "org.apache.spark.sql.laneshift.api.LaneshiftGateway"
+ALL_PARTITIONS = -1
+"""As the entry class is told of them."""
 PLUGIN_CLASS = "org.apache.spark.sql.laneshift.LaneshiftPlugin"
 
 
@@ -48,11 +52,11 @@ class Commands(Protocol):
         self,
         query: str,
         operator: int,
-        partition: int,
+        partition: int | None,
         lanes: int,
         elsewhere: Mapping[str, int] | None = None,
     ) -> dict[str, Any]:
-        """Ask for a number of lanes; partition -1 means every partition of the operator.
+        """Ask for a number of lanes; partition None means every partition of the operator.
 
         ``elsewhere``: how many more on which other executors, by executor id.
         """
@@ -65,7 +69,7 @@ class Commands(Protocol):
     def move_shard(
         self, query: str, operator: int, partition: int, shard: int, lane: int
     ) -> dict[str, Any]:
-        """Ask for a handoff of one shard."""
+        """Ask for a handoff of one shard to a lane."""
         ...
 
     def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
@@ -183,12 +187,13 @@ class Py4jGateway:
         self,
         query: str,
         operator: int,
-        partition: int,
+        partition: int | None,
         lanes: int,
         elsewhere: Mapping[str, int] | None = None,
     ) -> dict[str, Any]:
         hosts = "" if elsewhere is None else json.dumps(dict(elsewhere))
-        return self._object("setLanes", query, operator, partition, lanes, hosts)
+        there = ALL_PARTITIONS if partition is None else partition
+        return self._object("setLanes", query, operator, there, lanes, hosts)
 
     def set_many_lanes(self, wishes: Sequence[LanesWish]) -> list[dict[str, Any] | LaneshiftError]:
         found: list[dict[str, Any] | LaneshiftError] = []
@@ -326,3 +331,12 @@ def decode(method: str, text: str) -> Any:
     if not isinstance(reply, dict) or "ok" not in reply:
         raise error("LANESHIFT_BAD_REPLY", method=method, problem='neither "ok" nor "error" in it')
     return reply["ok"]
+
+
+def read(method: str, reader: Callable[[Any], T], data: object) -> T:
+    """What ``reader`` makes of an answer. Errors: SessionError if it is malformed."""
+    try:
+        return reader(data)
+    except (KeyError, TypeError, ValueError) as cause:
+        problem = f"{type(cause).__name__} {cause}"
+        raise error("LANESHIFT_BAD_REPLY", method=method, problem=problem) from cause

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 
+class RescaleState(StrEnum):
+    """How a rescale stands: ``WAITING`` for a batch to end, ``BUILDING`` new stores,
+    ``CATCHING_UP`` with what the query writes, ``READY`` to take over before the next batch,
+    ``TAKING_OVER``; at last ``DONE``, ``CANCELLED`` or ``FAILED``.
+    """
+
+    WAITING = "waiting"
+    BUILDING = "building"
+    CATCHING_UP = "catching-up"
+    READY = "ready"
+    TAKING_OVER = "taking-over"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
 @dataclass(frozen=True, slots=True)
-class Rescale:
+class RescaleProgress:
     """A rescale of a running query, at one moment.
 
     Attributes:
         before, after: state partitions.
-        state: ``waiting`` for a batch to end, ``building`` new stores, ``catching-up`` with what
-            the query writes, ``ready`` to take over before the next batch, ``taking-over``; at last
-            ``done``, ``cancelled`` or ``failed``.
+        state: how it stands.
         ended: whether it is over.
         failure: why it failed.
         stores_written, stores: how many new stores are written out of how many (count).
@@ -25,7 +40,7 @@ class Rescale:
 
     before: int
     after: int
-    state: str
+    state: RescaleState
     ended: bool
     failure: str | None
     stores_written: int
@@ -35,12 +50,12 @@ class Rescale:
     pause_ms: float
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Rescale:
+    def from_json(cls, data: dict[str, Any]) -> RescaleProgress:
         """Read what the plugin answers."""
         return cls(
             before=int(data["from"]),
             after=int(data["to"]),
-            state=str(data["state"]),
+            state=RescaleState(data["state"]),
             ended=bool(data["ended"]),
             failure=data["failure"],
             stores_written=int(data["stores_written"]),

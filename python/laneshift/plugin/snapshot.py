@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from laneshift.plugin import table
 from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.plugin.rescale import Rescale
+from laneshift.plugin.rescale import RescaleProgress
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +158,33 @@ class QuerySnapshot:
     batch: BatchSnapshot | None = None
     given: SourceCount | None = None
     trigger: Trigger | None = None
-    rescale: Rescale | None = None
+    rescale: RescaleProgress | None = None
 
     @property
     def label(self) -> str:
         """How messages call the query: ``'name' (id)`` or the id."""
         return f"'{self.name}' ({self.id})" if self.name else self.id
+
+    @property
+    def partitions(self) -> tuple[PartitionSnapshot, ...]:
+        """Partitions of all operators, one operator after the other."""
+        return tuple(p for o in self.operators for p in o.partitions)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each partition, columns as in ``repr``. Errors: ImportError without pandas."""
+        return table.pandas([self])
+
+    def __repr__(self) -> str:
+        return table.text(self._head, [self])
+
+    def _repr_html_(self) -> str:
+        return table.html(self._head, [self])
+
+    @property
+    def _head(self) -> str:
+        state = "running" if self.active else "stopped"
+        batch = "" if self.batch is None else f", batch {self.batch.batch_id}"
+        return f"query {self.label}, {self.mode}, {state}{batch}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +244,9 @@ class ExecutorSnapshot:
 class Snapshot:
     """All elastic queries of a Spark application at ``time_ms`` (milliseconds since 1970, UTC).
 
+        snapshot = app.snapshot()
+        print(sum(executor.idle_cores for executor in snapshot.executors))
+
     ``silent`` are ids of executors that did not answer: nothing is said of what they have.
     ``count_ms`` goes on by one each millisecond, from whatever number, and never back;
     ``set_back_ms`` is how far the driver's clock is behind ``time_ms`` that goes by that.
@@ -231,6 +259,24 @@ class Snapshot:
     silent: tuple[str, ...] = ()
     count_ms: int | None = None
     set_back_ms: int = 0
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each partition of every query. Errors: ImportError without pandas."""
+        return table.pandas(self.queries)
+
+    def __repr__(self) -> str:
+        return table.text(self._head, self.queries)
+
+    def _repr_html_(self) -> str:
+        return table.html(self._head, self.queries)
+
+    @property
+    def _head(self) -> str:
+        cores, idle = (sum(getattr(e, n) for e in self.executors) for n in ("cores", "idle_cores"))
+        return (
+            f"laneshift {self.version}: {len(self.queries)} queries, {len(self.executors)} "
+            f"executors, {cores} cores, {idle} of them idle"
+        )
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Snapshot:
@@ -269,7 +315,7 @@ def _query(data: Mapping[str, Any]) -> QuerySnapshot:
         batch=None if data.get("batch") is None else _batch(data["batch"]),
         given=None if data.get("given") is None else _given(data["given"]),
         trigger=None if data.get("trigger") is None else _trigger(data["trigger"]),
-        rescale=None if data.get("rescale") is None else Rescale.from_json(data["rescale"]),
+        rescale=None if data.get("rescale") is None else RescaleProgress.from_json(data["rescale"]),
     )
 
 

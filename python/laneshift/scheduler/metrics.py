@@ -37,8 +37,8 @@ class Metric:
         scope: what it is measured for.
         unit: in words that a person reads; "1" for a ratio.
         sentence: what it is.
-        live: whether the plugin measures it on running queries (``Laneshift.snapshot``); else it is
-            a policy's word.
+        live: whether the plugin measures it on running queries (``Application.snapshot``); else
+            it is a policy's word.
         gauge: name of its sum over partitions (of a time or percentile: the largest) in Spark's
             metrics system, or None.
     """

@@ -155,9 +155,9 @@ def policy(name: str, **parameters: Any) -> Policy[Any]:
 def _check_known(name: str, given: str, known: Sequence[str]) -> None:
     if given in RESCALING + TASKING and given not in known:
         able = [each for each in BUILT_IN if given in defaults(each)]
-        what, by_hand = ("state partitions", "live.rescale")
+        what, by_hand = ("state partitions", "query.rescale")
         if given in TASKING:
-            what, by_hand = ("tasks", "live.set_tasks")
+            what, by_hand = ("tasks", "query.set_tasks")
         raise InputError(
             f"parameter of {name}",
             given,

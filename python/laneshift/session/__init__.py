@@ -1,1 +1,1 @@
-"""A Spark session with laneshift: how it is made, looked at, and changed while queries run."""
+"""A Spark session with laneshift: its options, and how it is made."""

@@ -33,6 +33,8 @@ PYTHON_VARIABLES = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
 def configure(builder: SparkSession.Builder, **options: object) -> SparkSession.Builder:
     """Add laneshift to a ``SparkSession.builder`` and return the same builder.
 
+        builder = laneshift.configure(SparkSession.builder.master("local[4]"), lanes=2)
+
     Call it before the first session of the Python process is made: Spark loads plugins when it
     starts. What the builder or ``spark-defaults.conf`` already has in ``spark.plugins`` and
     ``spark.jars`` is kept. Options are ``lanes=4``, ``shards_per_partition=128``,

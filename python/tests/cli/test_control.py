@@ -95,17 +95,22 @@ class TestCommands:
     def test_top(self) -> None:
         assert "running, real-time: operator 0" in done("top", "--once")
 
-    def test_set_lanes(self, gateway: FakeGateway) -> None:
-        assert done("set-lanes", "running", 0, 1, 3) == "done\n"
-        assert json.loads(done("set-lanes", "running", 1, "all", 2, "--json")) == {"applied": "now"}
+    def test_queries(self) -> None:
+        assert json.loads(done("queries", "--json"))[0]["id"] == RUNNING
+        assert f"running  {RUNNING}  real-time  0 (stateStoreSave) 4 lanes" in done("queries")
+
+    def test_lanes(self, gateway: FakeGateway) -> None:
+        assert done("lanes", "running", 3, "--partition", 1, "--operator", 0) == "done\n"
+        every = ("lanes", "running", 2, "--operator", 1, "--json")
+        assert json.loads(done(*every)) == {"applied": "now"}
         assert gateway.sent == [
             ("set_lanes", RUNNING, 0, 1, 3),
-            ("set_lanes", RUNNING, 1, -1, 2),
+            ("set_lanes", RUNNING, 1, None, 2),
         ]
 
-    def test_set_tasks(self, gateway: FakeGateway) -> None:
-        assert done("set-tasks", "running", 2) == "from the next batch on\n"
-        assert done("set-tasks", "running", "auto", "--operator", 0) == "from the next batch on\n"
+    def test_tasks(self, gateway: FakeGateway) -> None:
+        assert done("tasks", "running", 2) == "from the next batch on\n"
+        assert done("tasks", "running", "auto", "--operator", 0) == "from the next batch on\n"
         assert gateway.sent == [
             ("set_tasks", RUNNING, 0, "2"),
             ("set_tasks", RUNNING, 1, "2"),
@@ -113,91 +118,114 @@ class TestCommands:
         ]
 
     def test_rescale(self, gateway: FakeGateway) -> None:
-        here = ("rescale", "--query", "running")
-        assert done(*here, "--partitions", 16, "--no-wait") == (
-            "4 -> 16 state partitions: building\n"
-        )
+        here = ("rescale", "running")
+        assert done(*here, 16, "--detach") == "4 -> 16 state partitions: building\n"
         assert done(*here, "--cancel") == "4 -> 16 state partitions: cancelled\n"
         assert gateway.sent == [("rescale", RUNNING, 16), ("cancel_rescale", RUNNING)]
         for wrong in (
-            ("rescale", "--partitions", 4),
-            (*here, "folder", "--partitions", 4),
+            ("rescale",),
+            (*here, 4, 5),
             here,
-            (*here, "--partitions", 4, "--cancel"),
-            ("rescale", "folder", "--cancel"),
+            (*here, 4, "--cancel"),
+            ("checkpoint", "rescale", "folder"),
         ):
             assert run(*wrong).exit_code == 2
         assert len(gateway.sent) == 2
 
-    def test_move_shard_and_limit_source(self, gateway: FakeGateway) -> None:
-        assert done("move-shard", "running", 0, 1, 7, 1) == "from the next batch on\n"
-        assert done("limit-source", RUNNING, 100, 5.5) == "done\n"
+    def test_move_and_limit_source(self, gateway: FakeGateway) -> None:
+        shard = ("move", "running", "--partition", 1, "--to-lane", 1, "--shard")
+        assert done(*shard, 7, "--operator", 0) == "from the next batch on\n"
+        assert done("limit-source", RUNNING, 100, "5.5s") == "done\n"
         assert [call[0] for call in gateway.sent] == ["move_shard", "limit_source"]
 
     def test_handoffs(self) -> None:
         assert json.loads(done("handoffs", "running", "--json")) == [HANDOFF]
         assert "shard 5: lane 0 -> 8 (executor 2), user, paused 0.089 ms" in done("handoffs")
 
-    def test_policies(self, gateway: FakeGateway) -> None:
-        assert done("policies", "running") == "no policy runs in the control process\n"
-        options = ("--interval", 0.1, "--set", "target_s=0.05", "--query", "running", "--json")
-        id = json.loads(done("policies", "start", "elasticutor", *options))["id"]
+    def test_an_autoscaler(self, gateway: FakeGateway) -> None:
+        assert done("autoscalers") == "no autoscaler runs in the control process\n"
+        options = ("--interval", "100ms", "--set", "target_s=0.05", "--json")
+        made = done("autoscale", "running", "--policy", "elasticutor", *options)
+        id = json.loads(made)["id"]
         until(lambda: done("decisions"))
-        assert f"{id}: running," in done("policies", "running")
+        assert f"{id}: running," in done("autoscalers")
         lines = [json.loads(line) for line in done("decisions", "--json").splitlines()]
         assert lines[0]["policy"] == "elasticutor" and lines[0]["changes"]
+        assert json.loads(done("decisions", "running", "--json").splitlines()[0]) == lines[0]
         assert "Decisions, newest first" in done("top", "--once")
-        assert json.loads(done("policies", "stop", "--json"))["id"] == id
+        assert json.loads(done("autoscale", "--stop", "--json"))["id"] == id
         assert gateway.released == 1
-        assert "stopped" in done("policies", "running", "--all")
+        assert "stopped" in done("autoscalers", "--all")
         assert "target_s = 0.1" in done("policies", "elasticutor")
 
     def test_a_policy_of_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "own_policies.py").write_text(OWN)
         monkeypatch.syspath_prepend(str(tmp_path))
         assert "of a file beside" in done("policies", "own_policies:Own")
-        more = ("--set", "lanes=3", "--interval", 0.1, "--json")
-        id = json.loads(done("policies", "start", "own_policies:Own", *more))["id"]
+        more = ("--set", "lanes=3", "--interval", "100ms", "--json")
+        id = json.loads(done("autoscale", "--policy", "own_policies:Own", *more))["id"]
         until(lambda: "-> 3 lanes" in done("decisions"))
         assert id.startswith("own-1-")
-        assert f"{id} has stopped" in done("policies", "stop", id)
+        assert f"{id} has stopped" in done("autoscale", "--stop", "--id", id)
 
     def test_a_report_of_what_runs(self, tmp_path: Path, gateway: Restless) -> None:
         gateway.restless = True
-        done("policies", "start", "elasticutor", "--interval", 0.1)
+        done("autoscale", "--policy", "elasticutor", "--interval", "100ms")
         page, trace = tmp_path / "run.html", tmp_path / "trace"
-        said = done("report", "--live", "--seconds", 3, "-o", page, trace)
+        said = done("report", "--live", "--duration", "3s", "-o", page, trace)
         assert said == f"wrote {page}\n"
         assert "running:0.0" in page.read_text("utf-8")
         assert "elasticutor" in trace.read_text("utf-8")
-        assert run("report", "--live", "--seconds", 3, "-o", page, trace).exit_code == 2
+        assert run("report", "--live", "--duration", "3s", "-o", page, trace).exit_code == 2
 
     def test_a_report_that_cannot_be_drawn_is_told_before_the_wait(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         page, trace = tmp_path / "run.html", tmp_path / "trace"
-        result = run("report", "--live", "--seconds", 3600, "-o", page, trace)
+        result = run("report", "--live", "--duration", "1h", "-o", page, trace)
         assert result.exit_code == 2 and "pip install 'laneshift[plot]'" in result.output
         assert not page.exists() and not trace.exists()
 
     @pytest.mark.parametrize(
         ("arguments", "code", "words"),
         [
-            (("set-lanes", "nobody", 0, 0, 2), 3, ["no elastic query 'nobody'", "'running'"]),
-            (("set-lanes", "running", 9, 0, 2), 3, ["no elastic operator 9"]),
-            (("set-lanes", "running", 0, 0, 99), 2, ["99 lanes", "1 to 6"]),
-            (("set-lanes", "running", 0, "some", 2), 2, ["PARTITION", '"all"']),
-            (("set-lanes", "running", 0), 2, ["Missing argument"]),
-            (("move-shard", "running", 0, 0, 99, 1), 3, ["no shard 99"]),
-            (("limit-source", "running", 1, 9999), 2, ["seconds", "3600"]),
-            (("policies", "start", "elastik"), 2, ["elastik", "one of"]),
-            (("policies", "start", "faa", "--set", "x"), 2, ["KEY=VALUE"]),
-            (("policies", "start", "faa", "--set", "nope=1"), 2, ["parameter of faa", "nope"]),
-            (("policies", "start", "no_such_module:Policy"), 2, ["No module named", "PYTHONPATH"]),
-            (("policies", "start", "os:system"), 2, ["a subclass of Policy"]),
-            (("policies", "stop"), 3, ["no id was given", "laneshift policies start NAME"]),
-            (("policies", "stop", "faa-7"), 3, ["faa-7"]),
+            (("lanes", "nobody", 2), 3, ["no elastic query 'nobody'", "'running'"]),
+            (("lanes", "running", 2, "--operator", 9), 3, ["no such elastic operator (9)"]),
+            (("lanes", "running", 2), 2, ["several that could be meant", "1 (stateStoreSave)"]),
+            (("lanes", "running", 99, "--operator", 0), 2, ["99 lanes", "1 to 6"]),
+            (("lanes", "running", 2, "--partition", "some"), 2, ["--partition", "'some'"]),
+            (("lanes", "running"), 2, ["Missing argument"]),
+            (("lanes", "running", 2, "--operator", 0, "--on", "2"), 2, ["--on", "a number"]),
+            (
+                (
+                    "move",
+                    "running",
+                    "--shard",
+                    99,
+                    "--to-lane",
+                    1,
+                    "--partition",
+                    0,
+                    "--operator",
+                    0,
+                ),
+                3,
+                ["no shard 99"],
+            ),
+            (("limit-source", "running", 1, "9999s"), 2, ["DURATION", "3600"]),
+            (("limit-source", "running", 1, "9"), 2, ["DURATION", "'9'", "text with a unit"]),
+            (("rescale", "nobody", "--cancel"), 3, ["no elastic query 'nobody'"]),
+            (("autoscale", "--policy", "elastik"), 2, ["elastik", "one of"]),
+            (("autoscale", "--policy", "faa", "--set", "x"), 2, ["KEY=VALUE"]),
+            (("autoscale", "--policy", "faa", "--set", "a=1"), 2, ["parameter of faa", "'a'"]),
+            (("autoscale", "--policy", "no_such:Policy"), 2, ["No module named", "PYTHONPATH"]),
+            (("autoscale", "--policy", "os:system"), 2, ["a subclass of Policy"]),
+            (("autoscale", "--target-latency", "50"), 2, ["--target-latency", "50ms"]),
+            (("autoscale", "running", "--stop"), 2, ["without QUERY"]),
+            (("autoscale", "--stop"), 3, ["no id was given", "laneshift autoscale"]),
+            (("autoscale", "--stop", "--id", "faa-7"), 3, ["faa-7"]),
+            (("decisions", "running"), 3, ["none has driven", "laneshift autoscale"]),
             (("decisions", "--id", "faa-7"), 3, ["faa-7"]),
             (("report",), 2, ["a recorded trace, or --live"]),
             (("report", "--live", "-o", "x.pdf"), 2, [".html"]),
@@ -252,7 +280,7 @@ class TestTheWayThere:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        for command in (("snapshot",), ("top", "--once"), ("policies", "stop"),
+        for command in (("snapshot",), ("top", "--once"), ("autoscale", "--stop"),
                         ("report", "--live")):  # fmt: skip
             result = run(*command, "--control", f"127.0.0.1:{port}")
             assert result.exit_code == 4, result.output
@@ -260,5 +288,5 @@ class TestTheWayThere:
             assert "Traceback" not in result.output
 
     def test_no_option_takes_a_token(self) -> None:
-        for command in ("snapshot", "top", "set-lanes", "decisions", "report"):
+        for command in ("snapshot", "top", "lanes", "decisions", "report"):
             assert "--token " not in run(command, "--help").output

@@ -282,7 +282,7 @@ class TestRefusals:
             laneshift.attach(address, TOKEN) as live,
             pytest.raises(SessionError, match=r"LimitSource has failed .* by chance"),
         ):
-            live.limit_source("running", 1, 1)
+            live.query("running").limit_source(1, duration=1)
         assert any("LimitSource" in line and "by chance" in line for line in said)
 
     def test_without_grpc(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +325,7 @@ class TestTls:
         cert, key = authority.pair("client", "operator@example.com")
         with serving(FakeGateway(), settings(tls)) as address:
             with laneshift.attach(address, TOKEN, ca=authority.ca, cert=cert, key=key) as live:
-                assert live.set_lanes("running", 0, 0, 3) == "now"
+                assert live.query("running").set_lanes(3, partition=0).applied == "now"
             with pytest.raises(SessionError, match="LANESHIFT_CONTROL_REFUSED"):
                 laneshift.attach(address, TOKEN[::-1], ca=authority.ca, cert=cert, key=key)
             with pytest.raises(SessionError, match="a certificate only: give cert and key"):

@@ -92,7 +92,7 @@ def test_garbage_with_the_token_breaks_nothing(chance: random.Random, requests: 
             too_large = ended(channel, "SetLanes", bytes(1 << 20), TOKEN)
             assert too_large is grpc.StatusCode.RESOURCE_EXHAUSTED
         with laneshift.attach(address, TOKEN) as live:
-            assert live.set_lanes("running", 0, 0, 2) == "now"
+            assert live.query("running").set_lanes(2, partition=0).applied == "now"
         assert threading.active_count() <= before + 140
         assert len(os.listdir("/proc/self/fd")) <= files + 20
 
@@ -110,7 +110,7 @@ def test_raw_bytes_and_half_open_connections(chance: random.Random) -> None:
             )
             held.append(raw)
         with laneshift.attach(address, TOKEN) as live:  # while they are open
-            assert live.set_lanes("running", 0, 0, 2) == "now"
+            assert live.query("running").set_lanes(2, partition=0).applied == "now"
         for raw in held:
             raw.close()
         until(lambda: len(os.listdir("/proc/self/fd")) <= files + 20)  # or connections leak

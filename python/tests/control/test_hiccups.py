@@ -13,7 +13,7 @@ import pytest
 from laneshift.control.address import Address
 from laneshift.control.client import PAUSES_S, ControlClient
 from laneshift.control.remote import RemoteScheduler
-from laneshift.control.running import Run, RunningPolicies
+from laneshift.control.running import Run, RunningAutoscalers
 from laneshift.control.v1 import control_pb2 as pb
 from laneshift.errors import NotFoundError, SessionError
 from laneshift.loop.decision import Decision
@@ -102,7 +102,7 @@ class Service:
 @contextmanager
 def service(pause: Callable[[Wire], object] = Wire.mend) -> Iterator[Service]:
     """A client that, instead of waiting, does ``pause`` before it looks again."""
-    policies, policy = RunningPolicies(), Policy()
+    policies, policy = RunningAutoscalers(), Policy()
     run = policies.add(policy)  # type: ignore[arg-type]
     with serving(Moving(), policies=policies) as address:
         wire = Wire(address)
@@ -163,7 +163,7 @@ def test_a_listener_hears_all_from_when_it_is_there_on() -> None:
 
     with service() as found:
         found.policy.say("before")
-        scheduler = RemoteScheduler(found.client, pb.PolicyRun(id=found.run.id))
+        scheduler = RemoteScheduler(found.client, pb.Autoscaler(id=found.run.id))
         scheduler.on_decision(listener)
         found.policy.say("at once")
         until(lambda: heard == ["at once"])
@@ -178,7 +178,7 @@ def test_the_policy_of_another_process_is_not_taken_for_it() -> None:
     for _ in range(2):
         with service() as found:
             ids.add(found.run.id)
-            assert found.client.stop_policy(found.run.id).id == found.run.id
+            assert found.client.stop_autoscaler(found.run.id).id == found.run.id
             with pytest.raises(NotFoundError):
-                found.client.stop_policy(next(iter(ids - {found.run.id}), "other"))
+                found.client.stop_autoscaler(next(iter(ids - {found.run.id}), "other"))
     assert len(ids) == 2

@@ -129,14 +129,14 @@ def test_the_drivers_policy_runs_beside_and_can_be_steered(start: Start, tmp_pat
     until(beside.exists)
     with laneshift.attach(beside.read_text(), token_file=tmp_path / "token") as live:
         client: Any = live._gateway
-        (run,) = client.policies()
+        (run,) = client.autoscalers()
         assert (run.policy, run.running) == ("static", True)
-        client.stop_policy()
-        assert [run.running for run in client.policies()] == [False]
+        client.stop_autoscaler()
+        assert [run.running for run in client.autoscalers()] == [False]
         with pytest.raises(laneshift.NotFoundError, match="run: none"):
-            client.stop_policy()
-        live.start("elasticutor", interval_s=0.1)
-        _, second = client.policies()
+            client.stop_autoscaler()
+        live.autoscale(policy="elasticutor", interval=0.1)
+        _, second = client.autoscalers()
         assert second.id.startswith("elasticutor-2-") and second.running
     assert running.end() == 0
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import laneshift
-from laneshift import ArgumentError, Laneshift, NotFoundError
+from laneshift import Application, ArgumentError, NotFoundError
 from laneshift.control.calls import TENANT_CALLS
-from laneshift.control.running import MOST_OF_TENANT, RunningPolicies
+from laneshift.control.running import MOST_OF_TENANT, RunningAutoscalers
 from laneshift.control.tokens import signed
 from laneshift.scheduler.registry import policy
 from loop.scripted import Moving, until
@@ -53,7 +53,7 @@ def gateway() -> Shared:
 
 
 @pytest.fixture
-def attached(gateway: Shared) -> Iterator[tuple[Laneshift, Laneshift, Laneshift]]:
+def attached(gateway: Shared) -> Iterator[tuple[Application, Application, Application]]:
     """Of the first tenant, the second and the operator."""
     with serving(gateway) as address, ExitStack() as stack:
         found = (laneshift.attach(address, t) for t in (token("t1"), token("t2"), TOKEN))
@@ -61,7 +61,7 @@ def attached(gateway: Shared) -> Iterator[tuple[Laneshift, Laneshift, Laneshift]
         yield one, two, operator
 
 
-Attached = tuple[Laneshift, Laneshift, Laneshift]
+Attached = tuple[Application, Application, Application]
 
 
 def test_each_sees_its_own(attached: Attached) -> None:
@@ -95,7 +95,7 @@ def test_a_tenant_leaves_room_for_the_others(attached: Attached) -> None:
 
 def test_a_tenant_cannot_ask_for_a_turn_without_end(attached: Attached) -> None:
     with pytest.raises(ArgumentError, match="horizon"):
-        attached[0].start("laneshift", query="running", horizon=10**9)
+        attached[0].query("running").autoscale(policy="laneshift", horizon=10**9)
 
 
 def test_a_tenant_has_so_many_policies_at_a_time() -> None:
@@ -106,11 +106,11 @@ def test_a_tenant_has_so_many_policies_at_a_time() -> None:
         def on_decision(self, _: object) -> None:
             pass
 
-    policies = RunningPolicies()
+    policies = RunningAutoscalers()
     runs: Any = Runs()
     for _ in range(MOST_OF_TENANT):
         policies.add(runs, tenant="t1")
-    with pytest.raises(laneshift.SessionError, match="8 policies of a session"):
+    with pytest.raises(laneshift.SessionError, match="8 autoscalers of a session"):
         policies.add(runs, tenant="t1")
     policies.add(runs, tenant="t2")
     policies.add(runs)
@@ -125,8 +125,8 @@ def test_nobody_steers_anothers(attached: Attached, gateway: Shared) -> None:
             lambda name=name: client.move_shard(name, 0, 0, 1, 1),
             lambda name=name: client.limit_source(name, 1.0, 1.0),
             lambda name=name: client.handoffs(name, 1),
-            lambda name=name: one.set_lanes(name, 0, 0, 2),
-            lambda name=name: one.start("static", query=name),
+            lambda name=name: one.query(name).set_lanes(2, partition=0),
+            lambda name=name: one.query(name).autoscale(policy="static"),
         ]
         for call in calls:
             with pytest.raises(NotFoundError) as caught:
@@ -135,27 +135,27 @@ def test_nobody_steers_anothers(attached: Attached, gateway: Shared) -> None:
             assert "'running'" in str(caught.value)
     assert gateway.sent == [] and gateway.asked == []
     with pytest.raises(ArgumentError, match=r"its own queries only.*'running'"):
-        one.start("static")
-    one.set_lanes("running", 0, 0, 2)
-    two.set_lanes("others", 0, 0, 2)
-    operator.set_lanes("nobodys", 0, 0, 2)
+        one.autoscale(policy="static")
+    one.query("running").set_lanes(2, partition=0)
+    two.query("others").set_lanes(2, partition=0)
+    operator.query("nobodys").set_lanes(2, partition=0)
     assert [call[1] for call in gateway.sent] == [RUNNING, OTHERS, NOBODYS]
 
 
 def test_policies_are_their_starters(attached: Attached) -> None:
     one, two, operator = attached
-    mine = one.start("elasticutor", query="running", interval_s=0.1)
+    mine = one.query("running").autoscale(policy="elasticutor", interval=0.1)
     client, other, all_seeing = (live._gateway for live in (one, two, operator))
     until(lambda: mine.turns > 1)
-    assert [run.id for run in client.policies()] == [mine.id]  # type: ignore[attr-defined]
-    assert other.policies() == ()  # type: ignore[attr-defined]
-    for call in (other.stop_policy, lambda id: other.pause_policy(id, True)):  # type: ignore[attr-defined]
+    assert [run.id for run in client.autoscalers()] == [mine.id]  # type: ignore[attr-defined]
+    assert other.autoscalers() == ()  # type: ignore[attr-defined]
+    for call in (other.stop_autoscaler, lambda id: other.pause_autoscaler(id, True)):  # type: ignore[attr-defined]
         with pytest.raises(NotFoundError, match="run: none"):
             call(mine.id)  # type: ignore[attr-defined]
-    assert len(all_seeing.policies()) == 1  # type: ignore[attr-defined]
+    assert len(all_seeing.autoscalers()) == 1  # type: ignore[attr-defined]
     mine.stop()
     with pytest.raises(ArgumentError, match="installed"):
-        one.start("os:system", query="running")
+        one.query("running").autoscale(policy="os:system")
 
 
 def test_all_may_steer_all_if_allowed(gateway: Shared) -> None:
@@ -164,6 +164,6 @@ def test_all_may_steer_all_if_allowed(gateway: Shared) -> None:
         laneshift.attach(address, token("t1")) as live,
     ):
         assert len(live.snapshot().queries) == 3
-        live.set_lanes("others", 0, 0, 2)
-        live.start("static", interval_s=1).stop()
+        live.query("others").set_lanes(2, partition=0)
+        live.autoscale(policy="static", interval=1).stop()
     assert gateway.sent == [("set_lanes", OTHERS, 0, 0, 2)]

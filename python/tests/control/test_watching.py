@@ -16,7 +16,7 @@ import laneshift
 from control.test_codec import wide
 from laneshift.control.feed import SnapshotFeed
 from laneshift.control.replies import Ready, Replies, SharedReplies, next_tick
-from laneshift.control.running import RunningPolicies
+from laneshift.control.running import RunningAutoscalers
 from laneshift.control.server import ControlServer
 from laneshift.control.service import ControlService
 from laneshift.control.v1 import control_pb2 as pb
@@ -58,7 +58,7 @@ class Numbered(FakeGateway):
 
 @contextmanager
 def served(gateway: Any) -> Iterator[tuple[str, ControlServer, ControlService]]:
-    service = ControlService(gateway, RunningPolicies())
+    service = ControlService(gateway, RunningAutoscalers())
     server = ControlServer(settings(), service, print)
     try:
         yield server.start(), server, service

@@ -50,9 +50,9 @@ def start(spark: SparkSession, folder: Path, name: str) -> Any:
     )
 
 
-def await_handoffs(live: laneshift.Laneshift, query: Any) -> None:
+def await_handoffs(live: laneshift.Application, query: Any) -> None:
     end = time.monotonic() + 60
-    while not live.handoffs(query):
+    while not live.query(query).handoffs():
         if time.monotonic() > end:
             raise SystemExit("nothing moved")
         time.sleep(0.1)
@@ -97,7 +97,7 @@ def main(folder: Path) -> None:
         "handoffs": len(live.handoffs()),
     }
     for what, call in {
-        "old query": lambda: live.handoffs(NAME),
+        "old query": lambda: live.query(NAME).handoffs(),
         "claim": lambda: gateway.claim("scheduler of the second", "static", "", 1.0),
     }.items():
         try:

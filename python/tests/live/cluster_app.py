@@ -137,7 +137,9 @@ def main(folder: Path) -> None:
     query = started(stream, folder)
     seen: dict[str, Any] = {"executors": [], "cores": []}
     # Lanes have more to do here than a hundredth of their time: it has something to say.
-    scheduler = live.start("elasticutor", interval_s=0.5, dry_run=True, target_utilisation=0.01)
+    scheduler = live.autoscale(
+        policy="elasticutor", interval=0.5, dry_run=True, target_utilisation=0.01
+    )
     killed = False
     (seen_process,) = until(lambda: scheduler_pids(mark))
     os.kill(seen_process, signal.SIGKILL)
@@ -147,8 +149,8 @@ def main(folder: Path) -> None:
         seen["executors"] = sorted({*seen["executors"], *(p.executor for p in parts)})
         seen["cores"] = sorted({*seen["cores"], *(e.cores for e in snapshot.executors)})
         ready = len(parts) == PARTITIONS and max(p.batch_id for p in parts) >= 5
-        if not killed and ready and scheduler.decisions() and live.handoffs(query, limit=1):
-            seen["applied"] = live.set_lanes(query, 0, -1, 3)
+        if not killed and ready and scheduler.decisions() and live.query(query).handoffs(limit=1):
+            seen["applied"] = live.query(query).set_lanes(3).applied
             seen["before"] = sorted(e.executor for e in snapshot.executors)
             seen["page"] = page(spark)
             seen["top"] = top(spark)
@@ -162,7 +164,7 @@ def main(folder: Path) -> None:
     if query.exception() is not None:
         raise SystemExit(str(query.exception()))
     query.processAllAvailable()
-    handoffs = live.handoffs(query, limit=100_000)
+    handoffs = live.query(query).handoffs(limit=100_000)
     seen["handoffs"] = len(handoffs)
     seen["after"] = sorted(e.executor for e in live.snapshot().executors)
     (again,) = until(lambda: scheduler_pids(mark))

@@ -55,17 +55,17 @@ def refused(call: Callable[[], Any]) -> str:
     return "done"
 
 
-def shows(live: laneshift.Laneshift, names: set[str]) -> bool:
+def shows(live: laneshift.Application, names: set[str]) -> bool:
     return {q.name for q in live.snapshot().queries if q.operators} == names
 
 
-def works_on(live: laneshift.Laneshift, name: str, lanes: int) -> bool:
+def works_on(live: laneshift.Application, name: str, lanes: int) -> bool:
     parts = [p for q in live.snapshot().queries if q.name == name
              for o in q.operators for p in o.partitions]  # fmt: skip
     return all(p.lanes == lanes and (p.lane_rows > 0).sum() >= 2 for p in parts)
 
 
-def partitions(live: laneshift.Laneshift) -> list[Any]:
+def partitions(live: laneshift.Application) -> list[Any]:
     return [p for q in live.snapshot().queries for o in q.operators for p in o.partitions]
 
 
@@ -82,15 +82,21 @@ def main(url: str, tenants: str) -> None:
     for live, wanted in zip(lives, names, strict=True):
         until(partial(shows, live, wanted), f"queries {wanted}")
     for live, query in zip(lives, queries, strict=True):
-        live.set_lanes(query, 0, -1, 3)
+        live.query(query).set_lanes(3)
         until(partial(works_on, live, str(query.name), 3), f"lanes of {query.name}")
-    out["moved"] = [len(live.handoffs(query)) for live, query in zip(lives, queries, strict=True)]
-    out["others"] = [
-        refused(lambda: lives[0].set_lanes("two", 0, 0, 1)),
-        refused(lambda: lives[1].limit_source(str(queries[0].id), 1, 1)),
-        refused(lambda: lives[0].start("static").stop()),
+    out["moved"] = [
+        len(live.query(query).handoffs()) for live, query in zip(lives, queries, strict=True)
     ]
-    with lives[0].start("elasticutor", query="one", interval_s=0.2, dry_run=True) as scheduler:
+    out["others"] = [
+        refused(lambda: lives[0].query("two").set_lanes(1, partition=0)),
+        refused(lambda: lives[1].query(str(queries[0].id)).limit_source(1, duration=1)),
+        refused(lambda: lives[0].autoscale(policy="static").stop()),
+    ]
+    with (
+        lives[0]
+        .query("one")
+        .autoscale(policy="elasticutor", interval=0.2, dry_run=True) as scheduler
+    ):
         until(lambda: scheduler.turns > 3, "turns")
     told = "SELECT token FROM laneshift_control()"
     tokens = [spark.sql(told).collect()[0][0] for spark in sessions]

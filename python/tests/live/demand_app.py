@@ -106,7 +106,7 @@ def main(folder: Path) -> None:
 
     # Two tasks go to two executors, and to the same ones again: where their state is.
     until("two homes", lambda: len(homes()) == 2)
-    scheduler = live.start("laneshift", interval_s=0.5)
+    scheduler = live.autoscale(policy="laneshift", interval=0.5)
     until("one executor", lambda: executors() == [first])
     until("one home", lambda: homes() == {first})
     seen["calm"] = [str(calm.exception()), (calm.lastProgress or {}).get("batchId", 0)]
@@ -159,7 +159,7 @@ def main(folder: Path) -> None:
     seen["first"], seen["left"] = first, [e.asked for e in live.snapshot().executors]
     seen["lost"] = sum(e.remote_lost_hosts for e in live.snapshot().executors)
     seen["page"] = page(spark)
-    decisions = scheduler.decisions(10_000)
+    decisions = scheduler.decisions(limit=10_000)
     seen["errors"] = [d.error for d in decisions if d.error]
     seen["said"] = [line for d in decisions for line in d.lines()]
     scheduler.stop()

@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
     for part in partitions():
         (other,) = set(ids) - {part.executor}
         try:
-            live.set_lanes(query, 0, part.partition, 1, on={other: 1})
+            live.query(query).set_lanes(1, partition=part.partition, on={other: 1})
             wanted += 1
         except laneshift.LaneshiftError as error:
             # Spark may compute it on the other one meanwhile.

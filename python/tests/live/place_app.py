@@ -113,7 +113,7 @@ def main(folder: Path, policy: str) -> None:
 
     seen: dict[str, Any] = {}
     until("rows", lambda: (now := part()) is not None and now.rows_out > 100)
-    scheduler = live.start(policy, interval_s=0.5)
+    scheduler = live.autoscale(policy=policy, interval=0.5)
     began = time.monotonic()
     first = until("lanes on another executor", there)
     now = part()
@@ -147,7 +147,7 @@ def main(folder: Path, policy: str) -> None:
     # The batch's end is the commit of what it has counted.
     until("a batch more", lambda: (now := part()) is not None and now.batch_id > last, 300)
     until("lanes at home", lambda: (now := part()) is not None and not now.wanted_elsewhere)
-    decisions = scheduler.decisions(10_000)
+    decisions = scheduler.decisions(limit=10_000)
     scheduler.stop()
     seen["errors"] = [d.error for d in decisions if d.error]
     seen["said"] = [line for d in decisions for line in d.lines()]

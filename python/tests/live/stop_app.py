@@ -80,9 +80,12 @@ def main(kind: str, folder: Path) -> None:
     until(lambda: (p := query.lastProgress) and p["batchId"] >= 1)
     if kind == "elsewhere":
         parts = [p for q in live.snapshot().queries for o in q.operators for p in o.partitions]
+        changes = []
         for part in parts:
             (other,) = ids - {part.executor}
-            live.set_lanes(query, 0, part.partition, 1, on={other: 1})
+            changes.append(live.query(query).set_lanes(1, partition=part.partition, on={other: 1}))
+        for change in changes:
+            change.wait("2min")
         after = query.lastProgress["batchId"] + 2
         until(lambda: query.lastProgress["batchId"] > after)
     hang.touch()

@@ -39,15 +39,13 @@ def main(folder: Path, partitions: int, policy: str) -> None:
         return int(done.stateOperators[0].numShufflePartitions)
 
     def rescaling() -> str:
-        try:
-            return live.rescaling(counting.query).state
-        except laneshift.NotFoundError:
-            return ""
+        newest = live.query(counting.query).rescaling
+        return "" if newest is None else newest.state
 
     took, numbers = [batch()], [count()]
     refused = ""
     try:
-        live.start("static", rescale=True)
+        live.autoscale(policy="static", rescale=True)
     except laneshift.LaneshiftError as problem:
         refused = str(problem)
     end = time.monotonic() + LIMIT_S
@@ -58,10 +56,12 @@ def main(folder: Path, partitions: int, policy: str) -> None:
         time.sleep(0.4)
 
     # First, as a query that is being rescaled is left alone.
-    with laneshift.attach(spark).start(policy, rescale=True, dry_run=True, interval_s=0.2) as dry:
+    with laneshift.attach(spark).autoscale(
+        policy=policy, rescale=True, dry_run=True, interval=0.2
+    ) as dry:
         while not any(d.rescales for d in dry.decisions()) and time.monotonic() < end:
             another()
-    with live.start(policy, rescale=True, interval_s=0.2) as scheduler:
+    with live.autoscale(policy=policy, rescale=True, interval=0.2) as scheduler:
         while numbers[-1] == partitions and time.monotonic() < end:
             another()
             # New stores catch up at their leisure, however few cores this machine has for them.

@@ -17,13 +17,15 @@ pytestmark = [pytest.mark.live, pytest.mark.versions]
 SHARDS = 16
 
 
-def operator_of(live: laneshift.Laneshift, query: Any) -> laneshift.OperatorSnapshot:
+def operator_of(live: laneshift.Application, query: Any) -> laneshift.OperatorSnapshot:
     (found,) = [q for q in live.snapshot().queries if q.id == str(query.id)]
     (operator,) = found.operators
     return operator
 
 
-def test_a_snapshot_shows_the_running_query(live: laneshift.Laneshift, counting: Counting) -> None:
+def test_a_snapshot_shows_the_running_query(
+    live: laneshift.Application, counting: Counting
+) -> None:
     counting.add(1000)
     (query,) = [q for q in live.snapshot().queries if q.name == counting.name]
     assert (query.id, query.run_id) == (str(counting.query.id), str(counting.query.runId))
@@ -38,47 +40,54 @@ def test_a_snapshot_shows_the_running_query(live: laneshift.Laneshift, counting:
 
 
 def test_lanes_go_up_and_down_and_the_answer_is_that_of_stock(
-    live: laneshift.Laneshift, counting: Counting
+    live: laneshift.Application, counting: Counting
 ) -> None:
     counting.add(500)
     operator = operator_of(live, counting.query).operator_id
     for lanes in (4, 2, 1, 3):
-        assert live.set_lanes(counting.query, operator, -1, lanes) == "next-batch"
+        assert (
+            live.query(counting.query).set_lanes(lanes, operator=operator).applied == "next-batch"
+        )
         counting.add(500)
         found = operator_of(live, counting.query)
         assert [p.lanes for p in found.partitions] == [lanes, lanes]
         for part in found.partitions:
             assert set(part.lane_of_shard) == set(range(lanes))
-    live.set_lanes(counting.name, operator, 1, 6)
+    live.query(counting.name).set_lanes(6, partition=1, operator=operator)
     counting.add(500)
     assert [p.lanes for p in operator_of(live, counting.query).partitions] == [3, 6]
     assert counting.streamed() == counting.stock()
 
 
 def test_a_shard_moves_to_the_lane_that_was_asked_for(
-    live: laneshift.Laneshift, counting: Counting
+    live: laneshift.Application, counting: Counting
 ) -> None:
     counting.add(500)
     operator = operator_of(live, counting.query).operator_id
-    live.set_lanes(counting.query, operator, -1, 3)
+    live.query(counting.query).set_lanes(3, operator=operator)
     counting.add(500)
     owner = int(operator_of(live, counting.query).partitions[1].lane_of_shard[5])
     target = (owner + 1) % 3
-    assert live.move_shard(str(counting.query.id), operator, 1, 5, target) == "next-batch"
+    assert (
+        live.query(str(counting.query.id))
+        .move(shard=5, to_lane=target, partition=1, operator=operator)
+        .applied
+        == "next-batch"
+    )
     counting.add(500)
     assert int(operator_of(live, counting.query).partitions[1].lane_of_shard[5]) == target
-    moved = [h for h in live.handoffs(counting.query) if h.reason == "user"]
+    moved = [h for h in live.query(counting.query).handoffs() if h.reason == "user"]
     assert [(h.partition, h.shard, h.source, h.target) for h in moved] == [(1, 5, owner, target)]
-    assert live.handoffs(counting.query, limit=1)[0].seq >= moved[0].seq
+    assert live.query(counting.query).handoffs(limit=1)[0].seq >= moved[0].seq
     assert counting.streamed() == counting.stock()
 
 
 def test_wrong_arguments_leave_the_running_query_untouched(
-    live: laneshift.Laneshift, counting: Counting
+    live: laneshift.Application, counting: Counting
 ) -> None:
     counting.add(500)
     operator = operator_of(live, counting.query).operator_id
-    live.set_lanes(counting.query, operator, -1, 2)
+    live.query(counting.query).set_lanes(2, operator=operator)
     counting.add(500)
     before = operator_of(live, counting.query)
     wrong: list[tuple[str, tuple[Any, ...], str]] = [
@@ -115,7 +124,7 @@ def test_wrong_arguments_leave_the_running_query_untouched(
     ],
 )
 def test_the_plugin_refuses_by_itself_what_python_would(
-    live: laneshift.Laneshift,
+    live: laneshift.Application,
     counting: Counting,
     method: str,
     arguments: tuple[Any, ...],
@@ -131,17 +140,17 @@ def test_the_plugin_refuses_by_itself_what_python_would(
 
 
 def test_a_stopped_query_takes_no_commands_but_its_handoffs_can_be_read(
-    live: laneshift.Laneshift, counting: Counting
+    live: laneshift.Application, counting: Counting
 ) -> None:
     counting.add(100)
     operator = operator_of(live, counting.query).operator_id
-    live.set_lanes(counting.query, operator, -1, 2)
+    live.query(counting.query).set_lanes(2, operator=operator)
     counting.add(100)
-    moves = live.handoffs(counting.query)
+    moves = live.query(counting.query).handoffs()
     counting.query.stop()
     for named in (counting.query, str(counting.query.id), counting.name):
         with pytest.raises(laneshift.SessionError) as caught:
-            live.set_lanes(named, operator, 0, 1)
+            live.query(named).set_lanes(1, partition=0, operator=operator)
         assert caught.value.condition == "LANESHIFT_QUERY_STOPPED"
-        assert live.handoffs(named) == moves
+        assert live.query(named).handoffs() == moves
     assert moves

@@ -38,12 +38,15 @@ TUTORIAL = "test_docs.py::test_the_tutorial_prints_what_it_says"
 CONTROL = "live/test_live_control_page.py::test_"
 OPTIONS = "options"  # only what its options name is looked at: it needs a cluster
 
+API = "session/test_api_page.py::test_examples"
+
 BLOCKS: dict[str, list[str]] = {
     "README.md": [
         "live/test_live_wheel.py::test_the_first_program",
         "live/test_live_wheel.py::test_spark_submit",
         BUILD,
     ],
+    "docs/api.md": [API] * 23,
     "docs/cluster-tests.md": [BUILD],
     "docs/control.md": [
         "not run: an address and a file of one's own; the next two blocks run with others",

@@ -24,20 +24,25 @@ def test_a_query_is_steered_from_another_process(tmp_path: Path) -> None:
         address = (tmp_path / "token.address").read_text("utf-8").strip()
         with laneshift.attach(address, token_file=token) as live:
             until(lambda: [o for q in live.snapshot().queries for o in q.operators])
-            live.set_lanes("orders", 0, -1, 3)
+            live.query("orders").set_lanes(3)
             for snapshot in live.watch(0.2):
                 parts = snapshot.queries[0].operators[0].partitions
                 if all(p.lanes == 3 and (p.lane_rows > 0).all() for p in parts):
                     break
             lane = int(live.snapshot().queries[0].operators[0].partitions[0].lane_of_shard[1])
-            live.move_shard("orders", 0, 0, 1, (lane + 1) % 3)
+            live.query("orders").move(shard=1, to_lane=(lane + 1) % 3, partition=0)
             with pytest.raises(laneshift.SessionError, match="cannot be slowed down"):
-                live.limit_source("orders", 1000, 1)
-            with live.start("elasticutor", query="orders", interval_s=0.2) as scheduler:
+                live.query("orders").limit_source(1000, duration=1)
+            with live.query("orders").autoscale(policy="elasticutor", interval=0.2) as scheduler:
                 until(lambda: scheduler.turns >= 4)
-            until(lambda: {"user", "scale"} <= {h.reason for h in live.handoffs("orders", 10_000)})
+            until(
+                lambda: (
+                    {"user", "scale"}
+                    <= {h.reason for h in live.query("orders").handoffs(limit=10_000)}
+                )
+            )
             with pytest.raises(laneshift.ArgumentError, match="99 lanes for partition 0"):
-                live.set_lanes("orders", 0, 0, 99)
+                live.query("orders").set_lanes(99, partition=0)
             # What the plugin itself refuses keeps its words and its class.
             client: Any = live._gateway
             with pytest.raises(laneshift.ArgumentError, match="99"):
@@ -60,7 +65,7 @@ def packed_and_said(gateway: Gateway) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def test_the_protocol_has_all_that_a_snapshot_says(
-    live: laneshift.Laneshift, counting: Any
+    live: laneshift.Application, counting: Any
 ) -> None:
     from laneshift.control.codec import snapshot_json, to_message
     from laneshift.control.feed import Content

@@ -47,7 +47,7 @@ def query(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 )
 def anyhow(
     spark: SparkSession, query: str, request: pytest.FixtureRequest
-) -> Iterator[laneshift.Laneshift]:
+) -> Iterator[laneshift.Application]:
     live = laneshift.attach(spark)
     until(lambda: operators(live))
     if request.param == "py4j":
@@ -57,23 +57,23 @@ def anyhow(
             yield other
 
 
-def operators(live: laneshift.Laneshift) -> list[Any]:
+def operators(live: laneshift.Application) -> list[Any]:
     return [o for q in live.snapshot().queries if q.name == "facade" for o in q.operators]
 
 
-def partitions(live: laneshift.Laneshift) -> list[Any]:
+def partitions(live: laneshift.Application) -> list[Any]:
     return [p for operator in operators(live) for p in operator.partitions]
 
 
-def test_lanes_and_shards(anyhow: laneshift.Laneshift, query: str) -> None:
+def test_lanes_and_shards(anyhow: laneshift.Application, query: str) -> None:
     for lanes in (1, 3):
-        anyhow.set_lanes(query, 0, -1, lanes)
+        anyhow.query(query).set_lanes(lanes)
         until(lambda: [p.lanes for p in partitions(anyhow)] == [lanes] * 2)  # noqa: B023
     lane = (int(partitions(anyhow)[1].lane_of_shard[5]) + 1) % 3
     before = anyhow.snapshot().time_ms
-    anyhow.move_shard(query, 0, 1, 5, lane)
+    anyhow.query(query).move(shard=5, to_lane=lane, partition=1)
     until(lambda: int(partitions(anyhow)[1].lane_of_shard[5]) == lane)
-    moves = [h for h in anyhow.handoffs(query, 1000) if h.time_ms >= before]
+    moves = [h for h in anyhow.query(query).handoffs(limit=1000) if h.time_ms >= before]
     assert any((h.partition, h.shard, h.reason) == (1, 5, "user") for h in moves)
 
 
@@ -99,14 +99,14 @@ def test_no_answer_waits_for_an_acknowledgement(spark: SparkSession) -> None:
         assert other.submit(ask).result() == (False, True)
 
 
-def test_tasks(anyhow: laneshift.Laneshift, query: str) -> None:
-    anyhow.set_tasks(query, 1)
+def test_tasks(anyhow: laneshift.Application, query: str) -> None:
+    anyhow.query(query).set_tasks(1)
     until(lambda: [o.tasks for o in operators(anyhow)] == [1])
-    anyhow.set_tasks(query, "stock")
+    anyhow.query(query).set_tasks("stock")
     until(lambda: [o.tasks for o in operators(anyhow)] == [2])
 
 
-def test_snapshots_as_a_stream(anyhow: laneshift.Laneshift, query: str) -> None:
+def test_snapshots_as_a_stream(anyhow: laneshift.Application, query: str) -> None:
     seen = []
     for snapshot in anyhow.watch(0.2):
         seen.append(sum(p.rows_in for q in snapshot.queries if q.name == query
@@ -117,15 +117,15 @@ def test_snapshots_as_a_stream(anyhow: laneshift.Laneshift, query: str) -> None:
     assert seen == sorted(seen) and seen[-1] > seen[0]
 
 
-def test_a_source_is_held_back(anyhow: laneshift.Laneshift, query: str) -> None:
+def test_a_source_is_held_back(anyhow: laneshift.Application, query: str) -> None:
     # A batch that has begun has its rows already.
-    assert anyhow.limit_source(query, rows_per_second=1000, seconds=1) == "next-batch"
+    assert anyhow.query(query).limit_source(1000, duration=1) == "next-batch"
 
 
-def test_a_policy(anyhow: laneshift.Laneshift, query: str) -> None:
-    with anyhow.start("elasticutor", query=query, interval_s=0.2) as scheduler:
+def test_a_policy(anyhow: laneshift.Application, query: str) -> None:
+    with anyhow.query(query).autoscale(policy="elasticutor", interval=0.2) as scheduler:
         with pytest.raises(laneshift.SessionError, match="elasticutor"):
-            anyhow.start("static", query=query)
+            anyhow.query(query).autoscale(policy="static")
         until(lambda: scheduler.turns >= 3)
         assert scheduler.is_running
     assert not scheduler.is_running
@@ -134,19 +134,43 @@ def test_a_policy(anyhow: laneshift.Laneshift, query: str) -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "condition"),
     [
-        (lambda live: live.set_lanes("nobody", 0, 0, 2), laneshift.NotFoundError, "NO_SUCH_QUERY"),
-        (lambda live: live.set_lanes("facade", 7, 0, 2), laneshift.NotFoundError, "OPERATOR"),
-        (lambda live: live.set_lanes("facade", 0, 9, 2), laneshift.NotFoundError, "PARTITION"),
-        (lambda live: live.set_lanes("facade", 0, 0, 99), laneshift.ArgumentError, "LANES"),
-        (lambda live: live.set_tasks("facade", 3), laneshift.ArgumentError, "TASKS_OUT_OF_RANGE"),
-        (lambda live: live.move_shard("facade", 0, 0, 99, 0), laneshift.LaneshiftError, "SHARD"),
-        (lambda live: live.handoffs("nobody"), laneshift.NotFoundError, "NO_SUCH_QUERY"),
-        (lambda live: live.start("elastic"), laneshift.LaneshiftError, "INVALID_INPUT"),
+        (
+            lambda live: live.query("nobody").set_lanes(2, partition=0),
+            laneshift.NotFoundError,
+            "NO_SUCH_QUERY",
+        ),
+        (
+            lambda live: live.query("facade").set_lanes(2, partition=0, operator=7),
+            laneshift.NotFoundError,
+            "OPERATOR",
+        ),
+        (
+            lambda live: live.query("facade").set_lanes(2, partition=9),
+            laneshift.NotFoundError,
+            "PARTITION",
+        ),
+        (
+            lambda live: live.query("facade").set_lanes(99, partition=0),
+            laneshift.ArgumentError,
+            "LANES",
+        ),
+        (
+            lambda live: live.query("facade").set_tasks(3),
+            laneshift.ArgumentError,
+            "TASKS_OUT_OF_RANGE",
+        ),
+        (
+            lambda live: live.query("facade").move(shard=99, to_lane=0, partition=0),
+            laneshift.LaneshiftError,
+            "SHARD",
+        ),
+        (lambda live: live.query("nobody").handoffs(), laneshift.NotFoundError, "NO_SUCH_QUERY"),
+        (lambda live: live.autoscale(policy="elastic"), laneshift.LaneshiftError, "INVALID_INPUT"),
     ],
 )
 def test_errors(
-    anyhow: laneshift.Laneshift,
-    call: Callable[[laneshift.Laneshift], Any],
+    anyhow: laneshift.Application,
+    call: Callable[[laneshift.Application], Any],
     kind: type[laneshift.LaneshiftError],
     condition: str,
 ) -> None:

@@ -27,7 +27,7 @@ ROWS = 6 * QUIET + 8 * BURST + 6 * QUIET
 
 
 def test_lanes_follow_a_burst(
-    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
+    spark: SparkSession, live: laneshift.Application, tmp_path: Path
 ) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -43,7 +43,9 @@ def test_lanes_follow_a_burst(
     most, fewest_after = 0, 99
     trace = tmp_path / "trace"
     try:
-        with live.start("elasticutor", query=query, trace=trace, release_after_s=0) as scheduler:
+        with live.query(query).autoscale(
+            policy="elasticutor", trace=trace, release_after_s=0
+        ) as scheduler:
             end = time.monotonic() + 150
             while len(tail.updates.at_us) < ROWS:
                 assert time.monotonic() < end, f"{len(tail.updates.at_us)} of {ROWS} rows"
@@ -67,7 +69,7 @@ def test_lanes_follow_a_burst(
         recorded = read_recording(trace)
         assert recorded.decisions == decisions
         assert np.nanmax(recorded.lanes) >= 2 and np.nansum(recorded.offered, axis=1).max() > QUIET
-        moved = live.handoffs(query, limit=100_000)
+        moved = live.query(query).handoffs(limit=100_000)
         assert 0 < sum(m.count for m in recorded.moves) <= len(moved)
         assert max(m.max_ms for m in recorded.moves) <= max(h.pause_us for h in moved) / 1000
     finally:
@@ -75,7 +77,7 @@ def test_lanes_follow_a_burst(
 
 
 def test_a_burst_does_not_wait_for_the_next_turn(
-    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
+    spark: SparkSession, live: laneshift.Application, tmp_path: Path
 ) -> None:
     """Turns are a minute apart: what is decided before the second one is decided early."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -101,7 +103,7 @@ def test_a_burst_does_not_wait_for_the_next_turn(
             assert time.monotonic() < end and query.exception() is None, query.exception()
             time.sleep(0.1)
         began, most = time.time(), 0
-        with live.start("elasticutor", query=query, interval_s=60.0) as scheduler:
+        with live.query(query).autoscale(policy="elasticutor", interval=60.0) as scheduler:
             while len(tail.updates.at_us) < total:
                 assert time.monotonic() < end, f"{len(tail.updates.at_us)} of {total} rows"
                 assert query.exception() is None, query.exception()

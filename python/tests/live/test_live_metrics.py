@@ -42,10 +42,10 @@ def expressions(node: Any) -> list[str]:
 
 
 def test_gauges_and_dashboard(
-    spark: SparkSession, live: laneshift.Laneshift, counting: Counting
+    spark: SparkSession, live: laneshift.Application, counting: Counting
 ) -> None:
     counting.add(5_000)
-    live.set_lanes(counting.query, 0, -1, 3)
+    live.query(counting.query).set_lanes(3)
     counting.add(5_000)
 
     def agreed() -> Any:

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.live, pytest.mark.deep("policies")]
 
 
-def lanes_of(live: laneshift.Laneshift, counting: Counting) -> list[int]:
+def lanes_of(live: laneshift.Application, counting: Counting) -> list[int]:
     (mine,) = [q for q in live.snapshot().queries if q.id == str(counting.query.id)]
     return [part.lanes for part in mine.operators[0].partitions]
 
 
-def test_static_leaves_a_query_as_it_is(live: laneshift.Laneshift, counting: Counting) -> None:
+def test_static_leaves_a_query_as_it_is(live: laneshift.Application, counting: Counting) -> None:
     counting.add(500)
-    live.set_lanes(counting.query, 0, 1, 2)  # within the cores that Spark leaves
+    live.query(counting.query).set_lanes(2, partition=1)  # within the cores that Spark leaves
     counting.add(500)
-    with live.start("static", query=counting.query, interval_s=0.1) as scheduler:
+    with live.query(counting.query).autoscale(policy="static", interval=0.1) as scheduler:
         for _ in range(4):
             counting.add(5_000)
         while scheduler.turns < 10:
@@ -39,13 +39,13 @@ def test_static_leaves_a_query_as_it_is(live: laneshift.Laneshift, counting: Cou
 
 
 def test_naive_ec_takes_back_lanes_that_have_nothing_to_do(
-    live: laneshift.Laneshift, counting: Counting
+    live: laneshift.Application, counting: Counting
 ) -> None:
     counting.add(500)
-    live.set_lanes(counting.query, 0, -1, 3)
+    live.query(counting.query).set_lanes(3)
     counting.add(500)
-    with live.start(
-        "naive-ec", query=counting.query, interval_s=0.1, release_after_s=0
+    with live.query(counting.query).autoscale(
+        policy="naive-ec", interval=0.1, release_after_s=0
     ) as scheduler:
         end = time.monotonic() + 60
         while lanes_of(live, counting) != [1, 1]:
@@ -58,18 +58,18 @@ def test_naive_ec_takes_back_lanes_that_have_nothing_to_do(
 
 
 def test_a_second_scheduler_is_refused_and_the_first_one_goes_on(
-    spark: SparkSession, live: laneshift.Laneshift, counting: Counting
+    spark: SparkSession, live: laneshift.Application, counting: Counting
 ) -> None:
     counting.add(300)
     other = laneshift.attach(spark)
-    with live.start("static", interval_s=0.1) as first:
+    with live.autoscale(policy="static", interval=0.1) as first:
         with pytest.raises(laneshift.SessionError, match="policy static, drives all") as caught:
-            other.start("craa", query=counting.query)
+            other.query(counting.query).autoscale(policy="craa")
         assert caught.value.condition == "LANESHIFT_OTHER_SCHEDULER"
-        with other.start("craa", dry_run=True, interval_s=0.1) as dry:
+        with other.autoscale(policy="craa", dry_run=True, interval=0.1) as dry:
             turns = first.turns, dry.turns
             counting.add(300)
             assert first.turns > turns[0] and dry.turns > turns[1]
         assert not [d.error for d in first.decisions() if d.error]
-    other.start("craa", query=counting.query).stop()
+    other.query(counting.query).autoscale(policy="craa").stop()
     assert counting.streamed() == counting.stock()

@@ -21,7 +21,7 @@ NOT_NOW = {"LANESHIFT_NOT_MOVABLE", "LANESHIFT_PARTITION_MOVED"}
 
 
 def test_lanes_and_shards_change_in_the_middle_of_a_batch(
-    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
+    spark: SparkSession, live: laneshift.Application, tmp_path: Path
 ) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -59,7 +59,7 @@ def test_lanes_and_shards_change_in_the_middle_of_a_batch(
             return [p.lanes for p in now.partitions] if now is not None else []
 
         for lanes in (4, 2, 3):
-            live.set_lanes(query, found.operator_id, -1, lanes)
+            live.query(query).set_lanes(lanes, operator=found.operator_id)
             until(lambda n=lanes: lanes_now() == [n, n])  # type: ignore[misc]
         assert rows_out() < ROWS - 2_000, "no rows are left to move shards under"
         asked = 0
@@ -68,7 +68,12 @@ def test_lanes_and_shards_change_in_the_middle_of_a_batch(
             shard = asked % part.shards
             target = (int(part.lane_of_shard[shard]) + 1) % part.lanes
             try:
-                live.move_shard(query, found.operator_id, part.partition, shard, target)
+                live.query(query).move(
+                    shard=shard,
+                    to_lane=target,
+                    partition=part.partition,
+                    operator=found.operator_id,
+                )
                 asked += 1
             except laneshift.SessionError as problem:
                 # A batch may be ending, or the shard on its way; nothing else may be in the way.
@@ -76,7 +81,7 @@ def test_lanes_and_shards_change_in_the_middle_of_a_batch(
                     raise
             time.sleep(0.05)
         until(lambda: rows_out() == ROWS)
-        moves = [h for h in live.handoffs(query, limit=100_000) if h.reason == "user"]
+        moves = [h for h in live.query(query).handoffs(limit=100_000) if h.reason == "user"]
         # Of two wishes for a shard before the first is done, the second holds.
         assert len(moves) >= asked // 2
         assert any(h.pause_us > 0 for h in moves)

@@ -47,7 +47,7 @@ class Answers:
 
 @pytest.mark.parametrize("elastic", [True, False], ids=["under laneshift", "stock"])
 def test_two_rescalings_give_the_answer_of_one_batch(
-    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path, elastic: bool
+    spark: SparkSession, live: laneshift.Application, tmp_path: Path, elastic: bool
 ) -> None:
     session = spark.newSession()
     for key, value in spark.sparkContext.getConf().getAll():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import laneshift
-from laneshift import ArgumentError, NotFoundError, SessionError
+from laneshift import ArgumentError, SessionError
 from live.conftest import PARTITIONS, Counting, environment
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ def partitions_of(counting: Counting) -> int:
 
 def test_partitions_change_while_the_query_runs(
     spark: SparkSession,
-    live: laneshift.Laneshift,
+    live: laneshift.Application,
     counting: Counting,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     counting.add(5000)
-    with pytest.raises(NotFoundError, match="No rescale"):
-        live.rescaling(counting.query)
+    query = live.query(counting.query)
+    assert query.rescaling is None
     for wrong in (0, -3, PARTITIONS):
         with pytest.raises(ArgumentError, match=f"found {wrong}|Found {wrong}|than the"):
-            live.rescale(counting.query, wrong)
+            query.rescale(wrong)
     over = threading.Event()
 
     def feed() -> None:
@@ -47,7 +47,7 @@ def test_partitions_change_while_the_query_runs(
     feeding = threading.Thread(target=feed)
     feeding.start()
     try:
-        done = live.rescale(counting.query, partitions=5, progress=True, timeout_s=120)
+        done = query.rescale(5).wait("2min", show=True)
     finally:
         over.set()
         feeding.join()
@@ -56,9 +56,10 @@ def test_partitions_change_while_the_query_runs(
     assert done.batch_id is not None and done.pause_ms > 0
     assert "partitions [" in capsys.readouterr().err
     assert partitions_of(counting) == 5
-    assert live.rescaling(counting.query) == done
+    newest = query.rescaling
+    assert newest is not None and newest.progress == done
     with pytest.raises(SessionError, match="cannot be cancelled any more"):
-        live.cancel_rescale(counting.query)
+        newest.cancel()
     shown = {q.id: q for q in live.snapshot().queries}[str(counting.query.id)]
     assert sorted(p.partition for o in shown.operators for p in o.partitions) == list(range(5))
     assert counting.streamed() == counting.stock()
@@ -69,9 +70,9 @@ def test_a_checkpoints_partitions_change_by_command(counting: Counting, tmp_path
     counting.add(1000)
     counting.query.stop()
     checkpoint = str(tmp_path / "checkpoint")
-    command = [sys.executable, "-m", "laneshift.cli", "rescale", checkpoint]
+    command = [sys.executable, "-m", "laneshift.cli", "checkpoint", "rescale", checkpoint]
     said = subprocess.run(
-        [*command, "--partitions", "3", "--master", "local[2]"],
+        [*command, "3", "--master", "local[2]"],
         env=environment(),
         capture_output=True,
         text=True,

@@ -261,7 +261,7 @@ def _measured(
 
 @pytest.mark.deep("motion")
 def test_in_real_time_mode_a_function_that_is_behind_gets_idle_cores(
-    spark: SparkSession, live: laneshift.Laneshift, tmp_path: Path
+    spark: SparkSession, live: laneshift.Application, tmp_path: Path
 ) -> None:
     def waits(key: int) -> int:
         time.sleep(0.002)

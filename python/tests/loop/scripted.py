@@ -103,13 +103,14 @@ class Chain(Moving):
         return FakeGateway.snapshot(self)
 
     def set_lanes(
-        self, query: str, operator: int, partition: int, lanes: int, elsewhere: Any = None
+        self, query: str, operator: int, partition: int | None, lanes: int, elsewhere: Any = None
     ) -> Any:
-        part = self.data["queries"][0]["operators"][operator]["partitions"][partition]
-        part["lanes"] = lanes
-        part["lane_of_shard"] = [shard % lanes for shard in range(part["shards"])]
-        for name, value in (("lane_rows", 0), ("lane_busy", 0.5)):
-            part[name] = [value] * lanes
+        parts = self.data["queries"][0]["operators"][operator]["partitions"]
+        for part in parts if partition is None else [parts[partition]]:
+            part["lanes"] = lanes
+            part["lane_of_shard"] = [shard % lanes for shard in range(part["shards"])]
+            for name, value in (("lane_rows", 0), ("lane_busy", 0.5)):
+                part[name] = [value] * lanes
         return super().set_lanes(query, operator, partition, lanes)
 
 

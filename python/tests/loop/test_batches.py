@@ -79,7 +79,7 @@ class Batches(FakeGateway):
             ],
         }
 
-    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
+    def set_lanes(self, query: str, operator: int, partition: Any, lanes: int) -> Any:
         set_lanes(self.parts[partition], lanes)
         self.parts[partition]["auto"] = False
         return super().set_lanes(query, operator, partition, lanes)

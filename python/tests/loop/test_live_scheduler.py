@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from laneshift.api.application import Application
+from laneshift.api.autoscaler import Here
 from laneshift.errors import LaneshiftError, error
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.report.recording import read_recording
@@ -15,7 +17,6 @@ from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import LaneId, LaneRef, ShardId
 from laneshift.scheduler.plan import Plan, ShardMove
 from laneshift.scheduler.trace import read_trace
-from laneshift.session.live import Laneshift
 from loop.scripted import Chain, Moving, Scripted, lanes, loop, until
 from plugin.fake import HANDOFF, RUNNING, STOPPED, query, set_lanes
 
@@ -37,7 +38,7 @@ def test_who_shrinks_goes_first() -> None:
 class Later(Moving):
     """Lanes come with the next batch."""
 
-    def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
+    def set_lanes(self, query: str, operator: int, partition: Any, lanes: int) -> Any:
         super().set_lanes(query, operator, partition, lanes)
         return {"lanes": lanes, "applied": "next-batch"}
 
@@ -182,7 +183,7 @@ def test_who_looked_for_too_long_asks_again_before_it_decides() -> None:
 
 def test_a_refused_command_is_noted_and_the_others_are_sent() -> None:
     class Refusing(Moving):
-        def set_lanes(self, query: str, operator: int, partition: int, lanes: int) -> Any:
+        def set_lanes(self, query: str, operator: int, partition: Any, lanes: int) -> Any:
             if partition == 0:
                 raise error("LANESHIFT_PARTITION_MOVED", partition=0)
             return super().set_lanes(query, operator, partition, lanes)
@@ -360,12 +361,14 @@ def test_each_move_is_noted_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", registry.names())
 def test_every_policy_of_the_library_starts_by_name(name: str) -> None:
     gateway = Chain()
-    live = Laneshift(gateway)
-    with live.start(name, interval_s=3600) as made:
+    live = Application(Here(gateway))
+    with live.autoscale(policy=name, interval=3600) as made:
+        driver = made._driver
+        assert isinstance(driver, LiveScheduler)
         until(lambda: made.turns == 1)
         while made.turns < 12:
-            made.turn()
-    assert made.policy.name == name
+            driver.turn()
+    assert made.policy == name
     assert [d.error for d in made.decisions() if d.error] == []
     changed = [command for command in gateway.sent if command[0] == "set_lanes"]
     sizes = name != "static" and not registry.policy_class(name).distributes

@@ -349,7 +349,7 @@ def test_who_distributes_keys_waits_for_its_turn() -> None:
         made = LiveScheduler(Asked(), named(name), interval_s=0.01).begin()
         until(lambda each=made: each.turns > 3)
         made.stop()
-        assert not [d.error for d in made.decisions(100) if d.error]
+        assert not [d.error for d in made.decisions(limit=100) if d.error]
         assert (Asked.waits == 0) == made.policy.distributes
 
 

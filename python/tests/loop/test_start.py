@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 
 import pytest
 
+from laneshift.api.application import Application
+from laneshift.api.autoscaler import Here
 from laneshift.errors import InputError, LaneshiftError, SessionError
 from laneshift.loop.decision import Decision
 from laneshift.loop.scheduler import LiveScheduler
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import CoreChange, Plan
 from laneshift.scheduler.policies.base import Policy
-from laneshift.session.live import Laneshift
 from loop.scripted import Moving, Scripted, lanes, until
 from plugin.fake import RUNNING
 from session.transports import TRANSPORTS, facade
@@ -49,20 +50,21 @@ def gateway() -> Moving:
 
 
 @pytest.fixture(params=TRANSPORTS)
-def live(gateway: Moving, request: pytest.FixtureRequest) -> Iterator[Laneshift]:
+def live(gateway: Moving, request: pytest.FixtureRequest) -> Iterator[Application]:
     with facade(request.param, gateway) as made:
         yield made
 
 
 class TestStart:
-    """Arguments of Laneshift.start."""
+    """Arguments of autoscale."""
 
-    def test_by_name_with_parameters(self, live: Laneshift, gateway: Moving) -> None:
-        with live.start("elasticutor", target_latency_ms=20, smoothing=0.5, interval_s=0.1) as made:
-            assert live.scheduler is made
-            assert made.name == "elasticutor" and made.is_running and not made.is_paused
-            with pytest.raises(SessionError, match="elasticutor drives the queries"):
-                live.start("static")
+    def test_by_name_with_parameters(self, live: Application, gateway: Moving) -> None:
+        with live.autoscale(
+            policy="elasticutor", target_latency="20ms", smoothing=0.5, interval=0.1
+        ) as made:
+            assert made.policy == "elasticutor" and made.is_running and not made.is_paused
+            with pytest.raises(SessionError, match="elasticutor that this object has started"):
+                live.autoscale(policy="static")
             until(lambda: made.turns > 1)
             made.pause()
             assert made.is_paused
@@ -70,48 +72,50 @@ class TestStart:
             assert not made.is_paused
         assert not made.is_running
         assert gateway.claims[0] == ("elasticutor", "") and gateway.released == 1
-        live.start("static", interval_s=30).stop()
+        live.autoscale(policy="static", interval=30).stop()
 
     def test_parameters_reach_the_policy(self) -> None:
-        with Laneshift(Moving()).start("elasticutor", target_latency_ms=20, smoothing=0.5) as made:
-            assert made.policy.target_s == 0.02  # type: ignore[attr-defined]
-            assert made.policy.smoothing == 0.5  # type: ignore[attr-defined]
+        with Application(Here(Moving())).autoscale(
+            policy="elasticutor", target_latency="20ms", smoothing=0.5
+        ) as made:
+            assert made._driver.policy.target_s == 0.02  # type: ignore[attr-defined]
+            assert made._driver.policy.smoothing == 0.5  # type: ignore[attr-defined]
 
     @pytest.mark.parametrize("live", ["connect"], indirect=True)
-    def test_a_session_of_connect_names_policies_that_there_are(self, live: Laneshift) -> None:
+    def test_a_session_of_connect_names_policies_that_there_are(self, live: Application) -> None:
         with pytest.raises(InputError, match="Only who has the control process's own token"):
-            live.start(Everything(lanes=3))
+            live.autoscale(policy=Everything(lanes=3))
 
     @pytest.mark.parametrize("live", ["py4j", "grpc"], indirect=True)
-    def test_executors_on_demand_reach_the_plugin(self, live: Laneshift, gateway: Moving) -> None:
-        with live.start("laneshift", interval_s=0.1, max_executors=3) as made:
+    def test_executors_on_demand_reach_the_plugin(self, live: Application, gateway: Moving) -> None:
+        with live.autoscale(policy="laneshift", interval=0.1, max_executors=3) as made:
             until(lambda: made.turns > 1)
         assert {most for most, *_ in gateway.demanded} == {3}
         with pytest.raises(InputError, match="static, which gives no lanes to other executors"):
-            live.start("static", max_executors=3)
+            live.autoscale(policy="static", max_executors=3)
         gateway.demanded.clear()
-        with live.start("static", max_executors=0):
+        with live.autoscale(policy="static", max_executors=0):
             assert gateway.demanded == []
 
     @pytest.mark.parametrize("live", ["connect"], indirect=True)
     def test_a_session_of_connect_asks_for_no_executors(
-        self, live: Laneshift, gateway: Moving
+        self, live: Application, gateway: Moving
     ) -> None:
         with pytest.raises(InputError, match="Executors are the whole server's"):
-            live.start("laneshift", query="running", max_executors=3)
-        live.start("laneshift", query="running").stop()
+            live.query("running").autoscale(policy="laneshift", max_executors=3)
+        live.query("running").autoscale(policy="laneshift").stop()
         assert {most for most, *_ in gateway.demanded} == {0}
 
     @pytest.mark.parametrize("live", ["py4j", "grpc"], indirect=True)
-    def test_a_policy_of_ones_own(self, live: Laneshift) -> None:
+    def test_a_policy_of_ones_own(self, live: Application) -> None:
         heard: list[Decision] = []
-        with live.start(Everything(lanes=3), interval_s=0.1, query="running") as made:
+        with live.query("running").autoscale(policy=Everything(lanes=3), interval=0.1) as made:
             made.on_decision(heard.append)
             until(lambda: made.decisions())
-        assert made.name == "everything"
-        (decision, *_) = made.decisions(1)
+        assert made.policy == "everything"
+        (decision, *_) = made.decisions(limit=1)
         assert {change.after for change in decision.changes} == {3}
-        assert decision.applied and made.decisions(0) == ()
+        assert decision.applied and made.decisions(limit=0) == ()
 
     @pytest.mark.parametrize(
         ("arguments", "words"),
@@ -119,43 +123,43 @@ class TestStart:
             ({"policy": "elastic"}, ["elastic", "one of", "craa"]),
             ({"policy": 3}, ["policy", "3", "a name or a Policy"]),
             (
-                {"policy": "craa", "target_latency_ms": 5},
+                {"policy": "craa", "target_latency": 0.005},
                 ["craa", "no latency target", "laneshift"],
             ),
-            ({"target_latency_ms": 0}, ["target_latency_ms", "0", "ms"]),
-            ({"target_latency_ms": float("nan")}, ["target_latency_ms", "nan"]),
-            ({"interval_s": 0.05}, ["interval_s", "0.05", "0.1", "3600"]),
-            ({"interval_s": "1"}, ["interval_s", "'1'"]),
+            ({"target_latency": 0}, ["target_latency", "0", "> 0 s"]),
+            ({"target_latency": float("nan")}, ["target_latency", "nan"]),
+            ({"target_latency": "50"}, ["target_latency", "'50'", "50ms"]),
+            ({"interval": 0.05}, ["interval", "0.05", "0.1", "3600"]),
+            ({"interval": "1"}, ["interval", "'1'"]),
             ({"cores": 0}, ["cores", "0", "1"]),
             ({"cores": 1.5}, ["cores", "1.5", "a whole number"]),
             ({"max_executors": -1}, ["max_executors", "-1", "10000"]),
             ({"max_executors": 2.5}, ["max_executors", "2.5", "a whole number"]),
             ({"smoothing": 0.5}, ["parameter of laneshift", "smoothing", "one of"]),
             (
-                {"policy": Scripted(say=lambda *_: Plan()), "target_latency_ms": 5},
+                {"policy": Scripted(say=lambda *_: Plan()), "target_latency": 0.005},
                 ["name together"],
             ),
         ],
     )
     def test_wrong_arguments(
-        self, live: Laneshift, gateway: Moving, arguments: dict[str, Any], words: list[str]
+        self, live: Application, gateway: Moving, arguments: dict[str, Any], words: list[str]
     ) -> None:
         with pytest.raises(InputError) as caught:
-            live.start(**arguments)
+            live.autoscale(**arguments)
         for word in words:
             assert word in str(caught.value)
-        assert live.scheduler is None
         assert gateway.sent == []
 
-    def test_unknown_query(self, live: Laneshift) -> None:
+    def test_unknown_query(self, live: Application) -> None:
         with pytest.raises(LaneshiftError, match="there is no elastic query"):
-            live.start(query="nobody")
+            live.query("nobody").autoscale()
 
     def test_trace_is_never_overwritten(self, tmp_path: Path) -> None:
         file = tmp_path / "trace"
         file.touch()
         with pytest.raises(FileExistsError):
-            Laneshift(Moving()).start(trace=file)
+            Application(Here(Moving())).autoscale(trace=file)
 
 
 def test_a_query_has_one_scheduler(tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ class FakeGateway:
         self,
         query: str,
         operator: int,
-        partition: int,
+        partition: int | None,
         lanes: int,
         elsewhere: Mapping[str, int] | None = None,
     ) -> dict[str, Any]:

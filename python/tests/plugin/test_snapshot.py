@@ -9,7 +9,7 @@ import pytest
 
 from laneshift import PartitionSnapshot, Snapshot
 from laneshift.plugin.partition import HotKey
-from laneshift.plugin.rescale import Rescale
+from laneshift.plugin.rescale import RescaleProgress
 from laneshift.plugin.snapshot import ExecutorSnapshot, StoresSnapshot
 from laneshift.scheduler.metrics import METRICS
 from plugin.fake import FakeGateway, partition
@@ -69,7 +69,7 @@ def test_live_metrics_are_what_a_snapshot_measures() -> None:
     assert measured == {m.name for m in METRICS.values() if m.live}
     fields = {f.name for f in dataclasses.fields(PartitionSnapshot)} | {"rows", "rows_per_s"}
     fields |= {f.name for f in dataclasses.fields(ExecutorSnapshot)}
-    fields |= {f.name for f in dataclasses.fields(Rescale)}
+    fields |= {f.name for f in dataclasses.fields(RescaleProgress)}
     renamed = {"pause_us": "pauses", "latency_ms": "latency"}
     assert {renamed.get(name, name) for name in measured} <= fields | {"backlog_rows"}
 

@@ -145,7 +145,7 @@ def test_resource_centric_sets_tasks_beside_its_rescales() -> None:
 @pytest.mark.parametrize("given_", TASKING)
 def test_a_policy_that_cannot_says_who_can(given_: str) -> None:
     for name in set(registry.BUILT_IN) - set(ABLE):
-        with pytest.raises(InputError, match=r"elasticutor, laneshift, .*live\.set_tasks"):
+        with pytest.raises(InputError, match=r"elasticutor, laneshift, .*query\.set_tasks"):
             chosen_policy(name, None, {given_: True})
         with pytest.raises(InputError, match="does not change the number of tasks"):
             registry.parse_parameters(name, {given_: "true"})

@@ -79,7 +79,7 @@ def test_a_spark_connect_session() -> None:
         for listens in ("127.0.0.1", "0.0.0.0", "::"):
             spark: Any = Connected((listens, port, TOKEN))
             with laneshift.attach(spark) as live:
-                assert live.set_lanes("running", 0, 0, 2) == "now"
+                assert live.query("running").set_lanes(2, partition=0).applied == "now"
         nobodys: Any = Connected(("127.0.0.1", port, TOKEN[::-1]))
         with pytest.raises(laneshift.SessionError, match="lets nobody in"):
             laneshift.attach(nobodys)

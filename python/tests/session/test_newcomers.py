@@ -27,15 +27,20 @@ from session.transports import TOKEN, Connected, serving
 
 Way = Callable[..., tuple[str, int]]
 """Goes to an address with a token, and says what was said, and a command's exit code."""
-CODES = {"CONTROL_REFUSED": 5, "CONTROL_UNREACHABLE": 4, "CONTROL_VERSION": 4, "NO_SUCH_POLICY": 3}
+CODES = {
+    "CONTROL_REFUSED": 5,
+    "CONTROL_UNREACHABLE": 4,
+    "CONTROL_VERSION": 4,
+    "NO_SUCH_AUTOSCALER": 3,
+}
 
 
-def in_python(attach: Callable[[str, str | None], laneshift.Laneshift]) -> Way:
+def in_python(attach: Callable[[str, str | None], laneshift.Application]) -> Way:
     def go(address: str, token: str | None, then: str = "snapshot") -> tuple[str, int]:
         def ask() -> None:
             with attach(address, token) as live:
                 client: Any = live._gateway
-                client.stop_policy() if then == "policies stop" else live.snapshot()
+                client.stop_autoscaler() if then == "autoscale --stop" else live.snapshot()
 
         with pytest.raises(LaneshiftError) as caught:
             ask()
@@ -46,7 +51,7 @@ def in_python(attach: Callable[[str, str | None], laneshift.Laneshift]) -> Way:
     return go
 
 
-def by_connect(address: str, token: str | None) -> laneshift.Laneshift:
+def by_connect(address: str, token: str | None) -> laneshift.Application:
     host, _, port = address.rpartition(":")
     spark: Any = Connected((host, port, token or ""))
     return laneshift.attach(spark)
@@ -127,9 +132,9 @@ def test_a_driver_of_another_release(way: Way) -> None:
 
 def test_no_scheduler_runs(way: Way) -> None:
     with serving(FakeGateway()) as address:
-        said, code = way(address, TOKEN, "policies stop")
+        said, code = way(address, TOKEN, "autoscale --stop")
     assert "no id was given" in said and "none" in said
-    assert "laneshift policies start NAME" in said and code == 3
+    assert "`laneshift autoscale` starts one" in said and code == 3
 
 
 @pytest.mark.parametrize("name", ["address", "command"])

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 import laneshift
-from laneshift import ArgumentError, Laneshift, SessionError
-from laneshift.errors import from_jvm
-from laneshift.session import rescale
-from laneshift.session.rescale import Rescale
+from laneshift import Application, ArgumentError, SessionError
+from laneshift.api import rescale
+from laneshift.api.autoscaler import Here
+from laneshift.errors import error, from_jvm
+from laneshift.plugin.rescale import RescaleProgress, RescaleState
 from plugin.fake import RUNNING, FakeGateway
 from plugin.fake import rescaling as said
 from session.transports import TRANSPORTS, facade
@@ -36,6 +37,10 @@ class RescalingGateway(FakeGateway):
         return self.states[-1]
 
 
+def rescaled(gateway: RescalingGateway) -> rescale.Rescale:
+    return Application(Here(gateway)).query("running").rescale(16)
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rescale, "POLL_S", 0.001)
@@ -46,8 +51,8 @@ def test_it_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     gateway = RescalingGateway(
         said("waiting"), said("building"), said("catching-up", lag_batches=3), done
     )
-    now = Laneshift(gateway).rescale("running", partitions=16, progress=True)
-    assert now == Rescale(4, 16, "done", True, None, 8, 16, 0, 7, 81.5)
+    now = rescaled(gateway).wait(show=True)
+    assert now == RescaleProgress(4, 16, RescaleState.DONE, True, None, 8, 16, 0, 7, 81.5)
     assert gateway.asks == [("rescale", RUNNING, 16)]
     shown = capsys.readouterr().err
     assert "[" + "#" * 15 + "." * 15 + "] building" in shown
@@ -56,47 +61,65 @@ def test_it_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_it_is_not_waited_for_if_nobody_wants() -> None:
-    live = Laneshift(RescalingGateway(said("waiting")))
-    assert live.rescale("running", 16, wait=False).state == "waiting"
-    assert live.rescaling("running").stores == 16
+    asked = rescaled(RescalingGateway(said("waiting")))
+    assert asked.state is RescaleState.WAITING and asked.progress.stores == 16
     with pytest.raises(SessionError, match=r"is waiting after 0\.01 s, and goes on"):
-        live.rescale("running", 16, timeout_s=0.01)
+        asked.wait("10ms")
+    with pytest.raises(ArgumentError, match=r"timeout.*'10'.*text with a unit"):
+        asked.wait("10")
 
 
 def test_a_failure_is_told() -> None:
-    live = Laneshift(RescalingGateway(said("failed", failure="no space left")))
+    asked = rescaled(RescalingGateway(said("failed", failure="no space left")))
     with pytest.raises(SessionError, match=r"16 state partitions, but 4 as before: no space left"):
-        live.rescale("running", 16)
+        asked.wait()
 
 
 def test_who_waits_hears_that_it_was_cancelled() -> None:
-    live = Laneshift(RescalingGateway(said("waiting"), said("building"), said("cancelled")))
+    asked = rescaled(RescalingGateway(said("waiting"), said("building"), said("cancelled")))
     with pytest.raises(SessionError, match="but 4 as before: it was cancelled"):
-        live.rescale("running", 16)
+        asked.wait()
 
 
 def test_a_later_one_is_not_taken_for_it() -> None:
     later = said("building") | {"from": 16, "to": 8}
-    now = Laneshift(RescalingGateway(said("waiting"), later)).rescale("running", 16)
+    now = rescaled(RescalingGateway(said("waiting"), later)).wait()
     assert (now.before, now.after, now.state) == (4, 16, "done")
     instead = said("building") | {"to": 8}
     with pytest.raises(SessionError, match="had ended when one to 8 was asked for"):
-        Laneshift(RescalingGateway(said("waiting"), instead)).rescale("running", 16)
+        rescaled(RescalingGateway(said("waiting"), instead)).wait()
 
 
 def test_it_can_be_cancelled_until_it_is_over() -> None:
-    gateway = RescalingGateway(said("cancelled"))
-    assert Laneshift(gateway).cancel_rescale("running").state == "cancelled"
-    assert gateway.asks == [("cancel", RUNNING)]
+    gateway = RescalingGateway(said("waiting"), said("waiting"), said("cancelled"))
+    rescaled(gateway).cancel()
+    assert gateway.asks == [("rescale", RUNNING, 16), ("cancel", RUNNING)]
+    over = RescalingGateway(said("done"))
     with pytest.raises(SessionError, match="cannot be cancelled any more: it is done"):
-        Laneshift(RescalingGateway(said("done"))).cancel_rescale("running")
+        rescaled(over).cancel()
+    assert over.asks == [("rescale", RUNNING, 16)]
+
+
+def test_one_that_another_has_followed_is_not_cancelled_with_it() -> None:
+    gateway = RescalingGateway(said("waiting"), said("building") | {"from": 16, "to": 8})
+    with pytest.raises(SessionError, match="cannot be cancelled any more: it is done"):
+        rescaled(gateway).cancel()
+    assert gateway.asks == [("rescale", RUNNING, 16)]
+
+
+def test_a_query_without_a_rescale_has_none() -> None:
+    class Never(FakeGateway):
+        def rescaling(self, query: str) -> dict[str, Any]:
+            raise error("LANESHIFT_NO_RESCALE", query=query)
+
+    assert Application(Here(Never())).query("running").rescaling is None
 
 
 @pytest.mark.parametrize("wrong", ["16", 2.0, True, None])
 def test_only_whole_numbers_are_sent(wrong: Any) -> None:
     gateway = RescalingGateway(said("waiting"))
     with pytest.raises(ArgumentError, match="partitions"):
-        Laneshift(gateway).rescale("running", wrong)
+        Application(Here(gateway)).query("running").rescale(wrong)
     assert not gateway.asks
 
 
@@ -105,19 +128,23 @@ def test_it_is_the_same_by_every_way(transport: str) -> None:
     done = said("done", batch_id=7, pause_ms=81.5)
     gateway = RescalingGateway(said("waiting"), said("building", lag_batches=2), done)
     with facade(transport, gateway) as live:
-        assert live.rescale("running", 16, wait=False).state == "waiting"
-        assert live.rescaling("running").lag_batches == 2
-        assert live.rescaling("running") == Rescale.from_json(done)
+        asked = live.query("running").rescale(16)
+        assert asked.progress.lag_batches == 2
+        newest = live.query("running").rescaling
+        assert newest is not None and newest.progress == asked.progress
+        assert asked.progress == RescaleProgress.from_json(done)
         with pytest.raises(SessionError, match="cannot be cancelled any more: it is done"):
-            live.cancel_rescale("running")
-    assert gateway.asks == [("rescale", RUNNING, 16), ("cancel", RUNNING)]
+            asked.cancel()
+    assert gateway.asks == [("rescale", RUNNING, 16)]
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_snapshot_has_it(transport: str) -> None:
     with facade(transport, FakeGateway()) as live:
         (query,) = live.snapshot().queries
-    assert query.rescale == Rescale(4, 16, "building", False, None, 8, 16, 3, None, 0.0)
+    assert query.rescale == RescaleProgress(
+        4, 16, RescaleState.BUILDING, False, None, 8, 16, 3, None, 0.0
+    )
 
 
 def test_errors_of_the_plugin_are_of_their_kind() -> None:

@@ -1,4 +1,4 @@
-"""The live object is the same over each transport: every method of it, and every error."""
+"""The API is the same over each transport: every method of it, and every error."""
 
 from __future__ import annotations
 
@@ -7,47 +7,72 @@ from typing import Any
 
 import pytest
 
-from laneshift import Laneshift
+from laneshift import Application, Query
 from laneshift.errors import conditions, error, placeholders
 from plugin.fake import FakeGateway
 from session import transports
 from session.transports import TRANSPORTS, facade
 
 
-def steered(live: Laneshift) -> list[object]:
-    with live.start("static", interval_s=0.1, dry_run=True) as scheduler:
-        running = live.scheduler is scheduler
-        before = (scheduler.name, scheduler.is_running, scheduler.is_paused)
+def steered(live: Application) -> list[object]:
+    with live.autoscale(policy="static", interval=0.1, dry_run=True) as scheduler:
+        before = (scheduler.policy, scheduler.is_running, scheduler.is_paused)
         scheduler.pause()
         paused = scheduler.is_paused
         scheduler.resume()
-    return [running, before, paused, scheduler.is_paused, scheduler.is_running]
+    return [before, paused, scheduler.is_paused, scheduler.is_running]
 
 
-CALLS: dict[str, Callable[[Laneshift], object]] = {
+def driven(live: Application | Query) -> list[object]:
+    with live.autoscale(policy="static", interval=0.1, dry_run=True) as scheduler:
+        return [scheduler.policy, scheduler.is_running]
+
+
+CALLS: dict[str, Callable[[Application], object]] = {
     "version": lambda live: live.version,
     "snapshot": lambda live: repr(live.snapshot()),
     "watch": lambda live: repr(next(iter(live.watch(0.1)))),
-    "set_lanes": lambda live: [
-        live.set_lanes("running", 0, -1, 3), live.set_lanes("running", 0, 0, 2, on={"2": 4}),
-    ],
-    "set_tasks": lambda live: [
-        live.set_tasks("running", 2), live.set_tasks("running", "auto", operator=0),
-    ],
-    "move_shard": lambda live: live.move_shard("running", 0, 1, 7, 1),
-    "limit_source": lambda live: live.limit_source("running", 5.5, 0.5),
-    "rescale": lambda live: live.rescale("running", 16, wait=False),
-    "rescaling": lambda live: live.rescaling("running"),
-    "cancel_rescale": lambda live: live.cancel_rescale("running"),
-    "handoffs": lambda live: [live.handoffs(), live.handoffs("stopped", 5)],
-    "start": steered,
-    "scheduler": lambda live: live.scheduler,
+    "queries": lambda live: [q.id for q in live.queries],
+    "query": lambda live: repr(live.query("running")),
+    "handoffs": lambda live: [live.handoffs(), live.handoffs(limit=5)],
+    "autoscale": steered,
     "close": lambda live: live.close(),
+}
+
+QUERY_CALLS: dict[str, Callable[[Query], object]] = {
+    "id": lambda query: query.id,
+    "name": lambda query: query.name,
+    "snapshot": lambda query: repr(query.snapshot()),
+    "watch": lambda query: repr(next(iter(query.watch(0.1)))),
+    "set_lanes": lambda query: [
+        query.set_lanes(3).applied, query.set_lanes(2, partition=0, on={"2": 4}).applied,
+    ],
+    "set_tasks": lambda query: [
+        query.set_tasks(2).applied, query.set_tasks("auto", operator=0).applied,
+    ],
+    "move": lambda query: query.move(shard=7, to_lane=1, partition=1).applied,
+    "limit_source": lambda query: query.limit_source(5.5, duration=0.5),
+    "rescale": lambda query: query.rescale(16).progress,
+    "rescaling": lambda query: [query.rescaling and query.rescaling.progress],
+    "handoffs": lambda query: query.handoffs(limit=5),
+    "autoscale": driven,
 }  # fmt: skip
 
 
 def test_no_method_is_left_out() -> None:
-    assert {name for name in vars(Laneshift) if not name.startswith("_")} == CALLS.keys()
+    for kind, calls in ((Application, CALLS), (Query, QUERY_CALLS)):
+        assert {name for name in vars(kind) if not name.startswith("_")} == calls.keys()
+
+
+@pytest.mark.parametrize("name", QUERY_CALLS)
+def test_a_method_of_a_query_does_the_same_over_each_transport(name: str) -> None:
+    found = {}
+    for transport in TRANSPORTS:
+        gateway = FakeGateway()
+        with facade(transport, gateway) as live:
+            found[transport] = [QUERY_CALLS[name](live.query("running")), gateway.sent]
+            found[transport] += [gateway.asked]
+    assert found["grpc"] == found["py4j"] and found["connect"] == found["py4j"]
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -79,7 +104,7 @@ def test_an_error_is_the_same_over_each_transport(transport: str) -> None:
             said = {name: f"a {name}: 'x' (7)" for name in placeholders(known["message"])}
             gateway.problem = wanted = error(condition, **said)
             with pytest.raises(type(wanted)) as caught:
-                live.limit_source("running", 1, 1)
+                live.query("running").limit_source(1, duration=1)
             assert type(caught.value) is type(wanted) and str(caught.value) == str(wanted)
             assert caught.value.condition == condition
             assert caught.value.parameters == said

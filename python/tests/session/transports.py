@@ -1,4 +1,4 @@
-"""The ways to a live object, each with all its layers above a gateway of no JVM.
+"""The ways to an application, each with all its layers above a gateway of no JVM.
 
 py4j, gRPC with the operator's token, and a Spark Connect session with its own.
 """
@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 
 import laneshift
 from laneshift.control.process import serve  # noqa: F401  imports all of the server
-from laneshift.control.running import RunningPolicies
+from laneshift.control.running import RunningAutoscalers
 from laneshift.control.server import ControlServer
 from laneshift.control.service import ControlService
 from laneshift.control.settings import ControlSettings, ServerTls
 from laneshift.control.tokens import signed
 from laneshift.errors import LaneshiftError
-from laneshift.plugin.gateway import ENTRY_CLASS
+from laneshift.plugin.gateway import ALL_PARTITIONS, ENTRY_CLASS
 from plugin.fake import FakeGateway
 
 TRANSPORTS = ("py4j", "grpc", "connect")
@@ -80,7 +80,10 @@ class JavaClass:
                 arguments = (*others, json.loads(back))
             if name == "setLanes":
                 *others, elsewhere = arguments
-                arguments = (*others, json.loads(elsewhere) if elsewhere else None)
+                query, operator, partition, lanes = others
+                there = None if partition == ALL_PARTITIONS else partition
+                hosts = json.loads(elsewhere) if elsewhere else None
+                arguments = (query, operator, there, lanes, hosts)
             try:
                 return json.dumps({"ok": method(*arguments)})
             except LaneshiftError as problem:
@@ -137,11 +140,11 @@ def serving(
     gateway: Any,
     wanted: ControlSettings | None = None,
     tell: Callable[[str], None] = print,
-    policies: RunningPolicies | None = None,
+    policies: RunningAutoscalers | None = None,
 ) -> Iterator[str]:
     """A control service of ``gateway`` on a free port, and its address."""
     wanted = wanted or settings()
-    policies = policies or RunningPolicies()
+    policies = policies or RunningAutoscalers()
     service = ControlService(gateway, policies, tenants_share=wanted.tenants_share, tell=tell)
     server = ControlServer(wanted, service, tell)
     try:
@@ -152,8 +155,8 @@ def serving(
 
 
 @contextmanager
-def facade(transport: str, gateway: FakeGateway) -> Iterator[laneshift.Laneshift]:
-    """The live object over a transport."""
+def facade(transport: str, gateway: FakeGateway) -> Iterator[laneshift.Application]:
+    """The application over a transport."""
     if transport == "py4j":
         yield laneshift.attach(session(gateway))
     else:
@@ -162,8 +165,8 @@ def facade(transport: str, gateway: FakeGateway) -> Iterator[laneshift.Laneshift
 
 
 @contextmanager
-def over_grpc(transport: str, gateway: Any) -> Iterator[laneshift.Laneshift]:
-    """The live object of an operator, or of a Connect session, for which `gateway` is served."""
+def over_grpc(transport: str, gateway: Any) -> Iterator[laneshift.Application]:
+    """The application of an operator, or of a Connect session, for which `gateway` is served."""
     if transport == "grpc":
         with serving(gateway) as address, laneshift.attach(address, TOKEN) as live:
             yield live

@@ -204,7 +204,9 @@ class Side:
         """Was it elastic at all, and did shards move?"""
         if self.is_elastic:
             self.regions.append(query._jsq.explainInternal(False).count("Elastic ["))
-            self.moves += len(laneshift.attach(self.spark).handoffs(str(query.id), limit=100_000))
+            self.moves += len(
+                laneshift.attach(self.spark).query(str(query.id)).handoffs(limit=100_000)
+            )
 
 
 def comes(condition: Callable[[], Any], looks: int = 600) -> bool:

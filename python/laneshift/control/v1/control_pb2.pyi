@@ -876,7 +876,7 @@ class SetLanesRequest(_message.Message):
     query: _builtins.str
     operator: _builtins.int
     partition: _builtins.int
-    """-1 for all of them"""
+    """left out for all of them"""
     lanes: _builtins.int
     keep_elsewhere: _builtins.bool
     """instead, leave those that are wanted"""
@@ -889,16 +889,18 @@ class SetLanesRequest(_message.Message):
         *,
         query: _builtins.str = ...,
         operator: _builtins.int = ...,
-        partition: _builtins.int = ...,
+        partition: _builtins.int | None = ...,
         lanes: _builtins.int = ...,
         elsewhere: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         keep_elsewhere: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_partition", b"_partition", "partition", b"partition"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["elsewhere", b"elsewhere", "keep_elsewhere", b"keep_elsewhere", "lanes", b"lanes", "operator", b"operator", "partition", b"partition", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_partition", b"_partition", "elsewhere", b"elsewhere", "keep_elsewhere", b"keep_elsewhere", "lanes", b"lanes", "operator", b"operator", "partition", b"partition", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__partition: _TypeAlias = _typing.Literal["partition"]  # noqa: Y015
+    _WhichOneofArgType__partition: _TypeAlias = _typing.Literal["_partition", b"_partition"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__partition) -> _WhichOneofReturnType__partition | None: ...
 
 Global___SetLanesRequest: _TypeAlias = SetLanesRequest  # noqa: Y015
 
@@ -1042,19 +1044,19 @@ class RescaleReply(_message.Message):
 Global___RescaleReply: _TypeAlias = RescaleReply  # noqa: Y015
 
 @_typing.final
-class MoveShardRequest(_message.Message):
+class MoveRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     QUERY_FIELD_NUMBER: _builtins.int
     OPERATOR_FIELD_NUMBER: _builtins.int
     PARTITION_FIELD_NUMBER: _builtins.int
     SHARD_FIELD_NUMBER: _builtins.int
-    LANE_FIELD_NUMBER: _builtins.int
+    TO_LANE_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     operator: _builtins.int
     partition: _builtins.int
     shard: _builtins.int
-    lane: _builtins.int
+    to_lane: _builtins.int
     def __init__(
         self,
         *,
@@ -1062,15 +1064,15 @@ class MoveShardRequest(_message.Message):
         operator: _builtins.int = ...,
         partition: _builtins.int = ...,
         shard: _builtins.int = ...,
-        lane: _builtins.int = ...,
+        to_lane: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lane", b"lane", "operator", b"operator", "partition", b"partition", "query", b"query", "shard", b"shard"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operator", b"operator", "partition", b"partition", "query", b"query", "shard", b"shard", "to_lane", b"to_lane"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___MoveShardRequest: _TypeAlias = MoveShardRequest  # noqa: Y015
+Global___MoveRequest: _TypeAlias = MoveRequest  # noqa: Y015
 
 @_typing.final
 class LimitSourceRequest(_message.Message):
@@ -1078,21 +1080,21 @@ class LimitSourceRequest(_message.Message):
 
     QUERY_FIELD_NUMBER: _builtins.int
     ROWS_PER_SECOND_FIELD_NUMBER: _builtins.int
-    SECONDS_FIELD_NUMBER: _builtins.int
+    DURATION_S_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     rows_per_second: _builtins.float
-    seconds: _builtins.float
+    duration_s: _builtins.float
     """0 ends a limit in force"""
     def __init__(
         self,
         *,
         query: _builtins.str = ...,
         rows_per_second: _builtins.float = ...,
-        seconds: _builtins.float = ...,
+        duration_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["query", b"query", "rows_per_second", b"rows_per_second", "seconds", b"seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_s", b"duration_s", "query", b"query", "rows_per_second", b"rows_per_second"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1230,7 +1232,7 @@ class Handoff(_message.Message):
 Global___Handoff: _TypeAlias = Handoff  # noqa: Y015
 
 @_typing.final
-class StartPolicyRequest(_message.Message):
+class AutoscaleRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
@@ -1255,7 +1257,7 @@ class StartPolicyRequest(_message.Message):
 
     POLICY_FIELD_NUMBER: _builtins.int
     PARAMETERS_FIELD_NUMBER: _builtins.int
-    TARGET_LATENCY_MS_FIELD_NUMBER: _builtins.int
+    TARGET_LATENCY_S_FIELD_NUMBER: _builtins.int
     INTERVAL_S_FIELD_NUMBER: _builtins.int
     QUERY_FIELD_NUMBER: _builtins.int
     CORES_FIELD_NUMBER: _builtins.int
@@ -1263,7 +1265,7 @@ class StartPolicyRequest(_message.Message):
     MAX_EXECUTORS_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
     """a name, or module:Class of what the driver has installed"""
-    target_latency_ms: _builtins.float
+    target_latency_s: _builtins.float
     interval_s: _builtins.float
     query: _builtins.str
     """empty for all"""
@@ -1280,34 +1282,34 @@ class StartPolicyRequest(_message.Message):
         *,
         policy: _builtins.str = ...,
         parameters: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
-        target_latency_ms: _builtins.float | None = ...,
+        target_latency_s: _builtins.float | None = ...,
         interval_s: _builtins.float = ...,
         query: _builtins.str = ...,
         cores: _builtins.int | None = ...,
         dry_run: _builtins.bool = ...,
         max_executors: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cores", b"_cores", "_max_executors", b"_max_executors", "_target_latency_ms", b"_target_latency_ms", "cores", b"cores", "max_executors", b"max_executors", "target_latency_ms", b"target_latency_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cores", b"_cores", "_max_executors", b"_max_executors", "_target_latency_s", b"_target_latency_s", "cores", b"cores", "max_executors", b"max_executors", "target_latency_s", b"target_latency_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cores", b"_cores", "_max_executors", b"_max_executors", "_target_latency_ms", b"_target_latency_ms", "cores", b"cores", "dry_run", b"dry_run", "interval_s", b"interval_s", "max_executors", b"max_executors", "parameters", b"parameters", "policy", b"policy", "query", b"query", "target_latency_ms", b"target_latency_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cores", b"_cores", "_max_executors", b"_max_executors", "_target_latency_s", b"_target_latency_s", "cores", b"cores", "dry_run", b"dry_run", "interval_s", b"interval_s", "max_executors", b"max_executors", "parameters", b"parameters", "policy", b"policy", "query", b"query", "target_latency_s", b"target_latency_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cores: _TypeAlias = _typing.Literal["cores"]  # noqa: Y015
     _WhichOneofArgType__cores: _TypeAlias = _typing.Literal["_cores", b"_cores"]  # noqa: Y015
     _WhichOneofReturnType__max_executors: _TypeAlias = _typing.Literal["max_executors"]  # noqa: Y015
     _WhichOneofArgType__max_executors: _TypeAlias = _typing.Literal["_max_executors", b"_max_executors"]  # noqa: Y015
-    _WhichOneofReturnType__target_latency_ms: _TypeAlias = _typing.Literal["target_latency_ms"]  # noqa: Y015
-    _WhichOneofArgType__target_latency_ms: _TypeAlias = _typing.Literal["_target_latency_ms", b"_target_latency_ms"]  # noqa: Y015
+    _WhichOneofReturnType__target_latency_s: _TypeAlias = _typing.Literal["target_latency_s"]  # noqa: Y015
+    _WhichOneofArgType__target_latency_s: _TypeAlias = _typing.Literal["_target_latency_s", b"_target_latency_s"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cores) -> _WhichOneofReturnType__cores | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_executors) -> _WhichOneofReturnType__max_executors | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__target_latency_ms) -> _WhichOneofReturnType__target_latency_ms | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__target_latency_s) -> _WhichOneofReturnType__target_latency_s | None: ...
 
-Global___StartPolicyRequest: _TypeAlias = StartPolicyRequest  # noqa: Y015
+Global___AutoscaleRequest: _TypeAlias = AutoscaleRequest  # noqa: Y015
 
 @_typing.final
-class StopPolicyRequest(_message.Message):
+class StopAutoscalerRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
@@ -1323,10 +1325,10 @@ class StopPolicyRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___StopPolicyRequest: _TypeAlias = StopPolicyRequest  # noqa: Y015
+Global___StopAutoscalerRequest: _TypeAlias = StopAutoscalerRequest  # noqa: Y015
 
 @_typing.final
-class PausePolicyRequest(_message.Message):
+class PauseAutoscalerRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
@@ -1346,10 +1348,10 @@ class PausePolicyRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PausePolicyRequest: _TypeAlias = PausePolicyRequest  # noqa: Y015
+Global___PauseAutoscalerRequest: _TypeAlias = PauseAutoscalerRequest  # noqa: Y015
 
 @_typing.final
-class PoliciesRequest(_message.Message):
+class AutoscalersRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     def __init__(
@@ -1361,21 +1363,21 @@ class PoliciesRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PoliciesRequest: _TypeAlias = PoliciesRequest  # noqa: Y015
+Global___AutoscalersRequest: _TypeAlias = AutoscalersRequest  # noqa: Y015
 
 @_typing.final
-class PoliciesReply(_message.Message):
+class AutoscalersReply(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RUNS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___PolicyRun]:
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Autoscaler]:
         """those that have stopped, too; oldest first"""
 
     def __init__(
         self,
         *,
-        runs: _abc.Iterable[Global___PolicyRun] | None = ...,
+        runs: _abc.Iterable[Global___Autoscaler] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -1383,10 +1385,10 @@ class PoliciesReply(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PoliciesReply: _TypeAlias = PoliciesReply  # noqa: Y015
+Global___AutoscalersReply: _TypeAlias = AutoscalersReply  # noqa: Y015
 
 @_typing.final
-class PolicyRun(_message.Message):
+class Autoscaler(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
@@ -1421,7 +1423,7 @@ class PolicyRun(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PolicyRun: _TypeAlias = PolicyRun  # noqa: Y015
+Global___Autoscaler: _TypeAlias = Autoscaler  # noqa: Y015
 
 @_typing.final
 class DecisionsRequest(_message.Message):

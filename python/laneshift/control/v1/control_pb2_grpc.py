@@ -74,9 +74,9 @@ class ControlStub:
                 request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.CancelRescaleRequest.SerializeToString,
                 response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescaleReply.FromString,
                 _registered_method=True)
-        self.MoveShard = channel.unary_unary(
-                '/laneshift.control.v1.Control/MoveShard',
-                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.MoveShardRequest.SerializeToString,
+        self.Move = channel.unary_unary(
+                '/laneshift.control.v1.Control/Move',
+                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.MoveRequest.SerializeToString,
                 response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.FromString,
                 _registered_method=True)
         self.LimitSource = channel.unary_unary(
@@ -89,25 +89,25 @@ class ControlStub:
                 request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.HandoffsRequest.SerializeToString,
                 response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.HandoffsReply.FromString,
                 _registered_method=True)
-        self.StartPolicy = channel.unary_unary(
-                '/laneshift.control.v1.Control/StartPolicy',
-                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.StartPolicyRequest.SerializeToString,
-                response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.PolicyRun.FromString,
+        self.Autoscale = channel.unary_unary(
+                '/laneshift.control.v1.Control/Autoscale',
+                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.AutoscaleRequest.SerializeToString,
+                response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.Autoscaler.FromString,
                 _registered_method=True)
-        self.StopPolicy = channel.unary_unary(
-                '/laneshift.control.v1.Control/StopPolicy',
-                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.StopPolicyRequest.SerializeToString,
-                response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.PolicyRun.FromString,
+        self.StopAutoscaler = channel.unary_unary(
+                '/laneshift.control.v1.Control/StopAutoscaler',
+                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.StopAutoscalerRequest.SerializeToString,
+                response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.Autoscaler.FromString,
                 _registered_method=True)
-        self.PausePolicy = channel.unary_unary(
-                '/laneshift.control.v1.Control/PausePolicy',
-                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.PausePolicyRequest.SerializeToString,
-                response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.PolicyRun.FromString,
+        self.PauseAutoscaler = channel.unary_unary(
+                '/laneshift.control.v1.Control/PauseAutoscaler',
+                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.PauseAutoscalerRequest.SerializeToString,
+                response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.Autoscaler.FromString,
                 _registered_method=True)
-        self.Policies = channel.unary_unary(
-                '/laneshift.control.v1.Control/Policies',
-                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.PoliciesRequest.SerializeToString,
-                response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.PoliciesReply.FromString,
+        self.Autoscalers = channel.unary_unary(
+                '/laneshift.control.v1.Control/Autoscalers',
+                request_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.AutoscalersRequest.SerializeToString,
+                response_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.AutoscalersReply.FromString,
                 _registered_method=True)
         self.Decisions = channel.unary_stream(
                 '/laneshift.control.v1.Control/Decisions',
@@ -174,7 +174,7 @@ class ControlServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def MoveShard(self, request, context):
+    def Move(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -192,26 +192,26 @@ class ControlServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def StartPolicy(self, request, context):
+    def Autoscale(self, request, context):
         """Policies that run in the control process. They go on when their client has gone.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def StopPolicy(self, request, context):
+    def StopAutoscaler(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def PausePolicy(self, request, context):
+    def PauseAutoscaler(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Policies(self, request, context):
+    def Autoscalers(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -267,9 +267,9 @@ def add_ControlServicer_to_server(servicer, server):
                     request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.CancelRescaleRequest.FromString,
                     response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.RescaleReply.SerializeToString,
             ),
-            'MoveShard': grpc.unary_unary_rpc_method_handler(
-                    servicer.MoveShard,
-                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.MoveShardRequest.FromString,
+            'Move': grpc.unary_unary_rpc_method_handler(
+                    servicer.Move,
+                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.MoveRequest.FromString,
                     response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.SerializeToString,
             ),
             'LimitSource': grpc.unary_unary_rpc_method_handler(
@@ -282,25 +282,25 @@ def add_ControlServicer_to_server(servicer, server):
                     request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.HandoffsRequest.FromString,
                     response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.HandoffsReply.SerializeToString,
             ),
-            'StartPolicy': grpc.unary_unary_rpc_method_handler(
-                    servicer.StartPolicy,
-                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.StartPolicyRequest.FromString,
-                    response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.PolicyRun.SerializeToString,
+            'Autoscale': grpc.unary_unary_rpc_method_handler(
+                    servicer.Autoscale,
+                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.AutoscaleRequest.FromString,
+                    response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.Autoscaler.SerializeToString,
             ),
-            'StopPolicy': grpc.unary_unary_rpc_method_handler(
-                    servicer.StopPolicy,
-                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.StopPolicyRequest.FromString,
-                    response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.PolicyRun.SerializeToString,
+            'StopAutoscaler': grpc.unary_unary_rpc_method_handler(
+                    servicer.StopAutoscaler,
+                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.StopAutoscalerRequest.FromString,
+                    response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.Autoscaler.SerializeToString,
             ),
-            'PausePolicy': grpc.unary_unary_rpc_method_handler(
-                    servicer.PausePolicy,
-                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.PausePolicyRequest.FromString,
-                    response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.PolicyRun.SerializeToString,
+            'PauseAutoscaler': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseAutoscaler,
+                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.PauseAutoscalerRequest.FromString,
+                    response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.Autoscaler.SerializeToString,
             ),
-            'Policies': grpc.unary_unary_rpc_method_handler(
-                    servicer.Policies,
-                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.PoliciesRequest.FromString,
-                    response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.PoliciesReply.SerializeToString,
+            'Autoscalers': grpc.unary_unary_rpc_method_handler(
+                    servicer.Autoscalers,
+                    request_deserializer=laneshift_dot_control_dot_v1_dot_control__pb2.AutoscalersRequest.FromString,
+                    response_serializer=laneshift_dot_control_dot_v1_dot_control__pb2.AutoscalersReply.SerializeToString,
             ),
             'Decisions': grpc.unary_stream_rpc_method_handler(
                     servicer.Decisions,
@@ -535,7 +535,7 @@ class Control:
             _registered_method=True)
 
     @staticmethod
-    def MoveShard(request,
+    def Move(request,
             target,
             options=(),
             channel_credentials=None,
@@ -548,8 +548,8 @@ class Control:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/laneshift.control.v1.Control/MoveShard',
-            laneshift_dot_control_dot_v1_dot_control__pb2.MoveShardRequest.SerializeToString,
+            '/laneshift.control.v1.Control/Move',
+            laneshift_dot_control_dot_v1_dot_control__pb2.MoveRequest.SerializeToString,
             laneshift_dot_control_dot_v1_dot_control__pb2.AppliedReply.FromString,
             options,
             channel_credentials,
@@ -616,7 +616,7 @@ class Control:
             _registered_method=True)
 
     @staticmethod
-    def StartPolicy(request,
+    def Autoscale(request,
             target,
             options=(),
             channel_credentials=None,
@@ -629,9 +629,9 @@ class Control:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/laneshift.control.v1.Control/StartPolicy',
-            laneshift_dot_control_dot_v1_dot_control__pb2.StartPolicyRequest.SerializeToString,
-            laneshift_dot_control_dot_v1_dot_control__pb2.PolicyRun.FromString,
+            '/laneshift.control.v1.Control/Autoscale',
+            laneshift_dot_control_dot_v1_dot_control__pb2.AutoscaleRequest.SerializeToString,
+            laneshift_dot_control_dot_v1_dot_control__pb2.Autoscaler.FromString,
             options,
             channel_credentials,
             insecure,
@@ -643,7 +643,7 @@ class Control:
             _registered_method=True)
 
     @staticmethod
-    def StopPolicy(request,
+    def StopAutoscaler(request,
             target,
             options=(),
             channel_credentials=None,
@@ -656,9 +656,9 @@ class Control:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/laneshift.control.v1.Control/StopPolicy',
-            laneshift_dot_control_dot_v1_dot_control__pb2.StopPolicyRequest.SerializeToString,
-            laneshift_dot_control_dot_v1_dot_control__pb2.PolicyRun.FromString,
+            '/laneshift.control.v1.Control/StopAutoscaler',
+            laneshift_dot_control_dot_v1_dot_control__pb2.StopAutoscalerRequest.SerializeToString,
+            laneshift_dot_control_dot_v1_dot_control__pb2.Autoscaler.FromString,
             options,
             channel_credentials,
             insecure,
@@ -670,7 +670,7 @@ class Control:
             _registered_method=True)
 
     @staticmethod
-    def PausePolicy(request,
+    def PauseAutoscaler(request,
             target,
             options=(),
             channel_credentials=None,
@@ -683,9 +683,9 @@ class Control:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/laneshift.control.v1.Control/PausePolicy',
-            laneshift_dot_control_dot_v1_dot_control__pb2.PausePolicyRequest.SerializeToString,
-            laneshift_dot_control_dot_v1_dot_control__pb2.PolicyRun.FromString,
+            '/laneshift.control.v1.Control/PauseAutoscaler',
+            laneshift_dot_control_dot_v1_dot_control__pb2.PauseAutoscalerRequest.SerializeToString,
+            laneshift_dot_control_dot_v1_dot_control__pb2.Autoscaler.FromString,
             options,
             channel_credentials,
             insecure,
@@ -697,7 +697,7 @@ class Control:
             _registered_method=True)
 
     @staticmethod
-    def Policies(request,
+    def Autoscalers(request,
             target,
             options=(),
             channel_credentials=None,
@@ -710,9 +710,9 @@ class Control:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/laneshift.control.v1.Control/Policies',
-            laneshift_dot_control_dot_v1_dot_control__pb2.PoliciesRequest.SerializeToString,
-            laneshift_dot_control_dot_v1_dot_control__pb2.PoliciesReply.FromString,
+            '/laneshift.control.v1.Control/Autoscalers',
+            laneshift_dot_control_dot_v1_dot_control__pb2.AutoscalersRequest.SerializeToString,
+            laneshift_dot_control_dot_v1_dot_control__pb2.AutoscalersReply.FromString,
             options,
             channel_credentials,
             insecure,

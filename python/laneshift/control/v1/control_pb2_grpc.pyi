@@ -55,14 +55,14 @@ class ControlStub:
     """
     Rescaling: _grpc.UnaryUnaryMultiCallable[_control_pb2.RescalingRequest, _control_pb2.RescaleReply]
     CancelRescale: _grpc.UnaryUnaryMultiCallable[_control_pb2.CancelRescaleRequest, _control_pb2.RescaleReply]
-    MoveShard: _grpc.UnaryUnaryMultiCallable[_control_pb2.MoveShardRequest, _control_pb2.AppliedReply]
+    Move: _grpc.UnaryUnaryMultiCallable[_control_pb2.MoveRequest, _control_pb2.AppliedReply]
     LimitSource: _grpc.UnaryUnaryMultiCallable[_control_pb2.LimitSourceRequest, _control_pb2.AppliedReply]
     Handoffs: _grpc.UnaryUnaryMultiCallable[_control_pb2.HandoffsRequest, _control_pb2.HandoffsReply]
-    StartPolicy: _grpc.UnaryUnaryMultiCallable[_control_pb2.StartPolicyRequest, _control_pb2.PolicyRun]
+    Autoscale: _grpc.UnaryUnaryMultiCallable[_control_pb2.AutoscaleRequest, _control_pb2.Autoscaler]
     """Policies that run in the control process. They go on when their client has gone."""
-    StopPolicy: _grpc.UnaryUnaryMultiCallable[_control_pb2.StopPolicyRequest, _control_pb2.PolicyRun]
-    PausePolicy: _grpc.UnaryUnaryMultiCallable[_control_pb2.PausePolicyRequest, _control_pb2.PolicyRun]
-    Policies: _grpc.UnaryUnaryMultiCallable[_control_pb2.PoliciesRequest, _control_pb2.PoliciesReply]
+    StopAutoscaler: _grpc.UnaryUnaryMultiCallable[_control_pb2.StopAutoscalerRequest, _control_pb2.Autoscaler]
+    PauseAutoscaler: _grpc.UnaryUnaryMultiCallable[_control_pb2.PauseAutoscalerRequest, _control_pb2.Autoscaler]
+    Autoscalers: _grpc.UnaryUnaryMultiCallable[_control_pb2.AutoscalersRequest, _control_pb2.AutoscalersReply]
     Decisions: _grpc.UnaryStreamMultiCallable[_control_pb2.DecisionsRequest, _control_pb2.Decision]
     """The newest decisions of those policies, oldest first, and if wished those to come."""
 
@@ -86,14 +86,14 @@ class ControlAsyncStub(ControlStub):
     """
     Rescaling: _aio.UnaryUnaryMultiCallable[_control_pb2.RescalingRequest, _control_pb2.RescaleReply]  # type: ignore[assignment]
     CancelRescale: _aio.UnaryUnaryMultiCallable[_control_pb2.CancelRescaleRequest, _control_pb2.RescaleReply]  # type: ignore[assignment]
-    MoveShard: _aio.UnaryUnaryMultiCallable[_control_pb2.MoveShardRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
+    Move: _aio.UnaryUnaryMultiCallable[_control_pb2.MoveRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
     LimitSource: _aio.UnaryUnaryMultiCallable[_control_pb2.LimitSourceRequest, _control_pb2.AppliedReply]  # type: ignore[assignment]
     Handoffs: _aio.UnaryUnaryMultiCallable[_control_pb2.HandoffsRequest, _control_pb2.HandoffsReply]  # type: ignore[assignment]
-    StartPolicy: _aio.UnaryUnaryMultiCallable[_control_pb2.StartPolicyRequest, _control_pb2.PolicyRun]  # type: ignore[assignment]
+    Autoscale: _aio.UnaryUnaryMultiCallable[_control_pb2.AutoscaleRequest, _control_pb2.Autoscaler]  # type: ignore[assignment]
     """Policies that run in the control process. They go on when their client has gone."""
-    StopPolicy: _aio.UnaryUnaryMultiCallable[_control_pb2.StopPolicyRequest, _control_pb2.PolicyRun]  # type: ignore[assignment]
-    PausePolicy: _aio.UnaryUnaryMultiCallable[_control_pb2.PausePolicyRequest, _control_pb2.PolicyRun]  # type: ignore[assignment]
-    Policies: _aio.UnaryUnaryMultiCallable[_control_pb2.PoliciesRequest, _control_pb2.PoliciesReply]  # type: ignore[assignment]
+    StopAutoscaler: _aio.UnaryUnaryMultiCallable[_control_pb2.StopAutoscalerRequest, _control_pb2.Autoscaler]  # type: ignore[assignment]
+    PauseAutoscaler: _aio.UnaryUnaryMultiCallable[_control_pb2.PauseAutoscalerRequest, _control_pb2.Autoscaler]  # type: ignore[assignment]
+    Autoscalers: _aio.UnaryUnaryMultiCallable[_control_pb2.AutoscalersRequest, _control_pb2.AutoscalersReply]  # type: ignore[assignment]
     Decisions: _aio.UnaryStreamMultiCallable[_control_pb2.DecisionsRequest, _control_pb2.Decision]  # type: ignore[assignment]
     """The newest decisions of those policies, oldest first, and if wished those to come."""
 
@@ -164,9 +164,9 @@ class ControlServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_control_pb2.RescaleReply, _abc.Awaitable[_control_pb2.RescaleReply]]: ...
 
     @_abc_1.abstractmethod
-    def MoveShard(
+    def Move(
         self,
-        request: _control_pb2.MoveShardRequest,
+        request: _control_pb2.MoveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_pb2.AppliedReply, _abc.Awaitable[_control_pb2.AppliedReply]]: ...
 
@@ -185,33 +185,33 @@ class ControlServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_control_pb2.HandoffsReply, _abc.Awaitable[_control_pb2.HandoffsReply]]: ...
 
     @_abc_1.abstractmethod
-    def StartPolicy(
+    def Autoscale(
         self,
-        request: _control_pb2.StartPolicyRequest,
+        request: _control_pb2.AutoscaleRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_control_pb2.PolicyRun, _abc.Awaitable[_control_pb2.PolicyRun]]:
+    ) -> _typing.Union[_control_pb2.Autoscaler, _abc.Awaitable[_control_pb2.Autoscaler]]:
         """Policies that run in the control process. They go on when their client has gone."""
 
     @_abc_1.abstractmethod
-    def StopPolicy(
+    def StopAutoscaler(
         self,
-        request: _control_pb2.StopPolicyRequest,
+        request: _control_pb2.StopAutoscalerRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_control_pb2.PolicyRun, _abc.Awaitable[_control_pb2.PolicyRun]]: ...
+    ) -> _typing.Union[_control_pb2.Autoscaler, _abc.Awaitable[_control_pb2.Autoscaler]]: ...
 
     @_abc_1.abstractmethod
-    def PausePolicy(
+    def PauseAutoscaler(
         self,
-        request: _control_pb2.PausePolicyRequest,
+        request: _control_pb2.PauseAutoscalerRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_control_pb2.PolicyRun, _abc.Awaitable[_control_pb2.PolicyRun]]: ...
+    ) -> _typing.Union[_control_pb2.Autoscaler, _abc.Awaitable[_control_pb2.Autoscaler]]: ...
 
     @_abc_1.abstractmethod
-    def Policies(
+    def Autoscalers(
         self,
-        request: _control_pb2.PoliciesRequest,
+        request: _control_pb2.AutoscalersRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_control_pb2.PoliciesReply, _abc.Awaitable[_control_pb2.PoliciesReply]]: ...
+    ) -> _typing.Union[_control_pb2.AutoscalersReply, _abc.Awaitable[_control_pb2.AutoscalersReply]]: ...
 
     @_abc_1.abstractmethod
     def Decisions(

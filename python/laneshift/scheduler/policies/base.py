@@ -25,8 +25,8 @@ class Policy(ABC, Generic[S]):
     immutable value that the caller keeps and hands back:
 
         state = policy.start()
-        for cluster load in cluster loads:
-            plan, state = policy.answer(cluster load, state)
+        for load in loads:
+            plan, state = policy.answer(load, state)
 
     ``answer`` takes what was measured; ``decide`` gets it as ``see`` shows it, so that no policy
     has to know how a micro-batch differs from a stream.

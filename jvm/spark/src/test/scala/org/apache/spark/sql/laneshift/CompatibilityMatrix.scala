@@ -208,7 +208,7 @@ object CompatibilityMatrix {
       |(in Real-time Mode: the same order per key, too, and metrics over the run). *never* and *always* are values of
       |`spark.sql.laneshift.motion`. A restarted checkpoint is stopped and started for each chunk; a switched one is on stock Spark
       |for the second. *Other tasks*: another number of tasks in each batch. *Other partitions*: 5 state partitions for the second chunk and 2 for
-      |the third instead of 3, by `laneshift rescale`, on stock Spark's side by Spark's own repartition. [compatibility.md](compatibility.md) has more queries, options and failures, and the known differences.
+      |the third instead of 3, by `laneshift checkpoint rescale`, on stock Spark's side by Spark's own repartition. [compatibility.md](compatibility.md) has more queries, options and failures, and the known differences.
       |""".stripMargin
 
   def main(arguments: Array[String]): Unit = {

@@ -117,7 +117,7 @@ def whole_numbers(
     return tuple(found)
 
 
-def find_query(snapshot: Snapshot, query: object, key: str) -> QuerySnapshot:
+def find_query(snapshot: Snapshot, key: str) -> QuerySnapshot:
     """The running query of that id, run id or name; it wins over stopped ones of the same name.
 
     Errors: NotFoundError if there is none, ArgumentError if several run under the name,
@@ -130,9 +130,7 @@ def find_query(snapshot: Snapshot, query: object, key: str) -> QuerySnapshot:
     if len(active) > 1 and len({q.id for q in active}) > 1:
         ids = ", ".join(sorted(q.id for q in active))
         raise error("LANESHIFT_AMBIGUOUS_QUERY", value=shown(key), count=len(active), ids=ids)
-    # A StreamingQuery of an earlier run shares its id with the query that was started again.
-    stale = not isinstance(query, str) and not getattr(query, "isActive", True)
-    if stale or (same and not active):
+    if same and not active:
         raise stopped(snapshot, key)
     if not active:
         raise error("LANESHIFT_NO_SUCH_QUERY", value=shown(key), range=_active(snapshot))
@@ -144,22 +142,37 @@ def stopped(snapshot: Snapshot, key: str) -> LaneshiftError:
     return error("LANESHIFT_QUERY_STOPPED", value=shown(key), range=_active(snapshot))
 
 
-def find_operator(query: QuerySnapshot, operator: int) -> OperatorSnapshot:
-    """The query's elastic operator of that id. Errors: NotFoundError."""
-    for found in query.operators:
-        if found.operator_id == operator:
-            return found
-    there = _listed([f"{o.operator_id} ({o.name})" for o in query.operators], "none")
-    raise error("LANESHIFT_NO_SUCH_OPERATOR", value=operator, query=query.label, range=there)
+def find_operator(query: QuerySnapshot, operator: object) -> OperatorSnapshot:
+    """The query's elastic operator of that id or name; None is the only one with state, or the only
+    one if none has any.
+
+    Errors: NotFoundError if there is none, ArgumentError if several are meant, or for another type.
+    """
+    if operator is None:
+        stateful = [o for o in query.operators if not o.is_dealt]
+        same = stateful or list(query.operators)
+    elif isinstance(operator, str):
+        same = [o for o in query.operators if o.name.strip() == operator.strip()]
+    else:
+        (number,) = whole_numbers("Or the name of an operator.", operator=operator)
+        same = [o for o in query.operators if o.operator_id == number]
+    if len(same) == 1:
+        return same[0]
+    there = _listed(
+        [f"{o.operator_id} ({o.name.strip()})" for o in same or query.operators], "none"
+    )
+    if same:
+        raise error("LANESHIFT_AMBIGUOUS_OPERATOR", query=query.label, range=there)
+    value = "" if operator is None else shown(operator)
+    raise error("LANESHIFT_NO_SUCH_OPERATOR", value=value, query=query.label, range=there)
 
 
-def find_partition(
-    operator: OperatorSnapshot, partition: int, *, also: str = ""
-) -> PartitionSnapshot:
+def find_partition(operator: OperatorSnapshot, partition: object) -> PartitionSnapshot:
     """The operator's partition of that number.
 
-    Errors: NotFoundError, its range plus ``also``; SessionError if it was not computed yet.
+    Errors: NotFoundError, ArgumentError for another type, SessionError if it was not computed yet.
     """
+    (partition,) = whole_numbers(partition=partition)
     for found in operator.partitions:
         if found.partition == partition:
             return found
@@ -167,12 +180,11 @@ def find_partition(
         raise error(
             "LANESHIFT_PARTITION_NOT_COMPUTED", partition=partition, operator=operator.operator_id
         )
-    there = f"0 to {operator.partition_count - 1}"
     raise error(
         "LANESHIFT_NO_SUCH_PARTITION",
         value=partition,
         operator=operator.operator_id,
-        range=f"{there}, or {also}" if also else there,
+        range=f"0 to {operator.partition_count - 1}",
     )
 
 

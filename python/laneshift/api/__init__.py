@@ -1,0 +1,1 @@
+"""What users hold: an application, its queries, their autoscalers and rescales."""
