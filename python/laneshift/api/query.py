@@ -132,8 +132,10 @@ class Query:
         hosts = check_hosts(on)
 
         def has(part: PartitionSnapshot) -> bool:
+            # Between two tasks no lane is open: what is wanted is what the next one begins with.
             there = Counter(lane.executor for lane in part.elsewhere if lane.open)
-            return part.home_lanes == lanes and there == hosts
+            shown = there if part.running else part.wanted_elsewhere
+            return part.home_lanes == lanes and dict(shown) == hosts
 
         def is_shown(now: OperatorSnapshot) -> bool:
             parts = [p for p in now.partitions if partition in (None, p.partition)]

@@ -344,6 +344,19 @@ def test_a_change_is_waited_for(live: Application, gateway: FakeGateway) -> None
     away = found.set_lanes(2, partition=1, on={"2": 1})
     with pytest.raises(SessionError, match="LANESHIFT_CHANGE_NOT_SHOWN"):
         away.wait(timedelta(milliseconds=10))
+    host = {"lane": 2, "executor": "2", "open": False, "kept_bytes": 0, "rows_sent": 0}
+    host |= dict.fromkeys(("frames", "state_reads", "bytes_sent", "bytes_received"), 0)
+    parts[1]["elsewhere"] = [host]
+    with pytest.raises(SessionError, match="LANESHIFT_CHANGE_NOT_SHOWN"):
+        away.wait(0.01)
+    host["open"] = True
+    away.wait()  # three lanes, one of them there
+    set_lanes(parts[1], 2)
+    parts[1].update(running=False, elsewhere=[])
+    with pytest.raises(SessionError, match="LANESHIFT_CHANGE_NOT_SHOWN"):
+        away.wait(0.01)
+    parts[1]["wanted_elsewhere"] = [{"executor": "2", "lanes": 1}]
+    away.wait()
     moved = found.move(shard=5, to_lane=1, partition=0)
     parts[0]["lane_of_shard"][5] = 0
     with pytest.raises(SessionError, match="shard 5 of partition 0 on lane 1"):

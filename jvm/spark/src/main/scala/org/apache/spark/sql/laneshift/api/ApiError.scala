@@ -56,7 +56,7 @@ private[api] object ApiError {
     "LANESHIFT_NO_SUCH_PARTITION",
     NotFound,
     s"There is no partition $partition. " +
-      (if (count > 0) s"The operator has 0 to ${count - 1}; to change lanes, -1 means all of them."
+      (if (count > 0) s"The operator has 0 to ${count - 1}; without a number all of them are meant."
        else "A shard is moved within one partition, counted from 0."),
     Map("partition" -> partition, "partitions" -> count)
   )
