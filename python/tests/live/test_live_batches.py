@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,19 +91,20 @@ def test_wrong_arguments_leave_the_running_query_untouched(
     live.query(counting.query).set_lanes(2, operator=operator)
     counting.add(500)
     before = operator_of(live, counting.query)
-    wrong: list[tuple[str, tuple[Any, ...], str]] = [
-        ("set_lanes", ("nope", operator, 0, 2), "NO_SUCH_QUERY"),
-        ("set_lanes", (counting.query, operator + 1, 0, 2), "NO_SUCH_OPERATOR"),
-        ("set_lanes", (counting.query, operator, 2, 2), "NO_SUCH_PARTITION"),
-        ("set_lanes", (counting.query, operator, 0, 7), "LANES_OUT_OF_RANGE"),
-        ("set_lanes", (counting.query, operator, 0, "2"), "INVALID_TYPE"),
-        ("move_shard", (counting.query, operator, 0, SHARDS, 0), "NO_SUCH_SHARD"),
-        ("move_shard", (counting.query, operator, 0, 0, 2), "NO_SUCH_LANE"),
-        ("handoffs", ("nope",), "NO_SUCH_QUERY"),
+    query = live.query(counting.query)
+    wrong: list[tuple[Callable[[], object], str]] = [
+        (lambda: live.query("nope").set_lanes(2), "NO_SUCH_QUERY"),
+        (lambda: query.set_lanes(2, operator=operator + 1), "NO_SUCH_OPERATOR"),
+        (lambda: query.set_lanes(2, partition=2), "NO_SUCH_PARTITION"),
+        (lambda: query.set_lanes(7, partition=0), "LANES_OUT_OF_RANGE"),
+        (lambda: query.set_lanes("2", partition=0), "INVALID_TYPE"),  # type: ignore[arg-type]
+        (lambda: query.move(shard=SHARDS, to_lane=0, partition=0), "NO_SUCH_SHARD"),
+        (lambda: query.move(shard=0, to_lane=2, partition=0), "NO_SUCH_LANE"),
+        (lambda: live.query("nope").handoffs(), "NO_SUCH_QUERY"),
     ]
-    for method, arguments, condition in wrong:
+    for call, condition in wrong:
         with pytest.raises(laneshift.ArgumentError) as caught:
-            getattr(live, method)(*arguments)
+            call()
         assert caught.value.condition == f"LANESHIFT_{condition}"
     counting.add(500)
     after = operator_of(live, counting.query)
