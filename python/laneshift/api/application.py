@@ -174,7 +174,7 @@ class Application:
                 fewer than it has without an autoscaler), for policies that place lanes. None for
                 what ``spark.sql.laneshift.executors.max`` says, 0 to ask for none.
             dry_run: decide and report, but change nothing.
-            trace: a new file for what was measured, for ``laneshift replay``.
+            trace: a new file for what was measured, for ``laneshift-lab replay``.
             parameters: parameters of the policy by name.
 
         Errors: :class:`~laneshift.errors.InputError` for an unknown policy or parameter and values
