@@ -332,8 +332,8 @@ def test_scheduler(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFi
     (text,) = blocks("docs/scheduling.md", "test_scheduler")
     names: dict[str, Any] = {"laneshift": laneshift, "spark": spark, "until": until}
     with running(workload(spark).groupBy("key").count(), tmp_path, "orders"):
-        exec(text.replace("\n...\n", "\nuntil(lambda: scheduler.turns >= 1)\n"), names)
-    assert names["scheduler"].turns >= 1 and not names["scheduler"].is_running
+        exec(text.replace("\n...\n", "\nuntil(lambda: autoscaler.turns >= 1)\n"), names)
+    assert names["autoscaler"].turns >= 1 and not names["autoscaler"].is_running
 
 
 @pytest.mark.live
@@ -346,7 +346,7 @@ def test_rescale(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
         assert "2 -> 16 partitions" in capsys.readouterr().err
 
         def shown() -> tuple[int, int]:
-            (operator,) = names["live"].snapshot().queries[0].operators
+            (operator,) = names["orders"].snapshot().operators
             return len(operator.partitions), operator.tasks
 
         until(lambda: shown()[0] == 16)  # with the next batch
@@ -370,7 +370,7 @@ def test_rowwise_lanes(
             assert "1000 rowWise" in capsys.readouterr().out
 
             def eight() -> bool:
-                (operator,) = names["live"].snapshot().queries[0].operators
+                (operator,) = names["scores"].snapshot().operators
                 return all(part.lanes == 8 for part in operator.partitions)
 
             until(eight)
