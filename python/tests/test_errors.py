@@ -96,7 +96,6 @@ def test_every_condition_is_raised_somewhere_and_every_raised_one_is_known() -> 
         *("NOT_MOVABLE", "OTHER_SCHEDULER", "PARTITION_MOVED", "SOURCE_NOT_LIMITED"),
         *("ELSEWHERE_UNREADABLE", "EXECUTOR_IS_HOME", "LANES_STAY_HOME", "MORE_LANES_THAN_CORES"),
         *("NO_SUCH_EXECUTOR", "TOO_MANY_ELSEWHERE"),
-        *("NO_LEASE_IN_REAL_TIME", "NO_LEASE_BESIDE_REAL_TIME"),
         *("PARTITIONS_OUT_OF_RANGE", "RESCALE_RUNS", "NOT_RESCALABLE", "NO_RESCALE"),
         *("NO_KEYS", "NOTHING_ABOVE"),
     }
