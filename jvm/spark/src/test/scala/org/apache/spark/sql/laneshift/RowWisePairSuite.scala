@@ -230,7 +230,7 @@ class RowWisePairSuite extends LimitedSuite with ElasticSession {
     assert(plan(cheap, "true").contains("Elastic [row-wise"))
     assert(!plan(several, "false").contains("Elastic ["))
     val refused = intercept[IllegalArgumentException](withConf("spark.sql.laneshift.stateless" -> "yes")(()))
-    assert(refused.getMessage.contains("'auto', 'true' and 'false'"))
+    assert(refused.getMessage.contains("'auto', 'true' or 'false'"))
   }
 
   test("what knows more than its row stays stock") {

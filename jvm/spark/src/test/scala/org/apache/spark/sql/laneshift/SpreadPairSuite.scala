@@ -131,7 +131,7 @@ class SpreadPairSuite extends LimitedSuite with ElasticSession {
     }
     val refused =
       intercept[IllegalArgumentException](withConf("spark.sql.laneshift.hotKeys.spread" -> "yes")(()))
-    assert(refused.getMessage.contains("'auto', 'true' and 'false'"))
+    assert(refused.getMessage.contains("'auto', 'true' or 'false'"))
   }
 
   // ---- decided by measurements
