@@ -86,8 +86,18 @@ class Result:
 # ---- what there is
 
 
-def java(*words: str) -> tuple[str, ...]:
-    return ("java", f"@{LAUNCH}", *words)
+def java(*words: str, launch: Path = LAUNCH) -> tuple[str, ...]:
+    return ("java", f"@{launch}", *words)
+
+
+def runner(suite: str, reports: Path, *which: str, launch: Path = LAUNCH) -> tuple[str, ...]:
+    """Runs tests of a suite, with its package, in the tree whose build has written `launch`."""
+    folders = " ".join(str(launch.parents[3] / folder) for folder in class_folders(launch))
+    return java(
+        *("org.scalatest.tools.Runner", "-R", folders, "-oDF", "-u", str(reports)),
+        *("-s", suite, *which),
+        launch=launch,
+    )
 
 
 def classes_of_suites() -> Iterator[tuple[str, str, Path]]:
@@ -110,12 +120,7 @@ def suites(room: str) -> Iterator[Unit]:
         yield Unit(
             room,
             name,
-            java(
-                "org.scalatest.tools.Runner",
-                *("-R", " ".join(str(ROOT / f) for f in class_folders())),
-                *("-s", whole_name, "-n", f"laneshift.deep.{room}"),
-                *("-oDF", "-u", str(reports)),
-            ),
+            runner(whole_name, reports, "-n", f"laneshift.deep.{room}"),
             (str(path.relative_to(ROOT)),),
             limit_s=3000,
             env={"LANESHIFT_DEEP": room},
@@ -123,8 +128,8 @@ def suites(room: str) -> Iterator[Unit]:
         )
 
 
-def class_folders() -> list[str]:
-    listed = LAUNCH.with_name("test-classes.txt")
+def class_folders(launch: Path = LAUNCH) -> list[str]:
+    listed = launch.with_name("test-classes.txt")
     return listed.read_text().split() if listed.is_file() else []
 
 

@@ -24,7 +24,17 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from deep import OUT, ROOT, ended, environment, git, number
+from deep import (
+    LAUNCH,
+    OUT,
+    ROOT,
+    classes_of_suites,
+    ended,
+    environment,
+    git,
+    number,
+    runner,
+)
 from sbt_reports import cases
 
 TABLE = ROOT / "verification" / "mutants.toml"
@@ -109,18 +119,11 @@ def compiled(log: Path) -> bool:
 def red(test: str, log: Path) -> str:
     """The test that is red of those that are meant; nothing if all of them are green."""
     unit, _, part = test.partition(": ")
-    source = next(COPY.glob(f"jvm/*/src/test/**/{unit}.scala"))
-    package = re.findall(r"^package (\S+)", source.read_text("utf-8"), re.M)[0]
+    suite = next(whole for name, whole, _ in classes_of_suites() if name == unit)
     report = log.with_suffix(".reports")
     for old in report.glob("*.xml"):
         old.unlink()
-    target = COPY / "jvm" / "spark" / "target"
-    folders = (target / "test-classes.txt").read_text().split()
-    command = [
-        *("java", f"@{target / 'test-launch.args'}", "org.scalatest.tools.Runner"),
-        *("-R", " ".join(folders), "-oDF", "-u", str(report)),
-        *("-s", f"{package}.{unit}", "-z", part),
-    ]
+    command = [*runner(suite, report, "-z", part, launch=COPY / LAUNCH.relative_to(ROOT))]
     # The gate's seeds and numbers, not the deep tier's.
     env = {k: v for k, v in environment(1).items() if not k.startswith("LANESHIFT_")}
     _, late = ended(command, env, log, LIMIT_S)

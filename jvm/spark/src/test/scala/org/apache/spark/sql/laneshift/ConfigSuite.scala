@@ -70,6 +70,13 @@ class ConfigSuite extends LimitedSuite with ElasticSession {
     }
   }
 
+  test("a wrong secret is refused without being repeated") {
+    val key = LaneshiftConf.Prefix + "control.token"
+    val error = intercept[IllegalArgumentException](spark.conf.set(key, "too short"))
+    assert(error.getMessage.contains(key) && error.getMessage.contains("16 to 512 printable"))
+    assert(!error.getMessage.contains("too short"))
+  }
+
   private val cases = Seq(TestInput.rows(seed = 1, first = 0, count = 30))
   private val counting = QueryCase("counts", "update")(_.groupBy("key").count())
 

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.laneshift.conf
 
 /** Options of the control service, which programs on this and other machines reach. All are read when the application starts. */
-object ControlConf extends OptionGroup("spark.sql.laneshift.control.") {
+object ControlConf extends OptionGroup(OptionGroup.Root + "control.") {
 
   /** What a port that is not set stands for: nothing listens. */
   val NoPort: Int = -1

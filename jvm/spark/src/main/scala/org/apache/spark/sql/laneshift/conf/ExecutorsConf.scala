@@ -1,9 +1,8 @@
 package org.apache.spark.sql.laneshift.conf
 
 /** Options of executors on demand. */
-object ExecutorsConf extends OptionGroup("spark.sql.laneshift.executors.") {
-
-  private val Hour = 3600000L
+object ExecutorsConf extends OptionGroup(OptionGroup.Root + "executors.") {
+  import OptionGroup.Hour
 
   val Max =
     whole(

@@ -4,11 +4,12 @@ import org.apache.spark.internal.config.ConfigEntry
 import org.apache.spark.sql.internal.SQLConf
 
 /** Every option of laneshift: a wrong value is refused when it is set. */
-object LaneshiftConf extends OptionGroup("spark.sql.laneshift.") {
-  val Prefix = "spark.sql.laneshift."
+object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
+  val Prefix: String = OptionGroup.Root
+
+  import OptionGroup.Hour
 
   private val MostLanes = 256
-  private val Hour = 3600000L
   private val InTests = "It is part of the fault mode for tests; leave it out in production."
   private val Policy = Values.Text(
     "[A-Za-z0-9_.-]+(:[A-Za-z0-9_.]+)?",
@@ -93,7 +94,7 @@ object LaneshiftConf extends OptionGroup("spark.sql.laneshift.") {
     size(
       "rescale.bytesPerSecond",
       64L << 10,
-      1L << 60,
+      Values.Most,
       1L << 40,
       "It bounds what these tasks write in a second."
     )(

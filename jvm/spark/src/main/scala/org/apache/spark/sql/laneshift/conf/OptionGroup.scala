@@ -18,11 +18,10 @@ final case class LaneshiftOption(entry: ConfigEntry[_], values: Values, hint: St
   def isReadAtStart: Boolean = OptionGroup.AtStart.exists(entry.key.startsWith)
 
   /** As Python has it: `enabled`, `shards_per_partition`. */
-  def name: String =
-    entry.key.stripPrefix(LaneshiftConf.Prefix).replace(
-      '.',
-      '_'
-    ).replaceAll("([A-Z])", "_$1").toLowerCase(Locale.ROOT)
+  def name: String = {
+    val words = entry.key.stripPrefix(OptionGroup.Root).replace('.', '_')
+    words.replaceAll("([A-Z])", "_$1").toLowerCase(Locale.ROOT)
+  }
 }
 
 /** Makes options whose keys begin with `prefix`: each is an entry of Spark's own configuration, which refuses a wrong value when it
@@ -37,101 +36,83 @@ abstract class OptionGroup(prefix: String) {
   def options: Seq[LaneshiftOption] = made.toSeq
 
   protected def flag(name: String, default: Boolean, hint: String)(doc: String): ConfigEntry[Boolean] =
-    add(
-      Values.Flag,
-      hint
-    )(typed(name, doc, Values.Flag, hint)(_.booleanConf)((_, _) => true).createWithDefault(default))
+    option(name, Values.Flag, default, hint, doc)(_.booleanConf)((_, _) => true)
 
   /** A whole number, or one of `or`, whose meaning `or` says. */
   protected def whole(name: String, low: Int, high: Int, default: Int, hint: String, or: (Int, String)*)(
       doc: String
   ): ConfigEntry[Int] = {
     val values = Values.Whole(low, high, or.map { case (number, means) => number.toString -> means })
-    add(values, hint)(typed(name, doc, values, hint)(_.intConf) { (n, _) =>
+    option(name, values, default, hint, doc)(_.intConf)((n, _) =>
       n >= low && n <= high || or.exists(_._1 == n)
-    }.createWithDefault(default))
+    )
   }
 
-  protected def anyLong(name: String, default: Long, hint: String)(doc: String): ConfigEntry[Long] = {
-    val values = Values.Whole(Long.MinValue, Long.MaxValue)
-    add(values, hint)(typed(name, doc, values, hint)(_.longConf)((_, _) => true).createWithDefault(default))
-  }
+  protected def anyLong(name: String, default: Long, hint: String)(doc: String): ConfigEntry[Long] =
+    option(name, Values.Whole(Long.MinValue, Long.MaxValue), default, hint, doc)(_.longConf)((_, _) => true)
 
   /** A whole number as text, or one of `words`. */
   protected def wholeOr(words: String*)(name: String, low: Int, high: Int, default: String, hint: String)(
       doc: String
-  ): ConfigEntry[String] = {
-    val values = Values.Whole(low, high, words.map(_ -> ""))
-    add(values, hint)(typed(name, doc, values, hint)(_.stringConf) { (v, _) =>
+  ): ConfigEntry[String] =
+    option(name, Values.Whole(low, high, words.map(_ -> "")), default, hint, doc)(_.stringConf) { (v, _) =>
       words.contains(v) || v.toIntOption.exists(n => n >= low && n <= high)
-    }.createWithDefault(default))
-  }
+    }
 
   /** A number above `low`, at most `high`. */
   protected def above(name: String, low: Double, high: Double, default: Double, hint: String)(
       doc: String
-  ): ConfigEntry[Double] = {
-    val values = Values.Above(low, high)
-    add(values, hint)(
-      typed(name, doc, values, hint)(_.doubleConf)((v, _) => v > low && v <= high).createWithDefault(default)
-    )
-  }
+  ): ConfigEntry[Double] =
+    option(name, Values.Above(low, high), default, hint, doc)(_.doubleConf)((v, _) => v > low && v <= high)
 
   /** A time in milliseconds. Less than one is refused, not rounded: 0 may mean something else, which `zero` says. */
   protected def time(name: String, low: Long, high: Long, default: Long, hint: String, zero: String = "")(
       doc: String
-  ): ConfigEntry[Long] = {
-    val values = Values.Time(low, high, zero)
-    add(values, hint)(typed(name, doc, values, hint)(_.timeConf(TimeUnit.MILLISECONDS)) { (ms, text) =>
-      if (ms == 0) zero.nonEmpty && JavaUtils.timeStringAs(text, TimeUnit.MICROSECONDS) == 0
-      else ms >= low && ms <= high
-    }.createWithDefault(default))
-  }
+  ): ConfigEntry[Long] =
+    option(name, Values.Time(low, high, zero), default, hint, doc)(_.timeConf(TimeUnit.MILLISECONDS)) {
+      (ms, text) =>
+        if (ms == 0) zero.nonEmpty && JavaUtils.timeStringAs(text, TimeUnit.MICROSECONDS) == 0
+        else ms >= low && ms <= high
+    }
 
   /** A number of bytes. */
   protected def size(name: String, low: Long, high: Long, default: Long, hint: String)(
       doc: String
-  ): ConfigEntry[Long] = {
-    val values = Values.Size(low, high)
-    add(values, hint)(typed(name, doc, values, hint)(_.bytesConf(ByteUnit.BYTE)) { (bytes, _) =>
+  ): ConfigEntry[Long] =
+    option(name, Values.Size(low, high), default, hint, doc)(_.bytesConf(ByteUnit.BYTE)) { (bytes, _) =>
       bytes >= low && bytes <= high
-    }.createWithDefault(default))
-  }
+    }
 
   protected def oneOf(words: String*)(name: String, default: String, hint: String)(
       doc: String
-  ): ConfigEntry[String] = {
-    val values = Values.OneOf(words)
-    add(values, hint)(
-      typed(name, doc, values, hint)(_.stringConf)((v, _) => words.contains(v)).createWithDefault(default)
-    )
-  }
+  ): ConfigEntry[String] =
+    option(name, Values.OneOf(words), default, hint, doc)(_.stringConf)((v, _) => words.contains(v))
 
-  protected def text(
-      name: String,
-      values: Values.Text,
-      default: String,
-      hint: String
-  )(doc: String): ConfigEntry[String] =
-    add(values, hint)(textual(name, values, hint, doc).createWithDefault(default))
+  protected def text(name: String, values: Values.Text, default: String, hint: String)(
+      doc: String
+  ): ConfigEntry[String] =
+    option(name, values, default, hint, doc)(_.stringConf)((v, _) => v.matches(values.form))
 
+  /** Text that may be left out. */
   protected def maybe(name: String, values: Values.Text, hint: String, isSecret: Boolean = false)(
       doc: String
-  ): OptionalConfigEntry[String] =
-    add(values, hint, isSecret)(
-      textual(name, values, hint, doc).createOptional.asInstanceOf[OptionalConfigEntry[String]]
-    )
+  ): OptionalConfigEntry[String] = {
+    val typed = checked(name, values, hint, doc, isSecret)(_.stringConf)((v, _) => v.matches(values.form))
+    val entry = typed.createOptional.asInstanceOf[OptionalConfigEntry[String]]
+    made += LaneshiftOption(entry, values, hint, isSecret)
+    entry
+  }
 
-  private def textual(
-      name: String,
-      values: Values.Text,
-      hint: String,
-      doc: String
-  ): TypedConfigBuilder[String] =
-    typed(name, doc, values, hint)(_.stringConf)((v, _) => v.matches(values.form))
+  private def option[T](name: String, values: Values, default: T, hint: String, doc: String)(
+      kind: ConfigBuilder => TypedConfigBuilder[T]
+  )(allows: (T, String) => Boolean): ConfigEntry[T] = {
+    val entry = checked(name, values, hint, doc)(kind)(allows).createWithDefault(default)
+    made += LaneshiftOption(entry, values, hint, isSecret = false)
+    entry
+  }
 
   /** Refuses other values, and text that is no such value at all, with the same words. */
-  private def typed[T](name: String, doc: String, values: Values, hint: String)(
+  private def checked[T](name: String, values: Values, hint: String, doc: String, isSecret: Boolean = false)(
       kind: ConfigBuilder => TypedConfigBuilder[T]
   )(allows: (T, String) => Boolean): TypedConfigBuilder[T] = {
     val builder = SQLConf.buildConf(prefix + name).doc(doc).version(OptionGroup.Since)
@@ -140,32 +121,22 @@ abstract class OptionGroup(prefix: String) {
       val value =
         try Some(plain.converter(text)).filter(allows(_, text))
         catch { case _: IllegalArgumentException => None }
-      value.getOrElse(throw new IllegalArgumentException(
-        s"""The value '$text' in the config "${builder.key}" is invalid. Allowed is ${values.allowed}. $hint"""
-      ))
+      value.getOrElse {
+        val shown = if (isSecret) "..." else text
+        throw new IllegalArgumentException(
+          s"""The value '$shown' in the config "${builder.key}" is invalid. Allowed is ${values.allowed}. $hint"""
+        )
+      }
     }
     new TypedConfigBuilder(plain.parent, parse, plain.stringConverter)
-  }
-
-  private def add[E <: ConfigEntry[_]](
-      values: Values,
-      hint: String,
-      isSecret: Boolean = false
-  )(entry: E): E = {
-    made += LaneshiftOption(entry, values, hint, isSecret)
-    entry
   }
 }
 
 private object OptionGroup {
+  val Root = "spark.sql.laneshift."
   val Since = "0.1.0"
+  val Hour = 3600000L
 
   val AtStart: Seq[String] =
-    Seq(
-      "control.",
-      "executors.",
-      "scheduler",
-      "lanesPerExecutor",
-      "remote.port"
-    ).map("spark.sql.laneshift." + _)
+    Seq("control.", "executors.", "scheduler", "lanesPerExecutor", "remote.port").map(Root + _)
 }

@@ -20,7 +20,8 @@ object Values {
   final case class Whole(low: Long, high: Long, or: Seq[(String, String)] = Nil) extends Values {
     override def allowed: String = {
       val numbers =
-        if (low == Long.MinValue) "a whole number of 64 bits" else s"a whole number from $low to $high"
+        if (low == Long.MinValue) "a whole number of 64 bits"
+        else s"a whole number from $low ${if (high == Int.MaxValue) "on" else s"to $high"}"
       val words = or.map { case (word, means) => if (means.isEmpty) s"'$word'" else s"$word $means" }
       listed(words :+ numbers)
     }
@@ -45,14 +46,17 @@ object Values {
     private def span(ms: Long): String = {
       val (unit, size) =
         Seq("h" -> 3600000L, "min" -> 60000L, "s" -> 1000L, "ms" -> 1L).find(ms % _._2 == 0).get
-      if (ms == 86400000L) "24h" else s"${ms / size}$unit"
+      s"${ms / size}$unit"
     }
   }
+
+  /** Bytes, to what nobody has. */
+  val Most: Long = 1L << 60
 
   /** Bytes. */
   final case class Size(low: Long, high: Long) extends Values {
     override def allowed: String =
-      s"a size from ${bytes(low)} to ${bytes(high)}, such as '512k', '1m' or a number of bytes"
+      s"a size from ${bytes(low)} ${if (high == Most) "on" else s"to ${bytes(high)}"}, such as '512k', '1m' or a number of bytes"
     override def json: Map[String, Any] = Map("kind" -> "size", "low" -> low, "high" -> high)
 
     private def bytes(n: Long): String = {
