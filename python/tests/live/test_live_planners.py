@@ -187,7 +187,7 @@ def test_what_is_wrong_is_said_before_anything_starts(live: laneshift.Applicatio
         ("pkg", {"hot_share": 0.5}, "hot_share"),
         ("bi6", {"groups": 0}, "groups"),
         ("dynamic", {"max_executors": 4}, "gives no lanes to other executors"),
-        ("dynamic", {"target_latency_ms": 50}, "no latency target"),
+        ("dynamic", {"target_latency": 50}, "no latency target"),
     ]
     for name, parameters, words in wrong:
         with pytest.raises(laneshift.InputError, match=words):
