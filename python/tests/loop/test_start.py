@@ -81,12 +81,12 @@ class TestStart:
             assert made._driver.policy.target_s == 0.02  # type: ignore[attr-defined]
             assert made._driver.policy.smoothing == 0.5  # type: ignore[attr-defined]
 
-    @pytest.mark.parametrize("live", ["connect"], indirect=True)
+    @pytest.mark.parametrize("app", ["connect"], indirect=True)
     def test_a_session_of_connect_names_policies_that_there_are(self, app: Application) -> None:
         with pytest.raises(InputError, match="Only who has the control process's own token"):
             app.autoscale(policy=Everything(lanes=3))
 
-    @pytest.mark.parametrize("live", ["py4j", "grpc"], indirect=True)
+    @pytest.mark.parametrize("app", ["py4j", "grpc"], indirect=True)
     def test_executors_on_demand_reach_the_plugin(self, app: Application, gateway: Moving) -> None:
         with app.autoscale(policy="laneshift", interval=0.1, max_executors=3) as made:
             until(lambda: made.turns > 1)
@@ -97,7 +97,7 @@ class TestStart:
         with app.autoscale(policy="static", max_executors=0):
             assert gateway.demanded == []
 
-    @pytest.mark.parametrize("live", ["connect"], indirect=True)
+    @pytest.mark.parametrize("app", ["connect"], indirect=True)
     def test_a_session_of_connect_asks_for_no_executors(
         self, app: Application, gateway: Moving
     ) -> None:
@@ -106,7 +106,7 @@ class TestStart:
         app.query("running").autoscale(policy="laneshift").stop()
         assert {most for most, *_ in gateway.demanded} == {0}
 
-    @pytest.mark.parametrize("live", ["py4j", "grpc"], indirect=True)
+    @pytest.mark.parametrize("app", ["py4j", "grpc"], indirect=True)
     def test_a_policy_of_ones_own(self, app: Application) -> None:
         heard: list[Decision] = []
         with app.query("running").autoscale(policy=Everything(lanes=3), interval=0.1) as made:
