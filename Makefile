@@ -89,7 +89,7 @@ deep: setup ## The deep tier: searches for races, kills, runs whole clusters, on
 rehearse: ## Run .ci/run in a fresh clone of HEAD or COMMIT; when green, build/rehearsed names it (HOW='quiet busy stops clock': one run each)
 	@$(PYTHON) scripts/rehearse.py $(if $(COMMIT),--commit $(COMMIT)) $(HOW)
 
-compatibility: setup ## Run all of the JVM's tests, of both tiers, and write docs/compatibility.md from what they found: an hour
+compatibility: setup ## Run all of the JVM's tests, of both tiers, and write what they found into docs/tested.md: an hour
 	@$(MAKE) test-jvm DEEP=all
 	@$(VENV_PYTHON) scripts/compatibility.py
 

@@ -238,7 +238,7 @@ class Query:
             print(rescale.progress)
 
         New stores are written in the background and take over between two batches; see
-        docs/rescale.md. It begins and ends between batches: a query without data waits for some.
+        docs/parallelism.md. It begins and ends between batches: a query without data waits for some.
         The query has to keep its state in RocksDB.
 
         Errors: :class:`~laneshift.errors.ArgumentError` for the number,

@@ -136,5 +136,5 @@ def _cannot(name: PartitionId, splits: Sequence[KeySplit]) -> str:
         f"{name}: work of {_keys(splits)} cannot go to any lane: nothing that may be costly is"
         " above its state, a limit is, or spark.sql.laneshift.hotKeys.spread is 'false'; and a"
         " key's state is on one lane at a time: more fields in the key, or less work for each row,"
-        " are the way out (docs/rowwise.md)"
+        " are the way out (docs/parallelism.md)"
     )

@@ -220,7 +220,7 @@ def test_more_rows_get_more_lanes_with_the_first_batch_that_has_them() -> None:
 
 
 def test_the_pages_example_is_what_a_decision_says() -> None:
-    page = (Path(__file__).parents[3] / "docs/scheduling.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs/autoscaling.md").read_text("utf-8")
     gateway = Batches()
     gateway.query["name"], gateway.rate = "orders", 40_000.0
     made = LiveScheduler(gateway, named("laneshift"))
