@@ -44,6 +44,8 @@ COMPARED = {
     "failures": "The query fails or goes on with the real cause; no thread, lock, native handle or"
     " memory is left.",
 }
+
+
 def suites() -> str:
     """The suites' cases; raises FileNotFoundError if one has not run."""
     out = []
