@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from laneshift.errors import InputError
-from laneshift_bench import endurance, endurance_life, memory, quiet, watchers
+from laneshift_bench import endurance, endurance_life, memory, quiet, scale, watchers
 from laneshift_bench.query import BenchmarkError
 from laneshift_bench.report import Report, ran_on
 
@@ -51,6 +51,7 @@ BENCHMARKS = {
     "metrics": "what it costs to watch a query once a second",
     "control": "clients of the control service that watch, and how soon they are answered",
     "memory": "heap, native memory and threads, at rest and under motion",
+    "scale": "a thousand elastic partitions: heap, batches, turns of a scheduler, wake-ups",
 }
 TARGETS = {
     "endurance": "many hours of motion, rescales and kills: every answer, and what processes hold",
@@ -383,6 +384,15 @@ def run_life(given: str) -> None:
 def memory_child(side: str, batches: int, quick: bool) -> None:
     """One process of the memory benchmark."""
     memory.child(side, batches, quick)
+
+
+@main.command("scale-child", hidden=True)
+@click.argument("case")
+@click.argument("side")
+@click.option("--quick/--full")
+def scale_child(case: str, side: str, quick: bool) -> None:
+    """One process of the scale benchmark."""
+    scale.child(case, side, quick)
 
 
 @main.command("control-watchers", hidden=True)

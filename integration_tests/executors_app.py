@@ -49,7 +49,7 @@ def main(folder: Path, kills: int, seed: int) -> None:
         .config("spark.deploy.maxExecutorRetries", "-1")
         .getOrCreate()
     )
-    live = laneshift.attach(spark)
+    app = laneshift.attach(spark)
     newest = Newest()
     source = spark.readStream.options(rowsPerBatch=BATCH, pacing="none")
     query = (
@@ -65,9 +65,9 @@ def main(folder: Path, kills: int, seed: int) -> None:
         return 0 if not query.lastProgress else (query.lastProgress["batchId"] + 1) * BATCH
 
     killed = moved = 0
-    with live.autoscale(policy="elasticutor", interval=0.5) as scheduler:
+    with app.autoscale(policy="elasticutor", interval=0.5) as scheduler:
         while query.isActive and read() < total:
-            executors = live.snapshot().executors
+            executors = app.snapshot().executors
             if killed < kills and len(executors) == EXECUTORS and read() > 0:
                 time.sleep(rng.uniform(0.0, 3.0))
                 victims = pids("CoarseGrainedExecutorBackend", spark.sparkContext.applicationId)
@@ -75,11 +75,11 @@ def main(folder: Path, kills: int, seed: int) -> None:
                 killed += 1
                 gone = {e.executor for e in executors}
                 end = time.monotonic() + LIMIT_S
-                while {e.executor for e in live.snapshot().executors} == gone:
+                while {e.executor for e in app.snapshot().executors} == gone:
                     if time.monotonic() > end:
                         raise SystemExit(f"nobody noticed kill {killed}")
                     time.sleep(0.1)
-            moved = max(moved, len(live.query(query).handoffs(limit=100_000)))
+            moved = max(moved, len(app.query(query).handoffs(limit=100_000)))
             time.sleep(0.2)
         errors = sorted({d.error for d in scheduler.decisions() if d.error})
     if query.exception() is not None:

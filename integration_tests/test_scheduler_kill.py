@@ -134,24 +134,24 @@ def test_killed_schedulers_leave_the_query_exact(spark: SparkSession, tmp_path: 
     rng = random.Random(SEED)
     query, tail = start(spark, tmp_path)
     said = []
-    live = laneshift.attach(spark)
+    app = laneshift.attach(spark)
     try:
-        until(query, lambda: any(q.operators for q in live.snapshot().queries))
+        until(query, lambda: any(q.operators for q in app.snapshot().queries))
         for number in range(KILLS):
             # Too few for the higher stage, or too many: there is something to change.
-            live.query(query).set_lanes(rng.choice((1, 4)))
+            app.query(query).set_lanes(rng.choice((1, 4)))
             scheduler = Scheduler(spark, tmp_path / f"scheduler{number}")
             scheduler.until("decides every", query)
             time.sleep(rng.uniform(0.0, 4.0))
             said.append(scheduler.kill())
             assert query.isActive, query.exception()
-        live.query(query).set_lanes(1)
+        app.query(query).set_lanes(1)
         last = Scheduler(spark, tmp_path / "last")
         last.until(" lanes: ", query)
         said.append(last.kill())
         before = rows_committed(tmp_path / "checkpoint")
         until(query, lambda: rows_committed(tmp_path / "checkpoint") > before)
-        moved = len(live.query(query).handoffs(limit=100_000))
+        moved = len(app.query(query).handoffs(limit=100_000))
     finally:
         query.stop()
     assert query.exception() is None

@@ -172,11 +172,11 @@ def more_lanes(partition: int, lanes: int, run: Running) -> None:
 
     Its task may be the last of the first batch to start.
     """
-    live = attach(SparkSession.active())
+    app = attach(SparkSession.active())
     until = time.monotonic() + LONGEST_FIRST_S
     while True:
         try:
-            live.query(run.query).set_lanes(lanes, partition=partition)
+            app.query(run.query).set_lanes(lanes, partition=partition)
         except NotFoundError:
             if time.monotonic() > until:
                 raise

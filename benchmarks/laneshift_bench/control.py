@@ -297,11 +297,11 @@ def _listening(token_file: Path) -> tuple[str, str]:
 
 def _await_partitions(place: _Place) -> None:
     """Until the first batch is over and all partitions are in the snapshot."""
-    live = laneshift.attach(place.spark)
+    app = laneshift.attach(place.spark)
     end = time.monotonic() + START_S
     while True:
         place.query.check()
-        there = [len(o.partitions) for q in live.snapshot().queries for o in q.operators]
+        there = [len(o.partitions) for q in app.snapshot().queries for o in q.operators]
         if place.query.query.recentProgress and there == [place.partitions]:
             return
         if time.monotonic() > end:

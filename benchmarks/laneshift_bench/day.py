@@ -245,7 +245,7 @@ class Running:
 
     name: str
     query: StreamingQuery
-    live: Application | None
+    app: Application | None
     scheduler: Autoscaler | None
     lived: Lived = field(default_factory=Lived)
 
@@ -254,8 +254,8 @@ class Running:
         if not self.query.isActive:
             raise BenchmarkError(f"The query of {self.name} has ended: {self.query.exception()}")
         lanes = EXECUTORS * CORES
-        if self.live is not None:
-            mine = [q for q in self.live.snapshot().queries if q.run_id == str(self.query.runId)]
+        if self.app is not None:
+            mine = [q for q in self.app.snapshot().queries if q.run_id == str(self.query.runId)]
             lanes = sum(o.lanes for q in mine for o in q.operators if o.operator_id < 1000)
         if lanes:
             self.lived.held.append((at_s, lanes))
@@ -303,10 +303,10 @@ def started(
         query = (
             written.queryName(side.name).trigger(processingTime=f"{TRIGGER_S:g} seconds").start()
         )
-    live = attach(spark) if side.options else None
-    scheduler = live.query(query).autoscale(policy=policy, cores=CORES) if live and policy else None
+    app = attach(spark) if side.options else None
+    scheduler = app.query(query).autoscale(policy=policy, cores=CORES) if app and policy else None
     try:
-        yield Running(side.name, query, live, scheduler)
+        yield Running(side.name, query, app, scheduler)
     finally:
         if scheduler is not None:
             scheduler.stop()

@@ -152,7 +152,7 @@ class Driven:
     setting: Setting
     start_s: float
     running: Running
-    live: Application | None
+    app: Application | None
     scheduler: Autoscaler | None
     run: Run
     _clock: int | None = None
@@ -164,8 +164,8 @@ class Driven:
             at = round(at_ms / 1000 - self.start_s, 3)
             self.run.counts[at] = self.run.counts.get(at, 0) + count
         lanes = self.setting.operators * self.setting.stock_partitions
-        if self.live is not None:
-            lanes = self.running.lanes(self.live)
+        if self.app is not None:
+            lanes = self.running.lanes(self.app)
         self.run.laps.append(Lap(time.time() - self.start_s, latency, lanes))
         if self._clock is not None:
             self.run.thread_s.append(time.clock_gettime(self._clock))
@@ -242,18 +242,18 @@ def scheduled(
             f"{setting.name}, {side}: the first row came {late_s:.1f} s after it was due, "
             f"expected at most {most_late_s:g} s: the machine does something else, too."
         )
-    live = scheduler = None
+    app = scheduler = None
     before = {thread.ident for thread in threading.enumerate()}
     if side != STOCK:
-        live = attach(spark)
-        scheduler = live.query(query.query).autoscale(
+        app = attach(spark)
+        scheduler = app.query(query.query).autoscale(
             policy=setting.policy(side),
             interval=setting.interval_s,
             cores=setting.cores_each if cores is None else cores,
             trace=trace,
             **parameters,
         )
-    driven = Driven(setting, start_s, query, live, scheduler, Run(side))
+    driven = Driven(setting, start_s, query, app, scheduler, Run(side))
     if scheduler is not None:
         driven.watch_thread(before)
     try:

@@ -195,7 +195,7 @@ def trade(
         lines = _watch(driven, len(recorded.orders))
         # While it runs: a query that has ended tells nothing.
         elsewhere = elsewhere_bytes(driven) - before
-        moved = moves(driven.live, str(query.query.runId)) if driven.live is not None else 0
+        moved = moves(driven.app, str(query.query.runId)) if driven.app is not None else 0
         driven.finish()
     if wrong := difference(recorded.expected, lines):
         raise BenchmarkError(f"{setting.name}, {side}: {wrong}")
@@ -220,13 +220,13 @@ def _watch(driven: Driven, orders: int) -> Sequence[str]:
     return lines + driven.running.meter.lines()
 
 
-def moves(live: Application, run_id: str) -> int:
+def moves(app: Application, run_id: str) -> int:
     """Shards of a run that have moved between lanes since it began."""
-    mine = [query for query in live.snapshot().queries if query.run_id == run_id]
+    mine = [query for query in app.snapshot().queries if query.run_id == run_id]
     return sum(p.handoffs for query in mine for o in query.operators for p in o.partitions)
 
 
 def elsewhere_bytes(driven: Driven) -> int:
     """What executors have sent to lanes elsewhere, and what came back, since they started."""
-    executors = driven.live.snapshot().executors if driven.live is not None else ()
+    executors = driven.app.snapshot().executors if driven.app is not None else ()
     return sum(each.remote_bytes_sent + each.remote_bytes_received for each in executors)

@@ -124,7 +124,7 @@ def _watching(
     spark: SparkSession, every_s: float = EVERY_S, readings: Sequence[str] = READINGS
 ) -> Iterator[list[int]]:
     """Looks every so often in a thread; the list has the number of looks at the end."""
-    live = laneshift.attach(spark)
+    app = laneshift.attach(spark)
     over = Event()
     looks: list[int] = []
     failed: list[Exception] = []
@@ -136,7 +136,7 @@ def _watching(
             while not over.wait(every_s):
                 for reading in readings:
                     if reading == SNAPSHOT:
-                        live.snapshot()
+                        app.snapshot()
                     else:
                         with urlopen(f"{ui}/{PAGES[reading]}", timeout=30) as answer:
                             answer.read()

@@ -268,7 +268,7 @@ class Watch:
 
     load: Load
     running: Running
-    live: Application | None
+    app: Application | None
     scheduler: Autoscaler | None
     run: Watched
     cores: int
@@ -276,7 +276,7 @@ class Watch:
     def look(self) -> None:
         """Note the lanes that it holds now."""
         self.running.check()
-        lanes = self.cores if self.live is None else self.running.lanes(self.live)
+        lanes = self.cores if self.app is None else self.running.lanes(self.app)
         # None are told of before the first batch has begun.
         if lanes:
             self.run.held.append((time.time() - self.run.start_s, lanes))
@@ -310,15 +310,15 @@ def watching(spark: SparkSession, work: Path, load: Load, who: Contender) -> Ite
     every = f"{round(1000 * load.trigger_s)} milliseconds"
     source = load.options(start_s)
     with running(spark, work, who.side, source, who.build, None, every=every) as query:
-        live = scheduler = None
+        app = scheduler = None
         elastic = bool(who.side.options)
         if elastic:
-            live = attach(spark)
-        if live is not None and who.policy is not None:
-            scheduler = live.query(query.query).autoscale(policy=who.policy, cores=load.cores)
+            app = attach(spark)
+        if app is not None and who.policy is not None:
+            scheduler = app.query(query.query).autoscale(policy=who.policy, cores=load.cores)
         cores = min(load.cores, who.side.partitions)
         try:
-            yield Watch(load, query, live, scheduler, Watched(start_s), cores)
+            yield Watch(load, query, app, scheduler, Watched(start_s), cores)
         finally:
             if scheduler is not None:
                 scheduler.stop()

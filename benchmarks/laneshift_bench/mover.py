@@ -23,8 +23,8 @@ class Mover:
     its way, or a partition between two batches.
     """
 
-    def __init__(self, live: Application, query: StreamingQuery, per_s: float, seed: int) -> None:
-        self._live, self._query, self._per_s = live, query, per_s
+    def __init__(self, app: Application, query: StreamingQuery, per_s: float, seed: int) -> None:
+        self._live, self._query, self._per_s = app, query, per_s
         self._random = random.Random(seed)
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mover", daemon=True)

@@ -46,7 +46,7 @@ def run(quick: bool) -> Report:
     side.options.update({"balance.enabled": "false", "shardsPerPartition": str(SHARDS)})
     source = {"keys": KEYS, "zipf": 0, "rowBytes": PAYLOAD}
     with session(slots=8) as (spark, work):
-        live = attach(spark)
+        app = attach(spark)
         progress.step("the rate that the query takes at most")
         full = source | {"pacing": "none", "totalRows": ENDLESS}
         with running(spark, work, side, full, counting_payloads) as run:
@@ -56,7 +56,7 @@ def run(quick: bool) -> Report:
         progress.step(f"{wanted:,} moves, about {wanted / MOVES_PER_S:.0f} s")
         with (
             running(spark, work, side, source | {"rowsPerSecond": rate}, counting_payloads) as run,
-            Mover(live, run.query, MOVES_PER_S, SEED) as mover,
+            Mover(app, run.query, MOVES_PER_S, SEED) as mover,
         ):
             time.sleep(5 if quick else 40)
             run.meter.begin()

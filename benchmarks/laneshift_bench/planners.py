@@ -102,7 +102,7 @@ def _side(name: str) -> Side:
 class _Bench:
     spark: SparkSession
     work: Path
-    live: Application
+    app: Application
     quick: bool
     progress: Progress
 
@@ -112,7 +112,7 @@ class _Bench:
         if name in (STOCK, BALANCER):
             yield None
             return
-        made = self.live.query(query.query).autoscale(
+        made = self.app.query(query.query).autoscale(
             policy=name, interval=0.25, tolerance=TOLERANCE, cores=2 * LANES
         )
         try:
@@ -161,11 +161,11 @@ class _Bench:
                 self._look(made, scheduler, found)
 
     def _look(self, made: Running, scheduler: Autoscaler | None, found: Outcome) -> None:
-        mine = [q for q in self.live.snapshot().queries if q.run_id == str(made.query.runId)]
+        mine = [q for q in self.app.snapshot().queries if q.run_id == str(made.query.runId)]
         states = [o for q in mine for o in q.operators if not o.is_dealt]
         found.work = ", ".join(o.above for o in states)
         if scheduler is not None:
-            moves = self.live.query(made.query).handoffs(limit=100_000)
+            moves = self.app.query(made.query).handoffs(limit=100_000)
             found.moved = sum(move.reason == "user" for move in moves)
             notes = [note for d in scheduler.decisions(limit=10_000) for note in d.notes]
             found.said = next((n for n in notes if n.startswith(("hot-key", "unfit"))), "")

@@ -61,9 +61,9 @@ class Running:
         if not self.query.isActive:
             raise BenchmarkError(f"The query has ended: {self.query.exception()}")
 
-    def lanes(self, live: Application) -> int:
+    def lanes(self, app: Application) -> int:
         """Lanes that its partitions have together."""
-        mine = [query for query in live.snapshot().queries if query.run_id == self.query.runId]
+        mine = [query for query in app.snapshot().queries if query.run_id == self.query.runId]
         return sum(operator.lanes for query in mine for operator in query.operators)
 
     def measure(self, warm_s: float, seconds: float) -> Measurement:

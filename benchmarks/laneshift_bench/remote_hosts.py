@@ -105,7 +105,7 @@ def join(bench: Bench) -> None:
         cluster(EXECUTORS, CORES) as (spark, work),
         spread_query(spark, work, side(), offered, costly(COST_US)) as query,
     ):
-        scheduler = query.live.query(query.query).autoscale(
+        scheduler = query.app.query(query.query).autoscale(
             policy="laneshift", interval=0.5, cores=EACH
         )
         for turn in range(2 * bench.rounds):
@@ -147,7 +147,7 @@ def _await_executors(spark: SparkSession, query: Spread, count: int) -> None:
     """As many processes that have registered and are alive."""
 
     def there() -> bool | None:
-        ids = {e.executor for e in query.live.snapshot().executors if not e.leaving}
+        ids = {e.executor for e in query.app.snapshot().executors if not e.leaving}
         return (
             len(ids) == count
             and ids <= processes.executors(str(spark.sparkContext.applicationId)).keys()
@@ -157,7 +157,7 @@ def _await_executors(spark: SparkSession, query: Spread, count: int) -> None:
 
 
 def _ids(query: Spread, count: int) -> frozenset[str] | None:
-    ids = frozenset(e.executor for e in query.live.snapshot().executors)
+    ids = frozenset(e.executor for e in query.app.snapshot().executors)
     return ids if len(ids) == count else None
 
 

@@ -94,11 +94,11 @@ def moves(bench: Bench) -> None:
             if size is SIZES[-1]:
                 home = processes.executors(str(spark.sparkContext.applicationId))
                 _show(bench, size, _change(query, home))
-            begun_ms = query.live.snapshot().time_ms
+            begun_ms = query.app.snapshot().time_ms
             for turn in range(2 if bench.quick else 8 * bench.rounds):
                 query.split(2, ()) if turn % 2 else query.split(1, (1,))
                 time.sleep(1.0)
-            found = query.live.query(query.query).handoffs(limit=HISTORY)
+            found = query.app.query(query.query).handoffs(limit=HISTORY)
         p99s[size.name] = _pauses(bench, size, [h for h in found if h.time_ms >= begun_ms])
     small, large = (p99s[size.name] for size in (SIZES[0], SIZES[-1]))
     bench.goal("pause p99, shards of 32 MB / of 32 KB", [large / small], "<=", 2.0)

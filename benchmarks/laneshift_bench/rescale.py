@@ -232,12 +232,12 @@ def more_lanes(spark: SparkSession, folder: Path, state: State, after_s: float) 
     """laneshift."""
     options = {"lanes": "1", "maxLanes": str(TIMES)}
     side = Side("laneshift", options, PARTITIONS)
-    live = attach(spark)
+    app = attach(spark)
     with running(spark, folder, side, state.source(), counting_payloads, trigger=None) as query:
 
         def change() -> Done:
-            live.query(query.query).set_lanes(TIMES)
-            in_force = pool.submit(_in_force_ms, query, live)
+            app.query(query.query).set_lanes(TIMES)
+            in_force = pool.submit(_in_force_ms, query, app)
 
             def began_ms() -> list[float]:
                 since = in_force.result()
@@ -248,7 +248,7 @@ def more_lanes(spark: SparkSession, folder: Path, state: State, after_s: float) 
         with ThreadPoolExecutor(1) as pool:
             found = _watched(query.meter, change, after_s)
         query.check()
-        if (lanes := query.lanes(live)) != TIMES * PARTITIONS:
+        if (lanes := query.lanes(app)) != TIMES * PARTITIONS:
             raise BenchmarkError(f"There are {lanes} lanes, expected {TIMES * PARTITIONS}.")
         return found
 
@@ -256,11 +256,11 @@ def more_lanes(spark: SparkSession, folder: Path, state: State, after_s: float) 
 def more_partitions(spark: SparkSession, folder: Path, state: State, after_s: float) -> Change:
     """laneshift's rescale of the stores."""
     side = Side("laneshift", {"lanes": "1"}, PARTITIONS)
-    live = attach(spark)
+    app = attach(spark)
     with running(spark, folder, side, state.source(), counting_payloads, trigger=None) as query:
 
         def change() -> Done:
-            done = live.query(query.query).rescale(TIMES * PARTITIONS).wait(AT_MOST_S)
+            done = app.query(query.query).rescale(TIMES * PARTITIONS).wait(AT_MOST_S)
             steps = {"take_over_s": done.pause_ms / 1000}
             return Done(steps, partial(begun_ms, query.query, done.batch_id))
 
@@ -269,10 +269,10 @@ def more_partitions(spark: SparkSession, folder: Path, state: State, after_s: fl
         return found
 
 
-def _in_force_ms(query: Running, live: Application) -> float:
+def _in_force_ms(query: Running, app: Application) -> float:
     """When all lanes were seen first (ms since 1970)."""
     deadline = time.monotonic() + IN_FORCE_S
-    while query.lanes(live) != TIMES * PARTITIONS:
+    while query.lanes(app) != TIMES * PARTITIONS:
         query.check()
         if time.monotonic() > deadline:
             raise BenchmarkError(f"The new lanes were not there within {IN_FORCE_S:g} s.")

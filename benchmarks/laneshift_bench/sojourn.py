@@ -164,16 +164,16 @@ class Case:
         side.options["shardsPerPartition"] = "256"
         mode = "30 minutes" if self.mode == REAL_TIME else None
         every = f"{round(1000 * TRIGGER_S)} milliseconds"
-        live = attach(spark)
+        app = attach(spark)
         build = counting if self.free else costly
         with running(spark, work, side, self.source(work), build, mode, every=every) as run:
             time.sleep(WARM_S if self.mode == REAL_TIME else 2 * TRIGGER_S)
             run.meter.lap()
-            before = _taken(live, run, self.lanes)
+            before = _taken(app, run, self.lanes)
             began = time.monotonic()
             time.sleep(seconds)
             _, latency = run.meter.lap()
-            taken = _taken(live, run, self.lanes)
+            taken = _taken(app, run, self.lanes)
             run.check()
             return taken.since(before, latency, time.monotonic() - began)
 
@@ -201,9 +201,9 @@ def error(predicted: float, measured: float) -> float:
     return predicted / measured - 1
 
 
-def _taken(live: Application, run: Running, lanes: int) -> Taken:
+def _taken(app: Application, run: Running, lanes: int) -> Taken:
     """What the plugin has counted. Errors: BenchmarkError if it has not so many lanes."""
-    for query in live.snapshot().queries:
+    for query in app.snapshot().queries:
         if query.run_id == run.query.runId and query.operators:
             part = query.operators[0].partitions[0]
             if part.lanes == lanes == len(part.lane_rows):

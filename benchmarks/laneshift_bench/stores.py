@@ -230,12 +230,12 @@ def _going_on(keys: int) -> dict[str, object]:
 
 def _ours(spark: SparkSession, folder: Path, keys: int) -> list[Change]:
     side = Side("laneshift", {"lanes": "1"}, FEW)
-    live = attach(spark)
+    app = attach(spark)
     with running(
         spark, folder.parent, side, _going_on(keys), counting_payloads, trigger=None,
         checkpoint=folder, every=f"{EVERY_S:g} seconds",
     ) as query:  # fmt: skip
-        found = _both(query.meter, lambda n: live.query(query.query).rescale(n).wait(AT_MOST_S))
+        found = _both(query.meter, lambda n: app.query(query.query).rescale(n).wait(AT_MOST_S))
         query.check()
         return found
 
@@ -321,7 +321,7 @@ def _fewer(
         "rowsPerBatch": WIDE_ROWS,
     }  # fmt: skip
     count = 1 if quick else 3
-    live = attach(spark)
+    app = attach(spark)
     before: list[float] = []
     after: list[float] = []
     stocks: dict[int, list[float]] = {WIDE: [], NARROW: []}
@@ -337,7 +337,7 @@ def _fewer(
         side = Side("laneshift", {"lanes": "1"}, WIDE)
         with running(spark, work, side, source, counting_payloads, trigger=None) as query:
             before.append(median(batch_ms(query, 2, count)))
-            done = live.query(query.query).rescale(NARROW).wait(AT_MOST_S)
+            done = app.query(query.query).rescale(NARROW).wait(AT_MOST_S)
             if done.batch_id is None:
                 raise BenchmarkError(f"The rescale has ended without a take-over: {done}")
             # The first batches load the new stores.

@@ -44,8 +44,8 @@ def cluster(
         "spark.sql.streaming.realTimeMode.minBatchDuration": "5s",
     }
     with session(slots=1, settings=own | dict(settings or {})) as (spark, work):
-        live = attach(spark)
-        until("all executors", lambda: len(live.snapshot().executors) == executors or None)
+        app = attach(spark)
+        until("all executors", lambda: len(app.snapshot().executors) == executors or None)
         yield spark, work
 
 
@@ -69,7 +69,7 @@ class Spread:
         meter: of its sink.
     """
 
-    live: Application
+    app: Application
     query: StreamingQuery
     meter: SpoolMeter
 
@@ -80,7 +80,7 @@ class Spread:
     def _part(self) -> PartitionSnapshot | None:
         if not self.query.isActive:
             raise BenchmarkError(f"The query has ended: {self.query.exception()}")
-        for query in self.live.snapshot().queries:
+        for query in self.app.snapshot().queries:
             if query.id == str(self.query.id) and query.operators:
                 return query.operators[0].partitions[0]
         return None
@@ -88,7 +88,7 @@ class Spread:
     def others(self) -> list[str]:
         """Executors that are not its home."""
         home = self.part().executor
-        return [e.executor for e in self.live.snapshot().executors if e.executor != home]
+        return [e.executor for e in self.app.snapshot().executors if e.executor != home]
 
     def split(self, home: int, hosts: tuple[int, ...]) -> None:
         """Give it so many lanes at home and on each of some others, and wait until they are there.
@@ -96,7 +96,7 @@ class Spread:
         Between two batches of operators that hand off then, they are there in one that begins.
         """
         there = dict(zip(self.others(), hosts, strict=False))
-        self.live.query(self.query).set_lanes(home, partition=0, on=there)
+        self.app.query(self.query).set_lanes(home, partition=0, on=there)
         until(f"{home} + {hosts} lanes", lambda: self._has(home, there))
 
     def _has(self, home: int, there: Mapping[str, int]) -> bool | None:

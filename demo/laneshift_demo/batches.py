@@ -26,7 +26,7 @@ QUIET_LIMIT_S = 120.0
 
 
 def micro_batches(
-    spark: SparkSession, live: Application, scene: Scene, stream: Stream, settings: Settings
+    spark: SparkSession, app: Application, scene: Scene, stream: Stream, settings: Settings
 ) -> SideRun:
     """Run laneshift over all rows; a row costs nothing here but its own work.
 
@@ -41,7 +41,7 @@ def micro_batches(
         with options_set(spark, side_options(ELASTIC, LANES[0], max(LANES))):
             query = writer.queryName("demo_micro_batch").start()
         stack.callback(query.stop)
-        director = Director(live, query.id, MOVES_PER_S, random.Random(settings.seed))
+        director = Director(app, query.id, MOVES_PER_S, random.Random(settings.seed))
         run = SideRun(ELASTIC, tail.updates)
         began = news = time.monotonic()
         while run.updates.rows < stream.rows:
@@ -57,5 +57,5 @@ def micro_batches(
                     "rows answered; the log says more."
                 )
             director.act(now - began, run.updates.rows / stream.rows)
-        run.handoffs = tuple(live.query(query.id).handoffs(limit=ALL_HANDOFFS))
+        run.handoffs = tuple(app.query(query.id).handoffs(limit=ALL_HANDOFFS))
         return run

@@ -22,7 +22,7 @@ class Director:
         lane_changes: (seconds since the start, lanes per partition) of each change asked for.
     """
 
-    live: Application
+    app: Application
     query_id: str
     moves_per_s: float
     random: random.Random
@@ -33,7 +33,7 @@ class Director:
 
     def look(self) -> QuerySnapshot | None:
         """The query as it is now; None before its first batch."""
-        for query in self.live.snapshot().queries:
+        for query in self.app.snapshot().queries:
             if query.id == self.query_id and query.operators:
                 return query
         return None
@@ -49,7 +49,7 @@ class Director:
         if self._stage < min(int(progress * len(LANES)), len(LANES) - 1):
             self._stage += 1
             for operator in query.operators:
-                self.live.query(self.query_id).set_lanes(
+                self.app.query(self.query_id).set_lanes(
                     LANES[self._stage], operator=operator.operator_id
                 )
             self.lane_changes.append((seconds, LANES[self._stage]))
@@ -69,7 +69,7 @@ class Director:
         lane = self.random.choice([lane for lane in range(partition.lanes) if lane != owner])
         # The lane may have gone since the snapshot, or the shard be on its way elsewhere.
         try:
-            self.live.query(self.query_id).move(
+            self.app.query(self.query_id).move(
                 shard=shard,
                 to_lane=lane,
                 partition=partition.partition,

@@ -108,7 +108,7 @@ class Race:
 @contextmanager
 def racing(
     spark: SparkSession,
-    live: Application,
+    app: Application,
     scene: Scene,
     stream: Stream,
     settings: Settings,
@@ -130,9 +130,9 @@ def racing(
             queries[side], tails[side] = started
             stack.callback(tails[side].close)
             stack.callback(queries[side].stop)
-        _await_operators(live, queries[ELASTIC])
+        _await_operators(app, queries[ELASTIC])
         target_s = TARGET_COSTS * chosen.cost_us / 1e6
-        scheduler = live.query(queries[ELASTIC]).autoscale(
+        scheduler = app.query(queries[ELASTIC]).autoscale(
             policy=settings.policy,
             # Other policies keep their own, if they have one.
             target_latency=target_s if settings.policy == POLICY else None,
@@ -142,10 +142,10 @@ def racing(
         stack.callback(scheduler.stop)
         scene.begin(start_s)
         runs = {side: SideRun(side, tails[side].updates) for side in queries}
-        _watch(live, queries, tails, runs, stream, start_s, display)
+        _watch(app, queries, tails, runs, stream, start_s, display)
         scene.end()
         scheduler.stop()
-        runs[ELASTIC].handoffs = tuple(live.query(queries[ELASTIC].id).handoffs(limit=ALL_HANDOFFS))
+        runs[ELASTIC].handoffs = tuple(app.query(queries[ELASTIC].id).handoffs(limit=ALL_HANDOFFS))
         queries[ELASTIC].stop()
         both = Race(stream, start_s, runs[STOCK], runs[ELASTIC])
         yield both
@@ -173,23 +173,23 @@ def _start(
     return writer.queryName(f"demo_{side}").start(), tail
 
 
-def _await_operators(live: Application, query: StreamingQuery) -> None:
+def _await_operators(app: Application, query: StreamingQuery) -> None:
     until = time.monotonic() + START_LIMIT_S
-    while not lanes_of(live, query):
+    while not lanes_of(app, query):
         require_running(query)
         if time.monotonic() > until:
             raise DemoError(f"The query has not begun in {START_LIMIT_S:g} s; the log says more.")
         time.sleep(TICK_S)
 
 
-def lanes_of(live: Application, query: StreamingQuery) -> tuple[int, ...]:
+def lanes_of(app: Application, query: StreamingQuery) -> tuple[int, ...]:
     """Lanes of each elastic partition; empty before the first batch."""
-    mine = [q for q in live.snapshot().queries if q.id == query.id]
+    mine = [q for q in app.snapshot().queries if q.id == query.id]
     return tuple(p.lanes for q in mine for operator in q.operators for p in operator.partitions)
 
 
 def _watch(
-    live: Application,
+    app: Application,
     queries: dict[str, StreamingQuery],
     tails: dict[str, Tail],
     runs: dict[str, SideRun],
@@ -216,7 +216,7 @@ def _watch(
                 rate = (run.updates.rows - rows) / (now - sampled)
                 moments[side] = SideMoment(rate, run.updates.p99_ms(updates), max(0, late))
                 before[side] = (run.updates.rows, len(run.updates.at_us))
-            lanes = lanes_of(live, queries[ELASTIC])
+            lanes = lanes_of(app, queries[ELASTIC])
             runs[ELASTIC].lanes.append((at, lanes))
             display.show(
                 Moment(at, stream.hot_at(at), moments[STOCK], moments[ELASTIC], lanes), last=done

@@ -54,9 +54,9 @@ def show(settings: Settings, stack: ExitStack) -> int:
         display.say(f"A Kafka broker runs at {address}.")
     spark = build_session(settings, jars)
     stack.callback(spark.stop)
-    live = attach(spark)
+    app = attach(spark)
     display.say(
-        f"Spark {spark.version}, laneshift {live.version}, {os.cpu_count()} real cores. "
+        f"Spark {spark.version}, laneshift {app.version}, {os.cpu_count()} real cores. "
         f"Log: {settings.log}"
     )
     display.say(
@@ -77,9 +77,9 @@ def show(settings: Settings, stack: ExitStack) -> int:
         f"to a few airports whose keys share one of stock's state partitions."
     )
     scene = _scene(spark, settings, stream, rows, address)
-    with racing(spark, live, scene, stream, settings, chosen, display) as both:
+    with racing(spark, app, scene, stream, settings, chosen, display) as both:
         display.say("laneshift has answered all. Now in micro-batches, beside stock's backlog ...")
-        batches = micro_batches(spark, live, scene, stream, settings)
+        batches = micro_batches(spark, app, scene, stream, settings)
     for line in verdict(both):
         display.say(line)
     answers = batch_answers(spark, rows)

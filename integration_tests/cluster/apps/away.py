@@ -10,15 +10,15 @@ from pyspark.sql import SparkSession
 import laneshift
 
 
-def ask(live: laneshift.Application) -> None:
+def ask(app: laneshift.Application) -> None:
     """Want one lane elsewhere for each partition that wants none."""
-    snapshot = live.snapshot()
+    snapshot = app.snapshot()
     for query in snapshot.queries:
         for operator in query.operators:
             for part in operator.partitions:
                 others = [e.executor for e in snapshot.executors if e.executor != part.executor]
                 if others and not part.wanted_elsewhere and part.max_elsewhere > 0:
-                    live.query(query.id).set_lanes(
+                    app.query(query.id).set_lanes(
                         1,
                         partition=part.partition,
                         operator=operator.operator_id,

@@ -25,10 +25,10 @@ def write(rows: DataFrame, batch: int) -> None:
 def change(query: StreamingQuery) -> None:
     import laneshift
 
-    live = laneshift.attach(spark)
+    app = laneshift.attach(spark)
     for partitions in itertools.cycle(args.partitions):
         try:
-            live.query(query).rescale(partitions).wait("2min")
+            app.query(query).rescale(partitions).wait("2min")
             print(f"rescaled to {partitions}", flush=True)
         # Executors die meanwhile, and the number may be the one that there is.
         except Exception as error:

@@ -24,7 +24,7 @@ parser.add_argument("report", type=Path)
 args = parser.parse_args()
 
 spark = SparkSession.builder.appName("held").getOrCreate()
-live = laneshift.attach(spark)
+app = laneshift.attach(spark)
 query = (
     spark.readStream.format("kafka")
     .option("kafka.bootstrap.servers", args.brokers)
@@ -58,9 +58,9 @@ def until(batch: int) -> int:
 
 
 before = until(1)
-live.query(query).limit_source(args.rate, duration=600)
+app.query(query).limit_source(args.rate, duration=600)
 under = until(before + 5)
-live.query(query).limit_source(args.rate, duration=0)
+app.query(query).limit_source(args.rate, duration=0)
 query.processAllAvailable()
 batches = {
     p["batchId"]: (p["numInputRows"], p["durationMs"]["triggerExecution"] / 1000)

@@ -84,7 +84,7 @@ class Query:
     def watch(self, interval: Duration = "1s") -> Iterator[QuerySnapshot]:
         """A snapshot every ``interval`` (0.1 s to 1 h), for as long as they are taken.
 
-        None comes while the query does not run; it goes on once it is started again.
+        Nothing comes while the query does not run; it goes on once the query is started again.
         """
         snapshots = self._application.watch(interval)
         query_id = self.id

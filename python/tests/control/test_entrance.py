@@ -256,20 +256,20 @@ class TestRefusals:
     def test_a_newer_one_answers(self, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("laneshift.control.service.REVISION", 99)
         monkeypatch.setattr("laneshift.control.service.__version__", "9.9.9")
-        with laneshift.attach(address, TOKEN) as live:
-            assert live.version == "9.9.9" and live.snapshot().queries
+        with laneshift.attach(address, TOKEN) as app:
+            assert app.version == "9.9.9" and app.snapshot().queries
 
     def test_a_service_that_goes_away(self) -> None:
         with serving(FakeGateway()) as address:
-            live = laneshift.attach(address, TOKEN)
-            stream = live.watch(0.1)
+            app = laneshift.attach(address, TOKEN)
+            stream = app.watch(0.1)
             next(stream)
-        for call in (live.snapshot, lambda: next(stream)):
+        for call in (app.snapshot, lambda: next(stream)):
             with pytest.raises(SessionError, match=r"LANESHIFT_CONTROL_UN|LANESHIFT_SESSION_STO"):
                 call()
-        live.close()
+        app.close()
         with pytest.raises(SessionError, match="closed"):
-            live.snapshot()
+            app.snapshot()
 
     def test_a_plugin_that_fails(self) -> None:
         class Broken(FakeGateway):
@@ -279,10 +279,10 @@ class TestRefusals:
         said: list[str] = []
         with (
             serving(Broken(), tell=said.append) as address,
-            laneshift.attach(address, TOKEN) as live,
+            laneshift.attach(address, TOKEN) as app,
             pytest.raises(SessionError, match=r"LimitSource has failed .* by chance"),
         ):
-            live.query("running").limit_source(1, duration=1)
+            app.query("running").limit_source(1, duration=1)
         assert any("LimitSource" in line and "by chance" in line for line in said)
 
     def test_without_grpc(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,8 +324,8 @@ class TestTls:
         tls = authority.server("127.0.0.1", client_ca=authority.ca)
         cert, key = authority.pair("client", "operator@example.com")
         with serving(FakeGateway(), settings(tls)) as address:
-            with laneshift.attach(address, TOKEN, ca=authority.ca, cert=cert, key=key) as live:
-                assert live.query("running").set_lanes(3, partition=0).applied == "now"
+            with laneshift.attach(address, TOKEN, ca=authority.ca, cert=cert, key=key) as app:
+                assert app.query("running").set_lanes(3, partition=0).applied == "now"
             with pytest.raises(SessionError, match="LANESHIFT_CONTROL_REFUSED"):
                 laneshift.attach(address, TOKEN[::-1], ca=authority.ca, cert=cert, key=key)
             with pytest.raises(SessionError, match="a certificate only: give cert and key"):
@@ -340,8 +340,8 @@ class TestTls:
                 shown = dict(zip(("cert", "key"), pair, strict=True))
                 with pytest.raises(SessionError, match=r"clientCa has signed it.* not expired"):
                     laneshift.attach(address, TOKEN, ca=authority.ca, **shown)
-            with laneshift.attach(address, TOKEN, ca=authority.ca, cert=cert, key=key) as live:
-                assert live.snapshot().queries
+            with laneshift.attach(address, TOKEN, ca=authority.ca, cert=cert, key=key) as app:
+                assert app.snapshot().queries
 
     def test_a_certificate_is_renewed_while_it_is_shown(
         self, authority: Authority, tmp_path: Path
@@ -357,8 +357,8 @@ class TestTls:
             with pytest.raises(SessionError, match="certificate has expired"):
                 laneshift.attach(at, TOKEN, ca=authority.ca)
             Path(key).replace(tls.key)
-            with laneshift.attach(at, TOKEN, ca=authority.ca) as live:
-                assert live.snapshot().queries
+            with laneshift.attach(at, TOKEN, ca=authority.ca) as app:
+                assert app.snapshot().queries
         before, new = said
         assert "certificate of before is shown on" in before and "new certificate" in new
 
@@ -435,8 +435,8 @@ class TestTls:
 
 
 def test_the_token_never_shows(address: str) -> None:
-    with laneshift.attach(address, TOKEN) as live:
-        assert TOKEN not in repr(live)
+    with laneshift.attach(address, TOKEN) as app:
+        assert TOKEN not in repr(app)
     client = ControlClient(Address.of(address), TOKEN)
     assert TOKEN not in repr(client) and SCHEME not in repr(client)
     assert os.environ.get("LANESHIFT_TOKEN") is None

@@ -91,8 +91,8 @@ def test_garbage_with_the_token_breaks_nothing(chance: random.Random, requests: 
                     ended(channel, method, watch, TOKEN)
             too_large = ended(channel, "SetLanes", bytes(1 << 20), TOKEN)
             assert too_large is grpc.StatusCode.RESOURCE_EXHAUSTED
-        with laneshift.attach(address, TOKEN) as live:
-            assert live.query("running").set_lanes(2, partition=0).applied == "now"
+        with laneshift.attach(address, TOKEN) as app:
+            assert app.query("running").set_lanes(2, partition=0).applied == "now"
         assert threading.active_count() <= before + 140
         assert len(os.listdir("/proc/self/fd")) <= files + 20
 
@@ -109,8 +109,8 @@ def test_raw_bytes_and_half_open_connections(chance: random.Random) -> None:
                 chance.choice((b"", preface, b"GET / HTTP/1.1\r\n\r\n", chance.randbytes(99)))
             )
             held.append(raw)
-        with laneshift.attach(address, TOKEN) as live:  # while they are open
-            assert live.query("running").set_lanes(2, partition=0).applied == "now"
+        with laneshift.attach(address, TOKEN) as app:  # while they are open
+            assert app.query("running").set_lanes(2, partition=0).applied == "now"
         for raw in held:
             raw.close()
         until(lambda: len(os.listdir("/proc/self/fd")) <= files + 20)  # or connections leak

@@ -93,8 +93,8 @@ def test_it_writes_address_and_token_for_its_owner_and_takes_them_back(
     beside = tmp_path / "token.address"
     until(beside.exists)
     assert beside.stat().st_mode & 0o777 == file.stat().st_mode & 0o777 == 0o600
-    with laneshift.attach(beside.read_text().strip(), token_file=file) as live:
-        assert live.snapshot().queries
+    with laneshift.attach(beside.read_text().strip(), token_file=file) as app:
+        assert app.snapshot().queries
     assert running.end() == 0
     assert not beside.exists() and file.exists()
     assert VARIABLE not in os.environ  # it has the plugin's token, and children inherit it
@@ -127,15 +127,15 @@ def test_the_drivers_policy_runs_beside_and_can_be_steered(start: Start, tmp_pat
     running = start(tmp_path / "token", policy="static")
     beside = tmp_path / "token.address"
     until(beside.exists)
-    with laneshift.attach(beside.read_text(), token_file=tmp_path / "token") as live:
-        client: Any = live._gateway
+    with laneshift.attach(beside.read_text(), token_file=tmp_path / "token") as app:
+        client: Any = app._gateway
         (run,) = client.autoscalers()
         assert (run.policy, run.running) == ("static", True)
         client.stop_autoscaler()
         assert [run.running for run in client.autoscalers()] == [False]
         with pytest.raises(laneshift.NotFoundError, match="run: none"):
             client.stop_autoscaler()
-        live.autoscale(policy="elasticutor", interval=0.1)
+        app.autoscale(policy="elasticutor", interval=0.1)
         _, second = client.autoscalers()
         assert second.id.startswith("elasticutor-2-") and second.running
     assert running.end() == 0

@@ -108,11 +108,11 @@ def test_what_is_the_same_is_not_sent_again(gateway: Still, address: str) -> Non
 
 
 def test_a_watcher_sees_each_change_at_its_time(gateway: Still, address: str) -> None:
-    with laneshift.attach(address, TOKEN) as live:
+    with laneshift.attach(address, TOKEN) as app:
         seen: list[tuple[int, int]] = []
         reused = 0
         last: laneshift.Snapshot | None = None
-        for asked, snapshot in enumerate(live.watch(0.1), 1):
+        for asked, snapshot in enumerate(app.watch(0.1), 1):
             parts = snapshot.queries[0].operators[0].partitions
             assert (
                 [p.partition for p in parts] == [0, 1] and snapshot.version and snapshot.executors
@@ -160,8 +160,8 @@ def test_a_service_of_before_is_watched_as_before() -> None:
     add_ControlServicer_to_server(Older(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    with laneshift.attach(f"127.0.0.1:{port}", TOKEN) as live:
-        assert [len(s.queries[0].operators[0].partitions) for s in live.watch(0.1)] == [2] * 3
+    with laneshift.attach(f"127.0.0.1:{port}", TOKEN) as app:
+        assert [len(s.queries[0].operators[0].partitions) for s in app.watch(0.1)] == [2] * 3
     server.stop(None).wait()
 
 

@@ -57,7 +57,7 @@ def attached(gateway: Shared) -> Iterator[tuple[Application, Application, Applic
     """Of the first tenant, the second and the operator."""
     with serving(gateway) as address, ExitStack() as stack:
         found = (laneshift.attach(address, t) for t in (token("t1"), token("t2"), TOKEN))
-        one, two, operator = (stack.enter_context(live) for live in found)
+        one, two, operator = (stack.enter_context(app) for app in found)
         yield one, two, operator
 
 
@@ -66,9 +66,9 @@ Attached = tuple[Application, Application, Application]
 
 def test_each_sees_its_own(attached: Attached) -> None:
     one, two, operator = attached
-    for live, wanted in ((one, {RUNNING}), (two, {OTHERS}), (operator, {RUNNING, OTHERS, NOBODYS})):
-        assert {q.id for q in live.snapshot().queries} == wanted
-        assert {q.id for q in next(iter(live.watch(1.0))).queries} == wanted
+    for app, wanted in ((one, {RUNNING}), (two, {OTHERS}), (operator, {RUNNING, OTHERS, NOBODYS})):
+        assert {q.id for q in app.snapshot().queries} == wanted
+        assert {q.id for q in next(iter(app.watch(1.0))).queries} == wanted
     assert [h.query_id for h in one.handoffs()] == [RUNNING]
     assert len(operator.handoffs()) == 2
 
@@ -145,7 +145,7 @@ def test_nobody_steers_anothers(attached: Attached, gateway: Shared) -> None:
 def test_policies_are_their_starters(attached: Attached) -> None:
     one, two, operator = attached
     mine = one.query("running").autoscale(policy="elasticutor", interval=0.1)
-    client, other, all_seeing = (live._gateway for live in (one, two, operator))
+    client, other, all_seeing = (app._gateway for app in (one, two, operator))
     until(lambda: mine.turns > 1)
     assert [run.id for run in client.autoscalers()] == [mine.id]  # type: ignore[attr-defined]
     assert other.autoscalers() == ()  # type: ignore[attr-defined]
@@ -161,9 +161,9 @@ def test_policies_are_their_starters(attached: Attached) -> None:
 def test_all_may_steer_all_if_allowed(gateway: Shared) -> None:
     with (
         serving(gateway, settings(tenants_share=True)) as address,
-        laneshift.attach(address, token("t1")) as live,
+        laneshift.attach(address, token("t1")) as app,
     ):
-        assert len(live.snapshot().queries) == 3
-        live.query("others").set_lanes(2, partition=0)
-        live.autoscale(policy="static", interval=1).stop()
+        assert len(app.snapshot().queries) == 3
+        app.query("others").set_lanes(2, partition=0)
+        app.autoscale(policy="static", interval=1).stop()
     assert gateway.sent == [("set_lanes", OTHERS, 0, 0, 2)]

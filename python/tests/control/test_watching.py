@@ -172,11 +172,11 @@ def test_watchers_of_an_interval_look_at_the_same_times(interval_s: float) -> No
 
 def test_every_watcher_sees_whole_snapshots_in_their_order() -> None:
     gateway = Numbered(same=2)
-    with served(gateway) as (address, _, _), laneshift.attach(address, TOKEN) as live:
+    with served(gateway) as (address, _, _), laneshift.attach(address, TOKEN) as app:
 
         def watch() -> list[int]:
             seen = []
-            for snapshot in live.watch(0.1):
+            for snapshot in app.watch(0.1):
                 parts = snapshot.queries[0].operators[0].partitions
                 assert {p.rows_in for p in parts} == {snapshot.time_ms}
                 seen.append(snapshot.time_ms)
@@ -232,13 +232,13 @@ def test_a_service_that_stops_ends_its_streams_at_once() -> None:
     ends: list[str] = []
     with (
         served(Numbered()) as (address, server, service),
-        laneshift.attach(address, TOKEN) as live,
+        laneshift.attach(address, TOKEN) as app,
     ):
         begun = threading.Semaphore(0)
 
         def watch() -> None:
             try:
-                for _ in live.watch(FOREVER_S):
+                for _ in app.watch(FOREVER_S):
                     begun.release()
             except SessionError as problem:
                 ends.append(problem.condition)

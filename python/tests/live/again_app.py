@@ -50,9 +50,9 @@ def start(spark: SparkSession, folder: Path, name: str) -> Any:
     )
 
 
-def await_handoffs(live: laneshift.Application, query: Any) -> None:
+def await_handoffs(app: laneshift.Application, query: Any) -> None:
     end = time.monotonic() + 60
-    while not live.query(query).handoffs():
+    while not app.query(query).handoffs():
         if time.monotonic() > end:
             raise SystemExit("nothing moved")
         time.sleep(0.1)
@@ -76,10 +76,10 @@ def status(gateway: Any) -> Any:
 
 def main(folder: Path) -> None:
     spark = session()
-    live = laneshift.attach(spark)
+    app = laneshift.attach(spark)
     first = start(spark, folder, NAME)
-    await_handoffs(live, first)
-    gateway = live._gateway
+    await_handoffs(app, first)
+    gateway = app._gateway
     gateway.claim("scheduler of the first", "static", "", 3600.0)
     gateway.decided(DECIDED)
     gateway.limit_source(str(first.id), 1000.0, 3600.0)
@@ -87,17 +87,17 @@ def main(folder: Path) -> None:
     spark.stop()
 
     spark = session()
-    live = laneshift.attach(spark)
-    gateway = live._gateway
+    app = laneshift.attach(spark)
+    gateway = app._gateway
     seen: dict[str, Any] = {
         "before": [len(before["queries"]), len(before["decisions"])],
-        "executors": [e.executor for e in live.snapshot().executors],
-        "queries": [q.name for q in live.snapshot().queries],
+        "executors": [e.executor for e in app.snapshot().executors],
+        "queries": [q.name for q in app.snapshot().queries],
         "decisions": status(gateway)["decisions"],
-        "handoffs": len(live.handoffs()),
+        "handoffs": len(app.handoffs()),
     }
     for what, call in {
-        "old query": lambda: live.query(NAME).handoffs(),
+        "old query": lambda: app.query(NAME).handoffs(),
         "claim": lambda: gateway.claim("scheduler of the second", "static", "", 1.0),
     }.items():
         try:
@@ -106,8 +106,8 @@ def main(folder: Path) -> None:
         except laneshift.LaneshiftError as error:
             seen[what] = error.condition
     second = start(spark, folder, "of the second session")
-    await_handoffs(live, second)
-    seen["now"] = [q.name for q in live.snapshot().queries]
+    await_handoffs(app, second)
+    seen["now"] = [q.name for q in app.snapshot().queries]
     second.stop()
     spark.stop()
     print(json.dumps(seen), flush=True)

@@ -132,25 +132,25 @@ def main(folder: Path) -> None:
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
-    live = laneshift.attach(spark)
+    app = laneshift.attach(spark)
     stream = rows(spark.readStream.options(rowsPerBatch=BATCH, pacing="none"), ROWS)
     query = started(stream, folder)
     seen: dict[str, Any] = {"executors": [], "cores": []}
     # Lanes have more to do here than a hundredth of their time: it has something to say.
-    scheduler = live.autoscale(
+    scheduler = app.autoscale(
         policy="elasticutor", interval=0.5, dry_run=True, target_utilisation=0.01
     )
     killed = False
     (seen_process,) = until(lambda: scheduler_pids(mark))
     os.kill(seen_process, signal.SIGKILL)
     while query.isActive:
-        snapshot = live.snapshot()
+        snapshot = app.snapshot()
         parts = [p for q in snapshot.queries for o in q.operators for p in o.partitions]
         seen["executors"] = sorted({*seen["executors"], *(p.executor for p in parts)})
         seen["cores"] = sorted({*seen["cores"], *(e.cores for e in snapshot.executors)})
         ready = len(parts) == PARTITIONS and max(p.batch_id for p in parts) >= 5
-        if not killed and ready and scheduler.decisions() and live.query(query).handoffs(limit=1):
-            seen["applied"] = live.query(query).set_lanes(3).applied
+        if not killed and ready and scheduler.decisions() and app.query(query).handoffs(limit=1):
+            seen["applied"] = app.query(query).set_lanes(3).applied
             seen["before"] = sorted(e.executor for e in snapshot.executors)
             seen["page"] = page(spark)
             seen["top"] = top(spark)
@@ -164,9 +164,9 @@ def main(folder: Path) -> None:
     if query.exception() is not None:
         raise SystemExit(str(query.exception()))
     query.processAllAvailable()
-    handoffs = live.query(query).handoffs(limit=100_000)
+    handoffs = app.query(query).handoffs(limit=100_000)
     seen["handoffs"] = len(handoffs)
-    seen["after"] = sorted(e.executor for e in live.snapshot().executors)
+    seen["after"] = sorted(e.executor for e in app.snapshot().executors)
     (again,) = until(lambda: scheduler_pids(mark))
     seen["scheduler_again"] = again != seen_process
     seen["turns"] = scheduler.turns

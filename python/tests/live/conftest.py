@@ -151,7 +151,7 @@ def to_lines(
 
 
 @pytest.fixture
-def live(spark: SparkSession) -> laneshift.Application:
+def app(spark: SparkSession) -> laneshift.Application:
     return laneshift.attach(spark)
 
 

@@ -55,18 +55,18 @@ def refused(call: Callable[[], Any]) -> str:
     return "done"
 
 
-def shows(live: laneshift.Application, names: set[str]) -> bool:
-    return {q.name for q in live.snapshot().queries if q.operators} == names
+def shows(app: laneshift.Application, names: set[str]) -> bool:
+    return {q.name for q in app.snapshot().queries if q.operators} == names
 
 
-def works_on(live: laneshift.Application, name: str, lanes: int) -> bool:
-    parts = [p for q in live.snapshot().queries if q.name == name
+def works_on(app: laneshift.Application, name: str, lanes: int) -> bool:
+    parts = [p for q in app.snapshot().queries if q.name == name
              for o in q.operators for p in o.partitions]  # fmt: skip
     return all(p.lanes == lanes and (p.lane_rows > 0).sum() >= 2 for p in parts)
 
 
-def partitions(live: laneshift.Application) -> list[Any]:
-    return [p for q in live.snapshot().queries for o in q.operators for p in o.partitions]
+def partitions(app: laneshift.Application) -> list[Any]:
+    return [p for q in app.snapshot().queries for o in q.operators for p in o.partitions]
 
 
 def main(url: str, tenants: str) -> None:
@@ -76,24 +76,24 @@ def main(url: str, tenants: str) -> None:
         plan(spark).writeStream.format("noop").outputMode("update").queryName(name).start()
         for spark, plan, name in zip(sessions, (counted, by_function), ("one", "two"), strict=True)
     ]
-    lives = [laneshift.attach(spark) for spark in sessions]
+    apps = [laneshift.attach(spark) for spark in sessions]
     out: dict[str, Any] = {"errors": []}
     names = {"own": [{"one"}, {"two"}], "all": [{"one", "two"}] * 2}[tenants]
-    for live, wanted in zip(lives, names, strict=True):
-        until(partial(shows, live, wanted), f"queries {wanted}")
-    for live, query in zip(lives, queries, strict=True):
-        live.query(query).set_lanes(3)
-        until(partial(works_on, live, str(query.name), 3), f"lanes of {query.name}")
+    for app, wanted in zip(apps, names, strict=True):
+        until(partial(shows, app, wanted), f"queries {wanted}")
+    for app, query in zip(apps, queries, strict=True):
+        app.query(query).set_lanes(3)
+        until(partial(works_on, app, str(query.name), 3), f"lanes of {query.name}")
     out["moved"] = [
-        len(live.query(query).handoffs()) for live, query in zip(lives, queries, strict=True)
+        len(app.query(query).handoffs()) for app, query in zip(apps, queries, strict=True)
     ]
     out["others"] = [
-        refused(lambda: lives[0].query("two").set_lanes(1, partition=0)),
-        refused(lambda: lives[1].query(str(queries[0].id)).limit_source(1, duration=1)),
-        refused(lambda: lives[0].autoscale(policy="static").stop()),
+        refused(lambda: apps[0].query("two").set_lanes(1, partition=0)),
+        refused(lambda: apps[1].query(str(queries[0].id)).limit_source(1, duration=1)),
+        refused(lambda: apps[0].autoscale(policy="static").stop()),
     ]
     with (
-        lives[0]
+        apps[0]
         .query("one")
         .autoscale(policy="elasticutor", interval=0.2, dry_run=True) as scheduler
     ):
@@ -101,8 +101,8 @@ def main(url: str, tenants: str) -> None:
     told = "SELECT token FROM laneshift_control()"
     tokens = [spark.sql(told).collect()[0][0] for spark in sessions]
     out["tokens"] = tokens
-    out["shards"] = [len(p.lane_of_shard) for live in lives for p in partitions(live)]
-    out["lanes"] = [p.lanes for live in lives for p in partitions(live)]
+    out["shards"] = [len(p.lane_of_shard) for app in apps for p in partitions(app)]
+    out["lanes"] = [p.lanes for app in apps for p in partitions(app)]
     for query in queries:
         out["errors"].append(str(query.exception()))
         query.stop()

@@ -27,7 +27,7 @@ def main(folder: Path) -> None:
         .config("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
     )
     spark = laneshift.configure(builder, max_lanes=4).getOrCreate()
-    live = laneshift.attach(spark)
+    app = laneshift.attach(spark)
     query = (
         spark.readStream.format("laneshift-workload")
         .options(keys=300, zipf=0.2, rowBytes=8, numPartitions=1, rowsPerSecond=700)
@@ -47,7 +47,7 @@ def main(folder: Path) -> None:
         """Cores that the partition's lanes have or could have; 0 until both tasks run."""
         if query.exception() is not None:
             raise SystemExit(str(query.exception()))
-        now = live.snapshot()
+        now = app.snapshot()
         lanes = [p.lanes for q in now.queries for o in q.operators for p in o.partitions]
         # It is not there before Spark's listeners have heard of it.
         busy = [e for e in now.executors if e.active_tasks == 2]
@@ -57,7 +57,7 @@ def main(folder: Path) -> None:
     # on what else this machine does.
     seen = {
         "room": until(lambda: room() == 2 and 2),
-        "cores": [e.cores for e in live.snapshot().executors],
+        "cores": [e.cores for e in app.snapshot().executors],
     }
     query.stop()
     spark.stop()

@@ -89,11 +89,11 @@ def until(what: str, condition: Callable[[], Any], seconds: float = 300) -> Any:
 
 def main(folder: Path) -> None:
     spark = session()
-    live = laneshift.attach(spark)
+    app = laneshift.attach(spark)
     seen: dict[str, Any] = {}
 
     def executors() -> list[str]:
-        return [e.executor for e in live.snapshot().executors]
+        return [e.executor for e in app.snapshot().executors]
 
     # A standalone cluster gives all that it has: without work two of them go after their rest.
     until("three executors", lambda: len(executors()) == 3)
@@ -101,12 +101,12 @@ def main(folder: Path) -> None:
     calm = two_partitions(spark, folder)
 
     def homes() -> set[str]:
-        found = [q for q in live.snapshot().queries if q.id == str(calm.id) and q.operators]
+        found = [q for q in app.snapshot().queries if q.id == str(calm.id) and q.operators]
         return {part.executor for q in found for part in q.operators[0].partitions}
 
     # Two tasks go to two executors, and to the same ones again: where their state is.
     until("two homes", lambda: len(homes()) == 2)
-    scheduler = live.autoscale(policy="laneshift", interval=0.5)
+    scheduler = app.autoscale(policy="laneshift", interval=0.5)
     until("one executor", lambda: executors() == [first])
     until("one home", lambda: homes() == {first})
     seen["calm"] = [str(calm.exception()), (calm.lastProgress or {}).get("batchId", 0)]
@@ -128,7 +128,7 @@ def main(folder: Path) -> None:
     def part() -> laneshift.PartitionSnapshot | None:
         if query.exception() is not None:
             raise SystemExit(str(query.exception()))
-        found = [q for q in live.snapshot().queries if q.id == str(query.id) and q.operators]
+        found = [q for q in app.snapshot().queries if q.id == str(query.id) and q.operators]
         if not found:
             return None
         now = found[0].operators[0].partitions[0]
@@ -140,7 +140,7 @@ def main(folder: Path) -> None:
         return {r.executor for r in now.elsewhere if r.rows_sent > 50} if now else set()
 
     more = until("another executor", lambda: set(executors()) - {first})
-    seen["asked"] = sorted(e.executor for e in live.snapshot().executors if e.asked)
+    seen["asked"] = sorted(e.executor for e in app.snapshot().executors if e.asked)
     until("lanes on it", lambda: there() & (set(executors()) - {first}))
     seen["lanes_on"], seen["came"] = sorted(there()), sorted(more)
     seen["most"] = len(executors())
@@ -156,8 +156,8 @@ def main(folder: Path) -> None:
     assert now is not None
     seen["home"] = now.executor
     query.stop()
-    seen["first"], seen["left"] = first, [e.asked for e in live.snapshot().executors]
-    seen["lost"] = sum(e.remote_lost_hosts for e in live.snapshot().executors)
+    seen["first"], seen["left"] = first, [e.asked for e in app.snapshot().executors]
+    seen["lost"] = sum(e.remote_lost_hosts for e in app.snapshot().executors)
     seen["page"] = page(spark)
     decisions = scheduler.decisions(limit=10_000)
     seen["errors"] = [d.error for d in decisions if d.error]

@@ -29,7 +29,7 @@ def main(folder: Path) -> None:
         builder, lanes=2, max_lanes=3, shards_per_partition=16, motion="always"
     )
     spark = builder.getOrCreate()
-    live = laneshift.attach(spark)
+    app = laneshift.attach(spark)
     queries = []
     for name in ("ends", "goes on"):
         rows = (
@@ -46,10 +46,10 @@ def main(folder: Path) -> None:
             .option("checkpointLocation", str(folder / name))
             .start()
         )
-    with live.autoscale(policy="elasticutor", interval=0.5, release_after_s=0) as scheduler:
+    with app.autoscale(policy="elasticutor", interval=0.5, release_after_s=0) as scheduler:
         end = time.monotonic() + 180
         while True:
-            moves = min(len(live.query(q).handoffs()) for q in queries)
+            moves = min(len(app.query(q).handoffs()) for q in queries)
             changes = sum(len(d.changes) for d in scheduler.decisions())
             page = urlopen(f"{spark.sparkContext.uiWebUrl}/laneshift/").read()
             if moves >= 10 and changes and b"Over time" in page:
@@ -57,7 +57,7 @@ def main(folder: Path) -> None:
             if time.monotonic() > end:
                 sys.exit(f"{moves} moves, {changes} changes of lanes, page {page.decode()[-9000:]}")
             time.sleep(0.5)
-    moved = len(live.query(queries[0]).handoffs())
+    moved = len(app.query(queries[0]).handoffs())
     queries[0].stop()
     time.sleep(1.0)  # events are posted by another thread
     print(json.dumps({"id": spark.sparkContext.applicationId, "moved": moved}), flush=True)

@@ -36,9 +36,9 @@ def session() -> SparkSession:
 
 def main(folder: Path) -> None:
     spark = session()
-    live = laneshift.attach(spark)
-    until(lambda: len(live.snapshot().executors) == 2)
-    ids = [e.executor for e in live.snapshot().executors]
+    app = laneshift.attach(spark)
+    until(lambda: len(app.snapshot().executors) == 2)
+    ids = [e.executor for e in app.snapshot().executors]
     total = BATCH * BATCHES
     stream = rows(spark.readStream.options(rowsPerBatch=BATCH, pacing="none"), total)
     query = started(stream, folder)
@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
     def partitions() -> tuple[laneshift.PartitionSnapshot, ...]:
         if query.exception() is not None:
             raise SystemExit(str(query.exception()))
-        found = [o for q in live.snapshot().queries for o in q.operators]
+        found = [o for q in app.snapshot().queries for o in q.operators]
         return found[0].partitions if found else ()
 
     until(lambda: len(partitions()) == PARTITIONS)
@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
     for part in partitions():
         (other,) = set(ids) - {part.executor}
         try:
-            live.query(query).set_lanes(1, partition=part.partition, on={other: 1})
+            app.query(query).set_lanes(1, partition=part.partition, on={other: 1})
             wanted += 1
         except laneshift.LaneshiftError as error:
             # Spark may compute it on the other one meanwhile.
@@ -64,7 +64,7 @@ def main(folder: Path) -> None:
 
     until(lambda: (p := query.lastProgress) and (p["batchId"] + 1) * BATCH >= total, seconds=240)
     query.processAllAvailable()
-    executors = live.snapshot().executors
+    executors = app.snapshot().executors
     seen = {
         "wanted": wanted,
         "asked_s": asked_s,

@@ -70,10 +70,10 @@ def no_host(spark: SparkSession) -> Any:
 
 def main(folder: Path, policy: str) -> None:
     spark = session()
-    live = laneshift.attach(spark)
+    app = laneshift.attach(spark)
 
     def executors() -> list[str]:
-        return [e.executor for e in live.snapshot().executors]
+        return [e.executor for e in app.snapshot().executors]
 
     until("three executors", lambda: len(executors()) == 3)
     context = spark.sparkContext._jsc.sc()
@@ -96,7 +96,7 @@ def main(folder: Path, policy: str) -> None:
     def part() -> laneshift.PartitionSnapshot | None:
         if query.exception() is not None:
             raise SystemExit(str(query.exception()))
-        found = [q for q in live.snapshot().queries if q.id == str(query.id) and q.operators]
+        found = [q for q in app.snapshot().queries if q.id == str(query.id) and q.operators]
         if not found:
             return None
         now = found[0].operators[0].partitions[0]
@@ -113,7 +113,7 @@ def main(folder: Path, policy: str) -> None:
 
     seen: dict[str, Any] = {}
     until("rows", lambda: (now := part()) is not None and now.rows_out > 100)
-    scheduler = live.autoscale(policy=policy, interval=0.5)
+    scheduler = app.autoscale(policy=policy, interval=0.5)
     began = time.monotonic()
     first = until("lanes on another executor", there)
     now = part()
@@ -140,9 +140,9 @@ def main(folder: Path, policy: str) -> None:
     now = part()
     assert now is not None
     seen["rows_out"] = sum(counted.values())
-    seen["host_lanes"] = sum(e.host_lanes for e in live.snapshot().executors)
-    seen["lost"] = sum(e.remote_lost_hosts for e in live.snapshot().executors)
-    seen["remote_rows"] = sum(e.remote_rows for e in live.snapshot().executors)
+    seen["host_lanes"] = sum(e.host_lanes for e in app.snapshot().executors)
+    seen["lost"] = sum(e.remote_lost_hosts for e in app.snapshot().executors)
+    seen["remote_rows"] = sum(e.remote_rows for e in app.snapshot().executors)
     last = now.batch_id
     # The batch's end is the commit of what it has counted.
     until("a batch more", lambda: (now := part()) is not None and now.batch_id > last, 300)

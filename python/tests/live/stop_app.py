@@ -64,9 +64,9 @@ def hung(source: DataFrame, kind: str, hang: Path, folder: Path) -> DataFrame:
 
 def main(kind: str, folder: Path) -> None:
     spark = session(kind)
-    live = laneshift.attach(spark)
-    until(lambda: len(live.snapshot().executors) == 2)
-    ids = {e.executor for e in live.snapshot().executors}
+    app = laneshift.attach(spark)
+    until(lambda: len(app.snapshot().executors) == 2)
+    ids = {e.executor for e in app.snapshot().executors}
     hang, told = folder / "hang", folder / "told"
     told.mkdir()
     stream = rows(spark.readStream.options(rowsPerBatch=4_000, pacing="none"), 4_000_000)
@@ -79,11 +79,11 @@ def main(kind: str, folder: Path) -> None:
     )
     until(lambda: (p := query.lastProgress) and p["batchId"] >= 1)
     if kind == "elsewhere":
-        parts = [p for q in live.snapshot().queries for o in q.operators for p in o.partitions]
+        parts = [p for q in app.snapshot().queries for o in q.operators for p in o.partitions]
         changes = []
         for part in parts:
             (other,) = ids - {part.executor}
-            changes.append(live.query(query).set_lanes(1, partition=part.partition, on={other: 1}))
+            changes.append(app.query(query).set_lanes(1, partition=part.partition, on={other: 1}))
         for change in changes:
             change.wait("2min")
         after = query.lastProgress["batchId"] + 2

@@ -24,7 +24,7 @@ def main(folder: Path, partitions: int, policy: str) -> None:
     conf = CONF | {"spark.sql.shuffle.partitions": str(partitions)}
     builder = SparkSession.builder.master("local[2]").config(map=conf)  # type: ignore[arg-type]
     spark = laneshift.configure(builder, lanes=1, balance_enabled=False).getOrCreate()
-    live = laneshift.attach(spark)
+    app = laneshift.attach(spark)
     counting = Counting(spark, folder, "counted")
 
     def batch() -> float:
@@ -39,13 +39,13 @@ def main(folder: Path, partitions: int, policy: str) -> None:
         return int(done.stateOperators[0].numShufflePartitions)
 
     def rescaling() -> str:
-        newest = live.query(counting.query).rescaling
+        newest = app.query(counting.query).rescaling
         return "" if newest is None else newest.state
 
     took, numbers = [batch()], [count()]
     refused = ""
     try:
-        live.autoscale(policy="static", rescale=True)
+        app.autoscale(policy="static", rescale=True)
     except laneshift.LaneshiftError as problem:
         refused = str(problem)
     end = time.monotonic() + LIMIT_S
@@ -61,7 +61,7 @@ def main(folder: Path, partitions: int, policy: str) -> None:
     ) as dry:
         while not any(d.rescales for d in dry.decisions()) and time.monotonic() < end:
             another()
-    with live.autoscale(policy=policy, rescale=True, interval=0.2) as scheduler:
+    with app.autoscale(policy=policy, rescale=True, interval=0.2) as scheduler:
         while numbers[-1] == partitions and time.monotonic() < end:
             another()
             # New stores catch up at their leisure, however few cores this machine has for them.

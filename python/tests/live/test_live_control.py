@@ -22,29 +22,29 @@ pytestmark = pytest.mark.live
 def test_a_query_is_steered_from_another_process(tmp_path: Path) -> None:
     with controlled(tmp_path) as token:
         address = (tmp_path / "token.address").read_text("utf-8").strip()
-        with laneshift.attach(address, token_file=token) as live:
-            until(lambda: [o for q in live.snapshot().queries for o in q.operators])
-            live.query("orders").set_lanes(3)
-            for snapshot in live.watch(0.2):
+        with laneshift.attach(address, token_file=token) as app:
+            until(lambda: [o for q in app.snapshot().queries for o in q.operators])
+            app.query("orders").set_lanes(3)
+            for snapshot in app.watch(0.2):
                 parts = snapshot.queries[0].operators[0].partitions
                 if all(p.lanes == 3 and (p.lane_rows > 0).all() for p in parts):
                     break
-            lane = int(live.snapshot().queries[0].operators[0].partitions[0].lane_of_shard[1])
-            live.query("orders").move(shard=1, to_lane=(lane + 1) % 3, partition=0)
+            lane = int(app.snapshot().queries[0].operators[0].partitions[0].lane_of_shard[1])
+            app.query("orders").move(shard=1, to_lane=(lane + 1) % 3, partition=0)
             with pytest.raises(laneshift.SessionError, match="cannot be slowed down"):
-                live.query("orders").limit_source(1000, duration=1)
-            with live.query("orders").autoscale(policy="elasticutor", interval=0.2) as scheduler:
+                app.query("orders").limit_source(1000, duration=1)
+            with app.query("orders").autoscale(policy="elasticutor", interval=0.2) as scheduler:
                 until(lambda: scheduler.turns >= 4)
             until(
                 lambda: (
                     {"user", "scale"}
-                    <= {h.reason for h in live.query("orders").handoffs(limit=10_000)}
+                    <= {h.reason for h in app.query("orders").handoffs(limit=10_000)}
                 )
             )
             with pytest.raises(laneshift.ArgumentError, match="99 lanes for partition 0"):
-                live.query("orders").set_lanes(99, partition=0)
+                app.query("orders").set_lanes(99, partition=0)
             # What the plugin itself refuses keeps its words and its class.
-            client: Any = live._gateway
+            client: Any = app._gateway
             with pytest.raises(laneshift.ArgumentError, match="99"):
                 client.set_lanes("orders", 0, 0, 99)
             with pytest.raises(laneshift.NotFoundError, match="orders"):
@@ -65,14 +65,14 @@ def packed_and_said(gateway: Gateway) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def test_the_protocol_has_all_that_a_snapshot_says(
-    live: laneshift.Application, counting: Any
+    app: laneshift.Application, counting: Any
 ) -> None:
     from laneshift.control.codec import snapshot_json, to_message
     from laneshift.control.feed import Content
     from laneshift.control.v1 import control_pb2 as pb
 
     counting.add(1000)
-    gateway: Gateway = live._gateway  # type: ignore[assignment]
+    gateway: Gateway = app._gateway  # type: ignore[assignment]
     packed, data = packed_and_said(gateway)
     again = snapshot_json(pb.SnapshotReply.FromString(
         to_message(pb.SnapshotReply(), data).SerializeToString()))  # fmt: skip

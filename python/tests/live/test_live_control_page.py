@@ -25,9 +25,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     folder = tmp_path_factory.mktemp("control")
     with controlled(folder) as token:
         address = (folder / "token.address").read_text("utf-8").strip()
-        with laneshift.attach(address, token_file=token) as live:
+        with laneshift.attach(address, token_file=token) as app:
             end = time.monotonic() + 60
-            while not [o for q in live.snapshot().queries for o in q.operators]:
+            while not [o for q in app.snapshot().queries for o in q.operators]:
                 assert time.monotonic() < end
                 time.sleep(0.2)
         scripts = str(Path(sys.executable).parent)

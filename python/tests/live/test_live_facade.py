@@ -1,4 +1,4 @@
-"""The same calls of the live object over py4j, gRPC and a Spark Connect session, on a real query.
+"""The same calls of the app object over py4j, gRPC and a Spark Connect session, on a real query.
 
 The control service runs in this process and reaches the session's plugin; a driver's own control
 process and a real Connect server are in test_live_control.py.
@@ -48,21 +48,21 @@ def query(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def anyhow(
     spark: SparkSession, query: str, request: pytest.FixtureRequest
 ) -> Iterator[laneshift.Application]:
-    live = laneshift.attach(spark)
-    until(lambda: operators(live))
+    app = laneshift.attach(spark)
+    until(lambda: operators(app))
     if request.param == "py4j":
-        yield live
+        yield app
     else:
-        with over_grpc(request.param, live._gateway) as other:
+        with over_grpc(request.param, app._gateway) as other:
             yield other
 
 
-def operators(live: laneshift.Application) -> list[Any]:
-    return [o for q in live.snapshot().queries if q.name == "facade" for o in q.operators]
+def operators(app: laneshift.Application) -> list[Any]:
+    return [o for q in app.snapshot().queries if q.name == "facade" for o in q.operators]
 
 
-def partitions(live: laneshift.Application) -> list[Any]:
-    return [p for operator in operators(live) for p in operator.partitions]
+def partitions(app: laneshift.Application) -> list[Any]:
+    return [p for operator in operators(app) for p in operator.partitions]
 
 
 def test_lanes_and_shards(anyhow: laneshift.Application, query: str) -> None:
@@ -86,11 +86,11 @@ def test_no_answer_waits_for_an_acknowledgement(spark: SparkSession) -> None:
         connection = server.getCallbackClient().getPerThreadConnection()
         return connection and bool(connection.getSocket().getTcpNoDelay())
 
-    live = laneshift.attach(spark)
+    app = laneshift.attach(spark)
 
     def ask() -> tuple[bool | None, bool | None]:
         before = sent_at_once()
-        live.snapshot()
+        app.snapshot()
         return before, sent_at_once()
 
     # Of a thread under which the JVM has called Python (foreachBatch) it may not know.
@@ -135,37 +135,37 @@ def test_a_policy(anyhow: laneshift.Application, query: str) -> None:
     ("call", "kind", "condition"),
     [
         (
-            lambda live: live.query("nobody").set_lanes(2, partition=0),
+            lambda app: app.query("nobody").set_lanes(2, partition=0),
             laneshift.NotFoundError,
             "NO_SUCH_QUERY",
         ),
         (
-            lambda live: live.query("facade").set_lanes(2, partition=0, operator=7),
+            lambda app: app.query("facade").set_lanes(2, partition=0, operator=7),
             laneshift.NotFoundError,
             "OPERATOR",
         ),
         (
-            lambda live: live.query("facade").set_lanes(2, partition=9),
+            lambda app: app.query("facade").set_lanes(2, partition=9),
             laneshift.NotFoundError,
             "PARTITION",
         ),
         (
-            lambda live: live.query("facade").set_lanes(99, partition=0),
+            lambda app: app.query("facade").set_lanes(99, partition=0),
             laneshift.ArgumentError,
             "LANES",
         ),
         (
-            lambda live: live.query("facade").set_tasks(3),
+            lambda app: app.query("facade").set_tasks(3),
             laneshift.ArgumentError,
             "TASKS_OUT_OF_RANGE",
         ),
         (
-            lambda live: live.query("facade").move(shard=99, to_lane=0, partition=0),
+            lambda app: app.query("facade").move(shard=99, to_lane=0, partition=0),
             laneshift.LaneshiftError,
             "SHARD",
         ),
-        (lambda live: live.query("nobody").handoffs(), laneshift.NotFoundError, "NO_SUCH_QUERY"),
-        (lambda live: live.autoscale(policy="elastic"), laneshift.LaneshiftError, "INVALID_INPUT"),
+        (lambda app: app.query("nobody").handoffs(), laneshift.NotFoundError, "NO_SUCH_QUERY"),
+        (lambda app: app.autoscale(policy="elastic"), laneshift.LaneshiftError, "INVALID_INPUT"),
     ],
 )
 def test_errors(

@@ -27,7 +27,7 @@ ROWS = 6 * QUIET + 8 * BURST + 6 * QUIET
 
 
 def test_lanes_follow_a_burst(
-    spark: SparkSession, live: laneshift.Application, tmp_path: Path
+    spark: SparkSession, app: laneshift.Application, tmp_path: Path
 ) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -43,7 +43,7 @@ def test_lanes_follow_a_burst(
     most, fewest_after = 0, 99
     trace = tmp_path / "trace"
     try:
-        with live.query(query).autoscale(
+        with app.query(query).autoscale(
             policy="elasticutor", trace=trace, release_after_s=0
         ) as scheduler:
             end = time.monotonic() + 150
@@ -51,7 +51,7 @@ def test_lanes_follow_a_burst(
                 assert time.monotonic() < end, f"{len(tail.updates.at_us)} of {ROWS} rows"
                 assert query.exception() is None, query.exception()
                 tail.poll()
-                for found in live.snapshot().queries:
+                for found in app.snapshot().queries:
                     if found.id == str(query.id) and found.operators:
                         lanes = found.operators[0].lanes
                         most = max(most, lanes)
@@ -62,14 +62,14 @@ def test_lanes_follow_a_burst(
         assert tail.updates.rows == ROWS
         assert tail.updates.disorder == 0
         # Six cores, two of them with sources: four lanes at most, and the burst wants them.
-        assert most == 4, (decisions, live.snapshot().executors)
+        assert most == 4, (decisions, app.snapshot().executors)
         assert fewest_after < most, decisions
         assert all(d.error is None for d in decisions)
         assert any("rows/s come in" in c.reason for d in decisions for c in d.changes)
         recorded = read_recording(trace)
         assert recorded.decisions == decisions
         assert np.nanmax(recorded.lanes) >= 2 and np.nansum(recorded.offered, axis=1).max() > QUIET
-        moved = live.query(query).handoffs(limit=100_000)
+        moved = app.query(query).handoffs(limit=100_000)
         assert 0 < sum(m.count for m in recorded.moves) <= len(moved)
         assert max(m.max_ms for m in recorded.moves) <= max(h.pause_us for h in moved) / 1000
     finally:
@@ -77,7 +77,7 @@ def test_lanes_follow_a_burst(
 
 
 def test_a_burst_does_not_wait_for_the_next_turn(
-    spark: SparkSession, live: laneshift.Application, tmp_path: Path
+    spark: SparkSession, app: laneshift.Application, tmp_path: Path
 ) -> None:
     """Turns are a minute apart: what is decided before the second one is decided early."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -94,7 +94,7 @@ def test_a_burst_does_not_wait_for_the_next_turn(
     query, tail = to_lines(slow, tmp_path, "90 seconds")
 
     def runs() -> bool:
-        mine = [q for q in live.snapshot().queries if q.id == str(query.id)]
+        mine = [q for q in app.snapshot().queries if q.id == str(query.id)]
         return bool(mine) and any(p.running for o in mine[0].operators for p in o.partitions)
 
     try:
@@ -103,12 +103,12 @@ def test_a_burst_does_not_wait_for_the_next_turn(
             assert time.monotonic() < end and query.exception() is None, query.exception()
             time.sleep(0.1)
         began, most = time.time(), 0
-        with live.query(query).autoscale(policy="elasticutor", interval=60.0) as scheduler:
+        with app.query(query).autoscale(policy="elasticutor", interval=60.0) as scheduler:
             while len(tail.updates.at_us) < total:
                 assert time.monotonic() < end, f"{len(tail.updates.at_us)} of {total} rows"
                 assert query.exception() is None, query.exception()
                 tail.poll()
-                mine = [q for q in live.snapshot().queries if q.id == str(query.id)]
+                mine = [q for q in app.snapshot().queries if q.id == str(query.id)]
                 most = max(most, 0, *(o.lanes for q in mine for o in q.operators))
                 time.sleep(0.2)
         decisions = scheduler.decisions()

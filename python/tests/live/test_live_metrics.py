@@ -42,14 +42,14 @@ def expressions(node: Any) -> list[str]:
 
 
 def test_gauges_and_dashboard(
-    spark: SparkSession, live: laneshift.Application, counting: Counting
+    spark: SparkSession, app: laneshift.Application, counting: Counting
 ) -> None:
     counting.add(5_000)
-    live.query(counting.query).set_lanes(3)
+    app.query(counting.query).set_lanes(3)
     counting.add(5_000)
 
     def agreed() -> Any:
-        (query,) = (q for q in live.snapshot().queries if q.id == counting.query.id)
+        (query,) = (q for q in app.snapshot().queries if q.id == counting.query.id)
         values = shown(spark)
         of_all = {n.split("_application_")[1]: v for n, v in values.items() if "_application_" in n}
         told = of_all.get("handoffs_Value") == query.operators[0].handoffs >= SHARDS

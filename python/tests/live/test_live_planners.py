@@ -30,9 +30,9 @@ HOT, FILES, FILE_ROWS = 7, 8, 4_000
 
 
 def operator_of(
-    live: laneshift.Application, query: StreamingQuery
+    app: laneshift.Application, query: StreamingQuery
 ) -> laneshift.OperatorSnapshot | None:
-    mine = [q for q in live.snapshot().queries if q.id == str(query.id) and q.operators]
+    mine = [q for q in app.snapshot().queries if q.id == str(query.id) and q.operators]
     return next((o for q in mine for o in q.operators if not o.is_dealt), None)
 
 
@@ -56,7 +56,7 @@ def _once(rows: DataFrame) -> DataFrame:
 @pytest.mark.deep("policies")
 @pytest.mark.parametrize("name", ["mnrt", "w-choices"])
 def test_in_micro_batches(
-    spark: SparkSession, live: laneshift.Application, tmp_path: Path, name: str
+    spark: SparkSession, app: laneshift.Application, tmp_path: Path, name: str
 ) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -83,16 +83,16 @@ def test_in_micro_batches(
     trace = tmp_path / "trace"
     try:
         add(0)
-        live.query(query).set_lanes(2)
+        app.query(query).set_lanes(2)
         was_apart = False
-        with live.query(query).autoscale(policy=name, interval=0.1, trace=trace) as scheduler:
+        with app.query(query).autoscale(policy=name, interval=0.1, trace=trace) as scheduler:
             for number in range(1, FILES):
                 add(number)
                 turns = scheduler.turns
                 until(lambda t=turns: scheduler.turns > t + 1)  # type: ignore[misc]
-                found = operator_of(live, query)
+                found = operator_of(app, query)
                 was_apart |= found is not None and found.above == "apart"
-        moved = sum(h.reason == "user" for h in live.query(query).handoffs(limit=100_000))
+        moved = sum(h.reason == "user" for h in app.query(query).handoffs(limit=100_000))
         check_done(name, scheduler.decisions(), moved, was_apart)
         # The hash tells the shard: no other has as many rows.
         (part,) = [p for p in found.partitions if p.hot_keys and p.hot_keys[0].share > 0.4]  # type: ignore[union-attr]
@@ -111,7 +111,7 @@ def test_in_micro_batches(
 @pytest.mark.deep("policies")
 @pytest.mark.parametrize("name", ["mnrt", "w-choices"])
 def test_in_real_time_mode(
-    spark: SparkSession, live: laneshift.Application, tmp_path: Path, name: str
+    spark: SparkSession, app: laneshift.Application, tmp_path: Path, name: str
 ) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -135,16 +135,16 @@ def test_in_real_time_mode(
 
     try:
         until(lambda: rows_out() > 500)
-        live.query(query).set_lanes(2)
+        app.query(query).set_lanes(2)
         was_apart = False
-        with live.query(query).autoscale(policy=name, interval=0.2, cores=6) as scheduler:
+        with app.query(query).autoscale(policy=name, interval=0.2, cores=6) as scheduler:
             end = time.monotonic() + 120
             while rows_out() < ROWS:
                 assert time.monotonic() < end, (rows_out(), scheduler.decisions())
-                found = operator_of(live, query)
+                found = operator_of(app, query)
                 was_apart |= found is not None and found.above == "apart"
                 time.sleep(0.1)
-        moved = sum(h.reason == "user" for h in live.query(query).handoffs(limit=100_000))
+        moved = sum(h.reason == "user" for h in app.query(query).handoffs(limit=100_000))
         check_done(name, scheduler.decisions(), moved, was_apart)
         assert tail.updates.disorder == 0
     finally:
@@ -157,7 +157,7 @@ def test_in_real_time_mode(
 
 @pytest.mark.deep("policies")
 def test_a_dry_run_says_what_it_would_do_and_does_nothing(
-    spark: SparkSession, live: laneshift.Application, tmp_path: Path
+    spark: SparkSession, app: laneshift.Application, tmp_path: Path
 ) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -165,19 +165,19 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(
     source = spark.readStream.format("laneshift-workload").options(**options).load()
     query, _ = to_lines(source.groupBy("key").agg(F.count("*").alias("n")), tmp_path, "1 minute")
     try:
-        until(lambda: operator_of(live, query))
-        live.query(query).set_lanes(2)
-        with live.query(query).autoscale(policy="qmmp", interval=0.1, dry_run=True) as scheduler:
+        until(lambda: operator_of(app, query))
+        app.query(query).set_lanes(2)
+        with app.query(query).autoscale(policy="qmmp", interval=0.1, dry_run=True) as scheduler:
             until(
                 lambda: any("not carried out" in n for d in scheduler.decisions() for n in d.notes)
             )
         assert not any(d.applied or d.error for d in scheduler.decisions())
-        assert [h for h in live.query(query).handoffs() if h.reason == "user"] == []
+        assert [h for h in app.query(query).handoffs() if h.reason == "user"] == []
     finally:
         query.stop()
 
 
-def test_what_is_wrong_is_said_before_anything_starts(live: laneshift.Application) -> None:
+def test_what_is_wrong_is_said_before_anything_starts(app: laneshift.Application) -> None:
     wrong: list[tuple[str, dict[str, Any], str]] = [
         ("mntr", {}, "mnrt"),
         ("qmmp", {"tolerance": -0.1}, "tolerance"),
@@ -191,4 +191,4 @@ def test_what_is_wrong_is_said_before_anything_starts(live: laneshift.Applicatio
     ]
     for name, parameters, words in wrong:
         with pytest.raises(laneshift.InputError, match=words):
-            live.autoscale(policy=name, **parameters)
+            app.autoscale(policy=name, **parameters)

@@ -19,36 +19,36 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.live, pytest.mark.deep("policies")]
 
 
-def lanes_of(live: laneshift.Application, counting: Counting) -> list[int]:
-    (mine,) = [q for q in live.snapshot().queries if q.id == str(counting.query.id)]
+def lanes_of(app: laneshift.Application, counting: Counting) -> list[int]:
+    (mine,) = [q for q in app.snapshot().queries if q.id == str(counting.query.id)]
     return [part.lanes for part in mine.operators[0].partitions]
 
 
-def test_static_leaves_a_query_as_it_is(live: laneshift.Application, counting: Counting) -> None:
+def test_static_leaves_a_query_as_it_is(app: laneshift.Application, counting: Counting) -> None:
     counting.add(500)
-    live.query(counting.query).set_lanes(2, partition=1)  # within the cores that Spark leaves
+    app.query(counting.query).set_lanes(2, partition=1)  # within the cores that Spark leaves
     counting.add(500)
-    with live.query(counting.query).autoscale(policy="static", interval=0.1) as scheduler:
+    with app.query(counting.query).autoscale(policy="static", interval=0.1) as scheduler:
         for _ in range(4):
             counting.add(5_000)
         while scheduler.turns < 10:
             time.sleep(0.1)
     assert scheduler.decisions() == ()
-    assert lanes_of(live, counting) == [1, 2]
+    assert lanes_of(app, counting) == [1, 2]
     assert counting.streamed() == counting.stock()
 
 
 def test_naive_ec_takes_back_lanes_that_have_nothing_to_do(
-    live: laneshift.Application, counting: Counting
+    app: laneshift.Application, counting: Counting
 ) -> None:
     counting.add(500)
-    live.query(counting.query).set_lanes(3)
+    app.query(counting.query).set_lanes(3)
     counting.add(500)
-    with live.query(counting.query).autoscale(
+    with app.query(counting.query).autoscale(
         policy="naive-ec", interval=0.1, release_after_s=0
     ) as scheduler:
         end = time.monotonic() + 60
-        while lanes_of(live, counting) != [1, 1]:
+        while lanes_of(app, counting) != [1, 1]:
             assert time.monotonic() < end, scheduler.decisions()
             counting.add(500)
     decisions = scheduler.decisions()
@@ -58,11 +58,11 @@ def test_naive_ec_takes_back_lanes_that_have_nothing_to_do(
 
 
 def test_a_second_scheduler_is_refused_and_the_first_one_goes_on(
-    spark: SparkSession, live: laneshift.Application, counting: Counting
+    spark: SparkSession, app: laneshift.Application, counting: Counting
 ) -> None:
     counting.add(300)
     other = laneshift.attach(spark)
-    with live.autoscale(policy="static", interval=0.1) as first:
+    with app.autoscale(policy="static", interval=0.1) as first:
         with pytest.raises(laneshift.SessionError, match="policy static, drives all") as caught:
             other.query(counting.query).autoscale(policy="craa")
         assert caught.value.condition == "LANESHIFT_OTHER_SCHEDULER"

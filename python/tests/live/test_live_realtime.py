@@ -21,7 +21,7 @@ NOT_NOW = {"LANESHIFT_NOT_MOVABLE", "LANESHIFT_PARTITION_MOVED"}
 
 
 def test_lanes_and_shards_change_in_the_middle_of_a_batch(
-    spark: SparkSession, live: laneshift.Application, tmp_path: Path
+    spark: SparkSession, app: laneshift.Application, tmp_path: Path
 ) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -39,7 +39,7 @@ def test_lanes_and_shards_change_in_the_middle_of_a_batch(
     try:
 
         def operator() -> laneshift.OperatorSnapshot | None:
-            mine = [q for q in live.snapshot().queries if q.id == str(query.id) and q.operators]
+            mine = [q for q in app.snapshot().queries if q.id == str(query.id) and q.operators]
             ready = mine and len(mine[0].operators[0].partitions) == 2 and query.isActive
             return mine[0].operators[0] if ready else None
 
@@ -59,7 +59,7 @@ def test_lanes_and_shards_change_in_the_middle_of_a_batch(
             return [p.lanes for p in now.partitions] if now is not None else []
 
         for lanes in (4, 2, 3):
-            live.query(query).set_lanes(lanes, operator=found.operator_id)
+            app.query(query).set_lanes(lanes, operator=found.operator_id)
             until(lambda n=lanes: lanes_now() == [n, n])  # type: ignore[misc]
         assert rows_out() < ROWS - 2_000, "no rows are left to move shards under"
         asked = 0
@@ -68,7 +68,7 @@ def test_lanes_and_shards_change_in_the_middle_of_a_batch(
             shard = asked % part.shards
             target = (int(part.lane_of_shard[shard]) + 1) % part.lanes
             try:
-                live.query(query).move(
+                app.query(query).move(
                     shard=shard,
                     to_lane=target,
                     partition=part.partition,
@@ -81,7 +81,7 @@ def test_lanes_and_shards_change_in_the_middle_of_a_batch(
                     raise
             time.sleep(0.05)
         until(lambda: rows_out() == ROWS)
-        moves = [h for h in live.query(query).handoffs(limit=100_000) if h.reason == "user"]
+        moves = [h for h in app.query(query).handoffs(limit=100_000) if h.reason == "user"]
         # Of two wishes for a shard before the first is done, the second holds.
         assert len(moves) >= asked // 2
         assert any(h.pause_us > 0 for h in moves)

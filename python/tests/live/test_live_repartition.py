@@ -47,7 +47,7 @@ class Answers:
 
 @pytest.mark.parametrize("elastic", [True, False], ids=["under laneshift", "stock"])
 def test_two_rescalings_give_the_answer_of_one_batch(
-    spark: SparkSession, live: laneshift.Application, tmp_path: Path, elastic: bool
+    spark: SparkSession, app: laneshift.Application, tmp_path: Path, elastic: bool
 ) -> None:
     session = spark.newSession()
     for key, value in spark.sparkContext.getConf().getAll():
@@ -75,7 +75,7 @@ def test_two_rescalings_give_the_answer_of_one_batch(
                 with pytest.raises(laneshift.ArgumentError, match="partitions"):
                     query.rescale(wrong)  # type: ignore[arg-type]
             assert query.query.isActive
-        mine = [q for q in live.snapshot().queries if q.id == str(query.query.id)]
+        mine = [q for q in app.snapshot().queries if q.id == str(query.query.id)]
         assert [len(o.partitions) for q in mine for o in q.operators] == [3] * elastic
         end = time.monotonic() + 120
         while sum(row[1] for row in answers.last().values()) < ROWS:

@@ -28,12 +28,12 @@ def partitions_of(counting: Counting) -> int:
 
 def test_partitions_change_while_the_query_runs(
     spark: SparkSession,
-    live: laneshift.Application,
+    app: laneshift.Application,
     counting: Counting,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     counting.add(5000)
-    query = live.query(counting.query)
+    query = app.query(counting.query)
     assert query.rescaling is None
     for wrong in (0, -3, PARTITIONS):
         with pytest.raises(ArgumentError, match=f"found {wrong}|Found {wrong}|than the"):
@@ -60,7 +60,7 @@ def test_partitions_change_while_the_query_runs(
     assert newest is not None and newest.progress == done
     with pytest.raises(SessionError, match="cannot be cancelled any more"):
         newest.cancel()
-    shown = {q.id: q for q in live.snapshot().queries}[str(counting.query.id)]
+    shown = {q.id: q for q in app.snapshot().queries}[str(counting.query.id)]
     assert sorted(p.partition for o in shown.operators for p in o.partitions) == list(range(5))
     assert counting.streamed() == counting.stock()
 

@@ -75,14 +75,14 @@ def run(
     ],
 )
 def test_lanes_restart_under_a_python_function_and_nothing_is_lost(
-    spark: SparkSession, live: laneshift.Application, tmp_path: Path, batch: int, remote: int
+    spark: SparkSession, app: laneshift.Application, tmp_path: Path, batch: int, remote: int
 ) -> None:
     with set_in(spark, {"spark.sql.laneshift.enabled": "false"}):
         stock = run(spark, tmp_path / "stock", batch)
     with set_in(spark, MOTION | {"spark.sql.laneshift.motion.remoteLanes": str(remote)}):
         elastic = run(spark, tmp_path / "elastic", batch)
     assert "handoff mid-batch-restart" in elastic[2]
-    paused = [h for h in live.query(elastic[3]).handoffs() if h.pause_us > 0]
+    paused = [h for h in app.query(elastic[3]).handoffs() if h.pause_us > 0]
     assert len(paused) > 10
     assert elastic[0] == stock[0]
     assert elastic[1] == stock[1]

@@ -261,7 +261,7 @@ def _measured(
 
 @pytest.mark.deep("motion")
 def test_in_real_time_mode_a_function_that_is_behind_gets_idle_cores(
-    spark: SparkSession, live: laneshift.Application, tmp_path: Path
+    spark: SparkSession, app: laneshift.Application, tmp_path: Path
 ) -> None:
     def waits(key: int) -> int:
         time.sleep(0.002)
@@ -275,7 +275,7 @@ def test_in_real_time_mode_a_function_that_is_behind_gets_idle_cores(
         deadline = time.monotonic() + 50  # The batch ends later.
         while most < 2 and time.monotonic() < deadline:
             lines()
-            mine = [q for q in live.snapshot().queries if q.id == str(query.id)]
+            mine = [q for q in app.snapshot().queries if q.id == str(query.id)]
             most = max((o.lanes for q in mine for o in q.operators), default=1)
             time.sleep(0.1)
         assert most > 1

@@ -228,7 +228,7 @@ def run(spark: SparkSession, case: Case, mode: str, folder: Path, *, families: b
 )
 def test_a_stateful_python_function_equals_stock_under_motion(
     spark: SparkSession,
-    live: laneshift.Application,
+    app: laneshift.Application,
     tmp_path: Path,
     case: Case,
     mode: str,
@@ -240,7 +240,7 @@ def test_a_stateful_python_function_equals_stock_under_motion(
         elastic = run(spark, case, mode, tmp_path / "elastic", families=families)
     assert "Elastic [" not in stock[3]
     assert "Elastic [" in elastic[3], elastic[3]
-    assert live.query(elastic[4]).handoffs()
+    assert app.query(elastic[4]).handoffs()
     assert stock[0] == elastic[0], "rows by batch"
     assert stock[1] == elastic[1], "counts by batch"
     assert stock[2] == elastic[2], "state"

@@ -63,7 +63,7 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
 
 
 def test_a_person_sees_lanes_shards_decisions_and_moves(
-    spark: SparkSession, live: laneshift.Application, tmp_path: Path, browser: Browser
+    spark: SparkSession, app: laneshift.Application, tmp_path: Path, browser: Browser
 ) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -80,13 +80,13 @@ def test_a_person_sees_lanes_shards_decisions_and_moves(
     query, tail = to_lines(slow, tmp_path, "30 seconds", name="answers")
     url = f"{spark.sparkContext.uiWebUrl}/laneshift/"
     try:
-        with live.query(query).autoscale(
+        with app.query(query).autoscale(
             policy="elasticutor", dry_run=True, interval=0.5
         ) as scheduler:
             end = time.monotonic() + 90
             while (
                 tail.updates.rows < 2_500
-                or len(live.query(query).handoffs()) < 100
+                or len(app.query(query).handoffs()) < 100
                 or not any(d.changes for d in scheduler.decisions())
             ):
                 assert time.monotonic() < end, "no answers, moves or decisions"

@@ -25,31 +25,31 @@ ROWS = 6000
 
 
 def test_tasks_go_down_and_up_and_the_answer_is_that_of_stock(
-    live: laneshift.Application, counting: Counting
+    app: laneshift.Application, counting: Counting
 ) -> None:
     def tasks() -> int:
-        (found,) = [q for q in live.snapshot().queries if q.id == str(counting.query.id)]
+        (found,) = [q for q in app.snapshot().queries if q.id == str(counting.query.id)]
         return found.operators[0].tasks
 
     counting.add(500)
     assert tasks() == 2
     wanted: tuple[tuple[int | str, int, int], ...] = ((1, 1, 1), ("stock", 3, 2), (1, 4, 1))
     for asked, lanes, seen in (*wanted, ("auto", 1, 2), (2, 1, 2)):
-        assert live.query(counting.query).set_tasks(asked).applied == "next-batch"
-        live.query(counting.query).set_lanes(lanes)
+        assert app.query(counting.query).set_tasks(asked).applied == "next-batch"
+        app.query(counting.query).set_lanes(lanes)
         counting.add(500)
         assert tasks() == seen
     assert counting.streamed() == counting.stock()
 
 
 def test_what_cannot_be_is_refused_with_what_can(
-    live: laneshift.Application, counting: Counting
+    app: laneshift.Application, counting: Counting
 ) -> None:
     from laneshift import ArgumentError
 
     counting.add(100)
     with pytest.raises(ArgumentError, match=r"2 state partitions can be computed in 1 to 2 tasks"):
-        live.query(counting.query).set_tasks(3)
+        app.query(counting.query).set_tasks(3)
     counting.add(100)
     assert counting.streamed() == counting.stock()
 
@@ -117,7 +117,7 @@ def test_functions_in_python_in_one_task_of_five_partitions_give_stocks_rows(
 
 @pytest.mark.deep("motion")
 def test_a_real_time_query_with_more_state_partitions_than_slots_runs(
-    spark: SparkSession, live: laneshift.Application, tmp_path: Path
+    spark: SparkSession, app: laneshift.Application, tmp_path: Path
 ) -> None:
     """Stock Spark refuses 12 tasks and the source's in 6 slots."""
     spark.conf.set(PARTITIONS, "12")
@@ -137,11 +137,11 @@ def test_a_real_time_query_with_more_state_partitions_than_slots_runs(
             return tail.updates.rows
 
         until(lambda: rows_out() > 100)
-        (found,) = [q for q in live.snapshot().queries if q.id == str(query.id)]
+        (found,) = [q for q in app.snapshot().queries if q.id == str(query.id)]
         operator = found.operators[0]
         assert operator.tasks == 4
         assert len(operator.partitions) == 12
-        live.query(query).set_lanes(3, partition=3, operator=operator.operator_id)
+        app.query(query).set_lanes(3, partition=3, operator=operator.operator_id)
         until(lambda: rows_out() == ROWS)
         assert tail.updates.disorder == 0
     finally:
@@ -152,7 +152,7 @@ def test_a_real_time_query_with_more_state_partitions_than_slots_runs(
 
 @pytest.mark.deep("policies")
 def test_a_policy_gives_a_real_time_query_the_tasks_that_it_needs(
-    spark: SparkSession, live: laneshift.Application, tmp_path: Path
+    spark: SparkSession, app: laneshift.Application, tmp_path: Path
 ) -> None:
     """Four partitions with next to nothing to do: fewer tasks from a next batch on, every row once
     and in order. In the gate: loop/test_tapes.py, loop/test_tasks.py.
@@ -174,12 +174,12 @@ def test_a_policy_gives_a_real_time_query_the_tasks_that_it_needs(
             return tail.updates.rows
 
         def tasks() -> int:
-            (found,) = [q for q in live.snapshot().queries if q.id == str(query.id)]
+            (found,) = [q for q in app.snapshot().queries if q.id == str(query.id)]
             return found.operators[0].tasks
 
         until(lambda: rows_out() > 100)
         assert tasks() == 4
-        with live.autoscale(policy="laneshift", set_tasks=True, interval=0.2) as scheduler:
+        with app.autoscale(policy="laneshift", set_tasks=True, interval=0.2) as scheduler:
             until(lambda: rows_out() and tasks() < 4)
             changes = [c for d in scheduler.decisions() for c in d.tasks]
             assert changes and changes[0].before == 4 and changes[0].after < 4

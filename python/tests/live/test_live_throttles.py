@@ -64,7 +64,7 @@ def rates(given: list[tuple[float, int]], begin: float, end: float) -> list[floa
 
 @pytest.mark.deep("policies")
 def test_a_brake_on_the_first_stage_holds_the_source_and_no_row_is_lost(
-    spark: SparkSession, live: laneshift.Application, tmp_path: Path
+    spark: SparkSession, app: laneshift.Application, tmp_path: Path
 ) -> None:
     """In the gate: loop/test_source_limits.py, SourceThrottleSuite."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -83,7 +83,7 @@ def test_a_brake_on_the_first_stage_holds_the_source_and_no_row_is_lost(
         while not done():
             assert time.monotonic() < end, f"{what}: {tail.updates.rows} of {given[-1:]}"
             assert query.exception() is None, query.exception()
-            (seen,) = (q.given for q in live.snapshot().queries if q.id == str(query.id))
+            (seen,) = (q.given for q in app.snapshot().queries if q.id == str(query.id))
             if seen:
                 given.append((time.monotonic(), seen.rows))
             tail.poll()
@@ -91,14 +91,14 @@ def test_a_brake_on_the_first_stage_holds_the_source_and_no_row_is_lost(
 
     try:
         reached("rows come", lambda: tail.updates.rows >= RATE)
-        with live.query(query).autoscale(policy="craa", interval=0.5) as craa:
+        with app.query(query).autoscale(policy="craa", interval=0.5) as craa:
             reached("craa", lambda: craa.turns >= 6)
         assert [d.error for d in craa.decisions() if d.error] == []
         trace = tmp_path / "trace"
         policy = Brake()
-        with live.query(query).autoscale(policy=policy, trace=trace) as brake:
+        with app.query(query).autoscale(policy=policy, trace=trace) as brake:
             reached("brake", lambda: len(policy.turns) > BEFORE + BRAKED + AFTER)
-        assert live.query(query).limit_source(0, duration=600) == "now"
+        assert app.query(query).limit_source(0, duration=600) == "now"
         time.sleep(1)
         reached("every row that was given is an answer", lambda: tail.updates.rows == given[-1][1])
         reached(
@@ -136,16 +136,16 @@ def test_a_brake_on_the_first_stage_holds_the_source_and_no_row_is_lost(
     ]
 
 
-def test_a_source_that_cannot_wait_says_so(live: laneshift.Application, counting: Counting) -> None:
+def test_a_source_that_cannot_wait_says_so(app: laneshift.Application, counting: Counting) -> None:
     counting.add(100)
     with pytest.raises(laneshift.SessionError, match="only Kafka, laneshift-workload") as caught:
-        live.query(counting.query).limit_source(10, duration=1)
+        app.query(counting.query).limit_source(10, duration=1)
     assert caught.value.condition == "LANESHIFT_SOURCE_NOT_LIMITED"
     counting.add(150)
     assert counting.streamed() == counting.stock()
 
     def counted() -> laneshift.QuerySnapshot | None:
-        (query,) = (q for q in live.snapshot().queries if q.id == counting.query.id)
+        (query,) = (q for q in app.snapshot().queries if q.id == counting.query.id)
         return query if query.given is not None and query.given.rows == 250 else None
 
     query = until(counted)  # Spark reports a batch a little after it has ended

@@ -50,7 +50,7 @@ def gateway() -> Moving:
 
 
 @pytest.fixture(params=TRANSPORTS)
-def live(gateway: Moving, request: pytest.FixtureRequest) -> Iterator[Application]:
+def app(gateway: Moving, request: pytest.FixtureRequest) -> Iterator[Application]:
     with facade(request.param, gateway) as made:
         yield made
 
@@ -58,13 +58,13 @@ def live(gateway: Moving, request: pytest.FixtureRequest) -> Iterator[Applicatio
 class TestStart:
     """Arguments of autoscale."""
 
-    def test_by_name_with_parameters(self, live: Application, gateway: Moving) -> None:
-        with live.autoscale(
+    def test_by_name_with_parameters(self, app: Application, gateway: Moving) -> None:
+        with app.autoscale(
             policy="elasticutor", target_latency="20ms", smoothing=0.5, interval=0.1
         ) as made:
             assert made.policy == "elasticutor" and made.is_running and not made.is_paused
             with pytest.raises(SessionError, match="elasticutor that this object has started"):
-                live.autoscale(policy="static")
+                app.autoscale(policy="static")
             until(lambda: made.turns > 1)
             made.pause()
             assert made.is_paused
@@ -72,7 +72,7 @@ class TestStart:
             assert not made.is_paused
         assert not made.is_running
         assert gateway.claims[0] == ("elasticutor", "") and gateway.released == 1
-        live.autoscale(policy="static", interval=30).stop()
+        app.autoscale(policy="static", interval=30).stop()
 
     def test_parameters_reach_the_policy(self) -> None:
         with Application(Here(Moving())).autoscale(
@@ -81,35 +81,35 @@ class TestStart:
             assert made._driver.policy.target_s == 0.02  # type: ignore[attr-defined]
             assert made._driver.policy.smoothing == 0.5  # type: ignore[attr-defined]
 
-    @pytest.mark.parametrize("live", ["connect"], indirect=True)
-    def test_a_session_of_connect_names_policies_that_there_are(self, live: Application) -> None:
+    @pytest.mark.parametrize("app", ["connect"], indirect=True)
+    def test_a_session_of_connect_names_policies_that_there_are(self, app: Application) -> None:
         with pytest.raises(InputError, match="Only who has the control process's own token"):
-            live.autoscale(policy=Everything(lanes=3))
+            app.autoscale(policy=Everything(lanes=3))
 
-    @pytest.mark.parametrize("live", ["py4j", "grpc"], indirect=True)
-    def test_executors_on_demand_reach_the_plugin(self, live: Application, gateway: Moving) -> None:
-        with live.autoscale(policy="laneshift", interval=0.1, max_executors=3) as made:
+    @pytest.mark.parametrize("app", ["py4j", "grpc"], indirect=True)
+    def test_executors_on_demand_reach_the_plugin(self, app: Application, gateway: Moving) -> None:
+        with app.autoscale(policy="laneshift", interval=0.1, max_executors=3) as made:
             until(lambda: made.turns > 1)
         assert {most for most, *_ in gateway.demanded} == {3}
         with pytest.raises(InputError, match="static, which gives no lanes to other executors"):
-            live.autoscale(policy="static", max_executors=3)
+            app.autoscale(policy="static", max_executors=3)
         gateway.demanded.clear()
-        with live.autoscale(policy="static", max_executors=0):
+        with app.autoscale(policy="static", max_executors=0):
             assert gateway.demanded == []
 
-    @pytest.mark.parametrize("live", ["connect"], indirect=True)
+    @pytest.mark.parametrize("app", ["connect"], indirect=True)
     def test_a_session_of_connect_asks_for_no_executors(
-        self, live: Application, gateway: Moving
+        self, app: Application, gateway: Moving
     ) -> None:
         with pytest.raises(InputError, match="Executors are the whole server's"):
-            live.query("running").autoscale(policy="laneshift", max_executors=3)
-        live.query("running").autoscale(policy="laneshift").stop()
+            app.query("running").autoscale(policy="laneshift", max_executors=3)
+        app.query("running").autoscale(policy="laneshift").stop()
         assert {most for most, *_ in gateway.demanded} == {0}
 
-    @pytest.mark.parametrize("live", ["py4j", "grpc"], indirect=True)
-    def test_a_policy_of_ones_own(self, live: Application) -> None:
+    @pytest.mark.parametrize("app", ["py4j", "grpc"], indirect=True)
+    def test_a_policy_of_ones_own(self, app: Application) -> None:
         heard: list[Decision] = []
-        with live.query("running").autoscale(policy=Everything(lanes=3), interval=0.1) as made:
+        with app.query("running").autoscale(policy=Everything(lanes=3), interval=0.1) as made:
             made.on_decision(heard.append)
             until(lambda: made.decisions())
         assert made.policy == "everything"
@@ -143,17 +143,17 @@ class TestStart:
         ],
     )
     def test_wrong_arguments(
-        self, live: Application, gateway: Moving, arguments: dict[str, Any], words: list[str]
+        self, app: Application, gateway: Moving, arguments: dict[str, Any], words: list[str]
     ) -> None:
         with pytest.raises(InputError) as caught:
-            live.autoscale(**arguments)
+            app.autoscale(**arguments)
         for word in words:
             assert word in str(caught.value)
         assert gateway.sent == []
 
-    def test_unknown_query(self, live: Application) -> None:
+    def test_unknown_query(self, app: Application) -> None:
         with pytest.raises(LaneshiftError, match="there is no elastic query"):
-            live.query("nobody").autoscale()
+            app.query("nobody").autoscale()
 
     def test_trace_is_never_overwritten(self, tmp_path: Path) -> None:
         file = tmp_path / "trace"

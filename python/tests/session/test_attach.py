@@ -61,9 +61,9 @@ def answers(**more: Any) -> dict[str, Any]:
 
 
 def test_attach() -> None:
-    live = laneshift.attach(session(JavaClass(answers())))
-    assert live.snapshot().queries == ()
-    assert live.handoffs() == ()
+    app = laneshift.attach(session(JavaClass(answers())))
+    assert app.snapshot().queries == ()
+    assert app.handoffs() == ()
 
 
 @pytest.mark.parametrize("spark", [None, 5, object()])
@@ -78,13 +78,13 @@ def test_a_spark_connect_session() -> None:
         port = address.rpartition(":")[2]
         for listens in ("127.0.0.1", "0.0.0.0", "::"):
             spark: Any = Connected((listens, port, TOKEN))
-            with laneshift.attach(spark) as live:
-                assert live.query("running").set_lanes(2, partition=0).applied == "now"
+            with laneshift.attach(spark) as app:
+                assert app.query("running").set_lanes(2, partition=0).applied == "now"
         nobodys: Any = Connected(("127.0.0.1", port, TOKEN[::-1]))
         with pytest.raises(laneshift.SessionError, match="lets nobody in"):
             laneshift.attach(nobodys)
-        with laneshift.attach(nobodys, TOKEN) as live:  # as the operator
-            assert live.snapshot().queries
+        with laneshift.attach(nobodys, TOKEN) as app:  # as the operator
+            assert app.snapshot().queries
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,10 @@ def test_a_jar_of_another_version() -> None:
 
 def test_a_session_that_stops_later() -> None:
     spark = session(JavaClass(answers()))
-    live = laneshift.attach(spark)
+    app = laneshift.attach(spark)
     spark.sparkContext._jsc = None
     with pytest.raises(laneshift.SessionError, match="attach") as caught:
-        live.snapshot()
+        app.snapshot()
     assert caught.value.condition == "LANESHIFT_SESSION_STOPPED"
 
 

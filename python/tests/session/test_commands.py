@@ -35,43 +35,43 @@ def gateway() -> FakeGateway:
 
 
 @pytest.fixture(params=TRANSPORTS)
-def live(gateway: FakeGateway, request: pytest.FixtureRequest) -> Iterator[Application]:
+def app(gateway: FakeGateway, request: pytest.FixtureRequest) -> Iterator[Application]:
     with facade(request.param, gateway) as made:
         yield made
 
 
 @pytest.mark.parametrize("named", [RUNNING, RUNNING[::-1], "running", " running ", STARTED])
 def test_a_query_is_named_by_object_id_or_name(
-    live: Application, gateway: FakeGateway, named: Any
+    app: Application, gateway: FakeGateway, named: Any
 ) -> None:
-    assert live.query(named).set_lanes(4, partition=1).applied == "now"
-    assert live.query(named).move(shard=7, to_lane=1, partition=1).applied == "next-batch"
+    assert app.query(named).set_lanes(4, partition=1).applied == "now"
+    assert app.query(named).move(shard=7, to_lane=1, partition=1).applied == "next-batch"
     assert gateway.sent == [
         ("set_lanes", RUNNING, 0, 1, 4),
         ("move_shard", RUNNING, 0, 1, 7, 1),
     ]
 
 
-def test_numpy_integers_are_sent_as_ints(live: Application, gateway: FakeGateway) -> None:
-    live.query("running").move(
+def test_numpy_integers_are_sent_as_ints(app: Application, gateway: FakeGateway) -> None:
+    app.query("running").move(
         shard=np.uint8(3), to_lane=np.int64(1), partition=np.int32(1), operator=np.int64(0)
     )  # type: ignore[arg-type]
     assert [type(value) for value in gateway.sent[0][2:]] == [int] * 4
 
 
-def test_no_partition_means_every_one(live: Application, gateway: FakeGateway) -> None:
-    live.query("running").set_lanes(6)
+def test_no_partition_means_every_one(app: Application, gateway: FakeGateway) -> None:
+    app.query("running").set_lanes(6)
     assert gateway.sent == [("set_lanes", RUNNING, 0, None, 6)]
 
 
 @pytest.mark.parametrize(("partition", "condition"), [(1, "NOT_COMPUTED"), (2, "NO_SUCH")])
 def test_a_partition_that_was_not_computed_yet_is_there(
-    live: Application, gateway: FakeGateway, partition: int, condition: str
+    app: Application, gateway: FakeGateway, partition: int, condition: str
 ) -> None:
     del gateway.data["queries"][0]["operators"][0]["partitions"][1]
     for command in (
-        lambda: live.query("running").set_lanes(2, partition=partition),
-        lambda: live.query("running").move(shard=0, to_lane=1, partition=partition),
+        lambda: app.query("running").set_lanes(2, partition=partition),
+        lambda: app.query("running").move(shard=0, to_lane=1, partition=partition),
     ):
         with pytest.raises(LaneshiftError) as caught:
             command()
@@ -82,14 +82,14 @@ def test_a_partition_that_was_not_computed_yet_is_there(
 
 
 def test_tasks_are_set_for_every_operator_with_state(
-    live: Application, gateway: FakeGateway
+    app: Application, gateway: FakeGateway
 ) -> None:
     operators = gateway.data["queries"][0]["operators"]
     operators.append({**operators[0], "operator_id": 3})
     operators.append({**operators[0], "operator_id": 1000, "handoff": "dealt"})
-    assert live.query("running").set_tasks(2).applied == "next-batch"
-    assert live.query("running").set_tasks("auto", operator=3).applied == "next-batch"
-    assert live.snapshot().queries[0].operators[0].tasks == 2
+    assert app.query("running").set_tasks(2).applied == "next-batch"
+    assert app.query("running").set_tasks("auto", operator=3).applied == "next-batch"
+    assert app.snapshot().queries[0].operators[0].tasks == 2
     assert gateway.sent == [
         ("set_tasks", RUNNING, 0, "2"),
         ("set_tasks", RUNNING, 3, "2"),
@@ -97,17 +97,17 @@ def test_tasks_are_set_for_every_operator_with_state(
     ]
 
 
-def test_a_query_without_state_has_no_tasks_to_set(live: Application, gateway: FakeGateway) -> None:
+def test_a_query_without_state_has_no_tasks_to_set(app: Application, gateway: FakeGateway) -> None:
     gateway.data["queries"][0]["operators"][0]["handoff"] = "dealt"
     with pytest.raises(SessionError) as caught:
-        live.query("running").set_tasks(2)
+        app.query("running").set_tasks(2)
     assert caught.value.condition == "LANESHIFT_NO_STATE_PARTITIONS"
     assert gateway.sent == []
 
 
-def test_a_source_is_limited(live: Application, gateway: FakeGateway) -> None:
-    assert live.query("running").limit_source(0, duration=0.1) == "now"
-    assert live.query("running").limit_source(5.5, duration=0) == "now"
+def test_a_source_is_limited(app: Application, gateway: FakeGateway) -> None:
+    assert app.query("running").limit_source(0, duration=0.1) == "now"
+    assert app.query("running").limit_source(5.5, duration=0) == "now"
     assert gateway.sent == [
         ("limit_source", RUNNING, 0, 0.1),
         ("limit_source", RUNNING, 5.5, 0),
@@ -128,10 +128,10 @@ def test_a_source_is_limited(live: Application, gateway: FakeGateway) -> None:
     ],
 )
 def test_wrong_limits_are_not_sent(
-    live: Application, gateway: FakeGateway, arguments: tuple[Any, Any], words: list[str]
+    app: Application, gateway: FakeGateway, arguments: tuple[Any, Any], words: list[str]
 ) -> None:
     with pytest.raises(ValueError, match=words[0]) as caught:
-        live.query("running").limit_source(arguments[0], duration=arguments[1])
+        app.query("running").limit_source(arguments[0], duration=arguments[1])
     for word in words:
         assert word in str(caught.value)
     assert gateway.sent == []
@@ -146,21 +146,21 @@ def test_wrong_limits_are_not_sent(
     ],
 )
 def test_limits_of_what_does_not_run_are_not_sent(
-    live: Application, gateway: FakeGateway, query: Any, kind: type[Exception], condition: str
+    app: Application, gateway: FakeGateway, query: Any, kind: type[Exception], condition: str
 ) -> None:
     with pytest.raises(kind) as caught:
-        live.query(query).limit_source(10, duration=1)
+        app.query(query).limit_source(10, duration=1)
     assert getattr(caught.value, "condition", "") == f"LANESHIFT_{condition}"
     assert gateway.sent == []
 
 
-def test_handoffs_of_one_query_and_of_all(live: Application, gateway: FakeGateway) -> None:
-    (moved,) = live.handoffs()
+def test_handoffs_of_one_query_and_of_all(app: Application, gateway: FakeGateway) -> None:
+    (moved,) = app.handoffs()
     assert (moved.shard, moved.source, moved.target, moved.pause_us) == (5, 0, 8, 89.5)
     assert (moved.source_executor, moved.target_executor) == (None, "2")
-    live.query("running").handoffs(limit=5)
-    live.query("stopped").handoffs(limit=5)
-    live.query(ENDED).handoffs(limit=1)  # type: ignore[arg-type]
+    app.query("running").handoffs(limit=5)
+    app.query("stopped").handoffs(limit=5)
+    app.query(ENDED).handoffs(limit=1)  # type: ignore[arg-type]
     assert gateway.asked == [("", 1000), ("running", 5), ("stopped", 5), (STOPPED, 1)]
 
 
@@ -247,14 +247,14 @@ HANDOFFS: list[tuple[tuple[Any, ...], type[Exception], str, list[str]]] = [
 
 
 COMMANDS: dict[str, Callable[..., object]] = {
-    "set_lanes": lambda live, query, operator, partition, lanes: live.query(query).set_lanes(
+    "set_lanes": lambda app, query, operator, partition, lanes: app.query(query).set_lanes(
         lanes, partition=partition, operator=operator
     ),
-    "set_tasks": lambda live, query, tasks: live.query(query).set_tasks(tasks),
-    "move": lambda live, query, operator, partition, shard, lane: live.query(query).move(
+    "set_tasks": lambda app, query, tasks: app.query(query).set_tasks(tasks),
+    "move": lambda app, query, operator, partition, shard, lane: app.query(query).move(
         shard=shard, to_lane=lane, partition=partition, operator=operator
     ),
-    "handoffs": lambda live, query, limit: (live if query is None else live.query(query)).handoffs(
+    "handoffs": lambda app, query, limit: (app if query is None else app.query(query)).handoffs(
         limit=limit
     ),
 }
@@ -268,7 +268,7 @@ COMMANDS: dict[str, Callable[..., object]] = {
     + [("handoffs", *case) for case in HANDOFFS],
 )
 def test_a_wrong_argument_is_refused_before_anything_is_sent(
-    live: Application,
+    app: Application,
     gateway: FakeGateway,
     method: str,
     arguments: tuple[Any, ...],
@@ -277,7 +277,7 @@ def test_a_wrong_argument_is_refused_before_anything_is_sent(
     words: list[str],
 ) -> None:
     with pytest.raises(kind) as caught:
-        COMMANDS[method](live, *arguments)
+        COMMANDS[method](app, *arguments)
     assert isinstance(caught.value, LaneshiftError)
     assert caught.value.condition == f"LANESHIFT_{condition}"
     for word in words:
@@ -286,24 +286,24 @@ def test_a_wrong_argument_is_refused_before_anything_is_sent(
 
 
 def test_a_name_that_two_running_queries_have_is_ambiguous(
-    live: Application, gateway: FakeGateway
+    app: Application, gateway: FakeGateway
 ) -> None:
     gateway.data["queries"].append(query(UNKNOWN, "running", active=True))
     with pytest.raises(ArgumentError, match=f"2 running queries .*{RUNNING}.*{UNKNOWN}"):
-        live.query("running").set_lanes(1, partition=0)
+        app.query("running").set_lanes(1, partition=0)
     assert gateway.sent == []
 
 
 def test_a_running_query_wins_over_a_stopped_one_of_the_same_name(
-    live: Application, gateway: FakeGateway
+    app: Application, gateway: FakeGateway
 ) -> None:
     gateway.data["queries"].append(query(UNKNOWN, "running", active=False))
-    live.query("running").set_lanes(1, partition=0)
+    app.query("running").set_lanes(1, partition=0)
     assert gateway.sent == [("set_lanes", RUNNING, 0, 0, 1)]
 
 
-def test_a_query_goes_on_once_it_was_started_again(live: Application, gateway: FakeGateway) -> None:
-    for found in (live.query("running"), live.query(FakeQuery(RUNNING, active=False))):  # type: ignore[arg-type]
+def test_a_query_goes_on_once_it_was_started_again(app: Application, gateway: FakeGateway) -> None:
+    for found in (app.query("running"), app.query(FakeQuery(RUNNING, active=False))):  # type: ignore[arg-type]
         queries, gateway.data["queries"] = gateway.data["queries"], []
         with pytest.raises(SessionError, match="has stopped"):
             found.set_lanes(1)
@@ -314,11 +314,11 @@ def test_a_query_goes_on_once_it_was_started_again(live: Application, gateway: F
 
 
 def test_several_operators_are_listed_if_none_is_named(
-    live: Application, gateway: FakeGateway
+    app: Application, gateway: FakeGateway
 ) -> None:
     operators = gateway.data["queries"][0]["operators"]
     operators.append({**operators[0], "operator_id": 1000, "name": "rowWise", "handoff": "dealt"})
-    found = live.query("running")
+    found = app.query("running")
     found.set_lanes(2)
     found.set_lanes(3, operator="rowWise")
     operators.append({**operators[0], "operator_id": 3})
@@ -330,8 +330,8 @@ def test_several_operators_are_listed_if_none_is_named(
     assert gateway.sent == [("set_lanes", RUNNING, *one) for one in sent]
 
 
-def test_a_change_is_waited_for(live: Application, gateway: FakeGateway) -> None:
-    found = live.query("running")
+def test_a_change_is_waited_for(app: Application, gateway: FakeGateway) -> None:
+    found = app.query("running")
     parts = gateway.data["queries"][0]["operators"][0]["partitions"]
     lanes = found.set_lanes(3)
     assert lanes.applied is Applied.NOW
@@ -378,17 +378,17 @@ def test_a_change_is_waited_for(live: Application, gateway: FakeGateway) -> None
         auto.wait()
 
 
-def test_without_any_query_the_message_says_so(live: Application, gateway: FakeGateway) -> None:
+def test_without_any_query_the_message_says_so(app: Application, gateway: FakeGateway) -> None:
     gateway.data["queries"] = []
     with pytest.raises(NotFoundError, match="there are none"):
-        live.query("nope").move(shard=0, to_lane=0, partition=0)
+        app.query("nope").move(shard=0, to_lane=0, partition=0)
 
 
 def test_an_answer_of_another_form_is_a_clear_error(gateway: FakeGateway) -> None:
-    live = Application(Here(gateway))
+    app = Application(Here(gateway))
     del gateway.data["queries"][0]["operators"][0]["partitions"][0]["lanes"]
     with pytest.raises(SessionError, match=r"KeyError 'lanes'.*reinstall the wheel") as caught:
-        live.snapshot()
+        app.snapshot()
     assert caught.value.condition == "LANESHIFT_BAD_REPLY"
 
 
@@ -400,47 +400,47 @@ def test_a_jar_of_another_version_is_refused(jar: str) -> None:
     assert laneshift.__version__ in str(caught.value)
 
 
-def test_snapshots_are_the_same_and_go_on(live: Application, gateway: FakeGateway) -> None:
+def test_snapshots_are_the_same_and_go_on(app: Application, gateway: FakeGateway) -> None:
     gateway.data["queries"].append(query(STOPPED, "old", active=False))
-    first = live.snapshot()
+    first = app.snapshot()
     assert repr(asdict(first)) == repr(asdict(Snapshot.from_json(gateway.data)))
-    stream = live.watch(0.1)
+    stream = app.watch(0.1)
     assert next(stream).time_ms == first.time_ms
     gateway.data["time_ms"] += 700
     assert next(stream).time_ms == first.time_ms + 700
     stream.close()  # type: ignore[attr-defined]
     with pytest.raises(ArgumentError, match="interval"):
-        live.watch(0.01)
+        app.watch(0.01)
 
 
-def test_an_application_shows_its_version(live: Application) -> None:
-    assert live.version == laneshift.__version__
-    assert laneshift.__version__ in repr(live)
+def test_an_application_shows_its_version(app: Application) -> None:
+    assert app.version == laneshift.__version__
+    assert laneshift.__version__ in repr(app)
 
 
-def test_a_query_is_watched_over_its_restarts(live: Application, gateway: FakeGateway) -> None:
-    stream = live.query("running").watch("100ms")
+def test_a_query_is_watched_over_its_restarts(app: Application, gateway: FakeGateway) -> None:
+    stream = app.query("running").watch("100ms")
     assert next(stream).run_id == RUNNING[::-1]
     gateway.data["queries"][0]["active"] = False
     gateway.data["queries"].append(query(RUNNING, "running", active=True) | {"run_id": UNKNOWN})
     gateway.data["time_ms"] += 100
     assert next(stream).run_id == UNKNOWN
     with pytest.raises(NotFoundError, match="nope"):
-        live.query("nope").watch()
+        app.query("nope").watch()
 
 
-def test_queries_are_those_that_run(live: Application, gateway: FakeGateway) -> None:
+def test_queries_are_those_that_run(app: Application, gateway: FakeGateway) -> None:
     gateway.data["queries"].append(query(STOPPED, "old", active=False))
-    assert [(found.id, found.name) for found in live.queries] == [(RUNNING, "running")]
+    assert [(found.id, found.name) for found in app.queries] == [(RUNNING, "running")]
 
 
-def test_a_snapshot_is_a_table(live: Application) -> None:
-    found = live.query("running").snapshot()
+def test_a_snapshot_is_a_table(app: Application) -> None:
+    found = app.query("running").snapshot()
     assert [p.partition for p in found.partitions] == [0, 1]
     head, names, *rows = repr(found).splitlines()
     assert "'running'" in head and "real-time" in head
     assert names.split()[:4] == ["query", "operator", "name", "partition"] and len(rows) == 2
-    for shown in (found, live.snapshot()):
+    for shown in (found, app.snapshot()):
         table = shown.to_pandas()
         assert list(table["lanes"]) == [2, 2] and list(table["queue_rows"]) == [3, 3]
         assert table.columns.tolist() == names.split()

@@ -38,9 +38,9 @@ CODES = {
 def in_python(attach: Callable[[str, str | None], laneshift.Application]) -> Way:
     def go(address: str, token: str | None, then: str = "snapshot") -> tuple[str, int]:
         def ask() -> None:
-            with attach(address, token) as live:
-                client: Any = live._gateway
-                client.stop_autoscaler() if then == "autoscale --stop" else live.snapshot()
+            with attach(address, token) as app:
+                client: Any = app._gateway
+                client.stop_autoscaler() if then == "autoscale --stop" else app.snapshot()
 
         with pytest.raises(LaneshiftError) as caught:
             ask()

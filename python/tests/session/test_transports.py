@@ -14,8 +14,8 @@ from session import transports
 from session.transports import TRANSPORTS, facade
 
 
-def steered(live: Application) -> list[object]:
-    with live.autoscale(policy="static", interval=0.1, dry_run=True) as scheduler:
+def steered(app: Application) -> list[object]:
+    with app.autoscale(policy="static", interval=0.1, dry_run=True) as scheduler:
         before = (scheduler.policy, scheduler.is_running, scheduler.is_paused)
         scheduler.pause()
         paused = scheduler.is_paused
@@ -23,20 +23,20 @@ def steered(live: Application) -> list[object]:
     return [before, paused, scheduler.is_paused, scheduler.is_running]
 
 
-def driven(live: Application | Query) -> list[object]:
-    with live.autoscale(policy="static", interval=0.1, dry_run=True) as scheduler:
+def driven(app: Application | Query) -> list[object]:
+    with app.autoscale(policy="static", interval=0.1, dry_run=True) as scheduler:
         return [scheduler.policy, scheduler.is_running]
 
 
 CALLS: dict[str, Callable[[Application], object]] = {
-    "version": lambda live: live.version,
-    "snapshot": lambda live: repr(live.snapshot()),
-    "watch": lambda live: repr(next(iter(live.watch(0.1)))),
-    "queries": lambda live: [q.id for q in live.queries],
-    "query": lambda live: repr(live.query("running")),
-    "handoffs": lambda live: [live.handoffs(), live.handoffs(limit=5)],
+    "version": lambda app: app.version,
+    "snapshot": lambda app: repr(app.snapshot()),
+    "watch": lambda app: repr(next(iter(app.watch(0.1)))),
+    "queries": lambda app: [q.id for q in app.queries],
+    "query": lambda app: repr(app.query("running")),
+    "handoffs": lambda app: [app.handoffs(), app.handoffs(limit=5)],
     "autoscale": steered,
-    "close": lambda live: live.close(),
+    "close": lambda app: app.close(),
 }
 
 QUERY_CALLS: dict[str, Callable[[Query], object]] = {
@@ -69,8 +69,8 @@ def test_a_method_of_a_query_does_the_same_over_each_transport(name: str) -> Non
     found = {}
     for transport in TRANSPORTS:
         gateway = FakeGateway()
-        with facade(transport, gateway) as live:
-            found[transport] = [QUERY_CALLS[name](live.query("running")), gateway.sent]
+        with facade(transport, gateway) as app:
+            found[transport] = [QUERY_CALLS[name](app.query("running")), gateway.sent]
             found[transport] += [gateway.asked]
     assert found["grpc"] == found["py4j"] and found["connect"] == found["py4j"]
 
@@ -80,8 +80,8 @@ def test_a_method_does_the_same_over_each_transport(name: str) -> None:
     found = {}
     for transport in TRANSPORTS:
         gateway = FakeGateway()
-        with facade(transport, gateway) as live:
-            found[transport] = [CALLS[name](live), gateway.sent, gateway.asked]
+        with facade(transport, gateway) as app:
+            found[transport] = [CALLS[name](app), gateway.sent, gateway.asked]
     assert found["grpc"] == found["py4j"] and found["connect"] == found["py4j"]
 
 
@@ -97,14 +97,14 @@ class Refusing(FakeGateway):
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_an_error_is_the_same_over_each_transport(transport: str) -> None:
     gateway = Refusing()
-    with facade(transport, gateway) as live:
+    with facade(transport, gateway) as app:
         for condition, known in conditions().items():
             if condition == "LANESHIFT_INVALID_INPUT":  # Python's own: the plugin has none
                 continue
             said = {name: f"a {name}: 'x' (7)" for name in placeholders(known["message"])}
             gateway.problem = wanted = error(condition, **said)
             with pytest.raises(type(wanted)) as caught:
-                live.query("running").limit_source(1, duration=1)
+                app.query("running").limit_source(1, duration=1)
             assert type(caught.value) is type(wanted) and str(caught.value) == str(wanted)
             assert caught.value.condition == condition
             assert caught.value.parameters == said
@@ -115,6 +115,6 @@ def test_these_are_all_transports() -> None:
     """A class of its own for each: py4j's, and the client's for both others."""
     gateways = set()
     for transport in transports.TRANSPORTS:
-        with facade(transport, FakeGateway()) as live:
-            gateways.add(type(live._gateway).__name__)
+        with facade(transport, FakeGateway()) as app:
+            gateways.add(type(app._gateway).__name__)
     assert gateways == {"Py4jGateway", "ControlClient"}

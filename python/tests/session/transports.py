@@ -160,21 +160,21 @@ def facade(transport: str, gateway: FakeGateway) -> Iterator[laneshift.Applicati
     if transport == "py4j":
         yield laneshift.attach(session(gateway))
     else:
-        with over_grpc(transport, gateway) as live:
-            yield live
+        with over_grpc(transport, gateway) as app:
+            yield app
 
 
 @contextmanager
 def over_grpc(transport: str, gateway: Any) -> Iterator[laneshift.Application]:
     """The application of an operator, or of a Connect session, for which `gateway` is served."""
     if transport == "grpc":
-        with serving(gateway) as address, laneshift.attach(address, TOKEN) as live:
-            yield live
+        with serving(gateway) as address, laneshift.attach(address, TOKEN) as app:
+            yield app
         return
     # Queries are not its own here: what a session may steer is in control/test_tenants.py.
     with serving(gateway, settings(tenants_share=True)) as address:
         host, _, port = address.rpartition(":")
         token = f"someone.{signed(TENANT_KEY.encode(), 'someone')}"
         spark: Any = Connected((host, port, token))
-        with laneshift.attach(spark) as live:
-            yield live
+        with laneshift.attach(spark) as app:
+            yield app
