@@ -106,7 +106,7 @@ class Scheduler:
         self._log = log
         with log.open("w") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "laneshift.loop.process"],
+                [sys.executable, "-m", "laneshift.autoscale.process"],
                 env={**os.environ, "LANESHIFT_SCHEDULER": json.dumps(about)},
                 stdin=subprocess.PIPE,
                 stdout=out,

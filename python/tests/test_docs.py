@@ -22,7 +22,7 @@ from laneshift.scheduler import registry
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("docs/partitioners/index.md",)
-ROOMS = ("loop", "report", "scheduler", "models", "partitioning")
+ROOMS = ("autoscale", "report", "scheduler", "models", "partitioning")
 PACKAGES = (*(f"laneshift.{room}" for room in ROOMS), "laneshift_lab", "keygroups")
 
 

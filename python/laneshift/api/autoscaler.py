@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from laneshift.autoscale.decisions import Decision
+from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.options import check_executors, check_turns, chosen_policy
 from laneshift.durations import Duration, seconds
-from laneshift.loop.decision import Decision
-from laneshift.loop.scheduler import LiveScheduler
-from laneshift.loop.start import check_executors, check_turns, chosen_policy
 from laneshift.plugin.gateway import Commands, Gateway, connect
 from laneshift.scheduler.policies.base import Policy
 
@@ -191,12 +191,12 @@ class Here:
             due = max(due + interval_s, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
 
-    def start(self, wanted: Wanted, followed: Callable[[], str | None]) -> LiveScheduler:
+    def start(self, wanted: Wanted, followed: Callable[[], str | None]) -> AutoscaleLoop:
         interval_s = wanted.interval_s
         chosen = chosen_policy(wanted.policy, wanted.target_latency_s, dict(wanted.parameters))
         check_turns(interval_s, wanted.cores)
         check_executors(chosen, wanted.max_executors)
-        return LiveScheduler(
+        return AutoscaleLoop(
             self.gateway,
             chosen,
             interval_s=interval_s,

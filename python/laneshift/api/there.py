@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from laneshift.api.autoscaler import Wanted
+from laneshift.autoscale.options import check_turns, chosen_policy
 from laneshift.control.client import ControlClient
 from laneshift.control.remote import RemoteScheduler, named
 from laneshift.errors import error
 from laneshift.inputcheck import whole
-from laneshift.loop.start import check_turns, chosen_policy
 
 
 class There:

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.options import check_executors, check_turns, chosen_policy
 from laneshift.control.calls import Call
 from laneshift.control.codec import to_message
 from laneshift.control.feed import PackedQuery, SnapshotFeed
@@ -18,8 +20,6 @@ from laneshift.control.streams import Streams
 from laneshift.control.v1 import control_pb2 as pb
 from laneshift.errors import InputError, error, shown
 from laneshift.inputcheck import number, whole
-from laneshift.loop.scheduler import LiveScheduler
-from laneshift.loop.start import check_executors, check_turns, chosen_policy
 from laneshift.plugin.gateway import Gateway
 from laneshift.version import __version__
 
@@ -188,7 +188,7 @@ class ControlService:
             )  # fmt: skip
         check_executors(policy, most)
         query = self._found(tenant, request.query).id if request.query else ""
-        scheduler = LiveScheduler(
+        scheduler = AutoscaleLoop(
             self._gateway,
             policy,
             interval_s=request.interval_s,

@@ -79,7 +79,7 @@ def pids(*words: str) -> list[int]:
 
 def scheduler_pids(mark: str) -> list[int]:
     """The process that the configuration asks for: it has our environment."""
-    return pids("-m\0laneshift.loop.process", mark)
+    return pids("-m\0laneshift.autoscale.process", mark)
 
 
 def page(spark: SparkSession) -> str:

@@ -58,10 +58,10 @@ if SHORT_LIVED not in _given:
 OF_SPARKS_LOG = re.compile(r"\d\d/\d\d/\d\d |\s+at |\S*Exception\b|Caused by: ")
 
 
-# An application records its schedulers as tests do: see loop/tape.py.
+# An application records its schedulers as tests do: see autoscale/tape.py.
 _RECORDED: list[str] = []
 if _tapes := os.environ.get("LANESHIFT_TAPES"):
-    from loop.tape import record_all
+    from autoscale.tape import record_all
 
     record_all(Path(_tapes))
     _run = "runpy.run_path(sys.argv[0], None, '__main__')"
