@@ -18,6 +18,7 @@ import laneshift
 from budgets import count_queries
 from laneshift.plugin.jar import jar_path
 from laneshift_demo.scene import MeasureTail
+from laneshift_lab.workload import with_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,7 +123,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     builder = laneshift.configure(
         builder, lanes=1, max_lanes=6, shards_per_partition=SHARDS, balance_enabled=False
     )
-    session = builder.getOrCreate()
+    session = with_workload(builder).getOrCreate()
     count_queries()
     yield session
     session.stop()

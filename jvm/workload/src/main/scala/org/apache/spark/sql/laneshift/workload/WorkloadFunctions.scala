@@ -1,10 +1,15 @@
 package org.apache.spark.sql.laneshift.workload
 
-import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo, Literal}
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.types.StringType
+
+/** Makes the SQL functions known to every session of an application that has this jar. Spark finds it by its name in the jar. */
+class WorkloadExtensions extends SparkSessionExtensionsProvider {
+  override def apply(extensions: SparkSessionExtensions): Unit = WorkloadFunctions.register(extensions)
+}
 
 /** The SQL functions that come with the workload source. */
 object WorkloadFunctions {

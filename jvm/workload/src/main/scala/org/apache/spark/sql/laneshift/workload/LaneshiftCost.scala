@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{TypeCheckFailure,
 import org.apache.spark.sql.catalyst.expressions.{BinaryExpression, Expression, ImplicitCastInputTypes}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.laneshift.spec.KnowsOneRow
 import org.apache.spark.sql.types.{AbstractDataType, AnyDataType, DataType, DoubleType}
 
 /** `laneshift_cost(value, micros[, mode])`: the value, after `micros` microseconds were spent on it as
@@ -20,7 +21,8 @@ import org.apache.spark.sql.types.{AbstractDataType, AnyDataType, DataType, Doub
   */
 case class LaneshiftCost(value: Expression, micros: Expression, mode: String)
     extends BinaryExpression
-    with ImplicitCastInputTypes {
+    with ImplicitCastInputTypes
+    with KnowsOneRow {
 
   private lazy val modeIndex = RowCost.Modes.indexOf(mode.toLowerCase(Locale.ROOT))
 

@@ -2,6 +2,7 @@ package org.apache.spark.sql.laneshift.workload
 
 import org.apache.spark.sql.connector.read.InputPartition
 import org.apache.spark.sql.connector.read.streaming._
+import org.apache.spark.sql.laneshift.source.PacedSource
 
 /** Dealt rows as a stream: micro-batch, Trigger.AvailableNow and Real-time Mode over the same offsets.
   *
@@ -11,7 +12,8 @@ import org.apache.spark.sql.connector.read.streaming._
 private[laneshift] abstract class DealtStream(rows: DealtRows, paced: Boolean, batchLimit: Option[Long])
     extends MicroBatchStream
     with SupportsTriggerAvailableNow
-    with SupportsRealTimeMode {
+    with SupportsRealTimeMode
+    with PacedSource {
 
   private var toTheEnd = false // Trigger.AvailableNow: all of totalRows, due or not
 
