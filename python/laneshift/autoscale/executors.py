@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from laneshift.autoscale.cores import Island, placed
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import seen_partitions, slots
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway
@@ -280,10 +281,7 @@ def _words(now: Mapping[PartitionId, int], then: Mapping[PartitionId, int], shor
 class OnDemand:
     """Asks Spark for executors and gives them back, if that is wanted.
 
-    Args:
-        most: the most executors that there may be (count); None for what the application's
-            configuration says, 0 for none on demand.
-        cores: most cores of an executor that lanes may use, None for all of them.
+    Of ``options`` it takes ``max_executors`` and ``cores``.
     """
 
     def __init__(
@@ -291,14 +289,13 @@ class OnDemand:
         gateway: Gateway,
         scheduler: str,
         policy: Policy[Any],
-        most: int | None,
-        cores: int | None,
+        options: AutoscaleOptions,
     ) -> None:
         self._gateway = gateway
         self._scheduler = scheduler
         self._policy = policy
-        self._most = most
-        self._cores = cores
+        self._most = options.max_executors
+        self._cores = options.cores
         self._standing = Standing(0)
         self._memory = Memory()
         self._need: Need | None = None

@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from laneshift.autoscale.act import (
@@ -45,6 +44,7 @@ from laneshift.autoscale.executors import OnDemand
 from laneshift.autoscale.measure import Meter
 from laneshift.autoscale.memory import Memory
 from laneshift.autoscale.moves import MoveLog
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import Key, Silence, Steady
 from laneshift.autoscale.queries import KeyWishes, Rescaler, Tasker, shuffles
 from laneshift.autoscale.sources import Brakes, source_limits
@@ -128,23 +128,17 @@ class AutoscaleLoop:
         self,
         gateway: Gateway,
         policy: Policy[Any],
+        options: AutoscaleOptions = AutoscaleOptions(),  # noqa: B008 - frozen
         *,
-        interval_s: float = 1.0,
-        query: str | None = None,
-        cores: int | None = None,
-        dry_run: bool = False,
-        trace: str | Path | None = None,
-        max_executors: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         cpu: Callable[[], float] = time.thread_time,
         wait: Callable[[threading.Event, float], object] = threading.Event.wait,
     ) -> None:
-        """What users give is in :meth:`laneshift.Application.autoscale`.
+        """An only query is followed: when it starts anew, by its name or from its checkpoint, that
+        run is driven; while there is none, nothing is.
 
         Args:
-            query: name, id or run id of the only query to drive. It is followed: when it starts
-                anew, by its name or from its checkpoint, that run is driven; while there is none,
-                nothing is.
+            options: checked (``check_for``).
             clock: seconds since whenever; the gateway's waits for presses have to agree with it.
             cpu: the same of the CPU time of the thread that asks.
             wait: until an event is set, or so many seconds have passed.
@@ -154,14 +148,17 @@ class AutoscaleLoop:
         self._clock = clock
         self._cpu = cpu
         self._wait = wait
-        self._interval_s = interval_s
-        self._meter = Meter(None if query is None else "", cores, policy.places, policy.distributes)
-        self._dry_run = dry_run
+        self._options = options
+        self._meter = Meter(
+            None if options.query is None else "",
+            options.cores,
+            policy.places,
+            policy.distributes,
+        )
         self._id = uuid.uuid4().hex
-        self._query = query
         self._run_id = ""
-        self._on_demand = OnDemand(gateway, self._id, policy, max_executors, cores)
-        self._trace = TraceWriter(trace, TRACE_BYTES) if trace is not None else None
+        self._on_demand = OnDemand(gateway, self._id, policy, options)
+        self._trace = None if options.trace is None else TraceWriter(options.trace, TRACE_BYTES)
         self._untraced: tuple[str, ...] = ()
         self._slow: tuple[str, ...] = ()
         self._moves = MoveLog(gateway)
@@ -180,7 +177,7 @@ class AutoscaleLoop:
         self._tasker = Tasker(gateway, self._memory)
         self._keys = None
         if policy.distributes:
-            self._keys = KeyWishes(gateway, interval_s, self._memory)
+            self._keys = KeyWishes(gateway, options.interval_s, self._memory)
         self._decisions: deque[Decision] = deque(maxlen=KEPT)
         self._listeners: list[Callable[[Decision], None]] = []
         self._turn = threading.Lock()
@@ -210,7 +207,7 @@ class AutoscaleLoop:
     @property
     def is_dry_run(self) -> bool:
         """True if it never sends anything."""
-        return self._dry_run
+        return self._options.dry_run
 
     @property
     def is_running(self) -> bool:
@@ -294,7 +291,7 @@ class AutoscaleLoop:
         be so many executors on demand.
         """
         try:
-            if self._query is not None:
+            if self._options.query is not None:
                 self._follow(Snapshot.from_json(self._gateway.snapshot()))
             self._claim_at_last()
             self._begin_demand()
@@ -324,7 +321,7 @@ class AutoscaleLoop:
 
     def _claim(self) -> None:
         """Takes or renews the right to drive the queries; a dry run needs none."""
-        if not self._dry_run and (self._run_id or self._query is None):
+        if not self._options.dry_run and (self._run_id or self._options.query is None):
             self._gateway.claim(self._id, self._policy.name, self._run_id, CLAIM_S)
 
     def _look(self) -> Snapshot:
@@ -344,11 +341,11 @@ class AutoscaleLoop:
 
     def _follow(self, live: Snapshot) -> None:
         """Goes over to the run that the only query has now."""
-        if self._query is not None:
+        if self._options.query is not None:
             runs = (
                 query.run_id
                 for query in live.queries
-                if query.active and self._query in (query.run_id, query.id, query.name)
+                if query.active and self._options.query in (query.run_id, query.id, query.name)
             )
             self._run_id = next(runs, "")
             self._meter.only = self._presses.only = self._moves.only = self._run_id
@@ -359,7 +356,7 @@ class AutoscaleLoop:
                 self._repeat()
             finally:
                 self._brakes.release()
-                if self._keys is not None and not self._dry_run:
+                if self._keys is not None and not self._options.dry_run:
                     self._keys.release()
                 # Who has ended may be kept for what it has decided.
                 self._memory.keep(())
@@ -374,16 +371,16 @@ class AutoscaleLoop:
             self._attempt(self.turn)
             now, busy_s = self._clock(), self._cpu() - busy_s
             # Turns that are too long are further apart: not made up for, and never without a rest.
-            over_s = now - began - self._interval_s
-            rest_s = max(REST * busy_s, min(over_s, self._interval_s))
-            due = max(due + self._interval_s, now + rest_s)
-            self._slow = _slow(busy_s, self._interval_s)
+            over_s = now - began - self._options.interval_s
+            rest_s = max(REST * busy_s, min(over_s, self._options.interval_s))
+            due = max(due + self._options.interval_s, now + rest_s)
+            self._slow = _slow(busy_s, self._options.interval_s)
             hears = not self._policy.distributes
             while pressed := self._rest_until(due, hears=hears):
                 self._hurry(pressed)
                 now = self._clock()
                 # Not over less than that: the next turn takes lanes away, too.
-                due = max(due, now + min(self._interval_s / 2, DEAF_S))
+                due = max(due, now + min(self._options.interval_s / 2, DEAF_S))
                 self._rest_until(min(due, now + DEAF_S), hears=False)
 
     def _attempt(self, turn: Callable[[], object]) -> bool:
@@ -425,7 +422,7 @@ class AutoscaleLoop:
                 pressed = self._rest(SHORT_S)
 
     def _rest(self, seconds: float) -> tuple[Press, ...]:
-        if self._query is not None and not self._run_id:
+        if self._options.query is not None and not self._run_id:
             self._wait(self._over, seconds)
             return ()
         return rest(self._presses, lambda: self._wait(self._over, seconds), seconds)
@@ -502,7 +499,7 @@ class AutoscaleLoop:
 
     @property
     def _sends(self) -> bool:
-        return not (self._dry_run or self._paused.is_set())
+        return not (self._options.dry_run or self._paused.is_set())
 
     def _decide(self, island: Island, live: Snapshot) -> Decision | None:
         sends = self._sends

@@ -1,7 +1,9 @@
-"""What a live scheduler is started with, checked before it touches a query."""
+"""What an autoscaler is started with, checked before it touches a query."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from laneshift.errors import InputError
@@ -10,26 +12,47 @@ from laneshift.scheduler import registry
 from laneshift.scheduler.policies.base import Policy
 
 
-def check_executors(policy: Policy[Any], most: int | None) -> None:
-    """Refuse fewer than no executors, and executors on demand for a policy that cannot use them."""
-    if most is None:
-        return
-    whole("max_executors", most, low=0, high=10_000, unit="executors")
-    if most and not policy.places:
-        placing = [name for name in registry.names() if registry.policy_class(name).places]
-        raise InputError(
-            "max_executors",
-            most,
-            f"0 or None for the policy {policy.name}, which gives no lanes to other executors",
-            f"Those that do: {', '.join(placing)}.",
-        )
+@dataclass(frozen=True, kw_only=True)
+class AutoscaleOptions:
+    """How a policy drives queries; :meth:`laneshift.Application.autoscale` says what each means.
+
+    Attributes:
+        interval_s: time from one turn to the next (s).
+        query: name, id or run id of the only query, None for all.
+        cores: most cores of an executor that lanes may use (count), None for all of them.
+        max_executors: executors on demand (count), None for what the application's options say.
+    """
+
+    interval_s: float = 1.0
+    query: str | None = None
+    cores: int | None = None
+    max_executors: int | None = None
+    dry_run: bool = False
+    trace: str | Path | None = None
+
+    def check(self) -> None:
+        """Refuse what is out of range. Errors: :class:`~laneshift.errors.InputError`."""
+        number("interval", self.interval_s, low=0.1, high=3600.0, unit="s")
+        if self.cores is not None:
+            whole("cores", self.cores, low=1, unit="cores")
+        if self.max_executors is not None:
+            whole("max_executors", self.max_executors, low=0, high=10_000, unit="executors")
+
+    def check_for(self, policy: Policy[Any]) -> None:
+        """As :meth:`check`, and executors on demand for a policy that cannot use them."""
+        self.check()
+        if self.max_executors and not policy.places:
+            _refuse_executors(policy, self.max_executors)
 
 
-def check_turns(interval_s: float, cores: int | None = None) -> None:
-    """Refuse turns less than 0.1 s or more than an hour apart, and fewer than one core."""
-    number("interval", interval_s, low=0.1, high=3600.0, unit="s")
-    if cores is not None:
-        whole("cores", cores, low=1, unit="cores")
+def _refuse_executors(policy: Policy[Any], most: int) -> None:
+    placing = [name for name in registry.names() if registry.policy_class(name).places]
+    raise InputError(
+        "max_executors",
+        most,
+        f"0 or None for the policy {policy.name}, which gives no lanes to other executors",
+        f"Those that do: {', '.join(placing)}.",
+    )
 
 
 def chosen_policy(

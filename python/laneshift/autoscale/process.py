@@ -24,13 +24,13 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
-from laneshift.autoscale.options import check_turns, chosen_policy
+from laneshift.autoscale.options import AutoscaleOptions, chosen_policy
 from laneshift.errors import InputError, LaneshiftError
 from laneshift.plugin.gateway import Gateway, PortGateway, connect
 from laneshift.scheduler import registry
@@ -47,61 +47,45 @@ WRONG = ("LANESHIFT_EXECUTORS_MAX", "LANESHIFT_DYNAMIC_ALLOCATION")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the driver asks for, checked.
-
-    Attributes:
-        policy: with its parameters.
-        interval_s, cores, dry_run: as in :meth:`laneshift.Application.autoscale`.
-        query: name or id of the only query, None for all.
-        trace: file to record in, or none.
-    """
+    """What the driver asks for, checked: a policy with its parameters, and how it drives."""
 
     policy: Policy[Any]
-    interval_s: float
-    query: str | None = None
-    cores: int | None = None
-    dry_run: bool = False
-    trace: Path | None = None
+    options: AutoscaleOptions
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Settings:
         """From the driver's JSON. Errors: :class:`~laneshift.errors.InputError`."""
-        name, cores = data["policy"], data.get("cores") or None
+        name = data["policy"]
         parameters = registry.parse_parameters(name, dict(data.get("parameters") or {}))
         target_ms = data["target_latency_ms"]
         policy = chosen_policy(name, target_ms / 1000 if target_ms else None, parameters)
-        check_turns(data["interval_s"], cores)
         trace = Path(data["trace"]) if data.get("trace") else None
         if trace is not None and not trace.absolute().parent.is_dir():
             raise InputError(
                 "trace", str(trace), "a file in a folder that is there", "Make the folder first."
             )
-        return cls(
-            policy,
-            data["interval_s"],
-            data.get("query") or None,
-            cores,
-            bool(data.get("dry_run", False)),
-            trace,
+        options = AutoscaleOptions(
+            interval_s=data["interval_s"],
+            query=data.get("query") or None,
+            cores=data.get("cores") or None,
+            dry_run=bool(data.get("dry_run", False)),
+            trace=trace,
         )
+        options.check_for(policy)
+        return cls(policy, options)
 
     @property
     def words(self) -> str:
         """What runs, for the log."""
-        only = "" if self.query is None else f" for the query {self.query}"
-        return f"{self.policy.name} decides every {self.interval_s:g} s{only}"
+        query = self.options.query
+        only = "" if query is None else f" for the query {query}"
+        return f"{self.policy.name} decides every {self.options.interval_s:g} s{only}"
 
     def scheduler(self, gateway: Gateway) -> AutoscaleLoop:
         """A scheduler that has begun; each thing that its decisions have to say is printed."""
-        made = AutoscaleLoop(
-            gateway,
-            self.policy,
-            interval_s=self.interval_s,
-            query=self.query,
-            cores=self.cores,
-            dry_run=self.dry_run,
-            trace=None if self.trace is None else unused(self.trace),
-        )
+        trace = self.options.trace
+        options = replace(self.options, trace=None if trace is None else unused(Path(trace)))
+        made = AutoscaleLoop(gateway, self.policy, options)
         made.on_decision(show)
         return made.begin()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from autoscale.scripted import Moving, until
 from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.errors import error
 from laneshift.scheduler.policies.base import Policy
 from plugin.fake import FakeGateway
@@ -75,7 +76,7 @@ def driven(gateway: Driven, policy: Policy[Any], interval_s: float = 1.0) -> Aut
     made = AutoscaleLoop(
         gateway,
         policy,
-        interval_s=interval_s,
+        AutoscaleOptions(interval_s=interval_s),
         clock=gateway.time,
         cpu=lambda: gateway.busy_s,
         wait=gateway.time.wait,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import CoreChange, Plan
 from laneshift.scheduler.policies.base import Policy
@@ -117,7 +118,7 @@ class Chain(Moving):
 def loop(
     gateway: FakeGateway, say: Callable[[ClusterLoad, int], Plan], **more: Any
 ) -> AutoscaleLoop:
-    made = AutoscaleLoop(gateway, Scripted(say=say), **more)
+    made = AutoscaleLoop(gateway, Scripted(say=say), AutoscaleOptions(**more))
     assert made.turn() == ()  # nothing was measured yet
     return made
 

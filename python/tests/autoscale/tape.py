@@ -26,6 +26,7 @@ from autoscale.driven import Time
 from autoscale.scripted import until
 from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.errors import LaneshiftError, error
 from laneshift.scheduler import registry
 from laneshift.scheduler.policies.base import Policy
@@ -137,7 +138,13 @@ def record_all(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     plain, known = AutoscaleLoop.__init__, []
 
-    def recorded(self: AutoscaleLoop, gateway: Any, policy: Policy[Any], **more: Any) -> None:
+    def recorded(
+        self: AutoscaleLoop,
+        gateway: Any,
+        policy: Policy[Any],
+        options: AutoscaleOptions = AutoscaleOptions(),  # noqa: B008 - frozen
+        **more: Any,
+    ) -> None:
         known.append(policy)
         path = folder / f"{policy.name}-{os.getpid()}-{len(known)}.jsonl"
         given = {f.name: getattr(policy, f.name) for f in fields(policy) if f.init}
@@ -145,10 +152,10 @@ def record_all(folder: Path) -> None:
         head: dict[str, Any] = {
             "policy": policy.name,
             "parameters": {k: v for k, v in given.items() if v != usual[k]},
-            "options": {k: more[k] for k in OPTIONS if more.get(k)},
+            "options": {k: getattr(options, k) for k in OPTIONS if getattr(options, k)},
         }
         path.unlink(missing_ok=True)
-        plain(self, Recorder(gateway, path, head), policy, **more)
+        plain(self, Recorder(gateway, path, head), policy, options, **more)
 
     AutoscaleLoop.__init__ = recorded  # type: ignore[method-assign]
 
@@ -260,7 +267,7 @@ class Played:
         driving = AutoscaleLoop(
             tape,
             policy or registry.policy(head["policy"], **head["parameters"]),
-            **head["options"],
+            AutoscaleOptions(**head["options"]),
             clock=tape.time,
             cpu=lambda: 0.0,
             wait=tape.time.wait,

@@ -10,6 +10,7 @@ import pytest
 from autoscale.scripted import Scripted, lanes
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.errors import error
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad
@@ -180,7 +181,7 @@ def test_a_policy_is_asked_once_per_batch(tmp_path: Path) -> None:
 
     gateway = Batches()
     gateway.batch()
-    made = AutoscaleLoop(gateway, Scripted(say=say), trace=tmp_path / "trace")
+    made = AutoscaleLoop(gateway, Scripted(say=say), AutoscaleOptions(trace=tmp_path / "trace"))
     for _ in range(4):
         for _ in range(5):
             made.turn()
@@ -457,7 +458,7 @@ class TestTakingOver:
     def test_not_where_nothing_is_sent(self, how: str) -> None:
         gateway = Batches()
         gateway.parts[0]["auto"] = True
-        made = AutoscaleLoop(gateway, named("static"), dry_run=how == "dry run")
+        made = AutoscaleLoop(gateway, named("static"), AutoscaleOptions(dry_run=how == "dry run"))
         if how == "paused":
             made.pause()
         for _ in range(3):

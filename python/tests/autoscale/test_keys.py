@@ -9,6 +9,7 @@ import pytest
 from autoscale.scripted import Moving
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import shard_of
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.errors import error
 from laneshift.scheduler import registry
 from plugin.fake import RUNNING, partition
@@ -50,7 +51,7 @@ class Uneven(Moving):
 
 def started(gateway: Uneven, name: str, **parameters: Any) -> AutoscaleLoop:
     loop = {k: parameters.pop(k) for k in ("dry_run", "trace") if k in parameters}
-    return AutoscaleLoop(gateway, registry.policy(name, **parameters), **loop)
+    return AutoscaleLoop(gateway, registry.policy(name, **parameters), AutoscaleOptions(**loop))
 
 
 def notes(made: AutoscaleLoop, turns: int = 1) -> list[str]:

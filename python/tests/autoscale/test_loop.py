@@ -11,6 +11,7 @@ from autoscale.scripted import Chain, Moving, Scripted, lanes, loop, until
 from laneshift.api.application import Application
 from laneshift.api.autoscaler import Here
 from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.errors import LaneshiftError, error
 from laneshift.report.recording import read_recording
 from laneshift.scheduler import registry
@@ -202,7 +203,7 @@ def test_a_failing_policy_does_not_end_the_loop() -> None:
         asked[0] += 1
         raise ZeroDivisionError("of the user")
 
-    made = AutoscaleLoop(Moving(), Scripted(say=say), interval_s=0.01).begin()
+    made = AutoscaleLoop(Moving(), Scripted(say=say), AutoscaleOptions(interval_s=0.01)).begin()
     until(lambda: asked[0] >= 3)
     assert made.is_running
     assert [d.error for d in made.decisions()] == ["ZeroDivisionError: of the user"], "told once"
@@ -215,7 +216,9 @@ def test_the_loop_ends_with_its_session() -> None:
         def snapshot(self) -> dict[str, Any]:
             raise error("LANESHIFT_SESSION_STOPPED", method="snapshot")
 
-    made = AutoscaleLoop(Gone(), Scripted(say=lambda *_: Plan()), interval_s=0.01).begin()
+    made = AutoscaleLoop(
+        Gone(), Scripted(say=lambda *_: Plan()), AutoscaleOptions(interval_s=0.01)
+    ).begin()
     until(lambda: not made.is_running)
     assert "has stopped" in (made.decisions()[-1].error or "")
 
@@ -234,7 +237,7 @@ def test_a_listener_that_fails_does_not_end_the_loop(caplog: pytest.LogCaptureFi
     def failing(_: Any) -> None:
         raise BrokenPipeError("nobody reads")
 
-    made = AutoscaleLoop(Moving(), Scripted(say=lanes(p0=4)), interval_s=0.01)
+    made = AutoscaleLoop(Moving(), Scripted(say=lanes(p0=4)), AutoscaleOptions(interval_s=0.01))
     made.on_decision(failing)
     made.on_decision(heard.append)
     made.begin()
@@ -319,7 +322,9 @@ def test_a_trace_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_listener_may_end_the_loop_that_writes_a_trace(tmp_path: Path) -> None:
     made = AutoscaleLoop(
-        Moving(), Scripted(say=lanes(p0=4)), interval_s=0.01, trace=tmp_path / "trace"
+        Moving(),
+        Scripted(say=lanes(p0=4)),
+        AutoscaleOptions(interval_s=0.01, trace=tmp_path / "trace"),
     )
     made.on_decision(lambda _: made.stop())
     made.begin()

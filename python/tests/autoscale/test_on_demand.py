@@ -15,6 +15,7 @@ from autoscale.test_places import Placing, Spread, cells, look
 from laneshift.autoscale.executors import ASK_AFTER_S, _without, need_of
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.errors import error
 from laneshift.scheduler import registry
 from laneshift.scheduler.cluster_load import ClusterLoad
@@ -83,7 +84,7 @@ class Growing(Spread):
 
 
 def begun(gateway: Growing, policy: Any, **more: Any) -> AutoscaleLoop:
-    made = AutoscaleLoop(gateway, policy, **more)
+    made = AutoscaleLoop(gateway, policy, AutoscaleOptions(**more))
     made._on_demand.begin()
     return made
 
@@ -285,7 +286,7 @@ def test_a_demand_that_cannot_be_is_refused_at_the_start() -> None:
         raise error("LANESHIFT_EXECUTORS_MAX", most=1, there=3)
 
     gateway.demand_executors = refuses  # type: ignore[method-assign]
-    made = AutoscaleLoop(gateway, registry.policy("laneshift"), max_executors=1)
+    made = AutoscaleLoop(gateway, registry.policy("laneshift"), AutoscaleOptions(max_executors=1))
     with pytest.raises(ValueError, match="allowed are 3 to 10000"):
         made.begin()
     assert not made.is_running and gateway.released == 1

@@ -11,6 +11,7 @@ from autoscale.scripted import Moving, Scripted, keeping, lanes, until
 from laneshift.autoscale.act import only_more
 from laneshift.autoscale.cores import Island, Lanes, PartitionRef, Room
 from laneshift.autoscale.loop import AutoscaleLoop, Presses, rest
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.errors import error
 from laneshift.plugin.press import Press
 from laneshift.scheduler.cluster_load import ClusterLoad
@@ -224,7 +225,7 @@ def waiting(gateway: FakeGateway, **more: Any) -> AutoscaleLoop:
     def say(cluster: ClusterLoad, answers: int) -> Plan:
         return lanes(p0=4, p1=1)(cluster, answers) if answers else Plan()
 
-    made = AutoscaleLoop(gateway, Scripted(say=say), **more)
+    made = AutoscaleLoop(gateway, Scripted(say=say), AutoscaleOptions(**more))
     made.turn()
     made.turn()
     return made
@@ -293,7 +294,9 @@ def test_a_query_that_rests_or_is_gone_is_not_measured() -> None:
 
 def test_a_press_wakes_the_loop_and_its_end_does() -> None:
     gateway = Moving()
-    made = AutoscaleLoop(gateway, Scripted(say=lanes(p0=4)), interval_s=3600.0).begin()
+    made = AutoscaleLoop(
+        gateway, Scripted(say=lanes(p0=4)), AutoscaleOptions(interval_s=3600.0)
+    ).begin()
     until(lambda: made.turns == 1)
     gateway.presses = [press(gateway.data["queries"][0]["operators"][0]["partitions"][0],
                              gateway.data["time_ms"])]  # fmt: skip
@@ -313,7 +316,7 @@ def test_a_press_by_chance_leaves_the_loop_awake_for_the_next(
     gateway = Moving()
     says = [lanes()]
     policy = Scripted(say=lambda cluster, turn: says[-1](cluster, turn))
-    made = AutoscaleLoop(gateway, policy, interval_s=3600.0).begin()
+    made = AutoscaleLoop(gateway, policy, AutoscaleOptions(interval_s=3600.0)).begin()
     until(lambda: made.turns == 1)
     part = gateway.data["queries"][0]["operators"][0]["partitions"][0]
 
@@ -344,7 +347,7 @@ def test_who_distributes_keys_waits_for_its_turn() -> None:
 
     for name in ("laneshift", "mnrt"):
         Asked.waits = 0
-        made = AutoscaleLoop(Asked(), named(name), interval_s=0.01).begin()
+        made = AutoscaleLoop(Asked(), named(name), AutoscaleOptions(interval_s=0.01)).begin()
         until(lambda each=made: each.turns > 3)
         made.stop()
         assert not [d.error for d in made.decisions(limit=100) if d.error]

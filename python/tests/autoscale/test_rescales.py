@@ -12,6 +12,7 @@ from autoscale.test_batches import Batches
 from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.queries import AGAIN_S
 from laneshift.errors import error
 from laneshift.plugin.snapshot import Snapshot
@@ -84,7 +85,9 @@ class Stores(Batches):
 
 def loop(gateway: Stores, **more: Any) -> AutoscaleLoop:
     parameters = {"rescale": True} | more.pop("parameters", {})
-    return AutoscaleLoop(gateway, named(more.pop("policy", "laneshift"), **parameters), **more)
+    return AutoscaleLoop(
+        gateway, named(more.pop("policy", "laneshift"), **parameters), AutoscaleOptions(**more)
+    )
 
 
 def batches(gateway: Stores, scheduler: AutoscaleLoop, count: int) -> list[Decision]:

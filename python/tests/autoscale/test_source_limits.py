@@ -9,6 +9,7 @@ import pytest
 
 from autoscale.scripted import Chain, Moving, Scripted, keeping, loop, until
 from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.sources import GRACE_S
 from laneshift.errors import error
 from laneshift.scheduler.cluster_load import ClusterLoad
@@ -142,7 +143,7 @@ def test_a_limit_ends_with_the_turn_that_does_not_ask_again() -> None:
 def test_a_scheduler_that_ends_or_pauses_lets_sources_go(how: str) -> None:
     gateway = Moving()
     made = AutoscaleLoop(
-        gateway, Scripted(say=throttling(("running:0.0", 100.0))), interval_s=0.1
+        gateway, Scripted(say=throttling(("running:0.0", 100.0))), AutoscaleOptions(interval_s=0.1)
     ).begin()
     until(lambda: made.turns >= 4)
     if how == "pause":

@@ -15,6 +15,7 @@ from laneshift.api.application import Application
 from laneshift.api.autoscaler import Here
 from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.errors import InputError, LaneshiftError, SessionError
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.plan import CoreChange, Plan
@@ -165,7 +166,9 @@ class TestStart:
 def test_a_query_has_one_scheduler(tmp_path: Path) -> None:
     gateway = Moving()
     gateway.driven_by = gateway.renewed_by = "craa"
-    made = AutoscaleLoop(gateway, Scripted(say=lanes(p0=4)), trace=tmp_path / "trace")
+    made = AutoscaleLoop(
+        gateway, Scripted(say=lanes(p0=4)), AutoscaleOptions(trace=tmp_path / "trace")
+    )
     with pytest.raises(SessionError, match="Another scheduler, with the policy craa, drives all"):
         made.begin()
     assert not made.is_running
@@ -176,14 +179,16 @@ def test_a_query_has_one_scheduler(tmp_path: Path) -> None:
 def test_a_scheduler_takes_over_from_one_that_has_died() -> None:
     gateway = Moving()
     gateway.driven_by = "craa"
-    with AutoscaleLoop(gateway, Scripted(say=lanes(p0=4)), interval_s=0.1, query=RUNNING).begin():
+    with AutoscaleLoop(
+        gateway, Scripted(say=lanes(p0=4)), AutoscaleOptions(interval_s=0.1, query=RUNNING)
+    ).begin():
         assert gateway.claims[0] == ("scripted", RUNNING[::-1])
     assert gateway.released == 1
 
 
 def test_a_scheduler_whose_queries_another_one_has_taken_sends_nothing() -> None:
     gateway = Moving()
-    made = AutoscaleLoop(gateway, Scripted(say=lanes(p0=4)), interval_s=0.1)
+    made = AutoscaleLoop(gateway, Scripted(say=lanes(p0=4)), AutoscaleOptions(interval_s=0.1))
     gateway.set_lanes = lambda *_: {"lanes": 4, "applied": "now"}  # type: ignore[method-assign]
     with made.begin():
         until(lambda: made.turns > 2)
@@ -199,7 +204,9 @@ def test_a_scheduler_whose_queries_another_one_has_taken_sends_nothing() -> None
 def test_a_dry_run_claims_nothing() -> None:
     gateway = Moving()
     gateway.driven_by = gateway.renewed_by = "craa"
-    made = AutoscaleLoop(gateway, Scripted(say=lanes(p0=4)), interval_s=0.1, dry_run=True)
+    made = AutoscaleLoop(
+        gateway, Scripted(say=lanes(p0=4)), AutoscaleOptions(interval_s=0.1, dry_run=True)
+    )
     with made.begin():
         until(lambda: made.turns > 2)
     assert gateway.claims == []

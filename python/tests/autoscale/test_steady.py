@@ -11,6 +11,7 @@ from autoscale.scripted import Moving, Scripted, keeping
 from autoscale.test_presses import press
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import BEHIND_MS, Steady
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
@@ -53,7 +54,7 @@ class SetBack(Moving):
 def test_windows_budgets_and_traces_do_not_hear_of_it(tmp_path: Path) -> None:
     seen: list[ClusterLoad] = []
     gateway, trace = SetBack(), tmp_path / "trace.jsonl"
-    made = AutoscaleLoop(gateway, Scripted(say=keeping(seen)), trace=trace)
+    made = AutoscaleLoop(gateway, Scripted(say=keeping(seen)), AutoscaleOptions(trace=trace))
     gateway.data["executors"][0]["active_tasks"] = 6
     made.turn()
     gateway.data["executors"][0]["active_tasks"] = 2

@@ -11,6 +11,7 @@ from autoscale.test_batches import Batches
 from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.queries import AGAIN_S
 from laneshift.errors import error
 from laneshift.plugin.snapshot import Snapshot
@@ -61,7 +62,9 @@ class Tasks(Batches):
 
 def loop(gateway: FakeGateway, **more: Any) -> AutoscaleLoop:
     parameters = {"set_tasks": True} | more.pop("parameters", {})
-    return AutoscaleLoop(gateway, named(more.pop("policy", "laneshift"), **parameters), **more)
+    return AutoscaleLoop(
+        gateway, named(more.pop("policy", "laneshift"), **parameters), AutoscaleOptions(**more)
+    )
 
 
 def batches(gateway: Tasks, scheduler: AutoscaleLoop, count: int) -> list[Decision]:

@@ -11,6 +11,7 @@ from autoscale.scripted import Moving, Scripted, lanes
 from autoscale.test_batches import Batches
 from laneshift.autoscale.decisions import AGAIN_S, Decision, LaneChange, SourceLimit, Told, kind
 from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan, Reason, Shortfall
@@ -95,7 +96,7 @@ def test_what_is_asked_for_is_told_until_it_changes() -> None:
 
 def test_a_dry_run_says_what_it_would_do_once() -> None:
     gateway = Batches()
-    made = AutoscaleLoop(gateway, Scripted(say=lanes(p0=5)), dry_run=True)
+    made = AutoscaleLoop(gateway, Scripted(say=lanes(p0=5)), AutoscaleOptions(dry_run=True))
     for _ in range(4):
         gateway.batch()
         for _ in range(3):

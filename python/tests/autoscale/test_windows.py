@@ -12,6 +12,7 @@ from autoscale.scripted import Moving, Scripted, keeping
 from autoscale.test_batches import Batches
 from autoscale.test_presses import press
 from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.plugin.press import Press
 from laneshift.scheduler import registry
 from laneshift.scheduler.cluster_load import ClusterLoad
@@ -44,7 +45,7 @@ class Wave(FakeGateway):
 
 def forecasts(*, pressed: bool) -> dict[str, tuple[int, tuple[float, ...]]]:
     gateway = Wave()
-    made = AutoscaleLoop(gateway, registry.policy("laneshift"), dry_run=True)
+    made = AutoscaleLoop(gateway, registry.policy("laneshift"), AutoscaleOptions(dry_run=True))
     for turn in range(60):
         made.turn()
         if pressed and turn % 3 == 2:
