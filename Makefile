@@ -15,6 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(VENV_PYTHON)
 VENV_STAMP := .venv/.laneshift-stamp
 SCALAFMT_STAMP := build/stamps/scalafmt
 JAR := python/laneshift/jars/laneshift-spark.jar
+WORKLOAD := lab/laneshift_lab/jars/laneshift-workload.jar
 CLASSES := build/classes.jsa
 
 # Folders count, too: their dates change when a file goes away.
@@ -52,13 +53,14 @@ $(VENV_STAMP): requirements.lock pyproject.toml lab/pyproject.toml demo/pyprojec
 lock: | check-tools ## Renew requirements.lock with the newest versions that pyproject.toml allows
 	@scripts/lock.sh
 
-jar: $(JAR) | check-tools ## Build the plugin's jar into the Python package
+jar: $(JAR) | check-tools ## Build the plugin's jar into the Python package, and the workload's into the lab's
 	@:
 
 $(JAR): $(JAR_SOURCES) $(BUILD_FILES) $(VENV_STAMP) | check-tools
 	@version=$$($(VERSION)) && LANESHIFT_VERSION=$$version \
-	  scripts/quiet.sh build/logs/jar.log "Building the plugin's jar, version $$version" scripts/sbt checkJar
-	@mkdir -p $(@D) && cp jvm/spark/target/laneshift-spark.jar $@.tmp && mv $@.tmp $@
+	  scripts/quiet.sh build/logs/jar.log "Building the plugin's jar, version $$version" scripts/sbt checkJar workload/package
+	@mkdir -p $(@D) $(dir $(WORKLOAD)) && cp jvm/workload/target/laneshift-workload.jar $(WORKLOAD)
+	@cp jvm/spark/target/laneshift-spark.jar $@.tmp && mv $@.tmp $@
 
 test: setup ## The gate: format, types, links, and the tests of both languages whose verdict is a function of the commit; eleven minutes
 	@scripts/gate.sh
@@ -89,7 +91,7 @@ deep: setup ## The deep tier: searches for races, kills, runs whole clusters, on
 rehearse: ## Run .ci/run in a fresh clone of HEAD or COMMIT; when green, build/rehearsed names it (HOW='quiet busy stops clock': one run each)
 	@$(PYTHON) scripts/rehearse.py $(if $(COMMIT),--commit $(COMMIT)) $(HOW)
 
-compatibility: setup ## Run all of the JVM's tests, of both tiers, and write docs/compatibility.md from what they found: an hour
+compatibility: setup ## Run all of the JVM's tests, of both tiers, and write what they found into docs/tested.md: an hour
 	@$(MAKE) test-jvm DEEP=all
 	@$(VENV_PYTHON) scripts/compatibility.py
 

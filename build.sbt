@@ -1,4 +1,5 @@
-// Two modules: jvm/core knows no Spark; jvm/spark holds what must. Together they make one jar, which jvm/published publishes.
+// jvm/core knows no Spark; jvm/spark holds what must. Together they make one jar, which jvm/published publishes. jvm/workload is
+// a jar of its own: sources, sinks and costs for tests and benchmarks, of which the first two know nothing.
 
 ThisBuild / organization := "io.github.laneshift"
 ThisBuild / version := sys.env.get("LANESHIFT_VERSION").filter(_.nonEmpty).getOrElse("0.0.0-dev")
@@ -15,7 +16,6 @@ lazy val buildProperties =
   taskKey[Seq[File]]("Writes laneshift-build.properties: what this jar was made from.")
 lazy val controlProto =
   taskKey[Seq[File]]("The control service's protocol: its field numbers are read from it.")
-lazy val licenseFiles = taskKey[Seq[File]]("Our LICENSE and NOTICE, for META-INF.")
 lazy val bundled = taskKey[File]("Writes bundled.json: the libraries whose classes the assembled jar holds.")
 lazy val testLaunch =
   taskKey[File]("Compiles the tests and writes what `java @FILE` needs to run classes of theirs.")
@@ -96,8 +96,17 @@ lazy val common = Seq(
   Test / envVars ++= testJava.value.map("JAVA_HOME" -> _.getPath).toMap
 )
 
+// Our LICENSE and NOTICE in META-INF.
+lazy val withLicenses = Compile / resourceGenerators += Def.task {
+  Seq("LICENSE", "NOTICE").map { name =>
+    val out = (Compile / resourceManaged).value / "META-INF" / name
+    IO.copyFile(repoRoot.value / name, out)
+    out
+  }
+}.taskValue
+
 lazy val root = (project in file("."))
-  .aggregate(core, spark)
+  .aggregate(core, spark, workload)
   .disablePlugins(AssemblyPlugin)
   .settings(name := "laneshift", publish / skip := true)
 
@@ -116,6 +125,8 @@ lazy val spark = (project in file("jvm/spark"))
     name := "laneshift-spark",
     Compile / unmanagedJars := sparkJars.value.jars.map(Attributed.blank),
     Test / unmanagedJars := (Compile / unmanagedJars).value,
+    // By its name: it depends on what is compiled here, and only the tests here on it.
+    Test / unmanagedClasspath ++= (LocalProject("workload") / Compile / exportedProducts).value,
     Test / javaOptions ++= sparkJars.value.javaModuleOptions,
     testPython := sys.env
       .getOrElse("PYSPARK_PYTHON", (repoRoot.value / ".venv" / "bin" / "python").getPath),
@@ -151,12 +162,7 @@ lazy val spark = (project in file("jvm/spark"))
       Seq(out)
     },
     Compile / resourceGenerators += buildProperties.taskValue,
-    licenseFiles := Seq("LICENSE", "NOTICE").map { name =>
-      val out = (Compile / resourceManaged).value / "META-INF" / name
-      IO.copyFile(repoRoot.value / name, out)
-      out
-    },
-    Compile / resourceGenerators += licenseFiles.taskValue,
+    withLicenses,
     controlProto := {
       val out = (Compile / resourceManaged).value / "laneshift" / "control.proto"
       IO.copyFile(repoRoot.value / "python" / "laneshift" / "control" / "v1" / "control.proto", out)
@@ -229,6 +235,17 @@ lazy val spark = (project in file("jvm/spark"))
         )
       jar
     }
+  )
+
+lazy val workload = (project in file("jvm/workload"))
+  .disablePlugins(AssemblyPlugin)
+  .dependsOn(spark % Provided)
+  .settings(
+    common,
+    name := "laneshift-workload",
+    Compile / unmanagedJars := sparkJars.value.jars.map(Attributed.blank),
+    withLicenses,
+    Compile / packageBin / artifactPath := target.value / "laneshift-workload.jar"
   )
 
 // What a Maven repository gets: the one jar, its sources, and a POM that asks for nothing, since Spark is where the jar runs.

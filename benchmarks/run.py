@@ -30,7 +30,7 @@ BENCHMARKS = {
     "operators": "the same for each stateful operator, in micro-batches",
     "nexmark": "NEXMark's queries on stock Spark and on laneshift, skewed and not",
     "field": "the same work on other systems: Flink, Hazelcast, Kafka Streams, Storm",
-    "remote": "lanes on other executors: against lanes at home, under moves, joins and losses",
+    "remote": "lanes on other executors against as many at home",
     "cluster": "policies on four executors, and the paper's Figures 9 and 13 to 15 live",
     "rowwise": "stages without state over lanes",
     "tasks": "state partitions in fewer tasks than there are",

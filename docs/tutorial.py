@@ -5,7 +5,7 @@
 
 A python block that begins with a file's name is written to that file, as a toml block is. Of the
 shell lines, those of our commands run in this process; ``pip install .`` lists the entry points
-where an installation would, and ``pip install laneshift-lab`` does nothing.
+where an installation would, and ``pip install dist/*.whl`` does nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def shell(line: str) -> str:
             for group, named in project["entry-points"].items()
         ]
         (info / "entry_points.txt").write_text("".join(points))
-    elif words != ["pip", "install", "laneshift-lab"]:
+    elif words != ["pip", "install", "dist/*.whl"]:
         raise SystemExit(f"cannot run {line!r}: use laneshift or pip install")
     return ""
 

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import laneshift
+from laneshift_lab.workload import with_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,7 +58,7 @@ def main() -> None:
         # Spark's list of operators for Real-time Mode has no functions in Python, nor laneshift's.
         "spark.sql.streaming.realTimeMode.allowlistCheck", "false"
     )  # fmt: skip
-    spark = builder.getOrCreate()
+    spark = with_workload(builder).getOrCreate()  # Only for rows that are made up.
     spark.sparkContext.setLogLevel("ERROR")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         query = (

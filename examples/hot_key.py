@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import laneshift
+from laneshift_lab.workload import with_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,13 +52,13 @@ def main() -> None:
     given = parser.parse_args()
     builder = SparkSession.builder.appName("hot key").master(f"local[{given.cores}]")
     builder = laneshift.configure(builder)  # <- laneshift
-    spark = (
+    builder = (
         builder.config("spark.sql.laneshift.hotKeys.spread", given.spread)
         .config("spark.sql.shuffle.partitions", "1")
         # Spark's list of operators for Real-time Mode has no functions in Python.
         .config("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
-        .getOrCreate()
     )
+    spark = with_workload(builder).getOrCreate()  # Only for rows that are made up.
     spark.sparkContext.setLogLevel("ERROR")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         query = (

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import laneshift
+from laneshift_lab.workload import with_workload
 from live.conftest import to_lines
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def spark() -> Iterator[SparkSession]:
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         )
     )
-    made = laneshift.configure(builder, lanes=1, max_lanes=4).getOrCreate()
+    made = with_workload(laneshift.configure(builder, lanes=1, max_lanes=4)).getOrCreate()
     yield made
     made.stop()
 
@@ -106,7 +107,7 @@ class Scheduler:
         self._log = log
         with log.open("w") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "laneshift.loop.process"],
+                [sys.executable, "-m", "laneshift.autoscale.process"],
                 env={**os.environ, "LANESHIFT_SCHEDULER": json.dumps(about)},
                 stdin=subprocess.PIPE,
                 stdout=out,

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import laneshift
+from laneshift_lab.workload import with_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +48,7 @@ def session(elastic: bool, seed: int) -> SparkSession:
         motion_seed=seed,
         motion_interval="5ms",
     )
-    spark = configured.getOrCreate()
+    spark = with_workload(configured).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

@@ -1,18 +1,21 @@
-"""Writes docs/compatibility.md from sbt's reports: what the suites compare with stock Spark.
+"""Writes two sections of docs/tested.md: what suites and matrix compare with stock Spark.
 
-python scripts/compatibility.py           # write it; `make compatibility` runs the suites first
+python scripts/compatibility.py           # the suites', from sbt's reports (`make compatibility`)
 python scripts/compatibility.py --check   # only say whether it is what the reports say
+python scripts/compatibility.py --matrix  # the matrix, from build/matrix.md (`make deep`)
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 from sbt_reports import cases
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "compatibility.md"
+PAGE = ROOT / "docs" / "tested.md"
+MATRIX = ROOT / "build" / "matrix.md"
 REPORTS = ROOT / "jvm" / "spark" / "target" / "test-reports"
 PACKAGE = "org.apache.spark.sql.laneshift"
 
@@ -41,39 +44,16 @@ COMPARED = {
     "failures": "The query fails or goes on with the real cause; no thread, lock, native handle or"
     " memory is left.",
 }
-HEAD = """# Compatibility
-
-Made by `make compatibility` from the results of the suites: do not edit. Stateful Python functions
-(`applyInPandasWithState`, `transformWithState` by pandas and by rows) are compared in the same way
-by `python/tests/live/test_live_state.py`. [compatibility-matrix.md](compatibility-matrix.md) has
-each operator, output mode and trigger with and without motion, restarted and switched on and off;
-[proofs.md](proofs.md) what was killed, explored and planted.
-"""
-DIFFERENCES = """
-## Known differences
-- Rows of different keys come out of a task in no particular order: several lanes put them out.
-- `EXPLAIN`, the SQL tab and thread names show laneshift's nodes (`Elastic`, `LaneInput`).
-- Real-time queries stay stock while `spark.sql.streaming.realTimeMode.allowlistCheck` is on
-  (Spark's default): its list of operators does not have laneshift's. With the check off, Spark
-  warns of them.
-- Where deduplication evicts all along its input
-  (`spark.sql.streaming.statefulOperator.incrementalCleanupFactor`), each lane
-  removes some rows of its own for each row that it gets: of the rows that a batch removes, which
-  are the same, a few more or less may go at its end (`numRowsIncrementallyRemoved`).
-- Stays stock, with the reason in `EXPLAIN`: the first batch of an operator with an initial state
-  (later ones are elastic), limits, aggregates without keys, transformWithState by a key that is
-  kept in other bytes than it is shuffled by, state of the HDFS-backed provider.
-"""
 
 
-def page() -> str:
-    """The page; raises FileNotFoundError if a suite has not run."""
-    out = [HEAD]
+def suites() -> str:
+    """The suites' cases; raises FileNotFoundError if one has not run."""
+    out = []
     for suite, (title, kind) in SUITES.items():
         report = REPORTS / f"TEST-{PACKAGE}.{suite}.xml"
         if not report.is_file():
             raise FileNotFoundError(f"{report}: run `make compatibility`")
-        out.append(f"\n## {title}\n{COMPARED[kind]}\n\n| case | result |\n|---|---|\n")
+        out.append(f"\n### {title}\n{COMPARED[kind]}\n\n| case | result |\n|---|---|\n")
         well = "as it should" if kind == "failures" else "equal"
         for case in cases(report):
             name = case.name
@@ -81,15 +61,30 @@ def page() -> str:
                 name = name.replace(said, "")
             name = name.replace("|", "/")
             out.append(f"| {name} | {case.problem or well} |\n")
-    out.append(DIFFERENCES)
     return "".join(out)
+
+
+def matrix() -> str:
+    """What the matrix wrote, without its title, as a part of the page."""
+    _, _, text = MATRIX.read_text("utf-8").partition("\n")
+    return re.sub(r"^## ", "### ", text, flags=re.MULTILINE)
+
+
+def placed(page: str, name: str, text: str) -> str:
+    """The page with other text between the marks of a section; ValueError if it has none."""
+    first, last = f"<!-- {name}: do not edit -->\n", f"<!-- end of {name} -->\n"
+    before, rest = page.split(first)
+    _, after = rest.split(last)
+    return before + first + text + last + after
 
 
 def main(arguments: list[str]) -> int:
     """Write or check the page; the exit code."""
-    text = page()
+    name, made = ("matrix", matrix) if "--matrix" in arguments else ("suites", suites)
+    page = PAGE.read_text("utf-8")
+    text = placed(page, name, made())
     if "--check" in arguments:
-        if PAGE.is_file() and PAGE.read_text("utf-8") == text:
+        if page == text:
             return 0
         print(f"{PAGE} is not what the suites found: run `python scripts/compatibility.py`")
         return 1

@@ -60,9 +60,10 @@ on other executors, then those that still have shards to give away. So the numbe
 when others come or go. The history of handoffs has the numbers inside: there a lane on another
 executor has one from `max_lanes` on, and its executor stands beside it.
 
-A partition also has `elsewhere`, a list of its lanes on [other executors](remote.md),
-`wanted_elsewhere`, how many it is to have on which, at most `max_elsewhere` in all, and
-`elsewhere_note`, why the last of them that was wanted and is not there is not. Of each lane:
+A partition also has `elsewhere`, a list of its lanes on
+[other executors](parallelism.md#lanes-on-other-executors), `wanted_elsewhere`, how many it is to
+have on which, at most `max_elsewhere` in all, and `elsewhere_note`, why the last of them that was
+wanted and is not there is not. Of each lane:
 
 | field | unit | what it is |
 |---|---|---|

@@ -33,9 +33,10 @@ if [ -d "$root/build/tools" ]; then # sbt's launcher, if it was fetched before
 fi
 
 scripts/quiet.sh "$root/build/logs/release-jar.log" "Building the plugin's jar, version $LANESHIFT_VERSION" \
-  scripts/sbt spark/bundled published/publish
-mkdir -p python/laneshift/jars
+  scripts/sbt spark/bundled published/publish workload/package
+mkdir -p python/laneshift/jars lab/laneshift_lab/jars
 cp jvm/spark/target/laneshift-spark.jar python/laneshift/jars/
+cp jvm/workload/target/laneshift-workload.jar lab/laneshift_lab/jars/
 
 # The wheel from the sdist: whatever that lacks is noticed here.
 scripts/quiet.sh "$root/build/logs/release-python.log" "Building sdist and wheel" \

@@ -74,19 +74,18 @@ REASONS: tuple[tuple[str, str, str], ...] = (
 UNKNOWN = "not known yet"
 HEAD = """# Results
 
-Made by `make results` from the files in `benchmarks/results`, each of which a benchmark wrote: no
-number on this page was typed, only reasons were. Where laneshift is behind stands on it like where
-it is ahead, and [what has not been measured](#not-measured-yet), too. How each figure is measured
-says the page of its benchmark; [how to run and read them](../benchmarks/README.md).
+This page lists losses as well as wins, and [what has not been measured](#not-measured-yet).
+`make results` makes it from the files in `benchmarks/results`, each of which a benchmark wrote: no
+number was typed, only reasons were. Each benchmark's page describes its method;
+[how to run and read them](../benchmarks/README.md).
 
-Unless a rival is named it is stock Spark, on the same machine, at the same time. *Times as good*:
-rates are divided by the rival's, times and sizes the other way round, so more than 1 is better
-always: of 2, a rate is twice the rival's and a time half of it. Each is the median over the rounds
-of a benchmark; where there are several cases, from the lowest of their medians to the highest,
-and where there are several rivals, the same for each of them behind its name.
-*Ahead* and *behind* are figures that are more than {percent} apart and on the same side in every
-round; all others are *level*. Cores are few here and mostly emulated (rows wait instead of
-working): what such figures say of large machines is arithmetic, not measurement.
+The rival is stock Spark, on the same machine at the same time, unless another is named. *Times as
+good* is more than 1 where laneshift is better: 2 means twice the rival's rate, or half its time or
+size. Each figure is the median over a benchmark's rounds; several cases give the range of their
+medians, several rivals a range behind each name. *Ahead* and *behind* mean more than {percent}
+apart and on the same side in every round; all else is *level*. Cores are few here and mostly
+emulated (rows wait instead of working): what such figures say of large machines is arithmetic, not
+measurement.
 """
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from laneshift import attach
 from laneshift.api.application import Application
 from laneshift.api.autoscaler import Autoscaler
-from laneshift.loop.decision import Decision
+from laneshift.autoscale.decisions import Decision
 from laneshift_bench.measure import SLOT_MS, Latency
 from laneshift_bench.pictures import Kept
 from laneshift_bench.progress import Progress

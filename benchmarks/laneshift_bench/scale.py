@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from laneshift.loop.scheduler import LiveScheduler
+from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.plugin.gateway import Py4jGateway
 from laneshift.scheduler import registry
 from laneshift_bench.memory import HISTORIES
@@ -136,7 +136,7 @@ class Counted(Py4jGateway):
 
 def _turns(gateway: Counted, run: Running, batches: int) -> list[tuple[float, int]]:
     """CPU (ms) and calls of turns, once a second, that had measured something."""
-    scheduler = LiveScheduler(gateway, registry.policy("elasticutor"))
+    scheduler = AutoscaleLoop(gateway, registry.policy("elasticutor"))
     found = []
     while sum(bool(p.numInputRows) for p in run.query.recentProgress) < batches:
         run.check()

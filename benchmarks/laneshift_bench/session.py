@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from laneshift import configure
 from laneshift.plugin.jar import jar_path
+from laneshift.session.builder import with_jar
+from laneshift_lab.workload import with_workload
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SEED = 20130101
@@ -81,12 +83,9 @@ def session(
         }
         for key, value in (base | dict(settings or {})).items():
             builder = builder.config(key, value)
-        if plugin:
-            builder = configure(builder)
-        else:
-            jar = str(jar_path())
-            builder = builder.config("spark.jars", jar).config("spark.driver.extraClassPath", jar)
-        spark = builder.getOrCreate()
+        # Without the plugin, too, its jar is there: the workload's has classes that need it.
+        builder = configure(builder) if plugin else with_jar(builder, jar_path())
+        spark = with_workload(builder).getOrCreate()
         try:
             yield spark, work
         finally:

@@ -22,7 +22,7 @@ def answers(rows: DataFrame, cost_us: int = 0) -> DataFrame:
     """One column ``line``: ``sent_us,dest,flights,departed,delay_sum,delay_max,delay_mean,miles``.
 
     ``cost_us`` makes each answer cost that many microseconds of waiting, as a look-up in another
-    system would; it needs the plugin's ``laneshift_cost``.
+    system would; it needs the workload's ``laneshift_cost``.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -83,6 +83,7 @@ def build_session(settings: Settings, jars: Sequence[Path]) -> SparkSession:
     except ImportError as cause:
         raise DemoError("PySpark is missing: `make setup` brings it.") from cause
     from laneshift import configure
+    from laneshift_lab.workload import with_workload
 
     log4j = settings.work.absolute() / "log4j2.properties"
     log4j.write_text(LOG4J.format(file=settings.log))
@@ -105,7 +106,7 @@ def build_session(settings: Settings, jars: Sequence[Path]) -> SparkSession:
         "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
     }
     builder = builder.config(map=options)
-    return configure(builder, shards_per_partition=SHARDS).getOrCreate()
+    return with_workload(configure(builder, shards_per_partition=SHARDS)).getOrCreate()
 
 
 def side_options(side: str, lanes: int, max_lanes: int) -> dict[str, str]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Rescale,
         rescale_checkpoint,
     )
+    from laneshift.autoscale.decisions import Decision, LaneChange, SourceLimit
     from laneshift.durations import (
         Duration,
     )
@@ -42,11 +43,6 @@ if TYPE_CHECKING:
         NotFoundError,
         SessionError,
         UnsupportedError,
-    )
-    from laneshift.loop.decision import (
-        Decision,
-        LaneChange,
-        SourceLimit,
     )
     from laneshift.plugin.handoff import (
         Handoff,

@@ -22,7 +22,7 @@ from laneshift.scheduler import registry
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("docs/partitioners/index.md",)
-ROOMS = ("loop", "report", "scheduler", "models", "partitioning")
+ROOMS = ("autoscale", "report", "scheduler", "models", "partitioning")
 PACKAGES = (*(f"laneshift.{room}" for room in ROOMS), "laneshift_lab", "keygroups")
 
 
@@ -82,7 +82,7 @@ def test_papers_are_cited_by_title_and_year() -> None:
 
 def test_the_page_for_operators_quotes_what_the_code_says() -> None:
     """Each message up to its `...` and setting names, each gauge, each error condition."""
-    page = (ROOT / "docs/operations.md").read_text("utf-8")
+    page = (ROOT / "docs/operate.md").read_text("utf-8")
     sources = [*ROOT.glob("jvm/*/src/main/**/*.scala"), *(ROOT / "python/laneshift").rglob("*.*")]
     text = "\n".join(
         f.read_text("utf-8") for f in sources if f.suffix in (".scala", ".py", ".json")
@@ -109,7 +109,7 @@ def test_the_page_for_operators_quotes_what_the_code_says() -> None:
 
 def test_the_page_of_tuning_names_parameters_that_policies_have() -> None:
     """Each knob `name` (`policy`, ...) is a parameter of these policies, its default first."""
-    page = (ROOT / "docs/tuning.md").read_text("utf-8")
+    page = (ROOT / "docs/autoscaling.md").read_text("utf-8")
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \(([^)]*)\) \| ([^|]*) \|", page, re.MULTILINE)
     assert len(rows) >= 8
     for names, policies, default in rows:
@@ -142,7 +142,7 @@ def test_the_page_of_tuning_names_parameters_that_policies_have() -> None:
 
 def test_the_page_of_lanes_elsewhere_names_what_there_is() -> None:
     """Error conditions, options, and the fields of a lane on another executor."""
-    page = (ROOT / "docs/remote.md").read_text("utf-8")
+    page = (ROOT / "docs/parallelism.md").read_text("utf-8")
     assert set(re.findall(r"LANESHIFT(?:_[A-Z]+)+", page)) <= conditions().keys()
     options = set(re.findall(r"`(spark\.sql\.laneshift\.[\w.]+)`", page))
     known = (ROOT / "docs/configuration.md").read_text("utf-8")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import laneshift
+from laneshift.autoscale import process
 from laneshift.control import address
 from laneshift.errors import (
     KINDS,
@@ -24,7 +25,6 @@ from laneshift.errors import (
     shown,
 )
 from laneshift.inputcheck import whole
-from laneshift.loop import process
 
 SOURCES = Path(laneshift.__file__).parent
 

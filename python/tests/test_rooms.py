@@ -28,15 +28,24 @@ ROOMS: dict[str, set[str]] = {
     "partitioning": {"errors", "inputcheck"},
     "scheduler": {"errors", "inputcheck", "models", "partitioning"},
     "plugin": {"errors", "version"},
-    "loop": {"errors", "inputcheck", "scheduler", "plugin"},
-    "control": {"errors", "inputcheck", "version", "scheduler", "plugin", "loop"},
+    "autoscale": {"errors", "inputcheck", "scheduler", "plugin"},
+    "control": {"errors", "inputcheck", "version", "scheduler", "plugin", "autoscale"},
     "session": {"errors", "scheduler", "plugin", "control"},
     "api": {
-        *("errors", "inputcheck", "durations", "scheduler", "plugin", "loop", "control", "session"),
+        *(
+            "errors",
+            "inputcheck",
+            "durations",
+            "scheduler",
+            "plugin",
+            "autoscale",
+            "control",
+            "session",
+        ),
     },
-    "report": {"errors", "inputcheck", "plotting", "scheduler", "loop"},
+    "report": {"errors", "inputcheck", "plotting", "scheduler", "autoscale"},
     "cli": {
-        *("errors", "version", "scheduler", "plugin", "loop", "control", "session"),
+        *("errors", "version", "scheduler", "plugin", "autoscale", "control", "session"),
         *("durations", "api", "report"),
     },
     NAME: {
@@ -45,7 +54,7 @@ ROOMS: dict[str, set[str]] = {
         "durations",
         "scheduler",
         "plugin",
-        "loop",
+        "autoscale",
         "session",
         "api",
     },  # what `import laneshift` offers
@@ -125,12 +134,12 @@ def test_imports_in_functions_and_for_types_are_seen() -> None:
     code = """
 import os
 if TYPE_CHECKING:
-    from laneshift.loop.meter import Meter
+    from laneshift.autoscale.measure import Meter
 def f():
     import laneshift.session
     from laneshift import cli, attach
     from laneshift_lab.simulator import simulate
 """
     *found, apart = imported("laneshift.errors", ast.parse(code))
-    assert sorted(map(room, found)) == ["cli", NAME, "loop", "session"]
+    assert sorted(map(room, found)) == ["autoscale", "cli", NAME, "session"]
     assert apart == "laneshift_lab.simulator.simulate"

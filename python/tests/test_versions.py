@@ -54,7 +54,7 @@ def test_what_is_wanted_is_in_ci_and_in_the_docs(versions: dict[str, Any]) -> No
     }
     assert wanted["JDKS"] in matrix["java"]
     assert matrix["python"] == [wanted["PYTHONS"]]
-    page = (ROOT / "docs" / "versions.md").read_text("utf-8")
+    page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
     for kind, row in (("JDKS", "Java"), ("PYTHONS", "Python, of the package")):
         (cells,) = re.findall(rf"^\| {row} \|(.*)\|$", page, re.M)
         assert ", ".join(wanted[kind]) in cells

@@ -8,6 +8,10 @@ from laneshift.cli.main import LazyGroup
 from laneshift.version import __version__
 
 COMMANDS = {
+    "jar": (
+        "laneshift_lab.cli.jar:jar",
+        "Print where the workload's jar is, for spark-submit --jars.",
+    ),
     "replay": ("laneshift_lab.cli.replay:replay", "Decide again on a recorded trace."),
     "simulate": ("laneshift_lab.cli.simulate:simulate", "Compare policies on a recorded trace."),
 }

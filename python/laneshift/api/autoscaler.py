@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from laneshift.autoscale.decisions import Decision
+from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.options import AutoscaleOptions, chosen_policy
 from laneshift.durations import Duration, seconds
-from laneshift.loop.decision import Decision
-from laneshift.loop.scheduler import LiveScheduler
-from laneshift.loop.start import check_executors, check_turns, chosen_policy
 from laneshift.plugin.gateway import Commands, Gateway, connect
 from laneshift.scheduler.policies.base import Policy
 
@@ -37,9 +37,15 @@ class Wanted:
         return seconds("target_latency", self.target_latency, low_open=True)
 
     @property
-    def interval_s(self) -> float:
-        """In seconds. Errors: InputError."""
-        return seconds("interval", self.interval, low=0.1, high=3600.0)
+    def options(self) -> AutoscaleOptions:
+        """How the policy is to drive all queries. Errors: InputError for the interval."""
+        return AutoscaleOptions(
+            interval_s=seconds("interval", self.interval, low=0.1, high=3600.0),
+            cores=self.cores,
+            max_executors=self.max_executors,
+            dry_run=self.dry_run,
+            trace=self.trace,
+        )
 
 
 class Driver(Protocol):
@@ -191,21 +197,11 @@ class Here:
             due = max(due + interval_s, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
 
-    def start(self, wanted: Wanted, followed: Callable[[], str | None]) -> LiveScheduler:
-        interval_s = wanted.interval_s
+    def start(self, wanted: Wanted, followed: Callable[[], str | None]) -> AutoscaleLoop:
+        options = wanted.options
         chosen = chosen_policy(wanted.policy, wanted.target_latency_s, dict(wanted.parameters))
-        check_turns(interval_s, wanted.cores)
-        check_executors(chosen, wanted.max_executors)
-        return LiveScheduler(
-            self.gateway,
-            chosen,
-            interval_s=interval_s,
-            query=followed(),
-            cores=wanted.cores,
-            dry_run=wanted.dry_run,
-            trace=wanted.trace,
-            max_executors=wanted.max_executors,
-        ).begin()
+        options.check_for(chosen)
+        return AutoscaleLoop(self.gateway, chosen, replace(options, query=followed())).begin()
 
     def close(self) -> None:
         """Nothing is held: the session is the user's."""

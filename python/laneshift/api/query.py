@@ -237,9 +237,9 @@ class Query:
             rescale = query.rescale(16)
             print(rescale.progress)
 
-        New stores are written in the background and take over between two batches; see
-        docs/rescale.md. It begins and ends between batches: a query without data waits for some.
-        The query has to keep its state in RocksDB.
+        New stores are written in the background and take over between two batches
+        (docs/parallelism.md). It begins and ends between batches: a query without data waits for
+        some. The query has to keep its state in RocksDB.
 
         Errors: :class:`~laneshift.errors.ArgumentError` for the number,
         :class:`~laneshift.errors.SessionError` for a query that cannot be rescaled or is being

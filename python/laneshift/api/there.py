@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from laneshift.api.autoscaler import Wanted
+from laneshift.autoscale.options import chosen_policy
 from laneshift.control.client import ControlClient
 from laneshift.control.remote import RemoteScheduler, named
 from laneshift.errors import error
-from laneshift.inputcheck import whole
-from laneshift.loop.start import check_turns, chosen_policy
 
 
 class There:
@@ -34,22 +34,13 @@ class There:
                 why="the policy would write it there; `laneshift report --live` records here",
             )
         policy, target_latency_s = wanted.policy, wanted.target_latency_s
-        check_turns(wanted.interval_s, wanted.cores)
-        if wanted.max_executors is not None:
-            whole("max_executors", wanted.max_executors, low=0, high=10_000, unit="executors")
+        options = wanted.options
+        options.check()
         if not isinstance(policy, str) and target_latency_s is not None:
             chosen_policy(policy, target_latency_s, dict(wanted.parameters))
         name, texts = named(policy, wanted.parameters)
-        run = self.gateway.autoscale(
-            name,
-            texts,
-            target_latency_s=target_latency_s,
-            interval_s=wanted.interval_s,
-            query=followed() or "",
-            cores=wanted.cores,
-            dry_run=wanted.dry_run,
-            max_executors=wanted.max_executors,
-        )
+        options = replace(options, query=followed())
+        run = self.gateway.autoscale(name, texts, target_latency_s, options)
         return RemoteScheduler(self.gateway, run)
 
     def close(self) -> None:

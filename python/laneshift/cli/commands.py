@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from laneshift.api.change import Applied
+from laneshift.autoscale.decisions import Decision
 from laneshift.cli.control import DurationType, Target, as_json, controlled, show
 from laneshift.cli.top import lines
 from laneshift.control.client import ControlClient
 from laneshift.errors import InputError, error
-from laneshift.loop.decision import Decision
 
 MOST = click.IntRange(1, 100_000)
 

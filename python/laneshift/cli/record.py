@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from laneshift.autoscale.measure import Meter
+from laneshift.autoscale.moves import MoveLog
 from laneshift.control.client import ControlClient
 from laneshift.errors import InputError
-from laneshift.loop.meter import Meter
-from laneshift.loop.moves import MoveLog
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.trace import TraceWriter
 

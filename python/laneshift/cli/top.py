@@ -14,9 +14,9 @@ from urllib.request import urlopen
 
 import click
 
+from laneshift.autoscale.decisions import Decision
 from laneshift.cli.control import DurationType, Target, controlled
 from laneshift.errors import SessionError
-from laneshift.loop.decision import Decision
 from laneshift.plugin.partition import HotKey, PartitionSnapshot
 from laneshift.plugin.rescale import RescaleProgress
 from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot

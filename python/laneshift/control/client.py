@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -19,6 +19,9 @@ from laneshift.control.v1 import control_pb2 as pb
 from laneshift.control.v1.control_pb2_grpc import ControlStub
 from laneshift.errors import InputError, SessionError, error
 from laneshift.version import __version__
+
+if TYPE_CHECKING:
+    from laneshift.autoscale.options import AutoscaleOptions
 
 Q = TypeVar("Q", bound=Message)
 R = TypeVar("R", bound=Message)
@@ -228,24 +231,19 @@ class ControlClient:
         self,
         policy: str,
         parameters: Mapping[str, str],
-        *,
         target_latency_s: float | None,
-        interval_s: float,
-        query: str,
-        cores: int | None,
-        dry_run: bool,
-        max_executors: int | None = None,
+        options: AutoscaleOptions,
     ) -> pb.Autoscaler:
         """Start a policy there; ``parameters`` are JSON texts."""
         request = pb.AutoscaleRequest(
             policy=policy,
             parameters=parameters,
             target_latency_s=target_latency_s,
-            interval_s=interval_s,
-            query=query,
-            cores=cores,
-            dry_run=dry_run,
-            max_executors=max_executors,
+            interval_s=options.interval_s,
+            query=options.query or "",
+            cores=options.cores,
+            dry_run=options.dry_run,
+            max_executors=options.max_executors,
         )
         return self._call("Autoscale", self._stub.Autoscale, request)
 

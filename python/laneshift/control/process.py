@@ -1,8 +1,8 @@
 """The process that ``spark.sql.laneshift.control.port`` asks for: the driver starts and ends it.
 
 ``python -m laneshift.control.process``, with the settings as JSON in ``LANESHIFT_SCHEDULER``. It
-does what :mod:`laneshift.loop.process` does if the driver has a policy, too, and its exit codes are
-the same.
+does what :mod:`laneshift.autoscale.process` does if the driver has a policy, too, and its exit
+codes are the same.
 """
 
 from __future__ import annotations
@@ -13,21 +13,13 @@ import sys
 import threading
 from contextlib import suppress
 
+from laneshift.autoscale.process import VARIABLE, Settings, code_of, drive, ending, say, warn
 from laneshift.control.running import RunningAutoscalers
 from laneshift.control.server import ControlServer
 from laneshift.control.service import ControlService
 from laneshift.control.settings import ControlSettings
 from laneshift.control.tokens import write
 from laneshift.errors import InputError, LaneshiftError
-from laneshift.loop.process import (
-    VARIABLE,
-    Settings,
-    code_of,
-    drive,
-    ending,
-    say,
-    warn,
-)
 from laneshift.plugin.gateway import Gateway, PortGateway, connect
 
 AGAIN_S = 5.0

@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import Any, Self
 
+from laneshift.autoscale.decisions import Decision
 from laneshift.control.client import ControlClient
 from laneshift.control.v1 import control_pb2 as pb
 from laneshift.errors import InputError, LaneshiftError, NotFoundError
-from laneshift.loop.decision import Decision
 from laneshift.scheduler import registry
 from laneshift.scheduler.policies.base import Policy
 

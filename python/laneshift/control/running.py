@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from laneshift.autoscale.decisions import Decision
+from laneshift.autoscale.loop import KEPT, AutoscaleLoop
 from laneshift.errors import error, shown
-from laneshift.loop.decision import Decision
-from laneshift.loop.scheduler import KEPT, LiveScheduler
 
 MOST_RUNNING, MOST_OF_TENANT, MOST_KEPT = 64, 8, 200
 """Policies at a time, those of one tenant, and runs of them that are remembered (ours)."""
@@ -23,7 +23,7 @@ class Run:
     """A policy that was started: ``tenant`` by whom, None for the operator and the driver."""
 
     id: str
-    scheduler: LiveScheduler
+    scheduler: AutoscaleLoop
     query: str
     tenant: str | None
 
@@ -40,7 +40,7 @@ class RunningAutoscalers:
         self._newest = time.time_ns() // 1000
         self._news = threading.Condition()
 
-    def add(self, scheduler: LiveScheduler, query: str = "", tenant: str | None = None) -> Run:
+    def add(self, scheduler: AutoscaleLoop, query: str = "", tenant: str | None = None) -> Run:
         """Remember a scheduler that runs or is about to; its decisions are kept from now on.
 
         Errors: SessionError if too many run.

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.options import AutoscaleOptions, chosen_policy
 from laneshift.control.calls import Call
 from laneshift.control.codec import to_message
 from laneshift.control.feed import PackedQuery, SnapshotFeed
@@ -18,8 +21,6 @@ from laneshift.control.streams import Streams
 from laneshift.control.v1 import control_pb2 as pb
 from laneshift.errors import InputError, error, shown
 from laneshift.inputcheck import number, whole
-from laneshift.loop.scheduler import LiveScheduler
-from laneshift.loop.start import check_executors, check_turns, chosen_policy
 from laneshift.plugin.gateway import Gateway
 from laneshift.version import __version__
 
@@ -176,27 +177,24 @@ class ControlService:
                 "that is installed there can give a policy a name.",
             )  # fmt: skip
         target = request.target_latency_s if request.HasField("target_latency_s") else None
-        cores = request.cores if request.HasField("cores") else None
         policy = chosen_policy(request.policy, target, _parameters(request.parameters))
-        check_turns(request.interval_s, cores)
-        most = request.max_executors if request.HasField("max_executors") else None
+        options = AutoscaleOptions(
+            interval_s=request.interval_s,
+            cores=request.cores if request.HasField("cores") else None,
+            max_executors=request.max_executors if request.HasField("max_executors") else None,
+            dry_run=request.dry_run,
+        )
+        options.check()
+        most = options.max_executors
         if most and call.caller.tenant is not None:
             raise InputError(
                 "max_executors", most, "0, or left out",
                 "Executors are the whole server's: who has the control process's own token asks "
                 "for them, or the server's spark.sql.laneshift.executors.max.",
             )  # fmt: skip
-        check_executors(policy, most)
+        options.check_for(policy)
         query = self._found(tenant, request.query).id if request.query else ""
-        scheduler = LiveScheduler(
-            self._gateway,
-            policy,
-            interval_s=request.interval_s,
-            query=query or None,
-            cores=cores,
-            dry_run=request.dry_run,
-            max_executors=most,
-        )
+        scheduler = AutoscaleLoop(self._gateway, policy, replace(options, query=query or None))
         run = self._policies.add(scheduler, query, call.caller.tenant)
         try:
             scheduler.begin()

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from laneshift.autoscale.decisions import Decision
+from laneshift.autoscale.moves import Moves
 from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray
-from laneshift.loop.decision import Decision
-from laneshift.loop.moves import Moves
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.partition_load import PartitionLoad

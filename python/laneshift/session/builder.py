@@ -72,10 +72,19 @@ def _add_plugin(builder: SparkSession.Builder, present: dict[str, str]) -> None:
     check_versions(jar_version(jar))
     if not _plugin_runs():
         builder.config(PLUGINS, _appended(present, PLUGINS, PLUGIN_CLASS, ","))
-        builder.config(JARS, _appended(present, JARS, str(jar), ","))
-        builder.config(
-            DRIVER_CLASS_PATH, _appended(present, DRIVER_CLASS_PATH, str(jar), os.pathsep)
-        )
+        with_jar(builder, jar)
+
+
+def with_jar(builder: SparkSession.Builder, jar: Path) -> SparkSession.Builder:
+    """Put ``jar`` behind what the builder has for the driver and the executors; the same builder.
+
+    Errors: ArgumentError for what is no builder.
+    """
+    present = _options_of(builder)
+    builder.config(JARS, _appended(present, JARS, str(jar), ","))
+    return builder.config(
+        DRIVER_CLASS_PATH, _appended(present, DRIVER_CLASS_PATH, str(jar), os.pathsep)
+    )
 
 
 def _own_python(checked: dict[str, str], present: dict[str, str]) -> dict[str, str]:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from autoscale.scripted import Chain, until
 from laneshift.cli.main import main
-from loop.scripted import Chain, until
 from plugin.fake import HANDOFF, RUNNING, FakeGateway, set_lanes
 from session.transports import TOKEN, serving
 

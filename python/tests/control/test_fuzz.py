@@ -11,9 +11,9 @@ import grpc
 import pytest
 
 import laneshift
+from autoscale.scripted import until
 from laneshift.control.protocol import SCHEME, TOKEN_KEY
 from laneshift.control.v1 import control_pb2 as pb
-from loop.scripted import until
 from plugin.fake import FakeGateway
 from session.transports import TOKEN, serving
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from autoscale.scripted import Moving, until
+from laneshift.autoscale.decisions import Decision
 from laneshift.control.address import Address
 from laneshift.control.client import PAUSES_S, ControlClient
 from laneshift.control.remote import RemoteScheduler
 from laneshift.control.running import Run, RunningAutoscalers
 from laneshift.control.v1 import control_pb2 as pb
 from laneshift.errors import NotFoundError, SessionError
-from laneshift.loop.decision import Decision
-from loop.scripted import Moving, until
 from session.transports import TOKEN, serving
 
 

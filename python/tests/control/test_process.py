@@ -17,10 +17,10 @@ import pytest
 import trustme
 
 import laneshift
+from autoscale.scripted import Moving, until
+from laneshift.autoscale.process import VARIABLE
 from laneshift.control import process
 from laneshift.errors import error
-from laneshift.loop.process import VARIABLE
-from loop.scripted import Moving, until
 
 
 class Input(io.TextIOBase):
@@ -72,7 +72,7 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> Moving:
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     lines: list[str] = []
-    for module in ("laneshift.control.process", "laneshift.loop.process"):
+    for module in ("laneshift.control.process", "laneshift.autoscale.process"):
         monkeypatch.setattr(f"{module}.say", lines.append)
     return lines
 

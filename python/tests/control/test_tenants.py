@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import laneshift
+from autoscale.scripted import Moving, until
 from laneshift import Application, ArgumentError, NotFoundError
 from laneshift.control.calls import TENANT_CALLS
 from laneshift.control.running import MOST_OF_TENANT, RunningAutoscalers
 from laneshift.control.tokens import signed
 from laneshift.scheduler.registry import policy
-from loop.scripted import Moving, until
 from plugin.fake import HANDOFF, RUNNING, query
 from session.transports import TENANT_KEY, TOKEN, serving, settings
 

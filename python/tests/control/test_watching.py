@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import laneshift
+from autoscale.scripted import until
 from control.test_codec import wide
 from laneshift.control.feed import SnapshotFeed
 from laneshift.control.replies import Ready, Replies, SharedReplies, next_tick
@@ -21,7 +22,6 @@ from laneshift.control.server import ControlServer
 from laneshift.control.service import ControlService
 from laneshift.control.v1 import control_pb2 as pb
 from laneshift.errors import SessionError
-from loop.scripted import until
 from plugin.fake import FakeGateway, query
 from session.transports import TOKEN, settings
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import laneshift
+from laneshift_lab.workload import with_workload
 
 NAME = "of the first session"
 
@@ -28,9 +29,10 @@ def session() -> SparkSession:
         .config("spark.log.level", "OFF")
         .config("spark.sql.shuffle.partitions", "2")
     )
-    return laneshift.configure(
+    builder = laneshift.configure(
         builder, lanes=2, max_lanes=3, shards_per_partition=16, motion="always"
-    ).getOrCreate()
+    )
+    return with_workload(builder).getOrCreate()
 
 
 def start(spark: SparkSession, folder: Path, name: str) -> Any:

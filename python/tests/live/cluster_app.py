@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import laneshift
+from laneshift_lab.workload import with_workload
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -44,8 +45,10 @@ def builder(**options: Any) -> SparkSession.Builder:
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         )
     )
-    return laneshift.configure(
-        made, lanes=1, max_lanes=3, shards_per_partition=16, motion="always", **options
+    return with_workload(
+        laneshift.configure(
+            made, lanes=1, max_lanes=3, shards_per_partition=16, motion="always", **options
+        )
     )
 
 
@@ -79,7 +82,7 @@ def pids(*words: str) -> list[int]:
 
 def scheduler_pids(mark: str) -> list[int]:
     """The process that the configuration asks for: it has our environment."""
-    return pids("-m\0laneshift.loop.process", mark)
+    return pids("-m\0laneshift.autoscale.process", mark)
 
 
 def page(spark: SparkSession) -> str:

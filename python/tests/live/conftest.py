@@ -18,6 +18,7 @@ import laneshift
 from budgets import count_queries
 from laneshift.plugin.jar import jar_path
 from laneshift_demo.scene import MeasureTail
+from laneshift_lab.workload import with_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,10 +59,10 @@ if SHORT_LIVED not in _given:
 OF_SPARKS_LOG = re.compile(r"\d\d/\d\d/\d\d |\s+at |\S*Exception\b|Caused by: ")
 
 
-# An application records its schedulers as tests do: see loop/tape.py.
+# An application records its schedulers as tests do: see autoscale/tape.py.
 _RECORDED: list[str] = []
 if _tapes := os.environ.get("LANESHIFT_TAPES"):
-    from loop.tape import record_all
+    from autoscale.tape import record_all
 
     record_all(Path(_tapes))
     _run = "runpy.run_path(sys.argv[0], None, '__main__')"
@@ -122,7 +123,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     builder = laneshift.configure(
         builder, lanes=1, max_lanes=6, shards_per_partition=SHARDS, balance_enabled=False
     )
-    session = builder.getOrCreate()
+    session = with_workload(builder).getOrCreate()
     count_queries()
     yield session
     session.stop()

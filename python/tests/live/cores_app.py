@@ -11,6 +11,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 import laneshift
+from laneshift_lab.workload import with_workload
 from live.cluster_app import until
 
 CORES = 3
@@ -26,7 +27,7 @@ def main(folder: Path) -> None:
         .config("spark.sql.streaming.stateStore.checkpointFormatVersion", "2")
         .config("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
     )
-    spark = laneshift.configure(builder, max_lanes=4).getOrCreate()
+    spark = with_workload(laneshift.configure(builder, max_lanes=4)).getOrCreate()
     app = laneshift.attach(spark)
     query = (
         spark.readStream.format("laneshift-workload")

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQuery
 
 import laneshift
+from laneshift_lab.workload import with_workload
 from live.cluster_app import page
 
 ROWS, RATE, COST_US, KEYS = 60_000, 700, 4_000, 300
@@ -42,7 +43,8 @@ def session() -> SparkSession:
         .config("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
         .config("spark.sql.streaming.realTimeMode.minBatchDuration", "1s")
     )
-    return laneshift.configure(made, lanes=1, max_lanes=8, shards_per_partition=64).getOrCreate()
+    made = laneshift.configure(made, lanes=1, max_lanes=8, shards_per_partition=64)
+    return with_workload(made).getOrCreate()
 
 
 def rows(reader: Any) -> DataFrame:

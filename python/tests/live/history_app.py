@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import laneshift
+from laneshift_lab.workload import with_workload
 
 
 def main(folder: Path) -> None:
@@ -28,7 +29,7 @@ def main(folder: Path) -> None:
     builder = laneshift.configure(
         builder, lanes=2, max_lanes=3, shards_per_partition=16, motion="always"
     )
-    spark = builder.getOrCreate()
+    spark = with_workload(builder).getOrCreate()
     app = laneshift.attach(spark)
     queries = []
     for name in ("ends", "goes on"):

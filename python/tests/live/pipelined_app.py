@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StringType
 
 import laneshift
+from laneshift_lab.workload import with_workload
 
 ROWS = 12_000
 STOCK = {"spark.sql.laneshift.enabled": "false"}
@@ -79,7 +80,7 @@ def main(folder: Path) -> None:
             "spark.python.udf.pipelined.enabled": "true",
         }
     )
-    spark = laneshift.configure(builder).getOrCreate()
+    spark = with_workload(laneshift.configure(builder)).getOrCreate()
     stock = micro_batches(spark, folder / "stock", STOCK)
     moving = micro_batches(spark, folder / "moving", MOVING)
     handoffs = len(laneshift.attach(spark).handoffs())

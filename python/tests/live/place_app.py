@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import laneshift
+from laneshift_lab.workload import with_workload
 from live.cluster_app import page, top
 
 ROWS, RATE, COST_US, KEYS = 60_000, 700, 4_000, 300
@@ -37,7 +38,8 @@ def session() -> SparkSession:
         .config("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
         .config("spark.sql.streaming.realTimeMode.minBatchDuration", "1s")
     )
-    return laneshift.configure(made, lanes=1, max_lanes=8, shards_per_partition=64).getOrCreate()
+    made = laneshift.configure(made, lanes=1, max_lanes=8, shards_per_partition=64)
+    return with_workload(made).getOrCreate()
 
 
 def rows(reader: Any) -> DataFrame:

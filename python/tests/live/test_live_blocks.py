@@ -47,15 +47,36 @@ BLOCKS: dict[str, list[str]] = {
         BUILD,
     ],
     "docs/api.md": [API] * 23,
-    "docs/cluster-tests.md": [BUILD],
+    "docs/autoscaling.md": ["test_scheduler", OPTIONS, "test_commands_without_spark"],
     "docs/control.md": [
         "not run: an address and a file of one's own; the next two blocks run with others",
         CONTROL + "commands",
         CONTROL + "python",
         OPTIONS,
     ],
-    "docs/kubernetes.md": ["test_the_image", OPTIONS, *["test_manifests"] * 3, KUBERNETES],
+    "docs/deploy.md": [
+        OPTIONS,
+        "test_the_image",
+        OPTIONS,
+        *["test_manifests"] * 3,
+        KUBERNETES,
+        OPTIONS,
+    ],
     "docs/metrics.md": ["test_options_of_metrics"],
+    "docs/parallelism.md": [
+        "test_rescale",
+        "test_rescale",
+        "test_commands_of_control",
+        "test_rescale",
+        "test_commands_of_control",
+        "live/test_live_rescale.py::test_a_checkpoints_partitions_change_by_command",
+        "test_lanes_elsewhere",
+        "test_commands_of_control",
+        "test_lanes_elsewhere",
+        OPTIONS,
+        "test_rowwise_lanes",
+        "test_hot_key",
+    ],
     "docs/partitioners/index.md": ["test_docs.py::test_examples_with_prompts"],
     "docs/policies/README.md": [
         "test_commands_without_spark",
@@ -64,32 +85,15 @@ BLOCKS: dict[str, list[str]] = {
         "scheduler/test_policy_docs.py::test_the_example_of_a_policy_with_a_state_smooths",
     ],
     "docs/policies/planners.md": ["test_commands_of_control"],
-    "docs/remote.md": [
-        "test_lanes_elsewhere",
-        "test_commands_of_control",
-        "test_lanes_elsewhere",
-        OPTIONS,
-    ],
-    "docs/rescale.md": [
-        "test_rescale",
-        "live/test_live_rescale.py::test_a_checkpoints_partitions_change_by_command",
-        "test_rescale",
-        "test_commands_of_control",
-        "test_commands_of_control",
-    ],
-    "docs/rowwise.md": ["test_rowwise_lanes", "test_hot_key"],
-    "docs/scheduling.md": ["test_scheduler", OPTIONS],
     "docs/simulator.md": [
         "test_docs.py::test_examples_of_the_simulators_page",
         "test_commands_without_spark",
         "test_commands_without_spark",
         *["test_docs.py::test_examples_of_the_simulators_page"] * 2,
     ],
-    "docs/standalone.md": [OPTIONS],
-    "docs/tuning.md": ["test_commands_without_spark"],
+    "docs/tested.md": [BUILD],
     "docs/tutorial.md": [TUTORIAL] * 10,
     "docs/workload.md": ["test_sources", "test_sources", "test_nexmark", "test_sources"],
-    "docs/yarn.md": [OPTIONS],
 }
 
 
@@ -189,7 +193,7 @@ def test_toml() -> None:
 
 def test_the_image() -> None:
     """Its instructions, and that what later lines take was put there."""
-    (text,) = blocks("docs/kubernetes.md", "test_the_image")
+    (text,) = blocks("docs/deploy.md", "test_the_image")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     steps = [line.split(None, 1) for line in "\n".join(lines).replace("\\\n", " ").splitlines()]
     names = [name for name, _ in steps]
@@ -198,7 +202,7 @@ def test_the_image() -> None:
     for name, rest in steps:
         if name == "RUN":
             subprocess.run(["bash", "-nc", rest], check=True)
-    page = (ROOT / "docs/kubernetes.md").read_text("utf-8")
+    page = (ROOT / "docs/deploy.md").read_text("utf-8")
     for path in re.findall(r"local://(/\S+?)[\s`]", page):
         assert re.search(rf"(?:COPY|cp) .+ {path}(?: \\)?$", text, re.MULTILINE), path
     assert "/opt/laneshift/bin/python" in page and "-m venv /opt/laneshift" in text
@@ -232,7 +236,7 @@ def test_commands_without_spark(tmp_path: Path) -> None:
     said = shell(try_one, tmp_path)
     assert "target_s" in said or "craa" in said
 
-    (compare,) = blocks("docs/tuning.md", "test_commands_without_spark")
+    (compare,) = blocks("docs/autoscaling.md", "test_commands_without_spark")
     assert {"static", "elasticutor", "laneshift"} <= set(shell(compare, tmp_path).split())
 
 
@@ -256,7 +260,7 @@ def test_lanes_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
     """With other executors that are not there; live/test_live_places.py has such."""
     gateway = elsewhere()
     names: dict[str, Any] = {"laneshift": laneshift, "spark": session(gateway)}
-    for text in blocks("docs/remote.md", "test_lanes_elsewhere"):
+    for text in blocks("docs/parallelism.md", "test_lanes_elsewhere"):
         exec(text, names)
     assert gateway.sent == [("set_lanes", RUNNING, 0, 3, 2, {"2": 4})]
     said = capsys.readouterr().out
@@ -267,14 +271,14 @@ def test_lanes_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
 def test_commands_of_control(tmp_path: Path) -> None:
     gateway = elsewhere()
     with serving(gateway) as address:
-        for page in ("docs/policies/planners.md", "docs/remote.md", "docs/rescale.md"):
+        for page in ("docs/policies/planners.md", "docs/parallelism.md"):
             for text in blocks(page, "test_commands_of_control"):
                 shell(text, tmp_path, LANESHIFT_CONTROL=address, LANESHIFT_TOKEN=TOKEN)
     assert gateway.sent == [
-        ("set_lanes", RUNNING, 0, 3, 2, {"2": 4, "5": 1}),
         ("set_tasks", RUNNING, 0, "4"),
         ("rescale", RUNNING, 16),
         ("cancel_rescale", RUNNING),
+        ("set_lanes", RUNNING, 0, 3, 2, {"2": 4, "5": 1}),
     ]
 
 
@@ -309,7 +313,7 @@ def test_manifests(spark: SparkSession) -> None:
         return json.loads(tree.toString())
 
     ours = "org.apache.spark.sql.laneshift.LaneshiftPlugin"
-    kubeflow, apache, policy = map(parsed, blocks("docs/kubernetes.md", "test_manifests"))
+    kubeflow, apache, policy = map(parsed, blocks("docs/deploy.md", "test_manifests"))
     for manifest in (kubeflow, apache):
         assert manifest["kind"] == "SparkApplication"
         conf = manifest["spec"]["sparkConf"]
@@ -329,7 +333,7 @@ def test_manifests(spark: SparkSession) -> None:
 
 @pytest.mark.live
 def test_scheduler(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (text,) = blocks("docs/scheduling.md", "test_scheduler")
+    (text,) = blocks("docs/autoscaling.md", "test_scheduler")
     names: dict[str, Any] = {"laneshift": laneshift, "spark": spark, "until": until}
     with running(workload(spark).groupBy("key").count(), tmp_path, "orders"):
         exec(text.replace("\n...\n", "\nuntil(lambda: autoscaler.turns >= 1)\n"), names)
@@ -339,10 +343,11 @@ def test_scheduler(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.live
 @pytest.mark.deep("surface")
 def test_rescale(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, second = blocks("docs/rescale.md", "test_rescale")
+    begin, tasks, rescale = blocks("docs/parallelism.md", "test_rescale")
     with running(workload(spark).groupBy("key").count(), tmp_path, "orders") as query:
         names: dict[str, Any] = {"laneshift": laneshift, "spark": spark, "query": query}
-        exec(first, names)
+        exec(begin, names)
+        exec(rescale, names)
         assert "2 -> 16 partitions" in capsys.readouterr().err
 
         def shown() -> tuple[int, int]:
@@ -350,7 +355,7 @@ def test_rescale(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
             return len(operator.partitions), operator.tasks
 
         until(lambda: shown()[0] == 16)  # with the next batch
-        exec(second, names)
+        exec(tasks, names)
         until(lambda: shown() == (16, 4))
 
 
@@ -360,7 +365,7 @@ def test_rowwise_lanes(
 ) -> None:
     from pyspark.sql import functions as sf
 
-    (text,) = blocks("docs/rowwise.md", "test_rowwise_lanes")
+    (text,) = blocks("docs/parallelism.md", "test_rowwise_lanes")
     spark.conf.set("spark.sql.laneshift.maxLanes", "8")  # its default; the tests have less
     try:
         scores = workload(spark).select(sf.regexp_replace(sf.col("key").cast("string"), "1", "2"))
@@ -382,7 +387,7 @@ def test_rowwise_lanes(
 def test_hot_key(spark: SparkSession, tmp_path: Path) -> None:
     from pyspark.sql import functions as sf
 
-    (text,) = blocks("docs/rowwise.md", "test_hot_key")
+    (text,) = blocks("docs/parallelism.md", "test_hot_key")
     spark.range(30).selectExpr("id % 3 AS customer").write.parquet(str(tmp_path / "orders"))
     orders = spark.readStream.schema("customer LONG").parquet(str(tmp_path / "orders"))
     score = sf.udf(lambda n: n * 10, "long")

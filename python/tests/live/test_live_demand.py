@@ -1,6 +1,6 @@
 """Executors on demand on a cluster of executors in processes of their own.
 
-In the gate: loop/test_tapes.py, loop/test_on_demand.py.
+In the gate: autoscale/test_tapes.py, autoscale/test_on_demand.py.
 """
 
 from __future__ import annotations

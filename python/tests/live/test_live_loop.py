@@ -1,6 +1,6 @@
 """A policy drives a real query: lanes follow a burst and go again, and no answer is missed.
 
-In the gate: loop/test_tapes.py, loop/test_presses.py.
+In the gate: autoscale/test_tapes.py, autoscale/test_presses.py.
 """
 
 from __future__ import annotations

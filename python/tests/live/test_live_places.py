@@ -1,6 +1,6 @@
 """Executors in processes of their own: policies place a hot partition's lanes on them.
 
-In the gate: loop/test_tapes.py, loop/test_places.py.
+In the gate: autoscale/test_tapes.py, autoscale/test_places.py.
 """
 
 from __future__ import annotations

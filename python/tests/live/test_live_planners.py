@@ -1,6 +1,6 @@
 """Planners of key distribution drive real queries by name, and answers are those of stock Spark.
 
-In the gate: loop/test_tapes.py, loop/test_keys.py.
+In the gate: autoscale/test_tapes.py, autoscale/test_keys.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laneshift
-from laneshift.loop.inside import shard_of
+from laneshift.autoscale.measure import shard_of
 from laneshift.scheduler import registry
 from laneshift.scheduler.trace import read_trace
 from laneshift_lab.replay import replay

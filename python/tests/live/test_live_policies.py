@@ -1,6 +1,6 @@
 """The papers' baselines drive a real query by name.
 
-In the gate: loop/test_tapes.py, loop/test_start.py, SchedulerClaimsSuite.
+In the gate: autoscale/test_tapes.py, autoscale/test_start.py, SchedulerClaimsSuite.
 """
 
 from __future__ import annotations

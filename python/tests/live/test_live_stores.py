@@ -1,6 +1,6 @@
 """A scheduler that rescales: many state partitions on two cores become few, and it says why.
 
-In the gate: loop/test_tapes.py, loop/test_rescales.py.
+In the gate: autoscale/test_tapes.py, autoscale/test_rescales.py.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def test_a_policy_gives_a_real_time_query_the_tasks_that_it_needs(
     spark: SparkSession, app: laneshift.Application, tmp_path: Path
 ) -> None:
     """Four partitions with next to nothing to do: fewer tasks from a next batch on, every row once
-    and in order. In the gate: loop/test_tapes.py, loop/test_tasks.py.
+    and in order. In the gate: autoscale/test_tapes.py, autoscale/test_tasks.py.
     """
     total = 30_000
     spark.conf.set(PARTITIONS, "4")

@@ -66,7 +66,7 @@ def rates(given: list[tuple[float, int]], begin: float, end: float) -> list[floa
 def test_a_brake_on_the_first_stage_holds_the_source_and_no_row_is_lost(
     spark: SparkSession, app: laneshift.Application, tmp_path: Path
 ) -> None:
-    """In the gate: loop/test_source_limits.py, SourceThrottleSuite."""
+    """In the gate: autoscale/test_source_limits.py, SourceThrottleSuite."""
     from pyspark.sql import functions as F  # noqa: N812
 
     rows = (

@@ -97,7 +97,7 @@ def test_spark_submit(installed: Path, tmp_path: Path) -> None:
         ["bash", "-ec", command.replace(there, "--master local[4]")], tmp_path,
         **user(installed), SPARK_CONF_DIR=str(tmp_path / "conf"),
     )  # fmt: skip
-    assert "elasticutor decides every 1 s" in said
+    assert "laneshift decides every 1 s" in said
     assert "Elastic" in said
 
 

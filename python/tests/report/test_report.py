@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from laneshift.autoscale.decisions import Decision, LaneChange, SourceLimit
+from laneshift.autoscale.moves import Moves
 from laneshift.cli.main import main
 from laneshift.errors import InputError
-from laneshift.loop.decision import Decision, LaneChange, SourceLimit
-from laneshift.loop.moves import Moves
 from laneshift.report.page import page
 from laneshift.report.picture import ROWS, _runs, save
 from laneshift.report.recording import columns, read_recording

@@ -132,7 +132,7 @@ def test_surplus_is_kept_as_printed_on_request() -> None:
 
 @pytest.mark.parametrize("name", ["elasticutor", "naive-ec", "resource-centric"])
 def test_lanes_that_are_not_needed_go_after_ten_seconds(name: str) -> None:
-    """As docs/scheduling.md shows it, without a parameter: 1 -> 3 -> 1 lanes."""
+    """As docs/autoscaling.md shows it, without a parameter: 1 -> 3 -> 1 lanes."""
     chosen = policy(name, target_s=0.05)
     state, counts = chosen.start(), []
     snap = cluster({"n": 8}, [partition("a", {"n": 1}, service_rate=1000)], window_s=1.0)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laneshift.autoscale.options import chosen_policy
 from laneshift.errors import InputError
-from laneshift.loop.start import chosen_policy
 from laneshift.models.tasks import bounds, numbers
 from laneshift.scheduler import registry
 from laneshift.scheduler.cluster_load import ClusterLoad

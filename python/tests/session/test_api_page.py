@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import laneshift
+from autoscale.scripted import Chain
 from laneshift.scheduler import registry
-from loop.scripted import Chain
 from plugin.fake import executor
 from session.transports import session
 

@@ -10,9 +10,8 @@ import org.apache.spark.sql.laneshift.conf.{ControlConf, LaneshiftConf}
 import org.apache.spark.sql.laneshift.driver.DriverState
 import org.apache.spark.sql.laneshift.plan.ElasticPlanRule
 import org.apache.spark.sql.laneshift.rescale.TakeOver
-import org.apache.spark.sql.laneshift.workload.WorkloadFunctions
 
-/** The session extension that the plugin appends: the plan rule and the functions of the workload. */
+/** The session extension that the plugin appends: the plan rule, and what a session's control needs. */
 class LaneshiftExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectColumnar((_: SparkSession) =>
@@ -20,7 +19,6 @@ class LaneshiftExtensions extends (SparkSessionExtensions => Unit) {
         override def postColumnarTransitions: Rule[SparkPlan] = ElasticPlanRule
       }
     )
-    WorkloadFunctions.register(extensions)
     ControlFunction.register(extensions)
     extensions.injectResolutionRule { (session: SparkSession) =>
       welcome(session)

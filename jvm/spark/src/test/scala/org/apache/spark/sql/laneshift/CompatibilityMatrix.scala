@@ -203,12 +203,12 @@ object CompatibilityMatrix {
   private def head: String =
     s"""# Compatibility matrix
       |
-      |Made by `make matrix`: do not edit. Each cell is a life of one checkpoint over ${chunks.size} chunks of ${chunks.head.size} rows, on stock Spark and
+      |Each cell is a life of one checkpoint over ${chunks.size} chunks of ${chunks.head.size} rows, on stock Spark and
       |elastic on three lanes; *equal*: the same rows, the same state rows after each run and the same operator metrics in each batch
       |(in Real-time Mode: the same order per key, too, and metrics over the run). *never* and *always* are values of
       |`spark.sql.laneshift.motion`. A restarted checkpoint is stopped and started for each chunk; a switched one is on stock Spark
       |for the second. *Other tasks*: another number of tasks in each batch. *Other partitions*: 5 state partitions for the second chunk and 2 for
-      |the third instead of 3, by `laneshift checkpoint rescale`, on stock Spark's side by Spark's own repartition. [compatibility.md](compatibility.md) has more queries, options and failures, and the known differences.
+      |the third instead of 3, by `laneshift checkpoint rescale`, on stock Spark's side by Spark's own repartition.
       |""".stripMargin
 
   def main(arguments: Array[String]): Unit = {

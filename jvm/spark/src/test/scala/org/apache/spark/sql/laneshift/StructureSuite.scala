@@ -149,7 +149,6 @@ object StructureSuite {
       "remote",
       "source",
       "runtime",
-      "workload",
       "driver",
       "plan",
       "api",

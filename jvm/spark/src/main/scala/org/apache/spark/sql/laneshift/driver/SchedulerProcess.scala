@@ -142,7 +142,7 @@ private[laneshift] object SchedulerProcess {
   private val WrongSettings = 2
   private val Lost = -1
 
-  /** What a line of the process begins with if it is a warning: `warn` in loop/process.py. */
+  /** What a line of the process begins with if it is a warning: `warn` in autoscale/process.py. */
   private val Warning = "warning: "
 
   /** How Python ends that does not find a package. */
@@ -192,7 +192,7 @@ private[laneshift] object SchedulerProcess {
         "trace" -> conf.get(LaneshiftConf.SchedulerTrace),
         "parameters" -> conf.getAllWithPrefix(LaneshiftConf.SchedulerParam).toMap.asJava
       )
-      val module = if (control.isEmpty) "laneshift.loop.process" else "laneshift.control.process"
+      val module = if (control.isEmpty) "laneshift.autoscale.process" else "laneshift.control.process"
       Some(new SchedulerProcess(Seq(python(conf), "-m", module), settings ++ control.map("control" -> _)))
     }
   }

@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.read.streaming.{
 import org.apache.spark.sql.execution.streaming.{ProcessingTimeTrigger, RealTimeTrigger}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.laneshift.runtime.Applied
-import org.apache.spark.sql.laneshift.workload.DealtStream
+import org.apache.spark.sql.laneshift.source.PacedSource
 
 /** Holds back the source of a running query. In Real-time Mode its readers wait, which only the sources of laneshift can do. In
   * micro-batch the next batches read fewer rows, as by `maxOffsetsPerTrigger`: Spark asks a source with the limit that it keeps
@@ -35,7 +35,7 @@ private[laneshift] final class SourceThrottle(
   def limit(queryId: String, rate: Double, seconds: Double): Either[String, Applied] =
     RunningQueries.get(queryId).toRight("it has just stopped").flatMap { query =>
       limits(query).toSeq match {
-        case Seq((_: DealtStream, _)) if realTime(query) =>
+        case Seq((_: PacedSource, _)) if realTime(query) =>
           executors.limitSource(query.runId.toString, rate, seconds)
           Right(Applied.Now)
         case Seq((source, now)) if !realTime(query) && takesRows(source) =>
@@ -52,7 +52,7 @@ private[laneshift] final class SourceThrottle(
   private def realTime(query: StreamExecution) = query.trigger.isInstanceOf[RealTimeTrigger]
 
   private def takesRows(source: SparkDataStream) =
-    source.isInstanceOf[DealtStream] || source.getClass.getSimpleName == "KafkaMicroBatchStream"
+    source.isInstanceOf[PacedSource] || source.getClass.getSimpleName == "KafkaMicroBatchStream"
 
   private def hold(
       query: StreamExecution,

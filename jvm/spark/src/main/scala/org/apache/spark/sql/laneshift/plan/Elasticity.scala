@@ -17,8 +17,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.flatmapgroups
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, StateKey}
-import org.apache.spark.sql.laneshift.workload.LaneshiftCost
+import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, KnowsOneRow, StateKey}
 import org.apache.spark.sql.types.ObjectType
 
 /** Which part of a physical plan can be made elastic, and if none, why not.
@@ -46,7 +45,7 @@ object Elasticity {
   }
 
   private def knowsOneRow(expression: Expression): Boolean = expression match {
-    case cost: LaneshiftCost => cost.children.forall(knowsOneRow)
+    case known: KnowsOneRow => known.children.forall(knowsOneRow)
     case _: Nondeterministic => false
     case other =>
       (other.deterministic || other.children.exists(!_.deterministic)) && other.children.forall(knowsOneRow)

@@ -271,7 +271,7 @@ private[sql] object TwinStores {
 
     def add(target: Int, write: RecordedWrite): Option[(Int, Piece)] = {
       val bytes = open.getOrElseUpdate(target, new ByteArrayOutputStream)
-      encode(write, new DataOutputStream(bytes))
+      RecordedWrite.encode(write.kind, write.family, write.key, write.value, new DataOutputStream(bytes))
       Option.when(bytes.size >= PieceBytes)(close(target))
     }
 
@@ -284,28 +284,8 @@ private[sql] object TwinStores {
     }
   }
 
-  private def encode(write: RecordedWrite, out: DataOutputStream): Unit = {
-    out.writeByte(write.kind)
-    out.writeUTF(write.family)
-    out.writeInt(write.key.length)
-    out.write(write.key)
-    if (write.kind != RecordedWrite.Remove) {
-      out.writeInt(write.value.length)
-      out.write(write.value)
-    }
-  }
-
   private def decode(bytes: Array[Byte])(each: RecordedWrite => Unit): Unit = {
     val in = new DataInputStream(new ByteArrayInputStream(bytes))
-    def next(): Array[Byte] = {
-      val of = new Array[Byte](in.readInt())
-      in.readFully(of)
-      of
-    }
-    while (in.available > 0) {
-      val (kind, family) = (in.readByte(), in.readUTF())
-      val key = next()
-      each(RecordedWrite(kind, family, key, if (kind == RecordedWrite.Remove) null else next()))
-    }
+    while (in.available > 0) each(RecordedWrite.decode(in.readByte(), in))
   }
 }

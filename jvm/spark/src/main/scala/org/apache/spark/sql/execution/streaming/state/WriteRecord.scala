@@ -33,8 +33,35 @@ private[sql] object RecordedWrite {
   val Remove: Byte = 2
   val Merge: Byte = 3
   val RemoveRange: Byte = 4
-  private[state] val Family: Byte = 5
-  private[state] val End: Byte = 0
+
+  private[state] def encode(
+      kind: Byte,
+      family: String,
+      key: Array[Byte],
+      value: Array[Byte],
+      out: DataOutputStream
+  ): Unit = {
+    out.writeByte(kind)
+    out.writeUTF(family)
+    bytes(key, out)
+    if (kind != Remove) bytes(value, out)
+  }
+
+  private def bytes(of: Array[Byte], out: DataOutputStream): Unit = {
+    out.writeInt(of.length)
+    out.write(of)
+  }
+
+  /** The write whose kind was read from `in`. */
+  private[state] def decode(kind: Byte, in: DataInputStream): RecordedWrite = {
+    def next(): Array[Byte] = {
+      val of = new Array[Byte](in.readInt())
+      in.readFully(of)
+      of
+    }
+    val (family, key) = (in.readUTF(), next())
+    RecordedWrite(kind, family, key, if (kind == Remove) null else next())
+  }
 }
 
 /** Keeps the writes of one task to one store, in their order, in a file of the executor until the store is committed: then
@@ -42,38 +69,16 @@ private[sql] object RecordedWrite {
   * (`spark.local.dir`), and goes with the task at the latest.
   */
 private[state] final class WriteRecord(target: Path, hadoop: Configuration) {
-  import RecordedWrite._
-
   private[state] val file: File = SparkEnv.get.blockManager.diskBlockManager.createTempLocalBlock()._2
   private val out =
     new DataOutputStream(new BufferedOutputStream(Files.newOutputStream(file.toPath), 1 << 16))
-  private val families = new java.util.HashMap[String, Int]
 
-  def add(kind: Byte, family: String, key: Array[Byte], value: Array[Byte]): Unit = {
-    val number = if (families.containsKey(family)) families.get(family) else newFamily(family)
-    out.writeByte(kind)
-    out.writeShort(number)
-    bytes(key)
-    if (kind != Remove) bytes(value)
-  }
-
-  private def newFamily(name: String): Int = {
-    val number = families.size
-    families.put(name, number)
-    out.writeByte(Family)
-    out.writeShort(number)
-    out.writeUTF(name)
-    number
-  }
-
-  private def bytes(of: Array[Byte]): Unit = {
-    out.writeInt(of.length)
-    out.write(of)
-  }
+  def add(kind: Byte, family: String, key: Array[Byte], value: Array[Byte]): Unit =
+    RecordedWrite.encode(kind, family, key, value, out)
 
   /** Whoever reads it knows by its last byte that it is whole. */
   def publish(version: Long, checkpointId: Option[String]): Unit = {
-    out.writeByte(End)
+    out.writeByte(WriteRecord.End)
     out.close()
     val fs = target.getFileSystem(hadoop)
     fs.copyFromLocalFile(true, true, new Path(file.toURI), WriteRecord.path(target, version, checkpointId))
@@ -88,6 +93,7 @@ private[state] final class WriteRecord(target: Path, hadoop: Configuration) {
 }
 
 private[sql] object WriteRecord {
+  private val End: Byte = 0
 
   /** A task's property: the folder of records, if its query is being rescaled. Stores tell theirs by where they are below
     * the other one.
@@ -114,25 +120,13 @@ private[sql] object WriteRecord {
   def read(folder: Path, version: Long, checkpointId: Option[String], hadoop: Configuration)(
       each: RecordedWrite => Unit
   ): Boolean = {
-    import RecordedWrite._
     val file = path(folder, version, checkpointId)
     val fs = file.getFileSystem(hadoop)
     fs.exists(file) && {
       Using.resource(new DataInputStream(new BufferedInputStream(fs.open(file), 1 << 16))) { in =>
-        val families = scala.collection.mutable.ArrayBuffer.empty[String]
-        def bytes(): Array[Byte] = {
-          val of = new Array[Byte](in.readInt())
-          in.readFully(of)
-          of
-        }
         var kind = in.readByte()
         while (kind != End) {
-          val number = in.readShort().toInt
-          if (kind == Family) families += in.readUTF()
-          else {
-            val key = bytes()
-            each(RecordedWrite(kind, families(number), key, if (kind == Remove) null else bytes()))
-          }
+          each(RecordedWrite.decode(kind, in))
           kind =
             try in.readByte()
             catch { case _: EOFException => throw new java.io.IOException(s"$file has no end") }

@@ -1,0 +1,17 @@
+"""``laneshift-lab jar``: where the installed package has the workload's jar."""
+
+from __future__ import annotations
+
+import click
+
+from laneshift.errors import error
+from laneshift_lab.workload import workload_jar
+
+
+@click.command()
+def jar() -> None:
+    """Print the path of the workload's jar, for spark-submit --jars beside the plugin's."""
+    path = workload_jar()
+    if not path.is_file():
+        raise error("LANESHIFT_JAR_MISSING", path=path)
+    click.echo(path)

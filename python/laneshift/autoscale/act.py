@@ -1,0 +1,296 @@
+"""A plan becomes lanes and moves of shards; what the plugin refuses becomes a note."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from laneshift.autoscale.cores import Island, Lanes, fitting, within_budget
+from laneshift.autoscale.memory import Memory
+from laneshift.errors import LaneshiftError
+from laneshift.plugin.gateway import Gateway, LanesWish
+from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.ids import PartitionId
+from laneshift.scheduler.plan import Plan
+
+
+def planned_lanes(
+    plan: Plan, island: Island, fits: Mapping[PartitionId, Lanes]
+) -> dict[PartitionId, Lanes]:
+    """Where each partition's lanes are once ``plan`` is carried out within the budgets."""
+    after = {name: lanes.total for name, lanes in fits.items()}
+    after |= {change.partition: max(1, change.after) for change in plan.core_changes}
+    if not island.spans:
+        (budget,) = island.budgets.values()
+        return {
+            name: _beside(island.partitions[name].lanes, total)
+            for name, total in within_budget(after, budget).items()
+        }
+    spread = {
+        name: {island.partitions[name].home: lanes.home, **lanes.elsewhere}
+        for name, lanes in fits.items()
+    }
+    for change in plan.placement_changes:
+        spread[change.partition][change.node] = change.after
+    wished = {}
+    for name, cells in spread.items():
+        ref = island.partitions[name]
+        home = min(max(1, cells.pop(ref.home, 1)), ref.max_lanes)
+        there = {executor: lanes for executor, lanes in cells.items() if lanes > 0}
+        while sum(there.values()) > ref.max_elsewhere:
+            most = max(there, key=lambda executor: (there[executor], executor))
+            there[most] -= 1
+        wished[name] = (ref.home, Lanes(home, {e: n for e, n in there.items() if n > 0}))
+    return fitting(wished, island.budgets)
+
+
+def _beside(held: Lanes, total: int) -> Lanes:
+    """``total`` lanes, of which those elsewhere stay."""
+    return Lanes(max(1, total - sum(held.elsewhere.values())), held.elsewhere)
+
+
+def set_lanes(
+    gateway: Gateway, island: Island, wanted: Mapping[PartitionId, Lanes]
+) -> tuple[str, ...]:
+    """Sends lanes, those that shrink first; nobody grows before they have. Where some shrink with
+    their query's next batch, those grow that do so with the same one.
+
+    Those elsewhere are only spoken of by who places them. Returns notes, such as on a partition
+    that has just left.
+    """
+    more = [name for name in wanted if _grows(island.partitions[name].lanes, wanted[name])]
+    less = [name for name in wanted if name not in set(more)]
+    applied, refused = _send(gateway, island, {name: wanted[name] for name in less})
+    waiting = {island.partitions[name].run_id for name, when in applied.items() if when != "now"}
+    held_up = [
+        name
+        for name in more
+        if waiting
+        and (island.partitions[name].acts_now or waiting != {island.partitions[name].run_id})
+    ]
+    now = {name: wanted[name] for name in more if name not in set(held_up)}
+    return (
+        *refused,
+        *(f"{name} waits for lanes that go with the next batch" for name in held_up),
+        *_send(gateway, island, now)[1],
+    )
+
+
+def _send(
+    gateway: Gateway, island: Island, wanted: Mapping[PartitionId, Lanes]
+) -> tuple[dict[PartitionId, str], tuple[str, ...]]:
+    """When each is applied, and notes on who refuses."""
+    wishes = []
+    for name, lanes in wanted.items():
+        ref = island.partitions[name]
+        moves = island.spans and lanes.elsewhere != ref.lanes.elsewhere
+        there = dict(lanes.elsewhere) if moves else None
+        wishes.append(LanesWish(ref.query_id, ref.operator_id, ref.partition, lanes.home, there))
+    applied: dict[PartitionId, str] = {}
+    notes = []
+    answers = gateway.set_many_lanes(wishes) if wishes else ()
+    for name, said in zip(wanted, answers, strict=True):
+        if isinstance(said, LaneshiftError):
+            notes.append(f"{name} keeps its lanes: {said}")
+        else:
+            applied[name] = str(said["applied"])
+    return applied, tuple(notes)
+
+
+def _grows(before: Lanes, after: Lanes) -> bool:
+    """Whether there are more on some executor."""
+    more = any(n > before.elsewhere.get(e, 0) for e, n in after.elsewhere.items())
+    return more or after.home > before.home
+
+
+def move_shards(
+    gateway: Gateway, island: Island, plan: Plan, lanes: Mapping[PartitionId, Lanes]
+) -> tuple[int, tuple[str, ...]]:
+    """Sends moves within partitions that keep both lanes; returns how many, and notes.
+
+    Who has lanes elsewhere is balanced by the plugin: their numbers change as they come and go.
+    """
+    moved, notes = 0, []
+    for move in plan.shard_moves:
+        name, lane = move.target.partition, move.target.lane
+        if move.source.partition != name:
+            notes.append(f"shard {move.shard} cannot leave its partition {name}")
+        elif island.hears(name) and lane < lanes[name].home and not lanes[name].elsewhere:
+            ref = island.partitions[name]
+            try:
+                gateway.move_shard(ref.query_id, ref.operator_id, ref.partition, move.shard, lane)
+                moved += 1
+            except LaneshiftError as problem:
+                notes.append(f"shard {move.shard} of {name} stays: {problem}")
+    return moved, tuple(notes)
+
+
+class TakenOver:
+    """Partitions whose lanes were the plugin's (``lanes=auto``) and are the scheduler's now.
+
+    A count that is sent ends the plugin's own decisions: otherwise two would decide.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def take(
+        self, gateway: Gateway, island: Island, changed: Collection[PartitionId]
+    ) -> tuple[str, ...]:
+        """Sends, once, the lanes that they have to those that are not ``changed``.
+
+        Returns notes, such as on a partition that has just left; it is tried again.
+        """
+        wishes: dict[PartitionId, LanesWish] = {}
+        for name, ref in island.partitions.items():
+            if not ref.auto:
+                self._memory[ref.run_id].taken.discard(ref.key)
+            elif name in changed:
+                self._memory[ref.run_id].taken.add(ref.key)
+            elif ref.key not in self._memory[ref.run_id].taken and island.hears(name):
+                wishes[name] = LanesWish(
+                    ref.query_id, ref.operator_id, ref.partition, ref.lanes.home
+                )
+        notes = []
+        answers = gateway.set_many_lanes(list(wishes.values())) if wishes else ()
+        for name, said in zip(wishes, answers, strict=True):
+            if isinstance(said, LaneshiftError):
+                notes.append(f"{name} is still the plugin's: {said}")
+            else:
+                ref = island.partitions[name]
+                self._memory[ref.run_id].taken.add(ref.key)
+        return tuple(notes)
+
+
+def only_more(planned: Mapping[PartitionId, Lanes], island: Island) -> dict[PartitionId, Lanes]:
+    """Of partitions that get lanes, those that they have with those that come to them.
+
+    Nobody loses one for it: what does not fit beside all that is there is cut, one by one from who
+    was to get most.
+    """
+    where: tuple[str | None, ...] = tuple(island.rooms) if island.spans else (None,)
+    more: dict[PartitionId, dict[str | None, int]] = {name: {} for name in planned}
+    for executor in where:
+        wished = {
+            name: n
+            for name, lanes in planned.items()
+            if (n := _on(lanes, executor, island, name) - _held(executor, island, name)) > 0
+        }
+        held = sum(_held(executor, island, name) for name in island.partitions)
+        room = island.budget if executor is None else island.budgets[executor]
+        while sum(wished.values()) > max(0, room - held):
+            most = max(wished, key=lambda name: (wished[name], name))
+            wished[most] -= 1
+        for name, n in wished.items():
+            more[name][executor] = n
+    return {
+        name: lanes
+        for name, added in more.items()
+        if island.hears(name)
+        and (lanes := _with(added, island, name)) != island.partitions[name].lanes
+    }
+
+
+def _on(lanes: Lanes, executor: str | None, island: Island, name: PartitionId) -> int:
+    """Lanes of a partition on an executor; all of them if there is none to tell apart."""
+    if executor is None:
+        return lanes.total
+    return lanes.on(executor, island.partitions[name].home)
+
+
+def _held(executor: str | None, island: Island, name: PartitionId) -> int:
+    return _on(island.partitions[name].lanes, executor, island, name)
+
+
+def _with(added: Mapping[str | None, int], island: Island, name: PartitionId) -> Lanes:
+    """A partition's lanes with some more, within what it may have."""
+    ref = island.partitions[name]
+    home = ref.lanes.home + added.get(ref.home if island.spans else None, 0)
+    there = dict(ref.lanes.elsewhere)
+    left = ref.max_elsewhere - sum(there.values())
+    for executor, n in added.items():
+        if executor is not None and executor != ref.home and min(n, left) > 0:
+            there[executor] = there.get(executor, 0) + min(n, left)
+            left -= min(n, left)
+    return Lanes(max(ref.lanes.home, min(home, ref.max_lanes)), there)
+
+
+def without_early_releases(plan: Plan, cluster: ClusterLoad) -> tuple[Plan, tuple[str, ...]]:
+    """The plan without fewer lanes for partitions whose rate is known at least, and a note on each.
+
+    What such a batch asks for beyond the lanes that there are is needed in any case.
+    """
+    amid = {p.partition for p in cluster.partitions if p.batch is not None and p.batch.at_least}
+    early = {c.partition for c in plan.core_changes if c.after < c.before and c.partition in amid}
+    if not early:
+        return plan, ()
+    kept = replace(
+        plan,
+        core_changes=tuple(c for c in plan.core_changes if c.partition not in early),
+        placement_changes=tuple(c for c in plan.placement_changes if c.partition not in early),
+        reasons=tuple(r for r in plan.reasons if r[0] not in early),
+    )
+    return kept, tuple(
+        f"{name} keeps its lanes for one more batch: the rows of this one may be a part of what "
+        "comes in an interval"
+        for name in sorted(early)
+    )
+
+
+AGAIN_S = 30.0
+"""After so long lanes are wanted there again (ours)."""
+
+
+class Refusals:
+    """Remembers what was wanted on other executors, and is not wanted any more without us.
+
+    The plugin drops a wish that an executor does not fulfil; a policy would have it again at once.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def look(self, island: Island, now_s: float) -> tuple[str, ...]:
+        """Notes on what was wanted at the last look, or sent since, and is not wanted any more."""
+        notes = []
+        for until_s in (mine.left_alone_s for mine in self._memory.values()):
+            for who in [w for w, until in until_s.items() if until <= now_s]:
+                del until_s[who]
+        for name, ref in island.partitions.items():
+            known = self._memory[ref.run_id].sent
+            sent = known.pop(ref.key, {})
+            if ref.lanes.elsewhere:
+                known[ref.key] = dict(ref.lanes.elsewhere)
+            for executor, lanes in sent.items():
+                there = ref.lanes.elsewhere.get(executor, 0)
+                if there < lanes and executor != ref.home and ref.elsewhere_note is not None:
+                    self._memory[ref.run_id].left_alone_s[ref.key, executor] = now_s + AGAIN_S
+                    notes.append(
+                        f"{name} has {there} of {lanes} lanes on executor {executor}"
+                        f" ({ref.elsewhere_note}): it is asked for more in {AGAIN_S:g} s"
+                    )
+        return tuple(notes)
+
+    def without(
+        self, wanted: Mapping[PartitionId, Lanes], island: Island
+    ) -> dict[PartitionId, Lanes]:
+        """``wanted``, but no more than there is on executors that are left alone or are silent."""
+        left = {}
+        for name, lanes in wanted.items():
+            ref = island.partitions[name]
+            there = {}
+            for executor, wish in lanes.elsewhere.items():
+                alone = (ref.key, executor) in self._memory[ref.run_id].left_alone_s
+                if alone or executor in island.silent:
+                    wish = min(wish, ref.lanes.elsewhere.get(executor, 0))
+                if wish:
+                    there[executor] = wish
+            left[name] = Lanes(lanes.home, there)
+        return left
+
+    def sent(self, island: Island, wanted: Mapping[PartitionId, Lanes]) -> None:
+        """These lanes have been wanted."""
+        for name, lanes in wanted.items():
+            ref = island.partitions[name]
+            if lanes.elsewhere:
+                self._memory[ref.run_id].sent[ref.key] = lanes.elsewhere

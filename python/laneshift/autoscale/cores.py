@@ -1,0 +1,319 @@
+"""Lanes of partitions, and the cores that executors have for them.
+
+A policy that places lanes sees all executors at once, as nodes of one cluster, if there is a
+partition that may have lanes on others than its own. Else the cores of one executor are of no use
+to a partition of another, and each executor is a cluster of one node (an island); lanes that
+somebody has wanted elsewhere are then cores that a partition has beside those of its node.
+
+What runs counts, not what is there: of 200 partitions of a micro-batch on 4 cores, 4 run at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from laneshift.autoscale.pictures import Seen
+from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.plugin.snapshot import ExecutorSnapshot
+from laneshift.scheduler.batch_budget import lanes_not_running
+from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.scheduler.ids import NodeId, PartitionId, SourceId
+from laneshift.scheduler.measured import changed
+from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Lanes at home (>= 1), and on other executors by their ids (each >= 1).
+
+    >>> str(Lanes(2, {"3": 1, "2": 4}))
+    '7 lanes, 4 on executor 2, 1 on executor 3'
+    """
+
+    home: int
+    elsewhere: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, part: PartitionSnapshot) -> Lanes:
+        """What a partition has at home and is to have elsewhere: sessions that open now count."""
+        return cls(max(1, part.home_lanes), dict(part.wanted_elsewhere))
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.home + sum(self.elsewhere.values())
+
+    def on(self, executor: str, home: str) -> int:
+        """Those on one executor, where the partition's own is ``home``."""
+        return self.home if executor == home else self.elsewhere.get(executor, 0)
+
+    @property
+    def words(self) -> str:
+        """Those elsewhere; empty if there are none."""
+        return ", ".join(f"{n} on executor {e}" for e, n in sorted(self.elsewhere.items()))
+
+    def __str__(self) -> str:
+        return f"{self.total} lanes" + (f", {self.words}" if self.elsewhere else "")
+
+
+def placed(part: PartitionLoad, placement: tuple[NodeCores, ...]) -> PartitionLoad:
+    """``part`` with its cores there; of single lanes nothing is known if they were elsewhere."""
+    if {c.node: c.cores for c in part.placement} == {c.node: c.cores for c in placement}:
+        return part
+    return changed(part, placement=placement, lanes=(), shards=None)
+
+
+def placement(lanes: Lanes, home: str) -> tuple[NodeCores, ...]:
+    """The cores that they hold, home first."""
+    there = (NodeCores(NodeId(e), n) for e, n in lanes.elsewhere.items())
+    return (NodeCores(NodeId(home), lanes.home), *there)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRef:
+    """What a command needs to name a partition, on which executor it is, and its lanes.
+
+    ``auto``: they are left to the plugin; ``run_id`` is of the query's run; at most ``max_lanes``
+    may be at home, and ``max_elsewhere`` on other executors; ``elsewhere_note`` says why one that
+    was wanted there is not.
+    ``keyed``: its rows have keys, and so shards; ``above``: where the row-wise work above its state
+    is, as in a snapshot; ``acts_now``: other lanes begin within the batch, not with the next one.
+    """
+
+    query_id: str
+    operator_id: int
+    partition: int
+    home: str
+    lanes: Lanes
+    auto: bool = False
+    run_id: str = ""
+    max_lanes: int = 2**31
+    max_elsewhere: int = 0
+    elsewhere_note: str | None = None
+    keyed: bool = True
+    above: str = "none"
+    acts_now: bool = True
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What tells it from all others."""
+        return (self.run_id, self.operator_id, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What an executor has for lanes.
+
+    Attributes:
+        budget: lanes that there may be (count): one on each core that Spark runs nothing else on,
+            and those that do not run when the others do.
+        cores: cores that Spark leaves to lanes (count).
+    """
+
+    budget: int
+    cores: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRef:
+    """What a command needs to name a query's source; ``query`` is how partitions name it.
+
+    ``counted`` is False if it is not known how many rows the source gives.
+    """
+
+    query_id: str
+    query: str
+    counted: bool
+
+
+@dataclass(frozen=True)
+class Island:
+    """Elastic partitions as a policy sees them.
+
+    Attributes:
+        executor: id of the one that they are on; empty if all executors are decided on together.
+        rooms: what executors have for lanes, by their ids; those that leave have none.
+        partitions: how to name them in commands.
+        sources: how to name the sources of the cluster load that a command can reach.
+        shares: rows that came to a partition per row that its query's sources gave, in the last
+            minutes; only of partitions to which enough came.
+        cluster load: the measurement, or None if no partition has been seen twice yet.
+        most: cores that partitions may have, of those whose limit are the cores that there are.
+        is_new: whether it says more than the one before; of micro-batches it does once a batch has
+            ended.
+        silent: executors that do not answer: nothing is asked of partitions there, nobody gets
+            lanes there.
+    """
+
+    executor: str
+    rooms: Mapping[str, Room]
+    partitions: Mapping[PartitionId, PartitionRef]
+    cluster: ClusterLoad | None
+    sources: Mapping[SourceId, SourceRef] = field(default_factory=dict)
+    shares: Mapping[PartitionId, float] = field(default_factory=dict)
+    is_new: bool = True
+    most: Mapping[PartitionId, int] = field(default_factory=dict)
+    silent: frozenset[str] = frozenset()
+
+    @property
+    def spans(self) -> bool:
+        """Whether the policy says on which executors lanes are."""
+        return not self.executor
+
+    def hears(self, name: PartitionId) -> bool:
+        """Whether a partition's executor answers."""
+        return self.partitions[name].home not in self.silent
+
+    @property
+    def lanes(self) -> dict[PartitionId, int]:
+        """Lanes of each partition."""
+        return {name: ref.lanes.total for name, ref in self.partitions.items()}
+
+    @property
+    def held(self) -> dict[PartitionId, tuple[str, Lanes]]:
+        """The home of each partition, and its lanes as the policy sees them."""
+        return {
+            name: (ref.home, ref.lanes if self.spans else Lanes(ref.lanes.total))
+            for name, ref in self.partitions.items()
+        }
+
+    @property
+    def budgets(self) -> dict[str, int]:
+        """Lanes that there may be on each executor."""
+        return {executor: room.budget for executor, room in self.rooms.items()}
+
+    @property
+    def budget(self) -> int:
+        """Lanes that there may be together."""
+        return sum(self.budgets.values())
+
+
+OTHERS_MS = 10_000
+"""For so long a core that another task was seen on counts as taken (ours)."""
+
+
+class Budget:
+    """Remembers the tasks that ran beside lanes lately.
+
+    Args:
+        cores: most cores of an executor that lanes may use, None for all of them.
+    """
+
+    def __init__(self, cores: int | None = None) -> None:
+        self._cores = cores
+        self._others: dict[str, deque[tuple[int, int]]] = {}
+
+    def forget_all_but(self, executors: Collection[str]) -> None:
+        """All others have gone."""
+        for gone in self._others.keys() - set(executors):
+            del self._others[gone]
+
+    def of(
+        self, executor: ExecutorSnapshot, now_ms: int, here: Sequence[Seen], beside: Sequence[Seen]
+    ) -> int:
+        """Cores without other tasks; each partition's own task is there for its first lane.
+
+        ``here`` are the executor's elastic partitions that lanes are shared out to, ``beside``
+        those that somebody else drives: each of their lanes has a core, the first one its task's.
+        The most of other tasks in a while count: at the end of a batch its source's tasks are gone,
+        and back with the next one.
+        """
+        running = sum(s.part.running for s in here)
+        lanes = sum(max(0, Lanes.of(s.part).home - 1) for s in beside if s.part.running)
+        others = self._others.setdefault(executor.executor, deque())
+        whole = all(s.part.running for s in here if s.query.mode == "real-time")
+        if (running or not here) and (whole or not others or others[-1][0] < now_ms - OTHERS_MS):
+            # Between batches Spark's tasks are of other stages, and those of partitions that begin
+            # are not known as theirs yet: no time to judge by. Who has none has only others' tasks.
+            others.append((now_ms, max(0, executor.active_tasks - running) + lanes))
+        while len(others) > 1 and others[0][0] < now_ms - OTHERS_MS:
+            others.popleft()
+        budget = executor.cores - max((count for _, count in others), default=0)
+        return budget if self._cores is None else min(budget, self._cores)
+
+
+def idle_lanes(here: Sequence[Seen], measured: Sequence[PartitionLoad], cores: int) -> int:
+    """Lanes of micro-batch partitions that take no core from others (count)."""
+    loads = {part.partition: part for part in measured}
+    queries: dict[str, dict[int, list[PartitionLoad | None]]] = {}
+    for seen in here:
+        if seen.query.mode == "micro-batch":
+            stages = queries.setdefault(seen.query.run_id, {})
+            stages.setdefault(seen.operator.operator_id, []).append(loads.get(seen.name))
+    return sum(lanes_not_running(list(stages.values()), cores) for stages in queries.values())
+
+
+def within_budget(lanes: Mapping[PartitionId, int], budget: int) -> dict[PartitionId, int]:
+    """Lanes (each >= 1) cut to ``budget`` cores in all, one by one from who has most.
+
+    ``budget`` is at least the number of partitions. Ties go to the partition named last.
+
+    >>> within_budget({PartitionId("q:0.0"): 5, PartitionId("q:0.1"): 2}, budget=5)
+    {'q:0.0': 3, 'q:0.1': 2}
+    >>> within_budget({PartitionId("q:0.0"): 2}, budget=5)
+    {'q:0.0': 2}
+    """
+    cut = dict(lanes)
+    while sum(cut.values()) > budget:
+        most = max(cut, key=lambda name: (cut[name], name))
+        cut[most] -= 1
+    return cut
+
+
+def fitting(
+    held: Mapping[PartitionId, tuple[str, Lanes]], budgets: Mapping[str, int]
+) -> dict[PartitionId, Lanes]:
+    """What partitions hold, each with its home, cut to the ``budgets`` of executors.
+
+    Lanes of other executors' partitions go first, those of who has most there before others; on
+    executors without a budget there are none.
+
+    >>> p = {PartitionId("q:0.0"): ("1", Lanes(2, {"2": 4})), PartitionId("q:0.1"): ("2", Lanes(3))}
+    >>> [str(lanes) for lanes in fitting(p, {"1": 4, "2": 5}).values()]
+    ['4 lanes, 2 on executor 2', '3 lanes']
+    >>> [str(lanes) for lanes in fitting(p, {"1": 4, "2": 2}).values()]
+    ['2 lanes', '2 lanes']
+    """
+    home: dict[PartitionId, int] = {}
+    there: dict[PartitionId, dict[str, int]] = {name: {} for name in held}
+    for executor, budget in budgets.items():
+        own = {name: lanes.home for name, (at, lanes) in held.items() if at == executor}
+        home |= within_budget(own, max(budget, len(own)))
+        left = {
+            name: n for name, (_, lanes) in held.items() if (n := lanes.elsewhere.get(executor, 0))
+        }
+        while sum(left.values()) > max(0, budget - sum(own.values())):
+            most = max(left, key=lambda name: (left[name], name))
+            left[most] -= 1
+        for name, n in left.items():
+            if n:
+                there[name][executor] = n
+    return {
+        name: Lanes(home.get(name, lanes.home), there[name]) for name, (_, lanes) in held.items()
+    }
+
+
+def held(
+    cluster: ClusterLoad, lanes: Mapping[PartitionId, tuple[str, Lanes]], budgets: Mapping[str, int]
+) -> ClusterLoad:
+    """``cluster`` once its partitions have these lanes, each with its home, within ``budgets``.
+
+    What is known of single lanes is left out where there are others.
+    """
+    parts = tuple(
+        placed(part, placement(lanes[part.partition][1], lanes[part.partition][0]))
+        for part in cluster.partitions
+    )
+    measured = {part.partition for part in parts}
+    nodes = []
+    for node in cluster.nodes:
+        others = sum(
+            spread.on(node.node, home)
+            for name, (home, spread) in lanes.items()
+            if name not in measured
+        )
+        mine = sum(part.cores_on(node.node) for part in parts)
+        nodes.append(replace(node, cores=max(budgets[node.node] - others, mine)))
+    return replace(cluster, nodes=tuple(nodes), partitions=parts)

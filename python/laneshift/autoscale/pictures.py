@@ -1,0 +1,172 @@
+"""Pictures of running queries: their partitions by name, at a time that never goes back.
+
+A snapshot becomes a picture in two steps: :class:`Steady` gives it a time that the driver's clock
+cannot set back, :class:`Silence` the partitions of executors that do not answer just now.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot, Snapshot
+from laneshift.scheduler.ids import OperatorId, PartitionId
+
+Key = tuple[str, int, int]
+"""Run id of the query, operator and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An elastic partition with the names of what it belongs to."""
+
+    query: QuerySnapshot
+    operator: OperatorSnapshot
+    part: PartitionSnapshot
+
+    @property
+    def key(self) -> Key:
+        """What tells it from all others, on whatever executor it runs."""
+        return (self.query.run_id, self.operator.operator_id, self.part.partition)
+
+    @property
+    def name(self) -> PartitionId:
+        """How policies and people call it."""
+        return PartitionId(f"{self.operator_name}.{self.part.partition}")
+
+    @property
+    def operator_name(self) -> OperatorId:
+        """How policies call its operator."""
+        return OperatorId(f"{query_name(self.query)}:{self.operator.operator_id}")
+
+    def has_run_since(self, was: PartitionSnapshot) -> bool:
+        """Whether its task has run since then without the end of a batch."""
+        return was.running and self.part.running and was.batch_id == self.part.batch_id
+
+    def has_moved_since(self, was: PartitionSnapshot) -> bool:
+        """Whether it runs on another executor than then, or has started anew."""
+        return was.executor != self.part.executor or was.rows_in > self.part.rows_in
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A partition as it was at ``time_ms`` (ms since 1970, the driver's clock)."""
+
+    part: PartitionSnapshot
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From one look at a partition, ``was`` at ``since_ms``, to another."""
+
+    was: PartitionSnapshot
+    since_ms: int
+    now_ms: int
+
+    @property
+    def seconds(self) -> float:
+        """Its length (s)."""
+        return (self.now_ms - self.since_ms) / 1000
+
+
+def seen_partitions(live: Snapshot) -> list[Seen]:
+    """Those of all active queries, each under a name of its own.
+
+    Spark has one query of a name in a session, and there may be many sessions: where several are
+    called the same, the beginning of its run id tells one from the other.
+    """
+    active = [query for query in live.queries if query.active]
+    named = Counter(query.name for query in active)
+    own = [
+        replace(query, name=f"{query.name}-{query.run_id[:8]}")
+        if query.name and named[query.name] > 1
+        else query
+        for query in active
+    ]
+    return [
+        Seen(query, operator, part)
+        for query in own
+        for operator in query.operators
+        for part in operator.partitions
+    ]
+
+
+def query_name(query: QuerySnapshot) -> str:
+    """The query's name, or the beginning of its run id."""
+    return query.name or query.run_id[:8]
+
+
+def slots(executors: Sequence[ExecutorSnapshot]) -> int:
+    """Cores for Spark's tasks on executors that do not leave (count, >= 1)."""
+    return max(1, sum(executor.cores for executor in executors if not executor.leaving))
+
+
+BEHIND_MS = 60_000
+"""If the driver's clock is ahead by more, its machine has slept (ms, ours): it is followed."""
+
+
+class Steady:
+    """Gives pictures the time that has passed since the first one, by the driver's own count."""
+
+    def __init__(self) -> None:
+        self._ahead_ms: int | None = None  # of the count
+
+    def of(self, live: Snapshot) -> Snapshot:
+        """``live`` at a time that is not before that of the picture before."""
+        if live.count_ms is None:
+            return live  # of a plugin that does not count
+        ahead = live.time_ms - live.count_ms
+        if self._ahead_ms is None or ahead > self._ahead_ms + BEHIND_MS:
+            self._ahead_ms = ahead
+        now_ms = live.count_ms + self._ahead_ms
+        return replace(live, time_ms=now_ms, set_back_ms=now_ms - live.time_ms)
+
+
+class Silence:
+    """Remembers the partitions of the newest picture, to show those of silent executors.
+
+    An executor is silent while it collects garbage for long, or has lost its network for a while.
+    The plugin then says nothing of its partitions, or what another executor still has of them from
+    before. They have not gone: Spark says so if they have.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Key, Seen] = {}
+
+    def filled(self, live: Snapshot) -> Snapshot:
+        """``live`` with the partitions of silent executors as they were last seen."""
+        if live.silent:
+            live = replace(live, queries=tuple(self._filled(q, live.silent) for q in live.queries))
+        self._known = {s.key: s for s in seen_partitions(live)}
+        return live
+
+    def _filled(self, query: QuerySnapshot, silent: tuple[str, ...]) -> QuerySnapshot:
+        there = {operator.operator_id: operator for operator in query.operators}
+        said = {
+            Seen(query, operator, part).key: part
+            for operator in query.operators
+            for part in operator.partitions
+        }
+        missed: dict[int, list[PartitionSnapshot]] = {}
+        mode = query.mode
+        for key, was in self._known.items():
+            number, part = was.operator.operator_id, was.part
+            if not query.active or key[0] != query.run_id or part.executor not in silent:
+                continue
+            # What was computed elsewhere before is no news of it.
+            if key not in said or said[key].batch_id < part.batch_id:
+                there.setdefault(number, replace(was.operator, partitions=()))
+                missed.setdefault(number, []).append(part)
+                mode = was.query.mode  # of which its operators tell
+        if not missed:
+            return query
+        operators = []
+        for number, operator in sorted(there.items()):
+            parts = {part.partition: part for part in operator.partitions}
+            parts |= {part.partition: part for part in missed.get(number, ())}
+            known = tuple(parts[each] for each in sorted(parts))
+            operators.append(replace(operator, partitions=known))
+        return replace(query, mode=mode, operators=tuple(operators))

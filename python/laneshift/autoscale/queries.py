@@ -1,0 +1,296 @@
+"""What a plan asks of whole queries: state partitions, tasks, and where the work of keys goes.
+
+What the plugin refuses becomes a note, and is asked for again after a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from laneshift.autoscale.cores import Island, PartitionRef
+from laneshift.autoscale.memory import Asking, Memory, TasksToCome
+from laneshift.errors import LaneshiftError
+from laneshift.plugin.gateway import Gateway
+from laneshift.scheduler.ids import PartitionId, QueryId
+from laneshift.scheduler.measured import changed
+from laneshift.scheduler.plan import (
+    ALL_KEYS,
+    KeySplit,
+    PartitionsChange,
+    Plan,
+    ShardMove,
+    TasksChange,
+)
+from laneshift.scheduler.tasks_load import TasksLoad
+
+AGAIN_S = 600.0
+"""After so long a query that was refused is asked for again (s, ours): what stands against it, a
+file sink or a global limit, seldom goes.
+"""
+
+
+class Rescaler:
+    """Remembers what was refused."""
+
+    def __init__(self, gateway: Gateway, memory: Memory) -> None:
+        self._gateway = gateway
+        self._memory = memory
+
+    def wanted(
+        self, changes: Sequence[PartitionsChange], island: Island, now_s: float
+    ) -> dict[str, PartitionsChange]:
+        """Changes by run id, of queries that were not refused lately."""
+        runs = {query: run for query, (run, _) in queries_of(island).items()}
+        return {
+            runs[change.query]: change
+            for change in changes
+            if change.query in runs
+            and self._memory[runs[change.query]].rescale.not_before_s <= now_s
+        }
+
+    def would(self, wanted: Mapping[str, PartitionsChange]) -> tuple[PartitionsChange, ...]:
+        """Those that were not said before: nothing is sent, and each batch wants them again."""
+        return tuple(
+            change for run, change in wanted.items() if _is_new(self._memory[run].rescale, change)
+        )
+
+    def send(
+        self, wanted: Mapping[str, PartitionsChange], island: Island, now_s: float
+    ) -> tuple[tuple[PartitionsChange, ...], tuple[str, ...]]:
+        """Asks for them; those that were taken, and why others were not."""
+        ids = dict(queries_of(island).values())
+        taken, notes = [], []
+        for run, change in wanted.items():
+            try:
+                self._gateway.rescale(ids[run], change.after)
+                taken.append(change)
+            except LaneshiftError as problem:
+                self._memory[run].rescale.not_before_s = now_s + AGAIN_S
+                notes.append(
+                    f"{change.query} keeps its {change.before} state partitions instead of"
+                    f" {change.after}: {problem}"
+                )
+        return tuple(taken), tuple(notes)
+
+
+def _is_new(asking: Asking, change: PartitionsChange | TasksChange) -> bool:
+    """Whether a dry run has not said it yet; then it has now."""
+    new, asking.said = asking.said != change.what, change.what
+    return new
+
+
+def queries_of(island: Island) -> dict[QueryId, tuple[str, str]]:
+    """Run id and id of each query of an island, by the name that policies have for it."""
+    return {
+        QueryId(name.rpartition(":")[0]): (ref.run_id, ref.query_id)
+        for name, ref in island.partitions.items()
+    }
+
+
+NEXT = 2
+"""The next batch may be planned already, the one behind it may not (ours)."""
+
+
+class Tasker:
+    """What a policy wants of tasks becomes commands; remembers what is still to come, and what has
+    not come.
+    """
+
+    def __init__(self, gateway: Gateway, memory: Memory) -> None:
+        self._gateway = gateway
+        self._memory = memory
+
+    def seen(self, island: Island) -> tuple[Island, tuple[str, ...]]:
+        """``island`` as a policy is to see it, and notes: with what is still to come of what was
+        asked for, and without queries to which that has not come.
+        """
+        if island.cluster is None or not island.cluster.tasks:
+            return island, ()
+        runs = {query: run for query, (run, _) in queries_of(island).items()}
+        loads, notes = [], []
+        now_s = island.cluster.time_s
+        for each in island.cluster.tasks:
+            load, mine = each, self._memory[runs.get(each.query, "")]
+            asked = mine.tasks_to_come
+            if asked is not None and load.tasks == min(asked.after, load.partitions):
+                mine.tasks_to_come = None
+            elif asked is not None and load.batch_id >= asked.batch_id + NEXT:
+                mine.tasks_to_come = None
+                mine.tasks.not_before_s = now_s + AGAIN_S
+                notes.append(
+                    f"{load.query} has {load.tasks} tasks instead of {asked.after}: there are no"
+                    " slots for more, or what is above its state works on whole partitions"
+                    " (EXPLAIN says so)"
+                )
+            if mine.tasks.not_before_s <= now_s:
+                coming = mine.tasks_to_come
+                if coming is not None:
+                    load = replace(load, coming=min(coming.after, load.partitions))
+                loads.append(load)
+        cluster = changed(island.cluster, tasks=tuple(loads))
+        return replace(island, cluster=cluster), tuple(notes)
+
+    def would(self, changes: Sequence[TasksChange], island: Island) -> tuple[TasksChange, ...]:
+        """Those that were not said before: nothing is sent, and each batch wants them again."""
+        runs = {query: run for query, (run, _) in queries_of(island).items()}
+        return tuple(
+            change
+            for change in changes
+            if change.query in runs and _is_new(self._memory[runs[change.query]].tasks, change)
+        )
+
+    def send(
+        self, changes: Sequence[TasksChange], island: Island
+    ) -> tuple[tuple[TasksChange, ...], tuple[str, ...]]:
+        """Asks for them; those that were taken, and why others were not."""
+        assert island.cluster is not None
+        loads = {load.query: load for load in island.cluster.tasks}
+        queries = queries_of(island)
+        taken, notes = [], []
+        for change in changes:
+            if change.query not in queries or change.query not in loads:
+                continue
+            (run, query_id), load = queries[change.query], loads[change.query]
+            try:
+                for operator in load.operators:
+                    number = int(operator.rpartition(":")[2])
+                    self._gateway.set_tasks(query_id, number, _wish(load, change.after))
+                self._memory[run].tasks_to_come = TasksToCome(change.after, load.batch_id)
+                taken.append(change)
+            except LaneshiftError as problem:
+                self._memory[run].tasks.not_before_s = island.cluster.time_s + AGAIN_S
+                notes.append(
+                    f"{change.query} keeps its {change.before} tasks instead of {change.after}:"
+                    f" {problem}"
+                )
+        return tuple(taken), tuple(notes)
+
+
+def _wish(load: TasksLoad, after: int) -> str:
+    """In the plugin's words: a Real-time batch has no more than slots are free as it begins."""
+    if load.is_real_time:
+        return f"<={after}"
+    return "stock" if after == load.partitions else str(after)
+
+
+GRACE_S = 5.0
+"""A planner that is not heard of decides for so long beyond its turn (s, ours)."""
+
+NAMED = 4
+"""So many shards, or keys, a note names (ours)."""
+
+Operator = tuple[str, str, int]
+"""Id and run id of the query, and the operator."""
+
+
+class KeyWishes:
+    """Remembers which keys are split, and so of which operators work is to be apart.
+
+    Args:
+        gateway: the plugin.
+        interval_s: time from one turn to the next (s).
+        memory: where it remembers.
+    """
+
+    def __init__(self, gateway: Gateway, interval_s: float, memory: Memory) -> None:
+        self._gateway = gateway
+        self._lease_s = interval_s + GRACE_S
+        self._memory = memory
+
+    def decide(self, plan: Plan, island: Island, *, sends: bool) -> tuple[str, ...]:
+        """Notes on whose work ``plan`` has apart from now on, or no more, and on what cannot be."""
+        held_back = "" if sends else " (not carried out)"
+        notes: list[str] = []
+        for name, splits in _by_partition(plan.key_splits).items():
+            ref = island.partitions.get(name)
+            if ref is None:
+                continue
+            wanted = [split for split in splits if split.ways > 1]
+            if wanted and ref.above == "none":
+                notes.append(_cannot(name, wanted))
+                continue
+            held = self._memory[ref.run_id].split.setdefault(ref.key, {})
+            was = bool(held)
+            for split in splits:
+                held.pop(split.key, None)
+            held |= {split.key: split.ways for split in wanted}
+            if wanted:
+                notes.append(
+                    f"{name}: {_keys(wanted)} in {max(s.ways for s in wanted)} parts{held_back}:"
+                    " row-wise work above the state goes to any lane from the next batch on, that"
+                    " of other keys too, and the state stays on its lane"
+                )
+            elif was and not held:
+                notes.append(
+                    f"{name}: no key is hotter than a lane any more: work comes back{held_back}"
+                )
+        return tuple(notes)
+
+    def claim(self, island: Island) -> tuple[str, ...]:
+        """Takes or renews the planner's say for the island's operators; notes on who refuses."""
+        notes = []
+        for operator, refs in _operators(island).items():
+            query, run, number = operator
+            split = any(keys for key, keys in self._memory[run].split.items() if key[1] == number)
+            apart = "" if refs[0].above == "none" else str(split).lower()
+            try:
+                self._gateway.claim_keys(query, number, apart, self._lease_s)
+                self._memory[run].claimed.add(operator)
+            except LaneshiftError as problem:
+                notes.append(f"where keys of operator {number} go is not ours to say: {problem}")
+        return tuple(notes)
+
+    def release(self) -> None:
+        """Give up what was claimed: the plugin moves shards again, and decides what is apart."""
+        for query, _, number in (each for mine in self._memory.values() for each in mine.claimed):
+            with suppress(LaneshiftError):  # the query has ended, and the claim with it
+                self._gateway.claim_keys(query, number, "", 0.0)
+
+
+def shuffles(plan: Plan, *, sends: bool) -> Iterator[str]:
+    """Notes on the shards that a planner moves, and why."""
+    reasons = dict(plan.reasons)
+    moves: dict[PartitionId, list[ShardMove]] = {}
+    for move in plan.shard_moves:
+        moves.setdefault(move.target.partition, []).append(move)
+    for name, mine in moves.items():
+        named = ", ".join(f"{m.shard} to lane {m.target.lane}" for m in mine[:NAMED])
+        more = f" and {len(mine) - NAMED} more" if len(mine) > NAMED else ""
+        count = "1 shard moves" if len(mine) == 1 else f"{len(mine)} shards move"
+        held = "" if sends else " (not carried out)"
+        yield f"{name}: {count}{held}, {named}{more}: {reasons.get(name, 'as planned')}"
+
+
+def _by_partition(splits: Sequence[KeySplit]) -> Mapping[PartitionId, list[KeySplit]]:
+    found: dict[PartitionId, list[KeySplit]] = {}
+    for split in splits:
+        found.setdefault(split.partition, []).append(split)
+    return found
+
+
+def _operators(island: Island) -> dict[Operator, list[PartitionRef]]:
+    """Those whose rows have keys."""
+    found: dict[Operator, list[PartitionRef]] = {}
+    for ref in island.partitions.values():
+        if ref.keyed:
+            found.setdefault((ref.query_id, ref.run_id, ref.operator_id), []).append(ref)
+    return found
+
+
+def _keys(splits: Sequence[KeySplit]) -> str:
+    if any(split.key == ALL_KEYS for split in splits):
+        return "all keys"
+    named = ", ".join(f"#{split.key}" for split in splits[:NAMED])
+    more = f" and {len(splits) - NAMED} more" if len(splits) > NAMED else ""
+    return f"{'key' if len(splits) == 1 else 'keys'} {named}{more}"
+
+
+def _cannot(name: PartitionId, splits: Sequence[KeySplit]) -> str:
+    return (
+        f"{name}: work of {_keys(splits)} cannot go to any lane: nothing that may be costly is"
+        " above its state, a limit is, or spark.sql.laneshift.hotKeys.spread is 'false'; and a"
+        " key's state is on one lane at a time: more fields in the key, or less work for each row,"
+        " are the way out (docs/parallelism.md)"
+    )
