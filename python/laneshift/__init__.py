@@ -145,7 +145,7 @@ _HOME = {
         ),
         "errors",
     ),
-    **dict.fromkeys(("Decision", "LaneChange", "SourceLimit"), "loop.decision"),
+    **dict.fromkeys(("Decision", "LaneChange", "SourceLimit"), "autoscale.decisions"),
     "Handoff": "plugin.handoff",
     **dict.fromkeys(
         ("HotKey", "Latency", "PartitionBatch", "PartitionSnapshot", "Pauses", "RemoteLane"),

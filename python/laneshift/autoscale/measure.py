@@ -308,8 +308,9 @@ class Meter:
         there = {s.query.run_id: s.query for s in parts}
         loads: dict[QueryId, StoreLoad] = {}
         for run, known in self._runs.items():
-            load = known.stores and known.stores.load(there[run], live.time_ms)
-            if load is not None:
+            if known.stores is None:
+                continue
+            if (load := known.stores.load(there[run], live.time_ms)) is not None:
                 loads[load.query] = load
         found = []
         for island in islands:

@@ -63,7 +63,7 @@ def drive_beside(
     while again and not over.is_set():
         try:
             scheduler = settings.scheduler(gateway)
-            policies.add(scheduler, settings.query or "")
+            policies.add(scheduler, settings.options.query or "")
             again = drive(scheduler, over)
             if again:
                 warn(f"{scheduler.name} has ended; it begins again")

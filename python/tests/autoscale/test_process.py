@@ -13,6 +13,7 @@ import pytest
 
 from autoscale.scripted import until
 from laneshift.autoscale import process
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.errors import error
 from laneshift.scheduler.registry import policy
 from plugin.fake import FakeGateway
@@ -92,7 +93,8 @@ def test_parameters_come_as_text(tmp_path: Path) -> None:
         "laneshift", horizon=2, target_utilisation=0.5, release_surplus=False, target_s=0.25,
         target_batch_s=0.25,
     )  # fmt: skip
-    assert (found.cores, found.dry_run, found.query) == (6, True, None)
+    trace = tmp_path / "trace"
+    assert found.options == AutoscaleOptions(cores=6, dry_run=True, interval_s=0.1, trace=trace)
 
 
 def test_a_trace_is_never_overwritten(tmp_path: Path) -> None:
