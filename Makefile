@@ -58,7 +58,7 @@ jar: $(JAR) | check-tools ## Build the plugin's jar into the Python package, and
 
 $(JAR): $(JAR_SOURCES) $(BUILD_FILES) $(VENV_STAMP) | check-tools
 	@version=$$($(VERSION)) && LANESHIFT_VERSION=$$version \
-	  scripts/quiet.sh build/logs/jar.log "Building the plugin's jar, version $$version" scripts/sbt checkJar workload/package
+	  scripts/quiet.sh build/logs/jar.log "Building the plugin's jar, version $$version" scripts/sbt checkJar workload/assembly
 	@mkdir -p $(@D) $(dir $(WORKLOAD)) && cp jvm/workload/target/laneshift-workload.jar $(WORKLOAD)
 	@cp jvm/spark/target/laneshift-spark.jar $@.tmp && mv $@.tmp $@
 

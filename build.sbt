@@ -96,6 +96,22 @@ lazy val common = Seq(
   Test / envVars ++= testJava.value.map("JAVA_HOME" -> _.getPath).toMap
 )
 
+// What the plugin's jar has of others is there by other names, by which the workload's jar knows it, too.
+lazy val shaded = Seq(
+  ShadeRule.rename("org.HdrHistogram.**" -> "laneshift.shaded.hdrhistogram.@1").inAll
+)
+
+lazy val mergeRules = assembly / assemblyMergeStrategy := {
+  case PathList("META-INF", "services", _*) => MergeStrategy.filterDistinctLines
+  case PathList("META-INF", "LICENSE" | "NOTICE") => MergeStrategy.singleOrError
+  // Of what is shaded: gets the library's name, and is asked for again by that.
+  case PathList("META-INF", "LICENSE.txt") => MergeStrategy.rename
+  case PathList("META-INF", name) if name.startsWith("LICENSE_") => MergeStrategy.singleOrError
+  case PathList("META-INF", _*) => MergeStrategy.discard
+  case PathList("module-info.class") => MergeStrategy.discard
+  case _ => MergeStrategy.deduplicate
+}
+
 // Our LICENSE and NOTICE in META-INF.
 lazy val withLicenses = Compile / resourceGenerators += Def.task {
   Seq("LICENSE", "NOTICE").map { name =>
@@ -176,19 +192,8 @@ lazy val spark = (project in file("jvm/spark"))
       val ofSpark = sparkJars.value.jars.toSet
       (assembly / fullClasspath).value.filter(entry => ofSpark(entry.data))
     },
-    assembly / assemblyShadeRules := Seq(
-      ShadeRule.rename("org.HdrHistogram.**" -> "laneshift.shaded.hdrhistogram.@1").inAll
-    ),
-    assembly / assemblyMergeStrategy := {
-      case PathList("META-INF", "services", _*) => MergeStrategy.filterDistinctLines
-      case PathList("META-INF", "LICENSE" | "NOTICE") => MergeStrategy.singleOrError
-      // Of what is shaded: gets the library's name, and is asked for again by that.
-      case PathList("META-INF", "LICENSE.txt") => MergeStrategy.rename
-      case PathList("META-INF", name) if name.startsWith("LICENSE_") => MergeStrategy.singleOrError
-      case PathList("META-INF", _*) => MergeStrategy.discard
-      case PathList("module-info.class") => MergeStrategy.discard
-      case _ => MergeStrategy.deduplicate
-    },
+    assembly / assemblyShadeRules := shaded,
+    mergeRules,
     bundled := {
       val excluded = (assembly / assemblyExcludedJars).value.map(_.data).toSet
       val licenses = update.value.configuration(Runtime).toSeq.flatMap(_.modules).map { found =>
@@ -238,14 +243,19 @@ lazy val spark = (project in file("jvm/spark"))
   )
 
 lazy val workload = (project in file("jvm/workload"))
-  .disablePlugins(AssemblyPlugin)
   .dependsOn(spark % Provided)
   .settings(
     common,
     name := "laneshift-workload",
     Compile / unmanagedJars := sparkJars.value.jars.map(Attributed.blank),
     withLicenses,
-    Compile / packageBin / artifactPath := target.value / "laneshift-workload.jar"
+    // Its own classes, and nothing else.
+    assembly / assemblyOutputPath := target.value / "laneshift-workload.jar",
+    assembly / assemblyExcludedJars := (assembly / fullClasspath).value.filter(_.data.isFile),
+    assembly / assemblyShadeRules := shaded,
+    mergeRules,
+    assembly / test := {},
+    assemblyPackageScala / assembleArtifact := false
   )
 
 // What a Maven repository gets: the one jar, its sources, and a POM that asks for nothing, since Spark is where the jar runs.

@@ -33,7 +33,7 @@ if [ -d "$root/build/tools" ]; then # sbt's launcher, if it was fetched before
 fi
 
 scripts/quiet.sh "$root/build/logs/release-jar.log" "Building the plugin's jar, version $LANESHIFT_VERSION" \
-  scripts/sbt spark/bundled published/publish workload/package
+  scripts/sbt spark/bundled published/publish workload/assembly
 mkdir -p python/laneshift/jars lab/laneshift_lab/jars
 cp jvm/spark/target/laneshift-spark.jar python/laneshift/jars/
 cp jvm/workload/target/laneshift-workload.jar lab/laneshift_lab/jars/
