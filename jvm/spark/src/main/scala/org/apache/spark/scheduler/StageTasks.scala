@@ -1,30 +1,10 @@
 package org.apache.spark.scheduler
 
-import java.util.Properties
-
 import org.apache.spark.SparkContext
 
-/** The tasks of one stage that has some which are not over, as Spark's scheduler has them now. Who counts events instead is wrong for
-  * ever when Spark drops one. In this package because the scheduler's counts are private to it.
-  *
-  * @param of the stage, and its attempt
-  * @param waiting for a core
-  * @param running the executors of those that run
+/** The tasks that are not over, as Spark's scheduler has them now. Who counts events instead is wrong for ever when Spark drops one.
+  * In this package because the scheduler's counts are private to it.
   */
-private[spark] final case class StageTasks(
-    of: (Int, Int),
-    properties: Option[Properties],
-    waiting: Int,
-    running: Seq[String]
-) {
-
-  /** Those that run or wait. */
-  def wanted: Int = waiting + running.size
-
-  /** Whether the job's thread had such a property. */
-  def has(property: String): Boolean = properties.exists(_.containsKey(property))
-}
-
 private[spark] object StageTasks {
 
   private def of[T](sc: SparkContext, otherwise: T)(read: TaskSchedulerImpl => T): T =
@@ -34,19 +14,9 @@ private[spark] object StageTasks {
       case _ => otherwise
     }
 
-  def now(): Seq[StageTasks] = SparkContext.getActive.filterNot(_.isStopped).toSeq.flatMap { sc =>
-    of(sc, Seq.empty[StageTasks]) { scheduler =>
-      scheduler.rootPool.getSortedTaskSetQueue.toSeq.map { tasks =>
-        val running = tasks.runningTasksSet
-        StageTasks(
-          (tasks.stageId, tasks.taskSet.stageAttemptId),
-          Option(tasks.taskSet.properties),
-          if (tasks.isZombie) 0 else math.max(0, tasks.numTasks - tasks.tasksSuccessful - running.size),
-          running.toSeq.flatMap(scheduler.taskIdToExecutorId.get)
-        )
-      }
-    }
-  }
+  /** How many run, by executor. The scheduler's pool does not know: it drops a stage once all of its tasks have been started. */
+  def running(): Map[String, Int] = SparkContext.getActive.filterNot(_.isStopped)
+    .fold(Map.empty[String, Int])(of(_, Map.empty[String, Int])(_.runningTasksByExecutors))
 
   /** Tasks that Spark runs at a time, on all executors. */
   def slots(sc: SparkContext): Int =

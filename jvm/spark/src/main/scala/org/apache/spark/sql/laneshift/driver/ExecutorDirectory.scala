@@ -94,7 +94,7 @@ final case class PartitionSite(executor: ExecutorRef, view: PartitionView) {
 private[laneshift] final class ExecutorDirectory(
     patience: FiniteDuration = ExecutorRef.Patience,
     forTasks: (Int, SparkConf) => Int = OwnCores.forTasks,
-    stages: () => Seq[StageTasks] = () => StageTasks.now()
+    running: () => Map[String, Int] = () => StageTasks.running()
 ) extends SparkListener
     with Logging {
   private val known = new ConcurrentHashMap[String, ExecutorRef]
@@ -123,12 +123,6 @@ private[laneshift] final class ExecutorDirectory(
     knownViews.forget(event.executorId)
   }
 
-  /** Those that run, by executor. Spark's own count for its UI leaves out tasks that start within 100 ms of
-    * each other.
-    */
-  private def runningTasks: Map[String, Int] =
-    stages().flatMap(_.running).groupMapReduce(identity)(_ => 1)(_ + _)
-
   /** Executors that a scheduler has asked for, and those of them that are to be given back. */
   @volatile private var demand = (Set.empty[String], Set.empty[String])
 
@@ -142,7 +136,8 @@ private[laneshift] final class ExecutorDirectory(
       e.id -> view
     }.toMap
     val (asked, goingBack) = demand
-    val tasks = runningTasks
+    // Spark's own count for its UI leaves out tasks that start within 100 ms of each other.
+    val tasks = running()
     for {
       context <- SparkContext.getActive.toSeq
       known = context.statusStore.executorList(activeOnly = true).map(e => e.id -> e).toMap

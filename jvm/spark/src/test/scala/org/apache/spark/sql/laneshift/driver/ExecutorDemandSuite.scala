@@ -4,7 +4,6 @@ import scala.collection.mutable
 
 import org.scalatest.BeforeAndAfterEach
 
-import org.apache.spark.scheduler.StageTasks
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.runtime.ExecutorView
 
@@ -45,8 +44,8 @@ class ExecutorDemandSuite extends LimitedSuite with BeforeAndAfterEach with Elas
   /** Executor 0 was there first. The one that was asked for is `driver`, the only one that Spark knows in local mode. */
   private final class Setting(cluster: Cluster) {
     spark // with which Spark begins
-    private var stages = Seq.empty[StageTasks]
-    val directory = new ExecutorDirectory(stages = () => stages)
+    private var running = 0
+    val directory = new ExecutorDirectory(running = () => Map("driver" -> running))
     var driving = Set("s")
     var now = 0L
     var said = Seq.empty[String]
@@ -66,8 +65,8 @@ class ExecutorDemandSuite extends LimitedSuite with BeforeAndAfterEach with Elas
     def load: ExecutorLoad = directory.inventory().head
 
     /** Spark's task on it. */
-    def begins(): Unit = stages :+= StageTasks((0, stages.size), None, 0, Seq("driver"))
-    def ends(): Unit = stages = stages.drop(1)
+    def begins(): Unit = running += 1
+    def ends(): Unit = running -= 1
 
     /** One has come that was asked for. */
     def come(): this.type = {

@@ -10,34 +10,33 @@ import laneshift.testing.LimitedSuite
 /** What there is to do, as Spark's own scheduler has it. */
 class StageTasksSuite extends LimitedSuite with ElasticSession {
 
-  test("tasks that run and tasks that wait are those of the scheduler, and none are left behind") {
+  private def slots = StageTasks.slots(spark.sparkContext)
+
+  /** `whileRunning` once as many tasks as there are slots run, of so many; then all of them end. */
+  private def job(tasks: Int)(whileRunning: => Unit): Unit = {
     val sc = spark.sparkContext
-    val slots = sc.maxNumConcurrentTasks(sc.resourceProfileManager.defaultResourceProfile)
-    val property = "laneshift.test"
-    def mine = StageTasks.now().filter(_.has(property))
-    StageTasksSuite.begins(slots)
-    sc.setLocalProperty(property, "")
-    val job =
-      try
-        sc.submitJob(
-          sc.parallelize(0 until slots + 3, slots + 3),
-          StageTasksSuite.task,
-          0 until slots + 3,
-          (_: Int, _: Unit) => (),
-          ()
-        )
-      finally sc.setLocalProperty(property, None.orNull)
+    StageTasksSuite.begins(math.min(tasks, slots))
+    val rows = sc.parallelize(0 until tasks, tasks)
+    val job = sc.submitJob(rows, StageTasksSuite.task, 0 until tasks, (_: Int, _: Unit) => (), ())
     try {
       StageTasksSuite.begun.await()
-      assert(mine.size == 1)
-      val stage = mine.head
-      assert(stage.waiting == 3 && stage.wanted == slots + 3 && stage.running == Seq.fill(slots)("driver"))
-      // Tasks of an earlier suite may still end.
-      assert(StageTasks.outstanding(sc) >= slots + 3)
+      whileRunning
     } finally StageTasksSuite.over.countDown()
     job.get()
-    assert(mine.forall(_.wanted == 0))
   }
+
+  private def running = StageTasks.running().getOrElse("driver", 0)
+
+  for (waiting <- Seq(0, 3))
+    test(s"tasks that run are those of the scheduler while $waiting others wait, and none are left behind") {
+      var during = 0
+      job(slots + waiting) {
+        during = running
+        // Tasks of an earlier suite may still end.
+        assert(during >= slots && StageTasks.outstanding(spark.sparkContext) >= slots + waiting)
+      }
+      assert(running <= during - slots)
+    }
 }
 
 private object StageTasksSuite {
