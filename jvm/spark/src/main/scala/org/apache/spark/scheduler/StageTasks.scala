@@ -14,7 +14,7 @@ private[spark] object StageTasks {
       case _ => otherwise
     }
 
-  /** How many run, by executor. The scheduler's pool does not know: it drops a stage once all of its tasks have been started. */
+  /** How many run, by executor. The scheduler's pool does not know: a Real-time query's stages are not in it. */
   def running(): Map[String, Int] = SparkContext.getActive.filterNot(_.isStopped)
     .fold(Map.empty[String, Int])(of(_, Map.empty[String, Int])(_.runningTasksByExecutors))
 
