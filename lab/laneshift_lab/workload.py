@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from laneshift.errors import error
+from laneshift.plugin.jar import found
 from laneshift.session.builder import with_jar
 
 if TYPE_CHECKING:
@@ -27,7 +27,4 @@ def with_workload(builder: SparkSession.Builder) -> SparkSession.Builder:
     Call it before the first session of the Python process is made. Errors:
     :class:`~laneshift.errors.SessionError` if the jar is missing.
     """
-    jar = workload_jar()
-    if not jar.is_file():
-        raise error("LANESHIFT_JAR_MISSING", path=jar)
-    return with_jar(builder, jar)
+    return with_jar(builder, found(workload_jar()))

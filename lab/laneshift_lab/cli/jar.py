@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import click
 
-from laneshift.errors import error
+from laneshift.plugin.jar import found
 from laneshift_lab.workload import workload_jar
 
 
 @click.command()
 def jar() -> None:
     """Print the path of the workload's jar, for spark-submit --jars beside the plugin's."""
-    path = workload_jar()
-    if not path.is_file():
-        raise error("LANESHIFT_JAR_MISSING", path=path)
-    click.echo(path)
+    click.echo(found(workload_jar()))

@@ -17,6 +17,13 @@ def jar_path() -> Path:
     return Path(str(resources.files("laneshift"))) / "jars" / "laneshift-spark.jar"
 
 
+def found(jar: Path) -> Path:
+    """``jar`` itself. Errors: :class:`~laneshift.errors.SessionError` if it is not there."""
+    if not jar.is_file():
+        raise error("LANESHIFT_JAR_MISSING", path=jar)
+    return jar
+
+
 def jar_version(jar: Path) -> str:
     """The version that the build wrote into the jar, or ``unknown``."""
     try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from laneshift.errors import error, shown
 from laneshift.plugin.gateway import PLUGIN_CLASS
-from laneshift.plugin.jar import check_versions, jar_path, jar_version
+from laneshift.plugin.jar import check_versions, found, jar_path, jar_version
 from laneshift.session.options import OPTIONS, PREFIX, settings
 
 if TYPE_CHECKING:
@@ -66,9 +66,7 @@ def configure(builder: SparkSession.Builder, **options: object) -> SparkSession.
 
 
 def _add_plugin(builder: SparkSession.Builder, present: dict[str, str]) -> None:
-    jar = jar_path()
-    if not jar.is_file():
-        raise error("LANESHIFT_JAR_MISSING", path=jar)
+    jar = found(jar_path())
     check_versions(jar_version(jar))
     if not _plugin_runs():
         builder.config(PLUGINS, _appended(present, PLUGINS, PLUGIN_CLASS, ","))
