@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,7 +34,6 @@ from laneshift.scheduler.ids import KeyId, NodeId, PartitionId, QueryId, ShardId
 from laneshift.scheduler.measured import changed
 from laneshift.scheduler.partition_load import HotKey, NodeCores, PartitionLoad
 from laneshift.scheduler.shard_table import ShardTable
-from laneshift.scheduler.store_load import StoreLoad
 
 
 def shard_of(key: str, partitions: int, shards: int) -> ShardId:
@@ -116,6 +116,8 @@ def _below(seen: Seen) -> PartitionId | None:
     return PartitionId(name)
 
 
+L = TypeVar("L")
+
 LEAST_GLANCE_S = 0.08
 """Nothing is measured over less (s, ours): a few rows more or less are all that it would show."""
 
@@ -181,7 +183,7 @@ class Meter:
 
         found, measured = self._islands(live, everything, parts, shown, windows, news, grows)
         self._look_at_tasks(live, parts, measured)
-        return self._with_tasks(self._with_stores(found, live, parts))
+        return self._with_queries(found, live, parts)
 
     def glance(
         self,
@@ -301,35 +303,27 @@ class Meter:
             if query.mode == "real-time":
                 self._runs[run].tasks.looked(query, mine, shown, live.executors, live.time_ms)
 
-    def _with_stores(
+    def _with_queries(
         self, islands: Sequence[Island], live: Snapshot, parts: Sequence[Seen]
     ) -> tuple[Island, ...]:
-        """``islands``, the first of those that have partitions of a query with its stores."""
+        """``islands``, the first that has partitions of a query with its stores and its tasks."""
         there = {s.query.run_id: s.query for s in parts}
-        loads: dict[QueryId, StoreLoad] = {}
-        for run, known in self._runs.items():
-            if known.stores is None:
-                continue
-            if (load := known.stores.load(there[run], live.time_ms)) is not None:
-                loads[load.query] = load
+        loads = [
+            known.stores.load(there[run], live.time_ms)
+            for run, known in self._runs.items()
+            if known.stores is not None
+        ]
+        stores = {load.query: load for load in loads if load is not None}
+        done = [load for run in self._runs.values() if (load := run.tasks.load) is not None]
+        tasks = {load.query: load for load in sorted(done, key=lambda load: load.query)}
         found = []
         for island in islands:
-            if island.cluster is not None and loads:
-                mine = [loads.pop(q) for q in tuple(loads) if q in island.cluster.queries]
-                island = replace(island, cluster=changed(island.cluster, stores=tuple(mine)))
-            found.append(island)
-        return tuple(found)
-
-    def _with_tasks(self, islands: Sequence[Island]) -> tuple[Island, ...]:
-        """``islands``, the first of those that have partitions of a query with its tasks."""
-        known = (run.tasks.load for run in self._runs.values())
-        loads = {load.query: load for load in known if load is not None}
-        found = []
-        for island in islands:
-            if island.cluster is not None and loads:
-                mine = [loads.pop(q) for q in tuple(loads) if q in island.cluster.queries]
-                mine.sort(key=lambda load: load.query)
-                island = replace(island, cluster=changed(island.cluster, tasks=tuple(mine)))
+            if island.cluster is not None and (stores or tasks):
+                here = island.cluster.queries
+                cluster = changed(
+                    island.cluster, stores=_taken(stores, here), tasks=_taken(tasks, here)
+                )
+                island = replace(island, cluster=cluster)
             found.append(island)
         return tuple(found)
 
@@ -437,6 +431,11 @@ class Meter:
         ]
         cluster, sources = _cluster(executor, rooms, here, measured, next(iter(windows.values())))
         return Island(executor, rooms, refs, cluster, sources, shares, is_new, most)
+
+
+def _taken(loads: dict[QueryId, L], here: Collection[QueryId]) -> tuple[L, ...]:
+    """The loads of queries that are here; no other island gets them."""
+    return tuple(loads.pop(query) for query in tuple(loads) if query in here)
 
 
 def _by(name: Callable[[Seen], str], parts: Sequence[Seen]) -> dict[str, list[Seen]]:

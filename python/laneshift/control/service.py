@@ -184,7 +184,6 @@ class ControlService:
             max_executors=request.max_executors if request.HasField("max_executors") else None,
             dry_run=request.dry_run,
         )
-        options.check()
         most = options.max_executors
         if most and call.caller.tenant is not None:
             raise InputError(
