@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from autoscale.scripted import Scripted, lanes
+from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
 from laneshift.autoscale.options import AutoscaleOptions
@@ -84,6 +85,16 @@ class Batches(FakeGateway):
         set_lanes(self.parts[partition], lanes)
         self.parts[partition]["auto"] = False
         return super().set_lanes(query, operator, partition, lanes)
+
+
+def batches(gateway: Any, scheduler: AutoscaleLoop, count: int) -> list[Decision]:
+    """So many batches of the gateway's query, with a look before and behind each."""
+    said = []
+    for _ in range(count):
+        said += scheduler.turn()
+        gateway.batch()
+        said += scheduler.turn()
+    return [decision for decision in said if not decision.is_empty]
 
 
 def looks(meter: Meter, gateway: Batches, count: int = 1) -> list[ClusterLoad | None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoscale.test_batches import Batches
+from autoscale.test_batches import Batches, batches
 from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
@@ -88,16 +88,6 @@ def loop(gateway: Stores, **more: Any) -> AutoscaleLoop:
     return AutoscaleLoop(
         gateway, named(more.pop("policy", "laneshift"), **parameters), AutoscaleOptions(**more)
     )
-
-
-def batches(gateway: Stores, scheduler: AutoscaleLoop, count: int) -> list[Decision]:
-    """So many batches, with a look before and behind each."""
-    said = []
-    for _ in range(count):
-        said += scheduler.turn()
-        gateway.batch()
-        said += scheduler.turn()
-    return [decision for decision in said if not decision.is_empty]
 
 
 def asked(gateway: Stores) -> list[tuple[Any, ...]]:

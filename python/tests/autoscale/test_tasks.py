@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoscale.test_batches import Batches
+from autoscale.test_batches import Batches, batches
 from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
@@ -65,16 +65,6 @@ def loop(gateway: FakeGateway, **more: Any) -> AutoscaleLoop:
     return AutoscaleLoop(
         gateway, named(more.pop("policy", "laneshift"), **parameters), AutoscaleOptions(**more)
     )
-
-
-def batches(gateway: Tasks, scheduler: AutoscaleLoop, count: int) -> list[Decision]:
-    """So many batches, with a look before and behind each."""
-    said = []
-    for _ in range(count):
-        said += scheduler.turn()
-        gateway.batch()
-        said += scheduler.turn()
-    return [decision for decision in said if not decision.is_empty]
 
 
 def asked(gateway: FakeGateway) -> list[tuple[Any, ...]]:
