@@ -130,7 +130,8 @@ wheel: setup ## Build the Python wheel, with the jar inside, and the lab's into 
 	@rm -rf build/lib build/bdist.* lab/build dist
 	@scripts/quiet.sh build/logs/wheel.log "Building the wheel" $(VENV_PYTHON) -m build --wheel --no-isolation
 	@scripts/quiet.sh build/logs/wheel-lab.log "Building the lab's" $(VENV_PYTHON) -m build --wheel --no-isolation --outdir dist lab
-	@$(VENV_PYTHON) -m zipfile -l dist/laneshift-*.whl | grep -F laneshift/jars/laneshift-spark.jar >/dev/null || { echo "The wheel has no jar inside." >&2; exit 1; }
+	@for jar in laneshift/jars/laneshift-spark.jar laneshift_lab/jars/laneshift-workload.jar; do \
+	  $(VENV_PYTHON) -m zipfile -l dist/$${jar%%/*}-*.whl | grep -F $$jar >/dev/null || { echo "The wheel of $${jar%%/*} has no jar inside." >&2; exit 1; }; done
 	@ls dist/*.whl
 
 release: setup ## Build all that a release publishes into dist/: wheel, sdist, Maven repository, SBOM, checksums; the same bytes anywhere

@@ -82,7 +82,8 @@ final class ElasticPartition(
   private var lastBatch = Option.empty[BatchRecord]
   private var lastLoad = Option.empty[BatchLoad]
 
-  private var session: Session = Session.Resting
+  /** Read without the lock to see whether a task computes the partition. */
+  @volatile private var session: Session = Session.Resting
   private var granted = new LaneGrant(budget)
   private var lastScaleNs = 0L
   private var lastMotionNs = 0L
@@ -97,7 +98,7 @@ final class ElasticPartition(
   override def cpuNs: Array[Long] = balancer.cpuNs
   override def nextHandoffId(): Long = handoffIds.getAndIncrement()
   def lastTouchedNs: Long = touchedNs
-  def isRunning: Boolean = synchronized(session != Session.Resting)
+  def isRunning: Boolean = session != Session.Resting
 
   private def isDealt: Boolean = current.handoff == HandoffMode.Dealt
 

@@ -110,14 +110,17 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
 
   private def tick(): Unit = {
     val now = System.nanoTime()
-    if (now - lookedNs >= RateSample.EveryNs) {
+    val isLook = now - lookedNs >= RateSample.EveryNs
+    if (isLook) {
       lookedNs = now
       attempt("The look at the machine's load")(cores.look())
     }
+    // Of those that nobody computes only the rates change: a thousand of them, each turn, would be a tenth of a core.
     partitions.values().forEach(p =>
-      attempt(s"The controller's turn on partition ${p.index}")(p.tick(now).foreach(driver.pressed))
+      if (isLook || p.isRunning)
+        attempt(s"The controller's turn on partition ${p.index}")(p.tick(now).foreach(driver.pressed))
     )
-    partitions.values().removeIf(p => !p.isRunning && now - p.lastTouchedNs > ElasticRuntime.ForgetNs)
+    if (isLook) partitions.values().removeIf(p => !p.isRunning && now - p.lastTouchedNs > ElasticRuntime.ForgetNs)
   }
 
   /** Also past an Error: a turn that throws would be the timer's last. */
