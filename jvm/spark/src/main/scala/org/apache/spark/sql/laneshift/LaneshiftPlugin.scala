@@ -9,7 +9,7 @@ import org.apache.spark.internal.config.EVENT_LOG_ENABLED
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
-import org.apache.spark.sql.laneshift.driver.{ApplicationMetrics, DriverState, SchedulerProcess}
+import org.apache.spark.sql.laneshift.driver.{ApplicationMetrics, DriverState, Run, SchedulerProcess}
 import org.apache.spark.sql.laneshift.lane.LaneCpu
 import org.apache.spark.sql.laneshift.runtime.{
   ElasticRuntime,
@@ -22,6 +22,7 @@ import org.apache.spark.sql.laneshift.runtime.{
   RuntimeMetrics
 }
 import org.apache.spark.sql.laneshift.source.SourceRuns
+import org.apache.spark.sql.laneshift.spec.OperatorKey
 import org.apache.spark.sql.laneshift.ui.LaneshiftTab
 import org.apache.spark.sql.laneshift.wire.RpcBytes
 import org.apache.spark.util.Utils
@@ -65,16 +66,9 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     val logged = conf.get(EVENT_LOG_ENABLED)
     val driver = DriverState.start(event => if (logged) sc.listenerBus.post(event))
     state = Some(driver)
-    // One queue: the journal has to hear of a query's end before the inventory does.
-    sc.listenerBus.addToQueue(driver.journal, LaneshiftPlugin.ListenerQueue)
-    sc.listenerBus.addToQueue(driver.queries, LaneshiftPlugin.ListenerQueue)
-    sc.listenerBus.addToQueue(driver.memories, LaneshiftPlugin.ListenerQueue)
-    sc.listenerBus.addToQueue(driver.taskWishes, LaneshiftPlugin.ListenerQueue)
-    sc.listenerBus.addToQueue(driver.keyClaims, LaneshiftPlugin.ListenerQueue)
-    sc.listenerBus.addToQueue(driver.rescales, LaneshiftPlugin.ListenerQueue)
+    sc.listenerBus.addToQueue(driver.runs, LaneshiftPlugin.ListenerQueue)
     sc.addSparkListener(driver.executors)
     sc.addSparkListener(driver.cluster)
-    driver.journal.start()
     sc.ui.foreach(LaneshiftTab.live(_, driver))
     scheduler = SchedulerProcess.wanted(conf, driver.tenants)
     scheduler.foreach(_.start())
@@ -102,14 +96,17 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
       state.foreach(_.executors.register(hello))
       java.lang.Boolean.TRUE
     case RememberPartition(key, index, memory) =>
-      state.foreach(_.memories.remember(key, index, memory))
+      runOf(key).foreach(_.remember(key.operatorId, index, memory))
       null
     case press: PartitionPressed =>
       state.foreach(_.presses.heard(press))
       null
-    case RecallPartition(key, index) => RpcBytes.of(state.flatMap(_.memories.recall(key, index)))
+    case RecallPartition(key, index) => RpcBytes.of(runOf(key).flatMap(_.recall(key.operatorId, index)))
     case other => throw new IllegalArgumentException(s"a message that is none of laneshift's: $other")
   }
+
+  /** None for one that has ended: what executors tell of it comes late. */
+  private def runOf(key: OperatorKey): Option[Run] = state.flatMap(_.runs.get(key.runId))
 
   override def shutdown(): Unit = {
     state.foreach(DriverState.stop)

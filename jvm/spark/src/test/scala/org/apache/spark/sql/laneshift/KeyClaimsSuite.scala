@@ -3,8 +3,7 @@ package org.apache.spark.sql.laneshift
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
-import org.apache.spark.sql.laneshift.driver.{DriverState, KeyClaims}
-import org.apache.spark.sql.laneshift.spec.OperatorKey
+import org.apache.spark.sql.laneshift.driver.{DriverState, Run, RunName}
 import org.apache.spark.sql.streaming.{GroupState, GroupStateTimeout, OutputMode, StreamingQuery}
 
 import laneshift.testing.{Deep, LimitedSuite}
@@ -94,17 +93,19 @@ class KeyClaimsSuite extends LimitedSuite with ElasticSession {
 
   test("a claim lapses, and ends with its run") {
     var now = 1000L
-    val claims = new KeyClaims(() => now)
-    val key = OperatorKey("q", "run", 3L)
-    assert(claims.apart("run", 3L).isEmpty)
-    claims.claim(key, Some(true), 2.0)
-    assert(claims.apart("run", 3L).contains(true) && claims.apart("run", 4L).isEmpty)
+    val run = new Run(RunName("q", "run", None), nowNs = () => now)
+    assert(run.claimedApart(3L).isEmpty)
+    run.claimKeys(3L, Some(true), 2.0)
+    assert(run.claimedApart(3L).contains(true) && run.claimedApart(4L).isEmpty)
     now += 1999999999L
-    assert(claims.apart("run", 3L).contains(true))
+    assert(run.claimedApart(3L).contains(true))
     now += 2L
-    assert(claims.apart("run", 3L).isEmpty)
-    claims.claim(key, None, 2.0)
-    assert(claims.apart("run", 3L).isEmpty)
+    assert(run.claimedApart(3L).isEmpty)
+    run.claimKeys(3L, None, 2.0)
+    assert(run.claimedApart(3L).isEmpty)
+    run.claimKeys(3L, Some(true), 2.0)
+    run.claimKeys(3L, Some(true), 0.0)
+    assert(run.claimedApart(3L).isEmpty)
   }
 
   test("without a planner the balancer moves shards, which it does not while one decides", Deep.Policies) {

@@ -132,13 +132,16 @@ object Patience {
 /** What a partition may not leave behind. */
 object Leftovers {
 
-  /** Threads that live as long as the plugin. */
-  private val Plugins = Set("laneshift control", "laneshift journal")
+  /** Threads of the plugin: one in each executor, and one in the driver as long as somebody needs it. */
+  private val Plugins = Set("laneshift control", "laneshift look")
+
+  private def all: Seq[String] =
+    Thread.getAllStackTraces.keySet.asScala.toSeq.map(_.getName).filter(_.startsWith("laneshift "))
 
   /** Threads of lanes and receivers. */
-  def threads: Seq[String] = Thread.getAllStackTraces.keySet.asScala.toSeq
-    .map(_.getName)
-    .filter(n => n.startsWith("laneshift ") && !Plugins(n))
+  def threads: Seq[String] = all.filterNot(Plugins)
+
+  def plugins: Seq[String] = all.filter(Plugins)
 
   /** Bytes that task memory accounts hold, those of lanes included. */
   def memory: Long = SparkEnv.get.memoryManager.executionMemoryUsed

@@ -161,8 +161,12 @@ object RescaleRun {
   def execution(query: StreamingQuery): StreamExecution =
     query.asInstanceOf[StreamingQueryWrapper].streamingQuery
 
-  def ask(query: StreamingQuery, partitions: Int, slots: Int = 1000): LiveRescale =
-    DriverState.get.get.rescales.ask(execution(query), partitions, slots)
+  def ask(query: StreamingQuery, partitions: Int, slots: Int = 1000): LiveRescale = {
+    val runs = DriverState.get.get.runs
+    // Known from its first plan on, if it is elastic, or else from Spark's event on.
+    Patience.until(query)(runs.get(query.runId.toString).nonEmpty)
+    runs.rescale(runs.get(query.runId.toString).get, execution(query), partitions, slots)
+  }
 
   def same(stock: RescaleResult, live: RescaleResult, elastic: Boolean = true): Unit = {
     assert(!stock.plan.contains("Elastic ["), "the stock side is elastic")

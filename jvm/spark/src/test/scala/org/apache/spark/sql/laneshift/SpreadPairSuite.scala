@@ -2,7 +2,7 @@ package org.apache.spark.sql.laneshift
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.laneshift.driver.DriverState
+import org.apache.spark.sql.laneshift.driver.{DriverState, Run}
 import org.apache.spark.sql.laneshift.runtime.Cores
 import org.apache.spark.sql.laneshift.workload.WorkloadFunctions
 import org.apache.spark.sql.streaming.{GroupState, GroupStateTimeout, OutputMode, StreamingQuery}
@@ -154,9 +154,8 @@ class SpreadPairSuite extends LimitedSuite with ElasticSession {
   )
 
   private def batchesTold(running: StreamingQuery): Set[Long] =
-    DriverState.get.toSet.flatMap((state: DriverState) =>
-      state.memories.batchLoads(running.runId.toString, operatorId = 0L).values.map(_.batchId)
-    )
+    DriverState.get.flatMap(_.runs.get(running.runId.toString)).toSet
+      .flatMap((run: Run) => run.batchLoads(operatorId = 0L).values.map(_.batchId))
 
   private def isApart(running: StreamingQuery): Boolean = isApart(MicroBatchRun.planOf(running))
 

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.laneshift.api
 
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, ExecutorsConf}
-import org.apache.spark.sql.laneshift.driver.{QueryRun, SchedulerClaim, WrongDemand}
+import org.apache.spark.sql.laneshift.driver.{RunName, SchedulerClaim, WrongDemand}
 import org.apache.spark.sql.laneshift.rescale.NotRescalable
 
 /** A call that cannot be carried out: a condition that programs can tell apart, and a message with value, range, way out. */
@@ -25,7 +25,7 @@ private[api] object ApiError {
     Map.empty
   )
 
-  def noSuchQuery(query: String, active: Seq[QueryRun]): ApiError = new ApiError(
+  def noSuchQuery(query: String, active: Seq[RunName]): ApiError = new ApiError(
     "LANESHIFT_NO_SUCH_QUERY",
     NotFound,
     s"There is no streaming query '$query'. Running are: " +

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift.api
 
-import org.apache.spark.sql.laneshift.driver.{DriverState, PartitionSite, QueryRun, QueryView}
+import org.apache.spark.sql.laneshift.driver.{DriverState, PartitionSite, QueryView, Run, RunName}
 
 /** Finds what a call names, or says what there is. */
 private[api] object Inventory {
@@ -8,11 +8,17 @@ private[api] object Inventory {
   def driver: DriverState = DriverState.get.getOrElse(throw ApiError.notLoaded())
 
   /** Every known run of the query, ended ones too. */
-  def runsOf(driver: DriverState, query: String): Seq[QueryRun] = {
-    val runs = driver.queries.all.filter(q => q.id == query || q.runId == query || q.name.contains(query))
-    if (runs.isEmpty) throw ApiError.noSuchQuery(query, driver.queries.active)
-    runs
+  def runsOf(driver: DriverState, query: String): Seq[RunName] = {
+    val running = driver.runs.all.map(_.names)
+    val found = (running ++ driver.runs.ended).filter(_.is(query))
+    if (found.isEmpty) throw ApiError.noSuchQuery(query, running)
+    found
   }
+
+  /** The run of it that goes on. */
+  def runOf(driver: DriverState, query: String): Run =
+    runsOf(driver, query).flatMap(run => driver.runs.get(run.runId)).headOption
+      .getOrElse(throw ApiError.queryStopped(query))
 
   def partitions(query: String, operatorId: Long, partition: Int): Seq[PartitionSite] =
     partitions(driver.views(), query, operatorId, partition)
@@ -24,8 +30,7 @@ private[api] object Inventory {
       operatorId: Long,
       partition: Int
   ): Seq[PartitionSite] = {
-    val runs = runsOf(driver, query)
-    val run = runs.find(_.active).getOrElse(throw ApiError.queryStopped(query))
+    val run = runOf(driver, query)
     val operators = views.find(_.run.runId == run.runId).fold(Seq.empty[Seq[PartitionSite]])(_.operators)
     val operator = operators
       .find(_.head.view.spec.key.operatorId == operatorId)

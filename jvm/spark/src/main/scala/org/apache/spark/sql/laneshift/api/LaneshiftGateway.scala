@@ -1,20 +1,17 @@
 package org.apache.spark.sql.laneshift.api
 
-import java.util.UUID
-
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.laneshift.conf.BuildInfo
 import org.apache.spark.sql.laneshift.driver.{
   DriverState,
   ExecutorRef,
   PartitionSite,
   QueryView,
-  RunningQueries,
   SourceCount,
+  SourceThrottle,
   WrongDemand
 }
 import org.apache.spark.sql.laneshift.rescale.{LiveRescale, NotRescalable, OfflineRescale}
@@ -67,8 +64,7 @@ object LaneshiftGateway {
     val live = if (found.exists(_.realTime)) driver.executors.sourceRows() else Map.empty[String, Long]
     found.map { q =>
       val read = if (q.realTime) live.get(q.run.runId).map(SourceCount(_, None)) else q.run.read
-      val rescale = driver.rescales.of(UUID.fromString(q.run.runId))
-      SnapshotJson.query(q, read, driver.tenants.of(q.run.runId), rescale, partition)
+      SnapshotJson.query(q, read, q.run.tenant, q.run.rescale, partition)
     }
   }
 
@@ -109,7 +105,6 @@ object LaneshiftGateway {
     if (lanes < 1 || lanes > max) throw ApiError.lanesOutOfRange(lanes, max)
     hosts.foreach(Elsewhere.check(_, found))
     val addresses = hosts.map(Elsewhere.addresses)
-    if (addresses.exists(_.nonEmpty)) Inventory.driver.hosts.begin()
     val applied =
       found.map(p => p.setLanes(lanes, addresses).getOrElse(throw ApiError.partitionGone(p.view.index)))
     Map[String, Any](
@@ -127,7 +122,7 @@ object LaneshiftGateway {
       case TaskWish.Exactly(n) if n > spec.partitions =>
         throw ApiError.tasksOutOfRange(tasks, spec.partitions)
       case _ if spec.handoff == HandoffMode.Dealt => throw ApiError.noStatePartitions(operatorId)
-      case _ => Inventory.driver.taskWishes.set(spec.key, wish)
+      case _ => Inventory.runOf(Inventory.driver, query).setTasks(operatorId, wish)
     }
     Map[String, Any]("tasks" -> TaskWish.text(wish), "applied" -> Applied.NextBatch.name)
   }
@@ -158,7 +153,7 @@ object LaneshiftGateway {
     val spec = found.head.view.spec
     if (spec.handoff == HandoffMode.Dealt) throw ApiError.noKeys(operatorId)
     if (apart == "true" && spec.above == RowWork.Fixed) throw ApiError.nothingAbove(operatorId)
-    Inventory.driver.keyClaims.claim(spec.key, apart.toBooleanOption, seconds)
+    Inventory.runOf(Inventory.driver, query).claimKeys(operatorId, apart.toBooleanOption, seconds)
     // All at a time: each answers by itself.
     found.map(p => p.executor.asking(ExecutorRequest.RestBalancer(spec.key, p.view.index, seconds)))
       .foreach(ThreadUtils.awaitReady(_, ExecutorRef.Patience))
@@ -180,8 +175,8 @@ object LaneshiftGateway {
     Seq("rows_per_second" -> rate, "seconds" -> seconds).foreach { case (name, value) =>
       if (!(value >= 0 && value < Double.PositiveInfinity)) throw ApiError.outOfRange(name, value)
     }
-    val run = Inventory.runsOf(driver, query).find(_.active).getOrElse(throw ApiError.queryStopped(query))
-    driver.throttle.limit(run.id, rate, seconds) match {
+    val run = Inventory.runOf(driver, query)
+    SourceThrottle.limit(run, driver.executors, rate, seconds) match {
       case Left(why) => throw ApiError.sourceNotLimited(query, why)
       case Right(applied) => Map[String, Any]("applied" -> applied.name)
     }
@@ -190,9 +185,10 @@ object LaneshiftGateway {
   /** Asks for another number of state partitions of a query that runs. */
   def rescale(query: String, partitions: Int): String = Answer {
     val driver = Inventory.driver
-    val run = running(driver, query)
+    val run = Inventory.runOf(driver, query)
+    val running = run.execution.getOrElse(throw ApiError.queryStopped(query))
     val slots = driver.executors.inventory().map(_.cores).sum
-    try RescaleJson(driver.rescales.ask(run, partitions, slots))
+    try RescaleJson(driver.runs.rescale(run, running, partitions, slots))
     catch { case why: NotRescalable => throw ApiError.notRescalable(query, why) }
   }
 
@@ -206,14 +202,8 @@ object LaneshiftGateway {
     RescaleJson(newest)
   }
 
-  private def newestRescale(query: String): LiveRescale = {
-    val driver = Inventory.driver
-    driver.rescales.of(running(driver, query).runId).getOrElse(throw ApiError.noRescale(query))
-  }
-
-  private def running(driver: DriverState, query: String): StreamExecution =
-    Inventory.runsOf(driver, query).find(_.active).flatMap(run => RunningQueries.get(run.id))
-      .getOrElse(throw ApiError.queryStopped(query))
+  private def newestRescale(query: String): LiveRescale =
+    Inventory.runOf(Inventory.driver, query).rescale.getOrElse(throw ApiError.noRescale(query))
 
   /** Gives the checkpoint of a query that does not run another number of state partitions. */
   def rescaleOffline(spark: SparkSession, checkpoint: String, partitions: Int, check: Boolean): String =
@@ -251,8 +241,7 @@ object LaneshiftGateway {
     if (most < 0 || total < 0) throw ApiError.outOfRange("executors", math.min(most, total).toDouble)
     try {
       val view = driver.demand.turn(scheduler, most, total, Elsewhere.names(giveBack))
-      // It takes lanes off those that are given back.
-      if (view.most > 0 && view.why.isEmpty) driver.hosts.begin()
+      if (driver.demand.needsLooks) driver.looks.begin()
       SnapshotJson.demand(view)
     } catch { case wrong: WrongDemand => throw ApiError.wrongDemand(wrong) }
   }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.laneshift.runtime.RuntimeMetrics
   */
 private[laneshift] object ApplicationMetrics {
 
-  private val ofQueries: Seq[(String, Seq[QueryRun] => Double)] = Seq(
+  private val ofQueries: Seq[(String, Seq[Run] => Double)] = Seq(
     "queries" -> (_.size.toDouble),
     "backlogRows" -> (_.flatMap(_.batch).flatMap(_.sources).flatMap(_.backlogRows).sum.toDouble)
   )
@@ -34,36 +34,14 @@ private[laneshift] object ApplicationMetrics {
     executors ++ (executors ++ driver).map(Application + _)
   }
 
+  /** A scrape asks executors once, if the newest look is not of just now; the first of its gauges waits for them. */
   def register(registry: MetricRegistry, state: DriverState): Unit = {
-    RuntimeMetrics.register(
-      registry,
-      Application,
-      RuntimeMetrics.ofPartitions,
-      new RuntimeMetrics.Recent(() => state.executors.partitions().map(_.view))
-    )
-    RuntimeMetrics.register(
-      registry,
-      Application,
-      RuntimeMetrics.ofExecutors,
-      new RuntimeMetrics.Recent(() => state.executors.views())
-    )
-    RuntimeMetrics.register(
-      registry,
-      Application,
-      ofCores,
-      new RuntimeMetrics.Recent(() => state.executors.inventory())
-    )
-    RuntimeMetrics.register(
-      registry,
-      Application,
-      ofQueries,
-      new RuntimeMetrics.Recent(() => state.queries.active)
-    )
-    RuntimeMetrics.register(
-      registry,
-      Application,
-      ofRescales,
-      new RuntimeMetrics.Recent(() => state.rescales.underWay)
-    )
+    def gauges[T](all: Seq[(String, T => Double)])(now: => T): Unit =
+      RuntimeMetrics.register(registry, Application, all, now)
+    gauges(RuntimeMetrics.ofPartitions)(state.looks.newest.sites.map(_.view))
+    gauges(RuntimeMetrics.ofExecutors)(state.looks.newest.loads.flatMap(_.said))
+    gauges(ofCores)(state.looks.newest.loads)
+    gauges(ofQueries)(state.runs.all)
+    gauges(ofRescales)(state.runs.rescales)
   }
 }

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.laneshift.driver
 
 import org.apache.spark.scheduler.SparkListenerEvent
-import org.apache.spark.sql.laneshift.rescale.Rescales
 
 /** What the plugin knows in the driver of one application. The plugin's init makes it and its shutdown drops it, whole: the next
   * application of the process starts with nothing.
@@ -10,24 +9,21 @@ import org.apache.spark.sql.laneshift.rescale.Rescales
   */
 private[laneshift] final class DriverState(
     post: SparkListenerEvent => Unit,
-    val executors: ExecutorDirectory = new ExecutorDirectory
+    val executors: ExecutorDirectory = new ExecutorDirectory,
+    nowNs: () => Long = () => System.nanoTime(),
+    lookMs: Long = Looks.EveryMs
 ) {
   val tenants = new Tenants
-  val queries = new QueryInventory(executors, tenants.ended)
-  val memories = new PartitionMemories
-  val taskWishes = new TaskWishes
+  val runs = new Runs(this, nowNs)
   val claims = new SchedulerClaims
   val presses = new Presses
-  val keyClaims = new KeyClaims
-  val throttle = new SourceThrottle(executors)
-  val hosts = new HostWatch(executors)
-  val rescales = new Rescales
   val decisions = new Decisions(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
   val cluster = new SparkExecutors
   val demand = new ExecutorDemand(executors, claims.holds, decisions.note(DriverState.OnDemand, _), cluster)
   val snapshotNumbers = new SnapshotNumbers
   val partitionMessages = new PartitionMessages
-  val journal = new Journal(queries, executors, post)
+  val journal = new Journal(post)
+  val looks = new Looks(this, lookMs)
 
   /** Every query that runs. Asks executors: what a command has done shows at once. */
   def views(): Seq[QueryView] = askViews()()
@@ -35,15 +31,12 @@ private[laneshift] final class DriverState(
   /** Asks at once; what this gives waits for the answers. */
   def askViews(): () => Seq[QueryView] = {
     val partitions = executors.askPartitions()
-    () => QueryView.of(queries.active, partitions())
+    () => QueryView.of(runs.all, partitions())
   }
 
   private def stop(): Unit = {
-    journal.stop()
-    throttle.stop()
-    hosts.stop()
-    demand.stop()
-    rescales.stop()
+    looks.stop()
+    runs.stop()
     presses.stop()
   }
 }
@@ -57,8 +50,6 @@ private[laneshift] object DriverState {
 
   /** That of the application that runs in this process, if the plugin is loaded there. */
   def get: Option[DriverState] = current
-
-  def isLoaded: Boolean = current.nonEmpty
 
   def start(post: SparkListenerEvent => Unit): DriverState = synchronized {
     current.foreach(_.stop())

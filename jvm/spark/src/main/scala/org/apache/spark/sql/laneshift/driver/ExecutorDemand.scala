@@ -31,8 +31,8 @@ final case class WrongDemand(most: Int, there: Int, dynamicAllocation: Boolean) 
   *
   *   - Given back is only an executor that was asked for here, on which Spark runs no task, which has no elastic partition, nothing
   *     that Spark may still read, and no lane, at two looks in a row. Spark itself refuses if a task has begun in between.
-  *   - From the moment on at which it is to go it counts as leaving: nobody gets lanes there, and [[HostWatch]] takes those away
-  *     that there are. If Spark uses it, it is closed: no more tasks begin there, so that it goes once those that run have ended. It
+  *   - From the moment on at which it is to go it counts as leaving: nobody gets lanes there, and [[Look.makeRoom]] takes those
+  *     away that there are. If Spark uses it, it is closed: no more tasks begin there, so that it goes once those that run have ended. It
   *     stays if the others had not had slots for all tasks of the last half minute, and if it has a cached block.
   *   - Those that were there before the first request stay, whoever they are replaced by.
   *   - Who owns the demand is whose claim holds. If nobody does, executors without work for the time of rest go all the same, and
@@ -46,11 +46,9 @@ private[laneshift] final class ExecutorDemand(
     isDriving: String => Boolean,
     say: String => Unit,
     cluster: ClusterExecutors = new SparkExecutors,
-    nowMs: () => Long = () => System.nanoTime() / 1000000L,
-    everyMs: Long = ExecutorDemand.EveryMs
+    nowMs: () => Long = () => System.nanoTime() / 1000000L
 ) extends Logging {
-  private var owner = Option.empty[String]
-  private var thread = Option.empty[Repeating]
+  @volatile private var owner = Option.empty[String]
 
   /** Executors that are never given back, and how many there are to be of them: not known as long as none was asked for. */
   private var base = Set.empty[String]
@@ -108,15 +106,8 @@ private[laneshift] final class ExecutorDemand(
     if (isDriving(scheduler)) {
       owner = Some(scheduler)
       idleSince = Map.empty
-      if (thread.isEmpty) {
-        val made = new Repeating("laneshift executors", everyMs)(look())
-        made.start()
-        thread = Some(made)
-      }
     }
   }
-
-  def stop(): Unit = synchronized(thread.foreach(_.stop()))
 
   private def view(most: Int, why: Option[String]): DemandView =
     DemandView(
@@ -173,22 +164,20 @@ private[laneshift] final class ExecutorDemand(
     logInfo(s"Executor $id $why: it is to go once nothing is on it")
   }
 
-  /** Once a second: who is to go goes when nothing is on it. */
-  private[driver] def look(): Unit = {
-    val some = synchronized {
-      learn()
-      ours.nonEmpty
-    }
-    if (some) {
-      // Executors may be slow to answer: a scheduler's turn does not wait for them.
-      val loads = executors.inventory()
-      val sites = executors.partitions()
-      synchronized {
-        running.enqueue(loads.map(_.activeTasks).sum)
-        if (running.size > ExecutorDemand.Remembered) running.dequeue()
-        loads.filter(e => ours(e.id)).foreach(look(_, sites))
-      }
-    }
+  /** From a scheduler's first demand on: executors may come late. Waits for nobody. */
+  def needsLooks: Boolean = owner.nonEmpty
+
+  /** Whether there are executors that were asked for, before each look: whether it is of use here. */
+  private[driver] def mayGiveBack(): Boolean = needsLooks && synchronized {
+    learn()
+    ours.nonEmpty
+  }
+
+  /** Who is to go goes when nothing is on it. Executors were asked before: a scheduler's turn does not wait for them. */
+  private[driver] def look(now: Look): Unit = synchronized {
+    running.enqueue(now.loads.map(_.activeTasks).sum)
+    if (running.size > ExecutorDemand.Remembered) running.dequeue()
+    now.loads.filter(e => ours(e.id)).foreach(look(_, now.sites))
   }
 
   private def look(load: ExecutorLoad, sites: Seq[PartitionSite]): Unit = {
@@ -265,7 +254,6 @@ private[laneshift] final class ExecutorDemand(
 }
 
 private object ExecutorDemand {
-  val EveryMs = 1000L
   val Looks = 2
 
   /** Looks whose tasks are remembered: half a minute, so that a query between two batches is not overlooked. */

@@ -158,22 +158,16 @@ private[laneshift] final class ExecutorDirectory(
     }
   }
 
-  /** What each executor that answers says of itself. */
-  def views(): Seq[ExecutorView] = ask[ExecutorView](ExecutorRequest.Executor).apply().map(_._2)
+  /** Asks for both at once, and waits for the answers. */
+  def look(): Look = {
+    val sites = askPartitions()
+    Look(inventory(), sites())
+  }
 
   /** Where an executor's host lanes are reached; none if there is no such executor. */
   def hostAddress(executorId: String): Option[HostAddress] = Option(known.get(executorId)).map { executor =>
     val (host, port) = executor.ask[(String, Int)](ExecutorRequest.HostAt)
     HostAddress(executorId, host, port)
-  }
-
-  /** Takes so many lanes off an executor, of those partitions first that want most there. */
-  def leave(executorId: String, lanes: Int, why: String): Unit = {
-    var left = lanes
-    def wanted(site: PartitionSite) = site.view.wantedElsewhere.collectFirst { case (`executorId`, n) => n }
-    partitions().filter(wanted(_).nonEmpty).sortBy(-wanted(_).getOrElse(0)).foreach { site =>
-      if (left > 0) left -= site.leave(executorId, left, why)
-    }
   }
 
   /** Every elastic partition, once: where it runs now or ran last. */

@@ -1,76 +1,51 @@
 package org.apache.spark.sql.laneshift.driver
 
-import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
+import org.apache.spark.scheduler.SparkListenerEvent
 import org.apache.spark.sql.laneshift.runtime.HandoffRecord
-import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 
 /** Samples of all elastic queries over time: the newest in memory for the tab, all of them for `post`, which writes Spark's
   * event log for the History Server. Whole ones are rare, because they grow with partitions and shards.
-  *
-  * Only the journal's own thread waits for executors: neither who reads it nor Spark's listener queue does.
   */
-private[laneshift] final class Journal(
-    queries: QueryInventory,
-    executors: ExecutorDirectory,
-    post: SparkListenerEvent => Unit,
-    everyMs: Long = Journal.EveryMs
-) extends SparkListener {
+private[laneshift] final class Journal(post: SparkListenerEvent => Unit) {
   @volatile private var kept = Vector.empty[LaneshiftSample]
 
-  // Only the thread uses these.
+  // Only the look's thread uses these.
   private var samples = 0L
   private var lastMs = System.currentTimeMillis()
 
-  private val thread = new Repeating("laneshift journal", everyMs)(turn())
-
-  def start(): Unit = thread.start()
-  def stop(): Unit = thread.stop()
-
-  /** The newest samples, without partitions, oldest first. */
+  /** The newest samples, without partitions, oldest first. On any thread; waits for nobody. */
   def recent: Seq[LaneshiftSample] = kept
 
-  /** Registered ahead of the inventory: executors get these requests before they are told to forget the query, which is seen whole
-    * once more.
+  /** Adds a sample of time `now` (ms since 1970), if a query is elastic; only then are the moves asked for. Every fifth minute it is
+    * whole by itself. On the look's thread only.
     */
-  override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
-    case _: QueryTerminatedEvent =>
-      val (now, runs) = (System.currentTimeMillis(), queries.active)
-      val (sites, moves) = (executors.askPartitions(), executors.askHandoffs(Journal.Moves, None))
-      thread.once(add(now, QueryRecord.of(QueryView.of(runs, sites())), moves(), whole = true))
-    case _ => ()
-  }
-
-  private def turn(): Unit = {
-    val now = System.currentTimeMillis()
-    val found = QueryRecord.of(QueryView.of(queries.active, executors.partitions()))
-    add(now, found, executors.handoffs(Journal.Moves, None), whole = samples % Journal.WholeEvery == 0)
-  }
-
-  private def add(
+  private[driver] def add(
       now: Long,
-      queries: Seq[QueryRecord],
+      queries: Seq[QueryView],
       moves: => Seq[(Long, HandoffRecord)],
-      whole: Boolean
-  ): Unit = if (queries.nonEmpty) {
-    // Those of after `now` are the next sample's.
-    val sample =
-      LaneshiftSample(now, queries, moves.map(_._2).filter(m => m.timeMs > lastMs && m.timeMs <= now))
-    val brief = sample.copy(queries = queries.map(_.brief))
-    kept = (kept :+ brief).takeRight(Journal.Kept)
-    lastMs = math.max(lastMs, now)
-    samples += 1
-    post(if (whole) sample else brief)
+      whole: Boolean = false
+  ): Unit = {
+    val found = QueryRecord.of(queries)
+    if (found.nonEmpty) {
+      // Those of after `now` are the next sample's.
+      val sample =
+        LaneshiftSample(now, found, moves.map(_._2).filter(m => m.timeMs > lastMs && m.timeMs <= now))
+      val brief = sample.copy(queries = found.map(_.brief))
+      kept = (kept :+ brief).takeRight(Journal.Kept)
+      lastMs = math.max(lastMs, now)
+      post(if (whole || samples % Journal.WholeEvery == 0) sample else brief)
+      samples += 1
+    }
   }
 }
 
 private[laneshift] object Journal {
-  val EveryMs = 5000L
 
-  /** Every fifth minute. */
+  /** Samples from one whole one to the next. */
   private val WholeEvery = 60
 
   /** Moves in a sample. */
-  private val Moves = 50
+  private[driver] val Moves = 50
 
   /** Five minutes of samples. */
   private val Kept = 60

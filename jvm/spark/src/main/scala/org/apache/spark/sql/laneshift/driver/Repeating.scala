@@ -24,6 +24,9 @@ private[driver] final class Repeating(name: String, everyMs: Long)(turn: => Unit
     try thread.execute(guarded(work))
     catch { case _: java.util.concurrent.RejectedExecutionException => }
 
+  /** Ends after what it does now and what it was asked to do once; may be called in a turn. */
+  def end(): Unit = thread.shutdown()
+
   def stop(): Unit = { thread.shutdownNow(); () }
 
   private def guarded(work: => Unit): Runnable = () =>

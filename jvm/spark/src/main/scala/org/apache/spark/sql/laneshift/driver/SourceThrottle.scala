@@ -1,9 +1,5 @@
 package org.apache.spark.sql.laneshift.driver
 
-import java.util.UUID
-import java.util.concurrent.ConcurrentHashMap
-
-import org.apache.spark.internal.Logging
 import org.apache.spark.sql.connector.read.streaming.{
   CompositeReadLimit,
   ReadLimit,
@@ -17,29 +13,25 @@ import org.apache.spark.sql.laneshift.source.PacedSource
 
 /** Holds back the source of a running query. In Real-time Mode its readers wait, which only the sources of laneshift can do. In
   * micro-batch the next batches read fewer rows, as by `maxOffsetsPerTrigger`: Spark asks a source with the limit that it keeps
-  * for it, and the sources of laneshift and Kafka take one of rows. In Spark's package because the list of running queries is
-  * private to it.
+  * for it, and the sources of laneshift and Kafka take one of rows. In Spark's package because what a query reads its sources with
+  * is private to it.
   */
-private[laneshift] final class SourceThrottle(
-    executors: ExecutorDirectory,
-    clock: () => Long = () => System.nanoTime()
-) extends Logging {
-  import SourceThrottle._
-
-  private val held = new ConcurrentHashMap[UUID, Held]
-
-  // There is a thread only while a query is held back.
-  private var timer = Option.empty[Repeating]
+private[laneshift] object SourceThrottle {
 
   /** To `rate` rows per second at most, for `seconds`; 0 seconds end a limit in force. Left: why it cannot be held back. */
-  def limit(queryId: String, rate: Double, seconds: Double): Either[String, Applied] =
-    RunningQueries.get(queryId).toRight("it has just stopped").flatMap { query =>
+  def limit(
+      run: Run,
+      executors: ExecutorDirectory,
+      rate: Double,
+      seconds: Double
+  ): Either[String, Applied] =
+    run.execution.toRight("it has just stopped").flatMap { query =>
       limits(query).toSeq match {
         case Seq((_: PacedSource, _)) if realTime(query) =>
-          executors.limitSource(query.runId.toString, rate, seconds)
+          executors.limitSource(run.runId, rate, seconds)
           Right(Applied.Now)
         case Seq((source, now)) if !realTime(query) && takesRows(source) =>
-          hold(query, source, now, rate, seconds)
+          hold(run, query, source, now, rate, seconds)
           Right(Applied.NextBatch)
         case Seq((source, _)) if realTime(query) =>
           Left(s"in Real-time Mode only laneshift-workload and laneshift-replay can wait, not $source")
@@ -55,67 +47,37 @@ private[laneshift] final class SourceThrottle(
     source.isInstanceOf[PacedSource] || source.getClass.getSimpleName == "KafkaMicroBatchStream"
 
   private def hold(
+      run: Run,
       query: StreamExecution,
       source: SparkDataStream,
       now: ReadLimit,
       rate: Double,
       seconds: Double
-  ): Unit = synchronized {
-    val before = Option(held.get(query.runId))
-    val untilNs = clock() + (seconds * 1e9).toLong
+  ): Unit = run.synchronized {
+    val before = run.heldSource
+    val untilNs = run.nowNs() + (seconds * 1e9).toLong
     if (seconds > 0) {
       // The batch that runs may have read its rows; the limit is for a whole one.
       val next = lastBatch(query) + 2
-      held.put(
-        query.runId,
-        Held(
-          query,
-          source,
-          before.fold(now)(_.own),
-          rate,
-          untilNs,
-          before.fold(next)(_.first),
-          next
-        )
-      )
-      if (timer.isEmpty) timer = Some(startTimer())
-    } else before.foreach(h => held.put(query.runId, h.copy(untilNs = untilNs)))
-    Option(held.get(query.runId)).foreach(update)
+      val (own, first) = before.fold((now, next))(b => (b.own, b.first))
+      run.hold(Some(HeldSource(query, source, own, rate, untilNs, first, next)))
+    } else before.foreach(b => run.hold(Some(b.copy(untilNs = untilNs))))
+    update(run)
   }
 
   private def lastBatch(query: StreamExecution) = Option(query.lastProgress).fold(-1L)(_.batchId)
 
-  private def startTimer() = {
-    val thread = new Repeating("laneshift source limits", TickMs)(updateAll())
-    thread.start()
-    thread
-  }
-
-  private def updateAll(): Unit = synchronized {
-    held.values().forEach { h =>
-      try update(h)
-      catch {
-        case error: Throwable => logError(s"The limit of query ${h.query.id} is not up to date.", error)
-      }
-    }
-    if (held.isEmpty) stop()
-  }
-
-  /** Limits in force stay with their queries, which end with the application. */
-  def stop(): Unit = synchronized {
-    held.clear()
-    timer.foreach(_.stop())
-    timer = None
-  }
-
-  private def update(h: Held): Unit = {
-    val over = clock() - h.untilNs >= 0 && lastBatch(h.query) >= h.last
-    if (over || !h.query.isActive) held.remove(h.query.runId)
+  /** What the run's next batch may read by what is known by now; after each batch and once a second. Limits in force stay with a
+    * query that ends.
+    */
+  private[driver] def update(run: Run): Unit = run.synchronized(run.heldSource.foreach { h =>
+    val over = run.nowNs() - h.untilNs >= 0 && lastBatch(h.query) >= h.last
+    if (over) run.hold(None)
     val rows = Math.max(1L, (h.rate * secondsPerBatch(h)).toLong)
     setLimits(h.query, Map(h.source -> (if (over) h.own else ReadLimit.maxRows(least(h.own, rows)))))
-  }
+  })
 
-  private def secondsPerBatch(h: Held): Double = {
+  private def secondsPerBatch(h: HeldSource): Double = {
     val interval = h.query.trigger match {
       case ProcessingTimeTrigger(ms) => ms
       case _ => 0L
@@ -144,10 +106,7 @@ private[laneshift] final class SourceThrottle(
     classOf[StreamExecution].getMethod("uniqueSources_$eq", classOf[Map[_, _]]).invoke(query, limits)
     ()
   }
-}
 
-private[laneshift] object SourceThrottle {
-  private val TickMs = 100L
   private val UnknownBatchMs = 100L
   private val BatchesCounted = 5
 
@@ -161,15 +120,17 @@ private[laneshift] object SourceThrottle {
     val newest = tookMs.takeRight(BatchesCounted).sorted
     Math.max(intervalMs, newest.lift((newest.length - 1) / 2).getOrElse(UnknownBatchMs))
   }
-
-  /** A micro-batch query that is held back, from batch `first` on and at least for batch `last`; its source had the limit `own`. */
-  private final case class Held(
-      query: StreamExecution,
-      source: SparkDataStream,
-      own: ReadLimit,
-      rate: Double,
-      untilNs: Long,
-      first: Long,
-      last: Long
-  )
 }
+
+/** A micro-batch query that is held back until `untilNs`, from batch `first` on and at least for batch `last`; its source had the limit
+  * `own`.
+  */
+private[driver] final case class HeldSource(
+    query: StreamExecution,
+    source: SparkDataStream,
+    own: ReadLimit,
+    rate: Double,
+    untilNs: Long,
+    first: Long,
+    last: Long
+)

@@ -5,36 +5,26 @@ import java.security.SecureRandom
 import javax.crypto.Mac
 import javax.crypto.spec.SecretKeySpec
 
-import scala.collection.mutable
-
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.ControlConf
 
-/** Sessions of a Spark Connect server, each with a token of its own in its configuration, and the queries that are theirs.
+/** Sessions of a Spark Connect server, each with a token of its own in its configuration.
   *
   * A token is `TENANT.SIGNATURE`; the control process, which knows the key, tells by it who calls. A session's streaming queries
   * run in clones of it, which have its configuration: a query is its tenant's whose token it finds there.
   */
 private[laneshift] final class Tenants {
   val key: String = Tenants.random()
-  private val ofRun = mutable.HashMap.empty[String, String]
 
   /** Gives the session of that configuration a token unless it has one of ours. */
   def welcome(conf: SQLConf): Unit =
-    if (tenantOf(conf).isEmpty) {
+    if (of(conf).isEmpty) {
       val tenant = Tenants.random()
       conf.setConfString(ControlConf.Token.key, s"$tenant.${signed(tenant)}")
     }
 
-  /** Remembers whose query a run is, until it has ended. */
-  def started(runId: String, conf: SQLConf): Unit =
-    tenantOf(conf).foreach(tenant => synchronized(ofRun.update(runId, tenant)))
-
-  def ended(runId: String): Unit = synchronized { ofRun.remove(runId); () }
-
-  def of(runId: String): Option[String] = synchronized(ofRun.get(runId))
-
-  private def tenantOf(conf: SQLConf): Option[String] =
+  /** Whose session has that configuration, or has been cloned for a query; none if nobody's. */
+  def of(conf: SQLConf): Option[String] =
     Option(conf.getConfString(ControlConf.Token.key, null)).flatMap { token =>
       val (tenant, signature) = token.splitAt(token.lastIndexOf('.').max(0))
       Some(tenant).filter(t => t.nonEmpty && signature == s".${signed(t)}")

@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
   StateStoreSaveExec,
   StateStoreWriter
 }
-import org.apache.spark.sql.laneshift.driver.DriverState
+import org.apache.spark.sql.laneshift.driver.Run
 import org.apache.spark.sql.laneshift.rescale.Checkpoint
 import org.apache.spark.sql.laneshift.runtime.TaskRangeRDD
 import org.apache.spark.sql.laneshift.spec.{
@@ -39,6 +39,7 @@ import org.apache.spark.sql.laneshift.wire.RpcBytes
   * The child's RDD is serialised here, once, and becomes a copy per lane on the executor (design fact 3): state stores,
   * metrics and generated code are then never shared by threads.
   *
+  * @param run of the query; on the driver only
   * @param ungrouped why each partition needs a task of its own, if it does
   * @param regions elastic operators from the plan's top down to this one
   * @param rowWork where the row-wise work above its state is done
@@ -49,6 +50,7 @@ case class ElasticExec(
     realTime: Boolean,
     stateKeys: Map[Long, StateKey],
     options: ElasticOptions,
+    @transient run: Run,
     ungrouped: Option[String] = None,
     regions: Int = 1,
     rowWork: RowWork = RowWork.Fixed
@@ -64,13 +66,8 @@ case class ElasticExec(
     s"$nodeName [shards ${options.shards}, $lanesInWords$elsewhereInWords, handoff ${handoff.name}$tasksInWords$rescaleInWords]"
 
   /** What is wanted as the plan is looked at; a snapshot says what is there. */
-  private def elsewhereInWords: String = {
-    for {
-      driver <- DriverState.get.toSeq
-      info <- writers.headOption.flatMap(_.stateInfo).toSeq
-      (executor, lanes) <- driver.memories.elsewhere(info.queryRunId.toString, operatorId).toSeq.sorted
-    } yield s" + $lanes on executor $executor"
-  }.mkString
+  private def elsewhereInWords: String = run.elsewhere(operatorId).toSeq.sorted
+    .map { case (executor, lanes) => s" + $lanes on executor $executor" }.mkString
 
   private def tasksInWords: String = options.tasks match {
     case TaskWish.Stock => ""
@@ -87,8 +84,7 @@ case class ElasticExec(
 
   private def partitions: Int = inputs.head.outputPartitioning.numPartitions
 
-  private def key: OperatorKey =
-    OperatorKey(queryId, writers.head.getStateInfo.queryRunId.toString, operatorId)
+  private def key: OperatorKey = OperatorKey(queryId, run.runId, operatorId)
 
   /** What is wanted now: what somebody has said since the query started, or the option. */
   private def wish: TaskWish =
@@ -96,18 +92,16 @@ case class ElasticExec(
     else if (options.motionTasks) TaskWish.Exactly(
       ElasticExec.drawnTasks(options.motionSeed, operatorId, batchId.getOrElse(0L), partitions)
     )
-    else DriverState.get.flatMap(_.taskWishes.of(key)).getOrElse(options.tasks)
+    else run.tasks(operatorId).getOrElse(options.tasks)
 
-  override private[laneshift] def fewestTasks(partitions: Int, queryId: String): Int = {
-    val said = DriverState.get.flatMap(_.taskWishes.of(key.copy(queryId = queryId)))
+  override private[laneshift] def fewestTasks(partitions: Int): Int =
     if (ungrouped.nonEmpty || options.motionTasks) partitions
     else
-      said.getOrElse(options.tasks) match {
+      run.tasks(operatorId).getOrElse(options.tasks) match {
         case TaskWish.Stock => partitions
         case TaskWish.Exactly(tasks) => math.min(tasks, partitions)
         case TaskWish.Auto | _: TaskWish.UpTo => 1
       }
-  }
 
   override private[laneshift] def shuffles: Int = inputs.size
 
@@ -182,7 +176,7 @@ case class ElasticExec(
         options,
         upstream(inputs.map(_.child)),
         tasks,
-        DriverState.get.exists(_.memories.knows(key)),
+        run.knows(operatorId),
         inputs.size,
         rowWork
       ),

@@ -21,7 +21,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider, RocksDBStateStoreProvider}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
-import org.apache.spark.sql.laneshift.driver.{DriverState, RunningQueries}
+import org.apache.spark.sql.laneshift.driver.{DriverState, Run, RunName, RunningQueries}
 import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, RowWork}
 
 /** Wraps the elastic regions of each batch's plan. Runs after Spark has filled in state infos and watermarks and before it
@@ -44,14 +44,16 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
     guarded(plan, None)(runOf(plan)) match {
       case Left(_) | Right(None) => plan
       case Right(Some(run)) =>
-        DriverState.get.foreach(_.tenants.started(run.toString, plan.conf))
         // Options that do not go together are the user's to mend: not guarded.
         LaneshiftConf.checkTogether(plan.conf)
-        if (isFirst(run)) statePartitions(plan).foreach(LaneshiftConf.checkTasks(plan.conf, _))
-        StockRuns.reason(run) match {
+        // After a batch has ended the number of state partitions may change under what was right.
+        if (run.batch.isEmpty) statePartitions(plan).foreach(LaneshiftConf.checkTasks(plan.conf, _))
+        run.stays match {
           case Some(why) => stock(plan, why)
           case None =>
-            guarded(plan, Some(run))(planned(plan, run, isExplained(plan))).fold(stock(plan, _), identity)
+            val made = guarded(plan, Some(run))(planned(plan, run)).fold(stock(plan, _), identity)
+            if (made.exists(_.isInstanceOf[ElasticNode])) run.becomesElastic()
+            made
         }
     }
 
@@ -59,15 +61,21 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private def stock(plan: SparkPlan, why: String): SparkPlan =
     guarded(plan, None)(explain(plan, why)).getOrElse(plan)
 
-  /** The run of the streaming query that the plan is a batch of, or is explained for; none if it is no streaming query's, or
-    * such queries are to stay as they are.
+  /** The run of the streaming query that the plan is a batch of; none if it is no streaming query's, or such queries are to stay as
+    * they are. A plan that is only explained, or made without the plugin, has one that nobody else knows.
     */
-  private def runOf(plan: SparkPlan): Option[UUID] =
+  private def runOf(plan: SparkPlan): Option[Run] =
     plan
       .collectFirst { case w: StateStoreWriter if Elasticity.isStateful(w) => w.getStateInfo.queryRunId }
       .orElse(runOfStateless(plan))
       .filter(_ => plan.conf.getConf(LaneshiftConf.Enabled))
-      .filter(run => isExplained(plan) || RunningQueries.goesOn(plan.session, run))
+      .flatMap { id =>
+        def alone = new Run(RunName("", id.toString, None))
+        if (isExplained(plan)) Some(alone)
+        else DriverState.get.fold(RunningQueries.of(plan.session, id).map(_ => alone))(
+          _.runs.planned(plan.session, id)
+        )
+      }
 
   /** A plan without state says whose it is only by the thread that makes it. */
   private def runOfStateless(plan: SparkPlan): Option[UUID] =
@@ -79,10 +87,6 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private def runOfThread(plan: SparkPlan): Option[UUID] =
     Option(plan.session.sparkContext.getLocalProperty(SparkContext.SPARK_JOB_GROUP_ID))
       .flatMap(group => Try(UUID.fromString(group)).toOption)
-
-  /** No batch of the run has ended: afterwards the number of state partitions may change under what was right. */
-  private def isFirst(run: UUID): Boolean =
-    !DriverState.get.exists(_.queries.active.exists(q => q.runId == run.toString && q.batch.nonEmpty))
 
   private def statePartitions(plan: SparkPlan): Option[Int] =
     plan.collectFirst { case w: StateStoreWriter if Elasticity.isStateful(w) => w.getStateInfo.numPartitions }
@@ -97,25 +101,26 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   /** What `body` gives, or why there is nothing: the run, if one is given, stays stock for good, because its executors keep the
     * stores that they have opened.
     */
-  private def guarded[T](plan: SparkPlan, run: Option[UUID])(body: => T): Either[String, T] =
+  private def guarded[T](plan: SparkPlan, run: Option[Run])(body: => T): Either[String, T] =
     try Right(body)
     catch {
       case error @ (NonFatal(_) | _: LinkageError) =>
         QueryStores.sparks(plan.conf)
         val why = s"planning it failed: $error"
-        run.foreach(StockRuns.add(_, why))
+        run.foreach(_.stays = Some(why))
         if (told.add(why)) logWarning(s"A query stays stock Spark: $why", error)
         Left(why)
     }
 
-  private def planned(plan: SparkPlan, run: UUID, explained: Boolean): SparkPlan = {
+  private def planned(plan: SparkPlan, run: Run): SparkPlan = {
     planning()
+    val explained = isExplained(plan)
     val conf = plan.conf
     val realTime = isRealTime(plan)
     val batch = Option(plan.session.sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY))
     val spreads = new Spreads(
       conf,
-      run.toString,
+      run,
       batch.map(_.toLong).filterNot(_ => explained),
       plan.exists(_.isInstanceOf[LimitExec]),
       realTime
@@ -125,11 +130,11 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
       case _ if realTime && conf.getConf(AllowlistCheck) =>
         tellOfAllowlist()
         plan
-      case _ if !DriverState.isLoaded => explain(plan, NotLoaded)
-      case Some(why) => RowWise.wrap(explain(plan, why), run.toString, realTime)
+      case _ if DriverState.get.isEmpty => explain(plan, NotLoaded)
+      case Some(why) => RowWise.wrap(explain(plan, why), run, realTime)
       case None if explained =>
-        RowWise.wrap(TaskCounts.mark(wrap(plan, conf, realTime, spreads)), run.toString, realTime)
-      case None if !plan.exists(Elasticity.isStateful) => RowWise.wrap(plan, run.toString, realTime)
+        RowWise.wrap(TaskCounts.mark(wrap(plan, conf, realTime, spreads)), run, realTime)
+      case None if !plan.exists(Elasticity.isStateful) => RowWise.wrap(plan, run, realTime)
       case None =>
         // After Spark has checked and recorded its own provider's name (design fact 7); the operators that the rules behind
         // this one make again read it.
@@ -141,7 +146,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
         }
         // Also in a batch that is all stock, as the first one of an initial state is: an executor keeps the provider of a
         // store for the whole run.
-        RowWise.wrap(acceptProvider(elastic), run.toString, realTime)
+        RowWise.wrap(acceptProvider(elastic), run, realTime)
     }
   }
 
@@ -185,6 +190,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
           realTime,
           region.stateKeys,
           ElasticOptions.from(conf),
+          spreads.run,
           rowWork = work
         )
       }

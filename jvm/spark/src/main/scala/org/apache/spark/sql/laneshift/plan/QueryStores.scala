@@ -1,10 +1,9 @@
 package org.apache.spark.sql.laneshift.plan
 
-import java.util.{IdentityHashMap, UUID}
+import java.util.IdentityHashMap
 
 import org.apache.spark.sql.execution.streaming.state.{ElasticStateStoreProvider, RocksDBStateStoreProvider}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.laneshift.spec.RecentlyUsed
 
 /** Which provider a query's operators open their stores with: ours, by the name in the session that Spark has made for the
   * query's run. It is there from our rule until the last of the plan's regions has made its RDDs, and Spark's name at any
@@ -40,15 +39,4 @@ private[plan] object QueryStores {
         }
       }
   }
-}
-
-/** Runs of queries that stay stock, each with the reason: those that were planned last. */
-private[plan] object StockRuns {
-  private val Kept = 1000
-
-  private val reasons = new RecentlyUsed[UUID, String](Kept)
-
-  def add(run: UUID, why: String): Unit = synchronized { reasons.put(run, why); () }
-
-  def reason(run: UUID): Option[String] = synchronized(Option(reasons.get(run)))
 }

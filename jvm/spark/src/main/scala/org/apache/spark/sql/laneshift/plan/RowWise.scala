@@ -10,7 +10,8 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWate
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelationExec
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
-import org.apache.spark.sql.laneshift.spec.{ElasticOptions, RecentlyUsed, RowWork}
+import org.apache.spark.sql.laneshift.driver.Run
+import org.apache.spark.sql.laneshift.spec.{ElasticOptions, RowWork}
 
 /** Finds the row-wise regions of stages without state: the operators that go row by row, from (not including) a stream's source,
   * a shuffle or an operator with state whose row-wise work is apart up to the first that does not.
@@ -18,12 +19,12 @@ import org.apache.spark.sql.laneshift.spec.{ElasticOptions, RecentlyUsed, RowWor
 private[plan] object RowWise {
 
   /** Wraps those of a batch's plan that are worth it. */
-  def wrap(plan: SparkPlan, runId: String, realTime: Boolean): SparkPlan = {
+  def wrap(plan: SparkPlan, run: Run, realTime: Boolean): SparkPlan = {
     val conf = plan.conf
     val wanted = conf.getConf(LaneshiftConf.Stateless)
     // A limit stops reading, and what was read further would have moved the watermark.
     val limited = plan.exists(_.isInstanceOf[LimitExec])
-    if (limited) plan else new RowWise(conf, runId, realTime, wanted).wrap(plan)
+    if (limited) plan else new RowWise(conf, run, realTime, wanted).wrap(plan)
   }
 
   /** Whether a plan reads a stream: a batch of one, or what is explained of one. */
@@ -81,9 +82,9 @@ private[plan] object RowWise {
 }
 
 /** @param wanted which stages without state */
-private final class RowWise(conf: SQLConf, runId: String, realTime: Boolean, wanted: String) {
+private final class RowWise(conf: SQLConf, run: Run, realTime: Boolean, wanted: String) {
   import RowWise._
-  private val numbers = new RowWiseNumbers.OfPlan(runId)
+  private val numbers = new RowWiseNumbers(run)
 
   def wrap(plan: SparkPlan): SparkPlan = plan match {
     case e: ElasticExec => e.mapChildren(belowLanes)
@@ -91,7 +92,7 @@ private final class RowWise(conf: SQLConf, runId: String, realTime: Boolean, wan
       val serves = wanted == "true" || wanted == "auto" && region(top).exists(mayBeCostly)
       if (serves || isApart(below(top))) {
         val number = numbers.of(below(top))
-        RowWiseExec(lanes(top), number, runId, realTime, ElasticOptions.from(conf).copy(shards = 1))
+        RowWiseExec(lanes(top), number, run, realTime, ElasticOptions.from(conf).copy(shards = 1))
       } else top.mapChildren(wrap)
     case other => other.mapChildren(wrap)
   }
@@ -117,25 +118,14 @@ private final class RowWise(conf: SQLConf, runId: String, realTime: Boolean, wan
 /** Numbers of row-wise operators, behind those of the stateful ones: a region keeps its number from batch to batch, by the source
   * that it reads, whatever Spark leaves out of a batch's plan.
   */
-private[plan] object RowWiseNumbers {
-  private val Kept = 1000
-  private val First = 1000L
+private[plan] final class RowWiseNumbers(run: Run) {
+  private val met = mutable.Map.empty[AnyRef, Int]
 
-  // A query that runs uses its own with each batch.
-  private val ofRuns = new RecentlyUsed[String, mutable.Map[AnyRef, Long]](Kept)
-
-  final class OfPlan(runId: String) {
-    private val met = mutable.Map.empty[AnyRef, Int]
-
-    def of(below: SparkPlan): Long = {
-      val place = placeOf(below)
-      val times = met.getOrElse(place, 0)
-      met(place) = times + 1
-      RowWiseNumbers.synchronized {
-        val known = ofRuns.computeIfAbsent(runId, _ => mutable.Map.empty)
-        known.getOrElseUpdate((place, times), First + known.size)
-      }
-    }
+  def of(below: SparkPlan): Long = {
+    val place = placeOf(below)
+    val times = met.getOrElse(place, 0)
+    met(place) = times + 1
+    run.stage((place, times))
   }
 
   /** What is the same in every batch. */

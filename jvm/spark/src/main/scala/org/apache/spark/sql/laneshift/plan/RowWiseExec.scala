@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, Literal, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.python.EvalPythonExec
-import org.apache.spark.sql.laneshift.driver.DriverState
+import org.apache.spark.sql.laneshift.driver.Run
 import org.apache.spark.sql.laneshift.spec.{
   ElasticOptions,
   ElasticSpec,
@@ -20,12 +20,12 @@ import org.apache.spark.sql.laneshift.spec.{
 /** The top of a row-wise region without state: its rows are dealt to lanes, and its outputs come in the order of the rows, so that
   * nothing above it can tell.
   *
-  * @param runId of the query
+  * @param run of the query; on the driver only
   */
 case class RowWiseExec(
     child: SparkPlan,
     operatorId: Long,
-    runId: String,
+    @transient run: Run,
     realTime: Boolean,
     options: ElasticOptions
 ) extends ElasticNode {
@@ -52,7 +52,7 @@ case class RowWiseExec(
   }
 
   private def spec(partitions: Int): ElasticSpec = {
-    val key = OperatorKey(queryId, runId, operatorId)
+    val key = OperatorKey(queryId, run.runId, operatorId)
     ElasticSpec(
       OperatorSpec(
         key,
@@ -64,7 +64,7 @@ case class RowWiseExec(
         options,
         upstream(Seq(laneInput.child)),
         partitions,
-        DriverState.get.exists(_.memories.knows(key))
+        run.knows(operatorId)
       ),
       Seq(InputSpec(laneInput.output.map(_.dataType), Literal(0))),
       output.map(_.dataType),

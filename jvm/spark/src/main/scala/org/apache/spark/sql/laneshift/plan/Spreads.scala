@@ -3,14 +3,14 @@ package org.apache.spark.sql.laneshift.plan
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
-import org.apache.spark.sql.laneshift.driver.DriverState
+import org.apache.spark.sql.laneshift.driver.Run
 import org.apache.spark.sql.laneshift.runtime.BatchLoad
-import org.apache.spark.sql.laneshift.spec.{RecentlyUsed, RowWork}
+import org.apache.spark.sql.laneshift.spec.RowWork
 
 /** Decides, as a batch is planned, whether the row-wise work above an operator's state goes apart from it. */
 private[plan] final class Spreads(
     conf: SQLConf,
-    runId: String,
+    val run: Run,
     batchId: Option[Long],
     limited: Boolean,
     realTime: Boolean
@@ -22,40 +22,25 @@ private[plan] final class Spreads(
     if (possible && !limited && wanted == "auto") RowWork.WithState else RowWork.Fixed
 
   def apply(operatorId: Long): Boolean = !limited && (wanted match {
-    case "auto" => batchId.exists(batch => claimed(operatorId).getOrElse(decided(operatorId, batch)))
+    case "auto" => batchId.exists(batch => run.claimedApart(operatorId).getOrElse(decided(operatorId, batch)))
     case all => all == "true"
   })
 
-  /** What a planner of key distribution says, while one decides. */
-  private def claimed(operatorId: Long): Option[Boolean] =
-    DriverState.get.flatMap(_.keyClaims.apart(runId, operatorId))
-
-  private def decided(operatorId: Long, batch: Long): Boolean = DriverState.get.exists { state =>
-    val trial = Spreads.of(runId, operatorId, realTime)
+  private def decided(operatorId: Long, batch: Long): Boolean = {
+    // Where batches are short, the first one has threads and Python workers to start.
+    val trial = run.trial(operatorId)(new SpreadTrial(if (realTime) 0 else 1))
     trial.synchronized {
       val before = trial.isOn
-      val loads = state.memories.batchLoads(runId, operatorId)
-      logDebug(s"Operator $operatorId of run $runId, batch $batch, apart $before: $loads")
+      val loads = run.batchLoads(operatorId)
+      logDebug(s"Operator $operatorId of $run, batch $batch, apart $before: $loads")
       val now = trial.decide(batch, loads)
       if (now != before) {
-        val said = s"Operator $operatorId of run $runId, from batch $batch on: ${trial.reason}"
+        val said = s"Operator $operatorId of $run, from batch $batch on: ${trial.reason}"
         logInfo(said)
-        state.decisions.note("hotKeys", said)
+        run.note("hotKeys", said)
       }
       now
     }
-  }
-}
-
-private object Spreads {
-  private val Kept = 1000
-
-  // A query that runs uses its own with each batch.
-  private val trials = new RecentlyUsed[(String, Long), SpreadTrial](Kept)
-
-  def of(runId: String, operatorId: Long, realTime: Boolean): SpreadTrial = synchronized {
-    // Where batches are short, the first one has threads and Python workers to start.
-    trials.computeIfAbsent((runId, operatorId), _ => new SpreadTrial(if (realTime) 0 else 1))
   }
 }
 

@@ -93,8 +93,6 @@ private[laneshift] final class LiveRescale(
     s"From $from to $to state partitions: ${now.name}$more"
   }
 
-  def isOfRunningQuery: Boolean = query.isActive
-
   /** False if it is too late. */
   def cancel(): Boolean = {
     if (change(Cancelled, _ != TakingOver) && synchronized(worker.nonEmpty)) {

@@ -62,6 +62,6 @@ private[rescale] object RealTimeSlots {
     // Of stages with state that are not elastic each partition has a task.
     val others = math.max(0, shuffles.count(_ == now) - elastic.map(_.shuffles).sum)
     sources + shuffles.filter(_ != now).sum + others * partitions +
-      elastic.map(_.fewestTasks(partitions, query.id.toString)).sum
+      elastic.map(_.fewestTasks(partitions)).sum
   }
 }

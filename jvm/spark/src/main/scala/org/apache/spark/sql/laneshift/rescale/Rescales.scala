@@ -1,39 +1,27 @@
 package org.apache.spark.sql.laneshift.rescale
 
-import java.util.UUID
-import java.util.concurrent.ConcurrentHashMap
-
-import scala.jdk.CollectionConverters._
-
-import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
-import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 
-/** The rescales of one application: each run of a query has one at a time. */
-private[laneshift] final class Rescales extends SparkListener {
-  private val newest = new ConcurrentHashMap[UUID, LiveRescale]
+/** How rescales of running queries begin: each run has one at a time. */
+private[laneshift] object Rescales {
 
-  override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
-    case ended: QueryTerminatedEvent => of(ended.runId).foreach { rescale =>
-        rescale.cancel()
-        rescale.letGo()
-      }
-    case _ => ()
-  }
-
-  def of(runId: UUID): Option[LiveRescale] = Option(newest.get(runId))
-
-  /** Those that have not ended. */
-  def underWay: Seq[LiveRescale] = newest.values().asScala.filterNot(_.state.ended).toSeq
-
-  /** Asks for `partitions`; throws [[NotRescalable]], and the query has noticed nothing.
+  /** Begins to give a query `partitions` state partitions; throws [[NotRescalable]], and the query has noticed nothing.
     *
     * @param slots that all its tasks of a batch have together
+    * @param newest the run's own at any time: what this gives, once it is there
+    * @param underWay all of the application that have not ended
     */
-  def ask(query: StreamExecution, partitions: Int, slots: Int): LiveRescale = synchronized {
-    of(query.runId).filterNot(_.state.ended).foreach(busy => throw new NotRescalable.Busy(busy.to))
+  def begin(
+      query: StreamExecution,
+      partitions: Int,
+      slots: Int,
+      newest: () => Option[LiveRescale],
+      underWay: Seq[LiveRescale]
+  ): LiveRescale = {
+    val before = newest()
+    before.filterNot(_.state.ended).foreach(busy => throw new NotRescalable.Busy(busy.to))
     if (partitions < 1) throw new NotRescalable.BadNumber(partitions, None)
     val running = query match {
       case q: MicroBatchExecution if q.getClass == classOf[MicroBatchExecution] => q
@@ -42,7 +30,7 @@ private[laneshift] final class Rescales extends SparkListener {
           "continuous processing and asynchronous progress do not end batches one by one"
         )
     }
-    val from = Rescales.check(running, partitions)
+    val from = check(running, partitions)
     val conf = running.sparkSessionForStream.sessionState.conf
     val budget =
       RescaleBudget(
@@ -51,23 +39,15 @@ private[laneshift] final class Rescales extends SparkListener {
       )
     val beside = (underWay.map(_.budget) :+ budget).map(_.cores).sum
     RealTimeSlots.require(running, from, partitions, slots, beside)
-    newest.values().removeIf(!_.isOfRunningQuery)
-    of(query.runId).foreach(_.letGo())
-    val rescale = new LiveRescale(running, from, partitions, budget, of(query.runId))
-    newest.put(query.runId, rescale)
+    before.foreach(_.letGo())
+    val rescale = new LiveRescale(running, from, partitions, budget, before)
     if (!running.offsetLog.isInstanceOf[BoundaryLog])
-      BoundaryLog.install(running, context => of(running.runId).flatMap(_.atBoundary(context)))
+      BoundaryLog.install(running, context => newest().flatMap(_.atBoundary(context)))
     rescale
   }
 
-  /** The application ends: so do the threads. */
-  def stop(): Unit = newest.values().forEach { r => r.cancel(); () }
-}
-
-private object Rescales {
-
   /** How many partitions the query has now. */
-  def check(query: MicroBatchExecution, partitions: Int): Int = {
+  private def check(query: MicroBatchExecution, partitions: Int): Int = {
     val checkpoint = new Checkpoint(
       query.resolvedCheckpointRoot,
       query.sparkSessionForStream.sessionState.newHadoopConf(),

@@ -46,17 +46,19 @@ private[laneshift] object RuntimeMetrics {
   ).map { case (name, read) => name -> ((views: Seq[ExecutorView]) => views.map(read).sum.toDouble) }
 
   def registerExecutor(registry: MetricRegistry, runtime: ElasticRuntime): Unit = {
-    register(registry, "", ofPartitions, new Recent(() => runtime.all.map(_.view)))
-    register(registry, "", ofExecutors, new Recent(() => Seq(runtime.view)))
+    val partitions = new Recent(() => runtime.all.map(_.view))
+    register(registry, "", ofPartitions, partitions.get)
+    val here = new Recent(() => Seq(runtime.view))
+    register(registry, "", ofExecutors, here.get)
   }
 
   def register[T](
       registry: MetricRegistry,
       prefix: String,
       gauges: Seq[(String, T => Double)],
-      recent: Recent[T]
+      now: => T
   ): Unit = gauges.foreach { case (name, read) =>
-    val gauge = new Gauge[Double] { override def getValue: Double = read(recent.get) }
+    val gauge = new Gauge[Double] { override def getValue: Double = read(now) }
     registry.register(prefix + name, gauge)
   }
 

@@ -64,7 +64,7 @@ object TaskWish {
 trait RangedNode {
 
   /** So many tasks there are at least if the query has `partitions` state partitions; on any thread. */
-  private[laneshift] def fewestTasks(partitions: Int, queryId: String): Int
+  private[laneshift] def fewestTasks(partitions: Int): Int
 
   /** Shuffles that it reads. */
   private[laneshift] def shuffles: Int

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.laneshift.ui
 
-import java.util.UUID
-
 import scala.xml.Node
 
 import org.json4s.JValue
@@ -56,7 +54,7 @@ private[laneshift] object LaneshiftTab {
       driver.executors.handoffs(Moves, None).map(_._2),
       now - SpanMs,
       now,
-      queries.flatMap(q => driver.rescales.of(UUID.fromString(q.runId)).map(q.runId -> _.words)).toMap
+      queries.flatMap(q => driver.runs.get(q.runId).flatMap(_.rescale).map(q.runId -> _.words)).toMap
     )
   }
 }

@@ -21,11 +21,9 @@ class ControlSuite extends LimitedSuite {
     val first = tokenOf(one)
     tenants.welcome(one)
     assert(tokenOf(one) == first)
-    tenants.started("1", one.clone())
-    tenants.started("2", other)
-    assert(tenants.of("1").contains(first.takeWhile(_ != '.')))
-    assert(tenants.of("1") != tenants.of("2"))
-    assert(tenants.of("3").isEmpty)
+    assert(tenants.of(one.clone()).contains(first.takeWhile(_ != '.')))
+    assert(tenants.of(one) != tenants.of(other))
+    assert(tenants.of(new SQLConf).isEmpty)
   }
 
   test("nobody's token is no tenant's") {
@@ -35,15 +33,13 @@ class ControlSuite extends LimitedSuite {
     val forged = Seq(Given, tokenOf(conf).dropRight(1) + "!", "x" + tokenOf(conf), "." + "0" * 64)
     forged.foreach { token =>
       conf.setConfString(ControlConf.Token.key, token)
-      tenants.started("1", conf)
-      assert(tenants.of("1").isEmpty, token)
+      assert(tenants.of(conf).isEmpty, token)
       tenants.welcome(conf)
       assert(tokenOf(conf) != token)
     }
     val elsewhere = new SQLConf
     new Tenants().welcome(elsewhere)
-    tenants.started("2", elsewhere)
-    assert(tenants.of("2").isEmpty)
+    assert(tenants.of(elsewhere).isEmpty)
   }
 
   test("the control process is told all, and the configuration keeps the port but not the token") {

@@ -1,25 +1,12 @@
 package org.apache.spark.sql.laneshift.driver
 
-import scala.collection.mutable
-
-import org.scalatest.BeforeAndAfterEach
-
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.runtime.ExecutorView
 
 import laneshift.testing.LimitedSuite
 
 /** Executors that a scheduler asks for and gives back, on a cluster that does as a test wants. */
-class ExecutorDemandSuite extends LimitedSuite with BeforeAndAfterEach with ElasticSession {
-  private val begun = mutable.Buffer.empty[ExecutorDemand]
-
-  /** Each has a thread of its own once somebody drives it. */
-  override protected def afterEach(): Unit = {
-    begun.foreach(_.stop())
-    begun.clear()
-    super.afterEach()
-  }
-
+class ExecutorDemandSuite extends LimitedSuite with ElasticSession {
   private final class Cluster(var ids: Seq[String], var atStart: Option[Int] = None)
       extends ClusterExecutors {
     var impossible = Option.empty[String]
@@ -54,14 +41,13 @@ class ExecutorDemandSuite extends LimitedSuite with BeforeAndAfterEach with Elas
       id => driving(id),
       text => said :+= text,
       cluster,
-      () => now,
-      everyMs = 3600000L
+      () => now
     )
-    begun += demand
     var host: FakeExecutor = new FakeExecutor("driver").register(directory)
     def turn(total: Int = 0, back: Seq[String] = Nil, by: String = "s"): DemandView =
       demand.turn(by, 0, total, back)
-    def looks(n: Int): Unit = (1 to n).foreach(_ => demand.look())
+    def looks(n: Int): Unit =
+      (1 to n).foreach(_ => if (demand.mayGiveBack()) demand.look(directory.look()))
     def load: ExecutorLoad = directory.inventory().head
 
     /** Spark's task on it. */
@@ -81,7 +67,9 @@ class ExecutorDemandSuite extends LimitedSuite with BeforeAndAfterEach with Elas
   test("who is there before the first request stays, who comes after it was asked for") {
     val cluster = new Cluster(Seq("0", "1"))
     val setting = new Setting(cluster)
+    assert(!setting.demand.needsLooks && !setting.demand.mayGiveBack())
     assert(setting.turn() == DemandView(3, 60000L, None, 2, 2, 2, Nil))
+    assert(setting.demand.needsLooks && !setting.demand.mayGiveBack(), "nobody is there to be given back")
     cluster.ids :+= "2" // late, but before anybody has asked
     assert(setting.turn().atStart == 3)
     cluster.ids = Seq("0", "1")

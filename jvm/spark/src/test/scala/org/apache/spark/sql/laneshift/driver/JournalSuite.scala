@@ -13,24 +13,23 @@ import org.apache.spark.sql.laneshift.runtime.ExecutorRequest
 
 import laneshift.testing.LimitedSuite
 
-/** The journal of a driver whose executor is silent, or whose turns fail. */
+/** The journal of a driver whose executor is silent, or whose looks fail. */
 class JournalSuite extends LimitedSuite with ElasticSession with TimeLimitedTests {
   // A test that waits for a silent executor waits for an hour.
   override val timeLimit: Span = Span(2, Minutes)
   override val defaultTestSignaler: Signaler = ThreadSignaler
 
   private def withJournal(everyMs: Long)(
-      body: (Journal, QueryInventory, FakeExecutor, LinkedBlockingQueue[SparkListenerEvent]) => Unit
+      body: (DriverState, FakeExecutor, LinkedBlockingQueue[SparkListenerEvent]) => Unit
   ): Unit = {
     val posted = new LinkedBlockingQueue[SparkListenerEvent]
     val executors = new ExecutorDirectory(1.hour)
     val executor = new FakeExecutor("1", FakeQuery.views).register(executors)
-    val queries = new QueryInventory(executors)
-    queries.onOtherEvent(FakeQuery.started)
-    val journal = new Journal(queries, executors, e => { posted.put(e); () }, everyMs)
-    journal.start()
-    try body(journal, queries, executor, posted)
-    finally journal.stop()
+    val driver = new DriverState(e => { posted.put(e); () }, executors, lookMs = everyMs)
+    driver.runs.onOtherEvent(FakeQuery.started)
+    driver.runs.all.foreach(_.becomesElastic())
+    try body(driver, executor, posted)
+    finally driver.looks.stop()
   }
 
   private def partitionsOf(event: SparkListenerEvent): Seq[Int] = event match {
@@ -38,14 +37,12 @@ class JournalSuite extends LimitedSuite with ElasticSession with TimeLimitedTest
     case other => fail(s"not a sample: $other")
   }
 
-  test("nobody but the journal waits for a silent executor: not its readers, not the listener queue") {
-    withJournal(everyMs = 3600000L) { (journal, queries, executor, posted) =>
+  test("nobody but the look waits for a silent executor: not who reads the journal, not the listener queue") {
+    withJournal(everyMs = 3600000L) { (driver, executor, posted) =>
       executor.mood = FakeExecutor.Silent
-      // In the plugin's order.
-      journal.onOtherEvent(FakeQuery.terminated)
-      queries.onOtherEvent(FakeQuery.terminated)
-      assert(journal.recent.isEmpty && posted.isEmpty)
-      assert(queries.active.isEmpty)
+      driver.runs.onOtherEvent(FakeQuery.terminated)
+      assert(driver.journal.recent.isEmpty && posted.isEmpty)
+      assert(driver.runs.all.isEmpty)
       assert(executor.asked.head == ExecutorRequest.Partitions, "asked before it is told to forget")
       assert(executor.asked.last == ExecutorRequest.Forget(FakeQuery.views.head.spec.key.runId))
       executor.answerAll()
@@ -53,19 +50,19 @@ class JournalSuite extends LimitedSuite with ElasticSession with TimeLimitedTest
     }
   }
 
-  test("the newest samples can be read while a turn waits") {
-    withJournal(everyMs = 1L) { (journal, _, executor, posted) =>
+  test("the newest samples can be read while a look waits") {
+    withJournal(everyMs = 1L) { (driver, executor, posted) =>
       posted.take()
       executor.mood = FakeExecutor.Silent
       val before = executor.asked.size
       while (executor.asked.size == before) Thread.sleep(1)
-      assert(journal.recent.nonEmpty)
+      assert(driver.journal.recent.nonEmpty)
     }
   }
 
-  test("turns go on after Errors and Exceptions") {
+  test("looks go on after Errors and Exceptions") {
     for (error <- Seq(new NoClassDefFoundError("a"), new StackOverflowError, new IllegalStateException("b")))
-      withJournal(everyMs = 1L) { (_, _, executor, posted) =>
+      withJournal(everyMs = 1L) { (_, executor, posted) =>
         posted.take()
         executor.mood = FakeExecutor.Throws(error)
         val before = executor.asked.size

@@ -1,16 +1,13 @@
 package org.apache.spark.sql.laneshift.plan
 
-import java.util.UUID
-
 import org.apache.spark.sql.connector.read.streaming.{Offset, SparkDataStream}
 import org.apache.spark.sql.execution.LocalTableScanExec
+import org.apache.spark.sql.laneshift.driver.{Run, RunName}
 
 import laneshift.testing.LimitedSuite
 
-/** What a plan remembers of a run, in a driver in which thousands of others come and go. */
+/** What planning remembers of a run from batch to batch. */
 class RunMemoriesSuite extends LimitedSuite {
-  private val Others = 3000
-
   private class Source extends SparkDataStream {
     override def initialOffset(): Offset = fail()
     override def deserializeOffset(json: String): Offset = fail()
@@ -18,37 +15,27 @@ class RunMemoriesSuite extends LimitedSuite {
     override def stop(): Unit = ()
   }
 
-  private def run(number: Int): UUID = new UUID(1L, number.toLong)
-
-  test("a query that stays stock does so for as long as it runs") {
-    StockRuns.add(run(0), "why")
-    (1 to Others).foreach { n =>
-      StockRuns.add(run(n), "another's")
-      assert(StockRuns.reason(run(0)).contains("why"), s"after $n others")
-    }
-    assert(StockRuns.reason(run(1)).isEmpty)
-  }
+  private def run(): Run = new Run(RunName("q", "r", None))
 
   test("what was tried of a query's hot keys is not tried anew") {
-    def mine = Spreads.of(run(0).toString, 0L, realTime = true)
-    val trial = mine
-    (1 to Others).foreach { n =>
-      Spreads.of(run(n).toString, 0L, realTime = true)
-      assert(mine eq trial, s"after $n others")
-    }
+    val (one, other) = (run(), run())
+    def tried(run: Run, operatorId: Long) = run.trial(operatorId)(new SpreadTrial(startup = 0))
+    val trial = tried(one, 0L)
+    assert(tried(one, 0L) eq trial)
+    assert((tried(one, 1L) ne trial) && (tried(other, 0L) ne trial))
   }
 
   test("stages keep their numbers, also if a batch leaves one out") {
     def stage() = LocalTableScanExec(Nil, Nil, Some(new Source))
     val (one, other) = (stage(), stage())
-    def batch(of: Int, plans: LocalTableScanExec*) = {
-      val numbers = new RowWiseNumbers.OfPlan(run(of).toString)
+    def batch(of: Run, plans: LocalTableScanExec*) = {
+      val numbers = new RowWiseNumbers(of)
       plans.map(numbers.of(_))
     }
-    val first = batch(0, one, other)
-    (1 to Others).foreach { n =>
-      batch(n, one)
-      assert(batch(0, other) == first.tail, s"after $n others")
-    }
+    val (first, second) = (run(), run())
+    val numbers = batch(first, one, other)
+    assert(numbers == Seq(1000L, 1001L))
+    assert(batch(second, other) == Seq(1000L), "another run's are its own")
+    assert(batch(first, other) == numbers.tail && batch(first, one, other) == numbers)
   }
 }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.{Leftovers, Patience}
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
-import org.apache.spark.sql.laneshift.driver.{DriverState, SourceThrottle}
+import org.apache.spark.sql.laneshift.driver.{DriverState, Run, RunName, SourceThrottle}
 import org.apache.spark.sql.laneshift.driver.SourceThrottle.msPerBatch
 import org.apache.spark.sql.laneshift.runtime.Applied
 import org.apache.spark.sql.laneshift.source.{RowPace, SourceLimit, SourceRuns}
@@ -27,7 +27,28 @@ class SourceThrottleSuite extends WorkloadSession {
     spark.conf.set(SQLConf.STREAMING_PROGRESS_RETENTION.key, 1000000)
   }
 
-  private def throttle = DriverState.get.get.throttle
+  /** Of the driver whose clock goes on by itself. */
+  private def limit(run: Started, rate: Double, seconds: Double): Either[String, Applied] =
+    limit(DriverState.get.get, run, rate, seconds)
+
+  private def limit(
+      driver: DriverState,
+      run: Started,
+      rate: Double,
+      seconds: Double
+  ): Either[String, Applied] =
+    SourceThrottle.limit(driver.runs.planned(spark, run.query.runId).get, driver.executors, rate, seconds)
+
+  /** Another driver of this Spark, with the clock of tests: it hears of batches and looks as the plugin's does. */
+  private def withDriver(body: DriverState => Unit): Unit = {
+    val driver = new DriverState(_ => (), DriverState.get.get.executors, () => nowNs)
+    spark.sparkContext.addSparkListener(driver.runs)
+    try body(driver)
+    finally {
+      spark.sparkContext.removeSparkListener(driver.runs)
+      driver.looks.stop()
+    }
+  }
 
   private def ids(rows: Seq[Row]) = rows.map(r => (r.getInt(2), r.getLong(1))).sorted
 
@@ -105,38 +126,37 @@ class SourceThrottleSuite extends WorkloadSession {
     assert(!runs.rows.contains("q") && runs.pace("q", 0, 2).isFree)
   }
 
-  test("micro-batch: batches read fewer rows for a while, then as before, and none is lost") {
-    val throttle = new SourceThrottle(DriverState.get.get.executors, () => nowNs)
-    val options = Seq("pacing" -> "none", "rowsPerBatch" -> "1000", "keys" -> "50", "seed" -> "3")
-    val run = start(stream(options: _*), always)
-    def isFree = run.taken.lastOption.contains(1000L)
-    until(run)(isFree)
-    val id = run.query.id.toString
-    // So little that a batch has one row however long it takes.
-    assert(throttle.limit(id, 1e-6, 10.0) == Right(Applied.NextBatch))
-    until(run)(run.taken.last == 1)
-    pass(9.0)
-    val longHeld = run.taken.length
-    until(run)(run.taken.length > longHeld + 2)
-    assert(run.taken.drop(longHeld).forall(_ == 1))
-    pass(1.0)
-    until(run)(isFree)
-    // One that replaces another is lifted all the same.
-    assert(throttle.limit(id, 1e-6, 3600.0) == Right(Applied.NextBatch))
-    assert(throttle.limit(id, 2e-6, 1.0) == Right(Applied.NextBatch))
-    until(run)(run.taken.last == 1)
-    pass(1.0)
-    until(run)(isFree)
-    // Ended by hand, a limit is still for a whole batch.
-    val before = run.taken.length
-    assert(throttle.limit(id, 1e-6, 3600.0) == Right(Applied.NextBatch))
-    assert(throttle.limit(id, 0.0, 0.0) == Right(Applied.NextBatch))
-    until(run)(run.taken.drop(before).contains(1L) && isFree)
-    assert(run.taken.forall(n => n == 1 || n == 1000))
-    run.query.stop()
-    checkWhole(run.rows)
-    noThreadStays(run)
-  }
+  test("micro-batch: batches read fewer rows for a while, then as before, and none is lost")(withDriver {
+    driver =>
+      val options = Seq("pacing" -> "none", "rowsPerBatch" -> "1000", "keys" -> "50", "seed" -> "3")
+      val run = start(stream(options: _*), always)
+      def isFree = run.taken.lastOption.contains(1000L)
+      until(run)(isFree)
+      // So little that a batch has one row however long it takes.
+      assert(limit(driver, run, 1e-6, 10.0) == Right(Applied.NextBatch))
+      until(run)(run.taken.last == 1)
+      pass(9.0)
+      val longHeld = run.taken.length
+      until(run)(run.taken.length > longHeld + 2)
+      assert(run.taken.drop(longHeld).forall(_ == 1))
+      pass(1.0)
+      until(run)(isFree)
+      // One that replaces another is lifted all the same.
+      assert(limit(driver, run, 1e-6, 3600.0) == Right(Applied.NextBatch))
+      assert(limit(driver, run, 2e-6, 1.0) == Right(Applied.NextBatch))
+      until(run)(run.taken.last == 1)
+      pass(1.0)
+      until(run)(isFree)
+      // Ended by hand, a limit is still for a whole batch.
+      val before = run.taken.length
+      assert(limit(driver, run, 1e-6, 3600.0) == Right(Applied.NextBatch))
+      assert(limit(driver, run, 0.0, 0.0) == Right(Applied.NextBatch))
+      until(run)(run.taken.drop(before).contains(1L) && isFree)
+      assert(run.taken.forall(n => n == 1 || n == 1000))
+      run.query.stop()
+      checkWhole(run.rows)
+      noThreadStays(run)
+  })
 
   test("micro-batch: the rows of a batch are for the time that batches take which are held back") {
     assert(msPerBatch(0, Nil) == 100 && msPerBatch(200, Nil) == 200)
@@ -152,7 +172,7 @@ class SourceThrottleSuite extends WorkloadSession {
     val options = Seq("pacing" -> "none", "maxRowsPerTrigger" -> "200000", "keys" -> "50", "seed" -> "3")
     val run = start(stream(options: _*), always)
     until(run)(run.taken.length >= 2)
-    assert(throttle.limit(run.query.id.toString, 1000.0, 60.0) == Right(Applied.NextBatch))
+    assert(limit(run, 1000.0, 60.0) == Right(Applied.NextBatch))
     until(run)(run.taken.last < 200000)
     val before = run.taken.length
     val from = System.nanoTime()
@@ -166,14 +186,14 @@ class SourceThrottleSuite extends WorkloadSession {
   }
 
   private def noThreadStays(run: Started) =
-    until(run)(!Leftovers.threads.contains("laneshift source limits"))
+    until(run)(!Leftovers.plugins.contains("laneshift look"))
 
   test("Real-time Mode: readers wait while the limit holds, and no row is lost") {
     val options = Seq("rowsPerSecond" -> "2000", "keys" -> "50", "seed" -> "3", "numPartitions" -> "2")
     val run = start(stream(options: _*), Trigger.RealTime("300 milliseconds"), mode = "update")
     until(run)(run.taken.sum > 0)
     def rowsNow = SourceRuns.rows(run.query.runId.toString)
-    assert(throttle.limit(run.query.id.toString, 0.0, 3600.0) == Right(Applied.Now))
+    assert(limit(run, 0.0, 3600.0) == Right(Applied.Now))
     // The batch of now has had some before.
     val before = run.taken.length
     until(run)(run.taken.length > before + 2)
@@ -181,7 +201,7 @@ class SourceThrottleSuite extends WorkloadSession {
     assert(run.taken.drop(before + 1).forall(_ == 0), run.taken)
     until(run)(run.taken.length > before + 4)
     assert(rowsNow == held)
-    assert(throttle.limit(run.query.id.toString, 0.0, 0.0) == Right(Applied.Now))
+    assert(limit(run, 0.0, 0.0) == Right(Applied.Now))
     until(run)(run.taken.last > 0)
     run.query.stop()
     checkWhole(run.rows)
@@ -192,15 +212,16 @@ class SourceThrottleSuite extends WorkloadSession {
     def refused(df: DataFrame): String = {
       val run = start(df, always)
       until(run)(run.taken.nonEmpty)
-      try throttle.limit(run.query.id.toString, 10.0, 1.0).swap.getOrElse(fail("it was limited"))
+      try limit(run, 10.0, 1.0).swap.getOrElse(fail("it was limited"))
       finally run.query.stop()
     }
     val rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", "5")
     assert(refused(rate.load()).startsWith("in micro-batch only Kafka, laneshift-workload"))
     val few = Seq("pacing" -> "none", "totalRows" -> "10")
     assert(refused(stream(few: _*).union(stream(few: _*))).startsWith("it has 2 sources"))
-    val gone = "00000000-0000-0000-0000-000000000000"
-    assert(throttle.limit(gone, 10.0, 1.0) == Left("it has just stopped"))
+    val gone = new Run(RunName("00000000-0000-0000-0000-000000000000", "", None))
+    val executors = DriverState.get.get.executors
+    assert(SourceThrottle.limit(gone, executors, 10.0, 1.0) == Left("it has just stopped"))
   }
 
   test("wrong calls are refused by name") {
