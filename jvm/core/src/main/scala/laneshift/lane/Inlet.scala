@@ -1,23 +1,17 @@
 package laneshift.lane
 
-import java.util.concurrent.TimeUnit
-import java.util.concurrent.locks.{Lock, ReentrantLock}
+import java.util.concurrent.locks.{Condition, Lock, ReentrantLock}
 
 import scala.collection.mutable.ArrayBuffer
 
 import laneshift.ids.{LaneId, ShardId}
 import laneshift.routing.{Handoff, MoveReason, RoutingTable}
 
-/** Thrown to whoever uses an inlet or outlet after the partition has failed or was stopped. */
-final class PartitionStopped(cause: Throwable)
-    extends RuntimeException("the elastic partition has stopped", cause)
-
 /** The way of rows from the receiver to the lanes of one elastic partition, and every handoff on it: routing table and
   * lanes' queues under one lock (docs/handoff.md is its contract).
   *
   * Who may call what: one receiver thread `offer`, `nextInput` and `finish`; lane i's thread `take(i)` and `letGo(i)`;
-  * any thread the rest. Only `offer`, `finish` and `take` wait, never while anybody else needs the lock: each is a loop of
-  * attempts, which change everything or nothing, and of waits for a signal.
+  * any thread the rest. Only `offer`, `finish` and `take` wait, never while anybody else needs the lock.
   *
   * A remote lane works on another executor; its thread here speaks for it (docs/handoff.md, section 11). It owns shards from
   * `join` until it is released, lost, or the input ends: then its shards are handed to lanes that are here. Where shards do not
@@ -37,17 +31,13 @@ final class Inlet[R](
     idleIsDone: Boolean,
     clock: () => Long = () => System.nanoTime(),
     lock: Lock = new ReentrantLock
-) extends LaneFeed {
+) extends LaneFeed(limits.maxLanes, initialLanes, startLane, clock, lock) {
   import Inlet.{Presence, Waiting}
-  require(initialLanes >= 1 && initialLanes <= limits.maxLanes, s"$initialLanes lanes of ${limits.maxLanes}")
 
-  private val receiverTurn = lock.newCondition()
   private val table = new RoutingTable(initialRouting)
-  private val lanes = Array.tabulate(limits.slots)(i => new LaneState(i))
+  private val lanes = Array.tabulate(limits.slots)(i => new LaneState(i, newTurn()))
   private val offered = new Array[Long](initialRouting.length)
 
-  private var activeLanes = initialLanes
-  private var startedLanes = initialLanes
   private var buffered = 0L
 
   /** The input has ended; hosts may still be at its rows, and shards may move. */
@@ -58,21 +48,13 @@ final class Inlet[R](
 
   /** No lane comes or goes, and no shard moves. */
   private var isFixed = false
-  private var receiverWaits = false
-  private var blockedNs = 0L
-  private var blockedSinceNs = 0L
   private val settled = new ArrayBuffer[Handoff]
-  @volatile private var failure: Throwable = _
 
-  private final class LaneState(val index: Int) {
+  private final class LaneState(val index: Int, val turn: Condition) extends LaneClock(clock) {
     val queue = new RowQueue[R](newBlock)
-    val turn = lock.newCondition()
     val recalls = new ArrayBuffer[Handoff]
     var rowsTaken = 0L
-    var startedNs = 0L
-    var idleNs = 0L
     var waitedNs = 0L
-    var idleSinceNs = 0L
     private val depth = limits.queueTime.map(new QueueDepth(_))
     var waiting = Waiting.No
     var hasTaken = false
@@ -114,7 +96,7 @@ final class Inlet[R](
 
     /** After a row was appended: a lane that looks again by itself is left alone until it is worth its while. */
     def rowCame(): Unit =
-      if (waiting == Waiting.ForSignal || (waiting == Waiting.Looking && queue.rows >= Inlet.RowsWorthWaking))
+      if (waiting == Waiting.ForSignal || (waiting == Waiting.Looking && queue.rows >= LaneFeed.RowsWorthWaking))
         turn.signal()
 
     /** It has room for a row more. */
@@ -123,30 +105,22 @@ final class Inlet[R](
 
     /** A block is about to be taken: all before it is worked on, and its outputs are put out. */
     def measureDepth(): Unit = if (depth.nonEmpty) depth.get.note(rowsTaken, busyUntil(clock()) + waitedNs)
-
-    def busyUntil(nowNs: Long): Long =
-      if (startedNs == 0L) 0L
-      else (if (idleSinceNs == 0L) nowNs else idleSinceNs) - startedNs - idleNs
   }
 
   /** Runs `body` under the lock, and afterwards, without it, tells of the handoffs that it settled. */
-  private def locked[T](body: => T): T = {
+  override protected def locked[T](body: => T): T = {
     var told = Seq.empty[Handoff]
-    lock.lock()
-    try {
-      val result = body
-      if (settled.nonEmpty) {
-        told = settled.toList
-        settled.clear()
+    try
+      super.locked {
+        val result = body
+        if (settled.nonEmpty) {
+          told = settled.toList
+          settled.clear()
+        }
+        result
       }
-      result
-    } finally {
-      lock.unlock()
-      told.foreach(onSettled)
-    }
+    finally told.foreach(onSettled)
   }
-
-  private def checkRunning(): Unit = if (failure != null) throw new PartitionStopped(failure)
 
   // ---- receiver
 
@@ -168,21 +142,7 @@ final class Inlet[R](
   }
 
   /** Sends a row to its shard's lane. Waits while the buffers are full. */
-  def offer(row: R, shard: Int): Unit = {
-    lock.lock()
-    try
-      if (!tryOffer(row, shard)) {
-        blockedSinceNs = clock()
-        try
-          do receiverTurn.await()
-          while (!tryOffer(row, shard))
-        finally {
-          blockedNs += clock() - blockedSinceNs
-          blockedSinceNs = 0L
-        }
-      }
-    finally lock.unlock()
-  }
+  def offer(row: R, shard: Int): Unit = offering(tryOffer(row, shard))
 
   /** One attempt, under the lock; false if the receiver has to wait for a signal. */
   private[lane] def tryOffer(row: R, shard: Int): Boolean = {
@@ -205,8 +165,6 @@ final class Inlet[R](
     receiverWaits = waits
     if (waits) lanes.foreach(l => if (l.queue.rows > 0 && l.waiting != Waiting.NotForRows) l.wake())
   }
-
-  private def wakeReceiver(): Unit = if (receiverWaits) receiverTurn.signal()
 
   /** What is offered from here on is of the next input: each lane meets the boundary behind its rows so far. Only for
     * partitions whose shards do not move within a batch.
@@ -258,26 +216,11 @@ final class Inlet[R](
   /** True if lane `lane` has to give up a shard: cheap enough to ask before every row. */
   def isRecalled(lane: LaneId): Boolean = lanes(lane.value).recalled
 
-  /** The next rows of a lane, a recall, or the end; waits for one of them.
-    *
-    * A lane that has been idle for a short time looks again by itself every now and then, so that under load the receiver
-    * need not wake it for every row. Recalls, the end and many rows wake it at once.
-    */
-  def take(lane: LaneId): Taken[R] = {
-    val turn = lanes(lane.value).turn
-    var looks = Inlet.LooksBeforeWaiting
-    locked {
-      if (lanes(lane.value).startedNs == 0L) lanes(lane.value).startedNs = clock()
-      var taken = tryTake(lane, looks > 0)
-      while (taken == null) {
-        if (looks > 0) {
-          looks -= 1
-          turn.awaitNanos(Inlet.LookNs)
-        } else turn.await()
-        taken = tryTake(lane, looks > 0)
-      }
-      taken
-    }
+  /** The next rows of a lane, a recall, or the end; waits for one of them. Recalls, the end and many rows wake it at once. */
+  def take(lane: LaneId): Taken[R] = locked {
+    val state = lanes(lane.value)
+    state.begin()
+    looking(state.turn, looks = true)(state.turn.await())(tryTake(lane, _))
   }
 
   /** One attempt, under the lock; null if the lane has to wait, for a signal or, if it `looksAgain`, for a short time. */
@@ -291,24 +234,17 @@ final class Inlet[R](
 
   private def noteIdle(state: LaneState, waiting: Waiting.Value, isIdle: Boolean): Unit = {
     state.waiting = waiting
-    if (isIdle) {
-      if (state.idleSinceNs == 0L) state.idleSinceNs = clock()
-    } else {
-      if (state.idleSinceNs != 0L) state.idleNs += clock() - state.idleSinceNs
-      state.idleSinceNs = 0L
-    }
+    if (isIdle) state.rests() else state.works()
   }
 
   /** The lane has waited outside, to get rid of its outputs: that is not work. */
   def waited(lane: LaneId, ns: Long): Unit = locked {
-    lanes(lane.value).idleNs += ns
+    lanes(lane.value).waited(ns)
     lanes(lane.value).waitedNs += ns
   }
 
   /** The lane's thread has ended. */
-  def left(lane: LaneId): Unit = locked {
-    if (lanes(lane.value).idleSinceNs == 0L) lanes(lane.value).idleSinceNs = clock()
-  }
+  def left(lane: LaneId): Unit = locked(lanes(lane.value).rests())
 
   /** What `take` gives the lane now, or null. */
   private def ready(state: LaneState): Taken[R] = {
@@ -412,33 +348,12 @@ final class Inlet[R](
     handoff
   }
 
-  /** Changes the number of lanes that own shards, and says how many there are now: fewer if some cannot start. New lanes start
-    * empty: a planner fills them. Lanes beyond `count` hand their shards to the others and then sit idle until they are
-    * wanted again or the batch ends.
-    */
-  override def setLanes(count: Int): Either[String, Int] = {
-    require(count >= 1 && count <= limits.maxLanes, s"lanes must be 1..${limits.maxLanes}, not $count")
-    locked {
-      if (failure != null || closing) Left("the batch is ending")
-      else {
-        // Threads start under the lock: an end of the batch in between would miss them.
-        while (startedLanes < count && started(LaneId(startedLanes))) ()
-        activeLanes = math.min(count, startedLanes)
-        (0 until table.shards).foreach { s =>
-          if (!lanes(table.owner(s)).owns && table.handoffOf(s) == null) retire(s, MoveReason.Scale)
-        }
-        Right(activeLanes)
-      }
-    }
-  }
+  override protected def isEnding: Boolean = closing
 
-  /** Starts a lane, which is counted from then on: one that cannot start would be waited for. */
-  private def started(lane: LaneId): Boolean =
-    try {
-      startLane(lane)
-      startedLanes += 1
-      true
-    } catch { case _: LaneNotStarted => false }
+  /** Lanes that are new have no shard: a planner fills them. */
+  override protected def lanesChanged(): Unit = (0 until table.shards).foreach { s =>
+    if (!lanes(table.owner(s)).owns && table.handoffOf(s) == null) retire(s, MoveReason.Scale)
+  }
 
   /** Sends a shard of a lane that must not have it to the lane that will own the fewest. */
   private def retire(shard: Int, reason: MoveReason): Unit = begin(shard, leastOwning, reason)
@@ -461,10 +376,8 @@ final class Inlet[R](
     if (failure == null && !closing && !isFixed && state.presence == Presence.Away) {
       state.presence = Presence.There
       state.isCovered = true
-      if (state.startedNs == 0L) {
-        state.startedNs = clock()
-        state.idleSinceNs = state.startedNs
-      }
+      state.begin()
+      state.rests()
     }
     state.presence == Presence.There
   }
@@ -518,7 +431,7 @@ final class Inlet[R](
     state.isBusy = false
     state.waiting = Waiting.No
     while (!state.queue.isEmpty) state.queue.poll()
-    if (state.idleSinceNs == 0L) state.idleSinceNs = clock()
+    state.rests()
     wakeReceiver()
   }
 
@@ -544,16 +457,7 @@ final class Inlet[R](
       ends: Boolean
   ): TakenRemote[R] = locked {
     val turn = lanes(lane.value).turn
-    var looks = Inlet.LooksBeforeWaiting
-    var taken = tryTakeRemote(lane, rows, recalls, busy, ends, looks > 0)
-    while (taken == null) {
-      if (looks > 0 && rows) {
-        looks -= 1
-        turn.awaitNanos(Inlet.LookNs)
-      } else turn.await()
-      taken = tryTakeRemote(lane, rows, recalls, busy, ends, looks > 0)
-    }
-    taken
+    looking(turn, looks = rows)(turn.await())(tryTakeRemote(lane, rows, recalls, busy, ends, _))
   }
 
   /** One attempt, under the lock; null if the lane's thread has to wait for a signal. */
@@ -595,13 +499,6 @@ final class Inlet[R](
   private def isBare(state: LaneState): Boolean =
     (0 until table.shards).forall(s => table.owner(s) != state.index && table.destination(s) != state.index)
 
-  /** Stops everybody: each waiting or later call throws. The first cause counts. */
-  def fail(cause: Throwable): Unit = locked {
-    if (failure == null) failure = cause
-    receiverTurn.signalAll()
-    lanes.foreach(_.turn.signalAll())
-  }
-
   /** The lane that may touch the shard's state now. */
   def owner(shard: Int): Int = locked(table.owner(shard))
 
@@ -619,7 +516,7 @@ final class Inlet[R](
 
   override def stats: InletStats = locked {
     val now = clock()
-    val last = lanes.lastIndexWhere(l => l.isRemote && l.startedNs != 0L)
+    val last = lanes.lastIndexWhere(l => l.isRemote && l.hasBegun)
     val shown = lanes.take(math.max(startedLanes, last + 1))
     InletStats(
       table.toArray,
@@ -632,7 +529,7 @@ final class Inlet[R](
       shown.map(_.queue.rows),
       shown.map(_.queue.bytes),
       shown.map(_.busyUntil(now)),
-      blockedNs + (if (blockedSinceNs == 0L) 0L else now - blockedSinceNs)
+      blockedUntil(now)
     )
   }
 }
@@ -648,13 +545,4 @@ object Inlet {
   private object Waiting extends Enumeration {
     val No, Looking, ForSignal, NotForRows = Value
   }
-
-  /** How often an idle lane looks again by itself before it waits for a signal, and how long it waits in between. Where rows
-    * are farther apart than that, one signal for each is cheaper than more looks: a look costs about as much.
-    */
-  private val LooksBeforeWaiting = 4
-  private val LookNs = TimeUnit.MICROSECONDS.toNanos(500)
-
-  /** So many queued rows wake a lane that would look again by itself. */
-  private val RowsWorthWaking = 32
 }

@@ -78,7 +78,7 @@ private[lane] final class DealtLane(
     try taskContext.complete(failure)
     catch { case error: Throwable => failure = failure.orElse(Some(error)) }
     TaskContext.unset()
-    failure.foreach(task.fail)
+    failure.foreach(task.threads.fail)
     task.deals.left(lane)
   }
 

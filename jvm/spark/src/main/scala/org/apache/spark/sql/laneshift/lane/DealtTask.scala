@@ -1,7 +1,6 @@
 package org.apache.spark.sql.laneshift.lane
 
 import java.util.concurrent.ConcurrentLinkedQueue
-import java.util.concurrent.atomic.AtomicReference
 
 import scala.jdk.CollectionConverters._
 
@@ -35,28 +34,23 @@ private[laneshift] final class DealtTask(
 ) extends DirectTask
     with Logging {
   private val running = new ConcurrentLinkedQueue[DealtLane]
-  override protected val stopped = new AtomicReference[Throwable]
   private var queuePeak = 0L
 
-  private[lane] val threads = new TaskThreads(s"partition ${home.index}", fail)
-
-  private[lane] val deals = new Deals[UnsafeRow, UnsafeRowBlock](
+  private[lane] val deals = new Deals[UnsafeRow](
     DealLimits(spec.options.maxLanes, spec.options.queueBytes, DealtTask.OutputBytes, spec.queueTime),
     if (spec.readsAhead) DealWork.ahead(if (spec.realTime) DealtTask.LingerNs else DealWork.Forever)
     else DealWork.RowByRow,
     start.lanes,
     () => new UnsafeRowBlock,
-    _.bytes,
     startLane
   )
+  override private[lane] val threads = new TaskThreads(s"partition ${home.index}", context, deals.fail)
 
   /** Rows of a stage without state stay on this executor. */
   override def remote: RemoteLanes = RemoteLanes.None
   override def directPartition: Option[SharedPartition] = None
 
-  context.addTaskFailureListener((_: TaskContext, error: Throwable) => stopAndJoin(error))
-  context.addTaskCompletionListener[Unit](_ => stopAndJoin(new InterruptedException("the task is over")))
-  home.begun(this)
+  beginTask()
 
   /** The partition's outputs, for the task's own thread. */
   lazy val outputs: Iterator[InternalRow] =
@@ -110,20 +104,6 @@ private[laneshift] final class DealtTask(
     metrics("rowsIn") += stats.offered.sum
     metrics("busiestLaneRows") += stats.laneRows.max
     metrics("queuePeak").set(queuePeak)
-  }
-
-  /** A thread of this partition failed: the task fails with its cause. */
-  private[lane] def fail(error: Throwable): Unit = error match {
-    case _: laneshift.lane.PartitionStopped => ()
-    case _ => if (stopped.compareAndSet(null, error)) deals.fail(error)
-  }
-
-  /** Ends every thread and waits for it. Nothing that lanes use may be freed before. */
-  private def stopAndJoin(cause: Throwable): Unit = {
-    home.abandon(this)
-    stopped.compareAndSet(null, cause)
-    deals.fail(cause)
-    threads.stop()
   }
 }
 

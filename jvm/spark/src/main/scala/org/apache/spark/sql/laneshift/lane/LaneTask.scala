@@ -1,7 +1,5 @@
 package org.apache.spark.sql.laneshift.lane
 
-import java.util.concurrent.atomic.AtomicReference
-
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -23,13 +21,19 @@ private[lane] trait DirectTask extends LaneTask {
   def home: PartitionHome
   def context: TaskContext
 
-  /** Why the task has ended before its lanes, if it has. */
-  protected def stopped: AtomicReference[Throwable]
+  private[lane] def threads: TaskThreads
   protected def start: BatchStart
   protected def metrics: Map[String, SQLMetric]
 
+  /** Makes the task known, and its threads end before it does. The partition forgets it when all else of it is over. */
+  protected def beginTask(): Unit = {
+    context.addTaskCompletionListener[Unit](_ => home.abandon(this))
+    threads.endBeforeTask()
+    home.begun(this)
+  }
+
   private[lane] def newLaneContext(): LaneTaskContext =
-    LaneTaskContext.of(TaskIdentity.of(context), context, stopped)
+    LaneTaskContext.of(TaskIdentity.of(context), context, threads)
 
   def beginDirect(lane: DirectLane): Unit
 

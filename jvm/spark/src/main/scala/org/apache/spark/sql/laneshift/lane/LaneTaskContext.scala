@@ -1,7 +1,7 @@
 package org.apache.spark.sql.laneshift.lane
 
 import java.util.Properties
-import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
+import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
@@ -101,9 +101,9 @@ private[laneshift] final class LaneTaskContext(task: TaskIdentity, whyKilled: ()
 
 private[laneshift] object LaneTaskContext {
 
-  /** For a lane or a partition of `task`, which has `stopped` once it ends before they do. */
-  def of(identity: TaskIdentity, task: TaskContext, stopped: AtomicReference[Throwable]): LaneTaskContext =
-    new LaneTaskContext(identity, () => task.getKillReason().orElse(Option(stopped.get).map(_.toString)))
+  /** For a lane or a partition of `task` on one of its `threads`. */
+  def of(identity: TaskIdentity, task: TaskContext, threads: TaskThreads): LaneTaskContext =
+    new LaneTaskContext(identity, () => task.getKillReason().orElse(Option(threads.failure).map(_.toString)))
 
   /** Memory accounts are told apart by task attempt id; Spark's own are never negative. */
   private val accounts = new AtomicLong(-1L)

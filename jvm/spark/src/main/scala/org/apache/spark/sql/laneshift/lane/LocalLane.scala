@@ -43,7 +43,7 @@ private[lane] final class LocalLane(
     task.inlet.left(id)
     task.endScans.leave(id)
     // The last of a lane: the emitter ends the task once every lane is done, and a failure has to come before.
-    failure.fold(task.outlet.producerDone())(task.fail)
+    failure.fold(task.outlet.producerDone())(task.threads.fail)
   }
 
   private def work(): Unit = {

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.laneshift.lane
 
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue, CountDownLatch}
-import java.util.concurrent.atomic.AtomicReference
 
 import scala.jdk.CollectionConverters._
 
@@ -25,7 +24,7 @@ import laneshift.routing.Handoff
   *
   * Threads: the task's own thread is the emitter (`outputs`). With one lane it runs the lane as well, and there is no other
   * thread. Otherwise one thread receives and each lane has its own. Every thread ends before the task does, whatever happens
-  * (design fact 17): `stopAndJoin` is registered with the task again after each thing that lanes use and the task frees.
+  * (design fact 17).
   */
 private[laneshift] final class PartitionTask(
     override val spec: ElasticSpec,
@@ -49,7 +48,6 @@ private[laneshift] final class PartitionTask(
   private val sharedThings = new ConcurrentHashMap[AnyRef, AnyRef]
   private val shardLocals = new ConcurrentHashMap[Long, IndexedSeq[_]]
   private val keptByOperator = new ConcurrentHashMap[Long, Long]
-  override protected val stopped = new AtomicReference[Throwable]
   private var settledHandoffs = 0L
   private var settledPauseNs = 0L
   private var queuePeak = 0L
@@ -60,12 +58,13 @@ private[laneshift] final class PartitionTask(
   private val begun = new CountDownLatch(1)
   private var emitter: Emitter = _
 
-  private[laneshift] val threads = new TaskThreads(s"partition ${home.index}", fail)
+  override private[laneshift] val threads =
+    new TaskThreads(s"partition ${home.index}", context, wakeAll, () => takesNoMore())
 
   /** In which order the lanes read the inputs. */
   val turns = new InputTurns(spec.inputs.size)
 
-  val outlet = new Outlet[UnsafeRowBlock](PartitionTask.OutletBytes, _.bytes)
+  val outlet = new Outlet[UnsafeRow](PartitionTask.OutletBytes, () => new UnsafeRowBlock)
 
   val inlet = new Inlet[UnsafeRow](
     limits,
@@ -94,18 +93,10 @@ private[laneshift] final class PartitionTask(
 
   override val remote: RemoteLanes = if (remoteSlots.isEmpty) RemoteLanes.None else lanesElsewhere(this)
 
-  registerStop()
-  home.begun(this)
+  beginTask()
 
-  /** Has to be called again after registering anything that frees what lanes use: listeners run last in, first out. */
-  private def registerStop(): Unit = {
-    context.addTaskFailureListener((_: TaskContext, error: Throwable) => stopAndJoin(error))
-    context.addTaskCompletionListener[Unit] { _ =>
-      // A task that takes only some of the rows succeeds all the same. Where Spark has committed by then, its lanes have to.
-      if (stopped.get == null && emitter != null && spec.commitsFirst) emitter.drain()
-      stopAndJoin(new InterruptedException("the task is over"))
-    }
-  }
+  /** A task that takes only some of the rows succeeds all the same. Where Spark has committed by then, its lanes have to. */
+  private def takesNoMore(): Unit = if (emitter != null && spec.commitsFirst) emitter.drain()
 
   // ---- outputs
 
@@ -226,7 +217,7 @@ private[laneshift] final class PartitionTask(
     if (fixed != null) fixed else inlet.routing
   }
 
-  override def failure: Throwable = stopped.get
+  override def failure: Throwable = threads.failure
 
   /** The task's own thread, where it runs the only lane, is asked for more itself. */
   override def awaitWanted(): Unit =
@@ -254,7 +245,7 @@ private[laneshift] final class PartitionTask(
     sharedThings.computeIfAbsent(
       key,
       _ => {
-        if (stopped.get != null) throw new PartitionStopped(stopped.get)
+        if (failure != null) throw new PartitionStopped(failure)
         asTask(open)
       }
     ).asInstanceOf[T]
@@ -264,7 +255,7 @@ private[laneshift] final class PartitionTask(
   /** Opens what lanes share and the Spark task frees. */
   private def asTask[T](open: => T): T = {
     val opened = withTaskContext(open)
-    registerStop()
+    threads.endBeforeTask()
     opened
   }
 
@@ -285,21 +276,6 @@ private[laneshift] final class PartitionTask(
   }
 
   // ---- ending
-
-  /** A thread of this partition failed: the task fails with its cause. */
-  private[laneshift] def fail(error: Throwable): Unit = error match {
-    case _: PartitionStopped => ()
-    case _ =>
-      if (stopped.compareAndSet(null, error)) wakeAll(error)
-  }
-
-  /** Ends every thread and waits for it. Nothing that lanes use may be freed before. */
-  private def stopAndJoin(cause: Throwable): Unit = {
-    home.abandon(this)
-    stopped.compareAndSet(null, cause)
-    wakeAll(cause)
-    threads.stop()
-  }
 
   /** Whoever waits for what will not come hears of it. */
   private def wakeAll(cause: Throwable): Unit = {
