@@ -1,6 +1,5 @@
 package laneshift.lane
 
-import java.util.concurrent.TimeUnit
 import java.util.concurrent.locks.{Condition, Lock, ReentrantLock}
 
 import laneshift.ids.LaneId
@@ -63,33 +62,26 @@ object Dealt {
 
 /** The way of rows through the lanes of one partition whose operators go row by row and have no state: rows that follow each other
   * are one deal, any lane may have any deal, and outputs come out in the order of the deals (docs/handoff.md, section 12, is
-  * its contract). `R` is a row, `B` a block of outputs.
+  * its contract).
   *
   * Who may call what: one receiver thread `offer` and `finish`; lane i's threads the methods with its number; one emitter
-  * thread `emit`; any thread the rest. Each method that waits is a loop of attempts, which change everything or nothing, and of
-  * waits for a signal.
+  * thread `emit`; any thread the rest.
   */
-final class Deals[R, B](
+final class Deals[R](
     limits: DealLimits,
     work: DealWork,
     initialLanes: Int,
     newBlock: () => RowBlock[R],
-    bytesOf: B => Long,
     startLane: LaneId => Unit,
     clock: () => Long = () => System.nanoTime(),
     lock: Lock = new ReentrantLock
-) extends LaneFeed {
-  require(initialLanes >= 1 && initialLanes <= limits.maxLanes, s"$initialLanes lanes of ${limits.maxLanes}")
-
-  private val receiverTurn = lock.newCondition()
-  private val emitterTurn = lock.newCondition()
-  private val roomForOutputs = lock.newCondition()
-  private val lanes = Array.fill(limits.maxLanes)(new LaneState(lock.newCondition()))
+) extends LaneFeed(limits.maxLanes, initialLanes, startLane, clock, lock) {
+  private val emitterTurn = newTurn()
+  private val roomForOutputs = newTurn()
+  private val lanes = Array.fill(limits.maxLanes)(new LaneState(newTurn()))
 
   /** Rows that nobody has taken, in order. */
-  private val queue = new java.util.ArrayDeque[RowBlock[R]]
-  private var queuedRows = 0L
-  private var queuedBytes = 0L
+  private val queue = new RowQueue[R](newBlock)
 
   /** Deals that lanes have and whose outputs have not all gone out, in order. */
   private val open = new java.util.ArrayDeque[Deal]
@@ -97,69 +89,36 @@ final class Deals[R, B](
   /** The lane whose deal gets the next rows, where lanes read ahead: rows of a deal follow each other. */
   private var puller = Deals.Nobody
 
-  private var activeLanes = initialLanes
-  private var startedLanes = initialLanes
-  private var runningLanes = initialLanes
+  /** Lanes whose threads have ended. */
+  private var lanesLeft = 0
 
   /** Of rows that lanes have and have not answered for. */
   private var dealtBytes = 0L
   private var outputBytes = 0L
   private var offered = 0L
   private var ended = false
-  private var receiverWaits = false
-  private var blockedNs = 0L
-  private var blockedSinceNs = 0L
   private var nsPerRow = 0.0
-  @volatile private var failure: Throwable = _
 
   private final class Deal(val begunNs: Long) {
     var rows = 0
     var rowBytes = 0L
-    val outputs = new java.util.ArrayDeque[B]
-    var outputBytes = 0L
+    val outputs = new RowQueue[R](newBlock)
     var isDone = false
   }
 
-  private final class LaneState(val turn: Condition) {
+  private final class LaneState(val turn: Condition) extends LaneClock(clock) {
 
     /** What it has not answered for, or null. */
     var deal: Deal = _
     var waits = false
     var looks = false
-    var rows = 0L
-    var startedNs = 0L
-    var idleNs = 0L
-    var idleSinceNs = 0L
     var busyAtDoneNs = 0L
-
-    def busyUntil(nowNs: Long): Long =
-      if (startedNs == 0L) 0L
-      else (if (idleSinceNs == 0L) nowNs else idleSinceNs) - startedNs - idleNs
   }
-
-  private def locked[T](body: => T): T = {
-    lock.lock()
-    try body
-    finally lock.unlock()
-  }
-
-  private def checkRunning(): Unit = if (failure != null) throw new PartitionStopped(failure)
 
   // ---- receiver
 
   /** Takes a row in. Waits while the buffers are full. */
-  def offer(row: R): Unit = locked {
-    if (!tryOffer(row)) {
-      blockedSinceNs = clock()
-      try
-        do receiverTurn.await()
-        while (!tryOffer(row))
-      finally {
-        blockedNs += clock() - blockedSinceNs
-        blockedSinceNs = 0L
-      }
-    }
-  }
+  def offer(row: R): Unit = offering(tryOffer(row))
 
   /** One attempt, under the lock; false if the receiver has to wait for a signal. */
   private[lane] def tryOffer(row: R): Boolean = {
@@ -168,30 +127,19 @@ final class Deals[R, B](
     val room = !receiverWaits
     if (room) {
       offered += 1
-      append(row)
+      queue.append(row, 0, rowsPerBlock)
       wakeForRows()
     } else wakeWaiting()
     room
   }
 
   private def hasRoom: Boolean =
-    queuedBytes + (if (work.readsAhead) 0L else dealtBytes) < limits.rowBytes * activeLanes &&
-      (limits.queueTime.isEmpty || queuedRows < rowsIn(limits.queueTime.get) * activeLanes)
+    queue.bytes + (if (work.readsAhead) 0L else dealtBytes) < limits.rowBytes * activeLanes &&
+      (limits.queueTime.isEmpty || queue.rows < rowsIn(limits.queueTime.get) * activeLanes)
 
   /** Rows that one lane works on in so much time; few, until their cost is known. */
   private def rowsIn(time: QueueTime): Long =
     if (nsPerRow == 0.0) time.leastRows else math.max(time.leastRows, (time.ns / nsPerRow).toLong)
-
-  private def append(row: R): Unit = {
-    val last = queue.peekLast
-    val block =
-      if (last != null && !last.isFull && last.rows < rowsPerBlock) last
-      else { val more = newBlock(); queue.addLast(more); more }
-    queuedBytes -= block.bytes
-    block.append(row, 0)
-    queuedBytes += block.bytes
-    queuedRows += 1
-  }
 
   private def rowsPerBlock: Long = if (work.readsAhead) math.max(1L, rowsPerDeal / 4) else rowsPerDeal
 
@@ -206,7 +154,7 @@ final class Deals[R, B](
     var woken = false
     while (i < activeLanes && !woken) {
       val lane = lanes(i)
-      if (lane.waits && mayPull(i) && (!lane.looks || queuedRows >= Deals.RowsWorthWaking)) {
+      if (lane.waits && mayPull(i) && (!lane.looks || queue.rows >= LaneFeed.RowsWorthWaking)) {
         lane.turn.signal()
         lane.waits = false
         woken = true
@@ -236,18 +184,10 @@ final class Deals[R, B](
     */
   def take(lane: LaneId): Dealt[R] = locked {
     val state = lanes(lane.value)
-    if (state.startedNs == 0L) state.startedNs = clock()
-    var looks = Deals.LooksBeforeWaiting
-    var taken = tryTake(lane, looks > 0)
-    while (taken == null) {
-      if (looks > 0) {
-        looks -= 1
-        state.turn.awaitNanos(Deals.LookNs)
-      } else if (mayLinger(state)) state.turn.awaitNanos(math.max(1L, lingers(state)))
-      else state.turn.await()
-      taken = tryTake(lane, looks > 0)
-    }
-    taken
+    state.begin()
+    looking(state.turn, looks = true)(
+      if (mayLinger(state)) state.turn.awaitNanos(math.max(1L, lingers(state))) else state.turn.await()
+    )(tryTake(lane, _))
   }
 
   /** One attempt, under the lock; null if the lane has to wait, for a signal or, if it `looksAgain`, for a short time. */
@@ -258,12 +198,7 @@ final class Deals[R, B](
     val taken = next(lane.value, state)
     state.waits = taken == null
     state.looks = looksAgain
-    if (taken == null) {
-      if (state.idleSinceNs == 0L) state.idleSinceNs = clock()
-    } else if (state.idleSinceNs != 0L) {
-      state.idleNs += clock() - state.idleSinceNs
-      state.idleSinceNs = 0L
-    }
+    if (taken == null) state.rests() else state.works()
     taken
   }
 
@@ -292,14 +227,12 @@ final class Deals[R, B](
       open.addLast(state.deal)
       if (work.readsAhead) puller = index
     }
-    val block = queue.pollFirst()
-    queuedRows -= block.rows
-    queuedBytes -= block.bytes
+    val block = queue.poll()
     state.deal.rows += block.rows
     state.deal.rowBytes += block.bytes
     dealtBytes += block.bytes
     state.rows += block.rows
-    if (receiverWaits) receiverTurn.signal()
+    wakeReceiver()
     Dealt.Rows(block)
   }
 
@@ -309,17 +242,17 @@ final class Deals[R, B](
   private def lingers(state: LaneState): Long = state.deal.begunNs + work.lingerNs - clock()
 
   /** Outputs of the lane's deal. Waits while there is no room for them, which is no work. */
-  def put(lane: LaneId, outputs: B): Unit = locked {
+  def put(lane: LaneId, outputs: RowBlock[R]): Unit = locked {
     if (!tryPut(lane, outputs)) {
       val since = clock()
       do roomForOutputs.await()
       while (!tryPut(lane, outputs))
-      lanes(lane.value).idleNs += clock() - since
+      lanes(lane.value).waited(clock() - since)
     }
   }
 
   /** One attempt, under the lock; false if the lane has to wait for a signal. */
-  private[lane] def tryPut(lane: LaneId, outputs: B): Boolean = {
+  private[lane] def tryPut(lane: LaneId, outputs: RowBlock[R]): Boolean = {
     checkRunning()
     val state = lanes(lane.value)
     val deal = state.deal
@@ -327,13 +260,11 @@ final class Deals[R, B](
     val isNext = deal eq open.peekFirst()
     // What comes next never waits for what comes later.
     val room =
-      if (isNext) deal.outputBytes < Deals.NextBytes
+      if (isNext) deal.outputs.bytes < Deals.NextBytes
       else outputBytes < limits.outputBytes
     if (room) {
-      val size = bytesOf(outputs)
-      deal.outputs.addLast(outputs)
-      deal.outputBytes += size
-      outputBytes += size
+      deal.outputs.add(outputs)
+      outputBytes += outputs.bytes
       if (isNext) emitterTurn.signal()
     }
     room
@@ -353,7 +284,7 @@ final class Deals[R, B](
       puller = Deals.Nobody
       wakeWaiting()
     }
-    if (receiverWaits) receiverTurn.signal()
+    wakeReceiver()
     if (open.peekFirst().isDone) emitterTurn.signal()
   }
 
@@ -366,8 +297,8 @@ final class Deals[R, B](
 
   /** The lane's thread has ended. */
   def left(lane: LaneId): Unit = locked {
-    if (lanes(lane.value).idleSinceNs == 0L) lanes(lane.value).idleSinceNs = clock()
-    runningLanes -= 1
+    lanes(lane.value).rests()
+    lanesLeft += 1
     emitterTurn.signal()
   }
 
@@ -376,17 +307,11 @@ final class Deals[R, B](
   /** The next outputs, or None once every lane has ended. Throws the cause of a failure as it is. Calls `whileIdle` every
     * `pollMs` milliseconds of waiting; what that throws ends the wait.
     */
-  def emit(pollMs: Long, whileIdle: () => Unit): Option[B] = locked {
-    var next = tryEmit()
-    while (next == null) {
-      if (!emitterTurn.await(pollMs, TimeUnit.MILLISECONDS)) whileIdle()
-      next = tryEmit()
-    }
-    next
-  }
+  def emit(pollMs: Long, whileIdle: () => Unit): Option[RowBlock[R]] =
+    locked(polling(emitterTurn, pollMs, whileIdle)(tryEmit()))
 
   /** One attempt, under the lock; null if the emitter has to wait for a signal. */
-  private[lane] def tryEmit(): Option[B] = {
+  private[lane] def tryEmit(): Option[RowBlock[R]] = {
     if (failure != null) throw failure
     while (!open.isEmpty && open.peekFirst().isDone && open.peekFirst().outputs.isEmpty) {
       open.removeFirst()
@@ -395,51 +320,25 @@ final class Deals[R, B](
     }
     val deal = open.peekFirst()
     if (deal != null && !deal.outputs.isEmpty) {
-      val block = deal.outputs.pollFirst()
-      deal.outputBytes -= bytesOf(block)
-      outputBytes -= bytesOf(block)
+      val block = deal.outputs.poll()
+      outputBytes -= block.bytes
       roomForOutputs.signalAll()
       Some(block)
-    } else if (ended && deal == null && runningLanes == 0) None
+    } else if (ended && deal == null && lanesLeft == startedLanes) None
     else null
   }
 
   // ---- control
 
-  override def setLanes(count: Int): Either[String, Int] = {
-    require(count >= 1 && count <= limits.maxLanes, s"lanes must be 1..${limits.maxLanes}, not $count")
-    locked {
-      if (failure != null || ended) Left("the batch is ending")
-      else {
-        // Threads start under the lock: an end of the batch in between would miss them.
-        while (startedLanes < count && started(LaneId(startedLanes))) ()
-        activeLanes = math.min(count, startedLanes)
-        lanes.foreach(_.turn.signal())
-        if (receiverWaits) receiverTurn.signal()
-        Right(activeLanes)
-      }
-    }
-  }
+  override protected def isEnding: Boolean = ended
 
-  private def started(lane: LaneId): Boolean =
-    try {
-      startLane(lane)
-      startedLanes += 1
-      runningLanes += 1
-      true
-    } catch { case _: LaneNotStarted => false }
-
-  /** Stops everybody: each waiting or later call throws. The first cause counts. */
-  def fail(cause: Throwable): Unit = locked {
-    if (failure == null) failure = cause
-    receiverTurn.signalAll()
-    emitterTurn.signalAll()
-    roomForOutputs.signalAll()
-    lanes.foreach(_.turn.signalAll())
+  override protected def lanesChanged(): Unit = {
+    lanes.foreach(_.turn.signal())
+    wakeReceiver()
   }
 
   /** Bytes of rows that came in and that nobody has answered for, and of outputs that wait. */
-  def bufferedBytes: Long = locked(queuedBytes + dealtBytes + outputBytes)
+  def bufferedBytes: Long = locked(queue.bytes + dealtBytes + outputBytes)
 
   /** As of an inlet with one shard; rows that wait for a lane are shown with the first one. */
   override def stats: InletStats = locked {
@@ -453,10 +352,10 @@ final class Deals[R, B](
       inFlight = 0,
       Array(offered),
       shown.map(_.rows),
-      Deals.first(queuedRows, shown.length),
-      Deals.first(queuedBytes, shown.length),
+      Deals.first(queue.rows, shown.length),
+      Deals.first(queue.bytes, shown.length),
       shown.map(_.busyUntil(now)),
-      blockedNs + (if (blockedSinceNs == 0L) 0L else now - blockedSinceNs)
+      blockedUntil(now)
     )
   }
 }
@@ -466,11 +365,6 @@ object Deals {
 
   /** Outputs of the next deal that may wait for the emitter. */
   private val NextBytes = 64L * 1024
-
-  /** As in [[Inlet]]: how often an idle lane looks again by itself, how long it waits in between, and what wakes it. */
-  private val LooksBeforeWaiting = 4
-  private val LookNs = TimeUnit.MICROSECONDS.toNanos(500)
-  private val RowsWorthWaking = 32
 
   private def first(value: Long, length: Int): Array[Long] = {
     val all = new Array[Long](length)

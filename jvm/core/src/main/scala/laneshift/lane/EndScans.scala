@@ -32,13 +32,12 @@ final class EndScans[R](
     limitBytes: Long,
     bytesOf: R => Long,
     lock: Lock = new ReentrantLock
-) {
-  private val turn = lock.newCondition()
+) extends Monitor(lock) {
+  private val turn = newTurn()
 
   /** How many scans each lane has begun. */
   private val begun = new Array[Int](maxLanes)
   private val scans = new ArrayBuffer[Scan]
-  @volatile private var failure: Throwable = _
 
   /** Begins the lane's next scan, of `what`. Returns its part once the scan is open; or null, at once, if other lanes scan
     * something else at this point, so that this one has to scan by itself.
@@ -56,12 +55,6 @@ final class EndScans[R](
     turn.signalAll()
   }
 
-  /** Stops everybody: each waiting or later call throws. The first cause counts. */
-  def fail(cause: Throwable): Unit = locked {
-    if (failure == null) failure = cause
-    turn.signalAll()
-  }
-
   /** Under the lock: the lane's part of its next scan, or null. Others may go on now. */
   private[lane] def arrive(lane: LaneId, what: Any): Part = {
     checkRunning()
@@ -70,14 +63,6 @@ final class EndScans[R](
     turn.signalAll()
     if (number == scans.size) scans += new Scan(number, what)
     if (scans(number).what == what) scans(number).join(lane.value) else null
-  }
-
-  private def checkRunning(): Unit = if (failure != null) throw new PartitionStopped(failure)
-
-  private def locked[T](body: => T): T = {
-    lock.lock()
-    try body
-    finally lock.unlock()
   }
 
   private final class Scan(number: Int, val what: Any) {

@@ -1,33 +1,26 @@
 package laneshift.lane
 
-import java.util.concurrent.TimeUnit
-import java.util.concurrent.locks.{Lock, ReentrantLock}
+import java.util.concurrent.locks.{Condition, Lock, ReentrantLock}
 
 import scala.collection.mutable.ArrayBuffer
 
 import laneshift.ids.{LaneId, ShardId}
 import laneshift.routing.{Handoff, MoveReason, RoutingTable}
 
-/** Thrown to whoever uses an inlet or outlet after the partition has failed or was stopped. */
-final class PartitionStopped(cause: Throwable)
-    extends RuntimeException("the elastic partition has stopped", cause)
-
 /** The way of rows from the receiver to the lanes of one elastic partition, and every handoff on it: routing table and
   * lanes' queues under one lock (docs/handoff.md is its contract).
   *
   * Who may call what: one receiver thread `offer`, `nextInput` and `finish`; lane i's thread `take(i)` and `letGo(i)`;
-  * any thread the rest. Only `offer`, `finish` and `take` wait, never while anybody else needs the lock: each is a loop of
-  * attempts, which change everything or nothing, and of waits for a signal.
+  * any thread the rest. Only `offer`, `finish` and `take` wait, never while anybody else needs the lock.
   *
-  * A remote lane works on another executor; its thread here speaks for it (docs/handoff.md, section 11). It owns shards from
-  * `join` until it is released, lost, or the input ends: then its shards are handed to lanes that are here. Where shards do not
-  * move within a batch it owns some from `fix` until `leave`.
+  * Lanes here are there from their start. Others come and go ([[InletLane]]): when one leaves, or the input ends, its shards are
+  * handed to lanes that stay.
   *
   * @param idleIsDone a lane that waits in `take` has worked on all that it has taken and has put its outputs out: whatever
   *   it owns may go without it
   */
 final class Inlet[R](
-    limits: InletLimits,
+    private[lane] val limits: InletLimits,
     initialRouting: Array[Int],
     initialLanes: Int,
     newBlock: () => RowBlock[R],
@@ -37,17 +30,17 @@ final class Inlet[R](
     idleIsDone: Boolean,
     clock: () => Long = () => System.nanoTime(),
     lock: Lock = new ReentrantLock
-) extends LaneFeed {
-  import Inlet.{Presence, Waiting}
-  require(initialLanes >= 1 && initialLanes <= limits.maxLanes, s"$initialLanes lanes of ${limits.maxLanes}")
+) extends LaneFeed(limits.maxLanes, initialLanes, startLane, clock, lock) {
+  import InletLane.Waiting
 
-  private val receiverTurn = lock.newCondition()
   private val table = new RoutingTable(initialRouting)
-  private val lanes = Array.tabulate(limits.slots)(i => new LaneState(i))
+  private val turns = Array.fill(limits.slots)(newTurn())
+  private val works = Array.fill(limits.slots)(new LaneClock(clock))
+  private val lanes = Array.tabulate[InletLane[R]](limits.slots)(i =>
+    if (i < limits.maxLanes) new LocalLane(i) else new NoLane(i)
+  )
   private val offered = new Array[Long](initialRouting.length)
 
-  private var activeLanes = initialLanes
-  private var startedLanes = initialLanes
   private var buffered = 0L
 
   /** The input has ended; hosts may still be at its rows, and shards may move. */
@@ -58,95 +51,57 @@ final class Inlet[R](
 
   /** No lane comes or goes, and no shard moves. */
   private var isFixed = false
-  private var receiverWaits = false
-  private var blockedNs = 0L
-  private var blockedSinceNs = 0L
   private val settled = new ArrayBuffer[Handoff]
-  @volatile private var failure: Throwable = _
 
-  private final class LaneState(val index: Int) {
-    val queue = new RowQueue[R](newBlock)
-    val turn = lock.newCondition()
-    val recalls = new ArrayBuffer[Handoff]
-    var rowsTaken = 0L
-    var startedNs = 0L
-    var idleNs = 0L
-    var waitedNs = 0L
-    var idleSinceNs = 0L
-    private val depth = limits.queueTime.map(new QueueDepth(_))
-    var waiting = Waiting.No
-    var hasTaken = false
-    var ended = false
-    @volatile var recalled = false
-
-    /** Of a remote lane: where its session is; whether it may be at something; whether frames cover all that it has taken; what it
-      * has not been told.
-      */
-    var presence = Presence.Away
-    var isBusy = false
-    var isCovered = true
-    var poked = false
-    val arrived = new ArrayBuffer[Int]
-
-    def isRemote: Boolean = index >= limits.maxLanes
-
-    /** Whether shards may come to it. */
-    def owns: Boolean =
-      if (isRemote) presence == Presence.There && (isFixed || !closing) else index < activeLanes
-
-    /** A remote lane that is to work on them has rows. */
-    def hasBacklog: Boolean = presence == Presence.There && !(isCovered && queue.isEmpty)
-
-    /** Whether it goes on to the end of the batch. */
-    def isInAtTheEnd: Boolean =
-      if (isRemote) isFixed && presence == Presence.There else index < startedLanes
+  private final class LocalLane(number: Int) extends InletLane[R](number, Inlet.this) {
+    override def isRemote: Boolean = false
+    override def owns: Boolean = index < activeLanes
+    override def staysToTheEnd: Boolean = index < startedLanes
 
     /** It waits for rows and has none in hand. A lane that does not wait may be at work even before its first row: on
       * timers that are overdue when the batch begins.
       */
-    def isDone: Boolean = if (isRemote) isDoneElsewhere else isDoneHere
+    override def isDone: Boolean = waiting != Waiting.No && (idleIsDone || !hasTaken)
 
-    private def isDoneElsewhere: Boolean = presence == Presence.Away || (waiting != Waiting.No && !isBusy)
-
-    private def isDoneHere: Boolean = waiting != Waiting.No && (idleIsDone || !hasTaken)
-
-    def wake(): Unit = if (waiting != Waiting.No) turn.signal()
-
-    /** After a row was appended: a lane that looks again by itself is left alone until it is worth its while. */
-    def rowCame(): Unit =
-      if (waiting == Waiting.ForSignal || (waiting == Waiting.Looking && queue.rows >= Inlet.RowsWorthWaking))
-        turn.signal()
-
-    /** It has room for a row more. */
-    def hasRoom: Boolean =
-      queue.bytes < limits.queueBytes && (depth.isEmpty || queue.rows < depth.get.rows)
-
-    /** A block is about to be taken: all before it is worked on, and its outputs are put out. */
-    def measureDepth(): Unit = if (depth.nonEmpty) depth.get.note(rowsTaken, busyUntil(clock()) + waitedNs)
-
-    def busyUntil(nowNs: Long): Long =
-      if (startedNs == 0L) 0L
-      else (if (idleSinceNs == 0L) nowNs else idleSinceNs) - startedNs - idleNs
-  }
-
-  /** Runs `body` under the lock, and afterwards, without it, tells of the handoffs that it settled. */
-  private def locked[T](body: => T): T = {
-    var told = Seq.empty[Handoff]
-    lock.lock()
-    try {
-      val result = body
-      if (settled.nonEmpty) {
-        told = settled.toList
-        settled.clear()
-      }
-      result
-    } finally {
-      lock.unlock()
-      told.foreach(onSettled)
+    def tryTake(looksAgain: Boolean): Taken[R] = {
+      val taken =
+        if (recalls.nonEmpty) Taken.Recall
+        else if (!queue.isEmpty) takeBlock(this)
+        else if (inputHasEnded) Taken.End
+        else null
+      val how = if (looksAgain) Waiting.Looking else Waiting.ForSignal
+      waits(if (taken == null) how else Waiting.No, isIdle = taken == null)
+      taken
     }
   }
 
-  private def checkRunning(): Unit = if (failure != null) throw new PartitionStopped(failure)
+  /** A remote lane's number while there is none. */
+  private final class NoLane(number: Int) extends InletLane[R](number, Inlet.this) {
+    override def isRemote: Boolean = true
+    override def owns: Boolean = false
+    override def staysToTheEnd: Boolean = false
+    override def isDone: Boolean = true
+  }
+
+  private[lane] def workOf(lane: Int): LaneClock = works(lane)
+  private[lane] def turnOf(lane: Int): Condition = turns(lane)
+  private[lane] def newQueue(): RowQueue[R] = new RowQueue[R](newBlock)
+  private[lane] def newDepth(): Option[QueueDepth] = limits.queueTime.map(new QueueDepth(_))
+
+  /** Runs `body` under the lock, and afterwards, without it, tells of the handoffs that it settled. */
+  override private[lane] def locked[T](body: => T): T = {
+    var told = Seq.empty[Handoff]
+    try
+      super.locked {
+        val result = body
+        if (settled.nonEmpty) {
+          told = settled.toList
+          settled.clear()
+        }
+        result
+      }
+    finally told.foreach(onSettled)
+  }
 
   // ---- receiver
 
@@ -168,27 +123,13 @@ final class Inlet[R](
   }
 
   /** Sends a row to its shard's lane. Waits while the buffers are full. */
-  def offer(row: R, shard: Int): Unit = {
-    lock.lock()
-    try
-      if (!tryOffer(row, shard)) {
-        blockedSinceNs = clock()
-        try
-          do receiverTurn.await()
-          while (!tryOffer(row, shard))
-        finally {
-          blockedNs += clock() - blockedSinceNs
-          blockedSinceNs = 0L
-        }
-      }
-    finally lock.unlock()
-  }
+  def offer(row: R, shard: Int): Unit = offering(tryOffer(row, shard))
 
   /** One attempt, under the lock; false if the receiver has to wait for a signal. */
   private[lane] def tryOffer(row: R, shard: Int): Boolean = {
     checkRunning()
     val lane = lanes(table.owner(shard))
-    val room = buffered < limits.totalBytes && lane.hasRoom
+    val room = buffered < limits.totalBytes && lane.hasQueueRoom
     noteReceiver(waits = !room)
     if (room) {
       offered(shard) += 1
@@ -203,10 +144,8 @@ final class Inlet[R](
   /** A receiver that has to wait wakes the lanes that have rows but would look again by themselves. */
   private def noteReceiver(waits: Boolean): Unit = {
     receiverWaits = waits
-    if (waits) lanes.foreach(l => if (l.queue.rows > 0 && l.waiting != Waiting.NotForRows) l.wake())
+    if (waits) lanes.foreach(_.makeRoom())
   }
-
-  private def wakeReceiver(): Unit = if (receiverWaits) receiverTurn.signal()
 
   /** What is offered from here on is of the next input: each lane meets the boundary behind its rows so far. Only for
     * partitions whose shards do not move within a batch.
@@ -215,7 +154,7 @@ final class Inlet[R](
     checkRunning()
     require(table.inFlight == 0, "a shard moves between two inputs")
     lanes.foreach(lane =>
-      if (lane.isInAtTheEnd) {
+      if (lane.staysToTheEnd) {
         lane.queue.addBoundary()
         lane.wake()
       }
@@ -235,16 +174,15 @@ final class Inlet[R](
     inputEnded = true
     checkRunning()
     closing ||= isFixed || !hostsHaveRows
-    if (closing && !isFixed)
-      lanes.foreach(lane => if (lane.presence == Presence.There) sendHome(lane))
+    if (closing && !isFixed) lanes.filter(_.leaves()).foreach(handAway)
     val over = closing && table.inFlight == 0
     noteReceiver(waits = !over)
     if (over) {
-      val last = lanes.filter(_.isInAtTheEnd)
+      val last = lanes.filter(_.staysToTheEnd)
       fixed(table.toArray, last.map(_.index).toSeq)
       last.foreach { lane =>
-        lane.ended = true
-        lane.turn.signal()
+        lane.inputHasEnded = true
+        turns(lane.index).signal()
       }
     }
     over
@@ -256,79 +194,33 @@ final class Inlet[R](
   // ---- lanes
 
   /** True if lane `lane` has to give up a shard: cheap enough to ask before every row. */
-  def isRecalled(lane: LaneId): Boolean = lanes(lane.value).recalled
+  def isRecalled(lane: LaneId): Boolean = lanes(lane.value).isRecalled
 
-  /** The next rows of a lane, a recall, or the end; waits for one of them.
-    *
-    * A lane that has been idle for a short time looks again by itself every now and then, so that under load the receiver
-    * need not wake it for every row. Recalls, the end and many rows wake it at once.
-    */
-  def take(lane: LaneId): Taken[R] = {
-    val turn = lanes(lane.value).turn
-    var looks = Inlet.LooksBeforeWaiting
-    locked {
-      if (lanes(lane.value).startedNs == 0L) lanes(lane.value).startedNs = clock()
-      var taken = tryTake(lane, looks > 0)
-      while (taken == null) {
-        if (looks > 0) {
-          looks -= 1
-          turn.awaitNanos(Inlet.LookNs)
-        } else turn.await()
-        taken = tryTake(lane, looks > 0)
-      }
-      taken
-    }
+  /** The next rows of a lane, a recall, or the end; waits for one of them. Recalls, the end and many rows wake it at once. */
+  def take(lane: LaneId): Taken[R] = locked {
+    val turn = turns(lane.value)
+    works(lane.value).begin()
+    looking(turn, looks = true)(turn.await())(tryTake(lane, _))
   }
 
   /** One attempt, under the lock; null if the lane has to wait, for a signal or, if it `looksAgain`, for a short time. */
   private[lane] def tryTake(lane: LaneId, looksAgain: Boolean): Taken[R] = {
-    val state = lanes(lane.value)
-    val taken = ready(state)
-    val waits = if (looksAgain) Waiting.Looking else Waiting.ForSignal
-    noteIdle(state, if (taken == null) waits else Waiting.No, isIdle = taken == null)
-    taken
-  }
-
-  private def noteIdle(state: LaneState, waiting: Waiting.Value, isIdle: Boolean): Unit = {
-    state.waiting = waiting
-    if (isIdle) {
-      if (state.idleSinceNs == 0L) state.idleSinceNs = clock()
-    } else {
-      if (state.idleSinceNs != 0L) state.idleNs += clock() - state.idleSinceNs
-      state.idleSinceNs = 0L
-    }
+    checkRunning()
+    lanes(lane.value).asInstanceOf[LocalLane].tryTake(looksAgain)
   }
 
   /** The lane has waited outside, to get rid of its outputs: that is not work. */
-  def waited(lane: LaneId, ns: Long): Unit = locked {
-    lanes(lane.value).idleNs += ns
-    lanes(lane.value).waitedNs += ns
-  }
+  def waited(lane: LaneId, ns: Long): Unit = locked(works(lane.value).waited(ns))
 
   /** The lane's thread has ended. */
-  def left(lane: LaneId): Unit = locked {
-    if (lanes(lane.value).idleSinceNs == 0L) lanes(lane.value).idleSinceNs = clock()
-  }
+  def left(lane: LaneId): Unit = locked(works(lane.value).rests())
 
-  /** What `take` gives the lane now, or null. */
-  private def ready(state: LaneState): Taken[R] = {
-    checkRunning()
-    if (state.recalls.nonEmpty) Taken.Recall
-    else if (!state.queue.isEmpty) {
-      val block = takeBlock(state)
-      if (block.isInstanceOf[Boundary[_]]) Taken.NextInput else Taken.Rows(block)
-    } else if (state.ended) Taken.End
-    else null
-  }
-
-  private def takeBlock(state: LaneState): RowBlock[R] = {
-    state.measureDepth()
-    val block = state.queue.poll()
+  /** The next block of a lane's queue, which is not empty. */
+  private[lane] def takeBlock(lane: InletLane[R]): Taken[R] with TakenRemote[R] = {
+    val block = lane.poll()
     buffered -= block.bytes
-    state.rowsTaken += block.rows
-    state.hasTaken = true
     wakeReceiver()
-    block
+    if (block.isInstanceOf[Boundary[_]]) Taken.NextInput else Taken.Rows(block)
   }
 
   /** The shards that the lane is to give up now. */
@@ -347,7 +239,7 @@ final class Inlet[R](
     val from = lanes(lane.value)
     val leaving = from.recalls.toList.filter(h => shards.contains(h.shard.value))
     from.recalls --= leaving
-    from.recalled = from.recalls.nonEmpty
+    from.isRecalled = from.recalls.nonEmpty
     leaving.foreach { handoff =>
       handoff.noticedNs = math.max(handoff.begunNs, noticedNs)
       settle(handoff, taken)
@@ -366,9 +258,9 @@ final class Inlet[R](
     buffered += from.queue.bytes + to.queue.bytes
     table.settle(handoff)
     handoff.settledNs = clock()
-    if (to.isRemote) to.arrived += shard
+    to.shardCame(shard)
     to.wake()
-    if (from.presence == Presence.Leaving) from.wake()
+    from.shardWent()
     // Its row may have room now, in the queue that the shard has left or come to.
     wakeReceiver()
     settled += handoff
@@ -377,7 +269,7 @@ final class Inlet[R](
 
   private def moveTaken(handoff: Handoff, taken: Remainder[R]): Unit = {
     val rows = taken.block.extract(handoff.shard.value, taken.from, lanes(handoff.to.value).queue)
-    lanes(handoff.from.value).rowsTaken -= rows
+    works(handoff.from.value).rows -= rows
     handoff.movedRows += rows
   }
 
@@ -404,41 +296,16 @@ final class Inlet[R](
     if (from.isDone && (from.isRemote || !lanes(to).isRemote)) {
       handoff.noticedNs = handoff.begunNs
       settle(handoff, Nil)
-    } else {
-      from.recalls += handoff
-      from.recalled = true
-      from.wake()
-    }
+    } else from.recall(handoff)
     handoff
   }
 
-  /** Changes the number of lanes that own shards, and says how many there are now: fewer if some cannot start. New lanes start
-    * empty: a planner fills them. Lanes beyond `count` hand their shards to the others and then sit idle until they are
-    * wanted again or the batch ends.
-    */
-  override def setLanes(count: Int): Either[String, Int] = {
-    require(count >= 1 && count <= limits.maxLanes, s"lanes must be 1..${limits.maxLanes}, not $count")
-    locked {
-      if (failure != null || closing) Left("the batch is ending")
-      else {
-        // Threads start under the lock: an end of the batch in between would miss them.
-        while (startedLanes < count && started(LaneId(startedLanes))) ()
-        activeLanes = math.min(count, startedLanes)
-        (0 until table.shards).foreach { s =>
-          if (!lanes(table.owner(s)).owns && table.handoffOf(s) == null) retire(s, MoveReason.Scale)
-        }
-        Right(activeLanes)
-      }
-    }
-  }
+  override protected def isEnding: Boolean = closing
 
-  /** Starts a lane, which is counted from then on: one that cannot start would be waited for. */
-  private def started(lane: LaneId): Boolean =
-    try {
-      startLane(lane)
-      startedLanes += 1
-      true
-    } catch { case _: LaneNotStarted => false }
+  /** Lanes that are new have no shard: a planner fills them. */
+  override protected def lanesChanged(): Unit = (0 until table.shards).foreach { s =>
+    if (!lanes(table.owner(s)).owns && table.handoffOf(s) == null) retire(s, MoveReason.Scale)
+  }
 
   /** Sends a shard of a lane that must not have it to the lane that will own the fewest. */
   private def retire(shard: Int, reason: MoveReason): Unit = begin(shard, leastOwning, reason)
@@ -452,155 +319,59 @@ final class Inlet[R](
   /** Lanes that shards may come to, in ascending order. */
   private def active: Seq[Int] = lanes.indices.filter(lanes(_).owns)
 
-  // ---- remote lanes
+  // ---- lanes that come and go
 
-  /** The remote lane's session is open: shards may come to it. False if the input ends already. */
-  def join(lane: LaneId): Boolean = locked {
-    val state = lanes(lane.value)
-    require(state.isRemote, s"lane ${lane.value} is not remote")
-    if (failure == null && !closing && !isFixed && state.presence == Presence.Away) {
-      state.presence = Presence.There
-      state.isCovered = true
-      if (state.startedNs == 0L) {
-        state.startedNs = clock()
-        state.idleSinceNs = state.startedNs
-      }
+  /** The lane comes, and shards may; false if the input ends already. */
+  private[lane] def admit(lane: InletLane[R]): Boolean = locked {
+    val comes = failure == null && !closing && !isFixed
+    if (comes) {
+      lanes(lane.index) = lane
+      lane.work.begin()
+      lane.work.rests()
     }
-    state.presence == Presence.There
+    comes
   }
 
-  /** The remote lane is not wanted any more: its shards go to others, and then it gets the end. */
-  def release(lane: LaneId): Unit = locked {
-    val state = lanes(lane.value)
-    if (failure == null && state.presence == Presence.There) sendHome(state)
-  }
+  /** Under the lock: the lane is there, and nobody is stopped. */
+  private[lane] def has(lane: InletLane[R]): Boolean = failure == null && (lanes(lane.index) eq lane)
 
-  private def sendHome(state: LaneState): Unit = {
-    state.presence = Presence.Leaving
-    shardsOf(state).foreach(s => if (table.handoffOf(s) == null) retire(s, MoveReason.Scale))
-    state.wake()
+  /** Under the lock: the lane, which owns none any more, gives its shards to others. */
+  private[lane] def handAway(lane: InletLane[R]): Unit = {
+    shardsOf(lane).foreach(s => if (table.handoffOf(s) == null) retire(s, MoveReason.Scale))
+    lane.wake()
     wakeReceiver()
   }
 
-  private def shardsOf(state: LaneState): Seq[Int] =
-    (0 until table.shards).filter(table.owner(_) == state.index)
+  private def shardsOf(lane: InletLane[R]): Seq[Int] =
+    (0 until table.shards).filter(table.owner(_) == lane.index)
 
-  /** The remote lane is no more, and what it was sent and has not acknowledged was never worked on: its shards go to others at
-    * once, with `kept`, those rows in order, and then with what has come since.
+  /** Under the lock: it has no shard, and none comes to it. */
+  private[lane] def isBare(lane: InletLane[R]): Boolean =
+    (0 until table.shards).forall(s => table.owner(s) != lane.index && table.destination(s) != lane.index)
+
+  /** The lane, which owns no shards any more, has gone without letting them go: they go to others at once, with `kept`, the rows
+    * that it had taken and not worked on, in order, and then with what has come since.
     */
-  def lost(lane: LaneId, kept: Seq[Remainder[R]]): Unit = locked {
+  private[lane] def takeAway(lane: InletLane[R], kept: Seq[Remainder[R]]): Unit = {
     checkRunning()
-    val state = lanes(lane.value)
-    state.presence = Presence.Away
-    shardsOf(state).foreach { shard =>
+    shardsOf(lane).foreach { shard =>
       val begun = table.handoffOf(shard)
-      val handoff =
-        if (begun != null) begun else beginOnly(shard, leastOwning, MoveReason.HostLost)
+      val handoff = if (begun != null) begun else beginOnly(shard, leastOwning, MoveReason.HostLost)
       handoff.noticedNs = clock()
       settle(handoff, kept)
     }
-    leftRemote(state)
+    dismiss(lane)
   }
 
-  /** The remote lane has got its end, and all that it has put out is on the outlet. */
-  def leave(lane: LaneId): Unit = locked {
-    val state = lanes(lane.value)
-    state.presence = Presence.Away
-    leftRemote(state)
-  }
-
-  /** The slot is as it was, but for what it counts. */
-  private def leftRemote(state: LaneState): Unit = {
-    state.recalls.clear()
-    state.recalled = false
-    state.arrived.clear()
-    state.poked = false
-    state.isBusy = false
-    state.waiting = Waiting.No
-    while (!state.queue.isEmpty) state.queue.poll()
-    if (state.idleSinceNs == 0L) state.idleSinceNs = clock()
+  /** Under the lock: the lane, which has no shards, goes. */
+  private[lane] def dismiss(lane: InletLane[R]): Unit = {
+    lanes(lane.index) = new NoLane(lane.index)
+    lane.work.rests()
     wakeReceiver()
   }
 
-  /** Makes the remote lane's thread look around: [[takeRemote]] gives `Poked`. */
-  def poke(lane: LaneId): Unit = locked {
-    val state = lanes(lane.value)
-    state.poked = true
-    state.wake()
-  }
-
-  /** What is next for a remote lane's thread; waits for it.
-    *
-    * @param rows whether it takes rows
-    * @param recalls whether it takes recalls; not while one is under way
-    * @param busy whether it may be at something: then shards do not go without it
-    * @param ends whether it has acknowledged all rows, and can be given its end
-    */
-  def takeRemote(
-      lane: LaneId,
-      rows: Boolean,
-      recalls: Boolean,
-      busy: Boolean,
-      ends: Boolean
-  ): TakenRemote[R] = locked {
-    val turn = lanes(lane.value).turn
-    var looks = Inlet.LooksBeforeWaiting
-    var taken = tryTakeRemote(lane, rows, recalls, busy, ends, looks > 0)
-    while (taken == null) {
-      if (looks > 0 && rows) {
-        looks -= 1
-        turn.awaitNanos(Inlet.LookNs)
-      } else turn.await()
-      taken = tryTakeRemote(lane, rows, recalls, busy, ends, looks > 0)
-    }
-    taken
-  }
-
-  /** One attempt, under the lock; null if the lane's thread has to wait for a signal. */
-  private[lane] def tryTakeRemote(
-      lane: LaneId,
-      rows: Boolean,
-      recalls: Boolean,
-      busy: Boolean,
-      ends: Boolean,
-      looksAgain: Boolean
-  ): TakenRemote[R] = {
-    checkRunning()
-    val state = lanes(lane.value)
-    state.isBusy = busy
-    val taken: TakenRemote[R] =
-      if (state.poked) { state.poked = false; Taken.Poked }
-      else if (recalls && state.recalls.nonEmpty) Taken.Recall
-      else if (rows && state.arrived.nonEmpty) {
-        val shards = state.arrived.toList.distinct
-        state.arrived.clear()
-        Taken.Arrived(shards)
-      } else if (rows && !state.queue.isEmpty) {
-        val block = takeBlock(state)
-        if (block.isInstanceOf[Boundary[_]]) Taken.NextInput else Taken.Rows(block)
-      } else if (ends && state.queue.isEmpty && isEnding(state)) Taken.End
-      else null
-    val waits =
-      if (!rows) Waiting.NotForRows else if (looksAgain) Waiting.Looking else Waiting.ForSignal
-    noteIdle(state, if (taken == null) waits else Waiting.No, isIdle = taken == null && ends)
-    state.isCovered = taken == null && ends
-    if (state.isCovered && inputEnded) wakeReceiver()
-    taken
-  }
-
-  private def isEnding(state: LaneState): Boolean =
-    state.ended || (state.presence == Presence.Leaving && isBare(state))
-
-  /** It has no shard, and none comes to it. */
-  private def isBare(state: LaneState): Boolean =
-    (0 until table.shards).forall(s => table.owner(s) != state.index && table.destination(s) != state.index)
-
-  /** Stops everybody: each waiting or later call throws. The first cause counts. */
-  def fail(cause: Throwable): Unit = locked {
-    if (failure == null) failure = cause
-    receiverTurn.signalAll()
-    lanes.foreach(_.turn.signalAll())
-  }
+  /** Under the lock: the end of the input may wait for somebody who has rows no more. */
+  private[lane] def backlogWent(): Unit = if (inputEnded) wakeReceiver()
 
   /** The lane that may touch the shard's state now. */
   def owner(shard: Int): Int = locked(table.owner(shard))
@@ -619,7 +390,7 @@ final class Inlet[R](
 
   override def stats: InletStats = locked {
     val now = clock()
-    val last = lanes.lastIndexWhere(l => l.isRemote && l.startedNs != 0L)
+    val last = lanes.lastIndexWhere(l => l.isRemote && l.work.hasBegun)
     val shown = lanes.take(math.max(startedLanes, last + 1))
     InletStats(
       table.toArray,
@@ -628,33 +399,11 @@ final class Inlet[R](
       startedLanes,
       table.inFlight,
       offered.clone(),
-      shown.map(_.rowsTaken),
+      shown.map(_.work.rows),
       shown.map(_.queue.rows),
       shown.map(_.queue.bytes),
-      shown.map(_.busyUntil(now)),
-      blockedNs + (if (blockedSinceNs == 0L) 0L else now - blockedSinceNs)
+      shown.map(_.work.busyUntil(now)),
+      blockedUntil(now)
     )
   }
-}
-
-object Inlet {
-
-  /** Where a remote lane's session is: there is none, it may own shards, or it hands them away. */
-  private object Presence extends Enumeration {
-    val Away, There, Leaving = Value
-  }
-
-  /** What a lane without rows does. */
-  private object Waiting extends Enumeration {
-    val No, Looking, ForSignal, NotForRows = Value
-  }
-
-  /** How often an idle lane looks again by itself before it waits for a signal, and how long it waits in between. Where rows
-    * are farther apart than that, one signal for each is cheaper than more looks: a look costs about as much.
-    */
-  private val LooksBeforeWaiting = 4
-  private val LookNs = TimeUnit.MICROSECONDS.toNanos(500)
-
-  /** So many queued rows wake a lane that would look again by itself. */
-  private val RowsWorthWaking = 32
 }

@@ -1,17 +1,19 @@
 package laneshift.lane
 
+import java.util.concurrent.locks.ReentrantLock
+
 /** The order in which the bodies of a partition's lanes read its inputs (docs/handoff.md, section 9). Lanes tell it by
   * asking, the receiver reads the inputs in it.
   */
-final class InputTurns(inputs: Int) {
+final class InputTurns(inputs: Int) extends Monitor(new ReentrantLock) {
   private val order = Array.fill(inputs)(InputTurns.Open)
-  private var failure: Throwable = _
+  private val asked = newTurn()
 
   /** A lane reads `input` as its `turn`-th, counted from 0. */
-  def ask(turn: Int, input: Int): Unit = synchronized {
+  def ask(turn: Int, input: Int): Unit = locked {
     if (order(turn) == InputTurns.Open) {
       order(turn) = input
-      notifyAll()
+      asked.signal()
     } else if (order(turn) != input)
       throw new IllegalStateException(
         s"one lane reads input ${order(turn)} as number $turn, another input $input: all must read in one order"
@@ -21,15 +23,10 @@ final class InputTurns(inputs: Int) {
   /** The input that the receiver has to read at `turn`; waits until a lane asks for it. Throws [[PartitionStopped]] once the task
     * has failed: no lane will.
     */
-  def await(turn: Int): Int = synchronized {
-    while (order(turn) == InputTurns.Open && failure == null) wait()
-    if (failure != null) throw new PartitionStopped(failure)
+  def await(turn: Int): Int = locked {
+    while (order(turn) == InputTurns.Open && failure == null) asked.await()
+    checkRunning()
     order(turn)
-  }
-
-  def fail(cause: Throwable): Unit = synchronized {
-    if (failure == null) failure = cause
-    notifyAll()
   }
 }
 

@@ -1,52 +1,55 @@
 package laneshift.lane
 
-import java.util.ArrayDeque
-import java.util.concurrent.TimeUnit
 import java.util.concurrent.locks.{Lock, ReentrantLock}
 
-/** The way of outputs from the lanes to the emitter: one bounded queue, first in first out over all lanes. That is what
-  * keeps the order per key across a handoff: a lane puts its outputs here before it acknowledges (docs/handoff.md).
+/** The way of outputs from the threads that compute them to the task's own thread: one bounded queue, first in first out over
+  * all of them. That is what keeps the order per key across a handoff: a lane puts its outputs here before it acknowledges
+  * (docs/handoff.md).
   *
-  * A bound in bytes pushes back on the lanes; a block larger than the bound passes alone.
+  * A bound in bytes pushes back on whoever puts out; a block or row larger than the bound passes alone.
   */
-final class Outlet[B](limitBytes: Long, bytesOf: B => Long, lock: Lock = new ReentrantLock) {
-  private val notEmpty = lock.newCondition()
-  private val notFull = lock.newCondition()
-  private val wanted = lock.newCondition()
-  private val queue = new ArrayDeque[B]
-  private var bytes = 0L
+final class Outlet[R](limitBytes: Long, newBlock: () => RowBlock[R], lock: Lock = new ReentrantLock)
+    extends Monitor(lock) {
+  private val notEmpty = newTurn()
+  private val notFull = newTurn()
+  private val wanted = newTurn()
+  private val queue = new RowQueue[R](newBlock)
   private var producers = 0
   private var emitterWaits = false
-  @volatile private var failure: Throwable = _
 
-  /** Counts a lane in; before its thread starts. */
+  /** Counts a thread in; before it starts. */
   def addProducer(): Unit = locked(producers += 1)
 
-  /** Counts a lane out, after its last block. */
+  /** Counts a thread out, after its last block. */
   def producerDone(): Unit = locked {
     producers -= 1
     if (producers == 0) notEmpty.signal()
   }
 
-  /** Returns how long it had to wait for room, in nanoseconds. */
-  def put(block: B): Long = locked {
-    if (tryPut(block)) 0L
+  /** Gives a block away. Returns how long that had to wait for room, in nanoseconds. */
+  def put(block: RowBlock[R]): Long = putting(tryPut(block))
+
+  /** The same with a copy of one row, for whoever cannot say when it waits for the next: blocks are filled here. */
+  def put(row: R, bytes: Long): Long = putting(tryPut(bytes)(queue.append(row, 0)))
+
+  private def putting(attempt: => Boolean): Long = locked {
+    if (attempt) 0L
     else {
       val since = System.nanoTime()
       do notFull.await()
-      while (!tryPut(block))
+      while (!attempt)
       System.nanoTime() - since
     }
   }
 
   /** One attempt, under the lock; false if the lane has to wait for a signal. */
-  private[lane] def tryPut(block: B): Boolean = {
+  private[lane] def tryPut(block: RowBlock[R]): Boolean = tryPut(block.bytes)(queue.add(block))
+
+  private def tryPut(size: Long)(add: => Unit): Boolean = {
     checkRunning()
-    val size = bytesOf(block)
-    val room = bytes == 0 || bytes + size <= limitBytes
+    val room = queue.bytes == 0 || queue.bytes + size <= limitBytes
     if (room) {
-      queue.addLast(block)
-      bytes += size
+      add
       if (emitterWaits) notEmpty.signal()
     }
     room
@@ -61,46 +64,23 @@ final class Outlet[B](limitBytes: Long, bytesOf: B => Long, lock: Lock = new Ree
     emitterWaits && queue.isEmpty
   }
 
-  /** The next block, or None once every lane is done. Throws the cause of a failure as it is. Calls `whileIdle` every
+  /** The next block, or None once every thread is done. Throws the cause of a failure as it is. Calls `whileIdle` every
     * `pollMs` milliseconds of waiting; what that throws ends the wait.
     */
-  def take(pollMs: Long, whileIdle: () => Unit): Option[B] = locked {
-    var taken = tryTake()
-    while (taken == null) {
-      if (!notEmpty.await(pollMs, TimeUnit.MILLISECONDS)) whileIdle()
-      taken = tryTake()
-    }
-    taken
-  }
+  def take(pollMs: Long, whileIdle: () => Unit): Option[RowBlock[R]] =
+    locked(polling(notEmpty, pollMs, whileIdle)(tryTake()))
 
   /** One attempt, under the lock; null if the emitter has to wait for a signal. */
-  private[lane] def tryTake(): Option[B] = {
+  private[lane] def tryTake(): Option[RowBlock[R]] = {
     if (failure != null) throw failure
     emitterWaits = queue.isEmpty && producers > 0
     if (emitterWaits) {
       wanted.signalAll()
       null
-    } else if (queue.isEmpty) None
-    else {
-      val block = queue.pollFirst()
-      bytes -= bytesOf(block)
+    } else {
+      val block = queue.poll()
       notFull.signalAll()
-      Some(block)
+      Option(block)
     }
-  }
-
-  def fail(cause: Throwable): Unit = locked {
-    if (failure == null) failure = cause
-    notEmpty.signalAll()
-    notFull.signalAll()
-    wanted.signalAll()
-  }
-
-  private def checkRunning(): Unit = if (failure != null) throw new PartitionStopped(failure)
-
-  private def locked[T](body: => T): T = {
-    lock.lock()
-    try body
-    finally lock.unlock()
   }
 }

@@ -56,17 +56,26 @@ final class RowQueue[R](newBlock: () => RowBlock[R]) {
   /** True without any block; blocks from which all rows were extracted count. */
   def isEmpty: Boolean = blocks.isEmpty
 
-  def append(row: R, shard: Int): Unit = {
+  /** Copies the row, into the last block if that has room and fewer than `blockRows` rows. */
+  def append(row: R, shard: Int, blockRows: Long = Long.MaxValue): Unit = {
     val tail = blocks.peekLast
-    val block = if (tail == null || tail.isFull) { val b = newBlock(); blocks.addLast(b); b }
-    else tail
+    val block =
+      if (tail == null || tail.isFull || tail.rows >= blockRows) { val b = newBlock(); blocks.addLast(b); b }
+      else tail
     val before = block.bytes
     block.append(row, shard)
     queuedBytes += block.bytes - before
     queuedRows += 1
   }
 
-  def addBoundary(): Unit = blocks.addLast(new Boundary[R])
+  /** The block is the queue's from now on. */
+  def add(block: RowBlock[R]): Unit = {
+    blocks.addLast(block)
+    queuedBytes += block.bytes
+    queuedRows += block.rows
+  }
+
+  def addBoundary(): Unit = add(new Boundary[R])
 
   /** The first block, or null. */
   def poll(): RowBlock[R] = {

@@ -3,7 +3,6 @@ package laneshift.lane
 import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
 
-import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
@@ -42,12 +41,13 @@ final class InletStress(plan: StressPlan) {
   private val stopped = new AtomicReference[Throwable]
   @volatile private var over = false
 
-  private val outlet = new Outlet[ArrayBuffer[Item]](plan.outletBytes, _.map(_.bytes).sum)
+  private val newBlock = () => new ArrayBlock(plan.blockRows)
+  private val outlet = new Outlet[Item](plan.outletBytes, newBlock)
   private val inlet = new Inlet[Item](
     InletLimits(plan.maxLanes, plan.queueBytes),
     RoutingTable.roundRobin(plan.shards, plan.lanes),
     plan.lanes,
-    () => new ArrayBlock(plan.blockRows),
+    newBlock,
     () => ids.incrementAndGet(),
     _ => settled.incrementAndGet(),
     startLane,
@@ -83,8 +83,8 @@ final class InletStress(plan: StressPlan) {
 
   private def runLane(lane: LaneId): Unit = {
     val random = new Random(plan.seed * 31 + lane.value)
-    var out = ArrayBuffer.empty[Item]
-    def flush(): Unit = if (out.nonEmpty) { outlet.put(out); out = ArrayBuffer.empty[Item] }
+    var out = newBlock()
+    def flush(): Unit = if (out.size > 0) { outlet.put(out); out = newBlock() }
     var running = true
     while (running) {
       inlet.take(lane) match {
@@ -100,8 +100,8 @@ final class InletStress(plan: StressPlan) {
               val item = block.itemAt(i)
               if (item.bytes == InletStress.Poison) throw new InletStress.Planned
               state.process(lane.value, item, block.shardAt(i))
-              out += item
-              if (out.size == plan.blockRows) flush()
+              out.append(item, block.shardAt(i))
+              if (out.isFull) flush()
               if (random.nextInt(500) == 0) Thread.`yield`()
             }
             i += 1
@@ -168,7 +168,8 @@ final class InletStress(plan: StressPlan) {
       try {
         var block = outlet.take(50L, () => ())
         while (block.nonEmpty) {
-          block.get.foreach { item =>
+          val rows = block.get.asInstanceOf[ArrayBlock]
+          (0 until rows.size).map(rows.itemAt).foreach { item =>
             if (item.seq != emitted(item.key)) throw new AssertionError(
               s"row ${item.seq} of key ${item.key} comes out where ${emitted(item.key)} is due"
             )

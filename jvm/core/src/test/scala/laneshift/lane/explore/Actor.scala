@@ -1,6 +1,6 @@
 package laneshift.lane.explore
 
-import laneshift.lane.Item
+import laneshift.lane.{ArrayBlock, Item}
 
 /** A thread of the partition, or somebody outside, as a sequence of steps that never wait. */
 abstract class Actor(val index: Int, val name: String) {
@@ -114,9 +114,10 @@ final class Emitter(batch: Batch) extends Actor(Batch.Emitter, "emitter") {
         batch.log("sees the end of the outputs")
         joining = true
       } else {
-        batch.log(s"puts out ${taken.get}")
-        batch.outputTaken(taken.get)
-        (0 until taken.get.size).map(taken.get.itemAt).foreach { item =>
+        val block = taken.get.asInstanceOf[ArrayBlock]
+        batch.log(s"puts out $block")
+        batch.outputTaken(block)
+        (0 until block.size).map(block.itemAt).foreach { item =>
           val due = ledger.emitted(item.key)
           Violation.unless(item.seq == due, s"row ${item.seq} of key ${item.key} comes out where $due is due")
           ledger.emitted(item.key) += 1

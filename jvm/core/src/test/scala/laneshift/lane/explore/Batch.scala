@@ -60,7 +60,7 @@ final class Batch(
     () => { now += 1; now },
     inletLock
   )
-  val outlet = new Outlet[ArrayBlock](scenario.outletBytes, _.bytes, outletLock)
+  val outlet = new Outlet[Item](scenario.outletBytes, newBlock, outletLock)
 
   val receiverTurn: VirtualCondition = inletLock.conditions(0)
   def laneTurn(lane: LaneId): VirtualCondition = inletLock.conditions(1 + lane.value)

@@ -28,7 +28,13 @@ final class DealsSchedule(seed: Long) {
   /** Outputs are rows' numbers; a block has those of one deal. */
   private type Outputs = Vector[Int]
 
-  private val deals = new Deals[Item, Outputs](
+  private def blockOf(outputs: Outputs): ArrayBlock = {
+    val block = new ArrayBlock(outputs.size)
+    outputs.foreach(row => block.append(Item(row, row.toLong), 0))
+    block
+  }
+
+  private val deals = new Deals[Item](
     DealLimits(
       maxLanes,
       10L * (1 + random.nextInt(8)),
@@ -41,7 +47,6 @@ final class DealsSchedule(seed: Long) {
     DealWork(readsAhead, 5L, 1 + random.nextInt(6), if (lingers) 20L else DealWork.Forever),
     started,
     () => new ArrayBlock(perBlock),
-    10L * _.size,
     lane => add(new LaneSteps(lane)),
     () => now,
     lock
@@ -86,7 +91,8 @@ final class DealsSchedule(seed: Long) {
     override def step(): Unit = lock.within(deals.tryEmit()) match {
       case null => sleep(lock.conditions(1))
       case None => over = true
-      case Some(outputs) => emitted ++= outputs
+      case Some(outputs) =>
+        emitted ++= (0 until outputs.size).map(outputs.asInstanceOf[ArrayBlock].itemAt(_).key)
     }
   }
 
@@ -105,7 +111,7 @@ final class DealsSchedule(seed: Long) {
 
     override def step(): Unit =
       if (!toPut.isEmpty) {
-        if (lock.within(deals.tryPut(lane, toPut.peekFirst()))) toPut.removeFirst()
+        if (lock.within(deals.tryPut(lane, blockOf(toPut.peekFirst())))) toPut.removeFirst()
         else sleep(lock.conditions(2))
       } else if (leaving) {
         deals.answered(lane)

@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
 import org.apache.spark.sql.laneshift.body.LaneContext
 import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
-import laneshift.lane.CoreShare
+import laneshift.lane.{CoreShare, RowBlock}
 
 /** What lanes or partitions put out, for the thread that computes them.
   *
@@ -18,7 +18,7 @@ import laneshift.lane.CoreShare
 private[lane] final class Emitter(
     fields: Int,
     context: TaskContext,
-    take: (Long, () => Unit) => Option[UnsafeRowBlock],
+    take: (Long, () => Unit) => Option[RowBlock[UnsafeRow]],
     finish: () => Unit
 ) extends Iterator[InternalRow] {
   private val row = new UnsafeRow(fields)
@@ -30,7 +30,7 @@ private[lane] final class Emitter(
     while (!done && (block == null || at >= block.size))
       CoreShare.waiting(take(Emitter.PollMs, () => context.killTaskIfInterrupted())) match {
         case Some(next) =>
-          block = next
+          block = next.asInstanceOf[UnsafeRowBlock]
           at = 0
         case None =>
           done = true

@@ -18,16 +18,16 @@ private[lane] final class LaneOutput(spec: ElasticSpec, put: UnsafeRowBlock => U
   private var oldestNs = 0L
   private var idle = false
 
-  /** What Python workers send back are rows of another kind. */
   private lazy val toUnsafe = UnsafeProjection.create(spec.outputs.toArray)
 
-  def add(row: InternalRow): Unit = {
-    val unsafe = row match {
-      case u: UnsafeRow => u
-      case other => toUnsafe(other)
-    }
-    if (twoThreads) synchronized(append(unsafe)) else append(unsafe)
+  /** What Python workers send back are rows of another kind. */
+  def unsafe(row: InternalRow): UnsafeRow = row match {
+    case u: UnsafeRow => u
+    case other => toUnsafe(other)
   }
+
+  def add(row: InternalRow): Unit =
+    if (twoThreads) synchronized(append(unsafe(row))) else append(unsafe(row))
 
   private def append(row: UnsafeRow): Unit = {
     if (spec.realTime && block.size == 0) oldestNs = System.nanoTime()

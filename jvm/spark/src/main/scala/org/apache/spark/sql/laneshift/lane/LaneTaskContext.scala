@@ -1,7 +1,7 @@
 package org.apache.spark.sql.laneshift.lane
 
 import java.util.Properties
-import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
+import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
@@ -12,6 +12,7 @@ import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.resource.ResourceInformation
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo
+import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
 import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
 /** What a task says of itself: enough for another context of the same task, also in another process. */
@@ -81,6 +82,24 @@ private[laneshift] final class LaneTaskContext(task: TaskIdentity, whyKilled: ()
     }
   }
 
+  /** Runs `body` on this thread under this context, and then its completion listeners: they close iterators and report leaks and
+    * state. Gives back what either has thrown, if it has: nobody may think before that what runs here is done.
+    */
+  def run(body: => Unit): Option[Throwable] = {
+    var failure = Option.empty[Throwable]
+    def trying(step: => Unit): Unit =
+      try step
+      catch { case error: Throwable => failure = failure.orElse(Some(error)) }
+    trying {
+      TaskContext.setTaskContext(context)
+      body
+    }
+    trying(complete(failure))
+    TaskContext.unset()
+    StateStoreTracking.clear()
+    failure
+  }
+
   /** Runs the completion listeners of the body that has ended and gives its memory back. */
   def complete(error: Option[Throwable]): Unit =
     try {
@@ -101,9 +120,9 @@ private[laneshift] final class LaneTaskContext(task: TaskIdentity, whyKilled: ()
 
 private[laneshift] object LaneTaskContext {
 
-  /** For a lane or a partition of `task`, which has `stopped` once it ends before they do. */
-  def of(identity: TaskIdentity, task: TaskContext, stopped: AtomicReference[Throwable]): LaneTaskContext =
-    new LaneTaskContext(identity, () => task.getKillReason().orElse(Option(stopped.get).map(_.toString)))
+  /** For a lane or a partition of `task` on one of its `threads`. */
+  def of(identity: TaskIdentity, task: TaskContext, threads: TaskThreads): LaneTaskContext =
+    new LaneTaskContext(identity, () => task.getKillReason().orElse(Option(threads.failure).map(_.toString)))
 
   /** Memory accounts are told apart by task attempt id; Spark's own are never negative. */
   private val accounts = new AtomicLong(-1L)

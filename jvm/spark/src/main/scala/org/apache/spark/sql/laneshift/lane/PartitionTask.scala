@@ -1,12 +1,10 @@
 package org.apache.spark.sql.laneshift.lane
 
-import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue, CountDownLatch}
-import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.{ConcurrentHashMap, CountDownLatch}
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.{Partition, TaskContext}
-import org.apache.spark.internal.Logging
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -25,34 +23,29 @@ import laneshift.routing.Handoff
   *
   * Threads: the task's own thread is the emitter (`outputs`). With one lane it runs the lane as well, and there is no other
   * thread. Otherwise one thread receives and each lane has its own. Every thread ends before the task does, whatever happens
-  * (design fact 17): `stopAndJoin` is registered with the task again after each thing that lanes use and the task frees.
+  * (design fact 17).
   */
 private[laneshift] final class PartitionTask(
     override val spec: ElasticSpec,
     override val home: PartitionHome,
     override protected val start: BatchStart,
-    val context: TaskContext,
+    override val context: TaskContext,
     sources: Seq[Iterator[UnsafeRow]],
-    newBody: () => RDD[InternalRow],
-    bodySplit: Partition,
+    override protected val newBody: () => RDD[InternalRow],
+    override protected val bodySplit: Partition,
     override protected val metrics: Map[String, SQLMetric],
     lanesElsewhere: PartitionTask => RemoteLanes
 ) extends SharedPartition
-    with DirectTask
-    with Logging {
+    with DirectTask {
 
   private val options = spec.options
   private val limits =
     InletLimits(options.maxLanes, options.queueBytes, options.remoteLanes, spec.queueTime)
-  private val lanes: Lanes = new LocalLanes(newBody, bodySplit)
-  private val running = new ConcurrentLinkedQueue[Lane]
   private val sharedThings = new ConcurrentHashMap[AnyRef, AnyRef]
   private val shardLocals = new ConcurrentHashMap[Long, IndexedSeq[_]]
   private val keptByOperator = new ConcurrentHashMap[Long, Long]
-  override protected val stopped = new AtomicReference[Throwable]
   private var settledHandoffs = 0L
   private var settledPauseNs = 0L
-  private var queuePeak = 0L
 
   /** Lanes whose commits make one commit of a store, once they are final. */
   @volatile private var committing = Seq.empty[Int]
@@ -60,12 +53,13 @@ private[laneshift] final class PartitionTask(
   private val begun = new CountDownLatch(1)
   private var emitter: Emitter = _
 
-  private[laneshift] val threads = new TaskThreads(s"partition ${home.index}", fail)
+  override private[laneshift] val threads =
+    new TaskThreads(s"partition ${home.index}", context, wakeAll, () => takesNoMore())
 
   /** In which order the lanes read the inputs. */
   val turns = new InputTurns(spec.inputs.size)
 
-  val outlet = new Outlet[UnsafeRowBlock](PartitionTask.OutletBytes, _.bytes)
+  val outlet = new Outlet[UnsafeRow](PartitionTask.OutletBytes, () => new UnsafeRowBlock)
 
   val inlet = new Inlet[UnsafeRow](
     limits,
@@ -94,18 +88,10 @@ private[laneshift] final class PartitionTask(
 
   override val remote: RemoteLanes = if (remoteSlots.isEmpty) RemoteLanes.None else lanesElsewhere(this)
 
-  registerStop()
-  home.begun(this)
+  beginTask()
 
-  /** Has to be called again after registering anything that frees what lanes use: listeners run last in, first out. */
-  private def registerStop(): Unit = {
-    context.addTaskFailureListener((_: TaskContext, error: Throwable) => stopAndJoin(error))
-    context.addTaskCompletionListener[Unit] { _ =>
-      // A task that takes only some of the rows succeeds all the same. Where Spark has committed by then, its lanes have to.
-      if (stopped.get == null && emitter != null && spec.commitsFirst) emitter.drain()
-      stopAndJoin(new InterruptedException("the task is over"))
-    }
-  }
+  /** A task that takes only some of the rows succeeds all the same. Where Spark has committed by then, its lanes have to. */
+  private def takesNoMore(): Unit = if (emitter != null && spec.commitsFirst) emitter.drain()
 
   // ---- outputs
 
@@ -149,28 +135,19 @@ private[laneshift] final class PartitionTask(
       case _ => ()
     }
     val stats = inlet.stats
-    home.endBatch(this, stats.routing)
-    LaneAccumulators.merge(running.asScala.toSeq.map(_.counted), remote.counted, context, spec.onceMetrics)
-    metrics("lanes").set(if (spec.isFixed) participants else stats.activeLanes)
-    metrics("rowsIn") += stats.offered.sum
-    metrics("busiestLaneRows") += stats.laneRows.max
+    endThreaded(stats, if (spec.isFixed) participants else stats.activeLanes)
     metrics("handoffs") += settledHandoffs
     metrics("pauseTime") += settledPauseNs
-    metrics("queuePeak").set(queuePeak)
   }
 
   // ---- lanes
 
   private def startLane(id: LaneId): Unit = {
-    val lane = lanes.make(this, id)
-    running.add(lane)
     outlet.addProducer()
-    try lane.start()
+    try run(new QueuedLane(this, id))
     catch {
       case error: Throwable =>
-        running.remove(lane)
         outlet.producerDone()
-        logWarning(error.getMessage)
         throw error
     }
   }
@@ -188,9 +165,6 @@ private[laneshift] final class PartitionTask(
     }
     home.settled(handoff, spec.batchId)
   }
-
-  /** Called by the receiver once per block: remembers the fullest moment of the queues. */
-  def noteQueued(bytes: Long): Unit = if (bytes > queuePeak) queuePeak = bytes
 
   /** Before the first row: where nothing moves within a batch, routing and lanes are fixed here, and an operator may end with the
     * first of several inputs.
@@ -226,7 +200,7 @@ private[laneshift] final class PartitionTask(
     if (fixed != null) fixed else inlet.routing
   }
 
-  override def failure: Throwable = stopped.get
+  override def failure: Throwable = threads.failure
 
   /** The task's own thread, where it runs the only lane, is asked for more itself. */
   override def awaitWanted(): Unit =
@@ -254,7 +228,7 @@ private[laneshift] final class PartitionTask(
     sharedThings.computeIfAbsent(
       key,
       _ => {
-        if (stopped.get != null) throw new PartitionStopped(stopped.get)
+        if (failure != null) throw new PartitionStopped(failure)
         asTask(open)
       }
     ).asInstanceOf[T]
@@ -264,7 +238,7 @@ private[laneshift] final class PartitionTask(
   /** Opens what lanes share and the Spark task frees. */
   private def asTask[T](open: => T): T = {
     val opened = withTaskContext(open)
-    registerStop()
+    threads.endBeforeTask()
     opened
   }
 
@@ -285,21 +259,6 @@ private[laneshift] final class PartitionTask(
   }
 
   // ---- ending
-
-  /** A thread of this partition failed: the task fails with its cause. */
-  private[laneshift] def fail(error: Throwable): Unit = error match {
-    case _: PartitionStopped => ()
-    case _ =>
-      if (stopped.compareAndSet(null, error)) wakeAll(error)
-  }
-
-  /** Ends every thread and waits for it. Nothing that lanes use may be freed before. */
-  private def stopAndJoin(cause: Throwable): Unit = {
-    home.abandon(this)
-    stopped.compareAndSet(null, cause)
-    wakeAll(cause)
-    threads.stop()
-  }
 
   /** Whoever waits for what will not come hears of it. */
   private def wakeAll(cause: Throwable): Unit = {

@@ -1,18 +1,17 @@
 package org.apache.spark.sql.laneshift.lane
 
 import java.util.concurrent.ConcurrentLinkedQueue
-import java.util.concurrent.atomic.{AtomicInteger, AtomicReference}
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.{TaskContext, TaskContextImpl}
 import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
-import laneshift.lane.{CoreShare, PartitionStopped}
+import laneshift.lane.{CoreShare, Outlet}
 
 /** Several partitions during one Spark task (docs/handoff.md, section 13). Each is computed under a task context of its own, as if
   * Spark had started a task for it; what those have counted is the task's.
@@ -31,56 +30,45 @@ private[laneshift] final class RangeTask(
 ) {
   private val width = if (spec.realTime) partitions.size else math.min(partitions.size, RangeTask.AtATime)
   private val share = new CoreShare(RangeTask.cores(context))
-  private val outputBytes = math.max(RangeTask.LeastBytes, RangeTask.OutputBytes / width)
-  private val outputs = new RangeOutputs(width, outputBytes, eager = spec.realTime)
-  private val threads = new TaskThreads(s"task ${context.partitionId()}", fail)
-  private val stopped = new AtomicReference[Throwable]
+  private val outlet = new Outlet[UnsafeRow](RangeTask.OutletBytes, () => new UnsafeRowBlock)
   private val next = new AtomicInteger
   private val identity = TaskIdentity.of(context)
   private val counted = new ConcurrentLinkedQueue[TaskMetrics]
 
-  private val emitter = new Emitter(spec.outputs.size, context, outputs.take, () => finish())
+  private val emitter = new Emitter(spec.outputs.size, context, outlet.take, () => finish())
 
-  context.addTaskFailureListener((_: TaskContext, error: Throwable) => stopAndJoin(error))
-  context.addTaskCompletionListener[Unit] { _ =>
-    // A task that takes only some of the rows succeeds all the same, and then its partitions have to commit.
-    if (stopped.get == null) emitter.drain()
-    stopAndJoin(new InterruptedException("the task is over"))
-  }
+  /** A task that takes only some of the rows succeeds all the same, and then its partitions have to commit. */
+  private val threads: TaskThreads =
+    new TaskThreads(s"task ${context.partitionId()}", context, outlet.fail, () => emitter.drain())
+  threads.endBeforeTask()
 
   /** What the partitions put out, for the task's own thread: each one's rows in order. */
   def start(): Iterator[InternalRow] = {
-    (0 until width).foreach(thread => threads.start(s"partitions $thread")(run(outputs.output(thread))))
+    (0 until width).foreach { thread =>
+      outlet.addProducer()
+      threads.start(s"partitions $thread")(run())
+    }
     emitter
   }
 
-  private def run(output: RangeOutputs#Output): Unit = {
+  private def run(): Unit = {
     CoreShare.within(share) {
       var index = next.getAndIncrement()
       while (index < partitions.size) {
-        compute(index, output)
+        compute(index)
         index = next.getAndIncrement()
       }
     }
-    output.done()
+    outlet.producerDone()
   }
 
-  private def compute(index: Int, output: RangeOutputs#Output): Unit = {
+  private def compute(index: Int): Unit = {
     val own = LaneTaskContext.of(
       identity.copy(partitionId = partitions(index), numPartitions = spec.partitions),
       context,
-      stopped
+      threads
     )
-    var failure = Option.empty[Throwable]
-    try {
-      TaskContext.setTaskContext(own.current)
-      putOut(rows(index, own.current), output)
-    } catch { case error: Throwable => failure = Some(error) }
-    // Listeners close iterators and report state: before the task may think that the partition is done.
-    try own.complete(failure)
-    catch { case error: Throwable => failure = failure.orElse(Some(error)) }
-    TaskContext.unset()
-    StateStoreTracking.clear()
+    val failure = own.run(putOut(rows(index, own.current)))
     counted.add(own.metrics)
     failure.foreach { error =>
       tellOfFetch(own.current)
@@ -88,13 +76,17 @@ private[laneshift] final class RangeTask(
     }
   }
 
-  private def putOut(rows: Iterator[InternalRow], output: RangeOutputs#Output): Unit = {
-    // What Python workers send back are rows of another kind.
-    lazy val toUnsafe = UnsafeProjection.create(spec.outputs.toArray)
-    while (rows.hasNext) output.add(rows.next() match {
-      case unsafe: UnsafeRow => unsafe
-      case other => toUnsafe(other)
-    })
+  /** A Real-time query's rows go on one by one: nobody here knows when the partition waits for its next one. */
+  private def putOut(rows: Iterator[InternalRow]): Unit = {
+    val out = new LaneOutput(spec, block => CoreShare.waiting(outlet.put(block)))
+    if (spec.realTime) rows.foreach { row =>
+      val unsafe = out.unsafe(row)
+      CoreShare.waiting(outlet.put(unsafe, unsafe.getSizeInBytes))
+    }
+    else {
+      rows.foreach(out.add)
+      out.flush()
+    }
   }
 
   /** Spark asks the task's own context whether it failed for want of a shuffle's rows, and makes them again if so. */
@@ -106,19 +98,6 @@ private[laneshift] final class RangeTask(
     threads.join()
     LaneAccumulators.add(counted.asScala.toSeq, context)
   }
-
-  /** A partition failed: the task fails with its cause. */
-  private def fail(error: Throwable): Unit = error match {
-    case _: PartitionStopped => ()
-    case _ => if (stopped.compareAndSet(null, error)) outputs.fail(error)
-  }
-
-  /** Ends every thread and waits for it. Nothing that partitions use may be freed before. */
-  private def stopAndJoin(cause: Throwable): Unit = {
-    stopped.compareAndSet(null, cause)
-    outputs.fail(cause)
-    threads.stop()
-  }
 }
 
 private[laneshift] object RangeTask {
@@ -126,9 +105,8 @@ private[laneshift] object RangeTask {
   /** So many partitions of a micro-batch's task are open at a time: while one waits for its files, others go on. */
   private val AtATime = 4
 
-  /** Outputs that may wait for the task's thread, of all its partitions, and the least of each. */
-  private val OutputBytes = 1L << 20
-  private val LeastBytes = 32L * 1024
+  /** Outputs that may wait for the task's thread, of all its partitions. */
+  private val OutletBytes = 1L << 20
 
   /** The cores that Spark has given the task. */
   private def cores(context: TaskContext): Int = math.max(1, context.cpuAmount().intValue)

@@ -42,7 +42,7 @@ private final class LanesOnly(sc: SparkContext) extends RDD[Int](sc, Nil) {
   override protected def getPartitions: Array[Partition] = Array(LanesOnly.Split)
 
   override def compute(split: Partition, context: TaskContext): Iterator[Int] = {
-    val threads = new TaskThreads("a task", error => throw error)
+    val threads = new TaskThreads("a task", context, error => throw error)
     (0 until 3).foreach(lane => threads.start(s"lane $lane")(()))
     threads.join()
     Iterator.empty

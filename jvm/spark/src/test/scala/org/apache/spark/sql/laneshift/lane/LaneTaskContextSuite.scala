@@ -1,7 +1,5 @@
 package org.apache.spark.sql.laneshift.lane
 
-import java.util.concurrent.atomic.AtomicReference
-
 import org.apache.spark.{TaskContext, TaskContextImpl, TaskKilledException}
 import org.apache.spark.api.python.{PythonRunner, PythonWorker}
 import org.apache.spark.sql.laneshift.ElasticSession
@@ -10,12 +8,12 @@ import laneshift.testing.LimitedSuite
 
 class LaneTaskContextSuite extends LimitedSuite with ElasticSession {
 
-  private def withLane(test: (TaskContextImpl, LaneTaskContext, AtomicReference[Throwable]) => Unit): Unit = {
+  private def withLane(test: (TaskContextImpl, LaneTaskContext, TaskThreads) => Unit): Unit = {
     assert(spark.version.nonEmpty, "Spark's environment")
     val task = new LaneTaskContext(TaskIdentity.of(TaskContext.empty()), () => None)
-    val stopped = new AtomicReference[Throwable]
-    val lane = LaneTaskContext.of(TaskIdentity.of(task.current), task.current, stopped)
-    try test(task.current, lane, stopped)
+    val threads = new TaskThreads("a task", task.current, _ => ())
+    val lane = LaneTaskContext.of(TaskIdentity.of(task.current), task.current, threads)
+    try test(task.current, lane, threads)
     finally {
       lane.complete(None)
       task.complete(None)
@@ -36,8 +34,8 @@ class LaneTaskContextSuite extends LimitedSuite with ElasticSession {
   }
 
   test("and that the task ends before it, whatever for") {
-    withLane { (task, lane, stopped) =>
-      stopped.set(new IllegalStateException("planted"))
+    withLane { (task, lane, threads) =>
+      threads.fail(new IllegalStateException("planted"))
       assert(lane.current.isInterrupted() && lane.current.getKillReason().exists(_.contains("planted")))
       assert(!task.isInterrupted(), "Spark may not take a task that fails for one that was killed")
     }
