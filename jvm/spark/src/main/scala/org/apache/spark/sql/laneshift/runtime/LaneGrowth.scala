@@ -13,9 +13,7 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
 
   /** Rows that had come in, and when: the newest are of the last span, and one before them. */
   private val seen = new java.util.ArrayDeque[Seen]
-  private var tried = Option.empty[Tried]
-  private var restUntilNs = Long.MinValue
-  private var refusals = 0
+  private val trial = new Trial[Before](pace.trialNs, FirstRestNs)
   private var tooMany = 0
   private var mostNeeded = 0
   private var neededSinceNs = Long.MinValue
@@ -42,32 +40,30 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
     */
   def turn(nowNs: Long, lanes: Int, busy: Double, worth: Boolean): Int = {
     val full = busy >= Full * lanes
-    cores.want(this, lanes, full && worth && nowNs >= restUntilNs)
+    val hungry = full && worth && trial.mayBegin(nowNs)
+    cores.want(this, lanes, hungry)
     tooMany = if (cores.idle < 0 && lanes > 1) tooMany + 1 else 0
     val fair = cores.fair
     if (tooMany >= 2 || lanes > fair) {
-      tried = None
+      trial.end()
       math.min(lanes - 1, fair)
     } else
-      tried match {
-        case Some(t) if nowNs - t.sinceNs < pace.trialNs => lanes
-        case Some(t) if full && rate.exists(_ < t.rows * (1 + Gain * (lanes.toDouble / t.lanes - 1))) =>
-          tried = None
-          restUntilNs = nowNs + (FirstRestNs << math.min(refusals, Doublings))
-          refusals += 1
-          t.lanes
-        case _ =>
-          if (tried.nonEmpty) refusals = 0
-          tried = None
-          rate.filter(_ => full && worth && nowNs >= restUntilNs)
-            .fold(released(nowNs, lanes, busy))(grown(nowNs, lanes, _))
+      trial.before(nowNs) match {
+        case None if trial.isRunning => lanes
+        case Some(was) if full && rate.exists(_ < was.rows * (1 + Gain * (lanes.toDouble / was.lanes - 1))) =>
+          trial.refuse(nowNs)
+          was.lanes
+        case tried =>
+          if (tried.nonEmpty) trial.paid()
+          trial.end()
+          rate.filter(_ => hungry).fold(released(nowNs, lanes, busy))(grown(nowNs, lanes, _))
       }
   }
 
   private def grown(nowNs: Long, lanes: Int, rows: Double): Int = {
     neededSinceNs = Long.MinValue
     val more = math.min(maxLanes - lanes, cores.share)
-    if (more > 0) tried = Some(Tried(nowNs, lanes, rows))
+    if (more > 0) trial.begin(nowNs, Before(lanes, rows))
     lanes + math.max(0, more)
   }
 
@@ -87,14 +83,14 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
   /** The partition does not work any more: it wants nothing. */
   def rest(): Unit = {
     cores.want(this, 1, more = false)
-    tried = None
+    trial.end()
     neededSinceNs = Long.MinValue
   }
 }
 
 private[runtime] object LaneGrowth {
   private final case class Seen(atNs: Long, rows: Long)
-  private final case class Tried(sinceNs: Long, lanes: Int, rows: Double)
+  private final case class Before(lanes: Int, rows: Double)
 
   /** What rates are measured over, and how long lanes are tried before it is asked what they have brought. */
   final case class Pace(spanNs: Long, trialNs: Long)
@@ -121,7 +117,6 @@ private[runtime] object LaneGrowth {
   /** The least that twice the lanes have to bring, of what they could. */
   val Gain = 0.25
 
-  /** Rest after lanes that brought nothing; doubles each time, six times at most. */
+  /** The first rest after lanes that brought nothing. */
   val FirstRestNs: Long = TimeUnit.SECONDS.toNanos(30)
-  private val Doublings = 6
 }

@@ -112,6 +112,61 @@ private[runtime] object OperatorWork {
 
   /** Nor are lanes for less time than this in a batch. */
   val WorthNs = 250e6
+
+  /** Batches on lanes from the first comparison with one lane to the second; then four times as many each time, up to the last. */
+  val FirstStock = 2L
+  val StockEvery = 256L
+}
+
+/** Whether more than one lane pays for an operator, as batches have shown: with lanes, and then with one lane again, both after
+  * whatever warms up. Lanes that pay are compared again now and then. Not every operator gains: what a row takes may be nothing
+  * against the way to a lane, or be spent elsewhere in the stage.
+  */
+private final class LaneTrial {
+  import OperatorWork.{FirstStock, StockEvery}
+
+  // The first batch with lanes starts threads and Python workers, and does not count.
+  private val trial = new Trial[Unit](warmUp = 1L, Trial.FirstRest)
+
+  /** Batches with lanes, one after the other, that were slower than expected. */
+  private var disappointing = 0
+
+  /** The batch that is to run on one lane next. */
+  private var stockAt = Option.empty[Long]
+  private var stockEvery = FirstStock
+  private var lastJudged = Long.MinValue
+
+  /** True if a partition may have lanes in this batch. */
+  def allows(batchId: Long): Boolean = trial.mayBegin(batchId) && !stockAt.contains(batchId)
+
+  /** A partition's batch on lanes took `gain` times less than one lane took the last time. */
+  def onLanes(batchId: Long, gain: Double): Unit = {
+    if (!trial.isRunning) trial.begin(batchId, ())
+    if (trial.before(batchId).nonEmpty && batchId > lastJudged) {
+      lastJudged = batchId
+      stockAt = stockAt.orElse(Some(batchId + 1))
+      // What one lane took before the first comparison, it took while everything was slow.
+      val (least, most) = if (trial.isProven) (Trial.Worth, 2) else (1.0, 0)
+      disappointing = if (gain >= least) 0 else disappointing + 1
+      if (disappointing > most) refuse(batchId)
+    }
+  }
+
+  /** A partition's batch on one lane took `gain` times what lanes took the last time. */
+  def onOneLane(batchId: Long, gain: Double): Unit = if (stockAt.contains(batchId)) {
+    if (gain >= Trial.Worth) {
+      trial.paid()
+      stockEvery = math.min(StockEvery, stockEvery * 4)
+      stockAt = Some(batchId + stockEvery)
+    } else refuse(batchId)
+  }
+
+  private def refuse(batchId: Long): Unit = {
+    trial.refuse(batchId + 1)
+    disappointing = 0
+    stockAt = None
+    stockEvery = FirstStock
+  }
 }
 
 /** What a byte of an operator's input takes on one lane, in nanoseconds, by partition: moving averages. A partition that has not

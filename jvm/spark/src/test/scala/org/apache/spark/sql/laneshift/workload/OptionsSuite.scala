@@ -10,7 +10,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 class OptionsSuite extends WorkloadSession {
 
-  private def parse(options: (String, String)*): WorkloadOptions =
+  private def parse(options: (String, String)*): MadeUpOptions[WorkloadSpec] =
     WorkloadOptions.parse(new CaseInsensitiveStringMap(options.toMap.asJava), new Configuration(false))
 
   private def refused(options: (String, String)*): String =
@@ -20,12 +20,14 @@ class OptionsSuite extends WorkloadSession {
     val o = parse()
     assert(o.rows.keys == 10000 && o.rows.zipf == 0.5 && o.rows.omega == 0 && o.rows.payloadBytes == 128)
     assert(o.rows.partitions == 2 && o.rows.seed == 0 && o.rows.schedule.rates.toSeq == Seq(1000.0))
-    assert(o.paced && !o.bounded && o.start.isEmpty && o.rowsPerBatch.isEmpty && o.maxRowsPerTrigger.isEmpty)
+    assert(o.paced && !o.rows.bounded && o.start.isEmpty && o.batchLimit.isEmpty)
   }
 
   test("names and words in any case") {
     val o = parse("KEYS" -> "7", "rowsperbatch" -> "5", "Rate" -> "SINE", "RATEPERIOD" -> "2M")
-    assert(o.rows.keys == 7 && o.rowsPerBatch.contains(5L) && o.rows.schedule.edges.last == 120000000)
+    assert(o.rows.keys == 7 && o.limits.head == "rowsPerBatch" -> Some(
+      5L
+    ) && o.rows.schedule.edges.last == 120000000)
   }
 
   test("times, spans and lists") {

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.laneshift.workload
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types.StructType
 
 /** The numbered rows of a source, dealt out to its partitions, and when each is due: what offsets, batches and
   * the stream need to know of them.
@@ -33,6 +34,16 @@ private[workload] trait DealtRows {
 
   /** Rows of the source that are due at `nowMicros` (since 1970), `totalRows` at most. */
   def dueBy(nowMicros: Long): Long = Math.min(totalRows, schedule.rowsBy(nowMicros - startMicros))
+}
+
+/** Rows that follow from options alone. */
+private[workload] trait MadeUpRows extends DealtRows {
+  def schema: StructType
+
+  /** The same rows, due from another time on. */
+  def startingAt(micros: Long): MadeUpRows
+
+  def of(partition: Int): PartitionRows
 }
 
 /** The rows of one partition, by sequence number. One row object may be reused: who keeps a row copies it. */

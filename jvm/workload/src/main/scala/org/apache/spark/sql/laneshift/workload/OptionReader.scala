@@ -13,8 +13,48 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
   */
 class WorkloadOptionException(message: String) extends IllegalArgumentException(message)
 
-/** Reads options by type and range. Every failure is a [[WorkloadOptionException]]. */
-private[workload] final class OptionReader(options: CaseInsensitiveStringMap, val source: String) {
+/** Reads options by type and range. Every failure is a [[WorkloadOptionException]]: that there is an unknown one, at once.
+  *
+  * @param known every option, in the order of the documentation
+  */
+private[workload] final class OptionReader(
+    options: CaseInsensitiveStringMap,
+    val source: String,
+    known: Seq[String]
+) {
+  rejectUnknown()
+
+  def seed: Long = whole("seed", 0, Long.MinValue, Long.MaxValue)
+
+  def partitions(most: Int): Int = whole("numPartitions", 2, 1, most).toInt
+
+  /** Rows of the whole source. */
+  def end(name: String): Long =
+    wholeIfSet(name, 1, OptionReader.MaxRows, "without it the source never ends").getOrElse(
+      WorkloadSpec.Endless
+    )
+
+  /** The most rows of a micro-batch, a multiple of `of`; without it a batch `takes` those that are due. */
+  def batchLimit(
+      name: String,
+      of: Int = 1,
+      takes: String = "the rows",
+      most: Long = OptionReader.MaxRows
+  ): Option[Long] = {
+    val wayOut = s"without it a batch takes $takes that are due"
+    val limit = wholeIfSet(name, of, most, wayOut)
+    limit.filter(_ % of != 0).foreach(n => fail(name, n.toString, s"a multiple of $of", wayOut))
+    limit
+  }
+
+  /** Whether a row waits until it is due; it does not if an option, `fixedBy`, fixes the rows of a batch. */
+  def paced(fixedBy: Option[String] = None): Boolean = {
+    val isScheduled = choice("pacing", "scheduled", Seq("scheduled", "none")) == "scheduled"
+    if (isScheduled) fixedBy.foreach { option =>
+      reject("pacing", s"$option fixes the rows of a batch whatever the clock says")
+    }
+    isScheduled && fixedBy.isEmpty
+  }
 
   def text(name: String): Option[String] = Option(options.get(name)).map(_.trim)
 
@@ -75,7 +115,7 @@ private[workload] final class OptionReader(options: CaseInsensitiveStringMap, va
       )
   }
 
-  def rejectUnknown(known: Seq[String]): Unit = {
+  private def rejectUnknown(): Unit = {
     val lower = known.map(_.toLowerCase(Locale.ROOT)).toSet
     options.asCaseSensitiveMap.asScala.find { case (name, _) =>
       !lower(name.toLowerCase(Locale.ROOT))
@@ -103,6 +143,10 @@ private[workload] final class OptionReader(options: CaseInsensitiveStringMap, va
   }
 
   private def plain(x: Double): String = if (x == x.toLong) x.toLong.toString else x.toString
+}
+
+private object OptionReader {
+  private val MaxRows = 1000000000000L
 }
 
 /** Spans of time such as `500ms`, `10s`, `1.5m`, `1h`; in microseconds. */

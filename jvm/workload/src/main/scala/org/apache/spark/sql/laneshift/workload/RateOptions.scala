@@ -112,6 +112,10 @@ private[workload] object RateOptions {
   private val MaxSlots = 100000
   private val RateRange = "rates from 0 to 1000000000 rows/s"
 
+  /** Every option that it reads, in the order of the documentation. */
+  val Names: Seq[String] =
+    Seq("rate", "rowsPerSecond", "ratePeriod", "rateAmplitude", "rateStages", "rateTrace")
+
   /** Which options each rate function uses. */
   private val Uses = Seq(
     "constant" -> Seq("rowsPerSecond"),

@@ -21,12 +21,6 @@ private[workload] object StartRecord {
   private val Version = 1
   private val mapper = new ObjectMapper()
 
-  /** The workload to run: that of the record if there is one, after a check, else one that starts `now` (or as
-    * set).
-    */
-  def resolve(options: WorkloadOptions, log: HDFSMetadataLog[StartRecord], now: Long): WorkloadSpec =
-    options.startingAt(startMicros(options.start, options.identity, log, now))
-
   /** When row 0 is due: as recorded, after a check, else as `set` or `now`, which it records. */
   def startMicros(
       set: Option[Long],

@@ -15,11 +15,11 @@ private[workload] final case class WorkloadInputPartition(partition: Int, from: 
     extends InputPartition
 
 /** @param paced in Real-time Mode: whether a row waits until it is due */
-private[workload] final case class WorkloadReaderFactory(spec: WorkloadSpec, paced: Boolean)
+private[workload] final case class WorkloadReaderFactory(rows: MadeUpRows, paced: Boolean)
     extends PartitionReaderFactory {
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] = partition match {
-    case p: WorkloadInputPartition => new WorkloadReader(spec, paced, p)
-    case other => throw new IllegalArgumentException(s"not a partition of laneshift-workload: $other")
+    case p: WorkloadInputPartition => new WorkloadReader(rows, paced, p)
+    case other => throw new IllegalArgumentException(s"not a partition of ${rows.source}: $other")
   }
 }
 
@@ -32,8 +32,8 @@ private[workload] final class WorkloadReader(
 ) extends SupportsRealTimeRead[InternalRow] {
   import WorkloadReader._
 
-  def this(spec: WorkloadSpec, paced: Boolean, range: WorkloadInputPartition) =
-    this(new WorkloadRows(spec, range.partition), paced, range, WorkloadReader.paceOfTask(spec.partitions))
+  def this(rows: MadeUpRows, paced: Boolean, range: WorkloadInputPartition) =
+    this(rows.of(range.partition), paced, range, WorkloadReader.paceOfTask(rows.partitions))
 
   private val clock = new WallClock
   private var clockWas = Long.MinValue // the last time read: while rows are late, one reading serves many

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.laneshift.workload
 
+import org.apache.spark.sql.types.StructType
+
 /** What the rows of a workload are: with this and (partition, sequence number) a row is determined. Row `seq`
   * of partition `p` is row `seq * partitions + p` of the whole source, so that the rate is spread evenly over
   * the partitions.
@@ -21,9 +23,11 @@ private[workload] final case class WorkloadSpec(
     seed: Long,
     startMicros: Long,
     totalRows: Long
-) extends DealtRows {
-
+) extends MadeUpRows {
   override def source: String = WorkloadSpec.Source
+  override def schema: StructType = WorkloadRows.Schema
+  override def startingAt(micros: Long): WorkloadSpec = copy(startMicros = micros)
+  override def of(partition: Int): PartitionRows = new WorkloadRows(this, partition)
 }
 
 private[workload] object WorkloadSpec {

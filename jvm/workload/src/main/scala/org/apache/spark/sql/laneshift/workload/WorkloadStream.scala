@@ -3,21 +3,9 @@ package org.apache.spark.sql.laneshift.workload
 import org.apache.spark.sql.connector.read.PartitionReaderFactory
 import org.apache.spark.sql.connector.read.streaming.{Offset, ReadLimit}
 
-/** Made-up rows as a stream, which need not have an end.
-  *
-  * @param limits the options that limit a micro-batch, and the most rows that each asks for; one is set at most
-  * @param end the option that gives the source an end
-  * @param readers make the rows
-  * @param shown what the options are, for messages
-  */
-private[workload] final class WorkloadStream(
-    rows: DealtRows,
-    paced: Boolean,
-    limits: Seq[(String, Option[Long])],
-    end: String,
-    readers: PartitionReaderFactory,
-    shown: String
-) extends DealtStream(rows, paced, limits.flatMap(_._2).headOption) {
+/** Made-up rows as a stream, which need not have an end. */
+private[workload] final class WorkloadStream(options: MadeUpOptions[MadeUpRows], rows: MadeUpRows)
+    extends DealtStream(rows, options.paced, options.batchLimit) {
 
   @volatile private var realTime = false
 
@@ -28,10 +16,10 @@ private[workload] final class WorkloadStream(
   }
 
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
-    if (available() == WorkloadSpec.Endless && limits.forall(_._2.isEmpty))
+    if (available() == WorkloadSpec.Endless && options.batchLimit.isEmpty)
       throw new WorkloadOptionException(
         s"${rows.source} with pacing=none has no end to its first micro-batch. " +
-          s"Set one of ${limits.map(_._1).mkString(", ")} and $end, or use Trigger.RealTime."
+          s"Set one of ${options.limits.map(_._1).mkString(", ")} and ${options.end}, or use Trigger.RealTime."
       )
     super.latestOffset(start, limit)
   }
@@ -39,19 +27,19 @@ private[workload] final class WorkloadStream(
   override def prepareForTriggerAvailableNow(): Unit = {
     if (!rows.bounded)
       throw new WorkloadOptionException(
-        s"${rows.source} never ends, so Trigger.AvailableNow would not either. Set the option $end."
+        s"${rows.source} never ends, so Trigger.AvailableNow would not either. Set the option ${options.end}."
       )
     super.prepareForTriggerAvailableNow()
   }
 
   override def prepareForRealTimeMode(): Unit = {
     realTime = true
-    rejectBatchLimits(limits: _*)(s"rowsPerSecond and pacing set the speed, $end the end")
+    rejectBatchLimits(options.limits: _*)(s"rowsPerSecond and pacing set the speed, ${options.end} the end")
   }
 
-  override def createReaderFactory(): PartitionReaderFactory = readers
+  override def createReaderFactory(): PartitionReaderFactory = WorkloadReaderFactory(rows, options.paced)
 
-  override def toString: String = shown
+  override def toString: String = options.toString
 }
 
 private object WorkloadStream {

@@ -10,7 +10,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.functions.{col, count, max, min}
-import org.apache.spark.sql.laneshift.workload.{WorkloadOptionException, WorkloadSession}
+import org.apache.spark.sql.laneshift.workload.{MadeUpOptions, WorkloadOptionException, WorkloadSession}
 import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -25,12 +25,12 @@ class NexmarkSuite extends WorkloadSession {
     "totalEvents" -> Events.toString
   )
 
-  private def parse(options: (String, String)*): NexmarkOptions =
+  private def parse(options: (String, String)*): MadeUpOptions[NexmarkSpec] =
     NexmarkOptions.parse(new CaseInsensitiveStringMap(options.toMap.asJava), new Configuration(false))
 
   private def spec(table: String): NexmarkSpec = {
     val parsed = parse((Options + ("table" -> table)).toSeq: _*)
-    parsed.startingAt(parsed.start.get)
+    parsed.rows.startingAt(parsed.start.get)
   }
 
   private def read(table: String, more: (String, String)*): DataFrame =

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.laneshift.workload.nexmark
 
-import org.apache.spark.sql.laneshift.workload.{DealtRows, RateSchedule, WorkloadSpec}
+import org.apache.spark.sql.laneshift.workload.{MadeUpRows, PartitionRows, RateSchedule, WorkloadSpec}
+import org.apache.spark.sql.types.StructType
 
 /** What the rows of one table are: with this and (partition, sequence number) a row is determined.
   *
@@ -19,9 +20,11 @@ private[nexmark] final case class NexmarkSpec(
     extraBytes: Int,
     startMicros: Long,
     totalEvents: Long
-) extends DealtRows {
-
+) extends MadeUpRows {
   override def source: String = NexmarkSpec.Source
+  override def schema: StructType = table.schema
+  override def startingAt(micros: Long): NexmarkSpec = copy(startMicros = micros)
+  override def of(partition: Int): PartitionRows = NexmarkRows.of(this, partition)
 
   override val totalRows: Long =
     if (totalEvents < WorkloadSpec.Endless) table.rowsOf(totalEvents) else WorkloadSpec.Endless

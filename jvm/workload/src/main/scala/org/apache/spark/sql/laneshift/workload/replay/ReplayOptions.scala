@@ -34,34 +34,12 @@ private[replay] object ReplayOptions {
   val Source = "laneshift-replay"
 
   /** Every option, in the order of the documentation. */
-  val Known: Seq[String] = Seq(
-    "path",
-    "numPartitions",
-    "partitionBy",
-    "rate",
-    "rowsPerSecond",
-    "ratePeriod",
-    "rateAmplitude",
-    "rateStages",
-    "rateTrace",
-    "sentColumn",
-    "startTime",
-    "pacing",
-    "maxRowsPerTrigger"
-  )
+  val Known: Seq[String] = Seq("path", "numPartitions", "partitionBy") ++ RateOptions.Names ++
+    Seq("sentColumn", "startTime", "pacing", "maxRowsPerTrigger")
 
   def parse(options: CaseInsensitiveStringMap, hadoop: => Configuration): ReplayOptions = {
-    val read = new OptionReader(options, Source)
-    read.rejectUnknown(Known)
+    val read = new OptionReader(options, Source, Known)
     val (schedule, rate) = new RateOptions(read, hadoop).schedule(seed = 0)
-    val partitions = read.whole("numPartitions", 2, 1, 1000).toInt
-    val pacing = read.choice("pacing", "scheduled", Seq("scheduled", "none"))
-    val perTrigger = read.wholeIfSet(
-      "maxRowsPerTrigger",
-      1,
-      ReplayFiles.MaxRows,
-      "without it a batch takes all rows that are due"
-    )
     val path = read.text("path").filter(_.nonEmpty).getOrElse(
       throw new WorkloadOptionException(
         s"$Source needs the option 'path', a Parquet or JSON-lines file or a folder of such files."
@@ -71,12 +49,12 @@ private[replay] object ReplayOptions {
       ReplayFiles.find(path, hadoop),
       schedule,
       rate.stripPrefix("constant "), // as checkpoints had it when there was no other rate
-      partitions,
+      read.partitions(1000),
       read.text("partitionBy"),
       read.text("sentColumn"),
       read.startTime,
-      pacing == "scheduled",
-      perTrigger
+      read.paced(),
+      read.batchLimit("maxRowsPerTrigger", takes = "all rows", most = ReplayFiles.MaxRows)
     )
   }
 }
