@@ -65,7 +65,7 @@ final class Inlet[R](
 
     def tryTake(looksAgain: Boolean): Taken[R] = {
       val taken =
-        if (recalls.nonEmpty) Taken.Recall
+        if (this.recalls.nonEmpty) Taken.Recall
         else if (!queue.isEmpty) takeBlock(this)
         else if (inputHasEnded) Taken.End
         else null
