@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from laneshift.autoscale.cores import Island, Lanes, fitting, within_budget
+from laneshift.autoscale.cores import Island, fitting, within_budget
 from laneshift.autoscale.memory import Memory
+from laneshift.autoscale.pictures import Lanes, Seen
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway, LanesWish
 from laneshift.scheduler.cluster_load import ClusterLoad
@@ -35,9 +36,9 @@ def planned_lanes(
     wished = {}
     for name, cells in spread.items():
         ref = island.partitions[name]
-        home = min(max(1, cells.pop(ref.home, 1)), ref.max_lanes)
+        home = min(max(1, cells.pop(ref.home, 1)), ref.part.max_lanes)
         there = {executor: lanes for executor, lanes in cells.items() if lanes > 0}
-        while sum(there.values()) > ref.max_elsewhere:
+        while sum(there.values()) > ref.part.max_elsewhere:
             most = max(there, key=lambda executor: (there[executor], executor))
             there[most] -= 1
         wished[name] = (ref.home, Lanes(home, {e: n for e, n in there.items() if n > 0}))
@@ -61,12 +62,14 @@ def set_lanes(
     more = [name for name in wanted if _grows(island.partitions[name].lanes, wanted[name])]
     less = [name for name in wanted if name not in set(more)]
     applied, refused = _send(gateway, island, {name: wanted[name] for name in less})
-    waiting = {island.partitions[name].run_id for name, when in applied.items() if when != "now"}
+    waiting = {
+        island.partitions[name].query.run_id for name, when in applied.items() if when != "now"
+    }
     held_up = [
         name
         for name in more
         if waiting
-        and (island.partitions[name].acts_now or waiting != {island.partitions[name].run_id})
+        and (island.partitions[name].acts_now or waiting != {island.partitions[name].query.run_id})
     ]
     now = {name: wanted[name] for name in more if name not in set(held_up)}
     return (
@@ -85,7 +88,7 @@ def _send(
         ref = island.partitions[name]
         moves = island.spans and lanes.elsewhere != ref.lanes.elsewhere
         there = dict(lanes.elsewhere) if moves else None
-        wishes.append(LanesWish(ref.query_id, ref.operator_id, ref.partition, lanes.home, there))
+        wishes.append(_wish(ref, lanes.home, there))
     applied: dict[PartitionId, str] = {}
     notes = []
     answers = gateway.set_many_lanes(wishes) if wishes else ()
@@ -95,6 +98,15 @@ def _send(
         else:
             applied[name] = str(said["applied"])
     return applied, tuple(notes)
+
+
+def _names(ref: Seen) -> tuple[str, int, int]:
+    """By which the plugin knows a partition."""
+    return ref.query.id, ref.operator.operator_id, ref.part.partition
+
+
+def _wish(ref: Seen, home: int, elsewhere: Mapping[str, int] | None = None) -> LanesWish:
+    return LanesWish(*_names(ref), home, elsewhere)
 
 
 def _grows(before: Lanes, after: Lanes) -> bool:
@@ -118,7 +130,7 @@ def move_shards(
         elif island.hears(name) and lane < lanes[name].home and not lanes[name].elsewhere:
             ref = island.partitions[name]
             try:
-                gateway.move_shard(ref.query_id, ref.operator_id, ref.partition, move.shard, lane)
+                gateway.move_shard(*_names(ref), move.shard, lane)
                 moved += 1
             except LaneshiftError as problem:
                 notes.append(f"shard {move.shard} of {name} stays: {problem}")
@@ -143,14 +155,12 @@ class TakenOver:
         """
         wishes: dict[PartitionId, LanesWish] = {}
         for name, ref in island.partitions.items():
-            if not ref.auto:
-                self._memory[ref.run_id].taken.discard(ref.key)
+            if not ref.part.auto:
+                self._memory[ref.query.run_id].taken.discard(ref.key)
             elif name in changed:
-                self._memory[ref.run_id].taken.add(ref.key)
-            elif ref.key not in self._memory[ref.run_id].taken and island.hears(name):
-                wishes[name] = LanesWish(
-                    ref.query_id, ref.operator_id, ref.partition, ref.lanes.home
-                )
+                self._memory[ref.query.run_id].taken.add(ref.key)
+            elif ref.key not in self._memory[ref.query.run_id].taken and island.hears(name):
+                wishes[name] = _wish(ref, ref.lanes.home)
         notes = []
         answers = gateway.set_many_lanes(list(wishes.values())) if wishes else ()
         for name, said in zip(wishes, answers, strict=True):
@@ -158,7 +168,7 @@ class TakenOver:
                 notes.append(f"{name} is still the plugin's: {said}")
             else:
                 ref = island.partitions[name]
-                self._memory[ref.run_id].taken.add(ref.key)
+                self._memory[ref.query.run_id].taken.add(ref.key)
         return tuple(notes)
 
 
@@ -207,12 +217,12 @@ def _with(added: Mapping[str | None, int], island: Island, name: PartitionId) ->
     ref = island.partitions[name]
     home = ref.lanes.home + added.get(ref.home if island.spans else None, 0)
     there = dict(ref.lanes.elsewhere)
-    left = ref.max_elsewhere - sum(there.values())
+    left = ref.part.max_elsewhere - sum(there.values())
     for executor, n in added.items():
         if executor is not None and executor != ref.home and min(n, left) > 0:
             there[executor] = there.get(executor, 0) + min(n, left)
             left -= min(n, left)
-    return Lanes(max(ref.lanes.home, min(home, ref.max_lanes)), there)
+    return Lanes(max(ref.lanes.home, min(home, ref.part.max_lanes)), there)
 
 
 def without_early_releases(plan: Plan, cluster: ClusterLoad) -> tuple[Plan, tuple[str, ...]]:
@@ -257,17 +267,17 @@ class Refusals:
             for who in [w for w, until in until_s.items() if until <= now_s]:
                 del until_s[who]
         for name, ref in island.partitions.items():
-            known = self._memory[ref.run_id].sent
+            known = self._memory[ref.query.run_id].sent
             sent = known.pop(ref.key, {})
             if ref.lanes.elsewhere:
                 known[ref.key] = dict(ref.lanes.elsewhere)
             for executor, lanes in sent.items():
                 there = ref.lanes.elsewhere.get(executor, 0)
-                if there < lanes and executor != ref.home and ref.elsewhere_note is not None:
-                    self._memory[ref.run_id].left_alone_s[ref.key, executor] = now_s + AGAIN_S
+                if there < lanes and executor != ref.home and ref.part.elsewhere_note is not None:
+                    self._memory[ref.query.run_id].left_alone_s[ref.key, executor] = now_s + AGAIN_S
                     notes.append(
                         f"{name} has {there} of {lanes} lanes on executor {executor}"
-                        f" ({ref.elsewhere_note}): it is asked for more in {AGAIN_S:g} s"
+                        f" ({ref.part.elsewhere_note}): it is asked for more in {AGAIN_S:g} s"
                     )
         return tuple(notes)
 
@@ -280,7 +290,7 @@ class Refusals:
             ref = island.partitions[name]
             there = {}
             for executor, wish in lanes.elsewhere.items():
-                alone = (ref.key, executor) in self._memory[ref.run_id].left_alone_s
+                alone = (ref.key, executor) in self._memory[ref.query.run_id].left_alone_s
                 if alone or executor in island.silent:
                     wish = min(wish, ref.lanes.elsewhere.get(executor, 0))
                 if wish:
@@ -293,4 +303,4 @@ class Refusals:
         for name, lanes in wanted.items():
             ref = island.partitions[name]
             if lanes.elsewhere:
-                self._memory[ref.run_id].sent[ref.key] = lanes.elsewhere
+                self._memory[ref.query.run_id].sent[ref.key] = lanes.elsewhere

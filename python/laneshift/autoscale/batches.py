@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from laneshift.autoscale.cores import Lanes, placement
-from laneshift.autoscale.pictures import Seen, query_name, slots
+from laneshift.autoscale.cores import placement
+from laneshift.autoscale.pictures import Lanes, Seen, query_name, slots
 from laneshift.autoscale.rates import UNKNOWN_RATE
 from laneshift.plugin.rescale import RescaleProgress
 from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot
@@ -119,7 +119,7 @@ class QueryBatches:
         cost = self._rates.cost_s(seen.name)
         return PartitionLoad(
             partition=seen.name,
-            query=QueryId(query_name(seen.query)),
+            query=seen.query_id,
             operator=seen.operator_name,
             home=node,
             placement=placement(Lanes.of(part), part.executor),

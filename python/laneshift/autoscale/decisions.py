@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from laneshift.autoscale.cores import Island, Lanes
+from laneshift.autoscale.cores import Island
+from laneshift.autoscale.pictures import Lanes
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId, QueryId
 from laneshift.scheduler.partition_load import PartitionLoad

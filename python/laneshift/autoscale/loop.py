@@ -30,7 +30,7 @@ from laneshift.autoscale.act import (
     set_lanes,
     without_early_releases,
 )
-from laneshift.autoscale.cores import Island, Lanes, fitting, held
+from laneshift.autoscale.cores import Island, fitting, held
 from laneshift.autoscale.decisions import (
     Decision,
     LaneChange,
@@ -45,7 +45,7 @@ from laneshift.autoscale.measure import Meter
 from laneshift.autoscale.memory import Memory
 from laneshift.autoscale.moves import MoveLog
 from laneshift.autoscale.options import AutoscaleOptions
-from laneshift.autoscale.pictures import Key, Silence, Steady
+from laneshift.autoscale.pictures import Key, Lanes, Silence, Steady
 from laneshift.autoscale.queries import KeyWishes, Rescaler, Tasker, shuffles
 from laneshift.autoscale.sources import Brakes, source_limits
 from laneshift.errors import LaneshiftError, SessionError, error
@@ -526,7 +526,7 @@ class AutoscaleLoop:
             for name, lanes in planned.items()
             if lanes != island.partitions[name].lanes
             and island.hears(name)
-            and (self._policy.sizes or name in chosen or not island.partitions[name].auto)
+            and (self._policy.sizes or name in chosen or not island.partitions[name].part.auto)
         }
         changes = _changes(wanted, fits, island, cluster, plan)
         limits, notes = source_limits(plan, cluster, island)

@@ -16,10 +16,7 @@ from laneshift.autoscale.batches import QueryBatches, QueryMeter
 from laneshift.autoscale.cores import (
     Budget,
     Island,
-    Lanes,
-    PartitionRef,
     Room,
-    SourceRef,
     idle_lanes,
     placed,
 )
@@ -28,7 +25,7 @@ from laneshift.autoscale.rates import PartitionMeter, lanes_of
 from laneshift.autoscale.sources import SOURCE, SourceShare, edges, entering
 from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.plugin.press import Press
-from laneshift.plugin.snapshot import Snapshot
+from laneshift.plugin.snapshot import QuerySnapshot, Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad, Node
 from laneshift.scheduler.ids import KeyId, NodeId, PartitionId, QueryId, ShardId, SourceId
 from laneshift.scheduler.measured import changed
@@ -263,7 +260,7 @@ class Meter:
                 cores += sum(sum(s.part.wanted_elsewhere.values()) for s in here)
             room = Room(max(cores + idle_lanes(here, shown, cores), len(here)), cores)
             if spans and executor.leaving:
-                held = sum(Lanes.of(s.part).home for s in here)
+                held = sum(s.lanes.home for s in here)
                 room = Room(held, 0)
             if here or (spans and not executor.leaving):
                 rooms[executor.executor] = room
@@ -401,24 +398,7 @@ class Meter:
         windows: Mapping[Key, Window],
         news: set[str],
     ) -> Island:
-        refs = {
-            s.name: PartitionRef(
-                s.query.id,
-                s.operator.operator_id,
-                s.part.partition,
-                s.part.executor,
-                Lanes.of(s.part),
-                s.part.auto,
-                s.query.run_id,
-                s.part.max_lanes,
-                s.part.max_elsewhere,
-                s.part.elsewhere_note,
-                not s.operator.is_dealt,
-                s.operator.above,
-                s.part.running and s.operator.handoff != "between-batches",
-            )
-            for s in here
-        }
+        refs = {s.name: s for s in here}
         is_new = any(s.query.run_id in news or self._batches(s) is None for s in here)
         shares = {s.name: share for s in here if (share := self._shares[s.key].share) is not None}
         if not measured or not windows:
@@ -455,7 +435,7 @@ def _guests(executor: str, others: Sequence[Seen]) -> int:
 
 def _had(executor: str, parts: Sequence[Seen]) -> int:
     """Lanes that ``parts`` have or want on an executor."""
-    lanes = {s.key: Lanes.of(s.part).on(executor, s.part.executor) for s in parts}
+    lanes = {s.key: s.lanes.on(executor, s.part.executor) for s in parts}
     return sum(lanes.values())
 
 
@@ -503,7 +483,7 @@ def _cluster(
     here: Sequence[Seen],
     measured: Sequence[PartitionLoad],
     window: Window,
-) -> tuple[ClusterLoad, dict[SourceId, SourceRef]]:
+) -> tuple[ClusterLoad, dict[SourceId, QuerySnapshot]]:
     """What a policy sees of executors, and the sources of it that a command can reach."""
     fed = edges(here, measured)
     sources = entering(here, measured, fed)
@@ -519,9 +499,5 @@ def _cluster(
         sources=tuple(source for source, _ in sources),
         island=island,
     )
-    reached = {
-        source.source: SourceRef(query.id, query_name(query), query.given is not None)
-        for source, query in sources
-        if source.source.endswith(SOURCE)
-    }
+    reached = {source.source: query for source, query in sources if source.source.endswith(SOURCE)}
     return cluster, reached

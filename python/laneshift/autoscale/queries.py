@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from laneshift.autoscale.cores import Island, PartitionRef
+from laneshift.autoscale.cores import Island
 from laneshift.autoscale.memory import Asking, Memory, TasksToCome
+from laneshift.autoscale.pictures import Seen
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.snapshot import QuerySnapshot
 from laneshift.scheduler.ids import PartitionId, QueryId
 from laneshift.scheduler.measured import changed
 from laneshift.scheduler.plan import (
@@ -42,7 +44,7 @@ class Rescaler:
         self, changes: Sequence[PartitionsChange], island: Island, now_s: float
     ) -> dict[str, PartitionsChange]:
         """Changes by run id, of queries that were not refused lately."""
-        runs = {query: run for query, (run, _) in queries_of(island).items()}
+        runs = {name: query.run_id for name, query in queries_of(island).items()}
         return {
             runs[change.query]: change
             for change in changes
@@ -60,7 +62,7 @@ class Rescaler:
         self, wanted: Mapping[str, PartitionsChange], island: Island, now_s: float
     ) -> tuple[tuple[PartitionsChange, ...], tuple[str, ...]]:
         """Asks for them; those that were taken, and why others were not."""
-        ids = dict(queries_of(island).values())
+        ids = {query.run_id: query.id for query in queries_of(island).values()}
         taken, notes = [], []
         for run, change in wanted.items():
             try:
@@ -81,12 +83,9 @@ def _is_new(asking: Asking, change: PartitionsChange | TasksChange) -> bool:
     return new
 
 
-def queries_of(island: Island) -> dict[QueryId, tuple[str, str]]:
-    """Run id and id of each query of an island, by the name that policies have for it."""
-    return {
-        QueryId(name.rpartition(":")[0]): (ref.run_id, ref.query_id)
-        for name, ref in island.partitions.items()
-    }
+def queries_of(island: Island) -> dict[QueryId, QuerySnapshot]:
+    """The queries of an island, by the name that policies have for them."""
+    return {ref.query_id: ref.query for ref in island.partitions.values()}
 
 
 NEXT = 2
@@ -108,7 +107,7 @@ class Tasker:
         """
         if island.cluster is None or not island.cluster.tasks:
             return island, ()
-        runs = {query: run for query, (run, _) in queries_of(island).items()}
+        runs = {name: query.run_id for name, query in queries_of(island).items()}
         loads, notes = [], []
         now_s = island.cluster.time_s
         for each in island.cluster.tasks:
@@ -134,7 +133,7 @@ class Tasker:
 
     def would(self, changes: Sequence[TasksChange], island: Island) -> tuple[TasksChange, ...]:
         """Those that were not said before: nothing is sent, and each batch wants them again."""
-        runs = {query: run for query, (run, _) in queries_of(island).items()}
+        runs = {name: query.run_id for name, query in queries_of(island).items()}
         return tuple(
             change
             for change in changes
@@ -152,15 +151,15 @@ class Tasker:
         for change in changes:
             if change.query not in queries or change.query not in loads:
                 continue
-            (run, query_id), load = queries[change.query], loads[change.query]
+            query, load = queries[change.query], loads[change.query]
             try:
                 for operator in load.operators:
                     number = int(operator.rpartition(":")[2])
-                    self._gateway.set_tasks(query_id, number, _wish(load, change.after))
-                self._memory[run].tasks_to_come = TasksToCome(change.after, load.batch_id)
+                    self._gateway.set_tasks(query.id, number, _wish(load, change.after))
+                self._memory[query.run_id].tasks_to_come = TasksToCome(change.after, load.batch_id)
                 taken.append(change)
             except LaneshiftError as problem:
-                self._memory[run].tasks.not_before_s = island.cluster.time_s + AGAIN_S
+                self._memory[query.run_id].tasks.not_before_s = island.cluster.time_s + AGAIN_S
                 notes.append(
                     f"{change.query} keeps its {change.before} tasks instead of {change.after}:"
                     f" {problem}"
@@ -208,10 +207,10 @@ class KeyWishes:
             if ref is None:
                 continue
             wanted = [split for split in splits if split.ways > 1]
-            if wanted and ref.above == "none":
+            if wanted and ref.operator.above == "none":
                 notes.append(_cannot(name, wanted))
                 continue
-            held = self._memory[ref.run_id].split.setdefault(ref.key, {})
+            held = self._memory[ref.query.run_id].split.setdefault(ref.key, {})
             was = bool(held)
             for split in splits:
                 held.pop(split.key, None)
@@ -234,7 +233,7 @@ class KeyWishes:
         for operator, refs in _operators(island).items():
             query, run, number = operator
             split = any(keys for key, keys in self._memory[run].split.items() if key[1] == number)
-            apart = "" if refs[0].above == "none" else str(split).lower()
+            apart = "" if refs[0].operator.above == "none" else str(split).lower()
             try:
                 self._gateway.claim_keys(query, number, apart, self._lease_s)
                 self._memory[run].claimed.add(operator)
@@ -270,12 +269,13 @@ def _by_partition(splits: Sequence[KeySplit]) -> Mapping[PartitionId, list[KeySp
     return found
 
 
-def _operators(island: Island) -> dict[Operator, list[PartitionRef]]:
+def _operators(island: Island) -> dict[Operator, list[Seen]]:
     """Those whose rows have keys."""
-    found: dict[Operator, list[PartitionRef]] = {}
+    found: dict[Operator, list[Seen]] = {}
     for ref in island.partitions.values():
-        if ref.keyed:
-            found.setdefault((ref.query_id, ref.run_id, ref.operator_id), []).append(ref)
+        if not ref.operator.is_dealt:
+            operator = (ref.query.id, ref.query.run_id, ref.operator.operator_id)
+            found.setdefault(operator, []).append(ref)
     return found
 
 

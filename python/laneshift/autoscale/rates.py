@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from laneshift.autoscale.cores import Lanes, placed, placement
-from laneshift.autoscale.pictures import Seen, Window, query_name
+from laneshift.autoscale.cores import placed, placement
+from laneshift.autoscale.pictures import Lanes, Seen, Window
 from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.scheduler.ids import LaneId, NodeId, QueryId
+from laneshift.scheduler.ids import LaneId, NodeId
 from laneshift.scheduler.partition_load import LaneLoad, PartitionLoad
 from laneshift.scheduler.shard_table import ShardTable
 
@@ -232,7 +232,7 @@ class PartitionMeter:
             lanes = ()  # some come or go just now
         self._last = PartitionLoad(
             partition=seen.name,
-            query=QueryId(query_name(seen.query)),
+            query=seen.query_id,
             operator=seen.operator_name,
             home=NodeId(part.executor),
             placement=held,

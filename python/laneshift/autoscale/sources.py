@@ -140,7 +140,7 @@ def source_limits(
         reach = None if source is None else island.sources.get(source.source)
         if reach is None:
             why = "it is fed by another operator, and back-pressure holds that"
-        elif not reach.counted:
+        elif reach.given is None:
             why = "its source does not count rows (laneshift-workload and laneshift-replay do)"
         elif not island.shares.keys() >= set(parts):
             why = f"fewer than {FEW_SOURCE_ROWS} rows that came to it have been counted so far"
@@ -151,9 +151,9 @@ def source_limits(
                 f"{throttle.target} is to get {throttle.rate:,.0f} rows/s at most,"
                 f" {share:.3g} of the source's rows"
             )
-            lowest = limits.get(reach.query_id)
+            lowest = limits.get(reach.id)
             if lowest is None or rate < lowest.rate:
-                limits[reach.query_id] = SourceLimit(reach.query, rate, throttle.windows, reason)
+                limits[reach.id] = SourceLimit(query_name(reach), rate, throttle.windows, reason)
             continue
         notes.append(
             f"{throttle.target} cannot be slowed down to {throttle.rate:,.0f} rows/s: {why}"

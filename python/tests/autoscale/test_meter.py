@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from laneshift.autoscale.cores import Lanes, held, within_budget
+from laneshift.autoscale.cores import held, within_budget
 from laneshift.autoscale.measure import Meter
+from laneshift.autoscale.pictures import Lanes
 from laneshift.autoscale.rates import UNKNOWN_RATE
 from laneshift.autoscale.sources import SHARE_MS
 from laneshift.plugin.snapshot import Snapshot

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import pytest
 
 from autoscale.scripted import Moving, Scripted
-from laneshift.autoscale.cores import Island, Lanes, fitting
+from laneshift.autoscale.cores import Island, fitting
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
+from laneshift.autoscale.pictures import Lanes
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler import registry
 from laneshift.scheduler.cluster_load import ClusterLoad

@@ -9,11 +9,13 @@ import pytest
 
 from autoscale.scripted import Moving, Scripted, keeping, lanes, until
 from laneshift.autoscale.act import only_more
-from laneshift.autoscale.cores import Island, Lanes, PartitionRef, Room
+from laneshift.autoscale.cores import Island, Room
 from laneshift.autoscale.loop import AutoscaleLoop, Presses, rest
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.autoscale.pictures import Lanes, seen_partitions
 from laneshift.errors import error
 from laneshift.plugin.press import Press
+from laneshift.plugin.snapshot import Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.hurry import FRUITLESS, MOST_SHORT, SHORT_S
 from laneshift.scheduler.ids import PartitionId
@@ -378,11 +380,17 @@ P0, P1 = PartitionId("q:0.0"), PartitionId("q:0.1")
 
 def island(**held: Lanes) -> Island:
     """Two executors of six lanes; p0 is at home on 1, p1 on 2, each with two elsewhere at most."""
-    refs = {
-        name: PartitionRef("q", 0, n, str(n + 1), held.get(f"p{n}", Lanes(1)), max_elsewhere=2)
-        for n, name in enumerate((P0, P1))
-    }
-    return Island("", {"1": Room(6, 6), "2": Room(6, 6)}, refs, None)
+    gateway = FakeGateway()
+    for n, part in enumerate(gateway.data["queries"][0]["operators"][0]["partitions"]):
+        lanes = held.get(f"p{n}", Lanes(1))
+        set_lanes(part, lanes.home)
+        part |= {"executor": str(n + 1), "max_lanes": 2**31, "max_elsewhere": 2}
+        part["wanted_elsewhere"] = [
+            {"executor": e, "lanes": there} for e, there in lanes.elsewhere.items()
+        ]
+    seen = seen_partitions(Snapshot.from_json(gateway.snapshot()))
+    parts = dict(zip((P0, P1), seen, strict=True))
+    return Island("", {"1": Room(6, 6), "2": Room(6, 6)}, parts, None)
 
 
 def test_lanes_are_added_executor_by_executor_beside_those_that_are_there() -> None:
