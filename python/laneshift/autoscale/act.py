@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from laneshift.autoscale.cores import Island, fitting, within_budget
+from laneshift.autoscale.decisions import Note
 from laneshift.autoscale.memory import Memory
 from laneshift.autoscale.pictures import Lanes, Seen
 from laneshift.errors import LaneshiftError
@@ -52,7 +53,7 @@ def _beside(held: Lanes, total: int) -> Lanes:
 
 def set_lanes(
     gateway: Gateway, island: Island, wanted: Mapping[PartitionId, Lanes]
-) -> tuple[str, ...]:
+) -> tuple[Note, ...]:
     """Sends lanes, those that shrink first; nobody grows before they have. Where some shrink with
     their query's next batch, those grow that do so with the same one.
 
@@ -74,14 +75,14 @@ def set_lanes(
     now = {name: wanted[name] for name in more if name not in set(held_up)}
     return (
         *refused,
-        *(f"{name} waits for lanes that go with the next batch" for name in held_up),
+        *(Note(f"{name} waits for lanes that go with the next batch") for name in held_up),
         *_send(gateway, island, now)[1],
     )
 
 
 def _send(
     gateway: Gateway, island: Island, wanted: Mapping[PartitionId, Lanes]
-) -> tuple[dict[PartitionId, str], tuple[str, ...]]:
+) -> tuple[dict[PartitionId, str], tuple[Note, ...]]:
     """When each is applied, and notes on who refuses."""
     wishes = []
     for name, lanes in wanted.items():
@@ -94,7 +95,7 @@ def _send(
     answers = gateway.set_many_lanes(wishes) if wishes else ()
     for name, said in zip(wanted, answers, strict=True):
         if isinstance(said, LaneshiftError):
-            notes.append(f"{name} keeps its lanes: {said}")
+            notes.append(Note.failed(said, f"{name} keeps its lanes: ", name))
         else:
             applied[name] = str(said["applied"])
     return applied, tuple(notes)
@@ -117,7 +118,7 @@ def _grows(before: Lanes, after: Lanes) -> bool:
 
 def move_shards(
     gateway: Gateway, island: Island, plan: Plan, lanes: Mapping[PartitionId, Lanes]
-) -> tuple[int, tuple[str, ...]]:
+) -> tuple[int, tuple[Note, ...]]:
     """Sends moves within partitions that keep both lanes; returns how many, and notes.
 
     Who has lanes elsewhere is balanced by the plugin: their numbers change as they come and go.
@@ -126,14 +127,15 @@ def move_shards(
     for move in plan.shard_moves:
         name, lane = move.target.partition, move.target.lane
         if move.source.partition != name:
-            notes.append(f"shard {move.shard} cannot leave its partition {name}")
+            notes.append(Note(f"shard {move.shard} cannot leave its partition {name}"))
         elif island.hears(name) and lane < lanes[name].home and not lanes[name].elsewhere:
             ref = island.partitions[name]
             try:
                 gateway.move_shard(*_names(ref), move.shard, lane)
                 moved += 1
             except LaneshiftError as problem:
-                notes.append(f"shard {move.shard} of {name} stays: {problem}")
+                what = f"shard {move.shard} of {name} stays: "
+                notes.append(Note.failed(problem, what, what))
     return moved, tuple(notes)
 
 
@@ -148,7 +150,7 @@ class TakenOver:
 
     def take(
         self, gateway: Gateway, island: Island, changed: Collection[PartitionId]
-    ) -> tuple[str, ...]:
+    ) -> tuple[Note, ...]:
         """Sends, once, the lanes that they have to those that are not ``changed``.
 
         Returns notes, such as on a partition that has just left; it is tried again.
@@ -165,7 +167,7 @@ class TakenOver:
         answers = gateway.set_many_lanes(list(wishes.values())) if wishes else ()
         for name, said in zip(wishes, answers, strict=True):
             if isinstance(said, LaneshiftError):
-                notes.append(f"{name} is still the plugin's: {said}")
+                notes.append(Note.failed(said, f"{name} is still the plugin's: ", name))
             else:
                 ref = island.partitions[name]
                 self._memory[ref.query.run_id].taken.add(ref.key)
@@ -225,7 +227,7 @@ def _with(added: Mapping[str | None, int], island: Island, name: PartitionId) ->
     return Lanes(max(ref.lanes.home, min(home, ref.part.max_lanes)), there)
 
 
-def without_early_releases(plan: Plan, cluster: ClusterLoad) -> tuple[Plan, tuple[str, ...]]:
+def without_early_releases(plan: Plan, cluster: ClusterLoad) -> tuple[Plan, tuple[Note, ...]]:
     """The plan without fewer lanes for partitions whose rate is known at least, and a note on each.
 
     What such a batch asks for beyond the lanes that there are is needed in any case.
@@ -241,8 +243,10 @@ def without_early_releases(plan: Plan, cluster: ClusterLoad) -> tuple[Plan, tupl
         reasons=tuple(r for r in plan.reasons if r[0] not in early),
     )
     return kept, tuple(
-        f"{name} keeps its lanes for one more batch: the rows of this one may be a part of what "
-        "comes in an interval"
+        Note(
+            f"{name} keeps its lanes for one more batch: the rows of this one may be a part of"
+            " what comes in an interval"
+        )
         for name in sorted(early)
     )
 
@@ -260,8 +264,10 @@ class Refusals:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    def look(self, island: Island, now_s: float) -> tuple[str, ...]:
+    def look(self, island: Island, now_s: float) -> tuple[Note, ...]:
         """Notes on what was wanted at the last look, or sent since, and is not wanted any more."""
+        if not island.spans:
+            return ()
         notes = []
         for until_s in (mine.left_alone_s for mine in self._memory.values()):
             for who in [w for w, until in until_s.items() if until <= now_s]:
@@ -275,10 +281,11 @@ class Refusals:
                 there = ref.lanes.elsewhere.get(executor, 0)
                 if there < lanes and executor != ref.home and ref.part.elsewhere_note is not None:
                     self._memory[ref.query.run_id].left_alone_s[ref.key, executor] = now_s + AGAIN_S
-                    notes.append(
+                    text = (
                         f"{name} has {there} of {lanes} lanes on executor {executor}"
                         f" ({ref.part.elsewhere_note}): it is asked for more in {AGAIN_S:g} s"
                     )
+                    notes.append(Note(text, f"{name} on {executor}"))
         return tuple(notes)
 
     def without(
@@ -300,7 +307,7 @@ class Refusals:
 
     def sent(self, island: Island, wanted: Mapping[PartitionId, Lanes]) -> None:
         """These lanes have been wanted."""
-        for name, lanes in wanted.items():
+        for name, lanes in wanted.items() if island.spans else ():
             ref = island.partitions[name]
             if lanes.elsewhere:
                 self._memory[ref.query.run_id].sent[ref.key] = lanes.elsewhere

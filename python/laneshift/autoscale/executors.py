@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from laneshift.autoscale.cores import Island, placed
+from laneshift.autoscale.decisions import Note
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import seen_partitions, slots
 from laneshift.errors import LaneshiftError
@@ -112,7 +113,7 @@ class Wish:
 
     total: int = 0
     give_back: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def wish(standing: Standing, need: Need, memory: Memory, time_s: float) -> tuple[Wish, Memory]:
@@ -131,20 +132,20 @@ def wish(standing: Standing, need: Need, memory: Memory, time_s: float) -> tuple
     elif standing.pending and memory.enough_since_s is not None:
         if time_s - memory.enough_since_s >= standing.rest_s:
             total = standing.there
-            notes = (
-                f"{_executors(standing.pending)} asked for and not there: not needed any more",
-            )
+            text = f"{_executors(standing.pending)} asked for and not there: not needed any more"
+            notes = (Note(text, "not needed any more"),)
     elif standing.pending and not memory.late and time_s - memory.asked_s >= LATE_S:
         memory = replace(memory, late=True)
-        notes = (
+        text = (
             f"{_executors(standing.pending)} asked for {LATE_S:g} s ago, not there: the cluster may"
-            " have no room, or a quota (spark.cores.max)",
+            " have no room, or a quota (spark.cores.max)"
         )
+        notes = (Note(text, "executors are late"),)
     back = tuple(
         e for e, since in memory.spare_since_s.items() if time_s - since >= standing.rest_s
     )
     notes += tuple(
-        f"executor {e} is given back: for {standing.rest_s:g} s no lane has needed its cores"
+        Note(f"executor {e} is given back: for {standing.rest_s:g} s no lane has needed its cores")
         for e in back
     )
     left = {e: since for e, since in memory.spare_since_s.items() if e not in back}
@@ -153,7 +154,7 @@ def wish(standing: Standing, need: Need, memory: Memory, time_s: float) -> tuple
 
 def _asked(
     standing: Standing, need: Need, memory: Memory, time_s: float
-) -> tuple[int, tuple[str, ...]]:
+) -> tuple[int, tuple[Note, ...]]:
     """How many executors to ask for in all, 0 to leave it, and why."""
     if memory.short_since_s is None or time_s - memory.short_since_s < ASK_AFTER_S:
         return 0, ()
@@ -163,9 +164,8 @@ def _asked(
     if more <= 0 or time_s - memory.asked_s < AGAIN_S:
         return 0, ()
     total = standing.requested + more
-    return total, (
-        f"asks Spark for {_executors(more)} more, {total} of at most {standing.most}: {need.words}",
-    )
+    asked = f"asks Spark for {_executors(more)} more, {total} of at most {standing.most}"
+    return total, (Note(f"{asked}: {need.words}", "asks Spark for executors"),)
 
 
 def _since(before_s: float | None, now_s: float) -> float:
@@ -338,7 +338,7 @@ class OnDemand:
             most=island.most,
         )
 
-    def turn(self, live: Snapshot, island: Island | None, *, sends: bool) -> tuple[str, ...]:
+    def turn(self, live: Snapshot, island: Island | None, *, sends: bool) -> tuple[Note, ...]:
         """Ask and give back, if it ``sends``; what there is to say. ``island``: all executors, None
         if no partition may have lanes on others.
         """
@@ -364,7 +364,7 @@ class OnDemand:
                 total, back = (asked.total, asked.give_back) if asked and sends else (0, ())
                 self._call(total, back)
         except LaneshiftError as failed:
-            notes += (f"executors on demand: {failed}",)
+            notes += (Note.failed(failed, "executors on demand: "),)
         return notes
 
     def _seen(self, live: Snapshot) -> Standing:
@@ -383,11 +383,11 @@ class OnDemand:
         there = set(_candidates(live, island, self._standing.asked))
         return replace(self._need, spare=tuple(e for e in self._need.spare if e in there))
 
-    def _once(self, note: str) -> tuple[str, ...]:
+    def _once(self, note: str) -> tuple[Note, ...]:
         if note == self._told:
             return ()
         self._told = note
-        return (note,)
+        return (Note(note),)
 
 
 def _candidates(live: Snapshot, island: Island | None, asked: Sequence[str]) -> list[str]:

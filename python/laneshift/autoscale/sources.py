@@ -9,12 +9,12 @@ next one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from laneshift.autoscale.cores import Island
-from laneshift.autoscale.decisions import SourceLimit
+from laneshift.autoscale.decisions import Note, SourceLimit
 from laneshift.autoscale.pictures import Seen, query_name
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway
@@ -124,7 +124,7 @@ GRACE_S = 10.0
 
 def source_limits(
     plan: Plan, cluster: ClusterLoad, island: Island
-) -> tuple[dict[str, SourceLimit], tuple[str, ...]]:
+) -> tuple[dict[str, SourceLimit], tuple[Note, ...]]:
     """Limits by query id, the lowest of each, and notes on throttles that no source can bring.
 
     ``cluster`` is what the policy decided on: of ``island``.
@@ -155,9 +155,8 @@ def source_limits(
             if lowest is None or rate < lowest.rate:
                 limits[reach.id] = SourceLimit(query_name(reach), rate, throttle.windows, reason)
             continue
-        notes.append(
-            f"{throttle.target} cannot be slowed down to {throttle.rate:,.0f} rows/s: {why}"
-        )
+        text = f"{throttle.target} cannot be slowed down to {throttle.rate:,.0f} rows/s: {why}"
+        notes.append(Note(text, f"{throttle.target} {why}"))
     return limits, tuple(notes)
 
 
@@ -180,26 +179,30 @@ class Brakes:
         self._held: dict[str, _Held] = {}
         self._turn = 0
 
-    def hold(
-        self, limits: Mapping[str, SourceLimit], window_s: float
-    ) -> tuple[dict[str, SourceLimit], tuple[str, ...]]:
-        """Send limits, by query id; those that were taken, and why others were not.
+    def turn(
+        self, plan: Plan, cluster: ClusterLoad, island: Island, *, sends: bool
+    ) -> tuple[tuple[SourceLimit, ...], tuple[Note, ...]]:
+        """Send the limits of a plan, if it sends; those that were taken, and why others were not.
 
         A limit replaces one of an earlier turn. Where executors ask for several in one turn, the
         lowest holds.
         """
-        taken, notes = {}, []
+        limits, notes = source_limits(plan, cluster, island)
+        if not sends:
+            return tuple(limits.values()), notes
+        taken = []
         for query, limit in limits.items():
             held = self._held.get(query)
             same_turn = held is not None and held.turn == self._turn
             rate = min(limit.rate, held.rate) if held and same_turn else limit.rate
             try:
-                self._gateway.limit_source(query, rate, limit.windows * window_s + GRACE_S)
+                self._gateway.limit_source(query, rate, limit.windows * cluster.window_s + GRACE_S)
                 self._held[query] = _Held(rate, self._turn, self._turn + limit.windows)
-                taken[query] = limit
+                taken.append(limit)
             except LaneshiftError as problem:
-                notes.append(f"the source of {limit.query} is not slowed down: {problem}")
-        return taken, tuple(notes)
+                text = f"the source of {limit.query} is not slowed down: "
+                notes += (Note.failed(problem, text, text),)
+        return tuple(taken), notes
 
     def __enter__(self) -> None:
         """A turn begins."""

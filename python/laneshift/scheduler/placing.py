@@ -140,7 +140,7 @@ def _fit_homes(view: View, targets: IntArray) -> tuple[IntArray, tuple[Shortfall
                 f"{wanted} cores wanted on {node.node} by partitions that stay there, {room}"
                 " available: counts were cut in proportion"
             )
-            crowded.append(Shortfall(Reason.BUDGET, wanted, room, message))
+            crowded.append(Shortfall(Reason.BUDGET, wanted, room, message, node.node))
     return fitting, tuple(crowded)
 
 

@@ -278,7 +278,8 @@ def test_a_trace_that_cannot_be_written_stops_nothing(
     file = tmp_path / "trace"
     gateway = Moving()
     made = loop(gateway, lanes(p0=4), trace=file)
-    monkeypatch.setattr(made._trace, "_file", Full(made._trace._file))  # type: ignore[union-attr]
+    out: Any = made._trace._out
+    monkeypatch.setattr(out, "_file", Full(out._file))
     (decision,) = made.turn()
     assert gateway.sent == [("set_lanes", RUNNING, 0, 0, 4)]
     assert [n for n in decision.notes if "No space left" in n]
@@ -307,7 +308,7 @@ class Full:
 
 
 def test_a_trace_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laneshift.autoscale.loop.TRACE_BYTES", 3000)
+    monkeypatch.setattr("laneshift.autoscale.moves.TRACE_BYTES", 3000)
     file = tmp_path / "trace"
     made = loop(Moving(), lanes(p0=4), trace=file)
     for _ in range(20):

@@ -85,7 +85,7 @@ class Growing(Spread):
 
 def begun(gateway: Growing, policy: Any, **more: Any) -> AutoscaleLoop:
     made = AutoscaleLoop(gateway, policy, AutoscaleOptions(**more))
-    made._on_demand.begin()
+    made._turns.on_demand.begin()
     return made
 
 
@@ -351,7 +351,7 @@ def test_batches_ask_for_the_cores_that_would_bring_them_home_in_time() -> None:
     gateway.cost_s = 3e-4  # 6 cores of work
     gateway.standing |= {"most": 9}
     made = AutoscaleLoop(gateway, registry.policy("laneshift"))
-    made._on_demand.begin()
+    made._turns.on_demand.begin()
     for _ in range(5):
         gateway.batch()
         turns(made, 3)

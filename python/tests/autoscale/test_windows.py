@@ -57,7 +57,7 @@ def forecasts(*, pressed: bool) -> dict[str, tuple[int, tuple[float, ...]]]:
             gateway.after_ms = 1000
         elif turn % 3 == 2:
             made.turn()
-    (state,) = made._states.values()
+    ((_, state),) = made._turns._answers.values()
     return {name: (each.seen, each.errors) for name, each in state.demand.forecasts.items()}
 
 

@@ -204,16 +204,18 @@ def shortfalls_of(
     shortfalls = []
     for outcome in outcomes:
         reason, message = _WORDS[outcome]
+        limited = ", ".join(names[j] for j in np.flatnonzero(found.limited).tolist())
         text = message.format(
             target=target_s,
             wanted=found.wanted_cores,
             available=available,
             latency=found.sojourn_s,
             least=found.least_s,
-            names=", ".join(names[j] for j in np.flatnonzero(found.limited).tolist()),
+            names=limited,
         )
-        wanted = None if outcome is Outcome.CORE_LIMIT else found.wanted_cores
-        shortfalls.append(Shortfall(reason, wanted, available, text))
+        of_partitions = outcome is Outcome.CORE_LIMIT
+        wanted, about = (None, limited) if of_partitions else (found.wanted_cores, "")
+        shortfalls.append(Shortfall(reason, wanted, available, text, about))
     return tuple(shortfalls)
 
 
