@@ -25,6 +25,8 @@ from laneshift import inputcheck
 from laneshift.autoscale.moves import Trace
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.turns import Turns
+from laneshift.contract.batch_load import BatchLoad
+from laneshift.contract.policy import Policy
 from laneshift.plugin.gateway import Gateway, LanesWish
 from laneshift.plugin.partition import Latency, PartitionBatch, PartitionSnapshot, Pauses
 from laneshift.plugin.rescale import RescaleProgress, RescaleState
@@ -38,8 +40,6 @@ from laneshift.plugin.snapshot import (
     StoresSnapshot,
     Trigger,
 )
-from laneshift.scheduler.batch_load import BatchLoad
-from laneshift.scheduler.policies.base import Policy
 from laneshift_lab.simulator.rates import Rate
 
 

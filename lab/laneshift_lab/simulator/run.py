@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from laneshift import inputcheck
+from laneshift.autoscale.hurry import SHORT_S
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.measured import changed
+from laneshift.contract.plan import Plan
+from laneshift.contract.policy import Policy
 from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.hurry import SHORT_S
-from laneshift.scheduler.measured import changed
-from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.policies.base import Policy
 from laneshift_lab.simulator.control import Control
 from laneshift_lab.simulator.faults import Faults
 from laneshift_lab.simulator.fluid import Fluid

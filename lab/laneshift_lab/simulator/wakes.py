@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from laneshift.autoscale.hurry import DEAF_S, SHORT_S, ShortTurns
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import NodeId, PartitionId
+from laneshift.contract.plan import CoreChange, PlacementChange, Plan
 from laneshift.inputcheck import BoolArray, sums
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.hurry import DEAF_S, SHORT_S, ShortTurns
-from laneshift.scheduler.ids import NodeId, PartitionId
-from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan
 from laneshift_lab.simulator.fluid import Fluid
 
 WAITING = 0.5

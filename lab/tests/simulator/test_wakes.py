@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from laneshift.scheduler.hurry import MOST_SHORT, ShortTurns
-from laneshift.scheduler.ids import NodeId, PartitionId
-from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan
-from laneshift.scheduler.registry import PLANNERS, names, policy
+from laneshift.autoscale.hurry import MOST_SHORT, ShortTurns
+from laneshift.contract.ids import NodeId, PartitionId
+from laneshift.contract.plan import CoreChange, PlacementChange, Plan
+from laneshift.policies.registry import PLANNERS, names, policy
 from laneshift_lab.samples import cluster, partition
 from laneshift_lab.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
 from laneshift_lab.simulator.rates import Constant, Levels, Rate

@@ -9,11 +9,11 @@ from laneshift.autoscale.cores import Island, fitting, within_budget
 from laneshift.autoscale.decisions import Note
 from laneshift.autoscale.memory import Memory
 from laneshift.autoscale.pictures import Lanes, Seen
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.plan import Plan
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway, LanesWish
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.plan import Plan
 
 
 def planned_lanes(
@@ -140,7 +140,7 @@ def move_shards(
 
 
 class TakenOver:
-    """Partitions whose lanes were the plugin's (``lanes=auto``) and are the scheduler's now.
+    """Partitions whose lanes were the plugin's (``lanes=auto``) and are the policy's now.
 
     A count that is sent ends the plugin's own decisions: otherwise two would decide.
     """

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from laneshift.autoscale.batch_rates import BatchRates, Done
 from laneshift.autoscale.cores import placement
 from laneshift.autoscale.pictures import Lanes, Seen, query_name, slots
 from laneshift.autoscale.rates import UNKNOWN_RATE
+from laneshift.autoscale.store_rates import RescaleSeen, StoreRates, StoresDone, StoreSizes
+from laneshift.autoscale.task_rates import TaskPeaks, TaskRates, TasksDone
+from laneshift.contract.batch_load import BatchLoad
+from laneshift.contract.ids import NodeId, OperatorId, PartitionId, QueryId
+from laneshift.contract.partition_load import PartitionLoad
+from laneshift.contract.store_load import StoreLoad
+from laneshift.contract.tasks_load import TasksLoad
 from laneshift.plugin.rescale import RescaleProgress
 from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot
-from laneshift.scheduler.batch_load import BatchLoad
-from laneshift.scheduler.batch_rates import BatchRates, Done
-from laneshift.scheduler.ids import NodeId, OperatorId, PartitionId, QueryId
-from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.store_load import StoreLoad
-from laneshift.scheduler.store_rates import RescaleSeen, StoreRates, StoresDone, StoreSizes
-from laneshift.scheduler.task_rates import TaskPeaks, TaskRates, TasksDone
-from laneshift.scheduler.tasks_load import TasksLoad
 
 IDLE_PERIODS, IDLE_S = 3.0, 10.0
 """A query of which no batch has ended for so many periods and so long (s) has nothing to do."""

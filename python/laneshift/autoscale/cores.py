@@ -5,22 +5,24 @@ partition that may have lanes on others than its own. Else the cores of one exec
 to a partition of another, and each executor is a cluster of one node (an island); lanes that
 somebody has wanted elsewhere are then cores that a partition has beside those of its node.
 
-What runs counts, not what is there: of 200 partitions of a micro-batch on 4 cores, 4 run at a time.
+What runs counts, not what is there [D]: of 200 partitions of a micro-batch on 4 cores, 4 run at a
+time. Spark runs as many tasks of a stage at a time as it has cores, those that are done leave
+theirs to the ones that are not, and the stages of a query run one after the other.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from laneshift.autoscale.pictures import Lanes, Seen
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import NodeId, PartitionId, SourceId
+from laneshift.contract.measured import changed
+from laneshift.contract.partition_load import NodeCores, PartitionLoad
 from laneshift.plugin.snapshot import ExecutorSnapshot, QuerySnapshot
-from laneshift.scheduler.batch_budget import lanes_not_running
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import NodeId, PartitionId, SourceId
-from laneshift.scheduler.measured import changed
-from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
 
 
 def placed(part: PartitionLoad, placement: tuple[NodeCores, ...]) -> PartitionLoad:
@@ -165,6 +167,33 @@ def idle_lanes(here: Sequence[Seen], measured: Sequence[PartitionLoad], cores: i
             stages = queries.setdefault(seen.query.run_id, {})
             stages.setdefault(seen.operator.operator_id, []).append(loads.get(seen.name))
     return sum(lanes_not_running(list(stages.values()), cores) for stages in queries.values())
+
+
+def lanes_not_running(stages: Sequence[Sequence[PartitionLoad | None]], cores: int) -> int:
+    """Lanes of a query that may be there beyond one for each core (count).
+
+    A stage with at least as many tasks as cores may have ``cores - 1`` lanes more than tasks; one
+    with fewer tasks as many more than cores as its tasks wait for the longest of them.
+
+    Args:
+        stages: of each operator of the query the partitions on one executor; None for those of
+            which nothing is known yet.
+        cores: cores of the executor that lanes may use (>= 1).
+    """
+    largest = max(map(len, stages))
+    others = sum(map(len, stages)) - largest
+    return others + max(_not_running(stage, cores) for stage in stages if len(stage) == largest)
+
+
+def _not_running(stage: Sequence[PartitionLoad | None], cores: int) -> int:
+    if len(stage) >= cores:
+        return len(stage) - 1
+    known = [part for part in stage if part is not None]
+    spans = [p.batch.work_s / max(1, p.cores) for p in known if p.batch is not None]
+    longest = max(spans, default=0.0)
+    if longest <= 0.0:
+        return 0
+    return min(len(stage) - 1, math.floor(sum(1.0 - span / longest for span in spans)))
 
 
 def within_budget(lanes: Mapping[PartitionId, int], budget: int) -> dict[PartitionId, int]:

@@ -9,11 +9,11 @@ from typing import Any, Self
 
 from laneshift.autoscale.cores import Island
 from laneshift.autoscale.pictures import Lanes
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId, QueryId
+from laneshift.contract.partition_load import PartitionLoad
+from laneshift.contract.plan import PartitionsChange, Plan, TasksChange
 from laneshift.errors import LaneshiftError
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId, QueryId
-from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.plan import PartitionsChange, Plan, TasksChange
 
 
 class Note(str):

@@ -17,14 +17,14 @@ from laneshift.autoscale.cores import Island, placed
 from laneshift.autoscale.decisions import Note
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import seen_partitions, slots
+from laneshift.contract.cluster_load import ClusterLoad, Node
+from laneshift.contract.ids import NodeId, PartitionId
+from laneshift.contract.partition_load import NodeCores, PartitionLoad
+from laneshift.contract.plan import Plan, Reason
+from laneshift.contract.policy import Policy
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import ExecutorSnapshot, Snapshot
-from laneshift.scheduler.cluster_load import ClusterLoad, Node
-from laneshift.scheduler.ids import NodeId, PartitionId
-from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
-from laneshift.scheduler.plan import Plan, Reason
-from laneshift.scheduler.policies.base import Policy
 
 ASK_AFTER_S = 2.0
 """Cores must be short for so long before executors are asked for (ours)."""
@@ -44,7 +44,7 @@ class Standing:
         most: the most that there may be (count); 0 if there are none on demand.
         rest_s: how long one has not been needed when it is given back (s).
         there, requested: those that there are, and those that Spark was asked for in all (counts).
-        at_start: those that the application has without a scheduler (count).
+        at_start: those that the application has without an autoscaler (count).
         asked: ids of those that are there because they were asked for, and stay for now.
         why: why none can be asked for now, None if they can.
     """
@@ -287,12 +287,12 @@ class OnDemand:
     def __init__(
         self,
         gateway: Gateway,
-        scheduler: str,
+        autoscaler: str,
         policy: Policy[Any],
         options: AutoscaleOptions,
     ) -> None:
         self._gateway = gateway
-        self._scheduler = scheduler
+        self._autoscaler = autoscaler
         self._policy = policy
         self._most = options.max_executors
         self._cores = options.cores
@@ -312,7 +312,7 @@ class OnDemand:
             self._call(0, ())
 
     def _call(self, total: int, give_back: Sequence[str]) -> None:
-        said = self._gateway.demand_executors(self._scheduler, self._most or 0, total, give_back)
+        said = self._gateway.demand_executors(self._autoscaler, self._most or 0, total, give_back)
         self._standing = Standing.from_json(said)
 
     def answered(

@@ -21,24 +21,24 @@ from functools import partial
 from typing import Any
 
 from laneshift.autoscale.decisions import Decision, Note
+from laneshift.autoscale.hurry import DEAF_S, SHORT_S, ShortTurns
 from laneshift.autoscale.moves import Trace
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import Key, Silence, Steady
 from laneshift.autoscale.turns import Turns
+from laneshift.contract.policy import Policy
 from laneshift.errors import LaneshiftError, SessionError, error
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.hurry import DEAF_S, SHORT_S, ShortTurns
-from laneshift.scheduler.policies.base import Policy
 
 
 class Presses:
-    """Of one scheduler. ``only``: run id of the only query that is looked at, empty for all."""
+    """Of one loop. ``only``: run id of the only query that is looked at, empty for all."""
 
-    def __init__(self, gateway: Gateway, scheduler: str) -> None:
+    def __init__(self, gateway: Gateway, autoscaler: str) -> None:
         self._gateway = gateway
-        self._scheduler = scheduler
+        self._autoscaler = autoscaler
         self.only = ""
         self._known = 0
 
@@ -47,7 +47,7 @@ class Presses:
 
         Errors: what the gateway raises.
         """
-        answer = self._gateway.await_pressed(self._scheduler, self.only, self._known, seconds)
+        answer = self._gateway.await_pressed(self._autoscaler, self.only, self._known, seconds)
         try:
             self._known = int(answer["seq"])
             return tuple(map(Press.from_json, answer["presses"]))
@@ -58,7 +58,7 @@ class Presses:
     def end(self) -> None:
         """Let another thread that waits go on at once."""
         with suppress(LaneshiftError):  # the session may have gone
-            self._gateway.await_pressed(self._scheduler, self.only, self._known, 0.0)
+            self._gateway.await_pressed(self._autoscaler, self.only, self._known, 0.0)
 
 
 def rest(presses: Presses, wait: Callable[[], object], seconds: float) -> tuple[Press, ...]:
@@ -80,7 +80,7 @@ REST = 3.0
 machine, which has queries to run."""
 
 CLAIM_S, RENEW_S = 5.0, 1.0
-"""For so long a query is a scheduler's that is not heard of, and so often it says so (ours)."""
+"""For so long a query is an autoscaler's that is not heard of, and so often it says so (ours)."""
 
 
 class AutoscaleLoop:
@@ -130,7 +130,7 @@ class AutoscaleLoop:
         self._stopped = False
         self._paused = threading.Event()
         self._taken = 0
-        self._thread = threading.Thread(target=self._run, name="laneshift scheduler", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="laneshift autoscaler", daemon=True)
 
     # ---- for users
 
@@ -210,9 +210,9 @@ class AutoscaleLoop:
         return tuple(self._decisions)[-limit:] if limit > 0 else ()
 
     def on_decision(self, listener: Callable[[Decision], None]) -> None:
-        """Call ``listener`` with each such decision from now on, on the scheduler's thread.
+        """Call ``listener`` with each such decision from now on, on the loop's thread.
 
-        What it throws goes to the log ``laneshift``; the scheduler goes on.
+        What it throws goes to the log ``laneshift``; the loop goes on.
         """
         self._listeners.append(listener)
 
@@ -224,14 +224,14 @@ class AutoscaleLoop:
 
     def __repr__(self) -> str:
         state = "stopped" if not self.is_running else "paused" if self.is_paused else "running"
-        return f"<laneshift scheduler {self._policy.name}, {state}, {self._taken} turns>"
+        return f"<laneshift autoscaler {self._policy.name}, {state}, {self._taken} turns>"
 
     # ---- the loop
 
     def begin(self) -> AutoscaleLoop:
         """Start the thread; called once.
 
-        A scheduler that has died is waited for until its claim lapses (5 s at most). Errors:
+        An autoscaler that has died is waited for until its claim lapses (5 s at most). Errors:
         :class:`~laneshift.errors.SessionError` if another one drives the queries, or there cannot
         be so many executors on demand.
         """
@@ -402,8 +402,8 @@ class AutoscaleLoop:
             try:
                 listener(decision)
             except Exception:
-                # The user's own: what it throws is no reason to leave queries without a scheduler.
-                _LOG.exception("A listener of the %s scheduler has failed", self._policy.name)
+                # The user's own: what it throws is no reason to leave queries without the loop.
+                _LOG.exception("A listener of the policy %s has failed", self._policy.name)
 
     @property
     def _sends(self) -> bool:

@@ -23,14 +23,14 @@ from laneshift.autoscale.cores import (
 from laneshift.autoscale.pictures import Key, Look, Seen, Window, query_name, seen_partitions
 from laneshift.autoscale.rates import PartitionMeter, lanes_of
 from laneshift.autoscale.sources import SOURCE, SourceShare, edges, entering
+from laneshift.contract.cluster_load import ClusterLoad, Node
+from laneshift.contract.ids import KeyId, NodeId, PartitionId, QueryId, ShardId, SourceId
+from laneshift.contract.measured import changed
+from laneshift.contract.partition_load import HotKey, NodeCores, PartitionLoad
+from laneshift.contract.shard_table import ShardTable
 from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import QuerySnapshot, Snapshot
-from laneshift.scheduler.cluster_load import ClusterLoad, Node
-from laneshift.scheduler.ids import KeyId, NodeId, PartitionId, QueryId, ShardId, SourceId
-from laneshift.scheduler.measured import changed
-from laneshift.scheduler.partition_load import HotKey, NodeCores, PartitionLoad
-from laneshift.scheduler.shard_table import ShardTable
 
 
 def shard_of(key: str, partitions: int, shards: int) -> ShardId:

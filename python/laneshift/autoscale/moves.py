@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from laneshift.autoscale.decisions import Decision, Note
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.trace import TraceWriter
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Commands
 from laneshift.plugin.handoff import Handoff
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.trace import TraceWriter
 
 TRACE_BYTES = 1 << 29
 """Of a trace so much, and the same again of what was before it, is kept (bytes, ours)."""

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from laneshift.contract.ids import OperatorId, PartitionId, QueryId
 from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot, Snapshot
-from laneshift.scheduler.ids import OperatorId, PartitionId, QueryId
 
 Key = tuple[str, int, int]
 """Run id of the query, operator and partition."""

@@ -13,12 +13,9 @@ from laneshift.autoscale.cores import Island
 from laneshift.autoscale.decisions import Note
 from laneshift.autoscale.memory import Asking, Memory, TasksToCome
 from laneshift.autoscale.pictures import Seen
-from laneshift.errors import LaneshiftError
-from laneshift.plugin.gateway import Gateway
-from laneshift.plugin.snapshot import QuerySnapshot
-from laneshift.scheduler.ids import PartitionId, QueryId
-from laneshift.scheduler.measured import changed
-from laneshift.scheduler.plan import (
+from laneshift.contract.ids import PartitionId, QueryId
+from laneshift.contract.measured import changed
+from laneshift.contract.plan import (
     ALL_KEYS,
     KeySplit,
     PartitionsChange,
@@ -26,7 +23,10 @@ from laneshift.scheduler.plan import (
     ShardMove,
     TasksChange,
 )
-from laneshift.scheduler.tasks_load import TasksLoad
+from laneshift.contract.tasks_load import TasksLoad
+from laneshift.errors import LaneshiftError
+from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.snapshot import QuerySnapshot
 
 AGAIN_S = 600.0
 """After so long a query that was refused is asked for again (s, ours): what stands against it, a

@@ -18,10 +18,10 @@ import numpy as np
 
 from laneshift.autoscale.cores import placed, placement
 from laneshift.autoscale.pictures import Lanes, Seen, Window
+from laneshift.contract.ids import LaneId, NodeId
+from laneshift.contract.partition_load import LaneLoad, PartitionLoad
+from laneshift.contract.shard_table import ShardTable
 from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.scheduler.ids import LaneId, NodeId
-from laneshift.scheduler.partition_load import LaneLoad, PartitionLoad
-from laneshift.scheduler.shard_table import ShardTable
 
 KEPT_S = 5.0
 """So much of the past is looked at (ours)."""

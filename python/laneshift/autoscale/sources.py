@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from laneshift.autoscale.cores import Island
 from laneshift.autoscale.decisions import Note, SourceLimit
 from laneshift.autoscale.pictures import Seen, query_name
+from laneshift.contract.cluster_load import ClusterLoad, Edge, SourceLoad
+from laneshift.contract.ids import OperatorId, PartitionId, SourceId
+from laneshift.contract.partition_load import PartitionLoad
+from laneshift.contract.plan import Plan
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import QuerySnapshot
-from laneshift.scheduler.cluster_load import ClusterLoad, Edge, SourceLoad
-from laneshift.scheduler.ids import OperatorId, PartitionId, SourceId
-from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.plan import Plan
 
 SOURCE, ELSEWHERE = ":source", ":elsewhere"
 """What follows a query's name in the id of its source, and of its operators on other executors."""
@@ -119,7 +119,7 @@ def edges(here: Sequence[Seen], measured: Sequence[PartitionLoad]) -> tuple[Edge
 
 
 GRACE_S = 10.0
-"""A limit whose scheduler has gone ends by itself so long after its time (s, ours)."""
+"""A limit whose autoscaler has gone ends by itself so long after its time (s, ours)."""
 
 
 def source_limits(

@@ -38,14 +38,14 @@ from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import Key, Lanes
 from laneshift.autoscale.queries import KeyWishes, Rescaler, Tasker, shuffles
 from laneshift.autoscale.sources import Brakes
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.measured import changed
+from laneshift.contract.plan import Plan
+from laneshift.contract.policy import Policy, SizingPolicy
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.measured import changed
-from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.policies.base import Policy, SizingPolicy
 
 
 class Turns:

@@ -12,15 +12,15 @@ from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.partition_load import PartitionLoad
+from laneshift.contract.plan import CoreChange, Plan
+from laneshift.contract.trace import read_trace
 from laneshift.errors import error
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.plan import CoreChange, Plan
-from laneshift.scheduler.registry import PLANNERS, names
-from laneshift.scheduler.registry import policy as named
-from laneshift.scheduler.trace import read_trace
+from laneshift.policies.registry import PLANNERS, names
+from laneshift.policies.registry import policy as named
 from plugin.fake import RUNNING, FakeGateway, partition, set_lanes
 
 P0, P1 = PartitionId("running:0.0"), PartitionId("running:0.1")

@@ -10,8 +10,8 @@ import pytest
 
 from laneshift.autoscale.measure import Meter
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.registry import names
-from laneshift.scheduler.registry import policy as named
+from laneshift.policies.registry import names
+from laneshift.policies.registry import policy as named
 from plugin.fake import FakeGateway, partition, set_lanes
 
 CORES, PARTITIONS, RATE, COST_S = 16, 4, 118.75, 0.02

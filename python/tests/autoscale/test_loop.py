@@ -12,13 +12,13 @@ from laneshift.api.application import Application
 from laneshift.api.autoscaler import Here
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import LaneId, LaneRef, ShardId
+from laneshift.contract.plan import Plan, ShardMove
+from laneshift.contract.trace import read_trace
 from laneshift.errors import LaneshiftError, error
+from laneshift.policies import registry
 from laneshift.report.recording import read_recording
-from laneshift.scheduler import registry
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import LaneId, LaneRef, ShardId
-from laneshift.scheduler.plan import Plan, ShardMove
-from laneshift.scheduler.trace import read_trace
 from plugin.fake import HANDOFF, RUNNING, STOPPED, query, set_lanes
 
 

@@ -16,11 +16,11 @@ from laneshift.autoscale.executors import ASK_AFTER_S, _without, need_of
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.plan import Plan
 from laneshift.errors import error
-from laneshift.scheduler import registry
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.plan import Plan
+from laneshift.policies import registry
 from laneshift_lab.samples import cluster, partition
 from plugin.fake import executor
 

@@ -10,18 +10,18 @@ import pytest
 from autoscale.scripted import Moving, Scripted, keeping, lanes, until
 from laneshift.autoscale.act import only_more
 from laneshift.autoscale.cores import Island, Room
+from laneshift.autoscale.hurry import FRUITLESS, MOST_SHORT, SHORT_S
 from laneshift.autoscale.loop import AutoscaleLoop, Presses, rest
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import Lanes, seen_partitions
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.plan import Plan
 from laneshift.errors import error
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.hurry import FRUITLESS, MOST_SHORT, SHORT_S
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.registry import PLANNERS, names
-from laneshift.scheduler.registry import policy as named
+from laneshift.policies.registry import PLANNERS, names
+from laneshift.policies.registry import policy as named
 from plugin.fake import RUNNING, FakeGateway, partition, set_lanes
 
 SERVICE = 500.0

@@ -18,11 +18,11 @@ from laneshift.autoscale.decisions import (
 )
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import KeyId, PartitionId
+from laneshift.contract.plan import KeySplit, Plan, Reason, Shortfall
 from laneshift.errors import error
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import KeyId, PartitionId
-from laneshift.scheduler.plan import KeySplit, Plan, Reason, Shortfall
-from laneshift.scheduler.registry import policy as named
+from laneshift.policies.registry import policy as named
 from plugin.fake import set_lanes
 
 P1 = PartitionId("q:0.1")

@@ -13,9 +13,9 @@ from autoscale.test_batches import Batches
 from autoscale.test_presses import press
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.plugin.press import Press
-from laneshift.scheduler import registry
-from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.policies import registry
 from plugin.fake import FakeGateway, partition
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from laneshift.autoscale.decisions import Decision, LaneChange, Note, SourceLimit
+from laneshift.contract.ids import PartitionId, QueryId
+from laneshift.contract.plan import PartitionsChange
 from laneshift.control.codec import snapshot_json, to_json, to_message
 from laneshift.control.v1 import control_pb2 as pb
-from laneshift.scheduler.ids import PartitionId, QueryId
-from laneshift.scheduler.plan import PartitionsChange
 from plugin.fake import HANDOFF, RUNNING, FakeGateway, partition, query
 
 

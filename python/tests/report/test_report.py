@@ -13,14 +13,14 @@ from click.testing import CliRunner
 from laneshift.autoscale.decisions import Decision, LaneChange, Note, SourceLimit
 from laneshift.autoscale.moves import Moves
 from laneshift.cli.main import main
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.trace import TraceWriter
 from laneshift.errors import InputError
 from laneshift.report.page import page
 from laneshift.report.picture import ROWS, _runs, save
 from laneshift.report.recording import columns, read_recording
 from laneshift.report.words import headline, summary, table
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.trace import TraceWriter
 from laneshift_lab.samples import cluster, partition
 
 START = 1_700_000_000.0
