@@ -30,7 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "policies": {"errors", "inputcheck", "models", "partitioning", "contract"},
     "plugin": {"errors", "version"},
     "autoscale": {"errors", "inputcheck", "models", "contract", "policies", "plugin"},
-    "control": {"errors", "inputcheck", "version", "contract", "plugin", "autoscale"},
+    "control": {"errors", "inputcheck", "version", "contract", "policies", "plugin", "autoscale"},
     "session": {"errors", "policies", "plugin", "control"},
     "api": {
         *(
@@ -46,7 +46,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "report": {"errors", "inputcheck", "plotting", "contract", "autoscale"},
     "cli": {
-        *("errors", "version", "contract", "plugin", "autoscale", "control", "session"),
+        *("errors", "version", "contract", "policies", "plugin", "autoscale", "control", "session"),
         *("durations", "api", "report"),
     },
     NAME: {

@@ -133,14 +133,14 @@ def wish(standing: Standing, need: Need, memory: Memory, time_s: float) -> tuple
         if time_s - memory.enough_since_s >= standing.rest_s:
             total = standing.there
             text = f"{_executors(standing.pending)} asked for and not there: not needed any more"
-            notes = (Note(text, "not needed any more"),)
+            notes = (Note(text),)
     elif standing.pending and not memory.late and time_s - memory.asked_s >= LATE_S:
         memory = replace(memory, late=True)
         text = (
             f"{_executors(standing.pending)} asked for {LATE_S:g} s ago, not there: the cluster may"
             " have no room, or a quota (spark.cores.max)"
         )
-        notes = (Note(text, "executors are late"),)
+        notes = (Note(text),)
     back = tuple(
         e for e, since in memory.spare_since_s.items() if time_s - since >= standing.rest_s
     )
@@ -165,7 +165,7 @@ def _asked(
         return 0, ()
     total = standing.requested + more
     asked = f"asks Spark for {_executors(more)} more, {total} of at most {standing.most}"
-    return total, (Note(f"{asked}: {need.words}", "asks Spark for executors"),)
+    return total, (Note(f"{asked}: {need.words}"),)
 
 
 def _since(before_s: float | None, now_s: float) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from laneshift.autoscale.act import (
@@ -108,9 +109,7 @@ class Turns:
                 self.told.forget(gone)
             self._memory.keep({q.run_id for q in live.queries if q.active})
             for island in islands:
-                decision = self._try(
-                    lambda island=island: self._decide(island, live, sends, notes), island, live
-                )
+                decision = self._try(partial(self._decide, more=notes), island, live, sends)
                 if decision is not None:
                     done.append((decision, island.is_new))
             if not any(island.spans for island in islands):
@@ -126,7 +125,7 @@ class Turns:
         lanes. Errors: as :meth:`turn`.
         """
         islands = self.meter.glance(live, presses, keys, grows=self.on_demand.is_on)
-        found = (self._try(lambda i=i: self._add(i, live, sends), i, live) for i in islands)
+        found = (self._try(self._add, island, live, sends) for island in islands)
         return [decision for decision in found if decision is not None]
 
     def release(self, *, sends: bool) -> None:
@@ -139,11 +138,15 @@ class Turns:
         self._answers.clear()
 
     def _try(
-        self, decide: Callable[[], Decision | None], island: Island, live: Snapshot
+        self,
+        decide: Callable[[Island, Snapshot, bool], Decision | None],
+        island: Island,
+        live: Snapshot,
+        sends: bool,
     ) -> Decision | None:
         """What is decided for an island; what that throws is its own, and others' go on."""
         try:
-            return decide()
+            return decide(island, live, sends)
         except Exception as problem:
             return Decision.failed(live.time_ms / 1000, island.executor, self._policy.name, problem)
 
@@ -166,7 +169,7 @@ class Turns:
         assert island.cluster is not None
         refused = self._refusals.look(island, island.cluster.time_s)
         cluster, fits = _fitted(island, island.cluster)
-        plan, early = without_early_releases(self._answer(island, cluster, live), cluster)
+        plan, early = self._answer(island, cluster, live)
         planned = self._refusals.without(planned_lanes(plan, island, fits), island)
         chosen = {change.partition for change in plan.core_changes}
         wanted = {
@@ -202,7 +205,7 @@ class Turns:
         if island.cluster is None:
             return None
         cluster, fits = _fitted(island, changed(island.cluster, whole=False))
-        plan = self._answer(island, cluster, None)
+        plan, _ = self._answer(island, cluster, None)
         planned = self._refusals.without(planned_lanes(plan, island, fits), island)
         wanted = only_more(planned, island)
         notes = self._set(wanted, island) if sends else ()
@@ -210,14 +213,17 @@ class Turns:
         said = self._said(island.executor, live, notes, sends)
         return replace(said, changes=changes)
 
-    def _answer(self, island: Island, cluster: ClusterLoad, live: Snapshot | None) -> Plan:
-        """The policy's plan; the empty one if nothing was measured since it answered last.
+    def _answer(
+        self, island: Island, cluster: ClusterLoad, live: Snapshot | None
+    ) -> tuple[Plan, tuple[Note, ...]]:
+        """The policy's plan but for what is too early, with notes on that; the empty one if nothing
+        was measured since it answered last.
 
         ``live``: for executors on demand, which a short turn does not ask for.
         """
         last_s, state = self._answers.get(island.executor, (None, None))
         if not island.is_new and last_s is not None:
-            return Plan()
+            return Plan(), ()
         if last_s is not None and cluster.time_s > last_s:
             cluster = changed(cluster, window_s=cluster.time_s - last_s)
         self._trace.load(cluster)
@@ -226,10 +232,10 @@ class Turns:
         self._answers[island.executor] = (cluster.time_s, state)
         plan, after = self._policy.answer(cluster, state)
         self._answers[island.executor] = (cluster.time_s, after)
+        plan, early = without_early_releases(plan, cluster)
         if island.spans and live is not None:
-            kept, _ = without_early_releases(plan, cluster)
-            self.on_demand.answered(live, island, cluster, state, kept)
-        return plan
+            self.on_demand.answered(live, island, cluster, state, plan)
+        return plan, early
 
     def _set(self, wanted: Mapping[PartitionId, Lanes], island: Island) -> tuple[Note, ...]:
         """Sends lanes, and remembers that they were; notes on what was refused."""

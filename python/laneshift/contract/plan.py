@@ -201,14 +201,14 @@ class Shortfall:
         wanted_cores: cores that would be needed, None if no number would do.
         available_cores: cores that there are.
         message: one sentence with the numbers and the way out.
-        about: the partition or node that it is about; empty if it is about all.
+        kind: two of a kind and reason differ in their numbers only; empty: the message itself.
     """
 
     reason: Reason
     wanted_cores: int | None
     available_cores: int
     message: str
-    about: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

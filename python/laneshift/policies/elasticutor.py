@@ -213,9 +213,9 @@ def shortfalls_of(
             least=found.least_s,
             names=limited,
         )
-        of_partitions = outcome is Outcome.CORE_LIMIT
-        wanted, about = (None, limited) if of_partitions else (found.wanted_cores, "")
-        shortfalls.append(Shortfall(reason, wanted, available, text, about))
+        wanted = None if outcome is Outcome.CORE_LIMIT else found.wanted_cores
+        kind = f"{outcome.name} {limited if wanted is None else ''}"
+        shortfalls.append(Shortfall(reason, wanted, available, text, kind))
     return tuple(shortfalls)
 
 

@@ -52,6 +52,7 @@ def near_only(cluster: ClusterLoad) -> tuple[ClusterLoad, tuple[Shortfall, ...]]
                     None,
                     here,
                     f"{part.partition} stays on executor {part.home}: {_words(part)}",
+                    f"{part.partition} stays on executor {part.home}",
                 )
             )
     return changed(cluster, partitions=tuple(parts)), tuple(shortfalls)

@@ -141,7 +141,7 @@ class Held:
 
     def short(self, reason: Reason, message: str) -> Shortfall:
         """What cannot be carried out here."""
-        return Shortfall(reason, None, len(self.lanes), message, self.part.partition)
+        return Shortfall(reason, None, len(self.lanes), message)
 
 
 def by_shards(partitioner: Partitioner, held: Held, tolerance: float) -> Found:

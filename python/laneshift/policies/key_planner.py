@@ -221,7 +221,7 @@ def _lanes_above(
                     Reason.BUDGET, wanted, after,
                     f"work of {part.works_above} is to go over {wanted} lanes, and no core is free"
                     " for some of them: raise cores, or give its state fewer lanes",
-                    part.partition,
+                    f"work of {part.works_above}",
                 )
             )  # fmt: skip
     return lanes, short

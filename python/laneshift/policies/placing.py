@@ -63,6 +63,7 @@ class Placer:
                 int(targets.sum()),
                 available,
                 f"no placement of {int(targets.sum())} cores on {available}: add nodes",
+                "placement",
             )
             return Plan(throttles=throttles, shortfalls=(*shortfalls, missing), notes=notes)
         placement = found.placement
@@ -140,7 +141,7 @@ def _fit_homes(view: View, targets: IntArray) -> tuple[IntArray, tuple[Shortfall
                 f"{wanted} cores wanted on {node.node} by partitions that stay there, {room}"
                 " available: counts were cut in proportion"
             )
-            crowded.append(Shortfall(Reason.BUDGET, wanted, room, message, node.node))
+            crowded.append(Shortfall(Reason.BUDGET, wanted, room, message, f"on {node.node}"))
     return fitting, tuple(crowded)
 
 
@@ -169,4 +170,5 @@ def over_budget(wanted: int, available: int) -> Shortfall:
         wanted,
         available,
         f"{wanted} cores wanted, {available} available: counts were cut in proportion; add nodes",
+        "cut",
     )

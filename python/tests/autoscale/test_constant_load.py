@@ -72,8 +72,8 @@ def test_lanes_stay_as_they_are(name: str, windows: int, seed: int) -> None:
         if island.cluster is not None:
             plan, state = policy.answer(island.cluster, state)
             for change in plan.core_changes:
-                ref = island.partitions[change.partition]
-                running[ref.partition].resize(change.after)
+                seen = island.partitions[change.partition]
+                running[seen.part.partition].resize(change.after)
                 late += window >= SETTLED
         data["time_ms"] += 1000
         for one in running:

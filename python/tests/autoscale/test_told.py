@@ -40,8 +40,9 @@ def test_notes_of_a_kind_say_the_same_of_the_same() -> None:
         message = f"{cores} cores wanted, 8 available"
         return not_done(Plan(shortfalls=(Shortfall(Reason.BUDGET, cores, 8, message, **more),)))[0]
 
-    assert short(9) != short(1204) and short(9).kind == short(1204).kind
-    assert short(9, about="q:0.1").kind != short(9, about="q:0.2").kind
+    assert short(9, kind="x") != short(1204, kind="x") and short(9).kind == short(9)
+    assert short(9, kind="x").kind == short(1204, kind="x").kind
+    assert short(9, kind="of q:0.1").kind != short(9, kind="of q:0.2").kind
     keys = [not_done(Plan(key_splits=(KeySplit(P1, KeyId(key), 2),)))[0] for key in "78"]
     assert keys[0].kind != keys[1].kind
 
@@ -131,8 +132,8 @@ def test_a_dry_run_says_what_it_would_do_once() -> None:
 
 def test_notes_of_an_overload_are_folded() -> None:
     def say(cluster: ClusterLoad, turn: int) -> Plan:
-        short = Shortfall(Reason.BUDGET, 9 + turn, 8, f"{9 + turn} cores wanted, 8 available")
-        late = Shortfall(Reason.OVERLOAD, 9, 8, f"{turn} rows are late")
+        short = Shortfall(Reason.BUDGET, 9 + turn, 8, f"{9 + turn} cores wanted", "cut")
+        late = Shortfall(Reason.OVERLOAD, 9, 8, f"{turn} rows are late", "late")
         return Plan(shortfalls=(short,) if turn % 2 else (late,))
 
     gateway = Moving()
