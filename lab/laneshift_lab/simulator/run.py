@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from laneshift import inputcheck
-from laneshift.autoscale.hurry import SHORT_S
+from laneshift.autoscale.presses import SHORT_S
 from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.measured import changed
 from laneshift.contract.plan import Plan

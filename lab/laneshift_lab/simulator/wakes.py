@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from laneshift.autoscale.hurry import DEAF_S, SHORT_S, ShortTurns
+from laneshift.autoscale.presses import DEAF_S, SHORT_S, ShortTurns
 from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.ids import NodeId, PartitionId
 from laneshift.contract.plan import CoreChange, PlacementChange, Plan

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from laneshift.autoscale.hurry import MOST_SHORT, ShortTurns
+from laneshift.autoscale.presses import MOST_SHORT, ShortTurns
 from laneshift.contract.ids import NodeId, PartitionId
 from laneshift.contract.plan import CoreChange, PlacementChange, Plan
 from laneshift.policies.registry import PLANNERS, names, policy

@@ -3,7 +3,7 @@
 A batch has more or fewer rows by chance and because triggers are not exact, and its cost a row
 varies. So a quantity is the mean of the newest batches, for as long as no later part of them
 differs from the earlier one by more than chance explains; and what is shown stays as it is until
-that mean has clearly left it. The same code measures running queries and the simulator's.
+that mean has clearly left it.
 """
 
 from __future__ import annotations

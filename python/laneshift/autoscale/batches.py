@@ -6,12 +6,14 @@ In micro-batch it is measured once per finished batch, and held until the next.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from laneshift.autoscale.batch_rates import BatchRates, Done
 from laneshift.autoscale.cores import placement
 from laneshift.autoscale.pictures import Lanes, Seen, query_name, slots
 from laneshift.autoscale.rates import UNKNOWN_RATE
-from laneshift.autoscale.store_rates import RescaleSeen, StoreRates, StoresDone, StoreSizes
+from laneshift.autoscale.store_rates import StoreRates, StoresDone
 from laneshift.autoscale.task_rates import TaskPeaks, TaskRates, TasksDone
 from laneshift.contract.batch_load import BatchLoad
 from laneshift.contract.ids import NodeId, OperatorId, PartitionId, QueryId
@@ -143,7 +145,7 @@ class QueryStores:
         self._rates = StoreRates()
         self._rescales = _Rescales()
         self._operators: tuple[OperatorId, ...] = ()
-        self._sizes = StoreSizes()
+        self._sizes: tuple[float, float] = (0.0, 0.0)  # of all partitions, of the largest
 
     def ended(
         self, query: QuerySnapshot, parts: Sequence[Seen], executors: Sequence[ExecutorSnapshot]
@@ -180,17 +182,20 @@ class QueryStores:
             )
         )
         sizes = [float(s.part.state_memory_bytes + s.part.state_file_bytes) for s in done]
-        self._sizes = StoreSizes(sum(sizes), max(sizes))
+        self._sizes = sum(sizes), max(sizes)
         name = query_name(query)
         self._operators = tuple(OperatorId(f"{name}:{number}") for number in sorted(operators))
 
     def load(self, query: QuerySnapshot, now_ms: int) -> StoreLoad | None:
         """What a policy sees; None before a batch has been measured."""
-        rescale = self._rescales.look(query.rescale, self._sizes.state_bytes, now_ms)
+        whole, largest = self._sizes
+        rescale = self._rescales.look(query.rescale, whole, now_ms)
         paced = query.trigger is not None and query.trigger.kind == "interval"
         interval_s = query.trigger.interval_s if query.trigger is not None and paced else None
-        name = QueryId(query_name(query))
-        return self._rates.load(name, self._operators, interval_s, self._sizes, rescale)
+        load = self._rates.load(QueryId(query_name(query)), self._operators, interval_s)
+        if load is None:
+            return None
+        return replace(load, state_bytes=whole, largest_bytes=largest, **rescale)
 
 
 class _Rescales:
@@ -201,24 +206,27 @@ class _Rescales:
         self._over: tuple[RescaleProgress, int] | None = None
         self._bytes_per_s: float | None = None
 
-    def look(self, newest: RescaleProgress | None, state_bytes: float, now_ms: int) -> RescaleSeen:
+    def look(
+        self, newest: RescaleProgress | None, state_bytes: float, now_ms: int
+    ) -> dict[str, Any]:
+        """What a store load says of the newest one, by field."""
         if newest is None:
-            return RescaleSeen()
+            return {}
         if not newest.ended:
             if self._began_ms is None:
                 self._began_ms = now_ms
-            return RescaleSeen(under_way=True)
+            return {"under_way": True}
+        done = newest.state == "done"
         if self._began_ms is not None or self._over is None or self._over[0] != newest:
-            if newest.state == "done" and self._began_ms is not None and state_bytes > 0:
+            if done and self._began_ms is not None and state_bytes > 0:
                 took_s = max(now_ms - self._began_ms, 1) / 1000
                 self._bytes_per_s = state_bytes / took_s
             self._over, self._began_ms = (newest, now_ms), None
-        done = newest.state == "done"
-        return RescaleSeen(
-            since_s=(now_ms - self._over[1]) / 1000,
-            build_bytes_per_s=self._bytes_per_s if done else None,
-            pause_s=newest.pause_ms / 1000 if done else None,
-        )
+        since = {"since_s": (now_ms - self._over[1]) / 1000}
+        if not done:
+            return since
+        took = {"build_bytes_per_s": self._bytes_per_s, "pause_s": newest.pause_ms / 1000}
+        return since | took
 
 
 class QueryTasks:

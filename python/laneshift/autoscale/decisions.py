@@ -98,7 +98,7 @@ class Decision:
         limits: sources that are slowed down for a while.
         shard_moves: shards that the policy moves between lanes (count).
         applied: True if the changes were sent; False in a dry run, while paused, or on an error.
-        notes: what the plan does not reach, or cannot do here.
+        notes: what the plan does not reach, or cannot do here, as texts.
         error: why the turn failed; the query goes on with the lanes it has.
         rescales: queries that are to have another number of state partitions.
         tasks: queries whose state partitions are to be computed in another number of tasks.
@@ -115,13 +115,6 @@ class Decision:
     error: Note | None = None
     rescales: tuple[PartitionsChange, ...] = ()
     tasks: tuple[TasksChange, ...] = ()
-
-    @classmethod
-    def failed(cls, time_s: float, executor: str, policy: str, problem: Exception) -> Self:
-        """Of a turn that has thrown something."""
-        return cls(
-            time_s, executor, policy, error=Note.failed(problem, f"{type(problem).__name__}: ")
-        )
 
     def to_json(self) -> dict[str, Any]:
         """As a trace keeps it; the time is in whole milliseconds."""
@@ -230,6 +223,12 @@ class Decision:
         """What it says, line by line."""
         for what, why in self.said():
             yield f"{what}: {why}" if what else why
+
+
+def failed(time_s: float, executor: str, policy: str, problem: Exception) -> Decision:
+    """The decision of a turn that has thrown something."""
+    note = Note.failed(problem, f"{type(problem).__name__}: ")
+    return Decision(time_s, executor, policy, error=note)
 
 
 def gave_way(island: Island, name: PartitionId, fits: Lanes) -> str:

@@ -95,7 +95,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class DemandMemory:
     """Since when (s) cores are short, or not; when the last request was, and whether it is known
     to be late; since when executors are spare, by their ids.
     """
@@ -116,7 +116,9 @@ class Wish:
     notes: tuple[Note, ...] = ()
 
 
-def wish(standing: Standing, need: Need, memory: Memory, time_s: float) -> tuple[Wish, Memory]:
+def wish(
+    standing: Standing, need: Need, memory: DemandMemory, time_s: float
+) -> tuple[Wish, DemandMemory]:
     """What to ask of Spark at ``time_s``, and what to remember."""
     short = need.short > 0
     memory = replace(
@@ -153,7 +155,7 @@ def wish(standing: Standing, need: Need, memory: Memory, time_s: float) -> tuple
 
 
 def _asked(
-    standing: Standing, need: Need, memory: Memory, time_s: float
+    standing: Standing, need: Need, memory: DemandMemory, time_s: float
 ) -> tuple[int, tuple[Note, ...]]:
     """How many executors to ask for in all, 0 to leave it, and why."""
     if memory.short_since_s is None or time_s - memory.short_since_s < ASK_AFTER_S:
@@ -297,7 +299,7 @@ class OnDemand:
         self._most = options.max_executors
         self._cores = options.cores
         self._standing = Standing(0)
-        self._memory = Memory()
+        self._memory = DemandMemory()
         self._need: Need | None = None
         self._told = ""
 

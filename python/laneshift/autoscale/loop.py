@@ -20,55 +20,17 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from laneshift.autoscale.decisions import Decision, Note
-from laneshift.autoscale.hurry import DEAF_S, SHORT_S, ShortTurns
+from laneshift.autoscale.decisions import Decision, Note, failed
 from laneshift.autoscale.moves import Trace
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import Key, Silence, Steady
+from laneshift.autoscale.presses import DEAF_S, SHORT_S, Presses, ShortTurns, rest
 from laneshift.autoscale.turns import Turns
 from laneshift.contract.policy import Policy
-from laneshift.errors import LaneshiftError, SessionError, error
+from laneshift.errors import LaneshiftError, SessionError
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
-
-
-class Presses:
-    """Of one loop. ``only``: run id of the only query that is looked at, empty for all."""
-
-    def __init__(self, gateway: Gateway, autoscaler: str) -> None:
-        self._gateway = gateway
-        self._autoscaler = autoscaler
-        self.only = ""
-        self._known = 0
-
-    def wait(self, seconds: float) -> tuple[Press, ...]:
-        """Those of partitions that become pressed; empty after ``seconds``, or once it is ended.
-
-        Errors: what the gateway raises.
-        """
-        answer = self._gateway.await_pressed(self._autoscaler, self.only, self._known, seconds)
-        try:
-            self._known = int(answer["seq"])
-            return tuple(map(Press.from_json, answer["presses"]))
-        except (KeyError, TypeError, ValueError) as cause:
-            problem = f"{type(cause).__name__}: {cause}"
-            raise error("LANESHIFT_BAD_REPLY", method="awaitPressed", problem=problem) from cause
-
-    def end(self) -> None:
-        """Let another thread that waits go on at once."""
-        with suppress(LaneshiftError):  # the session may have gone
-            self._gateway.await_pressed(self._autoscaler, self.only, self._known, 0.0)
-
-
-def rest(presses: Presses, wait: Callable[[], object], seconds: float) -> tuple[Press, ...]:
-    """Wait so long (s), or for a press; after an error by ``wait``, for the next turn tells it."""
-    try:
-        return presses.wait(seconds)
-    except LaneshiftError:
-        wait()
-        return ()
-
 
 _LOG = logging.getLogger("laneshift")
 
@@ -239,20 +201,14 @@ class AutoscaleLoop:
             if self._options.query is not None:
                 self._follow(Snapshot.from_json(self._gateway.snapshot()))
             self._claim_at_last()
-            self._begin_demand()
-        except BaseException:
-            self._trace.discard()
-            raise
-        self._thread.start()
-        return self
-
-    def _begin_demand(self) -> None:
-        try:
             self._turns.on_demand.begin()
         except BaseException:
+            self._trace.discard()
             with suppress(LaneshiftError):
                 self._gateway.release(self._id)
             raise
+        self._thread.start()
+        return self
 
     def _claim_at_last(self) -> None:
         try:
@@ -326,13 +282,14 @@ class AutoscaleLoop:
         """Take a turn; whether it gave something. What it throws is told."""
         try:
             return bool(turn())
-        except LaneshiftError as problem:
-            self._tell(self._failed(problem))
-            if problem.condition == "LANESHIFT_SESSION_STOPPED":
-                self._over.set()
         except Exception as problem:
             # A policy may be the user's own: whatever it throws, the next turn tries again.
-            self._tell(self._failed(problem))
+            self._tell(failed(self._now_s(), "", self._policy.name, problem))
+            if (
+                isinstance(problem, LaneshiftError)
+                and problem.condition == "LANESHIFT_SESSION_STOPPED"
+            ):
+                self._over.set()
         return False
 
     def _rest_until(self, due: float, hears: bool = True) -> tuple[Press, ...]:
@@ -365,9 +322,6 @@ class AutoscaleLoop:
             self._wait(self._over, seconds)
             return ()
         return rest(self._presses, lambda: self._wait(self._over, seconds), seconds)
-
-    def _failed(self, problem: Exception) -> Decision:
-        return Decision.failed(self._now_s(), "", self._policy.name, problem)
 
     def turn(self) -> tuple[Decision, ...]:
         """One turn: measure, decide, send. Errors: whatever the gateway raises."""

@@ -5,12 +5,10 @@ Shards, lanes and hot keys of partitions, for policies that say where keys go.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
-
-import numpy as np
 
 from laneshift.autoscale.batches import QueryBatches, QueryMeter
 from laneshift.autoscale.cores import (
@@ -21,14 +19,12 @@ from laneshift.autoscale.cores import (
     placed,
 )
 from laneshift.autoscale.pictures import Key, Look, Seen, Window, query_name, seen_partitions
-from laneshift.autoscale.rates import PartitionMeter, lanes_of
+from laneshift.autoscale.rates import PartitionMeter, inside
 from laneshift.autoscale.sources import SOURCE, SourceShare, edges, entering
 from laneshift.contract.cluster_load import ClusterLoad, Node
 from laneshift.contract.ids import KeyId, NodeId, PartitionId, QueryId, ShardId, SourceId
 from laneshift.contract.measured import changed
 from laneshift.contract.partition_load import HotKey, NodeCores, PartitionLoad
-from laneshift.contract.shard_table import ShardTable
-from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import QuerySnapshot, Snapshot
 
@@ -59,11 +55,10 @@ def looked_into(load: PartitionLoad, seen: Seen) -> PartitionLoad:
         return changed(load, works_above=_below(seen))
     lanes, shards = load.lanes, load.shards
     if load.batch is not None:
-        lanes = lanes_of(part)
-        held = {cell.node: cell.cores for cell in load.placement}
-        if Counter(lane.node for lane in lanes) != held:
-            lanes = ()  # some come or go just now
-        shards = _shares(part, load.offered_load) if lanes else None
+        # What the batch took is shared as its rows were.
+        rows = float(part.shard_load.sum())
+        share = load.offered_load / rows if rows > 0 else 1.0
+        lanes, shards = inside(seen, load.placement, part.shard_load * share)
     total = load.offered_load if shards is None else float(shards.load_cores.sum())
     hot = _hot_keys(seen, total)
     return changed(load, lanes=lanes, shards=shards, hot_keys=hot, inputs=operator.inputs)
@@ -92,16 +87,6 @@ def _hot_keys(seen: Seen, work: float) -> tuple[HotKey, ...]:
         HotKey(KeyId(key.key), key.share * work, shard=shard_of(key.key, count, shards))
         for key in seen.part.hot_keys
     )
-
-
-def _shares(part: PartitionSnapshot, work: float) -> ShardTable | None:
-    """Shards of a batch: what the batch took is shared as their rows were."""
-    if part.lane_of_shard.max(initial=-1) >= part.lanes:
-        return None  # shards are to leave a lane that goes
-    load = part.shard_load
-    total = float(load.sum())
-    load = load * (work / total) if total > 0 else load
-    return ShardTable(np.arange(part.shards), part.lane_of_shard, load, np.zeros(part.shards))
 
 
 def _below(seen: Seen) -> PartitionId | None:

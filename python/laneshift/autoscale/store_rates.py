@@ -1,7 +1,4 @@
-"""From finished batches to what they say of a query's state partitions (ours [D]).
-
-The same code measures running queries and the simulator's.
-"""
+"""From finished batches to what they say of a query's state partitions (ours [D])."""
 
 from __future__ import annotations
 
@@ -39,24 +36,6 @@ class StoresDone:
     excess_s: float
     commit_s: float
     written_bytes: float
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSizes:
-    """State of all partitions, and of the largest (bytes, >= 0)."""
-
-    state_bytes: float = 0.0
-    largest_bytes: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class RescaleSeen:
-    """What is known of a query's newest rescale; fields as in `StoreLoad`."""
-
-    under_way: bool = False
-    since_s: float | None = None
-    build_bytes_per_s: float | None = None
-    pause_s: float | None = None
 
 
 class StoreRates:
@@ -104,10 +83,8 @@ class StoreRates:
         query: QueryId,
         operators: Collection[OperatorId],
         period_s: float | None,
-        sizes: StoreSizes,
-        rescale: RescaleSeen,
     ) -> StoreLoad | None:
-        """What they say; None before a batch has been measured.
+        """What they say, but for sizes and rescales; None before a batch has been measured.
 
         ``period_s``: the trigger's interval (s), None if none paces the batches.
         """
@@ -136,10 +113,4 @@ class StoreRates:
             spread_s,
             per_store_s,
             excess_s,
-            sizes.state_bytes,
-            sizes.largest_bytes,
-            rescale.under_way,
-            rescale.since_s,
-            rescale.build_bytes_per_s,
-            rescale.pause_s,
         )

@@ -27,6 +27,7 @@ from laneshift.autoscale.decisions import (
     Note,
     Told,
     because,
+    failed,
     gave_way,
     not_done,
     out_of_reach,
@@ -148,7 +149,7 @@ class Turns:
         try:
             return decide(island, live, sends)
         except Exception as problem:
-            return Decision.failed(live.time_ms / 1000, island.executor, self._policy.name, problem)
+            return failed(live.time_ms / 1000, island.executor, self._policy.name, problem)
 
     def _said(
         self, executor: str, live: Snapshot, notes: tuple[Note, ...], sends: bool

@@ -10,10 +10,10 @@ import pytest
 from autoscale.scripted import Moving, Scripted, keeping, lanes, until
 from laneshift.autoscale.act import only_more
 from laneshift.autoscale.cores import Island, Room
-from laneshift.autoscale.hurry import FRUITLESS, MOST_SHORT, SHORT_S
-from laneshift.autoscale.loop import AutoscaleLoop, Presses, rest
+from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import Lanes, seen_partitions
+from laneshift.autoscale.presses import FRUITLESS, MOST_SHORT, SHORT_S, Presses, rest
 from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.ids import PartitionId
 from laneshift.contract.plan import Plan

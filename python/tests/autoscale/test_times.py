@@ -9,8 +9,8 @@ import pytest
 from autoscale.driven import Driven, driven
 from autoscale.scripted import Scripted, lanes
 from autoscale.test_presses import press
-from laneshift.autoscale.hurry import DEAF_S, MOST_SHORT, SHORT_S
 from laneshift.autoscale.loop import RENEW_S
+from laneshift.autoscale.presses import DEAF_S, MOST_SHORT, SHORT_S
 from laneshift.contract.plan import Plan
 from laneshift.policies import registry
 from plugin.fake import RUNNING

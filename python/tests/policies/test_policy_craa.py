@@ -11,12 +11,12 @@ from laneshift.contract.cluster_load import ClusterLoad, Edge
 from laneshift.contract.ids import PartitionId
 from laneshift.contract.policy import Policy
 from laneshift.errors import InputError
-from laneshift.models.forecast import KnownRates
 from laneshift.policies.craa import Craa, CraaState
 from laneshift.policies.faa import Faa
 from laneshift.policies.kalman import Kalman
 from laneshift.policies.threshold import Threshold
 from laneshift_lab.samples import cluster, partition
+from policies.known import KnownRates
 
 LOADS = {"step": 600, "jitter": 640, "sine": 1500, "stage": 1350, "random": 600}
 O1 = PartitionId("O1")

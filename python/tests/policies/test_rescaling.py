@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laneshift.autoscale.options import chosen_policy
-from laneshift.autoscale.store_rates import RescaleSeen, StoreRates, StoresDone, StoreSizes
+from laneshift.autoscale.store_rates import StoreRates, StoresDone
 from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.ids import OperatorId, QueryId
 from laneshift.contract.plan import PartitionsChange
@@ -241,13 +241,11 @@ class World:
                 )
             )
             since = None if over_s is None else self.now_s - over_s
-            known = rates.load(
-                QUERY,
-                (OperatorId("orders:0"),),
-                PERIOD_S,
-                StoreSizes(self.state_bytes, self.state_bytes / self.partitions),
-                RescaleSeen(since_s=since),
-            )
+            known = rates.load(QUERY, (OperatorId("orders:0"),), PERIOD_S)
+            if known is not None:
+                sizes = {"state_bytes": self.state_bytes}
+                sizes["largest_bytes"] = self.state_bytes / self.partitions
+                known = replace(known, since_s=since, **sizes)
             change = None if known is None else policy.rescaled(known)
             if change is not None:
                 assert change.before == self.partitions
@@ -302,7 +300,7 @@ def test_what_did_not_come_true_is_learnt_and_undone() -> None:
             cost = world.cost(partitions)
             took, commit = cost.batch_s(partitions), cost.commit_s(partitions)
             rates.add(StoresDone(partitions, 8, took, commit, 0.0, commit, 0.8e6))
-    known = rates.load(QUERY, (), None, StoreSizes(), RescaleSeen())
+    known = rates.load(QUERY, (), None)
     assert known is not None
     assert known.spread_s == pytest.approx(8.0, rel=0.01)
     assert known.per_store_s == pytest.approx(0.001, rel=0.1)
@@ -311,7 +309,7 @@ def test_what_did_not_come_true_is_learnt_and_undone() -> None:
 def test_tasks_that_wait_for_each_other_do_not_count_twice() -> None:
     rates = StoreRates()
     rates.add(StoresDone(16, 2, 2.0, 30.0, 0.0, 28.0, 0.0))  # 8 partitions of each task at once
-    known = rates.load(QUERY, (), None, StoreSizes(), RescaleSeen())
+    known = rates.load(QUERY, (), None)
     assert known is not None
     assert known.commit_s == pytest.approx(4.0)
     assert known.cost.batch_s(16) == pytest.approx(2.0)
