@@ -289,7 +289,7 @@ class _Run:
         if stores is not None:
             written = round(rows * stores.row_bytes)
             state = (StoresSnapshot("stores", len(done), len(done), committed, written),)
-        source = SourceSnapshot("source", round(rows), rows / arrived_s, None)
+        source = SourceSnapshot("source", round(rows), round(rows) / arrived_s, None)
         return _Ended(begin, begin + took, BatchSnapshot(number, took, (source,), state), done)
 
     # ---- what the plugin would tell
@@ -324,13 +324,13 @@ class _Run:
         lanes, rows, done = self._lanes[number], self._rows[number], self._done[number]
         stores = self._scene.stores
         state_bytes = 0.0 if stores is None else stores.state_bytes * self._shares[number]
-        none = np.zeros(lanes, dtype=np.int64)
+        none, nothing = np.zeros(lanes, dtype=np.int64), np.zeros(lanes)
         return PartitionSnapshot(
             number, "node", "node", -1 if done is None else done.batch_id, runs, lanes,
-            max_lanes=self._scene.cores, lane_of_shard=none[:1], shard_load=none[:1] * 1.0,
+            max_lanes=self._scene.cores, lane_of_shard=none[:1], shard_load=nothing[:1],
             load_metric="rows", rows_in_per_s=0.0, rows_out_per_s=0.0, bytes_in_per_s=0.0,
             bytes_out_per_s=0.0, rows_in=rows, rows_out=rows, bytes_in=0, bytes_out=0,
-            lane_rows=none, lane_busy=none * 1.0, queue_rows=none, queue_bytes=none,
+            lane_rows=none, lane_busy=nothing, queue_rows=none, queue_bytes=none,
             queue_bytes_limit=1 << 20, rows_taken=rows, busy_s=self._busy_s[number],
             blocked_s=0.0, handoffs=0, handoffs_per_s=0.0, in_flight=0,
             pauses=Pauses(0.0, 0.0, 0.0, 0), state_rows=0, state_memory_bytes=round(state_bytes),

@@ -5,6 +5,7 @@ In micro-batch it is measured once per finished batch, and held until the next.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,10 @@ from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QueryS
 IDLE_PERIODS, IDLE_S = 3.0, 10.0
 """A query of which no batch has ended for so many periods and so long (s) has nothing to do."""
 
+NEARLY = 0.9
+"""Rows that came within this share of what the batch before took came after a while without (ours):
+batches that run back to back begin as the one before has ended."""
+
 
 def in_batches(query: QuerySnapshot) -> bool:
     """Whether the plugin tells what the query's batches did: older ones do not."""
@@ -43,6 +48,7 @@ class QueryBatches:
         self._seen = self._counted = -1
         self._since_ms = 0
         self._idle = self._waited = False
+        self._took_s = math.inf  # the batch before
         self.loads: dict[PartitionId, BatchLoad] = {}
 
     @property
@@ -86,9 +92,11 @@ class QueryBatches:
                 self._seen = batch.batch_id  # a batch without rows, for watermarks and timers
                 return False
             arrived = rows / rate if rows > 0 and rate > 0 else None
-            if arrived is not None and self._interval_s is None:
+            idle = arrived is not None and arrived < NEARLY * self._took_s
+            if arrived is not None and self._interval_s is None and idle:
                 # Spark counts from when it last looked for rows: 10 ms ago if there were none.
                 arrived = max(arrived, batch.duration_s)
+            self._took_s = batch.duration_s
             if query.trigger is not None and query.trigger.kind == "available-now":
                 arrived = None  # all of them were there: what counts is how fast they go
             # Nobody has seen the batch before it, or there was none for a while.
