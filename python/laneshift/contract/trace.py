@@ -161,7 +161,7 @@ def read_entries(path: str | Path) -> Iterator[Entry]:
     """
     if not Path(path).is_file():
         raise InputError(
-            "trace", str(path), "a file", "A scheduler records one: start(policy, trace=FILE)."
+            "trace", str(path), "a file", "An autoscaler records one: autoscale(trace=FILE)."
         )
     with Path(path).open(encoding="utf-8", errors="replace") as lines:
         _check_header(path, lines.readline())
@@ -200,7 +200,7 @@ def read_entries(path: str | Path) -> Iterator[Entry]:
             f"trace {path}",
             "no cluster load",
             "at least one",
-            "Let the scheduler run while a query works: the second turn measures first.",
+            "Let the autoscaler run while a query works: the second turn measures first.",
         )
 
 

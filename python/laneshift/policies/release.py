@@ -12,7 +12,7 @@ from laneshift.contract.partition_load import PartitionLoad
 from laneshift.inputcheck import IntArray
 
 RELEASE_AFTER_S = 10.0
-"""Default of ``release_after_s`` (s): ten turns of a live scheduler (ours)."""
+"""Default of ``release_after_s`` (s): ten turns of the loop (ours)."""
 
 RELEASE_BATCHES = 2
 """Of a micro-batch query, so many batches are long enough (ours): load that comes back is seen in
