@@ -8,6 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from laneshift.autoscale.cores import within_budget
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.plan import CoreChange, PlacementChange, Plan
 from laneshift.errors import LaneshiftError, error
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.press import Press
@@ -41,6 +45,36 @@ class ShortTurns:
         self.taken += 1
         self.fruitless = 0 if added else self.fruitless + 1
         return self.taken < MOST_SHORT and self.fruitless < FRUITLESS
+
+
+def only_more(plan: Plan, cluster: ClusterLoad) -> Plan:
+    """Of ``plan``, made for ``cluster``, only cores that come, as far as they are free while nobody
+    gives one away: what does not fit is cut, one by one from who was to get most.
+    """
+    parts = {part.partition: part for part in cluster.partitions}
+    wished: dict[str, dict[PartitionId, int]] = {node.node: {} for node in cluster.nodes}
+    for cell in plan.placement_changes:
+        wished[cell.node][cell.partition] = cell.after - cell.before
+    placed = {cell.partition for cell in plan.placement_changes}
+    for change in plan.core_changes:
+        if change.partition not in placed:
+            home = parts[change.partition].home
+            wished[home][change.partition] = change.after - change.before
+    cells: list[PlacementChange] = []
+    cores: dict[PartitionId, int] = {}
+    for node in cluster.nodes:
+        more = {name: n for name, n in wished[node.node].items() if n > 0}
+        free = node.cores - sum(part.cores_on(node.node) for part in cluster.partitions)
+        for name, n in within_budget(more, max(0, free)).items():
+            if n > 0:
+                held = parts[name].cores_on(node.node)
+                cells.append(PlacementChange(name, node.node, held, held + n))
+                cores[name] = cores.get(name, parts[name].cores) + n
+    return Plan(
+        core_changes=tuple(CoreChange(p, parts[p].cores, n) for p, n in cores.items()),
+        placement_changes=tuple(cells),
+        reasons=plan.reasons,
+    )
 
 
 class Presses:

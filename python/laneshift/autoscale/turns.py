@@ -14,8 +14,8 @@ from typing import Any
 from laneshift.autoscale.act import (
     Refusals,
     TakenOver,
+    grown,
     move_shards,
-    only_more,
     planned_lanes,
     set_lanes,
     without_early_releases,
@@ -38,6 +38,7 @@ from laneshift.autoscale.memory import Memory
 from laneshift.autoscale.moves import Trace
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import Key, Lanes
+from laneshift.autoscale.presses import only_more
 from laneshift.autoscale.queries import KeyWishes, Rescaler, Tasker, shuffles
 from laneshift.autoscale.sources import Brakes
 from laneshift.contract.cluster_load import ClusterLoad
@@ -207,8 +208,8 @@ class Turns:
             return None
         cluster, fits = _fitted(island, changed(island.cluster, whole=False))
         plan, _ = self._answer(island, cluster, None)
-        planned = self._refusals.without(planned_lanes(plan, island, fits), island)
-        wanted = only_more(planned, island)
+        planned = planned_lanes(only_more(plan, cluster), island, fits)
+        wanted = grown(self._refusals.without(planned, island), island)
         notes = self._set(wanted, island) if sends else ()
         changes = _changes(wanted, fits, island, cluster, plan)
         said = self._said(island.executor, live, notes, sends)
