@@ -115,6 +115,9 @@ class Throttle:
 class PartitionsChange:
     """A query is to have ``after`` state partitions (>= 1) instead of ``before``: all of its state
     is written again while it runs. ``reason`` says why in words.
+
+    >>> str(PartitionsChange(QueryId("orders"), 200, 8, "commits take most of a batch"))
+    'orders 200 -> 8 state partitions: commits take most of a batch'
     """
 
     query: QueryId

@@ -28,7 +28,7 @@ def write(path: Path, recorded: list[ClusterLoad]) -> Path:
 
 
 BAD = [
-    (None, ["trace", "expected a file", "start(policy, trace=FILE)"]),
+    (None, ["trace", "expected a file", "autoscale(trace=FILE)"]),
     ("hello\n", ["first line", "hello", "laneshift_trace"]),
     ('{"laneshift_trace":1}\n', ["no cluster load", "at least one"]),
     ('{"laneshift_trace":1}\n{"time_s":1}\n', ["line 2"]),
