@@ -58,9 +58,9 @@ class ShardMove:
     """Shard ``shard`` goes from lane ``source`` to lane ``target``.
 
     Source and target belong to one partition in executor-centric plans and may belong to two
-    partitions of one operator in resource-centric plans. New lanes are named as
-    :func:`laneshift.policies.apply.apply_plan` numbers them: the lowest unused ids of the
-    partition, node by node in the cluster load's order of nodes.
+    partitions of one operator in resource-centric plans. New lanes have the lowest unused ids of
+    the partition, node by node in the cluster load's order of nodes
+    (:func:`laneshift.policies.lanes.with_lanes`).
     """
 
     shard: ShardId

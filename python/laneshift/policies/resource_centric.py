@@ -16,9 +16,9 @@ from laneshift.inputcheck import IntArray, number
 from laneshift.models.allocation import Allocation, Network, allocate_shared
 from laneshift.partitioning.balance_core import balance_batch
 from laneshift.partitioning.balancer import drain
-from laneshift.policies.apply import apply_plan
 from laneshift.policies.coupling import hidden_growth
 from laneshift.policies.elasticutor import latency_target, mean_latency, shortfalls_of
+from laneshift.policies.lanes import with_lanes
 from laneshift.policies.release import RELEASE_AFTER_S, Surplus, hold_back, patience_s
 from laneshift.policies.rescaling import RescalingPolicy
 from laneshift.policies.view import View
@@ -345,22 +345,21 @@ def _create(view: View, after: IntArray, rows: IntArray, target: int) -> None:
 
 
 def _grown(cluster: ClusterLoad, after: IntArray, view: View) -> ClusterLoad:
-    """The cluster load with the new lanes added and none removed, as `apply_plan` numbers them."""
-    roomy = replace(
-        cluster,
-        nodes=tuple(
-            replace(node, cores=int(most))
-            for node, most in zip(
-                cluster.nodes, np.maximum(view.placement, after).sum(axis=0), strict=True
-            )
-        ),
+    """The cluster load with the new lanes added and none removed."""
+    names = [node.node for node in cluster.nodes]
+    most = np.maximum(view.placement, after)
+    parts = list(cluster.partitions)
+    for j in np.flatnonzero((most != view.placement).any(axis=1)).tolist():
+        parts[j] = with_lanes(cluster, parts[j], dict(zip(names, most[j].tolist(), strict=True)))
+    nodes = tuple(
+        replace(node, cores=cores)
+        for node, cores in zip(cluster.nodes, most.sum(axis=0).tolist(), strict=True)
     )
-    counts, cells = view.changes(np.maximum(view.placement, after))
-    return apply_plan(roomy, Plan(core_changes=counts, placement_changes=cells))
+    return replace(cluster, nodes=nodes, partitions=tuple(parts))
 
 
 def _kept_lanes(grown: ClusterLoad, part: PartitionLoad, after: IntArray) -> set[int]:
-    """Lanes that stay: per node those with most load; `apply_plan` then finds the others empty."""
+    """Lanes that stay: per node those with most load; the others hand all of theirs over."""
     assert part.shards is not None
     here: dict[NodeId, list[LaneId]] = {}
     for lane in part.lanes:

@@ -14,10 +14,10 @@ from laneshift.contract.partition_load import PartitionLoad
 from laneshift.contract.plan import Plan, Reason
 from laneshift.errors import InputError
 from laneshift.policies import registry
-from laneshift.policies.apply import apply_plan
 from laneshift.policies.far_cores import ROW_S, near_only
 from laneshift.policies.placing import Placer
 from laneshift.policies.view import View
+from laneshift_lab.apply import apply_plan
 from laneshift_lab.samples import cluster, partition
 
 PLACING = ["elasticutor", "naive-ec", "laneshift", "resource-centric"]

@@ -18,8 +18,8 @@ from laneshift.contract.plan import KeySplit, Plan, Reason
 from laneshift.contract.trace import from_json, read_trace, to_json
 from laneshift.errors import InputError
 from laneshift.policies import registry
-from laneshift.policies.apply import apply_plan
 from laneshift.policies.key_planner import COLD, KeyPlanner
+from laneshift_lab.apply import apply_plan
 from laneshift_lab.partitioning import PARTITIONERS
 from laneshift_lab.replay import replay
 from laneshift_lab.samples import cluster, partition, with_shards

@@ -12,11 +12,11 @@ from laneshift.contract.ids import PartitionId, QueryId, SourceId
 from laneshift.contract.partition_load import PartitionLoad
 from laneshift.contract.plan import Plan, Reason
 from laneshift.errors import InputError
-from laneshift.policies.apply import apply_plan
 from laneshift.policies.elasticutor import Elasticutor
 from laneshift.policies.naive_ec import NaiveEc
 from laneshift.policies.registry import policy
 from laneshift.policies.static import Static
+from laneshift_lab.apply import apply_plan
 from laneshift_lab.samples import cluster, partition
 
 

@@ -16,7 +16,6 @@ from laneshift.contract.plan import Plan, Reason
 from laneshift.contract.policy import Policy
 from laneshift.errors import InputError
 from laneshift.models.queueing import network_sojourn_time
-from laneshift.policies.apply import apply_plan
 from laneshift.policies.craa import Craa
 from laneshift.policies.elasticutor import Elasticutor
 from laneshift.policies.hot_keys import useful_cores, ways
@@ -24,6 +23,7 @@ from laneshift.policies.kalman import Kalman
 from laneshift.policies.laneshift import Laneshift
 from laneshift.policies.threshold import Threshold
 from laneshift.policies.view import View
+from laneshift_lab.apply import apply_plan
 from laneshift_lab.samples import cluster, partition
 from laneshift_lab.simulator.rates import Constant
 from laneshift_lab.simulator.result import Result

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.plan import MoveScope, Plan
 from laneshift.errors import InputError
-from laneshift.policies.apply import apply_plan
 from laneshift.policies.resource_centric import ResourceCentric
+from laneshift_lab.apply import apply_plan
 from laneshift_lab.samples import cluster, partition, with_shards
 
 

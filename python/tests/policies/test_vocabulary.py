@@ -9,7 +9,7 @@ from laneshift.contract.cluster_load import ClusterLoad, SourceLoad
 from laneshift.contract.ids import LaneId, LaneRef, NodeId, PartitionId, ShardId, SourceId
 from laneshift.contract.plan import CoreChange, PlacementChange, Plan, ShardMove, Throttle
 from laneshift.errors import InputError
-from laneshift.policies.apply import apply_plan
+from laneshift_lab.apply import apply_plan
 from laneshift_lab.samples import cluster, partition, with_shards
 
 P, Q = PartitionId("p"), PartitionId("q")

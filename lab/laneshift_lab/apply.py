@@ -1,4 +1,4 @@
-"""Apply a plan to a cluster load on paper: for the simulator, replay, and the checks of tests."""
+"""Apply a plan to a cluster load on paper: what is left of a plan's promises is checked so."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.ids import LaneId, LaneRef, NodeId, PartitionId
 from laneshift.contract.measured import changed
-from laneshift.contract.partition_load import LaneLoad, NodeCores, PartitionLoad
+from laneshift.contract.partition_load import LaneLoad, PartitionLoad
 from laneshift.contract.plan import Plan, ShardMove
 from laneshift.contract.shard_table import ShardTable
 from laneshift.errors import InputError
+from laneshift.policies.lanes import with_lanes
 
 _RACE = "Apply a plan to the cluster load it was made from."
 
@@ -44,7 +45,7 @@ def apply_plan(cluster: ClusterLoad, plan: Plan) -> ClusterLoad:
             )
         wanted.setdefault(change.partition, {})[change.node] = change.after
     for partition, cells in wanted.items():
-        parts[partition] = _place(cluster, parts[partition], cells)
+        parts[partition] = with_lanes(cluster, parts[partition], cells)
     for core_change in plan.core_changes:
         part = cluster.partition(core_change.partition)
         after = parts[core_change.partition].cores
@@ -66,30 +67,6 @@ def apply_plan(cluster: ClusterLoad, plan: Plan) -> ClusterLoad:
         if part.lanes:
             parts[partition] = _drop_lanes(part)
     return replace(cluster, partitions=tuple(parts.values()))
-
-
-def _place(cluster: ClusterLoad, part: PartitionLoad, cells: dict[NodeId, int]) -> PartitionLoad:
-    held = {entry.node: entry.cores for entry in part.placement} | cells
-    placement = tuple(
-        NodeCores(node.node, held[node.node])
-        for node in cluster.nodes
-        if held.get(node.node, 0) > 0
-    )
-    looks_inside = part.lanes or (part.cores == 0 and part.shards is not None)
-    if not looks_inside:
-        return replace(part, placement=placement)
-    lanes = list(part.lanes)
-    for entry in placement:
-        have = sum(lane.node == entry.node for lane in lanes)
-        for _ in range(entry.cores - have):
-            lanes.append(LaneLoad(_lowest_unused(lanes), entry.node))
-    # Lanes beyond the placement are still there until shard moves are done, so skip the check.
-    return changed(part, placement=placement, lanes=tuple(lanes))
-
-
-def _lowest_unused(lanes: list[LaneLoad]) -> LaneId:
-    used = {lane.lane for lane in lanes}
-    return next(LaneId(i) for i in range(len(used) + 1) if i not in used)
 
 
 def _move_shards(parts: dict[PartitionId, PartitionLoad], moves: tuple[ShardMove, ...]) -> None:
