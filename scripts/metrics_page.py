@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from laneshift.scheduler.metrics import METRICS, Metric
+from laneshift.contract.metrics import METRICS, Metric
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
 SERVLET = "org.apache.spark.metrics.sink.PrometheusServlet"

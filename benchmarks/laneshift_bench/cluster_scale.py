@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-from laneshift.scheduler.registry import policy
+from laneshift.policies.registry import policy
 from laneshift_bench.live import HEADER as HEADER  # one table with the driven cases
 from laneshift_bench.pairs import spread
 from laneshift_bench.progress import Progress

@@ -172,7 +172,7 @@ class Driven:
 
     def watch_thread(self, before: set[int | None]) -> None:
         """Measure the CPU time of the one thread that was not there ``before``."""
-        new = [t.ident for t in threading.enumerate() if t.name == "laneshift scheduler"]
+        new = [t.ident for t in threading.enumerate() if t.name == "laneshift autoscaler"]
         (ident,) = [i for i in new if i is not None and i not in before]
         self._clock = time.pthread_getcpuclockid(ident)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from pyspark.sql import SparkSession
 
-from laneshift.scheduler.registry import policy
+from laneshift.policies.registry import policy
 from laneshift_bench.driven import Run
 from laneshift_bench.exchange_answers import ALARM_PERCENT, DEPTH, WINDOW
 from laneshift_bench.exchange_case import (

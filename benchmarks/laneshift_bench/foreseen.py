@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from laneshift.scheduler.registry import policy
+from laneshift.policies.registry import policy
 from laneshift_bench.session import SEED
 from laneshift_bench.setting import HOME, KEYS, RESOURCE_CENTRIC, STOCK, Setting
 from laneshift_lab.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation

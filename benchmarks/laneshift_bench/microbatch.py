@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from laneshift import attach
 from laneshift.api.application import Application
 from laneshift.api.autoscaler import Autoscaler
-from laneshift.scheduler import registry
+from laneshift.policies import registry
 from laneshift.session.options import OPTIONS
 from laneshift_bench.auto import costly, thinned
 from laneshift_bench.costs import wait

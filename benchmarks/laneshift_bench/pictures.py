@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from laneshift.contract.trace import TraceWriter, read_entries
 from laneshift.errors import InputError
 from laneshift.plotting import BLUE, FAINT, GREEN, INK, MUTED, ORANGE, STYLE, pyplot
 from laneshift.report import picture
 from laneshift.report.recording import Recording, read_recording
-from laneshift.scheduler.trace import TraceWriter, read_entries
 from laneshift_bench.setting import HOME, RESOURCE_CENTRIC, STOCK
 
 FloatArray = NDArray[np.float64]

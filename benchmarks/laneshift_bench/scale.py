@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.plugin.gateway import Py4jGateway
-from laneshift.scheduler import registry
+from laneshift.policies import registry
 from laneshift_bench.memory import HISTORIES
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from laneshift import inputcheck
 from laneshift.errors import InputError
-from laneshift.scheduler import registry
+from laneshift.policies import registry
 from laneshift.session.options import OPTIONS
 from laneshift_bench.sides import Side, elastic, stock
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
-from laneshift.scheduler.registry import policy
+from laneshift.policies.registry import policy
 from laneshift_bench.driven import Driven, Run, driving, warm_up, watch
 from laneshift_bench.pictures import Panel, lanes, over_time
 from laneshift_bench.progress import Progress

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laneshift.scheduler.registry import policy
+from laneshift.policies.registry import policy
 from laneshift_experiments.base import (
     Cell,
     Chart,

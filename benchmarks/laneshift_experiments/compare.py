@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan
-from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.registry import policy
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.plan import CoreChange, PlacementChange, Plan
+from laneshift.contract.policy import Policy
+from laneshift.policies.registry import policy
 from laneshift_experiments.base import (
     Cell,
     Experiment,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.registry import policy
+from laneshift.contract.policy import Policy
+from laneshift.policies.registry import policy
 from laneshift_experiments.base import Options, Samples
 from laneshift_lab.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
 from laneshift_lab.simulator.rates import Constant

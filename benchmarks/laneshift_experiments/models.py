@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.partition_load import PartitionLoad
 from laneshift.models.assignment import Demand, moved_bytes, schedule
 from laneshift.models.improve import improve
 from laneshift.models.queueing import network_sojourn_time
 from laneshift.partitioning.model import Loads, Routing
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.registry import BUILT_IN, policy
+from laneshift.policies.registry import BUILT_IN, policy
 from laneshift_experiments.base import (
     Cell,
     Chart,

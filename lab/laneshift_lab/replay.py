@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.policies.base import Policy
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.plan import Plan
+from laneshift.contract.policy import Policy
 
 __all__ = ["Replayed", "replay"]
 

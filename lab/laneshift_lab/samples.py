@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from laneshift.scheduler.cluster_load import ClusterLoad, Edge, Node
-from laneshift.scheduler.ids import LaneId, NodeId, OperatorId, PartitionId, QueryId
-from laneshift.scheduler.partition_load import LaneLoad, NodeCores, PartitionLoad
-from laneshift.scheduler.shard_table import ShardTable
+from laneshift.contract.cluster_load import ClusterLoad, Edge, Node
+from laneshift.contract.ids import LaneId, NodeId, OperatorId, PartitionId, QueryId
+from laneshift.contract.partition_load import LaneLoad, NodeCores, PartitionLoad
+from laneshift.contract.shard_table import ShardTable
 
 __all__ = ["cluster", "partition", "with_shards"]
 

@@ -33,6 +33,13 @@ if TYPE_CHECKING:
         rescale_checkpoint,
     )
     from laneshift.autoscale.decisions import Decision, LaneChange, SourceLimit
+    from laneshift.contract.plan import (
+        PartitionsChange,
+        TasksChange,
+    )
+    from laneshift.contract.policy import (
+        Policy,
+    )
     from laneshift.durations import (
         Duration,
     )
@@ -69,13 +76,6 @@ if TYPE_CHECKING:
         SourceSnapshot,
         StoresSnapshot,
         Trigger,
-    )
-    from laneshift.scheduler.plan import (
-        PartitionsChange,
-        TasksChange,
-    )
-    from laneshift.scheduler.policies.base import (
-        Policy,
     )
     from laneshift.session.builder import (
         configure,
@@ -166,8 +166,8 @@ _HOME = {
         ),
         "plugin.snapshot",
     ),
-    **dict.fromkeys(("PartitionsChange", "TasksChange"), "scheduler.plan"),
-    "Policy": "scheduler.policies.base",
+    **dict.fromkeys(("PartitionsChange", "TasksChange"), "contract.plan"),
+    "Policy": "contract.policy",
     "configure": "session.builder",
 }
 

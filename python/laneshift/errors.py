@@ -56,7 +56,7 @@ class ArgumentError(LaneshiftError, ValueError):
 
 
 class InputError(ArgumentError):
-    """A wrong argument of the scheduler library; says what was found, expected, and the way out.
+    """A wrong argument; says what was found, expected, and the way out.
 
     Attributes:
         field, found, expected, remedy: what the message is made of, ``found`` as it was given.

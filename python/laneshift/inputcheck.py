@@ -1,6 +1,6 @@
 """Input checks whose errors name the field, the value found, the range expected and the way out.
 
-Used by the whole scheduler library. Every check raises :class:`~laneshift.errors.InputError`
+Used by the whole package. Every check raises :class:`~laneshift.errors.InputError`
 before any work is done: a wrong input never reaches a plan.
 """
 

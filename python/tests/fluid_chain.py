@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.policies.base import Policy
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.partition_load import PartitionLoad
+from laneshift.contract.policy import Policy
 from laneshift_lab.samples import cluster, partition
 
 CRAA_CHAIN = ((50.0, 500.0), (500.0, 400.0), (1000.0, 300.0), (2000.0, 200.0), (5000.0, 100.0))

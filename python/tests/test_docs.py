@@ -18,11 +18,11 @@ import pytest
 
 from laneshift.errors import conditions
 from laneshift.plugin.partition import RemoteLane
-from laneshift.scheduler import registry
+from laneshift.policies import registry
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("docs/partitioners/index.md",)
-ROOMS = ("autoscale", "report", "scheduler", "models", "partitioning")
+ROOMS = ("autoscale", "report", "contract", "policies", "models", "partitioning")
 PACKAGES = (*(f"laneshift.{room}" for room in ROOMS), "laneshift_lab", "keygroups")
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from laneshift.scheduler import registry
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.trace import read_trace, to_json
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.plan import Plan
+from laneshift.contract.trace import read_trace, to_json
+from laneshift.policies import registry
 from laneshift_lab.replay import Replayed
 from laneshift_lab.replay import replay as replay_trace
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
+from laneshift.contract.trace import read_trace
 from laneshift.errors import InputError
-from laneshift.scheduler.registry import parse_parameters, policy
-from laneshift.scheduler.trace import read_trace
+from laneshift.policies.registry import parse_parameters, policy
 from laneshift_lab.simulator.advise import (
     advice_table,
     advise,

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from laneshift.contract.cluster_load import ClusterLoad, Node
+from laneshift.contract.partition_load import NodeCores
+from laneshift.contract.policy import Policy
 from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray, IntArray
 from laneshift.models.migration import migration_bytes
 from laneshift.models.queueing import sojourn_time
 from laneshift.plotting import pyplot
-from laneshift.scheduler.cluster_load import ClusterLoad, Node
-from laneshift.scheduler.partition_load import NodeCores
-from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.registry import policy
+from laneshift.policies.registry import policy
 from laneshift_lab.simulator import Cluster, Operator, Scenario, Simulation
 from laneshift_lab.simulator.rates import Levels
 from laneshift_lab.simulator.workload import StockKeys

@@ -4,7 +4,8 @@ A batch takes the rows that came since the last one began; each partition works 
 the lanes that it has, as many tasks at a time as there are cores; then the rest of the batch, which
 lanes do not shorten. The next batch begins with the next multiple of the trigger's interval, or at
 once if that is over. Lanes wait for something outside (a service, say): they take no core from each
-other. What a policy sees is made by the code that measures running queries.
+other. The loop's own turns measure it, decide and act: what it sees are snapshots, as of a running
+query.
 
 With stores, each partition's task commits, too. A rescale takes a core while it rewrites the state,
 and then makes the query wait; from the next batch on there are other partitions.
@@ -14,25 +15,32 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from laneshift import inputcheck
-from laneshift.scheduler.batch_budget import lanes_not_running
-from laneshift.scheduler.batch_load import BatchLoad
-from laneshift.scheduler.batch_rates import BatchRates, Done
-from laneshift.scheduler.cluster_load import ClusterLoad, Node, SourceLoad
-from laneshift.scheduler.ids import NodeId, OperatorId, PartitionId, QueryId, SourceId
-from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
-from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.store_rates import RescaleSeen, StoreRates, StoresDone, StoreSizes
+from laneshift.autoscale.moves import Trace
+from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.autoscale.turns import Turns
+from laneshift.contract.batch_load import BatchLoad
+from laneshift.contract.policy import Policy
+from laneshift.plugin.gateway import Gateway, LanesWish
+from laneshift.plugin.partition import Latency, PartitionBatch, PartitionSnapshot, Pauses
+from laneshift.plugin.rescale import RescaleProgress, RescaleState
+from laneshift.plugin.snapshot import (
+    BatchSnapshot,
+    ExecutorSnapshot,
+    OperatorSnapshot,
+    QuerySnapshot,
+    Snapshot,
+    SourceSnapshot,
+    StoresSnapshot,
+    Trigger,
+)
 from laneshift_lab.simulator.rates import Rate
-
-_NODE = NodeId("node")
-_OPERATOR = OperatorId("query:0")
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ class BatchScene:
         fixed_s: what a batch takes beside its lanes' work (s, >= 0).
         cores: of the executor (>= 1).
         lanes: of each partition at the start (>= 1).
-        turn_s: time from one look of the scheduler to the next (s, > 0).
+        turn_s: time from one turn of the loop to the next (s, > 0).
         most_rows: most rows that a batch reads (>= 1), or none.
         noise: standard deviation of a batch's cost and rows over their mean (>= 0).
         seed: of that noise.
@@ -180,81 +188,93 @@ def run_batches(policy: Policy[Any], scene: BatchScene, duration_s: float) -> Ba
     return _Run(policy, scene).until(duration_s)
 
 
+@dataclass(frozen=True)
+class _Ended:
+    """A batch that ends at ``end_s``, and what each partition did in it."""
+
+    begin_s: float
+    end_s: float
+    batch: BatchSnapshot
+    parts: Sequence[PartitionBatch]
+
+
 class _Run:
+    """The query, what the plugin would tell of it, and where commands go."""
+
     def __init__(self, policy: Policy[Any], scene: BatchScene) -> None:
-        self._policy, self._scene = policy, scene
-        self._state = policy.start()
+        self._scene = scene
         self._rng = np.random.default_rng(scene.seed)
+        gateway = cast(Gateway, self)  # of which it has what such a query is asked
+        options = AutoscaleOptions(interval_s=scene.turn_s)
+        self._loop = Turns(gateway, policy, options, "simulator", Trace(gateway, None))
         self._partitions(scene.shares)
-        self._stores = StoreRates()
-        self._building: tuple[float, int] | None = None  # when it is ready, and what for
+        self._rescale: RescaleProgress | None = None
+        self._now_s, self._ready_s = 0.0, math.inf  # of the turn, and when it takes over
         self._rescales: list[tuple[float, int, int]] = []
-        self._answered_s: float | None = None
         self._batches: list[BatchRow] = []
         self._changes: list[float] = []
+        self._ended: list[_Ended] = []
+        self._newest: BatchSnapshot | None = None
 
     def until(self, duration_s: float) -> BatchRun:
         scene, begin, since, left = self._scene, 0.0, -(self._scene.interval_s or 1.0), 0.0
-        turn = scene.turn_s
-        ended: list[tuple[float, int, float, float, list[Done], StoresDone | None]] = []
+        turn = 0.0
         number = 0
         while begin < duration_s:
-            # The scheduler's turns up to the begin of this batch see the newest that has ended.
+            # The loop's turns up to the begin of this batch see the newest that has ended.
             while turn <= begin:
-                seen = [each for each in ended if each[0] <= turn]
-                if seen:
-                    self._decide(turn, *seen[-1][1:])
-                    ended = [each for each in ended if each[0] > turn]
+                self._look(turn)
                 turn += scene.turn_s
-            if self._building is not None and self._building[0] <= begin:
-                begin = self._take_over(begin, self._building[1])
-                ended = []
+            if self._ready_s <= begin:
+                begin = self._take_over(begin)
             arrived = scene.rate.mean(since, begin) * (begin - since) * self._chance()
             rows = arrived + left
             if scene.most_rows is not None:
                 rows = min(rows, scene.most_rows)
             left += arrived - rows
-            done, took, stores = self._batch(rows)
-            ended.append((begin + took, number, took, begin - since, done, stores))
-            self._batches.append(
-                BatchRow(begin, took, rows, tuple(d.busy_s for d in done), tuple(self._lanes))
-            )
+            done = self._batch(number, begin, begin - since, rows)
+            self._ended.append(done)
+            work = tuple(part.busy_s for part in done.parts)
+            took = done.end_s - begin
+            self._batches.append(BatchRow(begin, took, rows, work, tuple(self._lanes)))
             number, since = number + 1, begin
-            end = begin + took
-            if scene.interval_s is None:
-                begin = end
-            else:
-                due = (math.floor(begin / scene.interval_s + 1e-9) + 1) * scene.interval_s
-                begin = max(due, end)
+            begin = done.end_s
+            if scene.interval_s is not None:
+                due = (math.floor(since / scene.interval_s + 1e-9) + 1) * scene.interval_s
+                begin = max(due, begin)
         return BatchRun(scene, tuple(self._batches), tuple(self._changes), tuple(self._rescales))
 
     def _partitions(self, shares: tuple[float, ...]) -> None:
         """There are as many, each with the scene's lanes; nothing of them has been seen."""
         self._shares = shares
-        self._names = [PartitionId(f"query:0.{n}") for n in range(len(shares))]
         self._lanes = [self._scene.lanes] * len(shares)
-        self._rates = BatchRates(self._scene.interval_s)
+        self._done: list[PartitionBatch | None] = [None] * len(shares)
+        self._rows = [0] * len(shares)
+        self._busy_s = [0.0] * len(shares)
 
-    def _take_over(self, now: float, partitions: int) -> float:
+    def _take_over(self, now: float) -> float:
         """When the query goes on with other partitions: what one had beyond the mean stays."""
-        assert self._scene.stores is not None
-        now += self._scene.stores.pause_s
-        self._rescales.append((now, len(self._shares), partitions))
+        assert self._scene.stores is not None and self._rescale is not None
+        pause_s, partitions = self._scene.stores.pause_s, self._rescale.after
+        self._rescales.append((now + pause_s, len(self._shares), partitions))
         beyond = max(self._shares) - 1.0 / len(self._shares)
         rest = (1.0 - beyond) / partitions
         self._partitions((rest + beyond, *[rest] * (partitions - 1)))
-        self._building = None
-        return now
+        self._rescale = replace(
+            self._rescale, state=RescaleState.DONE, ended=True, pause_ms=1000.0 * pause_s
+        )
+        self._ready_s, self._ended = math.inf, []
+        return now + pause_s
 
     def _chance(self) -> float:
         return float(max(0.5, 1.0 + self._scene.noise * self._rng.standard_normal()))
 
-    def _batch(self, rows: float) -> tuple[list[Done], float, StoresDone | None]:
-        """What the partitions do, how long the batch takes (s), and what it was to the stores."""
+    def _batch(self, number: int, begin: float, arrived_s: float, rows: float) -> _Ended:
+        """What the partitions do, and how long the batch takes."""
         scene, done, stores = self._scene, [], self._scene.stores
-        free = [0.0] * max(1, scene.cores - (self._building is not None))
+        free = [0.0] * max(1, scene.cores - (self._ready_s < math.inf))
         last = committed = 0.0
-        for name, share, lanes in zip(self._names, self._shares, self._lanes, strict=True):
+        for share, lanes in zip(self._shares, self._lanes, strict=True):
             busy = rows * share * scene.cost_s * self._chance()
             took = busy / lanes
             if stores is not None:
@@ -263,99 +283,75 @@ class _Run:
             ends = heapq.heappop(free) + took
             heapq.heappush(free, ends)
             last = max(last, ends)
-            done.append(Done(name, _OPERATOR, _NODE, scene.cores, lanes, rows * share, busy, took))
-        all_s = scene.fixed_s * self._chance() + last
-        return done, all_s, self._stores_done(rows, done, all_s, committed)
+            done.append(PartitionBatch(number, lanes, round(rows * share), busy, took))
+        took = scene.fixed_s * self._chance() + last
+        state: tuple[StoresSnapshot, ...] = ()
+        if stores is not None:
+            written = round(rows * stores.row_bytes)
+            state = (StoresSnapshot("stores", len(done), len(done), committed, written),)
+        source = SourceSnapshot("source", round(rows), round(rows) / arrived_s, None)
+        return _Ended(begin, begin + took, BatchSnapshot(number, took, (source,), state), done)
 
-    def _stores_done(
-        self, rows: float, done: list[Done], took_s: float, commit_s: float
-    ) -> StoresDone | None:
-        if self._scene.stores is None:
-            return None
-        tasks = [part.took_s for part in done]
-        return StoresDone(
-            len(done),
-            self._scene.cores,
-            max(took_s, 1e-3),
-            sum(tasks),
-            max(tasks) - sum(tasks) / len(tasks),
-            commit_s,
-            rows * self._scene.stores.row_bytes,
-        )
+    # ---- what the plugin would tell
 
-    def _decide(
-        self,
-        now: float,
-        number: int,
-        took: float,
-        arrived: float,
-        done: list[Done],
-        stores: StoresDone | None,
-    ) -> None:
-        commit_s = 0.0 if stores is None else stores.commit_s / stores.partitions
-        loads = self._rates.add(number, took, arrived, done, commit_s=commit_s)
-        parts = [
-            self._part(name, lanes, loads[name])
-            for name, lanes in zip(self._names, self._lanes, strict=True)
-        ]
+    def _look(self, now: float) -> None:
+        """A turn of the loop."""
+        self._now_s = now
+        while self._ended and self._ended[0].end_s <= now:
+            ended = self._ended.pop(0)
+            self._newest, self._done = ended.batch, list(ended.parts)
+            for n, part in enumerate(ended.parts):
+                self._rows[n] += part.rows
+                self._busy_s[n] += part.busy_s
+        for decision, _ in self._loop.turn(self._snapshot(now), sends=True):
+            self._changes += [now] * len(decision.changes)
+
+    def _snapshot(self, now: float) -> Snapshot:
+        count, interval_s = len(self._shares), self._scene.interval_s
+        runs = any(ended.begin_s <= now for ended in self._ended)
+        parts = tuple(self._partition(n, runs) for n in range(count))
+        kind = "back-to-back" if interval_s is None else "interval"
+        query = QuerySnapshot(
+            "query", "run", "query", "micro-batch", True,
+            (OperatorSnapshot(0, "operator", "between-batches", (), parts, count, count),),
+            self._newest, trigger=Trigger(kind, interval_s), rescale=self._rescale,
+        )  # fmt: skip
         cores = self._scene.cores
-        cores = max(cores + lanes_not_running([parts], cores), sum(self._lanes))
-        window = now - self._answered_s if self._answered_s is not None else self._scene.turn_s
-        self._answered_s = now
-        cluster = ClusterLoad(
-            time_s=now,
-            window_s=window,
-            nodes=(Node(_NODE, cores),),
-            partitions=tuple(parts),
-            sources=(
-                SourceLoad(
-                    SourceId("source"),
-                    sum(part.offered_rate for part in parts),
-                    feeds=tuple(self._names),
-                ),
-            ),
-        )
-        plan, self._state = self._policy.answer(self._with_stores(cluster, stores), self._state)
-        self._ask(now, plan)
-        for change in plan.core_changes:
-            self._lanes[self._names.index(change.partition)] = max(1, change.after)
-            self._changes.append(now)
+        node = ExecutorSnapshot("node", "node", cores, min(count, cores) if runs else 0)
+        return Snapshot(round(1000 * now), "simulated", (node,), (query,))
 
-    def _with_stores(self, cluster: ClusterLoad, done: StoresDone | None) -> ClusterLoad:
+    def _partition(self, number: int, runs: bool) -> PartitionSnapshot:
+        lanes, rows, done = self._lanes[number], self._rows[number], self._done[number]
         stores = self._scene.stores
-        if stores is None or done is None:
-            return cluster
-        self._stores.add(done)
-        over = self._rescales[-1][0] if self._rescales else None
-        load = self._stores.load(
-            QueryId("query"),
-            (_OPERATOR,),
-            self._scene.interval_s,
-            StoreSizes(stores.state_bytes, stores.state_bytes * max(self._shares)),
-            RescaleSeen(
-                self._building is not None,
-                None if over is None else max(0.0, cluster.time_s - over),
-                None if over is None else stores.build_bytes_per_s,
-                None if over is None else stores.pause_s,
-            ),
-        )
-        return cluster if load is None else replace(cluster, stores=(load,))
+        state_bytes = 0.0 if stores is None else stores.state_bytes * self._shares[number]
+        none, nothing = np.zeros(lanes, dtype=np.int64), np.zeros(lanes)
+        return PartitionSnapshot(
+            number, "node", "node", -1 if done is None else done.batch_id, runs, lanes,
+            max_lanes=self._scene.cores, lane_of_shard=none[:1], shard_load=nothing[:1],
+            load_metric="rows", rows_in_per_s=0.0, rows_out_per_s=0.0, bytes_in_per_s=0.0,
+            bytes_out_per_s=0.0, rows_in=rows, rows_out=rows, bytes_in=0, bytes_out=0,
+            lane_rows=none, lane_busy=nothing, queue_rows=none, queue_bytes=none,
+            queue_bytes_limit=1 << 20, rows_taken=rows, busy_s=self._busy_s[number],
+            blocked_s=0.0, handoffs=0, handoffs_per_s=0.0, in_flight=0,
+            pauses=Pauses(0.0, 0.0, 0.0, 0), state_rows=0, state_memory_bytes=round(state_bytes),
+            state_file_bytes=0, latency=Latency(0.0, 0.0, 0.0, 0.0, 0), last_batch=done,
+        )  # fmt: skip
 
-    def _ask(self, now: float, plan: Plan) -> None:
+    # ---- what it would be told
+
+    def set_many_lanes(self, wishes: Sequence[LanesWish]) -> list[dict[str, Any]]:
+        """The next batch has them."""
+        for wish in wishes:
+            self._lanes[wish.partition] = wish.lanes
+        return [{"lanes": wish.lanes, "applied": "next-batch"} for wish in wishes]
+
+    def rescale(self, _query: str, partitions: int) -> None:
+        """It begins, unless one is under way or there are no stores."""
         stores = self._scene.stores
-        for change in plan.rescales if stores is not None and self._building is None else ():
-            assert stores is not None
-            self._building = (now + stores.state_bytes / stores.build_bytes_per_s, change.after)
-
-    def _part(self, name: PartitionId, lanes: int, load: BatchLoad) -> PartitionLoad:
-        return PartitionLoad(
-            partition=name,
-            query=QueryId("query"),
-            operator=_OPERATOR,
-            home=_NODE,
-            placement=(NodeCores(_NODE, lanes),),
-            offered_rate=load.rows / load.period_s,
-            service_rate_per_core=1.0 / (self._rates.cost_s(name) or 1e-6),
-            max_cores=self._scene.cores,
-            batch=load,
-        )
+        if stores is not None and (self._rescale is None or self._rescale.ended):
+            seconds = stores.state_bytes / stores.build_bytes_per_s
+            self._ready_s = self._now_s + seconds
+            self._rescale = RescaleProgress(
+                len(self._shares), partitions, RescaleState.BUILDING, False, None, 0, partitions,
+                0, None, 0.0,
+            )  # fmt: skip

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
+from laneshift.contract.plan import MoveScope, Plan, ShardMove
 from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray
 from laneshift.partitioning.balance_core import balance_batch
-from laneshift.scheduler.plan import MoveScope, Plan, ShardMove
 from laneshift_lab.simulator.fluid import Fluid
 from laneshift_lab.simulator.keyloads import KeyLoads
 from laneshift_lab.simulator.spec import Engine

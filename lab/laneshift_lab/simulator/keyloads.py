@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from laneshift.contract.ids import KeyId
+from laneshift.contract.partition_load import HotKey
 from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray, IntArray, sums
-from laneshift.scheduler.ids import KeyId
-from laneshift.scheduler.partition_load import HotKey
 from laneshift_lab.simulator.fluid import Fluid
 from laneshift_lab.simulator.spec import Operator, Split
 from laneshift_lab.simulator.workload import shard_shares, shards_of_keys

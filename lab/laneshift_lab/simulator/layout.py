@@ -1,7 +1,7 @@
 """The arrays of a run: shards and lanes of all operators, concatenated.
 
 Lane slots are reused; a slot is free when its partition is -1. Within a partition, lanes carry the
-ids that ``laneshift.scheduler.apply.apply_plan`` would give them: the lowest unused, node by node.
+ids that ``laneshift_lab.apply.apply_plan`` would give them: the lowest unused, node by node.
 """
 
 from __future__ import annotations

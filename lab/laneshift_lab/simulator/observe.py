@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from laneshift.contract.cluster_load import ClusterLoad, Edge, Node, SourceLoad
+from laneshift.contract.ids import LaneId, PartitionId, SourceId
+from laneshift.contract.partition_load import LaneLoad, NodeCores, PartitionLoad
+from laneshift.contract.shard_table import ShardTable
 from laneshift.inputcheck import FloatArray, sums
-from laneshift.scheduler.cluster_load import ClusterLoad, Edge, Node, SourceLoad
-from laneshift.scheduler.ids import LaneId, PartitionId, SourceId
-from laneshift.scheduler.partition_load import LaneLoad, NodeCores, PartitionLoad
-from laneshift.scheduler.shard_table import ShardTable
 from laneshift_lab.simulator.fluid import Fluid
 from laneshift_lab.simulator.keyloads import KeyLoads
 

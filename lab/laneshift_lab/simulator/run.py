@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from laneshift import inputcheck
+from laneshift.autoscale.presses import SHORT_S, only_more
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.measured import changed
+from laneshift.contract.plan import Plan
+from laneshift.contract.policy import Policy
 from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.hurry import SHORT_S
-from laneshift.scheduler.measured import changed
-from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.policies.base import Policy
 from laneshift_lab.simulator.control import Control
 from laneshift_lab.simulator.faults import Faults
 from laneshift_lab.simulator.fluid import Fluid
@@ -27,7 +27,7 @@ from laneshift_lab.simulator.observe import Observer
 from laneshift_lab.simulator.rates import Rate
 from laneshift_lab.simulator.result import Result, WindowRow
 from laneshift_lab.simulator.spec import Cluster, Engine, Operator, check_dag
-from laneshift_lab.simulator.wakes import Wakes, additions
+from laneshift_lab.simulator.wakes import Wakes
 from laneshift_lab.simulator.workload import Keys
 
 
@@ -142,7 +142,7 @@ class Simulation:
         """A short turn, which only adds lanes; whether it has."""
         plan, cluster = self._answer(now, whole=False)
         if cluster is not None:
-            plan = additions(plan, cluster)
+            plan = only_more(plan, cluster)
         if not plan.is_empty:
             self._due.append((now + self.scenario.engine.actuation_s, plan))
         return not plan.is_empty

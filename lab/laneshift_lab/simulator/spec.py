@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from laneshift import inputcheck
+from laneshift.contract.ids import NodeId, OperatorId
 from laneshift.errors import InputError
-from laneshift.scheduler.ids import NodeId, OperatorId
 from laneshift_lab.simulator.workload import Keys
 
 SPLITS = ("merge", "broadcast")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from laneshift.autoscale.presses import DEAF_S, SHORT_S, ShortTurns
 from laneshift.inputcheck import BoolArray, sums
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.hurry import DEAF_S, SHORT_S, ShortTurns
-from laneshift.scheduler.ids import NodeId, PartitionId
-from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan
 from laneshift_lab.simulator.fluid import Fluid
 
 WAITING = 0.5
@@ -53,24 +50,3 @@ class Wakes:
         waiting = sums(np.maximum(lay.lane_part[lay.lane], 0), lay.queue + lay.hold, n)
         found: BoolArray = waiting >= WAITING * lanes * SHORT_S / cost
         return found
-
-
-def additions(plan: Plan, cluster: ClusterLoad) -> Plan:
-    """Of ``plan`` only cores that come, as far as they are free while nobody gives one away."""
-    free = {node.node: node.cores for node in cluster.nodes}
-    for part in cluster.partitions:
-        for cell in part.placement:
-            free[cell.node] -= cell.cores
-    cells: list[PlacementChange] = []
-    more: dict[PartitionId, int] = {}
-    for change in plan.placement_changes:
-        n = min(change.after - change.before, max(0, free[NodeId(change.node)]))
-        if n > 0:
-            free[change.node] -= n
-            more[change.partition] = more.get(change.partition, 0) + n
-            cells.append(
-                PlacementChange(change.partition, change.node, change.before, change.before + n)
-            )
-    held = {part.partition: part.cores for part in cluster.partitions}
-    counts = tuple(CoreChange(name, held[name], held[name] + n) for name, n in more.items())
-    return Plan(core_changes=counts, placement_changes=tuple(cells))

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from laneshift import inputcheck
+from laneshift.contract.cluster_load import ClusterLoad, Edge, Node
+from laneshift.contract.ids import NodeId, OperatorId, PartitionId
+from laneshift.contract.partition_load import NodeCores, PartitionLoad
+from laneshift.contract.policy import Policy
 from laneshift.inputcheck import FloatArray, IntArray
-from laneshift.scheduler.cluster_load import ClusterLoad, Edge, Node
-from laneshift.scheduler.ids import NodeId, OperatorId, PartitionId
-from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
-from laneshift.scheduler.policies.base import Policy
 from laneshift_lab.simulator.rates import Rate
 from laneshift_lab.simulator.window import BufferedOperator, Chain, WindowState
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from laneshift.cli.main import COMMANDS as OWN
 from laneshift.cli.main import LAB
 from laneshift_lab.cli.main import COMMANDS, main
-from scheduler.recorded import BAD, sample, write
+from policies.recorded import BAD, sample, write
 
 
 def run(*args: str) -> tuple[int, str]:

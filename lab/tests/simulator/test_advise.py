@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import NodeId
+from laneshift.contract.trace import TraceWriter
 from laneshift.errors import InputError
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import NodeId
-from laneshift.scheduler.registry import policy
-from laneshift.scheduler.trace import TraceWriter
+from laneshift.policies.registry import policy
 from laneshift_lab.cli.simulate import simulate
 from laneshift_lab.simulator.advise import advise, demo_trace, text_picture, with_cores
 

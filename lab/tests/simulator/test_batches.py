@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laneshift.errors import InputError
-from laneshift.scheduler.registry import PLANNERS, defaults, names, policy
+from laneshift.policies.registry import PLANNERS, defaults, names, policy
 from laneshift_lab.simulator.batches import BatchRun, BatchScene, run_batches
 from laneshift_lab.simulator.rates import Constant, Levels, Rate
 

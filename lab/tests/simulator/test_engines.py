@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.plan import Plan, Throttle
 from laneshift.errors import InputError
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.plan import Plan, Throttle
-from laneshift.scheduler.registry import policy
+from laneshift.policies.registry import policy
 from laneshift_lab.simulator import Cluster, Engine, Fault, Operator, Scenario, Simulation, simulate
 from laneshift_lab.simulator.event import Case, run_events
 from laneshift_lab.simulator.rates import Constant

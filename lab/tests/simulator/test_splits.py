@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laneshift.contract.ids import KeyId, PartitionId
+from laneshift.contract.plan import KeySplit, Plan
 from laneshift.errors import InputError
-from laneshift.scheduler.ids import KeyId, PartitionId
-from laneshift.scheduler.plan import KeySplit, Plan
-from laneshift.scheduler.registry import policy
+from laneshift.policies.registry import policy
 from laneshift_lab.simulator import Cluster, Engine, Operator, Scenario, Simulation, Split, simulate
 from laneshift_lab.simulator.event import Case, Outcome, run_events
 from laneshift_lab.simulator.rates import Constant

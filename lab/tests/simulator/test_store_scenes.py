@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from laneshift.errors import InputError
-from laneshift.scheduler.registry import policy
+from laneshift.policies.registry import policy
 from laneshift_lab.simulator.batches import BatchRun, BatchScene, StoreScene, run_batches
 from laneshift_lab.simulator.rates import Constant, Levels
 

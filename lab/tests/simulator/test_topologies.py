@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from laneshift.contract.plan import KeySplit, Plan
 from laneshift.errors import InputError
-from laneshift.scheduler.plan import KeySplit, Plan
-from laneshift.scheduler.registry import policy
+from laneshift.policies.registry import policy
 from laneshift_lab.simulator import Cluster, Engine, Operator, Scenario, Simulation, simulate
 from laneshift_lab.simulator.rates import Constant
 from laneshift_lab.simulator.topologies import (

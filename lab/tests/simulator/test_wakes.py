@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from laneshift.scheduler.hurry import MOST_SHORT, ShortTurns
-from laneshift.scheduler.ids import NodeId, PartitionId
-from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan
-from laneshift.scheduler.registry import PLANNERS, names, policy
+from laneshift.autoscale.presses import MOST_SHORT, ShortTurns, only_more
+from laneshift.contract.ids import NodeId, PartitionId
+from laneshift.contract.plan import CoreChange, PlacementChange, Plan
+from laneshift.policies.registry import PLANNERS, names, policy
 from laneshift_lab.samples import cluster, partition
 from laneshift_lab.simulator import Cluster, Engine, Operator, Result, Scenario, Simulation
 from laneshift_lab.simulator.rates import Constant, Levels, Rate
-from laneshift_lab.simulator.wakes import additions
 from laneshift_lab.simulator.workload import ZipfKeys
 
 BURST_S = 10.0
@@ -111,10 +110,10 @@ def test_only_what_comes_is_kept_of_a_plan_within_what_is_free() -> None:
             PlacementChange(q[2], b, 1, 2),
         ),
     )
-    kept = additions(plan, load)
+    kept = only_more(plan, load)
     assert kept.core_changes == (CoreChange(q[1], 3, 4), CoreChange(q[2], 3, 4))
     assert kept.placement_changes == (
         PlacementChange(q[1], a, 2, 3),
         PlacementChange(q[2], a, 2, 3),
     )
-    assert additions(Plan(), load).is_empty
+    assert only_more(Plan(), load).is_empty

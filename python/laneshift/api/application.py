@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from laneshift.api.autoscaler import Autoscaler, Here, Host, Wanted
 from laneshift.api.lookup import QueryRef, query_key
 from laneshift.api.query import Query, moves
+from laneshift.contract.policy import Policy
 from laneshift.control.address import Address, ClientTls
 from laneshift.control.tokens import client_token
 from laneshift.durations import Duration, seconds
@@ -21,7 +22,6 @@ from laneshift.errors import error, shown
 from laneshift.plugin.gateway import Py4jGateway, read
 from laneshift.plugin.handoff import Handoff
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.policies.base import Policy
 from laneshift.session.connect import of_connect
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import Any, Protocol, Self
 from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions, chosen_policy
+from laneshift.contract.policy import Policy
 from laneshift.durations import Duration, seconds
 from laneshift.plugin.gateway import Commands, Gateway, connect
-from laneshift.scheduler.policies.base import Policy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from laneshift.api.lookup import (
     whole_numbers,
 )
 from laneshift.api.rescale import Rescale
+from laneshift.contract.policy import Policy
 from laneshift.durations import Duration, seconds
 from laneshift.errors import NotFoundError, error
 from laneshift.inputcheck import number
@@ -27,7 +28,6 @@ from laneshift.plugin.handoff import Handoff
 from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.plugin.rescale import RescaleProgress
 from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot
-from laneshift.scheduler.policies.base import Policy
 
 if TYPE_CHECKING:
     from laneshift.api.application import Application

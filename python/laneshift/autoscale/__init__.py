@@ -1,1 +1,1 @@
-"""The closed loop: policies of :mod:`laneshift.scheduler` drive running queries."""
+"""The loop: policies of :mod:`laneshift.policies` drive running queries."""

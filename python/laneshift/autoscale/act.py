@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from laneshift.autoscale.cores import Island, Lanes, fitting, within_budget
+from laneshift.autoscale.cores import Island, fitting, within_budget
+from laneshift.autoscale.decisions import Note
 from laneshift.autoscale.memory import Memory
+from laneshift.autoscale.pictures import Lanes, Seen
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.plan import Plan
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway, LanesWish
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.plan import Plan
 
 
 def planned_lanes(
@@ -35,9 +37,9 @@ def planned_lanes(
     wished = {}
     for name, cells in spread.items():
         ref = island.partitions[name]
-        home = min(max(1, cells.pop(ref.home, 1)), ref.max_lanes)
+        home = min(max(1, cells.pop(ref.home, 1)), ref.part.max_lanes)
         there = {executor: lanes for executor, lanes in cells.items() if lanes > 0}
-        while sum(there.values()) > ref.max_elsewhere:
+        while sum(there.values()) > ref.part.max_elsewhere:
             most = max(there, key=lambda executor: (there[executor], executor))
             there[most] -= 1
         wished[name] = (ref.home, Lanes(home, {e: n for e, n in there.items() if n > 0}))
@@ -51,7 +53,7 @@ def _beside(held: Lanes, total: int) -> Lanes:
 
 def set_lanes(
     gateway: Gateway, island: Island, wanted: Mapping[PartitionId, Lanes]
-) -> tuple[str, ...]:
+) -> tuple[Note, ...]:
     """Sends lanes, those that shrink first; nobody grows before they have. Where some shrink with
     their query's next batch, those grow that do so with the same one.
 
@@ -61,40 +63,51 @@ def set_lanes(
     more = [name for name in wanted if _grows(island.partitions[name].lanes, wanted[name])]
     less = [name for name in wanted if name not in set(more)]
     applied, refused = _send(gateway, island, {name: wanted[name] for name in less})
-    waiting = {island.partitions[name].run_id for name, when in applied.items() if when != "now"}
+    waiting = {
+        island.partitions[name].query.run_id for name, when in applied.items() if when != "now"
+    }
     held_up = [
         name
         for name in more
         if waiting
-        and (island.partitions[name].acts_now or waiting != {island.partitions[name].run_id})
+        and (island.partitions[name].acts_now or waiting != {island.partitions[name].query.run_id})
     ]
     now = {name: wanted[name] for name in more if name not in set(held_up)}
     return (
         *refused,
-        *(f"{name} waits for lanes that go with the next batch" for name in held_up),
+        *(Note(f"{name} waits for lanes that go with the next batch") for name in held_up),
         *_send(gateway, island, now)[1],
     )
 
 
 def _send(
     gateway: Gateway, island: Island, wanted: Mapping[PartitionId, Lanes]
-) -> tuple[dict[PartitionId, str], tuple[str, ...]]:
+) -> tuple[dict[PartitionId, str], tuple[Note, ...]]:
     """When each is applied, and notes on who refuses."""
     wishes = []
     for name, lanes in wanted.items():
         ref = island.partitions[name]
         moves = island.spans and lanes.elsewhere != ref.lanes.elsewhere
         there = dict(lanes.elsewhere) if moves else None
-        wishes.append(LanesWish(ref.query_id, ref.operator_id, ref.partition, lanes.home, there))
+        wishes.append(_wish(ref, lanes.home, there))
     applied: dict[PartitionId, str] = {}
     notes = []
     answers = gateway.set_many_lanes(wishes) if wishes else ()
     for name, said in zip(wanted, answers, strict=True):
         if isinstance(said, LaneshiftError):
-            notes.append(f"{name} keeps its lanes: {said}")
+            notes.append(Note.failed(said, f"{name} keeps its lanes: ", name))
         else:
             applied[name] = str(said["applied"])
     return applied, tuple(notes)
+
+
+def _names(ref: Seen) -> tuple[str, int, int]:
+    """By which the plugin knows a partition."""
+    return ref.query.id, ref.operator.operator_id, ref.part.partition
+
+
+def _wish(ref: Seen, home: int, elsewhere: Mapping[str, int] | None = None) -> LanesWish:
+    return LanesWish(*_names(ref), home, elsewhere)
 
 
 def _grows(before: Lanes, after: Lanes) -> bool:
@@ -105,7 +118,7 @@ def _grows(before: Lanes, after: Lanes) -> bool:
 
 def move_shards(
     gateway: Gateway, island: Island, plan: Plan, lanes: Mapping[PartitionId, Lanes]
-) -> tuple[int, tuple[str, ...]]:
+) -> tuple[int, tuple[Note, ...]]:
     """Sends moves within partitions that keep both lanes; returns how many, and notes.
 
     Who has lanes elsewhere is balanced by the plugin: their numbers change as they come and go.
@@ -114,19 +127,20 @@ def move_shards(
     for move in plan.shard_moves:
         name, lane = move.target.partition, move.target.lane
         if move.source.partition != name:
-            notes.append(f"shard {move.shard} cannot leave its partition {name}")
+            notes.append(Note(f"shard {move.shard} cannot leave its partition {name}"))
         elif island.hears(name) and lane < lanes[name].home and not lanes[name].elsewhere:
             ref = island.partitions[name]
             try:
-                gateway.move_shard(ref.query_id, ref.operator_id, ref.partition, move.shard, lane)
+                gateway.move_shard(*_names(ref), move.shard, lane)
                 moved += 1
             except LaneshiftError as problem:
-                notes.append(f"shard {move.shard} of {name} stays: {problem}")
+                what = f"shard {move.shard} of {name} stays: "
+                notes.append(Note.failed(problem, what, what))
     return moved, tuple(notes)
 
 
 class TakenOver:
-    """Partitions whose lanes were the plugin's (``lanes=auto``) and are the scheduler's now.
+    """Partitions whose lanes were the plugin's (``lanes=auto``) and are the policy's now.
 
     A count that is sent ends the plugin's own decisions: otherwise two would decide.
     """
@@ -136,86 +150,47 @@ class TakenOver:
 
     def take(
         self, gateway: Gateway, island: Island, changed: Collection[PartitionId]
-    ) -> tuple[str, ...]:
+    ) -> tuple[Note, ...]:
         """Sends, once, the lanes that they have to those that are not ``changed``.
 
         Returns notes, such as on a partition that has just left; it is tried again.
         """
         wishes: dict[PartitionId, LanesWish] = {}
         for name, ref in island.partitions.items():
-            if not ref.auto:
-                self._memory[ref.run_id].taken.discard(ref.key)
+            if not ref.part.auto:
+                self._memory[ref.query.run_id].taken.discard(ref.key)
             elif name in changed:
-                self._memory[ref.run_id].taken.add(ref.key)
-            elif ref.key not in self._memory[ref.run_id].taken and island.hears(name):
-                wishes[name] = LanesWish(
-                    ref.query_id, ref.operator_id, ref.partition, ref.lanes.home
-                )
+                self._memory[ref.query.run_id].taken.add(ref.key)
+            elif ref.key not in self._memory[ref.query.run_id].taken and island.hears(name):
+                wishes[name] = _wish(ref, ref.lanes.home)
         notes = []
         answers = gateway.set_many_lanes(list(wishes.values())) if wishes else ()
         for name, said in zip(wishes, answers, strict=True):
             if isinstance(said, LaneshiftError):
-                notes.append(f"{name} is still the plugin's: {said}")
+                notes.append(Note.failed(said, f"{name} is still the plugin's: ", name))
             else:
                 ref = island.partitions[name]
-                self._memory[ref.run_id].taken.add(ref.key)
+                self._memory[ref.query.run_id].taken.add(ref.key)
         return tuple(notes)
 
 
-def only_more(planned: Mapping[PartitionId, Lanes], island: Island) -> dict[PartitionId, Lanes]:
-    """Of partitions that get lanes, those that they have with those that come to them.
-
-    Nobody loses one for it: what does not fit beside all that is there is cut, one by one from who
-    was to get most.
+def grown(planned: Mapping[PartitionId, Lanes], island: Island) -> dict[PartitionId, Lanes]:
+    """Of partitions that get lanes, those that they have with those that come to them: nobody loses
+    one, on any executor.
     """
-    where: tuple[str | None, ...] = tuple(island.rooms) if island.spans else (None,)
-    more: dict[PartitionId, dict[str | None, int]] = {name: {} for name in planned}
-    for executor in where:
-        wished = {
-            name: n
-            for name, lanes in planned.items()
-            if (n := _on(lanes, executor, island, name) - _held(executor, island, name)) > 0
-        }
-        held = sum(_held(executor, island, name) for name in island.partitions)
-        room = island.budget if executor is None else island.budgets[executor]
-        while sum(wished.values()) > max(0, room - held):
-            most = max(wished, key=lambda name: (wished[name], name))
-            wished[most] -= 1
-        for name, n in wished.items():
-            more[name][executor] = n
-    return {
-        name: lanes
-        for name, added in more.items()
-        if island.hears(name)
-        and (lanes := _with(added, island, name)) != island.partitions[name].lanes
-    }
+    found = {}
+    for name, lanes in planned.items():
+        ref = island.partitions[name]
+        home = max(ref.lanes.home, min(lanes.home, ref.part.max_lanes))
+        there = dict(ref.lanes.elsewhere)
+        there |= {e: max(n, there.get(e, 0)) for e, n in lanes.elsewhere.items()}
+        now = Lanes(home, there)
+        if now != ref.lanes and island.hears(name):
+            found[name] = now
+    return found
 
 
-def _on(lanes: Lanes, executor: str | None, island: Island, name: PartitionId) -> int:
-    """Lanes of a partition on an executor; all of them if there is none to tell apart."""
-    if executor is None:
-        return lanes.total
-    return lanes.on(executor, island.partitions[name].home)
-
-
-def _held(executor: str | None, island: Island, name: PartitionId) -> int:
-    return _on(island.partitions[name].lanes, executor, island, name)
-
-
-def _with(added: Mapping[str | None, int], island: Island, name: PartitionId) -> Lanes:
-    """A partition's lanes with some more, within what it may have."""
-    ref = island.partitions[name]
-    home = ref.lanes.home + added.get(ref.home if island.spans else None, 0)
-    there = dict(ref.lanes.elsewhere)
-    left = ref.max_elsewhere - sum(there.values())
-    for executor, n in added.items():
-        if executor is not None and executor != ref.home and min(n, left) > 0:
-            there[executor] = there.get(executor, 0) + min(n, left)
-            left -= min(n, left)
-    return Lanes(max(ref.lanes.home, min(home, ref.max_lanes)), there)
-
-
-def without_early_releases(plan: Plan, cluster: ClusterLoad) -> tuple[Plan, tuple[str, ...]]:
+def without_early_releases(plan: Plan, cluster: ClusterLoad) -> tuple[Plan, tuple[Note, ...]]:
     """The plan without fewer lanes for partitions whose rate is known at least, and a note on each.
 
     What such a batch asks for beyond the lanes that there are is needed in any case.
@@ -231,8 +206,10 @@ def without_early_releases(plan: Plan, cluster: ClusterLoad) -> tuple[Plan, tupl
         reasons=tuple(r for r in plan.reasons if r[0] not in early),
     )
     return kept, tuple(
-        f"{name} keeps its lanes for one more batch: the rows of this one may be a part of what "
-        "comes in an interval"
+        Note(
+            f"{name} keeps its lanes for one more batch: the rows of this one may be a part of"
+            " what comes in an interval"
+        )
         for name in sorted(early)
     )
 
@@ -250,25 +227,28 @@ class Refusals:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    def look(self, island: Island, now_s: float) -> tuple[str, ...]:
+    def look(self, island: Island, now_s: float) -> tuple[Note, ...]:
         """Notes on what was wanted at the last look, or sent since, and is not wanted any more."""
+        if not island.spans:
+            return ()
         notes = []
         for until_s in (mine.left_alone_s for mine in self._memory.values()):
             for who in [w for w, until in until_s.items() if until <= now_s]:
                 del until_s[who]
         for name, ref in island.partitions.items():
-            known = self._memory[ref.run_id].sent
+            known = self._memory[ref.query.run_id].sent
             sent = known.pop(ref.key, {})
             if ref.lanes.elsewhere:
                 known[ref.key] = dict(ref.lanes.elsewhere)
             for executor, lanes in sent.items():
                 there = ref.lanes.elsewhere.get(executor, 0)
-                if there < lanes and executor != ref.home and ref.elsewhere_note is not None:
-                    self._memory[ref.run_id].left_alone_s[ref.key, executor] = now_s + AGAIN_S
-                    notes.append(
+                if there < lanes and executor != ref.home and ref.part.elsewhere_note is not None:
+                    self._memory[ref.query.run_id].left_alone_s[ref.key, executor] = now_s + AGAIN_S
+                    text = (
                         f"{name} has {there} of {lanes} lanes on executor {executor}"
-                        f" ({ref.elsewhere_note}): it is asked for more in {AGAIN_S:g} s"
+                        f" ({ref.part.elsewhere_note}): it is asked for more in {AGAIN_S:g} s"
                     )
+                    notes.append(Note(text, f"{name} on {executor}"))
         return tuple(notes)
 
     def without(
@@ -280,7 +260,7 @@ class Refusals:
             ref = island.partitions[name]
             there = {}
             for executor, wish in lanes.elsewhere.items():
-                alone = (ref.key, executor) in self._memory[ref.run_id].left_alone_s
+                alone = (ref.key, executor) in self._memory[ref.query.run_id].left_alone_s
                 if alone or executor in island.silent:
                     wish = min(wish, ref.lanes.elsewhere.get(executor, 0))
                 if wish:
@@ -290,7 +270,7 @@ class Refusals:
 
     def sent(self, island: Island, wanted: Mapping[PartitionId, Lanes]) -> None:
         """These lanes have been wanted."""
-        for name, lanes in wanted.items():
+        for name, lanes in wanted.items() if island.spans else ():
             ref = island.partitions[name]
             if lanes.elsewhere:
-                self._memory[ref.run_id].sent[ref.key] = lanes.elsewhere
+                self._memory[ref.query.run_id].sent[ref.key] = lanes.elsewhere

@@ -5,24 +5,31 @@ In micro-batch it is measured once per finished batch, and held until the next.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from laneshift.autoscale.cores import Lanes, placement
-from laneshift.autoscale.pictures import Seen, query_name, slots
+from laneshift.autoscale.batch_rates import BatchRates, Done
+from laneshift.autoscale.cores import placement
+from laneshift.autoscale.pictures import Lanes, Seen, query_name, slots
 from laneshift.autoscale.rates import UNKNOWN_RATE
+from laneshift.autoscale.store_rates import StoreRates, StoresDone
+from laneshift.autoscale.task_rates import TaskPeaks, TaskRates, TasksDone
+from laneshift.contract.batch_load import BatchLoad
+from laneshift.contract.ids import NodeId, OperatorId, PartitionId, QueryId
+from laneshift.contract.partition_load import PartitionLoad
+from laneshift.contract.store_load import StoreLoad
+from laneshift.contract.tasks_load import TasksLoad
 from laneshift.plugin.rescale import RescaleProgress
 from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot
-from laneshift.scheduler.batch_load import BatchLoad
-from laneshift.scheduler.batch_rates import BatchRates, Done
-from laneshift.scheduler.ids import NodeId, OperatorId, PartitionId, QueryId
-from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.store_load import StoreLoad
-from laneshift.scheduler.store_rates import RescaleSeen, StoreRates, StoresDone, StoreSizes
-from laneshift.scheduler.task_rates import TaskPeaks, TaskRates, TasksDone
-from laneshift.scheduler.tasks_load import TasksLoad
 
 IDLE_PERIODS, IDLE_S = 3.0, 10.0
 """A query of which no batch has ended for so many periods and so long (s) has nothing to do."""
+
+NEARLY = 0.9
+"""Rows that came within this share of what the batch before took came after a while without (ours):
+batches that run back to back begin as the one before has ended."""
 
 
 def in_batches(query: QuerySnapshot) -> bool:
@@ -41,6 +48,7 @@ class QueryBatches:
         self._seen = self._counted = -1
         self._since_ms = 0
         self._idle = self._waited = False
+        self._took_s = math.inf  # the batch before
         self.loads: dict[PartitionId, BatchLoad] = {}
 
     @property
@@ -84,9 +92,11 @@ class QueryBatches:
                 self._seen = batch.batch_id  # a batch without rows, for watermarks and timers
                 return False
             arrived = rows / rate if rows > 0 and rate > 0 else None
-            if arrived is not None and self._interval_s is None:
+            idle = arrived is not None and arrived < NEARLY * self._took_s
+            if arrived is not None and self._interval_s is None and idle:
                 # Spark counts from when it last looked for rows: 10 ms ago if there were none.
                 arrived = max(arrived, batch.duration_s)
+            self._took_s = batch.duration_s
             if query.trigger is not None and query.trigger.kind == "available-now":
                 arrived = None  # all of them were there: what counts is how fast they go
             # Nobody has seen the batch before it, or there was none for a while.
@@ -119,7 +129,7 @@ class QueryBatches:
         cost = self._rates.cost_s(seen.name)
         return PartitionLoad(
             partition=seen.name,
-            query=QueryId(query_name(seen.query)),
+            query=seen.query_id,
             operator=seen.operator_name,
             home=node,
             placement=placement(Lanes.of(part), part.executor),
@@ -143,7 +153,7 @@ class QueryStores:
         self._rates = StoreRates()
         self._rescales = _Rescales()
         self._operators: tuple[OperatorId, ...] = ()
-        self._sizes = StoreSizes()
+        self._sizes: tuple[float, float] = (0.0, 0.0)  # of all partitions, of the largest
 
     def ended(
         self, query: QuerySnapshot, parts: Sequence[Seen], executors: Sequence[ExecutorSnapshot]
@@ -180,17 +190,20 @@ class QueryStores:
             )
         )
         sizes = [float(s.part.state_memory_bytes + s.part.state_file_bytes) for s in done]
-        self._sizes = StoreSizes(sum(sizes), max(sizes))
+        self._sizes = sum(sizes), max(sizes)
         name = query_name(query)
         self._operators = tuple(OperatorId(f"{name}:{number}") for number in sorted(operators))
 
     def load(self, query: QuerySnapshot, now_ms: int) -> StoreLoad | None:
         """What a policy sees; None before a batch has been measured."""
-        rescale = self._rescales.look(query.rescale, self._sizes.state_bytes, now_ms)
+        whole, largest = self._sizes
+        rescale = self._rescales.look(query.rescale, whole, now_ms)
         paced = query.trigger is not None and query.trigger.kind == "interval"
         interval_s = query.trigger.interval_s if query.trigger is not None and paced else None
-        name = QueryId(query_name(query))
-        return self._rates.load(name, self._operators, interval_s, self._sizes, rescale)
+        load = self._rates.load(QueryId(query_name(query)), self._operators, interval_s)
+        if load is None:
+            return None
+        return replace(load, state_bytes=whole, largest_bytes=largest, **rescale)
 
 
 class _Rescales:
@@ -201,24 +214,27 @@ class _Rescales:
         self._over: tuple[RescaleProgress, int] | None = None
         self._bytes_per_s: float | None = None
 
-    def look(self, newest: RescaleProgress | None, state_bytes: float, now_ms: int) -> RescaleSeen:
+    def look(
+        self, newest: RescaleProgress | None, state_bytes: float, now_ms: int
+    ) -> dict[str, Any]:
+        """What a store load says of the newest one, by field."""
         if newest is None:
-            return RescaleSeen()
+            return {}
         if not newest.ended:
             if self._began_ms is None:
                 self._began_ms = now_ms
-            return RescaleSeen(under_way=True)
+            return {"under_way": True}
+        done = newest.state == "done"
         if self._began_ms is not None or self._over is None or self._over[0] != newest:
-            if newest.state == "done" and self._began_ms is not None and state_bytes > 0:
+            if done and self._began_ms is not None and state_bytes > 0:
                 took_s = max(now_ms - self._began_ms, 1) / 1000
                 self._bytes_per_s = state_bytes / took_s
             self._over, self._began_ms = (newest, now_ms), None
-        done = newest.state == "done"
-        return RescaleSeen(
-            since_s=(now_ms - self._over[1]) / 1000,
-            build_bytes_per_s=self._bytes_per_s if done else None,
-            pause_s=newest.pause_ms / 1000 if done else None,
-        )
+        since = {"since_s": (now_ms - self._over[1]) / 1000}
+        if not done:
+            return since
+        took = {"build_bytes_per_s": self._bytes_per_s, "pause_s": newest.pause_ms / 1000}
+        return since | took
 
 
 class QueryTasks:

@@ -5,57 +5,24 @@ partition that may have lanes on others than its own. Else the cores of one exec
 to a partition of another, and each executor is a cluster of one node (an island); lanes that
 somebody has wanted elsewhere are then cores that a partition has beside those of its node.
 
-What runs counts, not what is there: of 200 partitions of a micro-batch on 4 cores, 4 run at a time.
+What runs counts, not what is there [D]: of 200 partitions of a micro-batch on 4 cores, 4 run at a
+time. Spark runs as many tasks of a stage at a time as it has cores, those that are done leave
+theirs to the ones that are not, and the stages of a query run one after the other.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from laneshift.autoscale.pictures import Seen
-from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.plugin.snapshot import ExecutorSnapshot
-from laneshift.scheduler.batch_budget import lanes_not_running
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import NodeId, PartitionId, SourceId
-from laneshift.scheduler.measured import changed
-from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
-
-
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """Lanes at home (>= 1), and on other executors by their ids (each >= 1).
-
-    >>> str(Lanes(2, {"3": 1, "2": 4}))
-    '7 lanes, 4 on executor 2, 1 on executor 3'
-    """
-
-    home: int
-    elsewhere: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, part: PartitionSnapshot) -> Lanes:
-        """What a partition has at home and is to have elsewhere: sessions that open now count."""
-        return cls(max(1, part.home_lanes), dict(part.wanted_elsewhere))
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.home + sum(self.elsewhere.values())
-
-    def on(self, executor: str, home: str) -> int:
-        """Those on one executor, where the partition's own is ``home``."""
-        return self.home if executor == home else self.elsewhere.get(executor, 0)
-
-    @property
-    def words(self) -> str:
-        """Those elsewhere; empty if there are none."""
-        return ", ".join(f"{n} on executor {e}" for e, n in sorted(self.elsewhere.items()))
-
-    def __str__(self) -> str:
-        return f"{self.total} lanes" + (f", {self.words}" if self.elsewhere else "")
+from laneshift.autoscale.pictures import Lanes, Seen
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import NodeId, PartitionId, SourceId
+from laneshift.contract.measured import changed
+from laneshift.contract.partition_load import NodeCores, PartitionLoad
+from laneshift.plugin.snapshot import ExecutorSnapshot, QuerySnapshot
 
 
 def placed(part: PartitionLoad, placement: tuple[NodeCores, ...]) -> PartitionLoad:
@@ -72,37 +39,6 @@ def placement(lanes: Lanes, home: str) -> tuple[NodeCores, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionRef:
-    """What a command needs to name a partition, on which executor it is, and its lanes.
-
-    ``auto``: they are left to the plugin; ``run_id`` is of the query's run; at most ``max_lanes``
-    may be at home, and ``max_elsewhere`` on other executors; ``elsewhere_note`` says why one that
-    was wanted there is not.
-    ``keyed``: its rows have keys, and so shards; ``above``: where the row-wise work above its state
-    is, as in a snapshot; ``acts_now``: other lanes begin within the batch, not with the next one.
-    """
-
-    query_id: str
-    operator_id: int
-    partition: int
-    home: str
-    lanes: Lanes
-    auto: bool = False
-    run_id: str = ""
-    max_lanes: int = 2**31
-    max_elsewhere: int = 0
-    elsewhere_note: str | None = None
-    keyed: bool = True
-    above: str = "none"
-    acts_now: bool = True
-
-    @property
-    def key(self) -> tuple[str, int, int]:
-        """What tells it from all others."""
-        return (self.run_id, self.operator_id, self.partition)
-
-
-@dataclass(frozen=True, slots=True)
 class Room:
     """What an executor has for lanes.
 
@@ -116,18 +52,6 @@ class Room:
     cores: int
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRef:
-    """What a command needs to name a query's source; ``query`` is how partitions name it.
-
-    ``counted`` is False if it is not known how many rows the source gives.
-    """
-
-    query_id: str
-    query: str
-    counted: bool
-
-
 @dataclass(frozen=True)
 class Island:
     """Elastic partitions as a policy sees them.
@@ -135,8 +59,8 @@ class Island:
     Attributes:
         executor: id of the one that they are on; empty if all executors are decided on together.
         rooms: what executors have for lanes, by their ids; those that leave have none.
-        partitions: how to name them in commands.
-        sources: how to name the sources of the cluster load that a command can reach.
+        partitions: as they were seen, by the name that policies have for them.
+        sources: queries whose sources a command can reach, by the source's name in the load.
         shares: rows that came to a partition per row that its query's sources gave, in the last
             minutes; only of partitions to which enough came.
         cluster load: the measurement, or None if no partition has been seen twice yet.
@@ -149,9 +73,9 @@ class Island:
 
     executor: str
     rooms: Mapping[str, Room]
-    partitions: Mapping[PartitionId, PartitionRef]
+    partitions: Mapping[PartitionId, Seen]
     cluster: ClusterLoad | None
-    sources: Mapping[SourceId, SourceRef] = field(default_factory=dict)
+    sources: Mapping[SourceId, QuerySnapshot] = field(default_factory=dict)
     shares: Mapping[PartitionId, float] = field(default_factory=dict)
     is_new: bool = True
     most: Mapping[PartitionId, int] = field(default_factory=dict)
@@ -221,7 +145,7 @@ class Budget:
         and back with the next one.
         """
         running = sum(s.part.running for s in here)
-        lanes = sum(max(0, Lanes.of(s.part).home - 1) for s in beside if s.part.running)
+        lanes = sum(max(0, s.lanes.home - 1) for s in beside if s.part.running)
         others = self._others.setdefault(executor.executor, deque())
         whole = all(s.part.running for s in here if s.query.mode == "real-time")
         if (running or not here) and (whole or not others or others[-1][0] < now_ms - OTHERS_MS):
@@ -243,6 +167,33 @@ def idle_lanes(here: Sequence[Seen], measured: Sequence[PartitionLoad], cores: i
             stages = queries.setdefault(seen.query.run_id, {})
             stages.setdefault(seen.operator.operator_id, []).append(loads.get(seen.name))
     return sum(lanes_not_running(list(stages.values()), cores) for stages in queries.values())
+
+
+def lanes_not_running(stages: Sequence[Sequence[PartitionLoad | None]], cores: int) -> int:
+    """Lanes of a query that may be there beyond one for each core (count).
+
+    A stage with at least as many tasks as cores may have ``cores - 1`` lanes more than tasks; one
+    with fewer tasks as many more than cores as its tasks wait for the longest of them.
+
+    Args:
+        stages: of each operator of the query the partitions on one executor; None for those of
+            which nothing is known yet.
+        cores: cores of the executor that lanes may use (>= 1).
+    """
+    largest = max(map(len, stages))
+    others = sum(map(len, stages)) - largest
+    return others + max(_not_running(stage, cores) for stage in stages if len(stage) == largest)
+
+
+def _not_running(stage: Sequence[PartitionLoad | None], cores: int) -> int:
+    if len(stage) >= cores:
+        return len(stage) - 1
+    known = [part for part in stage if part is not None]
+    spans = [p.batch.work_s / max(1, p.cores) for p in known if p.batch is not None]
+    longest = max(spans, default=0.0)
+    if longest <= 0.0:
+        return 0
+    return min(len(stage) - 1, math.floor(sum(1.0 - span / longest for span in spans)))
 
 
 def within_budget(lanes: Mapping[PartitionId, int], budget: int) -> dict[PartitionId, int]:

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
-import re
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
-from laneshift.autoscale.cores import Island, Lanes
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId, QueryId
-from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.plan import PartitionsChange, Plan, TasksChange
+from laneshift.autoscale.cores import Island
+from laneshift.autoscale.pictures import Lanes
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId, QueryId
+from laneshift.contract.partition_load import PartitionLoad
+from laneshift.contract.plan import PartitionsChange, Plan, TasksChange
+from laneshift.errors import LaneshiftError
+
+
+class Note(str):
+    """What there is to say of a turn, as text.
+
+    Attributes:
+        kind: two notes of a kind differ in their quantities at most, and say the same of the same
+            partition, query or executor.
+    """
+
+    kind: str
+
+    def __new__(cls, text: str, kind: str = "") -> Self:
+        """``kind``: empty if the text has no quantities."""
+        made = super().__new__(cls, text)
+        made.kind = kind or text
+        return made
+
+    @classmethod
+    def failed(cls, problem: Exception, text: str = "", kind: str = "") -> Self:
+        """``text`` with what was thrown: those of a kind come from the same place in the code."""
+        if isinstance(problem, LaneshiftError):
+            named = (str(v) for v in problem.parameters.values() if not isinstance(v, int | float))
+            where = " ".join([problem.condition, *named])
+        else:
+            at = traceback.extract_tb(problem.__traceback__)[-1:]
+            where = f"{type(problem).__name__} {[(f.filename, f.lineno) for f in at]}"
+        return cls(f"{text}{problem}", f"{kind} {where}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +98,7 @@ class Decision:
         limits: sources that are slowed down for a while.
         shard_moves: shards that the policy moves between lanes (count).
         applied: True if the changes were sent; False in a dry run, while paused, or on an error.
-        notes: what the plan does not reach, or cannot do here.
+        notes: what the plan does not reach, or cannot do here, as texts.
         error: why the turn failed; the query goes on with the lanes it has.
         rescales: queries that are to have another number of state partitions.
         tasks: queries whose state partitions are to be computed in another number of tasks.
@@ -81,8 +111,8 @@ class Decision:
     limits: tuple[SourceLimit, ...] = ()
     shard_moves: int = 0
     applied: bool = False
-    notes: tuple[str, ...] = ()
-    error: str | None = None
+    notes: tuple[Note, ...] = ()
+    error: Note | None = None
     rescales: tuple[PartitionsChange, ...] = ()
     tasks: tuple[TasksChange, ...] = ()
 
@@ -123,8 +153,8 @@ class Decision:
             ),
             shard_moves=int(data.get("shard_moves", 0)),
             applied=bool(data["applied"]),
-            notes=tuple(map(str, data["notes"])),
-            error=None if data["error"] is None else str(data["error"]),
+            notes=tuple(map(Note, data["notes"])),
+            error=None if data["error"] is None else Note(data["error"]),
             rescales=tuple(
                 PartitionsChange(
                     QueryId(str(c["query"])), int(c["before"]), int(c["after"]), str(c["reason"])
@@ -195,6 +225,12 @@ class Decision:
             yield f"{what}: {why}" if what else why
 
 
+def failed(time_s: float, executor: str, policy: str, problem: Exception) -> Decision:
+    """The decision of a turn that has thrown something."""
+    note = Note.failed(problem, f"{type(problem).__name__}: ")
+    return Decision(time_s, executor, policy, error=note)
+
+
 def gave_way(island: Island, name: PartitionId, fits: Lanes) -> str:
     """Why a partition has no more lanes than ``fits``, whatever the policy says."""
     ref = island.partitions[name]
@@ -236,7 +272,7 @@ def _load(part: PartitionLoad, after: int) -> str:
 
 def out_of_reach(
     cluster: ClusterLoad, target_utilisation: float, target_batch_s: float | None
-) -> tuple[str, ...]:
+) -> tuple[Note, ...]:
     """Notes on queries of which no number of lanes brings a batch to the targets."""
     notes = []
     for query, members in cluster.queries.items():
@@ -245,45 +281,38 @@ def out_of_reach(
         row_s = max((1.0 / cluster.partitions[i].service_rate_per_core for i in members), default=0)
         for batch in late[:1]:
             most = batch.most_s(target_utilisation, target_batch_s)
-            notes.append(
+            text = (
                 f"batches of {query} are to take {most:.2g} s at most, and {batch.fixed_s:.2g} s"
                 " of each is planning, reading and commit, which lanes do not shorten: lengthen"
                 " the trigger's interval or raise target_batch_s or target_utilisation"
             )
+            notes.append(Note(text, f"fixed part of batches of {query}"))
         if not late and batches:
             most = min(b.most_s(target_utilisation, target_batch_s) for b in batches)
             if batches[0].paced and most < row_s:
-                notes.append(
+                text = (
                     f"batches of {query} are to take {most:.2g} s at most, and a single row takes"
                     f" {row_s:.2g} s: raise target_batch_s"
                 )
+                notes.append(Note(text, f"rows of {query}"))
     return tuple(notes)
 
 
-def not_done(plan: Plan) -> tuple[str, ...]:
+def not_done(plan: Plan) -> tuple[Note, ...]:
     """What of a plan cannot be done in a running query, and what it does not reach."""
-    notes = [f"{short.reason.value}: {short.message}" for short in plan.shortfalls]
+    notes = [
+        Note(f"{short.reason.value}: {short.message}", f"{short.reason.value}: {short.kind}")
+        if short.kind
+        else Note(f"{short.reason.value}: {short.message}")
+        for short in plan.shortfalls
+    ]
     for split in plan.key_splits:
-        notes.append(f"key {split.key} cannot be split: one key runs on one lane at a time")
+        notes.append(Note(f"key {split.key} cannot be split: one key runs on one lane at a time"))
     return tuple(notes)
 
 
 AGAIN_S = 60.0
 """A note or an error that goes on, or comes back, is told again after so long (s, ours)."""
-
-_NUMBER = re.compile(
-    r"(?<![\w:.,-])(?<!key )(?<!shard )(?<!executor )"
-    r"\d[\d,]*(\.\d+)?(e[+-]?\d+)?(?![\w:-]|[.,]\d)"
-)
-"""A quantity: no part of a name, and no key, shard or executor."""
-
-
-def kind(note: str) -> str:
-    """The note without its quantities, which are others in each turn: two that are about the same.
-
-    Names, such as a partition's, stay.
-    """
-    return _NUMBER.sub("#", note)
 
 
 class Told:
@@ -314,8 +343,7 @@ class Told:
         noted = self._noted_s.setdefault(decision.executor, {})
         for old in [k for k, at_s in noted.items() if decision.time_s - at_s >= AGAIN_S]:
             del noted[old]
-        said = (*decision.notes, *([decision.error] if decision.error else []))
-        kinds = {kind(note) for note in said}
+        kinds = {note.kind for note in (*decision.notes, decision.error) if note}
         news = asks or bool(kinds - noted.keys()) or bool(decision.limits or decision.shard_moves)
         if news:
             noted.update(dict.fromkeys(kinds, decision.time_s))

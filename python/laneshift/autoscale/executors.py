@@ -14,16 +14,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from laneshift.autoscale.cores import Island, placed
+from laneshift.autoscale.decisions import Note
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import seen_partitions, slots
+from laneshift.contract.cluster_load import ClusterLoad, Node
+from laneshift.contract.ids import NodeId, PartitionId
+from laneshift.contract.partition_load import NodeCores, PartitionLoad
+from laneshift.contract.plan import Plan, Reason
+from laneshift.contract.policy import Policy
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import ExecutorSnapshot, Snapshot
-from laneshift.scheduler.cluster_load import ClusterLoad, Node
-from laneshift.scheduler.ids import NodeId, PartitionId
-from laneshift.scheduler.partition_load import NodeCores, PartitionLoad
-from laneshift.scheduler.plan import Plan, Reason
-from laneshift.scheduler.policies.base import Policy
 
 ASK_AFTER_S = 2.0
 """Cores must be short for so long before executors are asked for (ours)."""
@@ -43,7 +44,7 @@ class Standing:
         most: the most that there may be (count); 0 if there are none on demand.
         rest_s: how long one has not been needed when it is given back (s).
         there, requested: those that there are, and those that Spark was asked for in all (counts).
-        at_start: those that the application has without a scheduler (count).
+        at_start: those that the application has without an autoscaler (count).
         asked: ids of those that are there because they were asked for, and stay for now.
         why: why none can be asked for now, None if they can.
     """
@@ -94,7 +95,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class DemandMemory:
     """Since when (s) cores are short, or not; when the last request was, and whether it is known
     to be late; since when executors are spare, by their ids.
     """
@@ -112,10 +113,12 @@ class Wish:
 
     total: int = 0
     give_back: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
-def wish(standing: Standing, need: Need, memory: Memory, time_s: float) -> tuple[Wish, Memory]:
+def wish(
+    standing: Standing, need: Need, memory: DemandMemory, time_s: float
+) -> tuple[Wish, DemandMemory]:
     """What to ask of Spark at ``time_s``, and what to remember."""
     short = need.short > 0
     memory = replace(
@@ -131,20 +134,20 @@ def wish(standing: Standing, need: Need, memory: Memory, time_s: float) -> tuple
     elif standing.pending and memory.enough_since_s is not None:
         if time_s - memory.enough_since_s >= standing.rest_s:
             total = standing.there
-            notes = (
-                f"{_executors(standing.pending)} asked for and not there: not needed any more",
-            )
+            text = f"{_executors(standing.pending)} asked for and not there: not needed any more"
+            notes = (Note(text),)
     elif standing.pending and not memory.late and time_s - memory.asked_s >= LATE_S:
         memory = replace(memory, late=True)
-        notes = (
+        text = (
             f"{_executors(standing.pending)} asked for {LATE_S:g} s ago, not there: the cluster may"
-            " have no room, or a quota (spark.cores.max)",
+            " have no room, or a quota (spark.cores.max)"
         )
+        notes = (Note(text),)
     back = tuple(
         e for e, since in memory.spare_since_s.items() if time_s - since >= standing.rest_s
     )
     notes += tuple(
-        f"executor {e} is given back: for {standing.rest_s:g} s no lane has needed its cores"
+        Note(f"executor {e} is given back: for {standing.rest_s:g} s no lane has needed its cores")
         for e in back
     )
     left = {e: since for e, since in memory.spare_since_s.items() if e not in back}
@@ -152,8 +155,8 @@ def wish(standing: Standing, need: Need, memory: Memory, time_s: float) -> tuple
 
 
 def _asked(
-    standing: Standing, need: Need, memory: Memory, time_s: float
-) -> tuple[int, tuple[str, ...]]:
+    standing: Standing, need: Need, memory: DemandMemory, time_s: float
+) -> tuple[int, tuple[Note, ...]]:
     """How many executors to ask for in all, 0 to leave it, and why."""
     if memory.short_since_s is None or time_s - memory.short_since_s < ASK_AFTER_S:
         return 0, ()
@@ -163,9 +166,8 @@ def _asked(
     if more <= 0 or time_s - memory.asked_s < AGAIN_S:
         return 0, ()
     total = standing.requested + more
-    return total, (
-        f"asks Spark for {_executors(more)} more, {total} of at most {standing.most}: {need.words}",
-    )
+    asked = f"asks Spark for {_executors(more)} more, {total} of at most {standing.most}"
+    return total, (Note(f"{asked}: {need.words}"),)
 
 
 def _since(before_s: float | None, now_s: float) -> float:
@@ -287,17 +289,17 @@ class OnDemand:
     def __init__(
         self,
         gateway: Gateway,
-        scheduler: str,
+        autoscaler: str,
         policy: Policy[Any],
         options: AutoscaleOptions,
     ) -> None:
         self._gateway = gateway
-        self._scheduler = scheduler
+        self._autoscaler = autoscaler
         self._policy = policy
         self._most = options.max_executors
         self._cores = options.cores
         self._standing = Standing(0)
-        self._memory = Memory()
+        self._memory = DemandMemory()
         self._need: Need | None = None
         self._told = ""
 
@@ -312,7 +314,7 @@ class OnDemand:
             self._call(0, ())
 
     def _call(self, total: int, give_back: Sequence[str]) -> None:
-        said = self._gateway.demand_executors(self._scheduler, self._most or 0, total, give_back)
+        said = self._gateway.demand_executors(self._autoscaler, self._most or 0, total, give_back)
         self._standing = Standing.from_json(said)
 
     def answered(
@@ -338,7 +340,7 @@ class OnDemand:
             most=island.most,
         )
 
-    def turn(self, live: Snapshot, island: Island | None, *, sends: bool) -> tuple[str, ...]:
+    def turn(self, live: Snapshot, island: Island | None, *, sends: bool) -> tuple[Note, ...]:
         """Ask and give back, if it ``sends``; what there is to say. ``island``: all executors, None
         if no partition may have lanes on others.
         """
@@ -364,7 +366,7 @@ class OnDemand:
                 total, back = (asked.total, asked.give_back) if asked and sends else (0, ())
                 self._call(total, back)
         except LaneshiftError as failed:
-            notes += (f"executors on demand: {failed}",)
+            notes += (Note.failed(failed, "executors on demand: "),)
         return notes
 
     def _seen(self, live: Snapshot) -> Standing:
@@ -383,11 +385,11 @@ class OnDemand:
         there = set(_candidates(live, island, self._standing.asked))
         return replace(self._need, spare=tuple(e for e in self._need.spare if e in there))
 
-    def _once(self, note: str) -> tuple[str, ...]:
+    def _once(self, note: str) -> tuple[Note, ...]:
         if note == self._told:
             return ()
         self._told = note
-        return (note,)
+        return (Note(note),)
 
 
 def _candidates(live: Snapshot, island: Island | None, asked: Sequence[str]) -> list[str]:

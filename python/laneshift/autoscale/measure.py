@@ -5,35 +5,28 @@ Shards, lanes and hot keys of partitions, for policies that say where keys go.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
-
-import numpy as np
 
 from laneshift.autoscale.batches import QueryBatches, QueryMeter
 from laneshift.autoscale.cores import (
     Budget,
     Island,
-    Lanes,
-    PartitionRef,
     Room,
-    SourceRef,
     idle_lanes,
     placed,
 )
 from laneshift.autoscale.pictures import Key, Look, Seen, Window, query_name, seen_partitions
-from laneshift.autoscale.rates import PartitionMeter, lanes_of
+from laneshift.autoscale.rates import PartitionMeter, inside
 from laneshift.autoscale.sources import SOURCE, SourceShare, edges, entering
-from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.contract.cluster_load import ClusterLoad, Node
+from laneshift.contract.ids import KeyId, NodeId, PartitionId, QueryId, ShardId, SourceId
+from laneshift.contract.measured import changed
+from laneshift.contract.partition_load import HotKey, NodeCores, PartitionLoad
 from laneshift.plugin.press import Press
-from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.cluster_load import ClusterLoad, Node
-from laneshift.scheduler.ids import KeyId, NodeId, PartitionId, QueryId, ShardId, SourceId
-from laneshift.scheduler.measured import changed
-from laneshift.scheduler.partition_load import HotKey, NodeCores, PartitionLoad
-from laneshift.scheduler.shard_table import ShardTable
+from laneshift.plugin.snapshot import QuerySnapshot, Snapshot
 
 
 def shard_of(key: str, partitions: int, shards: int) -> ShardId:
@@ -62,11 +55,10 @@ def looked_into(load: PartitionLoad, seen: Seen) -> PartitionLoad:
         return changed(load, works_above=_below(seen))
     lanes, shards = load.lanes, load.shards
     if load.batch is not None:
-        lanes = lanes_of(part)
-        held = {cell.node: cell.cores for cell in load.placement}
-        if Counter(lane.node for lane in lanes) != held:
-            lanes = ()  # some come or go just now
-        shards = _shares(part, load.offered_load) if lanes else None
+        # What the batch took is shared as its rows were.
+        rows = float(part.shard_load.sum())
+        share = load.offered_load / rows if rows > 0 else 1.0
+        lanes, shards = inside(seen, load.placement, part.shard_load * share)
     total = load.offered_load if shards is None else float(shards.load_cores.sum())
     hot = _hot_keys(seen, total)
     return changed(load, lanes=lanes, shards=shards, hot_keys=hot, inputs=operator.inputs)
@@ -95,16 +87,6 @@ def _hot_keys(seen: Seen, work: float) -> tuple[HotKey, ...]:
         HotKey(KeyId(key.key), key.share * work, shard=shard_of(key.key, count, shards))
         for key in seen.part.hot_keys
     )
-
-
-def _shares(part: PartitionSnapshot, work: float) -> ShardTable | None:
-    """Shards of a batch: what the batch took is shared as their rows were."""
-    if part.lane_of_shard.max(initial=-1) >= part.lanes:
-        return None  # shards are to leave a lane that goes
-    load = part.shard_load
-    total = float(load.sum())
-    load = load * (work / total) if total > 0 else load
-    return ShardTable(np.arange(part.shards), part.lane_of_shard, load, np.zeros(part.shards))
 
 
 def _below(seen: Seen) -> PartitionId | None:
@@ -263,7 +245,7 @@ class Meter:
                 cores += sum(sum(s.part.wanted_elsewhere.values()) for s in here)
             room = Room(max(cores + idle_lanes(here, shown, cores), len(here)), cores)
             if spans and executor.leaving:
-                held = sum(Lanes.of(s.part).home for s in here)
+                held = sum(s.lanes.home for s in here)
                 room = Room(held, 0)
             if here or (spans and not executor.leaving):
                 rooms[executor.executor] = room
@@ -401,24 +383,7 @@ class Meter:
         windows: Mapping[Key, Window],
         news: set[str],
     ) -> Island:
-        refs = {
-            s.name: PartitionRef(
-                s.query.id,
-                s.operator.operator_id,
-                s.part.partition,
-                s.part.executor,
-                Lanes.of(s.part),
-                s.part.auto,
-                s.query.run_id,
-                s.part.max_lanes,
-                s.part.max_elsewhere,
-                s.part.elsewhere_note,
-                not s.operator.is_dealt,
-                s.operator.above,
-                s.part.running and s.operator.handoff != "between-batches",
-            )
-            for s in here
-        }
+        refs = {s.name: s for s in here}
         is_new = any(s.query.run_id in news or self._batches(s) is None for s in here)
         shares = {s.name: share for s in here if (share := self._shares[s.key].share) is not None}
         if not measured or not windows:
@@ -455,7 +420,7 @@ def _guests(executor: str, others: Sequence[Seen]) -> int:
 
 def _had(executor: str, parts: Sequence[Seen]) -> int:
     """Lanes that ``parts`` have or want on an executor."""
-    lanes = {s.key: Lanes.of(s.part).on(executor, s.part.executor) for s in parts}
+    lanes = {s.key: s.lanes.on(executor, s.part.executor) for s in parts}
     return sum(lanes.values())
 
 
@@ -503,7 +468,7 @@ def _cluster(
     here: Sequence[Seen],
     measured: Sequence[PartitionLoad],
     window: Window,
-) -> tuple[ClusterLoad, dict[SourceId, SourceRef]]:
+) -> tuple[ClusterLoad, dict[SourceId, QuerySnapshot]]:
     """What a policy sees of executors, and the sources of it that a command can reach."""
     fed = edges(here, measured)
     sources = entering(here, measured, fed)
@@ -519,9 +484,5 @@ def _cluster(
         sources=tuple(source for source, _ in sources),
         island=island,
     )
-    reached = {
-        source.source: SourceRef(query.id, query_name(query), query.given is not None)
-        for source, query in sources
-        if source.source.endswith(SOURCE)
-    }
+    reached = {source.source: query for source, query in sources if source.source.endswith(SOURCE)}
     return cluster, reached

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from laneshift.autoscale.pictures import Key
-from laneshift.scheduler.ids import KeyId
+from laneshift.contract.ids import KeyId
 
 
 @dataclass(slots=True)

@@ -1,17 +1,25 @@
-"""Shards that moved since the last look, summed up for a trace."""
+"""What a trace has of the loop: loads, decisions, and shards that moved, summed up."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from laneshift.autoscale.decisions import Decision, Note
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.trace import TraceWriter
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Commands
 from laneshift.plugin.handoff import Handoff
 from laneshift.plugin.snapshot import Snapshot
+
+TRACE_BYTES = 1 << 29
+"""Of a trace so much, and the same again of what was before it, is kept (bytes, ours)."""
 
 MOST = 10_000
 """Handoffs that are read in one turn, the newest (ours): more would make the turn slow."""
@@ -120,3 +128,51 @@ class MoveLog:
         self._seen = {k: at for k, at in self._seen.items() if at > now_ms - SLACK_MS}
         time_s = live.time_ms / 1000
         return tuple(Moves.of(time_s, reason, found) for reason, found in sorted(pauses.items()))
+
+
+class Trace:
+    """The file that a loop records in, or none. Used on the loop's thread but for its end.
+
+    A disk that is full is no reason to leave queries with the lanes that they have: what cannot be
+    written is missing, and ``gap`` is a note on that until something can be again.
+    """
+
+    def __init__(self, gateway: Commands, path: str | Path | None) -> None:
+        """Errors: FileExistsError, OSError if the file cannot be made."""
+        self._out = None if path is None else TraceWriter(path, TRACE_BYTES)
+        self.moves = MoveLog(gateway)
+        self.gap: tuple[Note, ...] = ()
+
+    def load(self, cluster: ClusterLoad) -> None:
+        """What a policy is shown."""
+        if self._out is None:
+            return
+        try:
+            self._out.record(cluster)
+            self.gap = ()
+        except OSError as problem:
+            self.gap = (Note(f"the trace cannot be written, and has a gap: {problem}"),)
+
+    def decision(self, decision: Decision) -> None:
+        """What was decided."""
+        self._note("decision", decision)
+
+    def moved(self, live: Snapshot) -> None:
+        """The shards that have moved since the last call."""
+        for moves in () if self._out is None else self.moves.since_last(live):
+            self._note("moves", moves)
+
+    def _note(self, event: str, what: Decision | Moves) -> None:
+        if self._out is not None:
+            with suppress(OSError):  # recording the load has told of it
+                self._out.note(event, what.to_json())
+
+    def close(self) -> None:
+        """Nothing more will be recorded."""
+        if self._out is not None:
+            self._out.close()
+
+    def discard(self) -> None:
+        """Close the file and remove it: nothing came of the recording."""
+        if self._out is not None:
+            self._out.discard()

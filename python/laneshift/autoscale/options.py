@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from laneshift.contract.policy import Policy
 from laneshift.errors import InputError
 from laneshift.inputcheck import number, whole
-from laneshift.scheduler import registry
-from laneshift.scheduler.policies.base import Policy
+from laneshift.policies import registry
 
 
 @dataclass(frozen=True, kw_only=True)

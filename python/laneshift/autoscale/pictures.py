@@ -7,18 +7,53 @@ cannot set back, :class:`Silence` the partitions of executors that do not answer
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+from laneshift.contract.ids import OperatorId, PartitionId, QueryId
 from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot, Snapshot
-from laneshift.scheduler.ids import OperatorId, PartitionId
 
 Key = tuple[str, int, int]
 """Run id of the query, operator and partition."""
 
 
 @dataclass(frozen=True, slots=True)
+class Lanes:
+    """Lanes at home (>= 1), and on other executors by their ids (each >= 1).
+
+    >>> str(Lanes(2, {"3": 1, "2": 4}))
+    '7 lanes, 4 on executor 2, 1 on executor 3'
+    """
+
+    home: int
+    elsewhere: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, part: PartitionSnapshot) -> Lanes:
+        """What a partition has at home and is to have elsewhere: sessions that open now count."""
+        return cls(max(1, part.home_lanes), dict(part.wanted_elsewhere))
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.home + sum(self.elsewhere.values())
+
+    def on(self, executor: str, home: str) -> int:
+        """Those on one executor, where the partition's own is ``home``."""
+        return self.home if executor == home else self.elsewhere.get(executor, 0)
+
+    @property
+    def words(self) -> str:
+        """Those elsewhere; empty if there are none."""
+        return ", ".join(f"{n} on executor {e}" for e, n in sorted(self.elsewhere.items()))
+
+    def __str__(self) -> str:
+        return f"{self.total} lanes" + (f", {self.words}" if self.elsewhere else "")
+
+
+@dataclass(frozen=True)
 class Seen:
     """An elastic partition with the names of what it belongs to."""
 
@@ -26,12 +61,12 @@ class Seen:
     operator: OperatorSnapshot
     part: PartitionSnapshot
 
-    @property
+    @cached_property
     def key(self) -> Key:
         """What tells it from all others, on whatever executor it runs."""
         return (self.query.run_id, self.operator.operator_id, self.part.partition)
 
-    @property
+    @cached_property
     def name(self) -> PartitionId:
         """How policies and people call it."""
         return PartitionId(f"{self.operator_name}.{self.part.partition}")
@@ -40,6 +75,26 @@ class Seen:
     def operator_name(self) -> OperatorId:
         """How policies call its operator."""
         return OperatorId(f"{query_name(self.query)}:{self.operator.operator_id}")
+
+    @property
+    def query_id(self) -> QueryId:
+        """How policies call its query."""
+        return QueryId(query_name(self.query))
+
+    @property
+    def home(self) -> str:
+        """The executor that it is on."""
+        return self.part.executor
+
+    @cached_property
+    def lanes(self) -> Lanes:
+        """Its lanes, here and elsewhere."""
+        return Lanes.of(self.part)
+
+    @property
+    def acts_now(self) -> bool:
+        """Whether other lanes begin within the batch, not with the next one."""
+        return self.part.running and self.operator.handoff != "between-batches"
 
     def has_run_since(self, was: PartitionSnapshot) -> bool:
         """Whether its task has run since then without the end of a batch."""

@@ -31,10 +31,10 @@ from typing import Any
 from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions, chosen_policy
+from laneshift.contract.policy import Policy
 from laneshift.errors import InputError, LaneshiftError
 from laneshift.plugin.gateway import Gateway, PortGateway, connect
-from laneshift.scheduler import registry
-from laneshift.scheduler.policies.base import Policy
+from laneshift.policies import registry
 
 VARIABLE = "LANESHIFT_SCHEDULER"
 
@@ -81,8 +81,8 @@ class Settings:
         only = "" if query is None else f" for the query {query}"
         return f"{self.policy.name} decides every {self.options.interval_s:g} s{only}"
 
-    def scheduler(self, gateway: Gateway) -> AutoscaleLoop:
-        """A scheduler that has begun; each thing that its decisions have to say is printed."""
+    def autoscaler(self, gateway: Gateway) -> AutoscaleLoop:
+        """A loop that has begun; each thing that its decisions have to say is printed."""
         trace = self.options.trace
         options = replace(self.options, trace=None if trace is None else unused(Path(trace)))
         made = AutoscaleLoop(gateway, self.policy, options)
@@ -98,7 +98,7 @@ def main() -> int:
         connect(gateway)
         settings = Settings.of(data)
         say(settings.words)
-        drive(settings.scheduler(gateway), ending())
+        drive(settings.autoscaler(gateway), ending())
     except InputError as problem:
         warn(str(problem))
         return 2
@@ -125,14 +125,14 @@ def ending() -> threading.Event:
     return over
 
 
-def drive(scheduler: AutoscaleLoop, over: threading.Event) -> bool:
-    """Let a scheduler run until it ends or ``over`` is set. Whether it ended by itself."""
+def drive(loop: AutoscaleLoop, over: threading.Event) -> bool:
+    """Let a loop run until it ends or ``over`` is set. Whether it ended by itself."""
     try:
-        while scheduler.is_running and not over.wait(0.5):
+        while loop.is_running and not over.wait(0.5):
             pass
-        return not (scheduler.is_stopped or over.is_set())
+        return not (loop.is_stopped or over.is_set())
     finally:
-        scheduler.stop()
+        loop.stop()
 
 
 def unused(file: Path) -> Path:

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from laneshift.autoscale.cores import Island, PartitionRef
+from laneshift.autoscale.cores import Island
+from laneshift.autoscale.decisions import Note
 from laneshift.autoscale.memory import Asking, Memory, TasksToCome
-from laneshift.errors import LaneshiftError
-from laneshift.plugin.gateway import Gateway
-from laneshift.scheduler.ids import PartitionId, QueryId
-from laneshift.scheduler.measured import changed
-from laneshift.scheduler.plan import (
+from laneshift.autoscale.pictures import Seen
+from laneshift.contract.ids import PartitionId, QueryId
+from laneshift.contract.measured import changed
+from laneshift.contract.plan import (
     ALL_KEYS,
     KeySplit,
     PartitionsChange,
@@ -23,7 +23,10 @@ from laneshift.scheduler.plan import (
     ShardMove,
     TasksChange,
 )
-from laneshift.scheduler.tasks_load import TasksLoad
+from laneshift.contract.tasks_load import TasksLoad
+from laneshift.errors import LaneshiftError
+from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.snapshot import QuerySnapshot
 
 AGAIN_S = 600.0
 """After so long a query that was refused is asked for again (s, ours): what stands against it, a
@@ -38,40 +41,33 @@ class Rescaler:
         self._gateway = gateway
         self._memory = memory
 
-    def wanted(
-        self, changes: Sequence[PartitionsChange], island: Island, now_s: float
-    ) -> dict[str, PartitionsChange]:
-        """Changes by run id, of queries that were not refused lately."""
-        runs = {query: run for query, (run, _) in queries_of(island).items()}
-        return {
-            runs[change.query]: change
-            for change in changes
-            if change.query in runs
-            and self._memory[runs[change.query]].rescale.not_before_s <= now_s
-        }
-
-    def would(self, wanted: Mapping[str, PartitionsChange]) -> tuple[PartitionsChange, ...]:
-        """Those that were not said before: nothing is sent, and each batch wants them again."""
-        return tuple(
-            change for run, change in wanted.items() if _is_new(self._memory[run].rescale, change)
-        )
-
-    def send(
-        self, wanted: Mapping[str, PartitionsChange], island: Island, now_s: float
-    ) -> tuple[tuple[PartitionsChange, ...], tuple[str, ...]]:
-        """Asks for them; those that were taken, and why others were not."""
-        ids = dict(queries_of(island).values())
+    def turn(
+        self, changes: Sequence[PartitionsChange], island: Island, now_s: float, *, sends: bool
+    ) -> tuple[tuple[PartitionsChange, ...], tuple[Note, ...]]:
+        """Asks for them but for queries that were refused lately; those that were taken, and why
+        others were not. If it does not send, those that it has not said before: each batch wants
+        them again.
+        """
+        queries = queries_of(island)
         taken, notes = [], []
-        for run, change in wanted.items():
+        for change in changes:
+            query = queries.get(change.query)
+            if query is None or self._memory[query.run_id].rescale.not_before_s > now_s:
+                continue
+            asking = self._memory[query.run_id].rescale
+            if not sends:
+                taken += [change] if _is_new(asking, change) else []
+                continue
             try:
-                self._gateway.rescale(ids[run], change.after)
+                self._gateway.rescale(query.id, change.after)
                 taken.append(change)
             except LaneshiftError as problem:
-                self._memory[run].rescale.not_before_s = now_s + AGAIN_S
-                notes.append(
+                asking.not_before_s = now_s + AGAIN_S
+                text = (
                     f"{change.query} keeps its {change.before} state partitions instead of"
-                    f" {change.after}: {problem}"
+                    f" {change.after}: "
                 )
+                notes.append(Note.failed(problem, text, f"partitions of {change.query}"))
         return tuple(taken), tuple(notes)
 
 
@@ -81,12 +77,9 @@ def _is_new(asking: Asking, change: PartitionsChange | TasksChange) -> bool:
     return new
 
 
-def queries_of(island: Island) -> dict[QueryId, tuple[str, str]]:
-    """Run id and id of each query of an island, by the name that policies have for it."""
-    return {
-        QueryId(name.rpartition(":")[0]): (ref.run_id, ref.query_id)
-        for name, ref in island.partitions.items()
-    }
+def queries_of(island: Island) -> dict[QueryId, QuerySnapshot]:
+    """The queries of an island, by the name that policies have for them."""
+    return {ref.query_id: ref.query for ref in island.partitions.values()}
 
 
 NEXT = 2
@@ -102,13 +95,13 @@ class Tasker:
         self._gateway = gateway
         self._memory = memory
 
-    def seen(self, island: Island) -> tuple[Island, tuple[str, ...]]:
+    def seen(self, island: Island) -> tuple[Island, tuple[Note, ...]]:
         """``island`` as a policy is to see it, and notes: with what is still to come of what was
         asked for, and without queries to which that has not come.
         """
         if island.cluster is None or not island.cluster.tasks:
             return island, ()
-        runs = {query: run for query, (run, _) in queries_of(island).items()}
+        runs = {name: query.run_id for name, query in queries_of(island).items()}
         loads, notes = [], []
         now_s = island.cluster.time_s
         for each in island.cluster.tasks:
@@ -119,11 +112,12 @@ class Tasker:
             elif asked is not None and load.batch_id >= asked.batch_id + NEXT:
                 mine.tasks_to_come = None
                 mine.tasks.not_before_s = now_s + AGAIN_S
-                notes.append(
+                text = (
                     f"{load.query} has {load.tasks} tasks instead of {asked.after}: there are no"
                     " slots for more, or what is above its state works on whole partitions"
                     " (EXPLAIN says so)"
                 )
+                notes.append(Note(text, f"tasks of {load.query}"))
             if mine.tasks.not_before_s <= now_s:
                 coming = mine.tasks_to_come
                 if coming is not None:
@@ -132,39 +126,31 @@ class Tasker:
         cluster = changed(island.cluster, tasks=tuple(loads))
         return replace(island, cluster=cluster), tuple(notes)
 
-    def would(self, changes: Sequence[TasksChange], island: Island) -> tuple[TasksChange, ...]:
-        """Those that were not said before: nothing is sent, and each batch wants them again."""
-        runs = {query: run for query, (run, _) in queries_of(island).items()}
-        return tuple(
-            change
-            for change in changes
-            if change.query in runs and _is_new(self._memory[runs[change.query]].tasks, change)
-        )
-
-    def send(
-        self, changes: Sequence[TasksChange], island: Island
-    ) -> tuple[tuple[TasksChange, ...], tuple[str, ...]]:
-        """Asks for them; those that were taken, and why others were not."""
-        assert island.cluster is not None
-        loads = {load.query: load for load in island.cluster.tasks}
+    def turn(
+        self, changes: Sequence[TasksChange], island: Island, now_s: float, *, sends: bool
+    ) -> tuple[tuple[TasksChange, ...], tuple[Note, ...]]:
+        """As :meth:`Rescaler.turn`."""
+        loads = {load.query: load for load in island.cluster.tasks} if island.cluster else {}
         queries = queries_of(island)
         taken, notes = [], []
         for change in changes:
             if change.query not in queries or change.query not in loads:
                 continue
-            (run, query_id), load = queries[change.query], loads[change.query]
+            query, load = queries[change.query], loads[change.query]
+            mine = self._memory[query.run_id]
+            if not sends:
+                taken += [change] if _is_new(mine.tasks, change) else []
+                continue
             try:
                 for operator in load.operators:
                     number = int(operator.rpartition(":")[2])
-                    self._gateway.set_tasks(query_id, number, _wish(load, change.after))
-                self._memory[run].tasks_to_come = TasksToCome(change.after, load.batch_id)
+                    self._gateway.set_tasks(query.id, number, _wish(load, change.after))
+                mine.tasks_to_come = TasksToCome(change.after, load.batch_id)
                 taken.append(change)
             except LaneshiftError as problem:
-                self._memory[run].tasks.not_before_s = island.cluster.time_s + AGAIN_S
-                notes.append(
-                    f"{change.query} keeps its {change.before} tasks instead of {change.after}:"
-                    f" {problem}"
-                )
+                mine.tasks.not_before_s = now_s + AGAIN_S
+                text = f"{change.query} keeps its {change.before} tasks instead of {change.after}: "
+                notes.append(Note.failed(problem, text, f"tasks of {change.query}"))
         return tuple(taken), tuple(notes)
 
 
@@ -199,47 +185,48 @@ class KeyWishes:
         self._lease_s = interval_s + GRACE_S
         self._memory = memory
 
-    def decide(self, plan: Plan, island: Island, *, sends: bool) -> tuple[str, ...]:
+    def decide(self, plan: Plan, island: Island, *, sends: bool) -> tuple[Note, ...]:
         """Notes on whose work ``plan`` has apart from now on, or no more, and on what cannot be."""
         held_back = "" if sends else " (not carried out)"
-        notes: list[str] = []
+        notes: list[Note] = []
         for name, splits in _by_partition(plan.key_splits).items():
             ref = island.partitions.get(name)
             if ref is None:
                 continue
             wanted = [split for split in splits if split.ways > 1]
-            if wanted and ref.above == "none":
+            if wanted and ref.operator.above == "none":
                 notes.append(_cannot(name, wanted))
                 continue
-            held = self._memory[ref.run_id].split.setdefault(ref.key, {})
+            held = self._memory[ref.query.run_id].split.setdefault(ref.key, {})
             was = bool(held)
             for split in splits:
                 held.pop(split.key, None)
             held |= {split.key: split.ways for split in wanted}
             if wanted:
-                notes.append(
+                text = (
                     f"{name}: {_keys(wanted)} in {max(s.ways for s in wanted)} parts{held_back}:"
                     " row-wise work above the state goes to any lane from the next batch on, that"
                     " of other keys too, and the state stays on its lane"
                 )
+                notes.append(Note(text, f"{name}: {_keys(wanted)} in parts"))
             elif was and not held:
-                notes.append(
-                    f"{name}: no key is hotter than a lane any more: work comes back{held_back}"
-                )
+                text = f"{name}: no key is hotter than a lane any more: work comes back{held_back}"
+                notes.append(Note(text))
         return tuple(notes)
 
-    def claim(self, island: Island) -> tuple[str, ...]:
+    def claim(self, island: Island) -> tuple[Note, ...]:
         """Takes or renews the planner's say for the island's operators; notes on who refuses."""
         notes = []
         for operator, refs in _operators(island).items():
             query, run, number = operator
             split = any(keys for key, keys in self._memory[run].split.items() if key[1] == number)
-            apart = "" if refs[0].above == "none" else str(split).lower()
+            apart = "" if refs[0].operator.above == "none" else str(split).lower()
             try:
                 self._gateway.claim_keys(query, number, apart, self._lease_s)
                 self._memory[run].claimed.add(operator)
             except LaneshiftError as problem:
-                notes.append(f"where keys of operator {number} go is not ours to say: {problem}")
+                text = f"where keys of operator {number} go is not ours to say: "
+                notes.append(Note.failed(problem, text, f"{query} {number}"))
         return tuple(notes)
 
     def release(self) -> None:
@@ -249,7 +236,7 @@ class KeyWishes:
                 self._gateway.claim_keys(query, number, "", 0.0)
 
 
-def shuffles(plan: Plan, *, sends: bool) -> Iterator[str]:
+def shuffles(plan: Plan, *, sends: bool) -> Iterator[Note]:
     """Notes on the shards that a planner moves, and why."""
     reasons = dict(plan.reasons)
     moves: dict[PartitionId, list[ShardMove]] = {}
@@ -260,7 +247,8 @@ def shuffles(plan: Plan, *, sends: bool) -> Iterator[str]:
         more = f" and {len(mine) - NAMED} more" if len(mine) > NAMED else ""
         count = "1 shard moves" if len(mine) == 1 else f"{len(mine)} shards move"
         held = "" if sends else " (not carried out)"
-        yield f"{name}: {count}{held}, {named}{more}: {reasons.get(name, 'as planned')}"
+        text = f"{name}: {count}{held}, {named}{more}: {reasons.get(name, 'as planned')}"
+        yield Note(text, f"{name}: {[move.shard for move in mine]}")
 
 
 def _by_partition(splits: Sequence[KeySplit]) -> Mapping[PartitionId, list[KeySplit]]:
@@ -270,12 +258,13 @@ def _by_partition(splits: Sequence[KeySplit]) -> Mapping[PartitionId, list[KeySp
     return found
 
 
-def _operators(island: Island) -> dict[Operator, list[PartitionRef]]:
+def _operators(island: Island) -> dict[Operator, list[Seen]]:
     """Those whose rows have keys."""
-    found: dict[Operator, list[PartitionRef]] = {}
+    found: dict[Operator, list[Seen]] = {}
     for ref in island.partitions.values():
-        if ref.keyed:
-            found.setdefault((ref.query_id, ref.run_id, ref.operator_id), []).append(ref)
+        if not ref.operator.is_dealt:
+            operator = (ref.query.id, ref.query.run_id, ref.operator.operator_id)
+            found.setdefault(operator, []).append(ref)
     return found
 
 
@@ -287,8 +276,8 @@ def _keys(splits: Sequence[KeySplit]) -> str:
     return f"{'key' if len(splits) == 1 else 'keys'} {named}{more}"
 
 
-def _cannot(name: PartitionId, splits: Sequence[KeySplit]) -> str:
-    return (
+def _cannot(name: PartitionId, splits: Sequence[KeySplit]) -> Note:
+    return Note(
         f"{name}: work of {_keys(splits)} cannot go to any lane: nothing that may be costly is"
         " above its state, a limit is, or spark.sql.laneshift.hotKeys.spread is 'false'; and a"
         " key's state is on one lane at a time: more fields in the key, or less work for each row,"

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from laneshift.autoscale.cores import Lanes, placed, placement
-from laneshift.autoscale.pictures import Seen, Window, query_name
-from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.scheduler.ids import LaneId, NodeId, QueryId
-from laneshift.scheduler.partition_load import LaneLoad, PartitionLoad
-from laneshift.scheduler.shard_table import ShardTable
+from laneshift.autoscale.cores import placed, placement
+from laneshift.autoscale.pictures import Lanes, Seen, Window
+from laneshift.contract.ids import LaneId, NodeId
+from laneshift.contract.partition_load import LaneLoad, NodeCores, PartitionLoad
+from laneshift.contract.shard_table import ShardTable
+from laneshift.plugin.partition import FloatArray, PartitionSnapshot
 
 KEPT_S = 5.0
 """So much of the past is looked at (ours)."""
@@ -227,12 +228,11 @@ class PartitionMeter:
             self._row_bytes = float(part.queue_bytes.sum()) / queued
         capacity = part.lanes * part.queue_bytes_limit / max(self._row_bytes, 1.0)
         held = placement(Lanes.of(part), part.executor)
-        lanes = lanes_of(part)
-        if Counter(lane.node for lane in lanes) != {cell.node: cell.cores for cell in held}:
-            lanes = ()  # some come or go just now
+        load = part.shard_load if part.load_metric == "cpu" else part.shard_load / service
+        lanes, shards = inside(seen, held, load)
         self._last = PartitionLoad(
             partition=seen.name,
-            query=QueryId(query_name(seen.query)),
+            query=seen.query_id,
             operator=seen.operator_name,
             home=NodeId(part.executor),
             placement=held,
@@ -249,7 +249,7 @@ class PartitionMeter:
             latency_p99_s=part.latency.p99_ms / 1000 if part.latency.count else None,
             max_cores=part.max_lanes,
             lanes=lanes,
-            shards=_shards(part, service) if lanes and not seen.operator.is_dealt else None,
+            shards=shards,
         )
         return self._last
 
@@ -305,10 +305,15 @@ def _at_home(part: PartitionSnapshot) -> tuple[int, float]:
     return part.rows_taken - part.rows_taken_elsewhere, part.busy_s - part.busy_elsewhere_s
 
 
-def lanes_of(part: PartitionSnapshot) -> tuple[LaneLoad, ...]:
-    """Lanes that shards may come to, where they run, and how busy they are."""
+def inside(
+    seen: Seen, held: Sequence[NodeCores], load: FloatArray
+) -> tuple[tuple[LaneLoad, ...], ShardTable | None]:
+    """Lanes that shards may come to, where they run and how busy they are; and the shards, which
+    have so much ``load`` each (cores). Neither while some come or go.
+    """
+    part = seen.part
     there = {lane.lane: lane.executor for lane in part.elsewhere}
-    return tuple(
+    lanes = tuple(
         LaneLoad(
             LaneId(lane),
             NodeId(there.get(lane, part.executor)),
@@ -317,10 +322,9 @@ def lanes_of(part: PartitionSnapshot) -> tuple[LaneLoad, ...]:
         )
         for lane in range(part.lanes)
     )
-
-
-def _shards(part: PartitionSnapshot, rate: float) -> ShardTable | None:
-    if part.lane_of_shard.max(initial=-1) >= part.lanes:
-        return None  # shards are leaving a lane that goes
-    load = part.shard_load if part.load_metric == "cpu" else part.shard_load / rate
-    return ShardTable(np.arange(part.shards), part.lane_of_shard, load, np.zeros(part.shards))
+    if Counter(lane.node for lane in lanes) != {cell.node: cell.cores for cell in held}:
+        return (), None
+    if seen.operator.is_dealt or part.lane_of_shard.max(initial=-1) >= part.lanes:
+        return lanes, None  # they have none, or are to leave a lane that goes
+    shards = np.arange(part.shards)
+    return lanes, ShardTable(shards, part.lane_of_shard, load, np.zeros(part.shards))

@@ -9,20 +9,20 @@ next one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from laneshift.autoscale.cores import Island
-from laneshift.autoscale.decisions import SourceLimit
+from laneshift.autoscale.decisions import Note, SourceLimit
 from laneshift.autoscale.pictures import Seen, query_name
+from laneshift.contract.cluster_load import ClusterLoad, Edge, SourceLoad
+from laneshift.contract.ids import OperatorId, PartitionId, SourceId
+from laneshift.contract.partition_load import PartitionLoad
+from laneshift.contract.plan import Plan
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import QuerySnapshot
-from laneshift.scheduler.cluster_load import ClusterLoad, Edge, SourceLoad
-from laneshift.scheduler.ids import OperatorId, PartitionId, SourceId
-from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.plan import Plan
 
 SOURCE, ELSEWHERE = ":source", ":elsewhere"
 """What follows a query's name in the id of its source, and of its operators on other executors."""
@@ -119,12 +119,12 @@ def edges(here: Sequence[Seen], measured: Sequence[PartitionLoad]) -> tuple[Edge
 
 
 GRACE_S = 10.0
-"""A limit whose scheduler has gone ends by itself so long after its time (s, ours)."""
+"""A limit whose autoscaler has gone ends by itself so long after its time (s, ours)."""
 
 
 def source_limits(
     plan: Plan, cluster: ClusterLoad, island: Island
-) -> tuple[dict[str, SourceLimit], tuple[str, ...]]:
+) -> tuple[dict[str, SourceLimit], tuple[Note, ...]]:
     """Limits by query id, the lowest of each, and notes on throttles that no source can bring.
 
     ``cluster`` is what the policy decided on: of ``island``.
@@ -140,7 +140,7 @@ def source_limits(
         reach = None if source is None else island.sources.get(source.source)
         if reach is None:
             why = "it is fed by another operator, and back-pressure holds that"
-        elif not reach.counted:
+        elif reach.given is None:
             why = "its source does not count rows (laneshift-workload and laneshift-replay do)"
         elif not island.shares.keys() >= set(parts):
             why = f"fewer than {FEW_SOURCE_ROWS} rows that came to it have been counted so far"
@@ -151,13 +151,12 @@ def source_limits(
                 f"{throttle.target} is to get {throttle.rate:,.0f} rows/s at most,"
                 f" {share:.3g} of the source's rows"
             )
-            lowest = limits.get(reach.query_id)
+            lowest = limits.get(reach.id)
             if lowest is None or rate < lowest.rate:
-                limits[reach.query_id] = SourceLimit(reach.query, rate, throttle.windows, reason)
+                limits[reach.id] = SourceLimit(query_name(reach), rate, throttle.windows, reason)
             continue
-        notes.append(
-            f"{throttle.target} cannot be slowed down to {throttle.rate:,.0f} rows/s: {why}"
-        )
+        text = f"{throttle.target} cannot be slowed down to {throttle.rate:,.0f} rows/s: {why}"
+        notes.append(Note(text, f"{throttle.target} {why}"))
     return limits, tuple(notes)
 
 
@@ -180,26 +179,30 @@ class Brakes:
         self._held: dict[str, _Held] = {}
         self._turn = 0
 
-    def hold(
-        self, limits: Mapping[str, SourceLimit], window_s: float
-    ) -> tuple[dict[str, SourceLimit], tuple[str, ...]]:
-        """Send limits, by query id; those that were taken, and why others were not.
+    def turn(
+        self, plan: Plan, cluster: ClusterLoad, island: Island, *, sends: bool
+    ) -> tuple[tuple[SourceLimit, ...], tuple[Note, ...]]:
+        """Send the limits of a plan, if it sends; those that were taken, and why others were not.
 
         A limit replaces one of an earlier turn. Where executors ask for several in one turn, the
         lowest holds.
         """
-        taken, notes = {}, []
+        limits, notes = source_limits(plan, cluster, island)
+        if not sends:
+            return tuple(limits.values()), notes
+        taken = []
         for query, limit in limits.items():
             held = self._held.get(query)
             same_turn = held is not None and held.turn == self._turn
             rate = min(limit.rate, held.rate) if held and same_turn else limit.rate
             try:
-                self._gateway.limit_source(query, rate, limit.windows * window_s + GRACE_S)
+                self._gateway.limit_source(query, rate, limit.windows * cluster.window_s + GRACE_S)
                 self._held[query] = _Held(rate, self._turn, self._turn + limit.windows)
-                taken[query] = limit
+                taken.append(limit)
             except LaneshiftError as problem:
-                notes.append(f"the source of {limit.query} is not slowed down: {problem}")
-        return taken, tuple(notes)
+                text = f"the source of {limit.query} is not slowed down: "
+                notes += (Note.failed(problem, text, text),)
+        return tuple(taken), notes
 
     def __enter__(self) -> None:
         """A turn begins."""

@@ -9,7 +9,7 @@ import click
 
 from laneshift.cli.control import DurationType, Target, as_json, controlled, show
 from laneshift.errors import InputError
-from laneshift.scheduler import registry
+from laneshift.policies import registry
 
 
 @click.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from laneshift.errors import InputError
-from laneshift.scheduler import registry
+from laneshift.policies import registry
 
 
 class PolicyGroup(click.Group):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from laneshift.autoscale.measure import Meter
 from laneshift.autoscale.moves import MoveLog
+from laneshift.contract.trace import TraceWriter
 from laneshift.control.client import ControlClient
 from laneshift.errors import InputError
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.trace import TraceWriter
 
 
 def record(client: ControlClient, trace: Path, seconds: float, interval_s: float = 1.0) -> None:

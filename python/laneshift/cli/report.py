@@ -41,7 +41,7 @@ WRITERS: dict[str, Callable[[Recording, Path], None]] = {
 def report(
     target: Target, trace: str | None, live: bool, duration: float, output: str | None
 ) -> None:
-    """Show what happened in a run whose scheduler recorded TRACE: autoscale(trace=TRACE).
+    """Show what happened in a run whose autoscaler recorded TRACE: autoscale(trace=TRACE).
 
     With --live watch a running application first; its trace is kept in TRACE if that is given.
 

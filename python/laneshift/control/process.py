@@ -62,7 +62,7 @@ def drive_beside(
     again = True
     while again and not over.is_set():
         try:
-            scheduler = settings.scheduler(gateway)
+            scheduler = settings.autoscaler(gateway)
             policies.add(scheduler, settings.options.query or "")
             again = drive(scheduler, over)
             if again:

@@ -11,11 +11,11 @@ from dataclasses import fields
 from typing import Any, Self
 
 from laneshift.autoscale.decisions import Decision
+from laneshift.contract.policy import Policy
 from laneshift.control.client import ControlClient
 from laneshift.control.v1 import control_pb2 as pb
 from laneshift.errors import InputError, LaneshiftError, NotFoundError
-from laneshift.scheduler import registry
-from laneshift.scheduler.policies.base import Policy
+from laneshift.policies import registry
 
 _LOG = logging.getLogger("laneshift")
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.moves import Moves
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.partition_load import PartitionLoad
+from laneshift.contract.trace import read_entries
 from laneshift.errors import InputError
 from laneshift.inputcheck import FloatArray
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.trace import read_entries
 
 
 @dataclass(frozen=True, eq=False)

@@ -132,7 +132,7 @@ def _path(value: object, values: Mapping[str, Any]) -> str | None:
 
 
 def _policy(value: object, values: Mapping[str, Any]) -> str | None:
-    from laneshift.scheduler.registry import names, policy_class
+    from laneshift.policies.registry import names, policy_class
 
     if not isinstance(value, str):
         return None

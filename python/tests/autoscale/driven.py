@@ -9,8 +9,8 @@ from typing import Any
 from autoscale.scripted import Moving, until
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.contract.policy import Policy
 from laneshift.errors import error
-from laneshift.scheduler.policies.base import Policy
 from plugin.fake import FakeGateway
 
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.plan import CoreChange, Plan
-from laneshift.scheduler.policies.base import Policy
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.plan import CoreChange, Plan
+from laneshift.contract.policy import Policy
 from plugin.fake import FakeGateway
 
 

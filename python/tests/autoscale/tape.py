@@ -27,9 +27,9 @@ from autoscale.scripted import until
 from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.contract.policy import Policy
 from laneshift.errors import LaneshiftError, error
-from laneshift.scheduler import registry
-from laneshift.scheduler.policies.base import Policy
+from laneshift.policies import registry
 from plugin.fake import FakeGateway
 
 TAPES = Path(__file__).with_name("tapes")

@@ -12,15 +12,15 @@ from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.partition_load import PartitionLoad
+from laneshift.contract.plan import CoreChange, Plan
+from laneshift.contract.trace import read_trace
 from laneshift.errors import error
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.partition_load import PartitionLoad
-from laneshift.scheduler.plan import CoreChange, Plan
-from laneshift.scheduler.registry import PLANNERS, names
-from laneshift.scheduler.registry import policy as named
-from laneshift.scheduler.trace import read_trace
+from laneshift.policies.registry import PLANNERS, names
+from laneshift.policies.registry import policy as named
 from plugin.fake import RUNNING, FakeGateway, partition, set_lanes
 
 P0, P1 = PartitionId("running:0.0"), PartitionId("running:0.1")
@@ -337,6 +337,22 @@ def test_rows_after_an_idle_time_have_not_come_in_the_time_since_spark_last_look
     assert cluster is not None
     rates = [part.offered_rate for part in cluster.partitions]
     assert sum(rates) == pytest.approx(source["rows"] / batch["duration_s"], rel=0.01)
+
+
+def test_rows_of_a_batch_back_to_back_came_while_the_one_before_ran() -> None:
+    """Each is longer than the one before: over its own time its rows would be too few to tell."""
+    gateway, meter = Batches(trigger="back-to-back", lanes=1), Meter()
+    gateway.cost_s = 1.2e-4
+    looks(meter, gateway)
+    took_s = 2.0
+    for _ in range(3):
+        gateway.batch(every_s=took_s)
+        took_s = gateway.query["batch"]["duration_s"]
+        (last,) = looks(meter, gateway)
+    assert took_s > 4.0 and last is not None
+    part = last.partition(P0)
+    assert part.offered_rate == pytest.approx(10_000, rel=0.01)
+    assert part.offered_load == pytest.approx(1.2, rel=0.01)
 
 
 def test_a_batch_without_rows_says_nothing() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from autoscale.scripted import Chain, Scripted
 from laneshift.autoscale.loop import AutoscaleLoop
-from laneshift.scheduler import registry
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.plan import CoreChange, Plan
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.plan import CoreChange, Plan
+from laneshift.policies import registry
 from plugin.fake import partition
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from laneshift.autoscale.measure import Meter
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.registry import names
-from laneshift.scheduler.registry import policy as named
+from laneshift.policies.registry import names
+from laneshift.policies.registry import policy as named
 from plugin.fake import FakeGateway, partition, set_lanes
 
 CORES, PARTITIONS, RATE, COST_S = 16, 4, 118.75, 0.02
@@ -72,8 +72,8 @@ def test_lanes_stay_as_they_are(name: str, windows: int, seed: int) -> None:
         if island.cluster is not None:
             plan, state = policy.answer(island.cluster, state)
             for change in plan.core_changes:
-                ref = island.partitions[change.partition]
-                running[ref.partition].resize(change.after)
+                seen = island.partitions[change.partition]
+                running[seen.part.partition].resize(change.after)
                 late += window >= SETTLED
         data["time_ms"] += 1000
         for one in running:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from laneshift.autoscale.executors import AGAIN_S, LATE_S, Memory, Need, Standing, Wish, wish
+from laneshift.autoscale.executors import AGAIN_S, LATE_S, DemandMemory, Need, Standing, Wish, wish
 
 REST_S = 60.0
 ENOUGH = Need(cores=2)
@@ -100,7 +100,7 @@ CASES: dict[str, list[Turn]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_wish_follows_from_what_is_short_for_how_long(name: str) -> None:
-    memory = Memory()
+    memory = DemandMemory()
     for turn in CASES[name]:
         found, memory = wish(turn.how, turn.need, memory, turn.at_s)
         assert (found.total, found.give_back) == (turn.total, turn.back), turn
@@ -109,7 +109,7 @@ def test_a_wish_follows_from_what_is_short_for_how_long(name: str) -> None:
 
 
 def test_it_is_pure() -> None:
-    memory = Memory(short_since_s=0.0)
+    memory = DemandMemory(short_since_s=0.0)
     first = wish(ONE, short(3), memory, 5.0)
-    assert first == wish(ONE, short(3), memory, 5.0) and memory == Memory(short_since_s=0.0)
+    assert first == wish(ONE, short(3), memory, 5.0) and memory == DemandMemory(short_since_s=0.0)
     assert first[0] != Wish()

@@ -9,11 +9,11 @@ import pytest
 from autoscale.scripted import Moving, keeping, loop
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import shard_of
-from laneshift.scheduler import registry
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import KeyId
-from laneshift.scheduler.partition_load import HotKey
-from laneshift.scheduler.policies.hot_keys import useful_cores, waits_for_a_key
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import KeyId
+from laneshift.contract.partition_load import HotKey
+from laneshift.policies import registry
+from laneshift.policies.hot_keys import useful_cores, waits_for_a_key
 from laneshift_lab.samples import partition as sample
 from plugin.fake import FakeGateway, partition, set_lanes
 

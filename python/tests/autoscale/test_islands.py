@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from autoscale.scripted import Moving, loop
-from laneshift.scheduler import registry
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.plan import CoreChange, Plan, Throttle
-from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.trace import read_trace
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.plan import CoreChange, Plan, Throttle
+from laneshift.contract.policy import Policy
+from laneshift.contract.trace import read_trace
+from laneshift.policies import registry
 from laneshift_lab.replay import replay
 from laneshift_lab.simulator.advise import advise, with_cores
 from plugin.fake import RUNNING, executor

@@ -11,7 +11,7 @@ from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import shard_of
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.errors import error
-from laneshift.scheduler import registry
+from laneshift.policies import registry
 from plugin.fake import RUNNING, partition
 
 # The key 0badcafe of the fake snapshots.

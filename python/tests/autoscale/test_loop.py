@@ -12,13 +12,13 @@ from laneshift.api.application import Application
 from laneshift.api.autoscaler import Here
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import LaneId, LaneRef, ShardId
+from laneshift.contract.plan import Plan, ShardMove
+from laneshift.contract.trace import read_trace
 from laneshift.errors import LaneshiftError, error
+from laneshift.policies import registry
 from laneshift.report.recording import read_recording
-from laneshift.scheduler import registry
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import LaneId, LaneRef, ShardId
-from laneshift.scheduler.plan import Plan, ShardMove
-from laneshift.scheduler.trace import read_trace
 from plugin.fake import HANDOFF, RUNNING, STOPPED, query, set_lanes
 
 
@@ -278,7 +278,8 @@ def test_a_trace_that_cannot_be_written_stops_nothing(
     file = tmp_path / "trace"
     gateway = Moving()
     made = loop(gateway, lanes(p0=4), trace=file)
-    monkeypatch.setattr(made._trace, "_file", Full(made._trace._file))  # type: ignore[union-attr]
+    out: Any = made._trace._out
+    monkeypatch.setattr(out, "_file", Full(out._file))
     (decision,) = made.turn()
     assert gateway.sent == [("set_lanes", RUNNING, 0, 0, 4)]
     assert [n for n in decision.notes if "No space left" in n]
@@ -307,7 +308,7 @@ class Full:
 
 
 def test_a_trace_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laneshift.autoscale.loop.TRACE_BYTES", 3000)
+    monkeypatch.setattr("laneshift.autoscale.moves.TRACE_BYTES", 3000)
     file = tmp_path / "trace"
     made = loop(Moving(), lanes(p0=4), trace=file)
     for _ in range(20):

@@ -12,7 +12,7 @@ from autoscale.scripted import Moving
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.memory import Memory
 from laneshift.errors import error
-from laneshift.scheduler import registry
+from laneshift.policies import registry
 from plugin.fake import executor
 
 NOT_MEMORY = {"_gateway", "_decisions", "_trace", "_thread", "_policy", "_listeners"}

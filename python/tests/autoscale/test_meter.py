@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from laneshift.autoscale.cores import Lanes, held, within_budget
+from laneshift.autoscale.cores import held, within_budget
 from laneshift.autoscale.measure import Meter
+from laneshift.autoscale.pictures import Lanes
 from laneshift.autoscale.rates import UNKNOWN_RATE
 from laneshift.autoscale.sources import SHARE_MS
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
 from plugin.fake import FakeGateway, executor, partition, set_lanes
 
 P0, P1 = PartitionId("running:0.0"), PartitionId("running:0.1")

@@ -16,11 +16,11 @@ from laneshift.autoscale.executors import ASK_AFTER_S, _without, need_of
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.plan import Plan
 from laneshift.errors import error
-from laneshift.scheduler import registry
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.plan import Plan
+from laneshift.policies import registry
 from laneshift_lab.samples import cluster, partition
 from plugin.fake import executor
 
@@ -85,7 +85,7 @@ class Growing(Spread):
 
 def begun(gateway: Growing, policy: Any, **more: Any) -> AutoscaleLoop:
     made = AutoscaleLoop(gateway, policy, AutoscaleOptions(**more))
-    made._on_demand.begin()
+    made._turns.on_demand.begin()
     return made
 
 
@@ -351,7 +351,7 @@ def test_batches_ask_for_the_cores_that_would_bring_them_home_in_time() -> None:
     gateway.cost_s = 3e-4  # 6 cores of work
     gateway.standing |= {"most": 9}
     made = AutoscaleLoop(gateway, registry.policy("laneshift"))
-    made._on_demand.begin()
+    made._turns.on_demand.begin()
     for _ in range(5):
         gateway.batch()
         turns(made, 3)

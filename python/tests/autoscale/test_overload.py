@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from laneshift.autoscale.loop import AutoscaleLoop
-from laneshift.scheduler.registry import PLANNERS, names
-from laneshift.scheduler.registry import policy as named
+from laneshift.policies.registry import PLANNERS, names
+from laneshift.policies.registry import policy as named
 from plugin.fake import FakeGateway, set_lanes
 
 SERVICE = 1000.0

@@ -10,15 +10,16 @@ from typing import Any, ClassVar
 import pytest
 
 from autoscale.scripted import Moving, Scripted
-from laneshift.autoscale.cores import Island, Lanes, fitting
+from laneshift.autoscale.cores import Island, fitting
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
+from laneshift.autoscale.pictures import Lanes
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import NodeId, PartitionId
+from laneshift.contract.plan import CoreChange, PlacementChange, Plan
+from laneshift.contract.policy import Policy
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler import registry
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import NodeId, PartitionId
-from laneshift.scheduler.plan import CoreChange, PlacementChange, Plan
-from laneshift.scheduler.policies.base import Policy
+from laneshift.policies import registry
 from plugin.fake import RUNNING, executor, set_lanes
 
 P0, P1 = PartitionId("running:0.0"), PartitionId("running:0.1")

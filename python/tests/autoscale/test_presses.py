@@ -8,18 +8,29 @@ from typing import Any
 import pytest
 
 from autoscale.scripted import Moving, Scripted, keeping, lanes, until
-from laneshift.autoscale.act import only_more
-from laneshift.autoscale.cores import Island, Lanes, PartitionRef, Room
-from laneshift.autoscale.loop import AutoscaleLoop, Presses, rest
+from laneshift.autoscale.act import grown, planned_lanes
+from laneshift.autoscale.cores import Island, Room
+from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.autoscale.pictures import Lanes, seen_partitions
+from laneshift.autoscale.presses import (
+    FRUITLESS,
+    MOST_SHORT,
+    SHORT_S,
+    Presses,
+    only_more,
+    rest,
+)
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import NodeId, PartitionId
+from laneshift.contract.plan import PlacementChange, Plan
 from laneshift.errors import error
 from laneshift.plugin.press import Press
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.hurry import FRUITLESS, MOST_SHORT, SHORT_S
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.plan import Plan
-from laneshift.scheduler.registry import PLANNERS, names
-from laneshift.scheduler.registry import policy as named
+from laneshift.plugin.snapshot import Snapshot
+from laneshift.policies.registry import PLANNERS, names
+from laneshift.policies.registry import policy as named
+from laneshift_lab.samples import cluster
+from laneshift_lab.samples import partition as sample
 from plugin.fake import RUNNING, FakeGateway, partition, set_lanes
 
 SERVICE = 500.0
@@ -378,18 +389,40 @@ P0, P1 = PartitionId("q:0.0"), PartitionId("q:0.1")
 
 def island(**held: Lanes) -> Island:
     """Two executors of six lanes; p0 is at home on 1, p1 on 2, each with two elsewhere at most."""
-    refs = {
-        name: PartitionRef("q", 0, n, str(n + 1), held.get(f"p{n}", Lanes(1)), max_elsewhere=2)
-        for n, name in enumerate((P0, P1))
-    }
-    return Island("", {"1": Room(6, 6), "2": Room(6, 6)}, refs, None)
+    gateway = FakeGateway()
+    for n, part in enumerate(gateway.data["queries"][0]["operators"][0]["partitions"]):
+        lanes = held.get(f"p{n}", Lanes(1))
+        set_lanes(part, lanes.home)
+        part |= {"executor": str(n + 1), "max_lanes": 2**31, "max_elsewhere": 2}
+        part["wanted_elsewhere"] = [
+            {"executor": e, "lanes": there} for e, there in lanes.elsewhere.items()
+        ]
+    seen = seen_partitions(Snapshot.from_json(gateway.snapshot()))
+    parts = dict(zip((P0, P1), seen, strict=True))
+    return Island("", {"1": Room(6, 6), "2": Room(6, 6)}, parts, None)
+
+
+def added(wanted: dict[PartitionId, Lanes], there: Island) -> dict[PartitionId, Lanes]:
+    """What a short turn sends of a plan for these lanes."""
+    held = {name: seen.lanes for name, seen in there.partitions.items()}
+    home = {name: seen.home for name, seen in there.partitions.items()}
+    on = {name: {e: lanes.on(e, home[name]) for e in "12"} for name, lanes in held.items()}
+    parts = [sample(name, cells, home=home[name]) for name, cells in on.items()]
+    cells = tuple(
+        PlacementChange(name, NodeId(e), on[name][e], after)
+        for name, lanes in wanted.items()
+        for e in "12"
+        if (after := lanes.on(e, home[name])) != on[name][e]
+    )
+    plan = only_more(Plan(placement_changes=cells), cluster(there.budgets, parts))
+    return grown(planned_lanes(plan, there, held), there)
 
 
 def test_lanes_are_added_executor_by_executor_beside_those_that_are_there() -> None:
     there = island(p0=Lanes(2), p1=Lanes(3, {"1": 1}))
     wanted = {P0: Lanes(8, {"2": 1}), P1: Lanes(1, {})}
-    assert only_more(wanted, there) == {P0: Lanes(5, {"2": 1})}
+    assert added(wanted, there) == {P0: Lanes(5, {"2": 1})}
     wanted = {P0: Lanes(3, {"2": 4}), P1: Lanes(9, {"1": 2})}
-    assert only_more(wanted, there) == {P0: Lanes(3, {"2": 2}), P1: Lanes(4, {"1": 2})}
-    assert only_more({P0: Lanes(2), P1: Lanes(1)}, there) == {}
-    assert only_more({P0: Lanes(2, {"2": 5})}, island(p0=Lanes(2))) == {P0: Lanes(2, {"2": 2})}
+    assert added(wanted, there) == {P0: Lanes(3, {"2": 2}), P1: Lanes(4, {"1": 2})}
+    assert added({P0: Lanes(2), P1: Lanes(1)}, there) == {}
+    assert added({P0: Lanes(2, {"2": 5})}, island(p0=Lanes(2))) == {P0: Lanes(2, {"2": 2})}

@@ -15,7 +15,7 @@ from autoscale.scripted import until
 from laneshift.autoscale import process
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.errors import error
-from laneshift.scheduler.registry import policy
+from laneshift.policies.registry import policy
 from plugin.fake import FakeGateway
 
 SETTINGS = {"port": 1, "token": "t", "policy": "static", "target_latency_ms": 0, "interval_s": 0.1}

@@ -14,12 +14,12 @@ from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.queries import AGAIN_S
+from laneshift.contract.store_load import StoreLoad
+from laneshift.contract.trace import read_entries, read_trace
 from laneshift.errors import error
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.policies.rescaling import SETTLED
-from laneshift.scheduler.registry import policy as named
-from laneshift.scheduler.store_load import StoreLoad
-from laneshift.scheduler.trace import read_entries, read_trace
+from laneshift.policies.registry import policy as named
+from laneshift.policies.rescaling import SETTLED
 from laneshift_lab.replay import replay
 from plugin.fake import RUNNING, executor, partition, rescaling, set_lanes
 

@@ -9,9 +9,9 @@ import pytest
 
 from laneshift.autoscale.cores import Island
 from laneshift.autoscale.measure import Meter
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.partition_load import PartitionLoad
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.partition_load import PartitionLoad
 from plugin.fake import FakeGateway, set_lanes
 
 P0 = PartitionId("running:0.0")

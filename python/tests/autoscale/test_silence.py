@@ -11,11 +11,11 @@ from autoscale.scripted import Moving, Scripted
 from autoscale.test_places import Placing, Spread, cells
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.pictures import Silence
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.plan import Plan
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler import registry
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.plan import Plan
+from laneshift.policies import registry
 from plugin.fake import FakeGateway, executor
 
 P0, P1 = PartitionId("running:0.0"), PartitionId("running:0.1")

@@ -11,10 +11,10 @@ from autoscale.scripted import Chain, Moving, Scripted, keeping, loop, until
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.sources import GRACE_S
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.plan import Plan, Throttle
 from laneshift.errors import error
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.plan import Plan, Throttle
 from plugin.fake import RUNNING, FakeGateway
 
 

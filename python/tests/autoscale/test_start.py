@@ -16,10 +16,10 @@ from laneshift.api.autoscaler import Here
 from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.plan import CoreChange, Plan
+from laneshift.contract.policy import Policy
 from laneshift.errors import InputError, LaneshiftError, SessionError
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.plan import CoreChange, Plan
-from laneshift.scheduler.policies.base import Policy
 from plugin.fake import RUNNING
 from session.transports import TRANSPORTS, facade
 

@@ -13,10 +13,10 @@ from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.measure import Meter
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import BEHIND_MS, Steady
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.trace import read_trace
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.trace import read_trace
 from plugin.fake import FakeGateway
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from autoscale.tape import TAPES, Played
 from laneshift.autoscale.decisions import LaneChange
-from laneshift.scheduler import registry
+from laneshift.policies import registry
 
 NAMES = sorted(path.name.removesuffix(".jsonl.gz") for path in TAPES.glob("*.gz"))
 

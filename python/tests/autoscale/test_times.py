@@ -10,9 +10,9 @@ from autoscale.driven import Driven, driven
 from autoscale.scripted import Scripted, lanes
 from autoscale.test_presses import press
 from laneshift.autoscale.loop import RENEW_S
-from laneshift.scheduler import registry
-from laneshift.scheduler.hurry import DEAF_S, MOST_SHORT, SHORT_S
-from laneshift.scheduler.plan import Plan
+from laneshift.autoscale.presses import DEAF_S, MOST_SHORT, SHORT_S
+from laneshift.contract.plan import Plan
+from laneshift.policies import registry
 from plugin.fake import RUNNING
 
 

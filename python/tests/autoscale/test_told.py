@@ -5,58 +5,71 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from autoscale.scripted import Moving, Scripted, lanes
 from autoscale.test_batches import Batches
-from laneshift.autoscale.decisions import AGAIN_S, Decision, LaneChange, SourceLimit, Told, kind
+from laneshift.autoscale.decisions import (
+    AGAIN_S,
+    Decision,
+    LaneChange,
+    Note,
+    SourceLimit,
+    Told,
+    not_done,
+)
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.plan import Plan, Reason, Shortfall
-from laneshift.scheduler.registry import policy as named
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import KeyId, PartitionId
+from laneshift.contract.plan import KeySplit, Plan, Reason, Shortfall
+from laneshift.errors import error
+from laneshift.policies.registry import policy as named
 from plugin.fake import set_lanes
 
+P1 = PartitionId("q:0.1")
 EMPTY = Decision(0.0, "1", "laneshift", applied=True)
 
 
 def change(after: int, why: str = "busy") -> tuple[LaneChange, ...]:
-    return (LaneChange(PartitionId("q:0.1"), 1, after, why),)
+    return (LaneChange(P1, 1, after, why),)
 
 
-@pytest.mark.parametrize(
-    ("note", "other"),
-    [
-        ("budget: 9 cores wanted, 8 available: add nodes", "budget: 1,204 cores wanted, 8 availab"
-         "le: add nodes"),
-        ("batches of q are to take 2.1 s at most", "batches of q are to take 1e-05 s at most"),
-        ("latency 0.51 s instead of 0.1 s", "latency 12 s instead of 0.1 s"),
-    ],
-)  # fmt: skip
-def test_notes_that_differ_in_quantities_are_of_a_kind(note: str, other: str) -> None:
-    assert kind(note) == kind(other) != note
+def test_notes_of_a_kind_say_the_same_of_the_same() -> None:
+    """What :func:`not_done` and the others make: kinds have names, and no quantities."""
+
+    def short(cores: int, **more: Any) -> Note:
+        message = f"{cores} cores wanted, 8 available"
+        return not_done(Plan(shortfalls=(Shortfall(Reason.BUDGET, cores, 8, message, **more),)))[0]
+
+    assert short(9, kind="x") != short(1204, kind="x") and short(9).kind == short(9)
+    assert short(9, kind="x").kind == short(1204, kind="x").kind
+    assert short(9, kind="of q:0.1").kind != short(9, kind="of q:0.2").kind
+    keys = [not_done(Plan(key_splits=(KeySplit(P1, KeyId(key), 2),)))[0] for key in "78"]
+    assert keys[0].kind != keys[1].kind
+
+    def refused(partition: str, seconds: float) -> Note:
+        problem = error("LANESHIFT_OTHER_SCHEDULER", policy=partition, range="x", seconds=seconds)
+        return Note.failed(problem, "it stays: ")
+
+    assert refused("a", 1.5) != refused("a", 2.5)
+    assert refused("a", 1.5).kind == refused("a", 2.5).kind != refused("b", 1.5).kind
 
 
-@pytest.mark.parametrize(
-    "notes",
-    [
-        ("q:0.1 waits for lanes", "q:0.2 waits for lanes", "q:1.1 waits for lanes"),
-        ("key 7 cannot be split", "key 8 cannot be split"),
-        ("shard 1 of q:0.1 stays", "shard 2 of q:0.1 stays"),
-        ("it stays on executor 1", "it stays on executor 2"),
-        ("orders-2:0.1 stays", "orders-3:0.1 stays"),
-        ("1f3c-11:0.1 stays", "1f3c-12:0.1 stays"),
-    ],
-)
-def test_notes_on_different_things_are_of_different_kinds(notes: tuple[str, ...]) -> None:
-    assert len(set(map(kind, notes))) == len(notes)
+def test_what_is_thrown_in_one_place_is_of_a_kind() -> None:
+    def thrown(by: int) -> Note:
+        try:
+            assert by != 7, "another place"
+            raise ValueError(f"{by} is too many")
+        except (AssertionError, ValueError) as problem:
+            return Note.failed(problem)
+
+    assert thrown(1) != thrown(2) and thrown(1).kind == thrown(2).kind != thrown(7).kind
 
 
 def test_notes_that_alternate_are_told_once_a_minute() -> None:
     told, seen = Told(), []
     for second in range(150):
-        note = f"{second} cores wanted" if second % 2 else f"{second} s of latency"
+        cores = Note(f"{second} cores wanted", "cores wanted")
+        note = cores if second % 2 else Note(f"{second} s of latency", "latency")
         decision = replace(EMPTY, time_s=1000.0 + second, notes=(note,) if second % 3 else ())
         if told.is_news(decision, measured=True):
             seen.append(second)
@@ -64,7 +77,9 @@ def test_notes_that_alternate_are_told_once_a_minute() -> None:
     assert seen[:2] == [1, 2] and all(
         b - a >= AGAIN_S for a, b in zip(seen, seen[2:], strict=False)
     )
-    other = replace(EMPTY, time_s=1150.0, executor="2", notes=("7 cores wanted",))
+    other = replace(
+        EMPTY, time_s=1150.0, executor="2", notes=(Note("7 cores wanted", "cores wanted"),)
+    )
     assert told.is_news(other, measured=True)  # of another executor
     told.forget("2")
     assert told.is_news(other, measured=True)
@@ -86,7 +101,7 @@ def test_what_is_asked_for_is_told_until_it_changes() -> None:
     assert news(changes=change(2), applied=False)
     assert not news()  # a batch that leaves all as it is
     assert news(changes=change(2), applied=False)
-    assert news(changes=change(2), applied=False, notes=("something else",))
+    assert news(changes=change(2), applied=False, notes=(Note("something else"),))
     for always in (
         {"shard_moves": 1},
         {"limits": (SourceLimit("q", 1.0, 1, "x"),)},
@@ -117,8 +132,8 @@ def test_a_dry_run_says_what_it_would_do_once() -> None:
 
 def test_notes_of_an_overload_are_folded() -> None:
     def say(cluster: ClusterLoad, turn: int) -> Plan:
-        short = Shortfall(Reason.BUDGET, 9 + turn, 8, f"{9 + turn} cores wanted, 8 available")
-        late = Shortfall(Reason.OVERLOAD, 9, 8, f"{turn} rows are late")
+        short = Shortfall(Reason.BUDGET, 9 + turn, 8, f"{9 + turn} cores wanted", "cut")
+        late = Shortfall(Reason.OVERLOAD, 9, 8, f"{turn} rows are late", "late")
         return Plan(shortfalls=(short,) if turn % 2 else (late,))
 
     gateway = Moving()

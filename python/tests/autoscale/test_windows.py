@@ -13,9 +13,9 @@ from autoscale.test_batches import Batches
 from autoscale.test_presses import press
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.plugin.press import Press
-from laneshift.scheduler import registry
-from laneshift.scheduler.cluster_load import ClusterLoad
+from laneshift.policies import registry
 from plugin.fake import FakeGateway, partition
 
 
@@ -57,7 +57,7 @@ def forecasts(*, pressed: bool) -> dict[str, tuple[int, tuple[float, ...]]]:
             gateway.after_ms = 1000
         elif turn % 3 == 2:
             made.turn()
-    (state,) = made._states.values()
+    ((_, state),) = made._turns._answers.values()
     return {name: (each.seen, each.errors) for name, each in state.demand.forecasts.items()}
 
 

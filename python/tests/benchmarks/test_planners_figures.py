@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laneshift.errors import InputError
-from laneshift.scheduler import registry
+from laneshift.policies import registry
 from laneshift_bench import planners
 from laneshift_bench.planner_queries import CASES
 

@@ -20,8 +20,8 @@ from session.transports import TOKEN, serving
 OWN = """
 from dataclasses import dataclass
 from typing import ClassVar
-from laneshift.scheduler.plan import CoreChange, Plan
-from laneshift.scheduler.policies.base import Policy
+from laneshift.contract.plan import CoreChange, Plan
+from laneshift.contract.policy import Policy
 
 @dataclass(frozen=True, kw_only=True)
 class Own(Policy[None]):

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from laneshift.cli.main import COMMANDS, LAB, main
-from laneshift.scheduler import registry
-from scheduler.recorded import BAD
+from laneshift.policies import registry
+from policies.recorded import BAD
 
 
 def run(*args: str) -> tuple[int, str]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from laneshift.autoscale.decisions import Decision, LaneChange, SourceLimit
+from laneshift.autoscale.decisions import Decision, LaneChange, Note, SourceLimit
+from laneshift.contract.ids import PartitionId, QueryId
+from laneshift.contract.plan import PartitionsChange
 from laneshift.control.codec import snapshot_json, to_json, to_message
 from laneshift.control.v1 import control_pb2 as pb
-from laneshift.scheduler.ids import PartitionId, QueryId
-from laneshift.scheduler.plan import PartitionsChange
 from plugin.fake import HANDOFF, RUNNING, FakeGateway, partition, query
 
 
@@ -49,7 +49,7 @@ def test_handoffs_and_decisions_come_back_as_they_were() -> None:
     assert to_json(to_message(pb.Handoff(), HANDOFF)) == HANDOFF
     made = Decision(
         7.0, "1", "faa", (LaneChange(PartitionId("q:0.1"), 1, 2, "busy"),),
-        (SourceLimit("q", 0.1, 2, "late"),), 3, True, ("so",), None,
+        (SourceLimit("q", 0.1, 2, "late"),), 3, True, (Note("so"),), None,
         (PartitionsChange(QueryId("q"), 200, 8, "commits"),),
     )  # fmt: skip
     assert Decision.from_json(to_json(to_message(pb.Decision(), made.to_json()))) == made

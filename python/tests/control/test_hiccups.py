@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from autoscale.scripted import Moving, until
-from laneshift.autoscale.decisions import Decision
+from laneshift.autoscale.decisions import Decision, Note
 from laneshift.control.address import Address
 from laneshift.control.client import PAUSES_S, ControlClient
 from laneshift.control.remote import RemoteScheduler
@@ -89,7 +89,7 @@ class Policy:
 
     def say(self, note: str) -> None:
         for listener in self._listeners:
-            listener(Decision(1.0, "1", self.name, notes=(note,)))
+            listener(Decision(1.0, "1", self.name, notes=(Note(note),)))
 
 
 class Service:

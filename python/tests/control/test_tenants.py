@@ -14,7 +14,7 @@ from laneshift import Application, ArgumentError, NotFoundError
 from laneshift.control.calls import TENANT_CALLS
 from laneshift.control.running import MOST_OF_TENANT, RunningAutoscalers
 from laneshift.control.tokens import signed
-from laneshift.scheduler.registry import policy
+from laneshift.policies.registry import policy
 from plugin.fake import HANDOFF, RUNNING, query
 from session.transports import TENANT_KEY, TOKEN, serving, settings
 

@@ -80,9 +80,9 @@ BLOCKS: dict[str, list[str]] = {
     "docs/partitioners/index.md": ["test_docs.py::test_examples_with_prompts"],
     "docs/policies/README.md": [
         "test_commands_without_spark",
-        "scheduler/test_policy_docs.py::test_overview_links_every_page_and_its_example_runs",
+        "policies/test_policy_docs.py::test_overview_links_every_page_and_its_example_runs",
         "test_toml",
-        "scheduler/test_policy_docs.py::test_the_example_of_a_policy_with_a_state_smooths",
+        "policies/test_policy_docs.py::test_the_example_of_a_policy_with_a_state_smooths",
     ],
     "docs/policies/planners.md": ["test_commands_of_control"],
     "docs/simulator.md": [

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 import laneshift
-from laneshift.scheduler.metrics import METRICS, Scope
+from laneshift.contract.metrics import METRICS, Scope
 from live.conftest import SHARDS, Counting, until
 
 if TYPE_CHECKING:

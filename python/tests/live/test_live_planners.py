@@ -14,8 +14,8 @@ import pytest
 
 import laneshift
 from laneshift.autoscale.measure import shard_of
-from laneshift.scheduler import registry
-from laneshift.scheduler.trace import read_trace
+from laneshift.contract.trace import read_trace
+from laneshift.policies import registry
 from laneshift_lab.replay import replay
 from live.conftest import SHARDS, to_lines, until
 

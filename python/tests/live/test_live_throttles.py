@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import laneshift
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.plan import Plan, Throttle
+from laneshift.contract.policy import Policy
+from laneshift.contract.trace import read_trace
 from laneshift.report.recording import read_recording
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.plan import Plan, Throttle
-from laneshift.scheduler.policies.base import Policy
-from laneshift.scheduler.trace import read_trace
 from live.conftest import Counting, to_lines, until
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from laneshift.models.buffer import (
     units_for_target,
     units_to_keep_up,
 )
-from laneshift.models.forecast import KnownRates, LastRate
+from laneshift.models.forecast import LastRate
+from policies.known import KnownRates
 
 
 @pytest.mark.parametrize(
@@ -153,5 +154,3 @@ def test_known_rates_look_ahead_and_last_rate_does_not() -> None:
 def test_wrong_options_are_listed() -> None:
     with pytest.raises(InputError, match="floor, truncate"):
         unit_change(1.0, 1.0, "ceiling")
-    with pytest.raises(InputError, match="rates"):
-        KnownRates(())

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from laneshift import PartitionSnapshot, Snapshot
+from laneshift.contract.metrics import METRICS
 from laneshift.plugin.partition import HotKey
 from laneshift.plugin.rescale import RescaleProgress
 from laneshift.plugin.snapshot import ExecutorSnapshot, StoresSnapshot
-from laneshift.scheduler.metrics import METRICS
 from plugin.fake import FakeGateway, partition
 
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from laneshift.autoscale.decisions import Decision, LaneChange, SourceLimit
+from laneshift.autoscale.decisions import Decision, LaneChange, Note, SourceLimit
 from laneshift.autoscale.moves import Moves
 from laneshift.cli.main import main
+from laneshift.contract.cluster_load import ClusterLoad
+from laneshift.contract.ids import PartitionId
+from laneshift.contract.trace import TraceWriter
 from laneshift.errors import InputError
 from laneshift.report.page import page
 from laneshift.report.picture import ROWS, _runs, save
 from laneshift.report.recording import columns, read_recording
 from laneshift.report.words import headline, summary, table
-from laneshift.scheduler.cluster_load import ClusterLoad
-from laneshift.scheduler.ids import PartitionId
-from laneshift.scheduler.trace import TraceWriter
 from laneshift_lab.samples import cluster, partition
 
 START = 1_700_000_000.0
@@ -74,7 +74,7 @@ def test_a_partition_that_was_not_there_yet_counts_nothing() -> None:
 
 
 def test_words() -> None:
-    said = Decision(START + 1, "1", "oera", applied=True, notes=("budget: 9 of 8",))
+    said = Decision(START + 1, "1", "oera", applied=True, notes=(Note("budget: 9 of 8"),))
     run = columns(
         [window(1, 1), window(2, 1)],
         [
@@ -82,7 +82,7 @@ def test_words() -> None:
             replace(said, time_s=START + 2),
             replace(said, time_s=START + 3, notes=()),
             replace(said, time_s=START + 4, changes=(change(1, 2), change(2, 1)), applied=False),
-            Decision(START + 5, "", "oera", error="ValueError: x"),
+            Decision(START + 5, "", "oera", error=Note("ValueError: x")),
         ],
     )
     assert headline(run).startswith("oera: 2.0 s from ")
@@ -102,7 +102,9 @@ def test_words() -> None:
 def test_a_decision_reads_back_as_it_was() -> None:
     limits = (SourceLimit("q", 0.125, 2, "why"),)
     changes = (change(1, 2),)
-    said = Decision(START + 0.125, "1", "oera", changes, limits, 3, True, ("a", "b"), "error")
+    said = Decision(
+        START + 0.125, "1", "oera", changes, limits, 3, True, (Note("a"), Note("b")), Note("error")
+    )
     assert Decision.from_json(said.to_json()) == said
     told = said.to_plugin()
     del told["shard_moves"], told["limits"]  # as Spark's UI answers

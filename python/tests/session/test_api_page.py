@@ -8,7 +8,7 @@ from typing import Any
 
 import laneshift
 from autoscale.scripted import Chain
-from laneshift.scheduler import registry
+from laneshift.policies import registry
 from plugin.fake import executor
 from session.transports import session
 

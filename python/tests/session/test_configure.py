@@ -137,8 +137,8 @@ def test_what_spark_defaults_has_is_kept(jar: Path) -> None:
         ("scheduler", "craa", "craa"),
         (
             "scheduler",
-            "laneshift.scheduler.policies.faa:Faa",
-            "laneshift.scheduler.policies.faa:Faa",
+            "laneshift.policies.faa:Faa",
+            "laneshift.policies.faa:Faa",
         ),
         ("scheduler_target_latency", 0, "0ms"),
         ("scheduler_target_latency", timedelta(microseconds=1500), "2ms"),

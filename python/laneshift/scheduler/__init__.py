@@ -1,1 +1,0 @@
-"""Policies: how many cores each elastic partition gets, and where."""
