@@ -45,8 +45,7 @@ private[laneshift] final class ExecutorDemand(
     executors: ExecutorDirectory,
     isDriving: String => Boolean,
     say: String => Unit,
-    cluster: ClusterExecutors = new SparkExecutors,
-    nowMs: () => Long = () => System.nanoTime() / 1000000L
+    cluster: ClusterExecutors = new SparkExecutors
 ) extends Logging {
   @volatile private var owner = Option.empty[String]
 
@@ -173,14 +172,17 @@ private[laneshift] final class ExecutorDemand(
     ours.nonEmpty
   }
 
-  /** Who is to go goes when nothing is on it. Executors were asked before: a scheduler's turn does not wait for them. */
-  private[driver] def look(now: Look): Unit = synchronized {
-    running.enqueue(now.loads.map(_.activeTasks).sum)
+  /** Who is to go goes when nothing is on it. Executors were asked before: a scheduler's turn does not wait for them.
+    *
+    * @param nowMs goes on whatever the clock is set to
+    */
+  private[driver] def look(look: Look, nowMs: Long): Unit = synchronized {
+    running.enqueue(look.loads.map(_.activeTasks).sum)
     if (running.size > ExecutorDemand.Remembered) running.dequeue()
-    now.loads.filter(e => ours(e.id)).foreach(look(_, now.sites))
+    look.loads.filter(e => ours(e.id)).foreach(act(_, look.sites, nowMs))
   }
 
-  private def look(load: ExecutorLoad, sites: Seq[PartitionSite]): Unit = {
+  private def act(load: ExecutorLoad, sites: Seq[PartitionSite], nowMs: Long): Unit = {
     val id = load.id
     val isHome = sites.exists(_.executor.id == id)
     // Asked of Spark only where the answer counts: of executors that are to go, or that nobody says whether it needs them.
@@ -196,7 +198,7 @@ private[laneshift] final class ExecutorDemand(
       if (stays.nonEmpty) stays.foreach(stay(id, _))
       else if (used) close(id)
       else leave(id, lanes)
-    } else if (!owner.exists(isDriving)) rest(id, lanes || used || stays.nonEmpty)
+    } else if (!owner.exists(isDriving)) rest(id, lanes || used || stays.nonEmpty, nowMs)
   }
 
   /** No more tasks begin on it, if the others have slots for all that ran at any of the last looks. */
@@ -244,12 +246,12 @@ private[laneshift] final class ExecutorDemand(
     say(s"executor $id stays: $why")
   }
 
-  private def rest(id: String, used: Boolean): Unit =
+  private def rest(id: String, used: Boolean, nowMs: Long): Unit =
     if (used) idleSince -= id
     else {
-      val since = idleSince.getOrElse(id, nowMs())
+      val since = idleSince.getOrElse(id, nowMs)
       idleSince += id -> since
-      if (nowMs() - since >= cluster.restMs) letGo(id, "has had nothing to do, and no scheduler wants it")
+      if (nowMs - since >= cluster.restMs) letGo(id, "has had nothing to do, and no scheduler wants it")
     }
 }
 

@@ -170,6 +170,15 @@ private[laneshift] final class ExecutorDirectory(
     HostAddress(executorId, host, port)
   }
 
+  /** Takes so many lanes off an executor, of those partitions first that want most there. */
+  def leave(sites: Seq[PartitionSite], executorId: String, lanes: Int, why: String): Unit = {
+    var left = lanes
+    def wanted(site: PartitionSite) = site.view.wantedElsewhere.collectFirst { case (`executorId`, n) => n }
+    sites.filter(wanted(_).nonEmpty).sortBy(-wanted(_).getOrElse(0)).foreach { site =>
+      if (left > 0) left -= site.leave(executorId, left, why)
+    }
+  }
+
   /** Every elastic partition, once: where it runs now or ran last. */
   def partitions(): Seq[PartitionSite] = askPartitions()()
 

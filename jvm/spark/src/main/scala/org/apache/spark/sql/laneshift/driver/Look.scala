@@ -7,22 +7,14 @@ import org.apache.spark.sql.laneshift.runtime.RuntimeMetrics
 private[laneshift] final case class Look(loads: Seq[ExecutorLoad], sites: Seq[PartitionSite]) {
 
   /** Takes lanes off executors on which they should not be any more: off one that leaves, because Spark is about to give it up, at
-    * once; off one that has too few cores only as many as were too many in the look `before`, too: a task may be short. Those
-    * partitions go first that want most there. Asks executors, and throws if one does not answer.
+    * once; off one that has too few cores only as many as were too many in the look `before`, too: a task may be short. Asks
+    * executors, and throws if one does not answer.
     */
-  def makeRoom(before: Look): Unit = {
+  def makeRoom(before: Look, executors: ExecutorDirectory): Unit = {
     val crowded = before.loads.map(e => e.id -> e.surplusLanes).toMap
     loads.foreach { e =>
       val lanes = if (e.leaving) e.surplusLanes else math.min(e.surplusLanes, crowded.getOrElse(e.id, 0))
-      if (lanes > 0) leave(e.id, lanes, if (e.leaving) "is leaving" else "needs its cores")
-    }
-  }
-
-  private def leave(executorId: String, lanes: Int, why: String): Unit = {
-    var left = lanes
-    def wanted(site: PartitionSite) = site.view.wantedElsewhere.collectFirst { case (`executorId`, n) => n }
-    sites.filter(wanted(_).nonEmpty).sortBy(-wanted(_).getOrElse(0)).foreach { site =>
-      if (left > 0) left -= site.leave(executorId, left, why)
+      if (lanes > 0) executors.leave(sites, e.id, lanes, if (e.leaving) "is leaving" else "needs its cores")
     }
   }
 }
@@ -85,8 +77,9 @@ private[laneshift] final class Looks(driver: DriverState, everyMs: Long) extends
     if (isSampled || mayGiveBack || runs.exists(_.wantsElsewhere)) {
       val now = System.currentTimeMillis()
       val look = newest
-      attempt("Taking lanes off executors")(look.makeRoom(last))
-      if (mayGiveBack) attempt("Giving executors back")(driver.demand.look(look))
+      attempt("Taking lanes off executors")(look.makeRoom(last, driver.executors))
+      if (mayGiveBack)
+        attempt("Giving executors back")(driver.demand.look(look, System.nanoTime() / 1000000L))
       if (isSampled)
         attempt("The journal")(driver.journal.add(now, QueryView.of(runs, look.sites), askMoves().apply()))
       last = look

@@ -40,14 +40,13 @@ class ExecutorDemandSuite extends LimitedSuite with ElasticSession {
       directory,
       id => driving(id),
       text => said :+= text,
-      cluster,
-      () => now
+      cluster
     )
     var host: FakeExecutor = new FakeExecutor("driver").register(directory)
     def turn(total: Int = 0, back: Seq[String] = Nil, by: String = "s"): DemandView =
       demand.turn(by, 0, total, back)
     def looks(n: Int): Unit =
-      (1 to n).foreach(_ => if (demand.mayGiveBack()) demand.look(directory.look()))
+      (1 to n).foreach(_ => if (demand.mayGiveBack()) demand.look(directory.look(), now))
     def load: ExecutorLoad = directory.inventory().head
 
     /** Spark's task on it. */

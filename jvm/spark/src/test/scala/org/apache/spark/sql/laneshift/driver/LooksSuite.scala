@@ -32,18 +32,19 @@ class LooksSuite extends LimitedSuite with ElasticSession with TimeLimitedTests 
     val wanting = FakeQuery.views.take(2).zip(Seq(1, 4)).map { case (view, lanes) =>
       view.copy(wantedElsewhere = Seq("1" -> lanes, "9" -> 5))
     }
+    val executors = new ExecutorDirectory
     val home = new FakeExecutor("2", wanting)
     val sites = wanting.map(PartitionSite(ExecutorRef("2", "host", home), _))
     def told = home.asked.collect { case leave: ExecutorRequest.Leave => (leave.partition, leave.lanes) }
     def short(of: Int) = Look(Seq(load(leaving = false, host(lanes = 5, tasks = of - 1))), sites)
     val looks = Seq(3, 0, 4).map(short)
-    (Look(Nil, Nil) +: looks).zip(looks).foreach { case (before, now) => now.makeRoom(before) }
+    (Look(Nil, Nil) +: looks).zip(looks).foreach { case (before, now) => now.makeRoom(before, executors) }
     assert(told.isEmpty, "it was once only")
-    short(of = 3).makeRoom(looks.last)
+    short(of = 3).makeRoom(looks.last, executors)
     // A fake one gives up two.
     assert(told == Seq(wanting(1).index -> 3, wanting.head.index -> 1))
     val leaving = Look(Seq(load(leaving = true, host(lanes = 2, tasks = 0))), sites)
-    leaving.makeRoom(Look(Nil, Nil))
+    leaving.makeRoom(Look(Nil, Nil), executors)
     assert(told.drop(2) == Seq(wanting(1).index -> 2), "one that leaves is left at once")
   }
 
