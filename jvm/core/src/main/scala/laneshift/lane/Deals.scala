@@ -112,7 +112,6 @@ final class Deals[R](
     var deal: Deal = _
     var waits = false
     var looks = false
-    var rows = 0L
     var busyAtDoneNs = 0L
   }
 

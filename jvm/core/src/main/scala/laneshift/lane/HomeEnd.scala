@@ -1,5 +1,7 @@
 package laneshift.lane
 
+import scala.collection.mutable.ArrayBuffer
+
 import laneshift.ids.LaneId
 
 /** What home tells the host of one session, in this order. Never waits. */
@@ -21,8 +23,11 @@ trait HostWire[R] {
   def end(): Unit
 }
 
-/** Home's end of one session with a remote lane (docs/handoff.md, section 11): sends rows, keeps them until a frame covers them, and
-  * makes of the host's answers what the inlet needs. One thread uses it; of its methods only `turn` waits, in the inlet.
+/** A lane on another executor during one session, to the inlet one of its lanes (docs/handoff.md, section 11): sends rows, keeps
+  * them until a frame covers them, and makes of the host's answers what the inlet needs. It owns shards from `join` until it is
+  * released or lost, or the input ends; where shards do not move within a batch, until `leave`.
+  *
+  * One thread uses it; of its methods only `turn` waits, in the inlet. Any thread may call `release` and `poke`.
   *
   * @param windowBytes bytes of rows that the host may have without having acknowledged them; one block more at most
   * @param readsAhead the host's operators may hold rows that they have taken: they are never known to be done
@@ -33,13 +38,48 @@ final class HomeEnd[R](
     windowBytes: Long,
     readsAhead: Boolean,
     host: HostWire[R]
-) {
+) extends InletLane[R](lane.value, inlet) {
+  import InletLane.Waiting
+  require(lane.value >= inlet.limits.maxLanes, s"lane ${lane.value} is not remote")
+
   private val kept = new KeptRows[R]
   private var recalled = Seq.empty[Int]
   private var noticedNs = 0L
 
   private var ended = false
   private var gone = false
+
+  // Under the inlet's lock: its shards go to others; its thread waits, and then whether its host is at nothing, and whether frames
+  // cover all that it has taken; what its thread has to be told.
+  private var isLeaving = false
+  private var isAtRest = false
+  private var isCovered = true
+  private var poked = false
+  private val arrived = new ArrayBuffer[Int]
+
+  override def isRemote: Boolean = true
+  override def owns: Boolean = !isLeaving
+  override def staysToTheEnd: Boolean = !isLeaving
+  override def isDone: Boolean = isAtRest
+  override def hasBacklog: Boolean = !isLeaving && !(isCovered && queue.isEmpty)
+  override def shardCame(shard: Int): Unit = arrived += shard
+  override def shardWent(): Unit = if (isLeaving) wake()
+  override def leaves(): Boolean = !isLeaving && {
+    isLeaving = true
+    true
+  }
+
+  /** The session is open: shards may come. False if the input ends already. */
+  def join(): Boolean = inlet.admit(this)
+
+  /** The lane is not wanted any more: its shards go to others, and then it gets the end. */
+  def release(): Unit = inlet.locked(if (inlet.has(this) && leaves()) inlet.handAway(this))
+
+  /** Makes the lane's thread look around: what is next is then `Poked`. */
+  def poke(): Unit = inlet.locked {
+    poked = true
+    wake()
+  }
 
   /** The host is no more: what comes from it all the same must not be applied. */
   def isLost: Boolean = gone
@@ -58,15 +98,35 @@ final class HomeEnd[R](
   private[lane] def isBusy: Boolean = !kept.isEmpty || readsAhead || ended
 
   /** Of a lane without shards, what the host may still be at comes to nothing. */
-  private[lane] def mayEnd: Boolean = kept.isEmpty && !ended
+  private def mayEnd: Boolean = kept.isEmpty && !ended
   private[lane] def hasRoom: Boolean = !recalling && kept.bytes < windowBytes
 
   /** Does what is next, and waits for it. */
-  def turn(): Unit = handle(inlet.takeRemote(lane, hasRoom, !recalling, isBusy, mayEnd))
+  def turn(): Unit = handle(inlet.locked {
+    val turn = inlet.turnOf(index)
+    inlet.looking(turn, looks = hasRoom)(turn.await())(tryTake)
+  })
 
   /** One attempt of `turn`, under the inlet's lock; null if there is nothing to do. */
-  private[lane] def tryTake(looksAgain: Boolean): TakenRemote[R] =
-    inlet.tryTakeRemote(lane, hasRoom, !recalling, isBusy, mayEnd, looksAgain)
+  private[lane] def tryTake(looksAgain: Boolean): TakenRemote[R] = {
+    inlet.checkRunning()
+    val taken: TakenRemote[R] =
+      if (poked) { poked = false; Taken.Poked }
+      else if (!recalling && recalls.nonEmpty) Taken.Recall
+      else if (hasRoom && arrived.nonEmpty) {
+        val shards = arrived.toList.distinct
+        arrived.clear()
+        Taken.Arrived(shards)
+      } else if (hasRoom && !queue.isEmpty) inlet.takeBlock(this)
+      else if (mayEnd && queue.isEmpty && (inputHasEnded || (isLeaving && inlet.isBare(this)))) Taken.End
+      else null
+    isAtRest = taken == null && !isBusy
+    isCovered = taken == null && mayEnd
+    val how = if (!hasRoom) Waiting.NotForRows else if (looksAgain) Waiting.Looking else Waiting.ForSignal
+    waits(if (taken == null) how else Waiting.No, isIdle = isCovered)
+    if (isCovered) inlet.backlogWent()
+    taken
+  }
 
   private[lane] def handle(taken: TakenRemote[R]): Unit = taken match {
     case Taken.Rows(block) =>
@@ -112,6 +172,12 @@ final class HomeEnd[R](
   /** The host is no more: what no frame has covered was never worked on. */
   def lost(): Unit = {
     gone = true
-    inlet.lost(lane, kept.behind)
+    inlet.locked {
+      isLeaving = true
+      inlet.takeAway(this, kept.behind)
+    }
   }
+
+  /** The host has got its end, and all that the lane has put out is on the outlet. */
+  def leave(): Unit = inlet.locked(inlet.dismiss(this))
 }

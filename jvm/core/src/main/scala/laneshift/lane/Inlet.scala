@@ -13,15 +13,14 @@ import laneshift.routing.{Handoff, MoveReason, RoutingTable}
   * Who may call what: one receiver thread `offer`, `nextInput` and `finish`; lane i's thread `take(i)` and `letGo(i)`;
   * any thread the rest. Only `offer`, `finish` and `take` wait, never while anybody else needs the lock.
   *
-  * A remote lane works on another executor; its thread here speaks for it (docs/handoff.md, section 11). It owns shards from
-  * `join` until it is released, lost, or the input ends: then its shards are handed to lanes that are here. Where shards do not
-  * move within a batch it owns some from `fix` until `leave`.
+  * Lanes here are there from their start. Others come and go ([[InletLane]]): when one leaves, or the input ends, its shards are
+  * handed to lanes that stay.
   *
   * @param idleIsDone a lane that waits in `take` has worked on all that it has taken and has put its outputs out: whatever
   *   it owns may go without it
   */
 final class Inlet[R](
-    limits: InletLimits,
+    private[lane] val limits: InletLimits,
     initialRouting: Array[Int],
     initialLanes: Int,
     newBlock: () => RowBlock[R],
@@ -32,10 +31,14 @@ final class Inlet[R](
     clock: () => Long = () => System.nanoTime(),
     lock: Lock = new ReentrantLock
 ) extends LaneFeed(limits.maxLanes, initialLanes, startLane, clock, lock) {
-  import Inlet.{Presence, Waiting}
+  import InletLane.Waiting
 
   private val table = new RoutingTable(initialRouting)
-  private val lanes = Array.tabulate(limits.slots)(i => new LaneState(i, newTurn()))
+  private val turns = Array.fill(limits.slots)(newTurn())
+  private val works = Array.fill(limits.slots)(new LaneClock(clock))
+  private val lanes = Array.tabulate[InletLane[R]](limits.slots)(i =>
+    if (i < limits.maxLanes) new LocalLane(i) else new NoLane(i)
+  )
   private val offered = new Array[Long](initialRouting.length)
 
   private var buffered = 0L
@@ -50,65 +53,43 @@ final class Inlet[R](
   private var isFixed = false
   private val settled = new ArrayBuffer[Handoff]
 
-  private final class LaneState(val index: Int, val turn: Condition) extends LaneClock(clock) {
-    val queue = new RowQueue[R](newBlock)
-    val recalls = new ArrayBuffer[Handoff]
-    var rowsTaken = 0L
-    var waitedNs = 0L
-    private val depth = limits.queueTime.map(new QueueDepth(_))
-    var waiting = Waiting.No
-    var hasTaken = false
-    var ended = false
-    @volatile var recalled = false
-
-    /** Of a remote lane: where its session is; whether it may be at something; whether frames cover all that it has taken; what it
-      * has not been told.
-      */
-    var presence = Presence.Away
-    var isBusy = false
-    var isCovered = true
-    var poked = false
-    val arrived = new ArrayBuffer[Int]
-
-    def isRemote: Boolean = index >= limits.maxLanes
-
-    /** Whether shards may come to it. */
-    def owns: Boolean =
-      if (isRemote) presence == Presence.There && (isFixed || !closing) else index < activeLanes
-
-    /** A remote lane that is to work on them has rows. */
-    def hasBacklog: Boolean = presence == Presence.There && !(isCovered && queue.isEmpty)
-
-    /** Whether it goes on to the end of the batch. */
-    def isInAtTheEnd: Boolean =
-      if (isRemote) isFixed && presence == Presence.There else index < startedLanes
+  private final class LocalLane(number: Int) extends InletLane[R](number, Inlet.this) {
+    override def isRemote: Boolean = false
+    override def owns: Boolean = index < activeLanes
+    override def staysToTheEnd: Boolean = index < startedLanes
 
     /** It waits for rows and has none in hand. A lane that does not wait may be at work even before its first row: on
       * timers that are overdue when the batch begins.
       */
-    def isDone: Boolean = if (isRemote) isDoneElsewhere else isDoneHere
+    override def isDone: Boolean = waiting != Waiting.No && (idleIsDone || !hasTaken)
 
-    private def isDoneElsewhere: Boolean = presence == Presence.Away || (waiting != Waiting.No && !isBusy)
-
-    private def isDoneHere: Boolean = waiting != Waiting.No && (idleIsDone || !hasTaken)
-
-    def wake(): Unit = if (waiting != Waiting.No) turn.signal()
-
-    /** After a row was appended: a lane that looks again by itself is left alone until it is worth its while. */
-    def rowCame(): Unit =
-      if (waiting == Waiting.ForSignal || (waiting == Waiting.Looking && queue.rows >= LaneFeed.RowsWorthWaking))
-        turn.signal()
-
-    /** It has room for a row more. */
-    def hasRoom: Boolean =
-      queue.bytes < limits.queueBytes && (depth.isEmpty || queue.rows < depth.get.rows)
-
-    /** A block is about to be taken: all before it is worked on, and its outputs are put out. */
-    def measureDepth(): Unit = if (depth.nonEmpty) depth.get.note(rowsTaken, busyUntil(clock()) + waitedNs)
+    def tryTake(looksAgain: Boolean): Taken[R] = {
+      val taken =
+        if (this.recalls.nonEmpty) Taken.Recall
+        else if (!queue.isEmpty) takeBlock(this)
+        else if (inputHasEnded) Taken.End
+        else null
+      val how = if (looksAgain) Waiting.Looking else Waiting.ForSignal
+      waits(if (taken == null) how else Waiting.No, isIdle = taken == null)
+      taken
+    }
   }
 
+  /** A remote lane's number while there is none. */
+  private final class NoLane(number: Int) extends InletLane[R](number, Inlet.this) {
+    override def isRemote: Boolean = true
+    override def owns: Boolean = false
+    override def staysToTheEnd: Boolean = false
+    override def isDone: Boolean = true
+  }
+
+  private[lane] def workOf(lane: Int): LaneClock = works(lane)
+  private[lane] def turnOf(lane: Int): Condition = turns(lane)
+  private[lane] def newQueue(): RowQueue[R] = new RowQueue[R](newBlock)
+  private[lane] def newDepth(): Option[QueueDepth] = limits.queueTime.map(new QueueDepth(_))
+
   /** Runs `body` under the lock, and afterwards, without it, tells of the handoffs that it settled. */
-  override protected def locked[T](body: => T): T = {
+  override private[lane] def locked[T](body: => T): T = {
     var told = Seq.empty[Handoff]
     try
       super.locked {
@@ -148,7 +129,7 @@ final class Inlet[R](
   private[lane] def tryOffer(row: R, shard: Int): Boolean = {
     checkRunning()
     val lane = lanes(table.owner(shard))
-    val room = buffered < limits.totalBytes && lane.hasRoom
+    val room = buffered < limits.totalBytes && lane.hasQueueRoom
     noteReceiver(waits = !room)
     if (room) {
       offered(shard) += 1
@@ -163,7 +144,7 @@ final class Inlet[R](
   /** A receiver that has to wait wakes the lanes that have rows but would look again by themselves. */
   private def noteReceiver(waits: Boolean): Unit = {
     receiverWaits = waits
-    if (waits) lanes.foreach(l => if (l.queue.rows > 0 && l.waiting != Waiting.NotForRows) l.wake())
+    if (waits) lanes.foreach(_.makeRoom())
   }
 
   /** What is offered from here on is of the next input: each lane meets the boundary behind its rows so far. Only for
@@ -173,7 +154,7 @@ final class Inlet[R](
     checkRunning()
     require(table.inFlight == 0, "a shard moves between two inputs")
     lanes.foreach(lane =>
-      if (lane.isInAtTheEnd) {
+      if (lane.staysToTheEnd) {
         lane.queue.addBoundary()
         lane.wake()
       }
@@ -193,16 +174,15 @@ final class Inlet[R](
     inputEnded = true
     checkRunning()
     closing ||= isFixed || !hostsHaveRows
-    if (closing && !isFixed)
-      lanes.foreach(lane => if (lane.presence == Presence.There) sendHome(lane))
+    if (closing && !isFixed) lanes.filter(_.leaves()).foreach(handAway)
     val over = closing && table.inFlight == 0
     noteReceiver(waits = !over)
     if (over) {
-      val last = lanes.filter(_.isInAtTheEnd)
+      val last = lanes.filter(_.staysToTheEnd)
       fixed(table.toArray, last.map(_.index).toSeq)
       last.foreach { lane =>
-        lane.ended = true
-        lane.turn.signal()
+        lane.inputHasEnded = true
+        turns(lane.index).signal()
       }
     }
     over
@@ -214,57 +194,33 @@ final class Inlet[R](
   // ---- lanes
 
   /** True if lane `lane` has to give up a shard: cheap enough to ask before every row. */
-  def isRecalled(lane: LaneId): Boolean = lanes(lane.value).recalled
+  def isRecalled(lane: LaneId): Boolean = lanes(lane.value).isRecalled
 
   /** The next rows of a lane, a recall, or the end; waits for one of them. Recalls, the end and many rows wake it at once. */
   def take(lane: LaneId): Taken[R] = locked {
-    val state = lanes(lane.value)
-    state.begin()
-    looking(state.turn, looks = true)(state.turn.await())(tryTake(lane, _))
+    val turn = turns(lane.value)
+    works(lane.value).begin()
+    looking(turn, looks = true)(turn.await())(tryTake(lane, _))
   }
 
   /** One attempt, under the lock; null if the lane has to wait, for a signal or, if it `looksAgain`, for a short time. */
   private[lane] def tryTake(lane: LaneId, looksAgain: Boolean): Taken[R] = {
-    val state = lanes(lane.value)
-    val taken = ready(state)
-    val waits = if (looksAgain) Waiting.Looking else Waiting.ForSignal
-    noteIdle(state, if (taken == null) waits else Waiting.No, isIdle = taken == null)
-    taken
-  }
-
-  private def noteIdle(state: LaneState, waiting: Waiting.Value, isIdle: Boolean): Unit = {
-    state.waiting = waiting
-    if (isIdle) state.rests() else state.works()
+    checkRunning()
+    lanes(lane.value).asInstanceOf[LocalLane].tryTake(looksAgain)
   }
 
   /** The lane has waited outside, to get rid of its outputs: that is not work. */
-  def waited(lane: LaneId, ns: Long): Unit = locked {
-    lanes(lane.value).waited(ns)
-    lanes(lane.value).waitedNs += ns
-  }
+  def waited(lane: LaneId, ns: Long): Unit = locked(works(lane.value).waited(ns))
 
   /** The lane's thread has ended. */
-  def left(lane: LaneId): Unit = locked(lanes(lane.value).rests())
+  def left(lane: LaneId): Unit = locked(works(lane.value).rests())
 
-  /** What `take` gives the lane now, or null. */
-  private def ready(state: LaneState): Taken[R] = {
-    checkRunning()
-    if (state.recalls.nonEmpty) Taken.Recall
-    else if (!state.queue.isEmpty) {
-      val block = takeBlock(state)
-      if (block.isInstanceOf[Boundary[_]]) Taken.NextInput else Taken.Rows(block)
-    } else if (state.ended) Taken.End
-    else null
-  }
-
-  private def takeBlock(state: LaneState): RowBlock[R] = {
-    state.measureDepth()
-    val block = state.queue.poll()
+  /** The next block of a lane's queue, which is not empty. */
+  private[lane] def takeBlock(lane: InletLane[R]): Taken[R] with TakenRemote[R] = {
+    val block = lane.poll()
     buffered -= block.bytes
-    state.rowsTaken += block.rows
-    state.hasTaken = true
     wakeReceiver()
-    block
+    if (block.isInstanceOf[Boundary[_]]) Taken.NextInput else Taken.Rows(block)
   }
 
   /** The shards that the lane is to give up now. */
@@ -283,7 +239,7 @@ final class Inlet[R](
     val from = lanes(lane.value)
     val leaving = from.recalls.toList.filter(h => shards.contains(h.shard.value))
     from.recalls --= leaving
-    from.recalled = from.recalls.nonEmpty
+    from.isRecalled = from.recalls.nonEmpty
     leaving.foreach { handoff =>
       handoff.noticedNs = math.max(handoff.begunNs, noticedNs)
       settle(handoff, taken)
@@ -302,9 +258,9 @@ final class Inlet[R](
     buffered += from.queue.bytes + to.queue.bytes
     table.settle(handoff)
     handoff.settledNs = clock()
-    if (to.isRemote) to.arrived += shard
+    to.shardCame(shard)
     to.wake()
-    if (from.presence == Presence.Leaving) from.wake()
+    from.shardWent()
     // Its row may have room now, in the queue that the shard has left or come to.
     wakeReceiver()
     settled += handoff
@@ -313,7 +269,7 @@ final class Inlet[R](
 
   private def moveTaken(handoff: Handoff, taken: Remainder[R]): Unit = {
     val rows = taken.block.extract(handoff.shard.value, taken.from, lanes(handoff.to.value).queue)
-    lanes(handoff.from.value).rowsTaken -= rows
+    works(handoff.from.value).rows -= rows
     handoff.movedRows += rows
   }
 
@@ -340,11 +296,7 @@ final class Inlet[R](
     if (from.isDone && (from.isRemote || !lanes(to).isRemote)) {
       handoff.noticedNs = handoff.begunNs
       settle(handoff, Nil)
-    } else {
-      from.recalls += handoff
-      from.recalled = true
-      from.wake()
-    }
+    } else from.recall(handoff)
     handoff
   }
 
@@ -367,137 +319,58 @@ final class Inlet[R](
   /** Lanes that shards may come to, in ascending order. */
   private def active: Seq[Int] = lanes.indices.filter(lanes(_).owns)
 
-  // ---- remote lanes
+  // ---- lanes that come and go
 
-  /** The remote lane's session is open: shards may come to it. False if the input ends already. */
-  def join(lane: LaneId): Boolean = locked {
-    val state = lanes(lane.value)
-    require(state.isRemote, s"lane ${lane.value} is not remote")
-    if (failure == null && !closing && !isFixed && state.presence == Presence.Away) {
-      state.presence = Presence.There
-      state.isCovered = true
-      state.begin()
-      state.rests()
+  /** The lane comes, and shards may; false if the input ends already. */
+  private[lane] def admit(lane: InletLane[R]): Boolean = locked {
+    val comes = failure == null && !closing && !isFixed
+    if (comes) {
+      lanes(lane.index) = lane
+      lane.work.begin(atRest = true)
     }
-    state.presence == Presence.There
+    comes
   }
 
-  /** The remote lane is not wanted any more: its shards go to others, and then it gets the end. */
-  def release(lane: LaneId): Unit = locked {
-    val state = lanes(lane.value)
-    if (failure == null && state.presence == Presence.There) sendHome(state)
-  }
+  /** Under the lock: the lane is there, and nobody is stopped. */
+  private[lane] def has(lane: InletLane[R]): Boolean = failure == null && (lanes(lane.index) eq lane)
 
-  private def sendHome(state: LaneState): Unit = {
-    state.presence = Presence.Leaving
-    shardsOf(state).foreach(s => if (table.handoffOf(s) == null) retire(s, MoveReason.Scale))
-    state.wake()
+  /** Under the lock: the lane, which owns none any more, gives its shards to others. */
+  private[lane] def handAway(lane: InletLane[R]): Unit = {
+    shardsOf(lane).foreach(s => if (table.handoffOf(s) == null) retire(s, MoveReason.Scale))
+    lane.wake()
     wakeReceiver()
   }
 
-  private def shardsOf(state: LaneState): Seq[Int] =
-    (0 until table.shards).filter(table.owner(_) == state.index)
+  private def shardsOf(lane: InletLane[R]): Seq[Int] =
+    (0 until table.shards).filter(table.owner(_) == lane.index)
 
-  /** The remote lane is no more, and what it was sent and has not acknowledged was never worked on: its shards go to others at
-    * once, with `kept`, those rows in order, and then with what has come since.
+  /** Under the lock: it has no shard, and none comes to it. */
+  private[lane] def isBare(lane: InletLane[R]): Boolean =
+    (0 until table.shards).forall(s => table.owner(s) != lane.index && table.destination(s) != lane.index)
+
+  /** The lane, which owns no shards any more, has gone without letting them go: they go to others at once, with `kept`, the rows
+    * that it had taken and not worked on, in order, and then with what has come since.
     */
-  def lost(lane: LaneId, kept: Seq[Remainder[R]]): Unit = locked {
+  private[lane] def takeAway(lane: InletLane[R], kept: Seq[Remainder[R]]): Unit = {
     checkRunning()
-    val state = lanes(lane.value)
-    state.presence = Presence.Away
-    shardsOf(state).foreach { shard =>
+    shardsOf(lane).foreach { shard =>
       val begun = table.handoffOf(shard)
-      val handoff =
-        if (begun != null) begun else beginOnly(shard, leastOwning, MoveReason.HostLost)
+      val handoff = if (begun != null) begun else beginOnly(shard, leastOwning, MoveReason.HostLost)
       handoff.noticedNs = clock()
       settle(handoff, kept)
     }
-    leftRemote(state)
+    dismiss(lane)
   }
 
-  /** The remote lane has got its end, and all that it has put out is on the outlet. */
-  def leave(lane: LaneId): Unit = locked {
-    val state = lanes(lane.value)
-    state.presence = Presence.Away
-    leftRemote(state)
-  }
-
-  /** The slot is as it was, but for what it counts. */
-  private def leftRemote(state: LaneState): Unit = {
-    state.recalls.clear()
-    state.recalled = false
-    state.arrived.clear()
-    state.poked = false
-    state.isBusy = false
-    state.waiting = Waiting.No
-    while (!state.queue.isEmpty) state.queue.poll()
-    state.rests()
+  /** Under the lock: the lane, which has no shards, goes. */
+  private[lane] def dismiss(lane: InletLane[R]): Unit = {
+    lanes(lane.index) = new NoLane(lane.index)
+    lane.work.rests()
     wakeReceiver()
   }
 
-  /** Makes the remote lane's thread look around: [[takeRemote]] gives `Poked`. */
-  def poke(lane: LaneId): Unit = locked {
-    val state = lanes(lane.value)
-    state.poked = true
-    state.wake()
-  }
-
-  /** What is next for a remote lane's thread; waits for it.
-    *
-    * @param rows whether it takes rows
-    * @param recalls whether it takes recalls; not while one is under way
-    * @param busy whether it may be at something: then shards do not go without it
-    * @param ends whether it has acknowledged all rows, and can be given its end
-    */
-  def takeRemote(
-      lane: LaneId,
-      rows: Boolean,
-      recalls: Boolean,
-      busy: Boolean,
-      ends: Boolean
-  ): TakenRemote[R] = locked {
-    val turn = lanes(lane.value).turn
-    looking(turn, looks = rows)(turn.await())(tryTakeRemote(lane, rows, recalls, busy, ends, _))
-  }
-
-  /** One attempt, under the lock; null if the lane's thread has to wait for a signal. */
-  private[lane] def tryTakeRemote(
-      lane: LaneId,
-      rows: Boolean,
-      recalls: Boolean,
-      busy: Boolean,
-      ends: Boolean,
-      looksAgain: Boolean
-  ): TakenRemote[R] = {
-    checkRunning()
-    val state = lanes(lane.value)
-    state.isBusy = busy
-    val taken: TakenRemote[R] =
-      if (state.poked) { state.poked = false; Taken.Poked }
-      else if (recalls && state.recalls.nonEmpty) Taken.Recall
-      else if (rows && state.arrived.nonEmpty) {
-        val shards = state.arrived.toList.distinct
-        state.arrived.clear()
-        Taken.Arrived(shards)
-      } else if (rows && !state.queue.isEmpty) {
-        val block = takeBlock(state)
-        if (block.isInstanceOf[Boundary[_]]) Taken.NextInput else Taken.Rows(block)
-      } else if (ends && state.queue.isEmpty && isEnding(state)) Taken.End
-      else null
-    val waits =
-      if (!rows) Waiting.NotForRows else if (looksAgain) Waiting.Looking else Waiting.ForSignal
-    noteIdle(state, if (taken == null) waits else Waiting.No, isIdle = taken == null && ends)
-    state.isCovered = taken == null && ends
-    if (state.isCovered && inputEnded) wakeReceiver()
-    taken
-  }
-
-  private def isEnding(state: LaneState): Boolean =
-    state.ended || (state.presence == Presence.Leaving && isBare(state))
-
-  /** It has no shard, and none comes to it. */
-  private def isBare(state: LaneState): Boolean =
-    (0 until table.shards).forall(s => table.owner(s) != state.index && table.destination(s) != state.index)
+  /** Under the lock: the end of the input may wait for somebody who has rows no more. */
+  private[lane] def backlogWent(): Unit = if (inputEnded) wakeReceiver()
 
   /** The lane that may touch the shard's state now. */
   def owner(shard: Int): Int = locked(table.owner(shard))
@@ -516,7 +389,7 @@ final class Inlet[R](
 
   override def stats: InletStats = locked {
     val now = clock()
-    val last = lanes.lastIndexWhere(l => l.isRemote && l.hasBegun)
+    val last = lanes.lastIndexWhere(l => l.isRemote && l.work.hasBegun)
     val shown = lanes.take(math.max(startedLanes, last + 1))
     InletStats(
       table.toArray,
@@ -525,24 +398,11 @@ final class Inlet[R](
       startedLanes,
       table.inFlight,
       offered.clone(),
-      shown.map(_.rowsTaken),
+      shown.map(_.work.rows),
       shown.map(_.queue.rows),
       shown.map(_.queue.bytes),
-      shown.map(_.busyUntil(now)),
+      shown.map(_.work.busyUntil(now)),
       blockedUntil(now)
     )
-  }
-}
-
-object Inlet {
-
-  /** Where a remote lane's session is: there is none, it may own shards, or it hands them away. */
-  private object Presence extends Enumeration {
-    val Away, There, Leaving = Value
-  }
-
-  /** What a lane without rows does. */
-  private object Waiting extends Enumeration {
-    val No, Looking, ForSignal, NotForRows = Value
   }
 }

@@ -72,7 +72,7 @@ abstract class LaneFeed private[lane] (
     }
   }
 
-  protected def wakeReceiver(): Unit = if (receiverWaits) receiverTurn.signal()
+  private[lane] def wakeReceiver(): Unit = if (receiverWaits) receiverTurn.signal()
 
   /** How long the receiver has waited for room. */
   protected def blockedUntil(nowNs: Long): Long =
@@ -81,7 +81,7 @@ abstract class LaneFeed private[lane] (
   /** For a lane: what the first attempt gives that is not null. An attempt is told whether the lane looks again by itself if it
     * gives nothing: so it does for a short time, if it is one that `looks`, and then it `sleeps`, until there is a signal.
     */
-  protected def looking[T](turn: Condition, looks: Boolean)(sleeps: => Unit)(attempt: Boolean => T): T = {
+  private[lane] def looking[T](turn: Condition, looks: Boolean)(sleeps: => Unit)(attempt: Boolean => T): T = {
     var left = if (looks) LaneFeed.LooksBeforeWaiting else 0
     var taken = attempt(left > 0)
     while (taken == null) {
@@ -108,14 +108,21 @@ private[lane] object LaneFeed {
   val RowsWorthWaking = 32
 }
 
-/** How long a lane has had rows, without its waits for them and for room behind it. Not safe for several threads. */
+/** What a lane has done: rows that it has taken, and the time in which it had some, without its waits for them and for room
+  * behind it. Not safe for several threads.
+  */
 private[lane] class LaneClock(clock: () => Long) {
+  var rows = 0L
   private var begunNs = 0L
   private var idleNs = 0L
   private var idleSinceNs = 0L
+  private var roomNs = 0L
 
   def hasBegun: Boolean = begunNs != 0L
-  def begin(): Unit = if (begunNs == 0L) begunNs = clock()
+  def begin(atRest: Boolean = false): Unit = if (begunNs == 0L) {
+    begunNs = clock()
+    if (atRest) idleSinceNs = begunNs
+  }
 
   /** It has nothing to do from now on, or has again. */
   def rests(): Unit = if (idleSinceNs == 0L) idleSinceNs = clock()
@@ -124,8 +131,15 @@ private[lane] class LaneClock(clock: () => Long) {
     idleSinceNs = 0L
   }
 
-  def waited(ns: Long): Unit = idleNs += ns
+  /** It has waited for room, with rows. */
+  def waited(ns: Long): Unit = {
+    idleNs += ns
+    roomNs += ns
+  }
 
   def busyUntil(nowNs: Long): Long =
     if (begunNs == 0L) 0L else (if (idleSinceNs == 0L) nowNs else idleSinceNs) - begunNs - idleNs
+
+  /** How long it has had rows until now, its waits for room among that. */
+  def putOutUntil(): Long = busyUntil(clock()) + roomNs
 }

@@ -25,9 +25,9 @@ abstract class Monitor private[lane] (lock: Lock) {
   /** Why it has stopped, or null. */
   protected def failure: Throwable = cause
 
-  protected def checkRunning(): Unit = if (cause != null) throw new PartitionStopped(cause)
+  private[lane] def checkRunning(): Unit = if (cause != null) throw new PartitionStopped(cause)
 
-  protected def locked[T](body: => T): T = {
+  private[lane] def locked[T](body: => T): T = {
     lock.lock()
     try body
     finally lock.unlock()

@@ -3,7 +3,7 @@ package laneshift.lane
 /** What `take` gives a lane. */
 sealed trait Taken[+R]
 
-/** What `takeRemote` gives a remote lane's thread. */
+/** What is next for a remote lane's thread. */
 sealed trait TakenRemote[+R]
 
 object Taken {
@@ -15,7 +15,7 @@ object Taken {
   /** These shards have come to the lane; their first rows are still to be taken. */
   final case class Arrived(shards: Seq[Int]) extends TakenRemote[Nothing]
 
-  /** Somebody has called [[Inlet.poke]]. */
+  /** Somebody has called [[HomeEnd.poke]]. */
   case object Poked extends TakenRemote[Nothing]
 
   /** What follows is of the next input. */

@@ -62,6 +62,10 @@ final class RemoteDriver(
     finally lock.unlock()
   }
 
+  /** Whether a session could begin. */
+  def mayJoin(slot: Int): Boolean =
+    new HomeEnd[Item](inlet, LaneId(slot), windowBytes, readsAhead, null).join()
+
   /** A session that has just begun. */
   final class Session(slot: Int) extends HostWire[Item] {
     val lane: LaneId = LaneId(slot)
@@ -86,7 +90,7 @@ final class RemoteDriver(
     }
     override def end(): Unit = told += "end"
 
-    assert(inlet.join(lane))
+    assert(home.join())
 
     /** Home does what is next; false if it has to wait. */
     def turn(): Boolean = {

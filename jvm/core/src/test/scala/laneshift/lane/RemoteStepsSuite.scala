@@ -154,8 +154,8 @@ class RemoteStepsSuite extends LimitedSuite with Eventually {
     d.offer(2, 2)
     s.turns()
     s.work(1)
-    d.inlet.release(LaneId(2))
-    d.inlet.release(LaneId(2))
+    s.home.release()
+    s.home.release()
     assert(d.inlet.move(ShardId(1), LaneId(2), MoveReason.User).isLeft)
     s.turns()
     assert(s.told.last == "recall 0 2 up to 4")
@@ -167,8 +167,8 @@ class RemoteStepsSuite extends LimitedSuite with Eventually {
     s.turns()
     assert(s.home.isOver && s.told.count(_ == "end") == 1)
     assert(Seq(0, 2).forall(d.inlet.owner(_) < 2))
-    d.inlet.leave(LaneId(2))
-    assert(d.inlet.join(LaneId(2)))
+    s.home.leave()
+    assert(d.mayJoin(2))
   }
 
   test("a host that may hold rows gets its end although all that it was sent last went elsewhere") {
@@ -177,7 +177,7 @@ class RemoteStepsSuite extends LimitedSuite with Eventually {
     d.offer(0, 2)
     s.turns()
     s.work(1)
-    d.inlet.release(LaneId(2))
+    s.home.release()
     s.turns()
     s.frame(answers = true)
     s.work(9)
@@ -190,7 +190,7 @@ class RemoteStepsSuite extends LimitedSuite with Eventually {
     val d = new RemoteDriver()
     val s = new d.Session(2)
     assert(!s.turn())
-    d.inlet.release(LaneId(2))
+    s.home.release()
     s.turns()
     assert(s.told.toSeq == Seq("end"))
   }
@@ -200,7 +200,7 @@ class RemoteStepsSuite extends LimitedSuite with Eventually {
     val s = new d.Session(2)
     d.offer(0)
     d.move(0, to = 2)
-    d.inlet.release(LaneId(2))
+    s.home.release()
     assert(s.turn() == false, "the end waits for what is on its way")
     d.letGo(0)
     s.turns()
@@ -254,7 +254,7 @@ class RemoteStepsSuite extends LimitedSuite with Eventually {
     t.turns()
     val waiting = new Waiting(another.inlet.finish((_, _) => ()))
     waiting.assertWaiting()
-    another.inlet.release(LaneId(2))
+    t.home.release()
     t.turns()
     assert(t.told.last == "recall 0 2 up to 2")
     t.frame(answers = true)
@@ -273,7 +273,7 @@ class RemoteStepsSuite extends LimitedSuite with Eventually {
     val fixed = new AtomicReference[(Seq[Int], Seq[Int])]
     val receiver = new Waiting(d.inlet.finish((routing, lanes) => fixed.set((routing.toSeq, lanes))))
     receiver.assertWaiting()
-    assert(!d.inlet.join(LaneId(3)), "the input ends")
+    assert(!d.mayJoin(3), "the input ends")
     s.turns()
     d.letGo(1)
     receiver.assertWaiting()
@@ -346,7 +346,7 @@ class RemoteStepsSuite extends LimitedSuite with Eventually {
     s.turns()
     d.move(0, to = 1)
     s.turns()
-    d.inlet.poke(LaneId(2))
+    s.home.poke()
     s.home.lost()
     assert(d.inlet.owner(0) == 1 && d.inlet.owner(2) < 2)
     val again = new d.Session(2)
@@ -363,7 +363,7 @@ class RemoteStepsSuite extends LimitedSuite with Eventually {
     val s = withTwoShards(d)
     val cause = new IllegalStateException("boom")
     d.inlet.fail(cause)
-    assert(!d.inlet.join(LaneId(3)))
+    assert(!d.mayJoin(3))
     Seq[() => Unit](() => s.home.turn(), () => s.home.lost()).foreach { call =>
       assert(intercept[PartitionStopped](call()).getCause == cause)
     }
@@ -375,7 +375,7 @@ class RemoteStepsSuite extends LimitedSuite with Eventually {
     val d = new RemoteDriver(readsAhead = true)
     val s = new d.Session(2)
     assert(d.inlet.fix() == Seq(0, 1, 2))
-    assert(!d.inlet.join(LaneId(3)), "routing and lanes are fixed")
+    assert(!d.mayJoin(3), "routing and lanes are fixed")
     d.inlet.route(Array(0, 1, 2, 2))
     d.offer(2, 2)
     d.inlet.nextInput()
@@ -394,7 +394,7 @@ class RemoteStepsSuite extends LimitedSuite with Eventually {
     s.frame()
     s.turns()
     assert(s.home.isOver && s.told.last == "end" && d.inlet.routing.toSeq == Seq(0, 1, 2, 2))
-    d.inlet.leave(LaneId(2))
+    s.home.leave()
     assert(d.inlet.stats.active.toSeq == Seq(0, 1))
   }
 
@@ -436,9 +436,9 @@ class RemoteStepsSuite extends LimitedSuite with Eventually {
       thread
     }
     val poked = waiting()
-    d.inlet.poke(LaneId(2))
+    s.home.poke()
     assert(poked.end() == null)
-    d.inlet.poke(LaneId(2))
+    s.home.poke()
     s.home.turn() // it had been at something else: the poke is not lost
     val rows = waiting()
     d.offer(0)
@@ -449,7 +449,7 @@ class RemoteStepsSuite extends LimitedSuite with Eventually {
     s.work(1)
     s.frame(answers = true)
     val released = waiting()
-    d.inlet.release(LaneId(2))
+    s.home.release()
     assert(released.end() == null && s.told.last == "end")
   }
 

@@ -78,20 +78,21 @@ final class CarrierToHost(batch: Batch, slot: Slot, index: Int)
 final class CarrierToHome(batch: Batch, slot: Slot, index: Int)
     extends Actor(index, s"wire ${slot.lane.value}<") {
 
-  /** Something has come of which the lane has not been told. */
-  var owesPoke = false
+  /** Of which something has come, and the lane has not been told; or null. */
+  private var toPoke: Session = _
+  def owesPoke: Boolean = toPoke != null
 
   override def isReady: Boolean = owesPoke || slot.isAny(_.toHome.isMoving)
   override protected def step(): Unit =
     if (owesPoke) {
-      owesPoke = false
       batch.log("pokes the lane")
-      batch.inlet.poke(slot.lane)
+      toPoke.home.poke()
+      toPoke = null
     } else {
       val session = slot.oneOf(_.toHome.isMoving)
       val message = session.toHome.deliver()
       batch.log(s"session ${session.number}: $message")
-      owesPoke = true
+      toPoke = session
     }
 }
 
@@ -142,7 +143,7 @@ final class Proxy(batch: Batch, slot: Slot, index: Int) extends Actor(index, s"l
   }
 
   private def join(): Unit = {
-    slot.isThere = inlet.join(slot.lane)
+    slot.isThere = session.home.join()
     batch.log(s"joins with session ${session.number}: ${slot.isThere}")
     Violation.unless(
       slot.isThere == !(batch.closing || batch.stopped),
@@ -160,7 +161,7 @@ final class Proxy(batch: Batch, slot: Slot, index: Int) extends Actor(index, s"l
         session.toHost.send(ToHost.Answer(ledger.stored(key)))
       case ToHome.Done =>
         Violation.unless(session.home.isOver, "a host is done before its end")
-        inlet.leave(slot.lane)
+        session.home.leave()
         batch.log("leaves")
         close()
       case ToHome.Closed => lose("is gone")
@@ -310,7 +311,7 @@ final class Fates(batch: Batch, slots: Seq[Slot], index: Int) extends Actor(inde
       }
     } else if (random.nextInt(4) == 0) {
       batch.log(s"releases ${slot.lane}")
-      batch.inlet.release(slot.lane)
+      slot.sessions.last.home.release()
       if (!batch.stopped) slot.isThere = false
     } else if (scenario.remote.losses) lose(slot)
   }
@@ -328,7 +329,7 @@ final class Fates(batch: Batch, slots: Seq[Slot], index: Int) extends Actor(inde
       case _ =>
         batch.log(s"session ${session.number} of ${slot.lane}: home has heard nothing for too long")
         session.timedOut = true
-        batch.inlet.poke(slot.lane)
+        session.home.poke()
     }
   }
 }

@@ -76,7 +76,7 @@ private[remote] final class RemoteLane(
   def release(): Unit = {
     released = true
     inbox.add(LookAgain)
-    task.inlet.release(id)
+    end.release()
   }
 
   /** A host that has not answered yet is not waited for any more. True if that is so. */
@@ -116,7 +116,7 @@ private[remote] final class RemoteLane(
 
   private def tell(event: Event): Unit = {
     inbox.add(event)
-    if (state == Open) task.inlet.poke(id)
+    if (state == Open) end.poke()
   }
 
   // ---- the lane's thread
@@ -127,9 +127,9 @@ private[remote] final class RemoteLane(
     try
       if (open() && isOpened()) {
         task.outlet.addProducer()
-        if (task.inlet.join(id)) {
+        if (end.join()) {
           logInfo(s"Lane ${id.value} of partition ${task.home.index} works on $host.")
-          if (released) task.inlet.release(id) else task.home.lanesChanged(task)
+          if (released) end.release() else task.home.lanesChanged(task)
           work()
         }
         task.outlet.producerDone()
@@ -207,7 +207,7 @@ private[remote] final class RemoteLane(
     }
     while (goesOn) goesOn = handle(inbox.take())
     if (end.isOver) {
-      task.inlet.leave(id)
+      end.leave()
       task.endScans.leave(id)
     }
   }
