@@ -5,7 +5,7 @@ import java.util.ArrayDeque
 import laneshift.ids.LaneId
 import laneshift.lane.{ArrayBlock, Item, Remainder, Taken}
 
-/** A lane's thread: what LaneRunner and its operators do, each thing that others could see or come between as a step of its
+/** A lane's thread: what LocalLane and its operators do, each thing that others could see or come between as a step of its
   * own. The operator has a cache of groups over the shared store, which goes along with its shard where the plan lets shards go
   * between any two rows, and may read rows ahead if its plan restarts for a handoff.
   */

@@ -1,11 +1,6 @@
 package org.apache.spark.sql.laneshift.lane
 
-import java.util.concurrent.ConcurrentLinkedQueue
-
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.{Partition, TaskContext}
-import org.apache.spark.internal.Logging
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -23,26 +18,22 @@ import laneshift.lane.{DealLimits, Deals, DealWork}
   * Otherwise one thread receives and each lane has its own. Every thread ends before the task does.
   */
 private[laneshift] final class DealtTask(
-    val spec: ElasticSpec,
+    override val spec: ElasticSpec,
     override val home: PartitionHome,
     override protected val start: BatchStart,
-    val context: TaskContext,
+    override val context: TaskContext,
     source: Iterator[UnsafeRow],
-    newBody: () => RDD[InternalRow],
-    bodySplit: Partition,
+    override protected val newBody: () => RDD[InternalRow],
+    override protected val bodySplit: Partition,
     override protected val metrics: Map[String, SQLMetric]
-) extends DirectTask
-    with Logging {
-  private val running = new ConcurrentLinkedQueue[DealtLane]
-  private var queuePeak = 0L
-
+) extends DirectTask {
   private[lane] val deals = new Deals[UnsafeRow](
     DealLimits(spec.options.maxLanes, spec.options.queueBytes, DealtTask.OutputBytes, spec.queueTime),
     if (spec.readsAhead) DealWork.ahead(if (spec.realTime) DealtTask.LingerNs else DealWork.Forever)
     else DealWork.RowByRow,
     start.lanes,
     () => new UnsafeRowBlock,
-    startLane
+    lane => run(new DealtLane(this, lane))
   )
   override private[lane] val threads = new TaskThreads(s"partition ${home.index}", context, deals.fail)
 
@@ -65,22 +56,10 @@ private[laneshift] final class DealtTask(
   override def beginDirect(lane: DirectLane): Unit = home.runningDirect(this, lane)
 
   override protected def startThreads(): Iterator[InternalRow] = {
-    (0 until start.lanes).foreach(i => startLane(LaneId(i)))
+    (0 until start.lanes).foreach(i => run(new DealtLane(this, LaneId(i))))
     threads.start("receiver")(receive())
     home.running(this, deals)
     new Emitter(spec.outputs.size, context, deals.emit, () => finish())
-  }
-
-  private def startLane(id: LaneId): Unit = {
-    val lane = new DealtLane(this, id, newBody, bodySplit)
-    running.add(lane)
-    try lane.start()
-    catch {
-      case error: Throwable =>
-        running.remove(lane)
-        logWarning(error.getMessage)
-        throw error
-    }
   }
 
   private def receive(): Unit = {
@@ -89,7 +68,7 @@ private[laneshift] final class DealtTask(
     while (source.hasNext) {
       deals.offer(source.next())
       rows += 1
-      if ((rows & DealtTask.SampleMask) == 0) queuePeak = math.max(queuePeak, deals.bufferedBytes)
+      received(rows, deals.bufferedBytes)
     }
     deals.finish()
   }
@@ -98,12 +77,7 @@ private[laneshift] final class DealtTask(
   private def finish(): Unit = {
     threads.join()
     val stats = deals.stats
-    home.endBatch(this, stats.routing)
-    LaneAccumulators.merge(running.asScala.toSeq.map(_.counted), Nil, context, spec.onceMetrics)
-    metrics("lanes").set(stats.activeLanes)
-    metrics("rowsIn") += stats.offered.sum
-    metrics("busiestLaneRows") += stats.laneRows.max
-    metrics("queuePeak").set(queuePeak)
+    endThreaded(stats, stats.activeLanes)
   }
 }
 
@@ -114,6 +88,4 @@ private object DealtTask {
 
   /** In Real-time Mode, how long rows stay in operators that read ahead (Python's) while no more come. */
   private val LingerNs = 20000000L
-
-  private val SampleMask = 1023L
 }

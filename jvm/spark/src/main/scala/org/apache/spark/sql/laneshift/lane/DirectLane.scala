@@ -12,7 +12,7 @@ private[laneshift] final class DirectLane(
     override val partition: Option[SharedPartition],
     source: Iterator[InternalRow],
     readsAhead: Boolean
-) extends LaneContext {
+) extends OneShard {
 
   @volatile private var wanted = false
   @volatile private var restarting = false
@@ -48,12 +48,7 @@ private[laneshift] final class DirectLane(
   def countsCommits: Boolean = readsAhead
 
   override val lane: LaneId = LaneId(0)
-  override def currentShard: Int = 0
   override def isRestarting: Boolean = restarting
-  override def inputsEnded: Boolean = false
-  override def perShard[T](operatorId: Long, write: T => Unit)(make: => T): IndexedSeq[T] = Vector(make)
-  override def ownShards: Seq[Int] = Seq(0)
-
   override def input(index: Int): Iterator[InternalRow] = rowsFromSource
 
   private val rowsFromSource = new Iterator[InternalRow] {
@@ -99,14 +94,18 @@ private object DirectLane {
   private val SampleMask = 15L
 }
 
-/** Stands for a lane where Spark's own path runs: gives the shuffles' rows and nothing else. */
-private[laneshift] final class StockLane(inputs: Seq[Iterator[InternalRow]]) extends LaneContext {
-  override val lane: LaneId = LaneId(0)
-  override def input(index: Int): Iterator[InternalRow] = inputs(index)
+/** A lane to which all of its rows are of one shard. */
+private[lane] trait OneShard extends LaneContext {
   override def currentShard: Int = 0
-  override def isRestarting: Boolean = false
   override def inputsEnded: Boolean = false
   override def perShard[T](operatorId: Long, write: T => Unit)(make: => T): IndexedSeq[T] = Vector(make)
   override def ownShards: Seq[Int] = Seq(0)
+}
+
+/** Stands for a lane where Spark's own path runs: gives the shuffles' rows and nothing else. */
+private[laneshift] final class StockLane(inputs: Seq[Iterator[InternalRow]]) extends OneShard {
+  override val lane: LaneId = LaneId(0)
+  override def input(index: Int): Iterator[InternalRow] = inputs(index)
+  override def isRestarting: Boolean = false
   override def partition: Option[SharedPartition] = None
 }

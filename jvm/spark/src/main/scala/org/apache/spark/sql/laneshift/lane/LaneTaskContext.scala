@@ -12,6 +12,7 @@ import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.resource.ResourceInformation
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo
+import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
 import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
 /** What a task says of itself: enough for another context of the same task, also in another process. */
@@ -79,6 +80,24 @@ private[laneshift] final class LaneTaskContext(task: TaskIdentity, whyKilled: ()
       override def killTaskIfInterrupted(): Unit =
         getKillReason().foreach(reason => throw new TaskKilledException(reason))
     }
+  }
+
+  /** Runs `body` on this thread under this context, and then its completion listeners: they close iterators and report leaks and
+    * state. Gives back what either has thrown, if it has: nobody may think before that what runs here is done.
+    */
+  def run(body: => Unit): Option[Throwable] = {
+    var failure = Option.empty[Throwable]
+    def trying(step: => Unit): Unit =
+      try step
+      catch { case error: Throwable => failure = failure.orElse(Some(error)) }
+    trying {
+      TaskContext.setTaskContext(context)
+      body
+    }
+    trying(complete(failure))
+    TaskContext.unset()
+    StateStoreTracking.clear()
+    failure
   }
 
   /** Runs the completion listeners of the body that has ended and gives its memory back. */

@@ -1,11 +1,10 @@
 package org.apache.spark.sql.laneshift.lane
 
-import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue, CountDownLatch}
+import java.util.concurrent.{ConcurrentHashMap, CountDownLatch}
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.{Partition, TaskContext}
-import org.apache.spark.internal.Logging
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -30,27 +29,23 @@ private[laneshift] final class PartitionTask(
     override val spec: ElasticSpec,
     override val home: PartitionHome,
     override protected val start: BatchStart,
-    val context: TaskContext,
+    override val context: TaskContext,
     sources: Seq[Iterator[UnsafeRow]],
-    newBody: () => RDD[InternalRow],
-    bodySplit: Partition,
+    override protected val newBody: () => RDD[InternalRow],
+    override protected val bodySplit: Partition,
     override protected val metrics: Map[String, SQLMetric],
     lanesElsewhere: PartitionTask => RemoteLanes
 ) extends SharedPartition
-    with DirectTask
-    with Logging {
+    with DirectTask {
 
   private val options = spec.options
   private val limits =
     InletLimits(options.maxLanes, options.queueBytes, options.remoteLanes, spec.queueTime)
-  private val lanes: Lanes = new LocalLanes(newBody, bodySplit)
-  private val running = new ConcurrentLinkedQueue[Lane]
   private val sharedThings = new ConcurrentHashMap[AnyRef, AnyRef]
   private val shardLocals = new ConcurrentHashMap[Long, IndexedSeq[_]]
   private val keptByOperator = new ConcurrentHashMap[Long, Long]
   private var settledHandoffs = 0L
   private var settledPauseNs = 0L
-  private var queuePeak = 0L
 
   /** Lanes whose commits make one commit of a store, once they are final. */
   @volatile private var committing = Seq.empty[Int]
@@ -140,28 +135,19 @@ private[laneshift] final class PartitionTask(
       case _ => ()
     }
     val stats = inlet.stats
-    home.endBatch(this, stats.routing)
-    LaneAccumulators.merge(running.asScala.toSeq.map(_.counted), remote.counted, context, spec.onceMetrics)
-    metrics("lanes").set(if (spec.isFixed) participants else stats.activeLanes)
-    metrics("rowsIn") += stats.offered.sum
-    metrics("busiestLaneRows") += stats.laneRows.max
+    endThreaded(stats, if (spec.isFixed) participants else stats.activeLanes)
     metrics("handoffs") += settledHandoffs
     metrics("pauseTime") += settledPauseNs
-    metrics("queuePeak").set(queuePeak)
   }
 
   // ---- lanes
 
   private def startLane(id: LaneId): Unit = {
-    val lane = lanes.make(this, id)
-    running.add(lane)
     outlet.addProducer()
-    try lane.start()
+    try run(new QueuedLane(this, id))
     catch {
       case error: Throwable =>
-        running.remove(lane)
         outlet.producerDone()
-        logWarning(error.getMessage)
         throw error
     }
   }
@@ -179,9 +165,6 @@ private[laneshift] final class PartitionTask(
     }
     home.settled(handoff, spec.batchId)
   }
-
-  /** Called by the receiver once per block: remembers the fullest moment of the queues. */
-  def noteQueued(bytes: Long): Unit = if (bytes > queuePeak) queuePeak = bytes
 
   /** Before the first row: where nothing moves within a batch, routing and lanes are fixed here, and an operator may end with the
     * first of several inputs.

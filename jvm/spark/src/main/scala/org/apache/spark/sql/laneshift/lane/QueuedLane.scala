@@ -4,7 +4,7 @@ import java.lang.management.ManagementFactory
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.laneshift.body.{LaneContext, SharedPartition}
+import org.apache.spark.sql.laneshift.body.SharedPartition
 import org.apache.spark.sql.laneshift.spec.HandoffMode
 
 import laneshift.ids.LaneId
@@ -13,9 +13,8 @@ import laneshift.lane.{Remainder, Taken}
 /** A lane fed by the inlet's queue. Its rows are asked for by the lane's thread, or by Python's writer where that reads ahead
   * (`spark.python.udf.pipelined.enabled`); the lane's own thread looks at what is volatile here.
   */
-private[lane] final class QueuedLane(task: PartitionTask, override val lane: LaneId, out: LaneOutput)
-    extends LaneContext {
-
+private[lane] final class QueuedLane(task: PartitionTask, override val lane: LaneId) extends FedLane {
+  override val out = new LaneOutput(task.spec, task.putOut(lane, _))
   private val inlet = task.inlet
   private val restarts = task.spec.handoff == HandoffMode.MidBatchRestart
   private val ended = new Array[Boolean](task.spec.inputs.size)
@@ -86,7 +85,7 @@ private[lane] final class QueuedLane(task: PartitionTask, override val lane: Lan
   }
 
   /** Rows that nobody asked for would be lost. */
-  def checkAllRead(): Unit = if (ended.length > 1 && ended.contains(false))
+  private def checkAllRead(): Unit = if (ended.length > 1 && ended.contains(false))
     throw new IllegalStateException(
       s"the lane's body has ended without reading input ${ended.indexOf(false)}"
     )
@@ -121,11 +120,21 @@ private[lane] final class QueuedLane(task: PartitionTask, override val lane: Lan
     ready
   }
 
-  /** The body has ended and written everything: shards may go, and the next body goes on with the same rows. */
-  def restarted(): Unit = {
-    letGo()
-    writers = Nil
-    restarting = false
+  /** The body has written everything: after a restart shards may go, and the next body goes on with the same rows. */
+  override def bodyEnded(): Unit =
+    if (restarting) {
+      letGo()
+      writers = Nil
+      restarting = false
+    } else {
+      checkAllRead()
+      out.flush()
+    }
+
+  override def done(): Unit = {
+    inlet.left(lane)
+    task.endScans.leave(lane)
+    task.outlet.producerDone()
   }
 
   private def letGo(): Unit = {

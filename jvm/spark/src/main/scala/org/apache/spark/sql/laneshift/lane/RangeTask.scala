@@ -9,7 +9,6 @@ import org.apache.spark.{TaskContext, TaskContextImpl}
 import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
 import org.apache.spark.sql.laneshift.spec.ElasticSpec
 
 import laneshift.lane.{CoreShare, Outlet}
@@ -69,16 +68,7 @@ private[laneshift] final class RangeTask(
       context,
       threads
     )
-    var failure = Option.empty[Throwable]
-    try {
-      TaskContext.setTaskContext(own.current)
-      putOut(rows(index, own.current))
-    } catch { case error: Throwable => failure = Some(error) }
-    // Listeners close iterators and report state: before the task may think that the partition is done.
-    try own.complete(failure)
-    catch { case error: Throwable => failure = failure.orElse(Some(error)) }
-    TaskContext.unset()
-    StateStoreTracking.clear()
+    val failure = own.run(putOut(rows(index, own.current)))
     counted.add(own.metrics)
     failure.foreach { error =>
       tellOfFetch(own.current)

@@ -27,12 +27,8 @@ private[lane] final class Receiver(task: PartitionTask, sources: Seq[Iterator[Un
       val row = source.next()
       task.inlet.offer(row, shards(hashOf(row).getInt(0)))
       rows += 1
-      if ((rows & Receiver.SampleMask) == 0) task.noteQueued(task.inlet.bufferedBytes)
+      task.received(rows, task.inlet.bufferedBytes)
       if (motion != null) motion.afterRow(rows, task.inlet)
     }
   }
-}
-
-private object Receiver {
-  private val SampleMask = 1023L
 }

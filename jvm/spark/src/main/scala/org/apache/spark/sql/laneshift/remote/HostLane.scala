@@ -5,7 +5,7 @@ import java.util.concurrent.LinkedBlockingQueue
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.{Partition, TaskContext}
+import org.apache.spark.Partition
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.streaming.state.{HostStores, StateStoreTracking}
@@ -149,15 +149,8 @@ private[remote] final class HostLane(
     override def partition: Option[SharedPartition] = None
     override val remoteState: Option[RemoteState] = Some(stores)
 
-    def run(): Unit = {
-      var failure: Option[Throwable] = None
-      try LaneContext.within(this)(work())
-      catch { case error: Throwable => failure = Some(error) }
-      try taskContext.complete(failure)
-      catch { case error: Throwable => failure = failure.orElse(Some(error)) }
-      TaskContext.unset()
-      StateStoreTracking.clear()
-      failure match {
+    def run(): Unit =
+      taskContext.run(LaneContext.within(this)(work())) match {
         case Some(error: HostLane.Unreadable) => send(ToHome.Refused(error.getMessage))
         case None =>
           if (!spec.isFixed) LaneAccumulators.forgetSeal(taskContext.metrics, spec.onceMetrics)
@@ -167,7 +160,6 @@ private[remote] final class HostLane(
         case Some(HostLane.Ended) => ()
         case Some(error) => failed(error)
       }
-    }
 
     /** Tells home, whose task fails with it. A fatal error goes on, to the end that such a one has on any executor. */
     private def failed(error: Throwable): Unit = {
@@ -176,7 +168,6 @@ private[remote] final class HostLane(
     }
 
     private def work(): Unit = {
-      TaskContext.setTaskContext(taskContext.current)
       val (body, split) =
         try (HostBody.read(opening, loader), RpcBytes.read[Partition](opening.split, loader))
         catch {
