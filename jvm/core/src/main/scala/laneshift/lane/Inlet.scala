@@ -127,10 +127,8 @@ final class Inlet[R](
 
   /** One attempt, under the lock; false if the receiver has to wait for a signal. */
   private[lane] def tryOffer(row: R, shard: Int): Boolean = {
-    checkRunning()
     val lane = lanes(table.owner(shard))
-    val room = buffered < limits.totalBytes && lane.hasQueueRoom
-    noteReceiver(waits = !room)
+    val room = findRoom(lane)
     if (room) {
       offered(shard) += 1
       buffered -= lane.queue.bytes
@@ -138,6 +136,30 @@ final class Inlet[R](
       buffered += lane.queue.bytes
       lane.rowCame()
     }
+    room
+  }
+
+  /** Gives a lane rows of its shards, where shards do not move within a batch. Waits while the buffers are full. */
+  def offer(rows: RowBlock[R], to: LaneId): Unit = offering(tryOffer(rows, to))
+
+  /** One attempt, under the lock; false if the receiver has to wait for a signal. */
+  private[lane] def tryOffer(rows: RowBlock[R], to: LaneId): Boolean = {
+    require(isFixed, "shards may leave the lane")
+    val lane = lanes(to.value)
+    val room = findRoom(lane)
+    if (room) {
+      (0 until rows.size).foreach(i => offered(rows.shardAt(i)) += 1)
+      lane.queue.add(rows)
+      buffered += rows.bytes
+      lane.rowCame()
+    }
+    room
+  }
+
+  private def findRoom(lane: InletLane[R]): Boolean = {
+    checkRunning()
+    val room = buffered < limits.totalBytes && lane.hasQueueRoom
+    noteReceiver(waits = !room)
     room
   }
 
@@ -326,8 +348,7 @@ final class Inlet[R](
     val comes = failure == null && !closing && !isFixed
     if (comes) {
       lanes(lane.index) = lane
-      lane.work.begin()
-      lane.work.rests()
+      lane.work.begin(atRest = true)
     }
     comes
   }

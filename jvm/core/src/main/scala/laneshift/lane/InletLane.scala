@@ -57,8 +57,9 @@ private[lane] abstract class InletLane[R](val index: Int, inlet: Inlet[R]) {
 
   def wake(): Unit = if (waiting != Waiting.No) inlet.turnOf(index).signal()
 
-  /** After a row was appended: a lane that looks again by itself is left alone until it is worth its while. */
-  def rowCame(): Unit = if (waiting == Waiting.ForSignal || (waiting == Waiting.Looking && isWorthWaking)) wake()
+  /** After rows were appended: a lane that looks again by itself is left alone until it is worth its while. */
+  def rowCame(): Unit =
+    if (waiting == Waiting.ForSignal || (waiting == Waiting.Looking && isWorthWaking)) wake()
 
   private def isWorthWaking: Boolean = queue.rows >= LaneFeed.RowsWorthWaking
 

@@ -119,7 +119,10 @@ private[lane] class LaneClock(clock: () => Long) {
   private var roomNs = 0L
 
   def hasBegun: Boolean = begunNs != 0L
-  def begin(): Unit = if (begunNs == 0L) begunNs = clock()
+  def begin(atRest: Boolean = false): Unit = if (begunNs == 0L) {
+    begunNs = clock()
+    if (atRest) idleSinceNs = begunNs
+  }
 
   /** It has nothing to do from now on, or has again. */
   def rests(): Unit = if (idleSinceNs == 0L) idleSinceNs = clock()

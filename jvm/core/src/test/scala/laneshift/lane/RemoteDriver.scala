@@ -63,7 +63,8 @@ final class RemoteDriver(
   }
 
   /** Whether a session could begin. */
-  def mayJoin(slot: Int): Boolean = new HomeEnd[Item](inlet, LaneId(slot), windowBytes, readsAhead, null).join()
+  def mayJoin(slot: Int): Boolean =
+    new HomeEnd[Item](inlet, LaneId(slot), windowBytes, readsAhead, null).join()
 
   /** A session that has just begun. */
   final class Session(slot: Int) extends HostWire[Item] {

@@ -1,5 +1,6 @@
 package laneshift.lane.explore
 
+import laneshift.ids.LaneId
 import laneshift.lane.{ArrayBlock, Item}
 
 /** A thread of the partition, or somebody outside, as a sequence of steps that never wait. */
@@ -40,12 +41,24 @@ final class Receiver(batch: Batch, input: Array[Item]) extends Actor(Batch.Recei
   private var turn = 0
   private var finishing = false
 
+  /** Where shards do not move, what it has collected for each lane, and the lane whose block has to go now, or -1. */
+  private val blocks =
+    if (batch.isFixed) Array.fill(scenario.maxLanes)(new ArrayBlock(scenario.blockRows)) else null
+  private var going = -1
+  private var begun = false
+
   override def isReady: Boolean = super.isReady && (batch.isAsked(turn) || batch.stopped)
 
   private def maySleep(shard: Int): Boolean = !batch.hasRoom(shard) || batch.mayBeLate(shard)
 
   override protected def step(): Unit =
-    if (turn < (if (at < input.length) input(at).input else scenario.inputs - 1)) {
+    if (batch.isFixed && !begun) {
+      begun = true
+      inlet.fix()
+      batch.requireInlet()
+    } else if (going >= 0) give()
+    else if (blocks != null && collects) collect()
+    else if (turn < (if (at < input.length) input(at).input else scenario.inputs - 1)) {
       turn += 1
       batch.log(s"goes on to input $turn")
       inlet.nextInput()
@@ -81,8 +94,41 @@ final class Receiver(batch: Batch, input: Array[Item]) extends Actor(Batch.Recei
       if (!over) sleep(batch.receiverTurn)
     }
 
+  /** Rows of the input at hand are left, or some have been collected. */
+  private def collects: Boolean =
+    (at < input.length && input(at).input == turn) || blocks.exists(_.size > 0)
+
+  private def collect(): Unit =
+    if (at < input.length && input(at).input == turn) {
+      val shard = scenario.shardOf(input(at).key)
+      val lane = inlet.routingTable.owner(shard)
+      blocks(lane).append(input(at), shard)
+      at += 1
+      if (blocks(lane).isFull) going = lane
+    } else going = blocks.indexWhere(_.size > 0)
+
+  private def give(): Unit = {
+    val block = blocks(going)
+    val shard = block.shardAt(0)
+    val (mayCome, mayWait) = (batch.hasRoom(shard), maySleep(shard))
+    val taken = batch.inletLock.within(inlet.tryOffer(block, LaneId(going)))
+    batch.log(s"gives lane $going $block: $taken")
+    Violation.unless(
+      if (taken) mayCome else mayWait,
+      s"rows were ${if (taken) "taken" else "kept waiting"} against the bounds"
+    )
+    batch.requireInlet()
+    if (taken) {
+      batch.mayGrow = block.bytes
+      (0 until block.size).foreach(i => ledger.offered(block.itemAt(i).key) += 1)
+      blocks(going) = new ArrayBlock(scenario.blockRows)
+      going = -1
+    } else sleep(batch.receiverTurn)
+  }
+
   override def checkWoken(): Unit = Violation.unless(
-    if (finishing) inlet.awaitsHosts || (batch.closing && inlet.routingTable.inFlight > 0)
+    if (going >= 0) maySleep(blocks(going).shardAt(0))
+    else if (finishing) inlet.awaitsHosts || (batch.closing && inlet.routingTable.inFlight > 0)
     else maySleep(scenario.shardOf(input(at).key)),
     "the receiver could go on but is not woken"
   )

@@ -79,7 +79,10 @@ final class Batch(
   private val failer =
     new Failer(this, if (random.nextInt(4) == 0) random.nextInt(Batch.LatestFailure) else -1)
 
-  private def wishes: Int = if (scenario.granularity == Granularity.BetweenBatches) 0 else scenario.wishes
+  /** Shards do not move within the batch. */
+  val isFixed: Boolean = scenario.granularity == Granularity.BetweenBatches
+
+  private def wishes: Int = if (isFixed) 0 else scenario.wishes
 
   private def drawInput(): Array[Item] = {
     val next = ledger.committed.clone()

@@ -10,7 +10,8 @@ import laneshift.lane.Dealt
 /** A lane that works on deals. What it puts out follows from the rows of its deal: operators that go row by row have put out
   * everything before they ask for more, others, Python's, after their input has ended, which it then does after each deal.
   */
-private[lane] final class DealtLane(task: DealtTask, override val lane: LaneId) extends FedLane with OneShard {
+private[lane] final class DealtLane(task: DealtTask, override val lane: LaneId) extends FedLane
+    with OneShard {
   override val out = new LaneOutput(task.spec, task.deals.put(lane, _))
   private var block: UnsafeRowBlock = _
   private var at = 0

@@ -149,7 +149,7 @@ private[remote] final class HostLane(
     override def partition: Option[SharedPartition] = None
     override val remoteState: Option[RemoteState] = Some(stores)
 
-    def run(): Unit = {
+    def run(): Unit =
       taskContext.run(LaneContext.within(this)(work())) match {
         case Some(error: HostLane.Unreadable) => send(ToHome.Refused(error.getMessage))
         case None =>
@@ -160,7 +160,6 @@ private[remote] final class HostLane(
         case Some(HostLane.Ended) => ()
         case Some(error) => failed(error)
       }
-    }
 
     /** Tells home, whose task fails with it. A fatal error goes on, to the end that such a one has on any executor. */
     private def failed(error: Throwable): Unit = {
