@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from laneshift.autoscale.cores import Island, Lanes, fitting, within_budget
+from laneshift.autoscale.cores import Island, Lanes, PartitionRef, fitting, within_budget
 from laneshift.autoscale.memory import Memory
 from laneshift.errors import LaneshiftError
-from laneshift.plugin.gateway import Gateway, LanesWish
+from laneshift.plugin.gateway import Applied, Gateway
+from laneshift.plugin.v1 import control_pb2 as pb
 from laneshift.scheduler.cluster_load import ClusterLoad
 from laneshift.scheduler.ids import PartitionId
 from laneshift.scheduler.plan import Plan
@@ -61,7 +62,11 @@ def set_lanes(
     more = [name for name in wanted if _grows(island.partitions[name].lanes, wanted[name])]
     less = [name for name in wanted if name not in set(more)]
     applied, refused = _send(gateway, island, {name: wanted[name] for name in less})
-    waiting = {island.partitions[name].run_id for name, when in applied.items() if when != "now"}
+    waiting = {
+        island.partitions[name].run_id
+        for name, when in applied.items()
+        if when is Applied.NEXT_BATCH
+    }
     held_up = [
         name
         for name in more
@@ -78,23 +83,34 @@ def set_lanes(
 
 def _send(
     gateway: Gateway, island: Island, wanted: Mapping[PartitionId, Lanes]
-) -> tuple[dict[PartitionId, str], tuple[str, ...]]:
+) -> tuple[dict[PartitionId, Applied], tuple[str, ...]]:
     """When each is applied, and notes on who refuses."""
     wishes = []
     for name, lanes in wanted.items():
         ref = island.partitions[name]
         moves = island.spans and lanes.elsewhere != ref.lanes.elsewhere
-        there = dict(lanes.elsewhere) if moves else None
-        wishes.append(LanesWish(ref.query_id, ref.operator_id, ref.partition, lanes.home, there))
-    applied: dict[PartitionId, str] = {}
+        wishes.append(_wish(ref, lanes.home, lanes.elsewhere if moves else None))
+    applied: dict[PartitionId, Applied] = {}
     notes = []
-    answers = gateway.set_many_lanes(wishes) if wishes else ()
-    for name, said in zip(wanted, answers, strict=True):
+    for name, said in zip(wanted, gateway.set_lanes(wishes) if wishes else (), strict=True):
         if isinstance(said, LaneshiftError):
             notes.append(f"{name} keeps its lanes: {said}")
         else:
-            applied[name] = str(said["applied"])
+            applied[name] = said
     return applied, tuple(notes)
+
+
+def _wish(
+    ref: PartitionRef, lanes: int, elsewhere: Mapping[str, int] | None = None
+) -> pb.LanesWish:
+    """Lanes at home, and those elsewhere; None leaves these as they are."""
+    return pb.LanesWish(
+        query=ref.query_id,
+        operator=ref.operator_id,
+        partition=ref.partition,
+        lanes=lanes,
+        elsewhere=None if elsewhere is None else pb.Elsewhere(lanes=elsewhere),
+    )
 
 
 def _grows(before: Lanes, after: Lanes) -> bool:
@@ -110,19 +126,28 @@ def move_shards(
 
     Who has lanes elsewhere is balanced by the plugin: their numbers change as they come and go.
     """
-    moved, notes = 0, []
+    moves, wishes, notes = [], [], []
     for move in plan.shard_moves:
         name, lane = move.target.partition, move.target.lane
         if move.source.partition != name:
             notes.append(f"shard {move.shard} cannot leave its partition {name}")
         elif island.hears(name) and lane < lanes[name].home and not lanes[name].elsewhere:
             ref = island.partitions[name]
-            try:
-                gateway.move_shard(ref.query_id, ref.operator_id, ref.partition, move.shard, lane)
-                moved += 1
-            except LaneshiftError as problem:
-                notes.append(f"shard {move.shard} of {name} stays: {problem}")
-    return moved, tuple(notes)
+            moves.append(move)
+            wishes.append(
+                pb.MoveWish(
+                    query=ref.query_id,
+                    operator=ref.operator_id,
+                    partition=ref.partition,
+                    shard=move.shard,
+                    to_lane=lane,
+                )
+            )
+    outcomes = gateway.move(wishes) if wishes else []
+    for move, outcome in zip(moves, outcomes, strict=True):
+        if isinstance(outcome, LaneshiftError):
+            notes.append(f"shard {move.shard} of {move.target.partition} stays: {outcome}")
+    return sum(isinstance(outcome, Applied) for outcome in outcomes), tuple(notes)
 
 
 class TakenOver:
@@ -141,18 +166,16 @@ class TakenOver:
 
         Returns notes, such as on a partition that has just left; it is tried again.
         """
-        wishes: dict[PartitionId, LanesWish] = {}
+        wishes: dict[PartitionId, pb.LanesWish] = {}
         for name, ref in island.partitions.items():
             if not ref.auto:
                 self._memory[ref.run_id].taken.discard(ref.key)
             elif name in changed:
                 self._memory[ref.run_id].taken.add(ref.key)
             elif ref.key not in self._memory[ref.run_id].taken and island.hears(name):
-                wishes[name] = LanesWish(
-                    ref.query_id, ref.operator_id, ref.partition, ref.lanes.home
-                )
+                wishes[name] = _wish(ref, ref.lanes.home)
         notes = []
-        answers = gateway.set_many_lanes(list(wishes.values())) if wishes else ()
+        answers = gateway.set_lanes(wishes.values()) if wishes else ()
         for name, said in zip(wishes, answers, strict=True):
             if isinstance(said, LaneshiftError):
                 notes.append(f"{name} is still the plugin's: {said}")

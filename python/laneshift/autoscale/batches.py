@@ -10,8 +10,14 @@ from collections.abc import Mapping, Sequence
 from laneshift.autoscale.cores import Lanes, placement
 from laneshift.autoscale.pictures import Seen, query_name, slots
 from laneshift.autoscale.rates import UNKNOWN_RATE
-from laneshift.plugin.rescale import RescaleProgress
-from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot
+from laneshift.plugin.rescale import RescaleProgress, RescaleState
+from laneshift.plugin.snapshot import (
+    ExecutorSnapshot,
+    Mode,
+    OperatorSnapshot,
+    QuerySnapshot,
+    TriggerKind,
+)
 from laneshift.scheduler.batch_load import BatchLoad
 from laneshift.scheduler.batch_rates import BatchRates, Done
 from laneshift.scheduler.ids import NodeId, OperatorId, PartitionId, QueryId
@@ -27,7 +33,7 @@ IDLE_PERIODS, IDLE_S = 3.0, 10.0
 
 def in_batches(query: QuerySnapshot) -> bool:
     """Whether the plugin tells what the query's batches did: older ones do not."""
-    return query.mode == "micro-batch" and query.trigger is not None
+    return query.mode is Mode.MICRO_BATCH and query.trigger is not None
 
 
 class QueryBatches:
@@ -35,7 +41,7 @@ class QueryBatches:
 
     def __init__(self, query: QuerySnapshot) -> None:
         assert query.trigger is not None
-        paced = query.trigger.kind == "interval" and query.trigger.interval_s
+        paced = query.trigger.kind is TriggerKind.INTERVAL and query.trigger.interval_s
         self._interval_s = query.trigger.interval_s if paced else None
         self._rates = BatchRates(self._interval_s)
         self._seen = self._counted = -1
@@ -87,7 +93,7 @@ class QueryBatches:
             if arrived is not None and self._interval_s is None:
                 # Spark counts from when it last looked for rows: 10 ms ago if there were none.
                 arrived = max(arrived, batch.duration_s)
-            if query.trigger is not None and query.trigger.kind == "available-now":
+            if query.trigger is not None and query.trigger.kind is TriggerKind.AVAILABLE_NOW:
                 arrived = None  # all of them were there: what counts is how fast they go
             # Nobody has seen the batch before it, or there was none for a while.
             amid = self._interval_s is not None and (self._seen < 0 or self._idle)
@@ -130,7 +136,7 @@ class QueryBatches:
             state_bytes=float(part.state_memory_bytes + part.state_file_bytes),
             input_bytes_per_s=rate * part.bytes_in * per_row,
             output_bytes_per_s=rate * part.bytes_out * per_row,
-            latency_p99_s=part.latency.p99_ms / 1000 if part.latency.count else None,
+            latency_p99_s=part.latency_ms.p99 / 1000 if part.latency_ms.count else None,
             max_cores=part.max_lanes,
             batch=load,
         )
@@ -187,7 +193,7 @@ class QueryStores:
     def load(self, query: QuerySnapshot, now_ms: int) -> StoreLoad | None:
         """What a policy sees; None before a batch has been measured."""
         rescale = self._rescales.look(query.rescale, self._sizes.state_bytes, now_ms)
-        paced = query.trigger is not None and query.trigger.kind == "interval"
+        paced = query.trigger is not None and query.trigger.kind is TriggerKind.INTERVAL
         interval_s = query.trigger.interval_s if query.trigger is not None and paced else None
         name = QueryId(query_name(query))
         return self._rates.load(name, self._operators, interval_s, self._sizes, rescale)
@@ -209,11 +215,11 @@ class _Rescales:
                 self._began_ms = now_ms
             return RescaleSeen(under_way=True)
         if self._began_ms is not None or self._over is None or self._over[0] != newest:
-            if newest.state == "done" and self._began_ms is not None and state_bytes > 0:
+            if newest.state is RescaleState.DONE and self._began_ms is not None and state_bytes > 0:
                 took_s = max(now_ms - self._began_ms, 1) / 1000
                 self._bytes_per_s = state_bytes / took_s
             self._over, self._began_ms = (newest, now_ms), None
-        done = newest.state == "done"
+        done = newest.state is RescaleState.DONE
         return RescaleSeen(
             since_s=(now_ms - self._over[1]) / 1000,
             build_bytes_per_s=self._bytes_per_s if done else None,

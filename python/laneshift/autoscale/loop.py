@@ -48,7 +48,7 @@ from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import Key, Silence, Steady
 from laneshift.autoscale.queries import KeyWishes, Rescaler, Tasker, shuffles
 from laneshift.autoscale.sources import Brakes, source_limits
-from laneshift.errors import LaneshiftError, SessionError, error
+from laneshift.errors import LaneshiftError, SessionError
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
@@ -75,13 +75,10 @@ class Presses:
 
         Errors: what the gateway raises.
         """
-        answer = self._gateway.await_pressed(self._scheduler, self.only, self._known, seconds)
-        try:
-            self._known = int(answer["seq"])
-            return tuple(map(Press.from_json, answer["presses"]))
-        except (KeyError, TypeError, ValueError) as cause:
-            problem = f"{type(cause).__name__}: {cause}"
-            raise error("LANESHIFT_BAD_REPLY", method="awaitPressed", problem=problem) from cause
+        self._known, presses = self._gateway.await_pressed(
+            self._scheduler, self.only, self._known, seconds
+        )
+        return presses
 
     def end(self) -> None:
         """Let another thread that waits go on at once."""
@@ -292,7 +289,7 @@ class AutoscaleLoop:
         """
         try:
             if self._options.query is not None:
-                self._follow(Snapshot.from_json(self._gateway.snapshot()))
+                self._follow(self._gateway.snapshot())
             self._claim_at_last()
             self._begin_demand()
         except BaseException:
@@ -326,7 +323,7 @@ class AutoscaleLoop:
 
     def _look(self) -> Snapshot:
         """The queries as they are. That may take longer than a claim lasts: it is renewed."""
-        live = self._steady.of(Snapshot.from_json(self._gateway.snapshot()))
+        live = self._steady.of(self._gateway.snapshot())
         self._looked = live.time_ms / 1000, self._clock()
         self._follow(live)
         self._claim()

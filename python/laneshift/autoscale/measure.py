@@ -28,7 +28,7 @@ from laneshift.autoscale.rates import PartitionMeter, lanes_of
 from laneshift.autoscale.sources import SOURCE, SourceShare, edges, entering
 from laneshift.plugin.partition import PartitionSnapshot
 from laneshift.plugin.press import Press
-from laneshift.plugin.snapshot import Snapshot
+from laneshift.plugin.snapshot import HandoffMode, Mode, RowWork, Snapshot
 from laneshift.scheduler.cluster_load import ClusterLoad, Node
 from laneshift.scheduler.ids import KeyId, NodeId, PartitionId, QueryId, ShardId, SourceId
 from laneshift.scheduler.measured import changed
@@ -110,7 +110,7 @@ def _shares(part: PartitionSnapshot, work: float) -> ShardTable | None:
 def _below(seen: Seen) -> PartitionId | None:
     """The partition whose work it does that is apart from it."""
     below = [o for o in seen.query.operators if o.operator_id in seen.operator.upstream]
-    if len(below) != 1 or below[0].above != "apart":
+    if len(below) != 1 or below[0].above is not RowWork.APART:
         return None
     name = f"{query_name(seen.query)}:{below[0].operator_id}.{seen.part.partition}"
     return PartitionId(name)
@@ -167,7 +167,7 @@ class Meter:
         resting = {
             s.query.run_id
             for s in parts
-            if s.query.mode == "real-time"
+            if s.query.mode is Mode.REAL_TIME
             and s.key in looks
             and not s.has_run_since(looks[s.key].part)
         }
@@ -300,7 +300,7 @@ class Meter:
         shown = {part.partition: part for part in measured}
         for run, mine in _by(lambda s: s.query.run_id, parts).items():
             query = mine[0].query
-            if query.mode == "real-time":
+            if query.mode is Mode.REAL_TIME:
                 self._runs[run].tasks.looked(query, mine, shown, live.executors, live.time_ms)
 
     def _with_queries(
@@ -415,7 +415,7 @@ class Meter:
                 s.part.elsewhere_note,
                 not s.operator.is_dealt,
                 s.operator.above,
-                s.part.running and s.operator.handoff != "between-batches",
+                s.part.running and s.operator.handoff is not HandoffMode.BETWEEN_BATCHES,
             )
             for s in here
         }

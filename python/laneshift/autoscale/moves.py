@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from laneshift.errors import LaneshiftError
-from laneshift.plugin.gateway import Commands
-from laneshift.plugin.handoff import Handoff
+from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import Snapshot
 
 MOST = 10_000
@@ -75,7 +74,7 @@ class MoveLog:
         only: run id of the only query to look at, empty for all.
     """
 
-    def __init__(self, gateway: Commands) -> None:
+    def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self.only = ""
         self._counts: dict[tuple[str, int, int], int] | None = None
@@ -110,7 +109,7 @@ class MoveLog:
         except LaneshiftError:
             return ()  # the query has just gone; a trace is no reason to fail the turn
         pauses: dict[str, list[float]] = {}
-        for handoff in map(Handoff.from_json, told):
+        for handoff in told:
             key = (handoff.time_ms, handoff.seq, handoff.query_id, handoff.operator_id,
                    handoff.partition)  # fmt: skip
             if handoff.time_ms > oldest_ms and key not in self._seen:

@@ -12,7 +12,9 @@ from dataclasses import replace
 from laneshift.autoscale.cores import Island, PartitionRef
 from laneshift.autoscale.memory import Asking, Memory, TasksToCome
 from laneshift.errors import LaneshiftError
-from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.gateway import Gateway, the_one
+from laneshift.plugin.snapshot import RowWork
+from laneshift.plugin.v1 import control_pb2 as pb
 from laneshift.scheduler.ids import PartitionId, QueryId
 from laneshift.scheduler.measured import changed
 from laneshift.scheduler.plan import (
@@ -154,9 +156,16 @@ class Tasker:
                 continue
             (run, query_id), load = queries[change.query], loads[change.query]
             try:
-                for operator in load.operators:
-                    number = int(operator.rpartition(":")[2])
-                    self._gateway.set_tasks(query_id, number, _wish(load, change.after))
+                wishes = [
+                    pb.TasksWish(
+                        query=query_id,
+                        operator=int(operator.rpartition(":")[2]),
+                        tasks=_wish(load, change.after),
+                    )
+                    for operator in load.operators
+                ]
+                for outcome in self._gateway.set_tasks(wishes):
+                    the_one([outcome])
                 self._memory[run].tasks_to_come = TasksToCome(change.after, load.batch_id)
                 taken.append(change)
             except LaneshiftError as problem:
@@ -208,7 +217,7 @@ class KeyWishes:
             if ref is None:
                 continue
             wanted = [split for split in splits if split.ways > 1]
-            if wanted and ref.above == "none":
+            if wanted and ref.above is RowWork.NONE:
                 notes.append(_cannot(name, wanted))
                 continue
             held = self._memory[ref.run_id].split.setdefault(ref.key, {})
@@ -234,7 +243,7 @@ class KeyWishes:
         for operator, refs in _operators(island).items():
             query, run, number = operator
             split = any(keys for key, keys in self._memory[run].split.items() if key[1] == number)
-            apart = "" if refs[0].above == "none" else str(split).lower()
+            apart = None if refs[0].above is RowWork.NONE else split
             try:
                 self._gateway.claim_keys(query, number, apart, self._lease_s)
                 self._memory[run].claimed.add(operator)
@@ -246,7 +255,7 @@ class KeyWishes:
         """Give up what was claimed: the plugin moves shards again, and decides what is apart."""
         for query, _, number in (each for mine in self._memory.values() for each in mine.claimed):
             with suppress(LaneshiftError):  # the query has ended, and the claim with it
-                self._gateway.claim_keys(query, number, "", 0.0)
+                self._gateway.claim_keys(query, number, None, 0.0)
 
 
 def shuffles(plan: Plan, *, sends: bool) -> Iterator[str]:

@@ -18,7 +18,8 @@ import numpy as np
 
 from laneshift.autoscale.cores import Lanes, placed, placement
 from laneshift.autoscale.pictures import Seen, Window, query_name
-from laneshift.plugin.partition import PartitionSnapshot
+from laneshift.plugin.partition import LoadMetric, PartitionSnapshot
+from laneshift.plugin.snapshot import Mode
 from laneshift.scheduler.ids import LaneId, NodeId, QueryId
 from laneshift.scheduler.partition_load import LaneLoad, PartitionLoad
 from laneshift.scheduler.shard_table import ShardTable
@@ -219,7 +220,7 @@ class PartitionMeter:
         rows_in = max(0, part.rows_in - was.rows_in)
         rows_out = max(0, part.rows_out - was.rows_out)
         offered_rate = rows_in / seconds
-        if seen.query.mode == "real-time":  # a micro-batch comes at once, which is no chance
+        if seen.query.mode is Mode.REAL_TIME:  # a micro-batch comes at once, which is no chance
             offered_rate = self._arrived(rows_in, seconds, saturated)
         service = self._service_rate(part, window)
         queued = int(part.queue_rows.sum())
@@ -246,7 +247,7 @@ class PartitionMeter:
             state_bytes=float(part.state_memory_bytes + part.state_file_bytes),
             input_bytes_per_s=max(0, part.bytes_in - was.bytes_in) / seconds,
             output_bytes_per_s=max(0, part.bytes_out - was.bytes_out) / seconds,
-            latency_p99_s=part.latency.p99_ms / 1000 if part.latency.count else None,
+            latency_p99_s=part.latency_ms.p99 / 1000 if part.latency_ms.count else None,
             max_cores=part.max_lanes,
             lanes=lanes,
             shards=_shards(part, service) if lanes and not seen.operator.is_dealt else None,
@@ -293,7 +294,7 @@ def is_saturated(seen: Seen, window: Window) -> bool:
     blocked = part.blocked_s - was.blocked_s > BLOCKED_SHARE * window.seconds
     busy = (part.busy_s - was.busy_s) / window.seconds
     share = busy / part.lanes
-    if seen.query.mode == "micro-batch":
+    if seen.query.mode is Mode.MICRO_BATCH:
         return share > MICRO_BATCH_BUSY
     # More lanes are wanted a moment before they are there: then all shards are still on the first.
     works_alone = part.lanes == 1 or (part.shards > 1 and not bool(part.lane_of_shard.any()))
@@ -322,5 +323,5 @@ def lanes_of(part: PartitionSnapshot) -> tuple[LaneLoad, ...]:
 def _shards(part: PartitionSnapshot, rate: float) -> ShardTable | None:
     if part.lane_of_shard.max(initial=-1) >= part.lanes:
         return None  # shards are leaving a lane that goes
-    load = part.shard_load if part.load_metric == "cpu" else part.shard_load / rate
+    load = part.shard_load if part.load_metric is LoadMetric.CPU else part.shard_load / rate
     return ShardTable(np.arange(part.shards), part.lane_of_shard, load, np.zeros(part.shards))

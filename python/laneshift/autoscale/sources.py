@@ -18,7 +18,7 @@ from laneshift.autoscale.decisions import SourceLimit
 from laneshift.autoscale.pictures import Seen, query_name
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway
-from laneshift.plugin.snapshot import QuerySnapshot
+from laneshift.plugin.snapshot import Mode, QuerySnapshot
 from laneshift.scheduler.cluster_load import ClusterLoad, Edge, SourceLoad
 from laneshift.scheduler.ids import OperatorId, PartitionId, SourceId
 from laneshift.scheduler.partition_load import PartitionLoad
@@ -100,7 +100,7 @@ def entering(
 
 def _backlog(query: QuerySnapshot) -> float:
     """Rows that waited at a query's sources when its newest batch ended; 0 if they do not tell."""
-    if query.batch is None or query.mode == "real-time":
+    if query.batch is None or query.mode is Mode.REAL_TIME:
         return 0.0  # a batch of Real-time Mode may have ended minutes ago
     return float(sum(source.backlog_rows or 0 for source in query.batch.sources))
 

@@ -25,8 +25,7 @@ private[laneshift] final class DriverState(
   val decisions = new Decisions(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
   val cluster = new SparkExecutors
   val demand = new ExecutorDemand(executors, claims.holds, decisions.note(DriverState.OnDemand, _), cluster)
-  val snapshotNumbers = new SnapshotNumbers
-  val partitionMessages = new PartitionMessages
+  val snapshots = new SnapshotMemory
   val journal = new Journal(queries, executors, post)
 
   /** Every query that runs. Asks executors: what a command has done shows at once. */

@@ -5,7 +5,6 @@ import java.util.UUID
 import scala.xml.Node
 
 import org.json4s.JValue
-import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
 import org.apache.spark.sql.laneshift.driver.{Decision, DriverState, LaneshiftSample, QueryRecord}
@@ -79,7 +78,7 @@ private final class LaneshiftPage(tab: LaneshiftTab, content: () => TabContent) 
 
   /** At `/laneshift/json/` of a live application, for `laneshift top` and other programs. */
   override def renderJson(request: HttpServletRequest): JValue =
-    JsonMethods.parse(LaneshiftGateway.status(LaneshiftPage.Told))
+    LaneshiftGateway.statusJson(LaneshiftPage.Told)
 }
 
 private object LaneshiftPage {

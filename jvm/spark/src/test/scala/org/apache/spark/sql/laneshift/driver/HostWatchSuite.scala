@@ -1,7 +1,7 @@
 package org.apache.spark.sql.laneshift.driver
 
 import org.apache.spark.sql.laneshift.ElasticSession
-import org.apache.spark.sql.laneshift.runtime.{ExecutorRequest, ExecutorView}
+import org.apache.spark.sql.laneshift.runtime.{ExecutorRequest, ExecutorView, PartitionCommand}
 
 import laneshift.testing.LimitedSuite
 
@@ -31,7 +31,8 @@ class HostWatchSuite extends LimitedSuite with ElasticSession {
     def short(of: Int) = host(lanes = 5, tasks = cores - 5 + of)
     val crowded = new FakeExecutor("driver").register(directory)
     val home = new FakeExecutor("1", wanting).register(directory)
-    def told = home.asked.collect { case leave: ExecutorRequest.Leave => (leave.partition, leave.lanes) }
+    def told = home.asked.collect { case request: ExecutorRequest.OfPartitions => request.commands }.flatten
+      .collect { case leave: PartitionCommand.Leave => (leave.partition, leave.lanes) }
     crowded.said = short(of = 3)
     watch.look()
     assert(told.isEmpty)
