@@ -19,8 +19,7 @@ WORKLOAD := lab/laneshift_lab/jars/laneshift-workload.jar
 CLASSES := build/classes.jsa
 
 # Folders count, too: their dates change when a file goes away.
-# The control service's protocol is a resource of the jar.
-BUILD_FILES := build.sbt $(wildcard project/*.sbt project/*.scala project/build.properties) python/laneshift/control/v1/control.proto
+BUILD_FILES := build.sbt $(wildcard project/*.sbt project/*.scala project/build.properties) python/laneshift/plugin/v1/control.proto
 JAR_SOURCES := $(shell find jvm -name target -prune -o -path '*/src/main*' ! -name '.*' -print)
 SCALA_SOURCES := $(shell find jvm -name target -prune -o -name '*.scala' -print)
 
@@ -100,8 +99,7 @@ versions: setup jar ## Run a part of the tests with each Java and Python that is
 
 proto: setup ## Make the Python code of control.proto anew, after a change of it
 	@cd python && $(VENV_PYTHON) -m grpc_tools.protoc -I. --plugin=protoc-gen-mypy=$(CURDIR)/.venv/bin/protoc-gen-mypy \
-	  --plugin=protoc-gen-mypy_grpc=$(CURDIR)/.venv/bin/protoc-gen-mypy_grpc --python_out=. --grpc_python_out=. \
-	  --mypy_out=. --mypy_grpc_out=. laneshift/control/v1/control.proto
+	  --python_out=. --mypy_out=. laneshift/plugin/v1/control.proto
 
 prove: setup ## Explore a million schedules of the handoff protocol, and race it on threads (SEED=n SCHEDULES=1 repeats one)
 	@SEED='$(SEED)' SCHEDULES='$(SCHEDULES)' \

@@ -14,8 +14,6 @@ lazy val testJava = settingKey[Option[File]]("The JDK that runs tests, if it is 
 lazy val sparkJars = taskKey[SparkJars]("The Spark to compile against and to test with.")
 lazy val buildProperties =
   taskKey[Seq[File]]("Writes laneshift-build.properties: what this jar was made from.")
-lazy val controlProto =
-  taskKey[Seq[File]]("The control service's protocol: its field numbers are read from it.")
 lazy val bundled = taskKey[File]("Writes bundled.json: the libraries whose classes the assembled jar holds.")
 lazy val testLaunch =
   taskKey[File]("Compiles the tests and writes what `java @FILE` needs to run classes of theirs.")
@@ -179,12 +177,20 @@ lazy val spark = (project in file("jvm/spark"))
     },
     Compile / resourceGenerators += buildProperties.taskValue,
     withLicenses,
-    controlProto := {
-      val out = (Compile / resourceManaged).value / "laneshift" / "control.proto"
-      IO.copyFile(repoRoot.value / "python" / "laneshift" / "control" / "v1" / "control.proto", out)
-      Seq(out)
+    // The messages of the control service, with the protobuf that Spark's core has, by the name that it has there.
+    PB.protocVersion := "4.33.5",
+    libraryDependencies ~= (_.filterNot(_.name == "protobuf-java")),
+    Compile / PB.protoSources := Seq(repoRoot.value / "python" / "laneshift" / "plugin" / "v1"),
+    Compile / PB.targets := Seq(PB.gens.java(PB.protocVersion.value) -> (Compile / sourceManaged).value / "proto"),
+    Compile / PB.generate := {
+      val made = ((Compile / PB.generate).value ** "*.java").get()
+      made.foreach { file =>
+        val text = IO.read(file)
+        val ofSpark = text.replace("com.google.protobuf", "org.sparkproject.spark_core.protobuf")
+        if (ofSpark != text) IO.write(file, ofSpark)
+      }
+      made
     },
-    Compile / resourceGenerators += controlProto.taskValue,
     assembly / assemblyOutputPath := target.value / "laneshift-spark.jar",
     assembly / test := {},
     assemblyPackageScala / assembleArtifact := false,

@@ -21,8 +21,8 @@ from typing import Any
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 PACKAGES = ("laneshift", "laneshift_lab")
-WIRE = ("from_json", "to_json", "to_plugin")
-NOT_OFFERED = ("laneshift._version", "laneshift.control.v1")
+WIRE = ("from_json", "to_json", "of_message", "to_message", "to_plugin")
+NOT_OFFERED = ("laneshift._version", "laneshift.plugin.v1")
 HEAD = """# Public names
 
 What `import laneshift` offers, made by `python scripts/api_page.py` from the docstrings. All

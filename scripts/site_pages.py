@@ -33,7 +33,7 @@ SOURCES = (
     "docker/build.sh",
     "examples/*.py",
     "docs/grafana/*.json",
-    "python/laneshift/control/v1/control.proto",
+    "python/laneshift/plugin/v1/control.proto",
 )
 
 ITEM = re.compile(r"([-*]|1\.) \S")

@@ -21,9 +21,12 @@ from pyspark.sql import SparkSession
 import laneshift
 from laneshift.control.address import Address
 from laneshift.control.client import ControlClient
-from laneshift.control.feed import Content, SnapshotFeed
+from laneshift.control.feed import SnapshotFeed
 from laneshift.control.replies import Replies
-from laneshift.plugin.gateway import Py4jGateway, decode
+from laneshift.plugin.gateway import Py4jGateway, the_one
+from laneshift.plugin.snapshot import Snapshot
+from laneshift.plugin.v1 import control_pb2 as pb
+from laneshift.plugin.wire import filled
 from laneshift_bench.idle import SOURCE
 from laneshift_bench.pairs import spread
 from laneshift_bench.progress import Progress
@@ -119,7 +122,7 @@ class _Place:
 def _measure(
     place: _Place, report: Report, progress: Progress, rounds: int, span_s: float, calls: int
 ) -> None:
-    set_lanes = partial(place.client.set_lanes, place.query.query.id, 0, 0, LANES)
+    set_lanes = partial(_set_lanes, place, 0, LANES)
     for _ in range(calls // 5):
         set_lanes()
         place.client.snapshot()
@@ -174,6 +177,12 @@ def _add_row(place: _Place, report: Report, what: str, measured: str) -> None:
     report.rows.append([str(place.partitions), what, measured])
 
 
+def _set_lanes(place: _Place, partition: int | None, lanes: int) -> None:
+    query = place.query.query.id
+    wish = pb.LanesWish(query=query, operator=0, partition=partition, lanes=lanes)
+    the_one(place.client.set_lanes([wish]))
+
+
 def _add_times(
     place: _Place, report: Report, what: str, took_ms: Sequence[float], bound: float
 ) -> None:
@@ -186,27 +195,27 @@ def _add_times(
 def _add_parts(place: _Place, report: Report, times: int) -> None:
     """What a snapshot goes through, and its size."""
     gateway = Py4jGateway(place.spark)
-    text = gateway._text("packedSnapshot", 0)
-    data: Mapping[str, Any] = decode("packedSnapshot", text)
-    replies = Replies(SnapshotFeed(lambda _: data))
-    packed = replies.newest(None).whole
-    known = int(data["number"])
+
+    def asked(known: int = 0) -> pb.SnapshotReply:
+        return gateway.ask("Snapshot", pb.SnapshotRequest(known=known), pb.SnapshotReply)
+
+    said = asked()
+    packed = Replies(SnapshotFeed(lambda _: said)).newest(None).whole
     parts: dict[str, Callable[[], object]] = {
-        "plugin and py4j": lambda: gateway._text("packedSnapshot", 0),
-        "plugin and py4j, if nothing has changed": lambda: gateway._text("packedSnapshot", known),
-        "its answer read": lambda: Content.of(decode("packedSnapshot", text)),
-        "reply": lambda: Replies(SnapshotFeed(lambda _: data)).newest(None),
+        "plugin and py4j": asked,
+        "plugin and py4j, if nothing has changed": lambda: asked(said.number),
+        "its answer read": lambda: filled(Snapshot, pb.SnapshotReply.FromString(packed)),
+        "reply": lambda: Replies(SnapshotFeed(lambda _: said)).newest(None),
     }
     for what, part in parts.items():
         took = _times_ms(part, times)
         _add_row(place, report, f"part of a snapshot, ms: {what}", f"p50 {median(took):.2f}")
         _data(place, report).setdefault("parts_ms", {})[what] = [round(ms, 3) for ms in took]
-    said = len(gateway._text("snapshot"))
-    _add_row(place, report, "bytes of a snapshot", f"{len(packed):,} ({said:,} as JSON)")
+    _add_row(place, report, "bytes of a snapshot", f"{len(packed):,}")
     report.goals.append(
         Goal(f"a snapshot of {place.partitions} partitions, kB", len(packed) / 1000, "<=", 200)
     )
-    _data(place, report)["bytes"] = {"message": len(packed), "json": said}
+    _data(place, report)["bytes"] = {"message": len(packed)}
 
 
 def _shares(place: _Place, span_s: float, changing: bool) -> tuple[dict[str, float], float]:
@@ -235,7 +244,7 @@ def _changed(place: _Place) -> Iterator[None]:
         for partition, lanes in cycle(((0, 1), (1, 1), (0, LANES), (1, LANES))):
             if over.wait(CHANGE_S):
                 return
-            place.client.set_lanes(place.query.query.id, 0, partition, lanes)
+            _set_lanes(place, partition, lanes)
 
     thread = threading.Thread(target=change, daemon=True)
     thread.start()
@@ -244,7 +253,7 @@ def _changed(place: _Place) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-        place.client.set_lanes(place.query.query.id, 0, None, LANES)
+        _set_lanes(place, None, LANES)
 
 
 def _spent(clocks: Mapping[str, Callable[[], float]], span_s: float) -> dict[str, float]:

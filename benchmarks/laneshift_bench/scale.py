@@ -14,10 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from google.protobuf.message import Message
 from pyspark.sql import SparkSession
 
 from laneshift.autoscale.loop import AutoscaleLoop
-from laneshift.plugin.gateway import Py4jGateway
+from laneshift.plugin.gateway import M, Py4jGateway
 from laneshift.policies import registry
 from laneshift_bench.memory import HISTORIES
 from laneshift_bench.pairs import Ratio, spread
@@ -129,9 +130,9 @@ class Counted(Py4jGateway):
         super().__init__(spark)
         self.calls = 0
 
-    def _text(self, method: str, *arguments: str | float) -> str:
+    def ask(self, method: str, request: Message, reply: type[M]) -> M:
         self.calls += 1
-        return super()._text(method, *arguments)
+        return super().ask(method, request, reply)
 
 
 def _turns(gateway: Counted, run: Running, batches: int) -> list[tuple[float, int]]:

@@ -115,13 +115,13 @@ class Spread:
             - sum(getattr(r, of) for r in before.elsewhere)
             for of in ("rows_sent", "state_reads")
         )
-        age = after.latency
+        age = after.latency_ms
         return Found(
             (after.rows_out - before.rows_out) / took,
             sent / took,
             reads / took,
-            age.p50_ms if age.count else math.nan,
-            age.p99_ms if age.count else math.nan,
+            age.p50 if age.count else math.nan,
+            age.p99 if age.count else math.nan,
         )
 
 

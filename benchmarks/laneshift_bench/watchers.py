@@ -15,7 +15,7 @@ import grpc
 
 from laneshift.control.client import OPTIONS
 from laneshift.control.protocol import SCHEME, TOKEN_KEY
-from laneshift.control.v1 import control_pb2 as pb
+from laneshift.plugin.v1 import control_pb2 as pb
 from laneshift_bench.query import BenchmarkError
 
 RUN = Path(__file__).parents[1] / "run.py"
@@ -72,7 +72,7 @@ def child(address: str, count: int, interval_s: float) -> None:
         channel = grpc.insecure_channel(address, OPTIONS)
         stream: Any = channel.unary_stream("/laneshift.control.v1.Control/WatchSnapshots")
         call = stream(
-            pb.WatchSnapshotsRequest(interval_s=interval_s, may_say_same=True).SerializeToString(),
+            pb.WatchSnapshotsRequest(interval_s=interval_s).SerializeToString(),
             metadata=((TOKEN_KEY, SCHEME + token),),
         )
         try:

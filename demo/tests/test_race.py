@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from laneshift import Handoff
 from laneshift_demo.__main__ import parse
 from laneshift_demo.calibrate import Calibration
 from laneshift_demo.compare import compare
@@ -19,7 +18,7 @@ from laneshift_demo.settings import ELASTIC, STOCK
 from laneshift_demo.show import result, verdict
 from laneshift_demo.stream import Spell, Stream
 from laneshift_demo.updates import Updates
-from plugin.fake import HANDOFF
+from plugin.fake import HANDOFF, handoff_of
 
 START_S = 1_700_000_000.0
 ROWS, RATE = 1000, 100.0
@@ -37,7 +36,7 @@ def side(name: str, late_ms: float, rows: int = ROWS, *, moved: bool = False) ->
         due_us = int((START_S + row / RATE) * 1e6)
         dest = ("IAH", "BOS")[row % 2]
         updates.add(int(due_us + late_ms * 1e3), f"{due_us},{dest},{row // 2 + 1},1,2,2,2.0,5")
-    handoffs = [Handoff.from_json(HANDOFF | {"pause_us": us}) for us in (0, 1000, 2000)]
+    handoffs = [handoff_of(HANDOFF | {"pause_us": us}) for us in (0, 1000, 2000)]
     lanes = [(at, (2, 2, 2, 2) if at < 3 else (1, 5, 1, 1)) for at in np.arange(0.5, 10.5, 0.5)]
     return SideRun(name, updates, lanes if moved else [], [], tuple(handoffs) if moved else ())
 

@@ -99,10 +99,10 @@ class Driver:
         rows that these had worked on at once, ``hosts`` where partitions have been, ``decisions``
         what a scheduler decided lately.
         """
-        status = (said(self._page) or {}).get("ok", {})
+        status = said(self._page) or {}
         partitions = [
             partition
-            for query in status.get("queries", [])
+            for query in status.get("snapshot", {}).get("queries", [])
             for operator in query["operators"]
             for partition in operator["partitions"]
         ]

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         Query,
     )
     from laneshift.api.rescale import (
-        OfflineRescale,
         Rescale,
         rescale_checkpoint,
     )
@@ -63,19 +62,24 @@ if TYPE_CHECKING:
         RemoteLane,
     )
     from laneshift.plugin.rescale import (
+        OfflineRescale,
         RescaleProgress,
         RescaleState,
     )
     from laneshift.plugin.snapshot import (
         BatchSnapshot,
         ExecutorSnapshot,
+        HandoffMode,
+        Mode,
         OperatorSnapshot,
         QuerySnapshot,
+        RowWork,
         Snapshot,
         SourceCount,
         SourceSnapshot,
         StoresSnapshot,
         Trigger,
+        TriggerKind,
     )
     from laneshift.session.builder import (
         configure,
@@ -92,11 +96,13 @@ __all__ = [
     "Duration",
     "ExecutorSnapshot",
     "Handoff",
+    "HandoffMode",
     "HotKey",
     "InputError",
     "LaneChange",
     "LaneshiftError",
     "Latency",
+    "Mode",
     "NotFoundError",
     "OfflineRescale",
     "OperatorSnapshot",
@@ -111,6 +117,7 @@ __all__ = [
     "Rescale",
     "RescaleProgress",
     "RescaleState",
+    "RowWork",
     "SessionError",
     "Snapshot",
     "SourceCount",
@@ -119,6 +126,7 @@ __all__ = [
     "StoresSnapshot",
     "TasksChange",
     "Trigger",
+    "TriggerKind",
     "UnsupportedError",
     "__version__",
     "attach",
@@ -130,9 +138,9 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(("Application", "attach"), "api.application"),
     "Autoscaler": "api.autoscaler",
-    **dict.fromkeys(("Applied", "Change"), "api.change"),
+    "Change": "api.change",
     "Query": "api.query",
-    **dict.fromkeys(("OfflineRescale", "Rescale", "rescale_checkpoint"), "api.rescale"),
+    **dict.fromkeys(("Rescale", "rescale_checkpoint"), "api.rescale"),
     "Duration": "durations",
     **dict.fromkeys(
         (
@@ -146,23 +154,35 @@ _HOME = {
         "errors",
     ),
     **dict.fromkeys(("Decision", "LaneChange", "SourceLimit"), "autoscale.decisions"),
+    "Applied": "plugin.gateway",
     "Handoff": "plugin.handoff",
     **dict.fromkeys(
-        ("HotKey", "Latency", "PartitionBatch", "PartitionSnapshot", "Pauses", "RemoteLane"),
+        (
+            "HotKey",
+            "Latency",
+            "PartitionBatch",
+            "PartitionSnapshot",
+            "Pauses",
+            "RemoteLane",
+        ),
         "plugin.partition",
     ),
-    **dict.fromkeys(("RescaleProgress", "RescaleState"), "plugin.rescale"),
+    **dict.fromkeys(("OfflineRescale", "RescaleProgress", "RescaleState"), "plugin.rescale"),
     **dict.fromkeys(
         (
             "BatchSnapshot",
             "ExecutorSnapshot",
+            "HandoffMode",
+            "Mode",
             "OperatorSnapshot",
             "QuerySnapshot",
+            "RowWork",
             "Snapshot",
             "SourceCount",
             "SourceSnapshot",
             "StoresSnapshot",
             "Trigger",
+            "TriggerKind",
         ),
         "plugin.snapshot",
     ),

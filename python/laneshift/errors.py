@@ -109,19 +109,16 @@ def error(condition: str, **parameters: object) -> LaneshiftError:
     return KINDS[conditions()[condition]["kind"]](condition, parameters)
 
 
-def from_jvm(reply: Mapping[str, Any]) -> LaneshiftError:
-    """The exception of an error that the plugin answered: ``condition``, ``message``, ...
+def from_jvm(
+    condition: str, message: str, parameters: Mapping[str, object], sqlstate: str = ""
+) -> LaneshiftError:
+    """The exception of an error that the plugin answered.
 
     A condition that this version does not know becomes a plain :class:`LaneshiftError`.
     """
-    condition = str(reply.get("condition", "LANESHIFT_JVM_FAILED"))
     kind = conditions().get(condition, {}).get("kind", "")
-    parameters = reply.get("parameters") or {}
     return KINDS.get(kind, LaneshiftError)(
-        condition,
-        parameters if isinstance(parameters, Mapping) else {"parameters": parameters},
-        message=str(reply.get("message", "no message")),
-        sqlstate=str(reply["sqlstate"]) if reply.get("sqlstate") else None,
+        condition, parameters, message=message, sqlstate=sqlstate or None
     )
 
 

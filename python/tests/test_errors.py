@@ -55,7 +55,7 @@ def test_a_condition_has_a_kind_a_state_and_a_sentence_with_a_way_out(name: str)
     [
         error("LANESHIFT_NO_RESCALE", **{p: p for p in of("LANESHIFT_NO_RESCALE")}),
         InputError("cores", lambda: 4, "a number", "Give one."),
-        from_jvm({"condition": "LANESHIFT_NEW", "message": "from a newer plugin"}),
+        from_jvm("LANESHIFT_NEW", "from a newer plugin", {}),
     ],
     ids=["ours", "input", "plugin"],
 )
@@ -94,7 +94,7 @@ def test_every_condition_is_raised_somewhere_and_every_raised_one_is_known() -> 
     raised |= {"LANESHIFT_NO_SUCH_SHARD", "LANESHIFT_NO_SUCH_LANE"}  # made of the argument's name
     by_the_plugin = {
         *("NOT_MOVABLE", "OTHER_SCHEDULER", "PARTITION_MOVED", "SOURCE_NOT_LIMITED"),
-        *("ELSEWHERE_UNREADABLE", "EXECUTOR_IS_HOME", "LANES_STAY_HOME", "MORE_LANES_THAN_CORES"),
+        *("EXECUTOR_IS_HOME", "LANES_STAY_HOME", "MORE_LANES_THAN_CORES"),
         *("NO_SUCH_EXECUTOR", "TOO_MANY_ELSEWHERE"),
         *("PARTITIONS_OUT_OF_RANGE", "RESCALE_RUNS", "NOT_RESCALABLE", "NO_RESCALE"),
         *("NO_KEYS", "NOTHING_ABOVE"),
@@ -104,21 +104,14 @@ def test_every_condition_is_raised_somewhere_and_every_raised_one_is_known() -> 
 
 
 def test_an_error_of_the_plugin_keeps_its_own_words() -> None:
-    made = from_jvm(
-        {
-            "condition": "LANESHIFT_NO_SUCH_LANE",
-            "sqlstate": "42704",
-            "message": "lane 9 of 0 to 3",
-            "parameters": {"lane": "9"},
-        }
-    )
+    made = from_jvm("LANESHIFT_NO_SUCH_LANE", "lane 9 of 0 to 3", {"lane": "9"}, "42704")
     assert isinstance(made, laneshift.NotFoundError)
     assert str(made) == "[LANESHIFT_NO_SUCH_LANE] lane 9 of 0 to 3"
     assert made.parameters == {"lane": "9"}
 
 
 def test_an_unknown_condition_of_the_plugin_is_a_plain_error() -> None:
-    made = from_jvm({"condition": "LANESHIFT_NEW", "message": "later", "parameters": None})
+    made = from_jvm("LANESHIFT_NEW", "later", {})
     assert type(made) is laneshift.LaneshiftError
     assert made.sqlstate == "XX000"
 

@@ -27,19 +27,30 @@ from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.turns import Turns
 from laneshift.contract.batch_load import BatchLoad
 from laneshift.contract.policy import Policy
-from laneshift.plugin.gateway import Gateway, LanesWish
-from laneshift.plugin.partition import Latency, PartitionBatch, PartitionSnapshot, Pauses
+from laneshift.errors import LaneshiftError
+from laneshift.plugin.gateway import Applied, Gateway
+from laneshift.plugin.partition import (
+    Latency,
+    LoadMetric,
+    PartitionBatch,
+    PartitionSnapshot,
+    Pauses,
+)
 from laneshift.plugin.rescale import RescaleProgress, RescaleState
 from laneshift.plugin.snapshot import (
     BatchSnapshot,
     ExecutorSnapshot,
+    HandoffMode,
+    Mode,
     OperatorSnapshot,
     QuerySnapshot,
     Snapshot,
     SourceSnapshot,
     StoresSnapshot,
     Trigger,
+    TriggerKind,
 )
+from laneshift.plugin.v1 import control_pb2 as pb
 from laneshift_lab.simulator.rates import Rate
 
 
@@ -310,10 +321,12 @@ class _Run:
         count, interval_s = len(self._shares), self._scene.interval_s
         runs = any(ended.begin_s <= now for ended in self._ended)
         parts = tuple(self._partition(n, runs) for n in range(count))
-        kind = "back-to-back" if interval_s is None else "interval"
+        kind = TriggerKind.BACK_TO_BACK if interval_s is None else TriggerKind.INTERVAL
         query = QuerySnapshot(
-            "query", "run", "query", "micro-batch", True,
-            (OperatorSnapshot(0, "operator", "between-batches", (), parts, count, count),),
+            "query", "run", "query", Mode.MICRO_BATCH, True,
+            (OperatorSnapshot(
+                0, "operator", HandoffMode.BETWEEN_BATCHES, (), parts, count, count
+            ),),
             self._newest, trigger=Trigger(kind, interval_s), rescale=self._rescale,
         )  # fmt: skip
         cores = self._scene.cores
@@ -328,22 +341,22 @@ class _Run:
         return PartitionSnapshot(
             number, "node", "node", -1 if done is None else done.batch_id, runs, lanes,
             max_lanes=self._scene.cores, lane_of_shard=none[:1], shard_load=nothing[:1],
-            load_metric="rows", rows_in_per_s=0.0, rows_out_per_s=0.0, bytes_in_per_s=0.0,
+            load_metric=LoadMetric.ROWS, rows_in_per_s=0.0, rows_out_per_s=0.0, bytes_in_per_s=0.0,
             bytes_out_per_s=0.0, rows_in=rows, rows_out=rows, bytes_in=0, bytes_out=0,
             lane_rows=none, lane_busy=nothing, queue_rows=none, queue_bytes=none,
             queue_bytes_limit=1 << 20, rows_taken=rows, busy_s=self._busy_s[number],
             blocked_s=0.0, handoffs=0, handoffs_per_s=0.0, in_flight=0,
-            pauses=Pauses(0.0, 0.0, 0.0, 0), state_rows=0, state_memory_bytes=round(state_bytes),
-            state_file_bytes=0, latency=Latency(0.0, 0.0, 0.0, 0.0, 0), last_batch=done,
+            pause_us=Pauses(0.0, 0.0, 0.0, 0), state_rows=0, state_memory_bytes=round(state_bytes),
+            state_file_bytes=0, latency_ms=Latency(0.0, 0.0, 0.0, 0.0, 0), last_batch=done,
         )  # fmt: skip
 
     # ---- what it would be told
 
-    def set_many_lanes(self, wishes: Sequence[LanesWish]) -> list[dict[str, Any]]:
+    def set_lanes(self, wishes: Sequence[pb.LanesWish]) -> list[Applied | LaneshiftError]:
         """The next batch has them."""
         for wish in wishes:
             self._lanes[wish.partition] = wish.lanes
-        return [{"lanes": wish.lanes, "applied": "next-batch"} for wish in wishes]
+        return [Applied.NEXT_BATCH] * len(wishes)
 
     def rescale(self, _query: str, partitions: int) -> None:
         """It begins, unless one is under way or there are no stores."""

@@ -6,8 +6,7 @@ reaches a running query. The plugin checks again, since a query may end in betwe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from laneshift.control.address import Address, ClientTls
 from laneshift.control.tokens import client_token
 from laneshift.durations import Duration, seconds
 from laneshift.errors import error, shown
-from laneshift.plugin.gateway import Py4jGateway, read
+from laneshift.plugin.gateway import Py4jGateway
 from laneshift.plugin.handoff import Handoff
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.session.connect import of_connect
@@ -128,7 +127,7 @@ class Application:
 
     def snapshot(self) -> Snapshot:
         """What every elastic query of the application does right now."""
-        return read("snapshot", Snapshot.from_json, self._gateway.snapshot())
+        return self._gateway.snapshot()
 
     def watch(self, interval: Duration = "1s") -> Iterator[Snapshot]:
         """A snapshot every ``interval`` (0.1 s to 1 h).
@@ -140,7 +139,7 @@ class Application:
         It goes on for as long as they are taken.
         """
         interval_s = seconds("interval", interval, low=0.1, high=3600.0)
-        return _watched(self._host.watch(interval_s))
+        return self._host.watch(interval_s)
 
     def handoffs(self, *, limit: int = 1000) -> tuple[Handoff, ...]:
         """The newest ``limit`` handoffs (1 to 100,000) of all queries, oldest first."""
@@ -226,16 +225,3 @@ class Application:
 
     def __repr__(self) -> str:
         return f"<laneshift {self._version}>"
-
-
-def _watched(said: Iterator[Mapping[str, Any]]) -> Iterator[Snapshot]:
-    """Snapshots of what was said; what is the same objects as before is not read again."""
-    before: Mapping[str, Any] = {}
-    made: Snapshot | None = None
-    for data in said:
-        if made is not None and all(data[k] is before.get(k) for k in data if k != "time_ms"):
-            made = replace(made, time_ms=int(data["time_ms"]))
-        else:
-            made = read("watch", Snapshot.from_json, data)
-        before = data
-        yield made

@@ -13,7 +13,8 @@ from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions, chosen_policy
 from laneshift.contract.policy import Policy
 from laneshift.durations import Duration, seconds
-from laneshift.plugin.gateway import Commands, Gateway, connect
+from laneshift.plugin.gateway import Gateway, connect
+from laneshift.plugin.snapshot import Snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +160,7 @@ class Host(Protocol):
     """What differs between a session of this process and a control service."""
 
     @property
-    def gateway(self) -> Commands:
+    def gateway(self) -> Gateway:
         """Where commands go."""
         ...
 
@@ -167,7 +168,7 @@ class Host(Protocol):
         """Of what is there. Errors: SessionError if it does not fit this package."""
         ...
 
-    def watch(self, interval_s: float) -> Iterator[Mapping[str, Any]]:
+    def watch(self, interval_s: float) -> Iterator[Snapshot]:
         """A snapshot each interval."""
         ...
 
@@ -190,7 +191,7 @@ class Here:
     def version(self) -> str:
         return connect(self.gateway)
 
-    def watch(self, interval_s: float) -> Iterator[Mapping[str, Any]]:
+    def watch(self, interval_s: float) -> Iterator[Snapshot]:
         due = time.monotonic()
         while True:
             yield self.gateway.snapshot()

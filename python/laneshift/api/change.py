@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from enum import StrEnum
 
 from laneshift.durations import Duration, seconds
 from laneshift.errors import error
+from laneshift.plugin.gateway import Applied
 from laneshift.plugin.snapshot import QuerySnapshot
 
 POLL_S = 0.05
-
-
-class Applied(StrEnum):
-    """When the plugin applies a command: ``NOW``, or ``NEXT_BATCH``, from that on."""
-
-    NOW = "now"
-    NEXT_BATCH = "next-batch"
 
 
 class Change:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laneshift.api.autoscaler import Autoscaler, Wanted
-from laneshift.api.change import Applied, Change
+from laneshift.api.change import Change
 from laneshift.api.lookup import (
     check_hosts,
     check_tasks,
@@ -23,11 +23,11 @@ from laneshift.contract.policy import Policy
 from laneshift.durations import Duration, seconds
 from laneshift.errors import NotFoundError, error
 from laneshift.inputcheck import number
-from laneshift.plugin.gateway import Commands, read
+from laneshift.plugin.gateway import Applied, Gateway, the_one
 from laneshift.plugin.handoff import Handoff
 from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.plugin.rescale import RescaleProgress
 from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot
+from laneshift.plugin.v1 import control_pb2 as pb
 
 if TYPE_CHECKING:
     from laneshift.api.application import Application
@@ -141,9 +141,16 @@ class Query:
             parts = [p for p in now.partitions if partition in (None, p.partition)]
             return all(map(has, parts))
 
-        answer = self._gateway.set_lanes(found.id, chosen.operator_id, partition, lanes, hosts)
+        wish = pb.LanesWish(
+            query=found.id,
+            operator=chosen.operator_id,
+            partition=partition,
+            lanes=lanes,
+            elsewhere=pb.Elsewhere(lanes=hosts),
+        )
+        applied = the_one(self._gateway.set_lanes([wish]))
         what = f"{lanes} lanes for {_partitions(partition)} of operator {chosen.operator_id}"
-        return self._change(what, answer, found, [chosen], is_shown)
+        return self._change(what, applied, found, [chosen], is_shown)
 
     def set_tasks(self, tasks: int | str, *, operator: int | str | None = None) -> Change:
         """Compute the state partitions in so many Spark tasks, a range in each.
@@ -174,10 +181,12 @@ class Query:
                 return any(p.batch_id > before for p in now.partitions)
             return now.tasks == (now.partition_count if text == "stock" else int(text))
 
-        answer: Mapping[str, Any] = {}
-        for one in chosen:
-            answer = self._gateway.set_tasks(found.id, one.operator_id, text)
-        return self._change(f"{text} tasks", answer, found, chosen, is_shown)
+        wishes = [
+            pb.TasksWish(query=found.id, operator=one.operator_id, tasks=text) for one in chosen
+        ]
+        for outcome in self._gateway.set_tasks(wishes):
+            applied = the_one([outcome])
+        return self._change(f"{text} tasks", applied, found, chosen, is_shown)
 
     def move(
         self, *, shard: int, to_lane: int, partition: int, operator: int | str | None = None
@@ -201,15 +210,21 @@ class Query:
                     partition=part.partition,
                     operator=chosen.operator_id,
                 )
-        there = (chosen.operator_id, part.partition, shard, to_lane)
-        answer = self._gateway.move_shard(found.id, *there)
+        wish = pb.MoveWish(
+            query=found.id,
+            operator=chosen.operator_id,
+            partition=part.partition,
+            shard=shard,
+            to_lane=to_lane,
+        )
+        applied = the_one(self._gateway.move([wish]))
 
         def is_shown(now: OperatorSnapshot) -> bool:
             parts = (p for p in now.partitions if p.partition == part.partition)
             return all(p.lane_of_shard[shard] == to_lane for p in parts)
 
         what = f"shard {shard} of partition {part.partition} on lane {to_lane}"
-        return self._change(what, answer, found, [chosen], is_shown)
+        return self._change(what, applied, found, [chosen], is_shown)
 
     def limit_source(self, rows_per_second: float, *, duration: Duration) -> Applied:
         """Hold the source to ``rows_per_second`` (>= 0) at most for ``duration`` (to 1 h).
@@ -228,8 +243,7 @@ class Query:
         number("rows_per_second", rows_per_second, low=0, unit="rows/s")
         duration_s = seconds("duration", duration, high=3600.0)
         found = self.snapshot()
-        answer = self._gateway.limit_source(found.id, rows_per_second, duration_s)
-        return Applied(answer["applied"])
+        return self._gateway.limit_source(found.id, rows_per_second, duration_s)
 
     def rescale(self, partitions: int) -> Rescale:
         """Give it another number of state partitions (>= 1) while it runs; returns at once.
@@ -247,22 +261,19 @@ class Query:
         """
         (partitions,) = whole_numbers(partitions=partitions)
         found = self.snapshot()
-        answer = self._gateway.rescale(found.id, partitions)
-        return Rescale(self._gateway, found.id, read("rescale", RescaleProgress.from_json, answer))
+        return Rescale(self._gateway, found.id, self._gateway.rescale(found.id, partitions))
 
     @property
     def rescaling(self) -> Rescale | None:
         """The newest rescale of the query's run, which may be over; None if there was none."""
         found = self.snapshot()
         try:
-            answer = self._gateway.rescaling(found.id)
+            newest = self._gateway.rescaling(found.id)
         except NotFoundError as none:
             if none.condition != "LANESHIFT_NO_RESCALE":
                 raise
             return None
-        return Rescale(
-            self._gateway, found.id, read("rescaling", RescaleProgress.from_json, answer)
-        )
+        return Rescale(self._gateway, found.id, newest)
 
     def handoffs(self, *, limit: int = 1000) -> tuple[Handoff, ...]:
         """Its newest ``limit`` handoffs (1 to 100,000), oldest first.
@@ -306,12 +317,12 @@ class Query:
     def _change(
         self,
         what: str,
-        answer: Mapping[str, Any],
+        applied: Applied,
         before: QuerySnapshot,
         operators: list[OperatorSnapshot],
         is_shown: Callable[[OperatorSnapshot], bool],
     ) -> Change:
-        """What a command has changed in operators of a run, once ``answer`` has come."""
+        """What a command has changed in operators of a run, which is ``applied`` then."""
         ids = {o.operator_id for o in operators}
 
         def look() -> QuerySnapshot:
@@ -324,13 +335,13 @@ class Query:
         def all_shown(now: QuerySnapshot) -> bool:
             return all(is_shown(o) for o in now.operators if o.operator_id in ids)
 
-        return Change(what, Applied(answer["applied"]), look, all_shown)
+        return Change(what, applied, look, all_shown)
 
     def __repr__(self) -> str:
         return f"<laneshift query {self._key}>"
 
 
-def moves(gateway: Commands, query: str, limit: int) -> tuple[Handoff, ...]:
+def moves(gateway: Gateway, query: str, limit: int) -> tuple[Handoff, ...]:
     """The newest handoffs of a query, of all if empty."""
     (limit,) = whole_numbers(limit=limit)
     if not 1 <= limit <= HANDOFF_LIMIT:
@@ -341,8 +352,7 @@ def moves(gateway: Commands, query: str, limit: int) -> tuple[Handoff, ...]:
             range=f"1 to {HANDOFF_LIMIT}",
             remedy="The plugin keeps the newest 100,000.",
         )
-    rows = gateway.handoffs(query, limit)
-    return read("handoffs", lambda data: tuple(map(Handoff.from_json, data)), rows)
+    return gateway.handoffs(query, limit)
 
 
 def _newest_batch(query: QuerySnapshot) -> int:

@@ -7,39 +7,19 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from laneshift.durations import Duration, seconds
 from laneshift.errors import error
-from laneshift.plugin.gateway import Commands, decode, entry_of, read
-from laneshift.plugin.rescale import RescaleProgress, RescaleState
+from laneshift.plugin.gateway import Gateway, Py4jGateway
+from laneshift.plugin.rescale import OfflineRescale, RescaleProgress, RescaleState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 POLL_S = 0.1
 WIDTH = 30
-
-
-@dataclass(frozen=True, slots=True)
-class OfflineRescale:
-    """What a rescale of a checkpoint has done.
-
-    Attributes:
-        before, after: state partitions.
-        batch_id: the batch that it was; the query goes on with the next.
-        rows: state rows that were compared, one by one, with the old ones; None without a check.
-        build_s, check_s, take_over_s: how long writing, comparing and going over took (s).
-    """
-
-    before: int
-    after: int
-    batch_id: int
-    rows: int | None
-    build_s: float
-    check_s: float
-    take_over_s: float
 
 
 class Rescale:
@@ -54,7 +34,7 @@ class Rescale:
     again: that is another run.
     """
 
-    def __init__(self, gateway: Commands, query: str, asked: RescaleProgress) -> None:
+    def __init__(self, gateway: Gateway, query: str, asked: RescaleProgress) -> None:
         self._gateway = gateway
         self._query = query
         self._asked = asked
@@ -62,9 +42,7 @@ class Rescale:
     @property
     def progress(self) -> RescaleProgress:
         """How it stands now; once another one has begun, how this one has ended."""
-        answer = self._gateway.rescaling(self._query)
-        newest = read("rescaling", RescaleProgress.from_json, answer)
-        return _of(self._asked, newest)
+        return _of(self._asked, self._gateway.rescaling(self._query))
 
     @property
     def state(self) -> RescaleState:
@@ -109,8 +87,7 @@ class Rescale:
         """
         now = self.progress
         if not now.ended:
-            answer = self._gateway.cancel_rescale(self._query)
-            now = read("cancelRescale", RescaleProgress.from_json, answer)
+            now = self._gateway.cancel_rescale(self._query)
         if now.state is not RescaleState.CANCELLED:
             raise error("LANESHIFT_RESCALE_OVER", query=self._query, state=now.state)
         return now
@@ -160,17 +137,4 @@ def rescale_checkpoint(
 
     Errors: ArgumentError for the number, SessionError for a checkpoint that cannot be rescaled.
     """
-    entry = entry_of(spark)
-    said = entry.rescaleOffline(spark._jsparkSession, str(checkpoint), partitions, check)
-    data = decode("rescale", str(said))
-    if not isinstance(data, dict):
-        raise error("LANESHIFT_BAD_REPLY", method="rescale", problem="not a JSON object")
-    return OfflineRescale(
-        before=int(data["from"]),
-        after=int(data["to"]),
-        batch_id=int(data["batch_id"]),
-        rows=None if data["rows"] is None else int(data["rows"]),
-        build_s=data["build_ms"] / 1e3,
-        check_s=data["check_ms"] / 1e3,
-        take_over_s=data["take_over_ms"] / 1e3,
-    )
+    return Py4jGateway(spark).rescale_offline(spark, str(checkpoint), partitions, check)

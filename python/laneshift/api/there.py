@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from laneshift.api.autoscaler import Wanted
 from laneshift.autoscale.options import chosen_policy
 from laneshift.control.client import ControlClient
 from laneshift.control.remote import RemoteScheduler, named
 from laneshift.errors import error
+from laneshift.plugin.snapshot import Snapshot
 
 
 class There:
@@ -23,7 +23,7 @@ class There:
         # It may be of another version: its protocol says what it can do.
         return self.gateway.version()
 
-    def watch(self, interval_s: float) -> Iterator[Mapping[str, Any]]:
+    def watch(self, interval_s: float) -> Iterator[Snapshot]:
         return self.gateway.watch(interval_s)
 
     def start(self, wanted: Wanted, followed: Callable[[], str | None]) -> RemoteScheduler:

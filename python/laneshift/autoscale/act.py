@@ -13,7 +13,8 @@ from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.ids import PartitionId
 from laneshift.contract.plan import Plan
 from laneshift.errors import LaneshiftError
-from laneshift.plugin.gateway import Gateway, LanesWish
+from laneshift.plugin.gateway import Applied, Gateway
+from laneshift.plugin.v1 import control_pb2 as pb
 
 
 def planned_lanes(
@@ -64,7 +65,9 @@ def set_lanes(
     less = [name for name in wanted if name not in set(more)]
     applied, refused = _send(gateway, island, {name: wanted[name] for name in less})
     waiting = {
-        island.partitions[name].query.run_id for name, when in applied.items() if when != "now"
+        island.partitions[name].query.run_id
+        for name, when in applied.items()
+        if when is Applied.NEXT_BATCH
     }
     held_up = [
         name
@@ -82,32 +85,32 @@ def set_lanes(
 
 def _send(
     gateway: Gateway, island: Island, wanted: Mapping[PartitionId, Lanes]
-) -> tuple[dict[PartitionId, str], tuple[Note, ...]]:
+) -> tuple[dict[PartitionId, Applied], tuple[Note, ...]]:
     """When each is applied, and notes on who refuses."""
     wishes = []
     for name, lanes in wanted.items():
         ref = island.partitions[name]
         moves = island.spans and lanes.elsewhere != ref.lanes.elsewhere
-        there = dict(lanes.elsewhere) if moves else None
-        wishes.append(_wish(ref, lanes.home, there))
-    applied: dict[PartitionId, str] = {}
+        wishes.append(_wish(ref, lanes.home, lanes.elsewhere if moves else None))
+    applied: dict[PartitionId, Applied] = {}
     notes = []
-    answers = gateway.set_many_lanes(wishes) if wishes else ()
-    for name, said in zip(wanted, answers, strict=True):
+    for name, said in zip(wanted, gateway.set_lanes(wishes) if wishes else (), strict=True):
         if isinstance(said, LaneshiftError):
             notes.append(Note.failed(said, f"{name} keeps its lanes: ", name))
         else:
-            applied[name] = str(said["applied"])
+            applied[name] = said
     return applied, tuple(notes)
 
 
-def _names(ref: Seen) -> tuple[str, int, int]:
-    """By which the plugin knows a partition."""
-    return ref.query.id, ref.operator.operator_id, ref.part.partition
-
-
-def _wish(ref: Seen, home: int, elsewhere: Mapping[str, int] | None = None) -> LanesWish:
-    return LanesWish(*_names(ref), home, elsewhere)
+def _wish(ref: Seen, lanes: int, elsewhere: Mapping[str, int] | None = None) -> pb.LanesWish:
+    """Lanes at home, and those elsewhere; None leaves these as they are."""
+    return pb.LanesWish(
+        query=ref.query.id,
+        operator=ref.operator.operator_id,
+        partition=ref.part.partition,
+        lanes=lanes,
+        elsewhere=None if elsewhere is None else pb.Elsewhere(lanes=elsewhere),
+    )
 
 
 def _grows(before: Lanes, after: Lanes) -> bool:
@@ -123,20 +126,29 @@ def move_shards(
 
     Who has lanes elsewhere is balanced by the plugin: their numbers change as they come and go.
     """
-    moved, notes = 0, []
+    moves, wishes, notes = [], [], []
     for move in plan.shard_moves:
         name, lane = move.target.partition, move.target.lane
         if move.source.partition != name:
             notes.append(Note(f"shard {move.shard} cannot leave its partition {name}"))
         elif island.hears(name) and lane < lanes[name].home and not lanes[name].elsewhere:
             ref = island.partitions[name]
-            try:
-                gateway.move_shard(*_names(ref), move.shard, lane)
-                moved += 1
-            except LaneshiftError as problem:
-                what = f"shard {move.shard} of {name} stays: "
-                notes.append(Note.failed(problem, what, what))
-    return moved, tuple(notes)
+            moves.append(move)
+            wishes.append(
+                pb.MoveWish(
+                    query=ref.query.id,
+                    operator=ref.operator.operator_id,
+                    partition=ref.part.partition,
+                    shard=move.shard,
+                    to_lane=lane,
+                )
+            )
+    outcomes = gateway.move(wishes) if wishes else []
+    for move, outcome in zip(moves, outcomes, strict=True):
+        if isinstance(outcome, LaneshiftError):
+            what = f"shard {move.shard} of {move.target.partition} stays: "
+            notes.append(Note.failed(outcome, what, what))
+    return sum(isinstance(outcome, Applied) for outcome in outcomes), tuple(notes)
 
 
 class TakenOver:
@@ -155,7 +167,7 @@ class TakenOver:
 
         Returns notes, such as on a partition that has just left; it is tried again.
         """
-        wishes: dict[PartitionId, LanesWish] = {}
+        wishes: dict[PartitionId, pb.LanesWish] = {}
         for name, ref in island.partitions.items():
             if not ref.part.auto:
                 self._memory[ref.query.run_id].taken.discard(ref.key)
@@ -164,7 +176,7 @@ class TakenOver:
             elif ref.key not in self._memory[ref.query.run_id].taken and island.hears(name):
                 wishes[name] = _wish(ref, ref.lanes.home)
         notes = []
-        answers = gateway.set_many_lanes(list(wishes.values())) if wishes else ()
+        answers = gateway.set_lanes(wishes.values()) if wishes else ()
         for name, said in zip(wishes, answers, strict=True):
             if isinstance(said, LaneshiftError):
                 notes.append(Note.failed(said, f"{name} is still the plugin's: ", name))

@@ -22,7 +22,13 @@ from laneshift.contract.partition_load import PartitionLoad
 from laneshift.contract.store_load import StoreLoad
 from laneshift.contract.tasks_load import TasksLoad
 from laneshift.plugin.rescale import RescaleProgress
-from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot
+from laneshift.plugin.snapshot import (
+    ExecutorSnapshot,
+    Mode,
+    OperatorSnapshot,
+    QuerySnapshot,
+    TriggerKind,
+)
 
 IDLE_PERIODS, IDLE_S = 3.0, 10.0
 """A query of which no batch has ended for so many periods and so long (s) has nothing to do."""
@@ -34,7 +40,7 @@ batches that run back to back begin as the one before has ended."""
 
 def in_batches(query: QuerySnapshot) -> bool:
     """Whether the plugin tells what the query's batches did: older ones do not."""
-    return query.mode == "micro-batch" and query.trigger is not None
+    return query.mode is Mode.MICRO_BATCH and query.trigger is not None
 
 
 class QueryBatches:
@@ -42,7 +48,7 @@ class QueryBatches:
 
     def __init__(self, query: QuerySnapshot) -> None:
         assert query.trigger is not None
-        paced = query.trigger.kind == "interval" and query.trigger.interval_s
+        paced = query.trigger.kind is TriggerKind.INTERVAL and query.trigger.interval_s
         self._interval_s = query.trigger.interval_s if paced else None
         self._rates = BatchRates(self._interval_s)
         self._seen = self._counted = -1
@@ -97,7 +103,7 @@ class QueryBatches:
                 # Spark counts from when it last looked for rows: 10 ms ago if there were none.
                 arrived = max(arrived, batch.duration_s)
             self._took_s = batch.duration_s
-            if query.trigger is not None and query.trigger.kind == "available-now":
+            if query.trigger is not None and query.trigger.kind is TriggerKind.AVAILABLE_NOW:
                 arrived = None  # all of them were there: what counts is how fast they go
             # Nobody has seen the batch before it, or there was none for a while.
             amid = self._interval_s is not None and (self._seen < 0 or self._idle)
@@ -140,7 +146,7 @@ class QueryBatches:
             state_bytes=float(part.state_memory_bytes + part.state_file_bytes),
             input_bytes_per_s=rate * part.bytes_in * per_row,
             output_bytes_per_s=rate * part.bytes_out * per_row,
-            latency_p99_s=part.latency.p99_ms / 1000 if part.latency.count else None,
+            latency_p99_s=part.latency_ms.p99 / 1000 if part.latency_ms.count else None,
             max_cores=part.max_lanes,
             batch=load,
         )
@@ -198,7 +204,7 @@ class QueryStores:
         """What a policy sees; None before a batch has been measured."""
         whole, largest = self._sizes
         rescale = self._rescales.look(query.rescale, whole, now_ms)
-        paced = query.trigger is not None and query.trigger.kind == "interval"
+        paced = query.trigger is not None and query.trigger.kind is TriggerKind.INTERVAL
         interval_s = query.trigger.interval_s if query.trigger is not None and paced else None
         load = self._rates.load(QueryId(query_name(query)), self._operators, interval_s)
         if load is None:
@@ -224,7 +230,7 @@ class _Rescales:
             if self._began_ms is None:
                 self._began_ms = now_ms
             return {"under_way": True}
-        done = newest.state == "done"
+        done = newest.state is RescaleState.DONE
         if self._began_ms is not None or self._over is None or self._over[0] != newest:
             if done and self._began_ms is not None and state_bytes > 0:
                 took_s = max(now_ms - self._began_ms, 1) / 1000

@@ -22,7 +22,7 @@ from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.ids import NodeId, PartitionId, SourceId
 from laneshift.contract.measured import changed
 from laneshift.contract.partition_load import NodeCores, PartitionLoad
-from laneshift.plugin.snapshot import ExecutorSnapshot, QuerySnapshot
+from laneshift.plugin.snapshot import ExecutorSnapshot, Mode, QuerySnapshot
 
 
 def placed(part: PartitionLoad, placement: tuple[NodeCores, ...]) -> PartitionLoad:
@@ -147,7 +147,7 @@ class Budget:
         running = sum(s.part.running for s in here)
         lanes = sum(max(0, s.lanes.home - 1) for s in beside if s.part.running)
         others = self._others.setdefault(executor.executor, deque())
-        whole = all(s.part.running for s in here if s.query.mode == "real-time")
+        whole = all(s.part.running for s in here if s.query.mode is Mode.REAL_TIME)
         if (running or not here) and (whole or not others or others[-1][0] < now_ms - OTHERS_MS):
             # Between batches Spark's tasks are of other stages, and those of partitions that begin
             # are not known as theirs yet: no time to judge by. Who has none has only others' tasks.
@@ -163,7 +163,7 @@ def idle_lanes(here: Sequence[Seen], measured: Sequence[PartitionLoad], cores: i
     loads = {part.partition: part for part in measured}
     queries: dict[str, dict[int, list[PartitionLoad | None]]] = {}
     for seen in here:
-        if seen.query.mode == "micro-batch":
+        if seen.query.mode is Mode.MICRO_BATCH:
             stages = queries.setdefault(seen.query.run_id, {})
             stages.setdefault(seen.operator.operator_id, []).append(loads.get(seen.name))
     return sum(lanes_not_running(list(stages.values()), cores) for stages in queries.values())

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
+
+from google.protobuf.json_format import ParseDict, ParseError
 
 from laneshift.autoscale.cores import Island
 from laneshift.autoscale.pictures import Lanes
 from laneshift.contract.cluster_load import ClusterLoad
-from laneshift.contract.ids import PartitionId, QueryId
+from laneshift.contract.ids import PartitionId
 from laneshift.contract.partition_load import PartitionLoad
 from laneshift.contract.plan import PartitionsChange, Plan, TasksChange
 from laneshift.errors import LaneshiftError
+from laneshift.plugin.v1 import control_pb2 as pb
+from laneshift.plugin.wire import filled
 
 
 class Note(str):
@@ -122,56 +126,30 @@ class Decision:
         del out["time_s"]
         return out | {"time_ms": round(1000 * self.time_s)}
 
-    def to_plugin(self) -> dict[str, Any]:
+    def to_message(self, number: int = 0) -> pb.Decision:
+        """As it is sent; ``number`` is that of the control process."""
+        return pb.Decision(number=number, **self.to_json())
+
+    def to_plugin(self) -> pb.Decision:
         """As the plugin shows it: it takes limits, rescales and numbers of tasks as notes."""
-        more = [f"{what}: {why}" for what, why in (*self._asked_of_queries(), *self._limited())]
-        return self.to_json() | {"notes": [*more, *self.notes]}
+        said = (*self._asked_of_queries(), *self._limited())
+        more = [Note(f"{what}: {why}") for what, why in said]
+        return replace(self, notes=(*more, *self.notes)).to_message()
+
+    @classmethod
+    def of_message(cls, said: pb.Decision) -> Decision:
+        """Read what was sent."""
+        read = filled(cls, said, time_s=said.time_ms / 1000)
+        error = None if read.error is None else Note(read.error)
+        return replace(read, notes=tuple(map(Note, read.notes)), error=error)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Decision:
-        """Read what :meth:`to_json` wrote, or the plugin's status: it has no limits and moves.
-
-        Errors: KeyError, TypeError, ValueError if malformed.
-        """
-        return cls(
-            time_s=int(data["time_ms"]) / 1000,
-            executor=str(data["executor"]),
-            policy=str(data["policy"]),
-            changes=tuple(
-                LaneChange(
-                    PartitionId(str(c["partition"])),
-                    int(c["before"]),
-                    int(c["after"]),
-                    str(c["reason"]),
-                    str(c.get("elsewhere") or ""),
-                )
-                for c in data["changes"]
-            ),
-            limits=tuple(
-                SourceLimit(str(c["query"]), float(c["rate"]), int(c["windows"]), str(c["reason"]))
-                for c in data.get("limits", ())
-            ),
-            shard_moves=int(data.get("shard_moves", 0)),
-            applied=bool(data["applied"]),
-            notes=tuple(map(Note, data["notes"])),
-            error=None if data["error"] is None else Note(data["error"]),
-            rescales=tuple(
-                PartitionsChange(
-                    QueryId(str(c["query"])), int(c["before"]), int(c["after"]), str(c["reason"])
-                )
-                for c in data.get("rescales", ())
-            ),
-            tasks=tuple(
-                TasksChange(
-                    QueryId(str(c["query"])),
-                    int(c["before"]),
-                    int(c["after"]),
-                    int(c["partitions"]),
-                    str(c["reason"]),
-                )
-                for c in data.get("tasks", ())
-            ),
-        )
+        """Read what :meth:`to_json` wrote. Errors: ValueError if malformed."""
+        try:
+            return cls.of_message(ParseDict(dict(data), pb.Decision()))
+        except ParseError as cause:
+            raise ValueError(str(cause)) from cause
 
     @property
     def is_empty(self) -> bool:

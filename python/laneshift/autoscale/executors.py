@@ -25,6 +25,7 @@ from laneshift.contract.policy import Policy
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import ExecutorSnapshot, Snapshot
+from laneshift.plugin.standing import Standing
 
 ASK_AFTER_S = 2.0
 """Cores must be short for so long before executors are asked for (ours)."""
@@ -34,46 +35,6 @@ AGAIN_S = 10.0
 
 LATE_S = 60.0
 """Who has not come after so long is spoken of (ours): the cluster may have no room."""
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What the plugin says of executors on demand.
-
-    Attributes:
-        most: the most that there may be (count); 0 if there are none on demand.
-        rest_s: how long one has not been needed when it is given back (s).
-        there, requested: those that there are, and those that Spark was asked for in all (counts).
-        at_start: those that the application has without an autoscaler (count).
-        asked: ids of those that are there because they were asked for, and stay for now.
-        why: why none can be asked for now, None if they can.
-    """
-
-    most: int
-    rest_s: float = 60.0
-    there: int = 0
-    requested: int = 0
-    at_start: int = 0
-    asked: tuple[str, ...] = ()
-    why: str | None = None
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Standing:
-        """Read the plugin's answer. Errors: KeyError, TypeError, ValueError if malformed."""
-        return cls(
-            int(data["most"]),
-            float(data["rest_s"]),
-            int(data["there"]),
-            int(data["requested"]),
-            int(data["at_start"]),
-            tuple(map(str, data["asked"])),
-            None if data["why"] is None else str(data["why"]),
-        )
-
-    @property
-    def pending(self) -> int:
-        """Executors that were asked for and have not come (count); not those of the start."""
-        return max(0, self.requested - max(self.there, self.at_start))
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,8 +275,9 @@ class OnDemand:
             self._call(0, ())
 
     def _call(self, total: int, give_back: Sequence[str]) -> None:
-        said = self._gateway.demand_executors(self._autoscaler, self._most or 0, total, give_back)
-        self._standing = Standing.from_json(said)
+        self._standing = self._gateway.demand_executors(
+            self._autoscaler, self._most or 0, total, give_back
+        )
 
     def answered(
         self,

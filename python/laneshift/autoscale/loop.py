@@ -199,7 +199,7 @@ class AutoscaleLoop:
         """
         try:
             if self._options.query is not None:
-                self._follow(Snapshot.from_json(self._gateway.snapshot()))
+                self._follow(self._gateway.snapshot())
             self._claim_at_last()
             self._turns.on_demand.begin()
         except BaseException:
@@ -226,7 +226,7 @@ class AutoscaleLoop:
 
     def _look(self) -> Snapshot:
         """The queries as they are. That may take longer than a claim lasts: it is renewed."""
-        live = self._steady.of(Snapshot.from_json(self._gateway.snapshot()))
+        live = self._steady.of(self._gateway.snapshot())
         self._looked = live.time_ms / 1000, self._clock()
         self._follow(live)
         self._claim()

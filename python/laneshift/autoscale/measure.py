@@ -26,7 +26,7 @@ from laneshift.contract.ids import KeyId, NodeId, PartitionId, QueryId, ShardId,
 from laneshift.contract.measured import changed
 from laneshift.contract.partition_load import HotKey, NodeCores, PartitionLoad
 from laneshift.plugin.press import Press
-from laneshift.plugin.snapshot import QuerySnapshot, Snapshot
+from laneshift.plugin.snapshot import Mode, QuerySnapshot, RowWork, Snapshot
 
 
 def shard_of(key: str, partitions: int, shards: int) -> ShardId:
@@ -92,7 +92,7 @@ def _hot_keys(seen: Seen, work: float) -> tuple[HotKey, ...]:
 def _below(seen: Seen) -> PartitionId | None:
     """The partition whose work it does that is apart from it."""
     below = [o for o in seen.query.operators if o.operator_id in seen.operator.upstream]
-    if len(below) != 1 or below[0].above != "apart":
+    if len(below) != 1 or below[0].above is not RowWork.APART:
         return None
     name = f"{query_name(seen.query)}:{below[0].operator_id}.{seen.part.partition}"
     return PartitionId(name)
@@ -149,7 +149,7 @@ class Meter:
         resting = {
             s.query.run_id
             for s in parts
-            if s.query.mode == "real-time"
+            if s.query.mode is Mode.REAL_TIME
             and s.key in looks
             and not s.has_run_since(looks[s.key].part)
         }
@@ -282,7 +282,7 @@ class Meter:
         shown = {part.partition: part for part in measured}
         for run, mine in _by(lambda s: s.query.run_id, parts).items():
             query = mine[0].query
-            if query.mode == "real-time":
+            if query.mode is Mode.REAL_TIME:
                 self._runs[run].tasks.looked(query, mine, shown, live.executors, live.time_ms)
 
     def _with_queries(

@@ -14,8 +14,7 @@ from laneshift.autoscale.decisions import Decision, Note
 from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.trace import TraceWriter
 from laneshift.errors import LaneshiftError
-from laneshift.plugin.gateway import Commands
-from laneshift.plugin.handoff import Handoff
+from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import Snapshot
 
 TRACE_BYTES = 1 << 29
@@ -83,7 +82,7 @@ class MoveLog:
         only: run id of the only query to look at, empty for all.
     """
 
-    def __init__(self, gateway: Commands) -> None:
+    def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self.only = ""
         self._counts: dict[tuple[str, int, int], int] | None = None
@@ -118,7 +117,7 @@ class MoveLog:
         except LaneshiftError:
             return ()  # the query has just gone; a trace is no reason to fail the turn
         pauses: dict[str, list[float]] = {}
-        for handoff in map(Handoff.from_json, told):
+        for handoff in told:
             key = (handoff.time_ms, handoff.seq, handoff.query_id, handoff.operator_id,
                    handoff.partition)  # fmt: skip
             if handoff.time_ms > oldest_ms and key not in self._seen:
@@ -137,7 +136,7 @@ class Trace:
     written is missing, and ``gap`` is a note on that until something can be again.
     """
 
-    def __init__(self, gateway: Commands, path: str | Path | None) -> None:
+    def __init__(self, gateway: Gateway, path: str | Path | None) -> None:
         """Errors: FileExistsError, OSError if the file cannot be made."""
         self._out = None if path is None else TraceWriter(path, TRACE_BYTES)
         self.moves = MoveLog(gateway)

@@ -94,7 +94,7 @@ class Seen:
     @property
     def acts_now(self) -> bool:
         """Whether other lanes begin within the batch, not with the next one."""
-        return self.part.running and self.operator.handoff != "between-batches"
+        return self.part.running and self.operator.handoff is not HandoffMode.BETWEEN_BATCHES
 
     def has_run_since(self, was: PartitionSnapshot) -> bool:
         """Whether its task has run since then without the end of a batch."""

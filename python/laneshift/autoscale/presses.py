@@ -12,7 +12,7 @@ from laneshift.autoscale.cores import within_budget
 from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.ids import PartitionId
 from laneshift.contract.plan import CoreChange, PlacementChange, Plan
-from laneshift.errors import LaneshiftError, error
+from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.press import Press
 
@@ -91,13 +91,10 @@ class Presses:
 
         Errors: what the gateway raises.
         """
-        answer = self._gateway.await_pressed(self._autoscaler, self.only, self._known, seconds)
-        try:
-            self._known = int(answer["seq"])
-            return tuple(map(Press.from_json, answer["presses"]))
-        except (KeyError, TypeError, ValueError) as cause:
-            problem = f"{type(cause).__name__}: {cause}"
-            raise error("LANESHIFT_BAD_REPLY", method="awaitPressed", problem=problem) from cause
+        self._known, presses = self._gateway.await_pressed(
+            self._autoscaler, self.only, self._known, seconds
+        )
+        return presses
 
     def end(self) -> None:
         """Let another thread that waits go on at once."""

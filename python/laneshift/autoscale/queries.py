@@ -25,8 +25,9 @@ from laneshift.contract.plan import (
 )
 from laneshift.contract.tasks_load import TasksLoad
 from laneshift.errors import LaneshiftError
-from laneshift.plugin.gateway import Gateway
-from laneshift.plugin.snapshot import QuerySnapshot
+from laneshift.plugin.gateway import Gateway, the_one
+from laneshift.plugin.snapshot import QuerySnapshot, RowWork
+from laneshift.plugin.v1 import control_pb2 as pb
 
 AGAIN_S = 600.0
 """After so long a query that was refused is asked for again (s, ours): what stands against it, a
@@ -142,9 +143,16 @@ class Tasker:
                 taken += [change] if _is_new(mine.tasks, change) else []
                 continue
             try:
-                for operator in load.operators:
-                    number = int(operator.rpartition(":")[2])
-                    self._gateway.set_tasks(query.id, number, _wish(load, change.after))
+                wishes = [
+                    pb.TasksWish(
+                        query=query.id,
+                        operator=int(operator.rpartition(":")[2]),
+                        tasks=_wish(load, change.after),
+                    )
+                    for operator in load.operators
+                ]
+                for outcome in self._gateway.set_tasks(wishes):
+                    the_one([outcome])
                 mine.tasks_to_come = TasksToCome(change.after, load.batch_id)
                 taken.append(change)
             except LaneshiftError as problem:
@@ -194,7 +202,7 @@ class KeyWishes:
             if ref is None:
                 continue
             wanted = [split for split in splits if split.ways > 1]
-            if wanted and ref.operator.above == "none":
+            if wanted and ref.operator.above is RowWork.NONE:
                 notes.append(_cannot(name, wanted))
                 continue
             held = self._memory[ref.query.run_id].split.setdefault(ref.key, {})
@@ -220,7 +228,7 @@ class KeyWishes:
         for operator, refs in _operators(island).items():
             query, run, number = operator
             split = any(keys for key, keys in self._memory[run].split.items() if key[1] == number)
-            apart = "" if refs[0].operator.above == "none" else str(split).lower()
+            apart = None if refs[0].operator.above is RowWork.NONE else split
             try:
                 self._gateway.claim_keys(query, number, apart, self._lease_s)
                 self._memory[run].claimed.add(operator)
@@ -233,7 +241,7 @@ class KeyWishes:
         """Give up what was claimed: the plugin moves shards again, and decides what is apart."""
         for query, _, number in (each for mine in self._memory.values() for each in mine.claimed):
             with suppress(LaneshiftError):  # the query has ended, and the claim with it
-                self._gateway.claim_keys(query, number, "", 0.0)
+                self._gateway.claim_keys(query, number, None, 0.0)
 
 
 def shuffles(plan: Plan, *, sends: bool) -> Iterator[Note]:

@@ -23,6 +23,7 @@ from laneshift.contract.ids import LaneId, NodeId
 from laneshift.contract.partition_load import LaneLoad, NodeCores, PartitionLoad
 from laneshift.contract.shard_table import ShardTable
 from laneshift.plugin.partition import FloatArray, PartitionSnapshot
+from laneshift.plugin.snapshot import Mode
 
 KEPT_S = 5.0
 """So much of the past is looked at (ours)."""
@@ -220,7 +221,7 @@ class PartitionMeter:
         rows_in = max(0, part.rows_in - was.rows_in)
         rows_out = max(0, part.rows_out - was.rows_out)
         offered_rate = rows_in / seconds
-        if seen.query.mode == "real-time":  # a micro-batch comes at once, which is no chance
+        if seen.query.mode is Mode.REAL_TIME:  # a micro-batch comes at once, which is no chance
             offered_rate = self._arrived(rows_in, seconds, saturated)
         service = self._service_rate(part, window)
         queued = int(part.queue_rows.sum())
@@ -228,7 +229,7 @@ class PartitionMeter:
             self._row_bytes = float(part.queue_bytes.sum()) / queued
         capacity = part.lanes * part.queue_bytes_limit / max(self._row_bytes, 1.0)
         held = placement(Lanes.of(part), part.executor)
-        load = part.shard_load if part.load_metric == "cpu" else part.shard_load / service
+        load = part.shard_load if part.load_metric is LoadMetric.CPU else part.shard_load / service
         lanes, shards = inside(seen, held, load)
         self._last = PartitionLoad(
             partition=seen.name,
@@ -246,7 +247,7 @@ class PartitionMeter:
             state_bytes=float(part.state_memory_bytes + part.state_file_bytes),
             input_bytes_per_s=max(0, part.bytes_in - was.bytes_in) / seconds,
             output_bytes_per_s=max(0, part.bytes_out - was.bytes_out) / seconds,
-            latency_p99_s=part.latency.p99_ms / 1000 if part.latency.count else None,
+            latency_p99_s=part.latency_ms.p99 / 1000 if part.latency_ms.count else None,
             max_cores=part.max_lanes,
             lanes=lanes,
             shards=shards,
@@ -293,7 +294,7 @@ def is_saturated(seen: Seen, window: Window) -> bool:
     blocked = part.blocked_s - was.blocked_s > BLOCKED_SHARE * window.seconds
     busy = (part.busy_s - was.busy_s) / window.seconds
     share = busy / part.lanes
-    if seen.query.mode == "micro-batch":
+    if seen.query.mode is Mode.MICRO_BATCH:
         return share > MICRO_BATCH_BUSY
     # More lanes are wanted a moment before they are there: then all shards are still on the first.
     works_alone = part.lanes == 1 or (part.shards > 1 and not bool(part.lane_of_shard.any()))

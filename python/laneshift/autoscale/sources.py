@@ -22,7 +22,7 @@ from laneshift.contract.partition_load import PartitionLoad
 from laneshift.contract.plan import Plan
 from laneshift.errors import LaneshiftError
 from laneshift.plugin.gateway import Gateway
-from laneshift.plugin.snapshot import QuerySnapshot
+from laneshift.plugin.snapshot import Mode, QuerySnapshot
 
 SOURCE, ELSEWHERE = ":source", ":elsewhere"
 """What follows a query's name in the id of its source, and of its operators on other executors."""
@@ -100,7 +100,7 @@ def entering(
 
 def _backlog(query: QuerySnapshot) -> float:
     """Rows that waited at a query's sources when its newest batch ended; 0 if they do not tell."""
-    if query.batch is None or query.mode == "real-time":
+    if query.batch is None or query.mode is Mode.REAL_TIME:
         return 0.0  # a batch of Real-time Mode may have ended minutes ago
     return float(sum(source.backlog_rows or 0 for source in query.batch.sources))
 

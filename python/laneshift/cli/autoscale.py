@@ -87,12 +87,13 @@ def _stop(target: Target, as_json: bool, id: str) -> None:
 @click.option("--all", "stopped", is_flag=True, help="Those that have stopped, too.")
 def autoscalers(target: Target, as_json: bool, stopped: bool) -> None:
     """List the autoscalers that run in the control process."""
-    from laneshift.control.codec import to_json
+    from google.protobuf.json_format import MessageToDict
 
     with target.client() as client:
         runs = [run for run in client.autoscalers() if run.running or stopped]
     if as_json:
-        show([to_json(run) for run in runs])
+        names = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
+        show([MessageToDict(run, **names) for run in runs])
         return
     for run in runs:
         state = "paused" if run.paused else "running" if run.running else "stopped"

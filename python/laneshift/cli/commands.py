@@ -5,17 +5,15 @@ queries, snapshot, handoffs, decisions; lanes, tasks, move, limit-source.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import asdict
 
 import click
 
-from laneshift.api.change import Applied
-from laneshift.autoscale.decisions import Decision
 from laneshift.cli.control import DurationType, Target, as_json, controlled, show
 from laneshift.cli.top import lines
 from laneshift.control.client import ControlClient
 from laneshift.errors import InputError, error
+from laneshift.plugin.gateway import Applied
 
 MOST = click.IntRange(1, 100_000)
 
@@ -50,7 +48,7 @@ def snapshot(target: Target, as_json: bool, every: float | None) -> None:
     with target.client() as client:
         for said in [client.snapshot()] if every is None else client.watch(every):
             if as_json:
-                show(said)
+                show(asdict(said))
             else:
                 click.echo("\n".join(lines(said)))
 
@@ -65,14 +63,15 @@ def handoffs(target: Target, as_json: bool, query: str | None, limit: int) -> No
     with target.client() as client:
         found = client.handoffs(query or "", limit)
     if as_json:
-        show(found)
+        show([asdict(each) for each in found])
         return
     for each in found:
+        gave = _lane(each.source, each.source_executor)
+        took = _lane(each.target, each.target_executor)
         click.echo(
-            f"{each['time_ms'] / 1000:.3f} {each['query_id']}:{each['operator_id']}."
-            f"{each['partition']} shard {each['shard']}: "
-            f"lane {_lane(each, 'from')} -> {_lane(each, 'to')}, "
-            f"{each['reason']}, paused {each['pause_us'] / 1000:.3f} ms"
+            f"{each.time_ms / 1000:.3f} {each.query_id}:{each.operator_id}.{each.partition} "
+            f"shard {each.shard}: lane {gave} -> {took}, {each.reason}, "
+            f"paused {each.pause_us / 1000:.3f} ms"
         )
 
 
@@ -96,11 +95,10 @@ def decisions(
     with target.application() as app, target.client() as client:
         if query is not None:
             id = _driver_of(client, app.query(query).id)
-        for said in client.decisions(limit, follow=follow, id=id):
+        for decision in client.decisions(limit, follow=follow, id=id):
             if as_json:
-                show(said)
+                show(decision.to_json())
             else:
-                decision = Decision.from_json(said)
                 for line in decision.lines():
                     click.echo(f"{decision.time_s:.1f} {decision.policy}: {line}")
 
@@ -224,7 +222,6 @@ def _applied(when: Applied, as_json: bool) -> None:
         click.echo("done" if when is Applied.NOW else "from the next batch on")
 
 
-def _lane(handoff: Mapping[str, Any], end: str) -> str:
+def _lane(number: int, executor: str | None) -> str:
     """A lane's number and, if it is not at home, its executor."""
-    executor = handoff[f"{end}_executor"]
-    return f"{handoff[end]} (executor {executor})" if executor else str(handoff[end])
+    return str(number) if executor is None else f"{number} (executor {executor})"

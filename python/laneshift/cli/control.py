@@ -170,5 +170,5 @@ as_json = click.option("--json", "as_json", is_flag=True, help="JSON, for progra
 
 
 def show(value: Any) -> None:
-    """Print a value as one line of JSON."""
-    click.echo(json.dumps(value, separators=(",", ":")))
+    """Print a value as one line of JSON: numpy's arrays are lists."""
+    click.echo(json.dumps(value, separators=(",", ":"), default=lambda array: array.tolist()))

@@ -10,7 +10,6 @@ from laneshift.autoscale.moves import MoveLog
 from laneshift.contract.trace import TraceWriter
 from laneshift.control.client import ControlClient
 from laneshift.errors import InputError
-from laneshift.plugin.snapshot import Snapshot
 
 
 def record(client: ControlClient, trace: Path, seconds: float, interval_s: float = 1.0) -> None:
@@ -22,8 +21,7 @@ def record(client: ControlClient, trace: Path, seconds: float, interval_s: float
     with TraceWriter(trace) as out:
         began = time.monotonic()
         since_ms = 0
-        for said in client.watch(interval_s):
-            live = Snapshot.from_json(said)
+        for live in client.watch(interval_s):
             since_ms = since_ms or live.time_ms
             for island in meter.measure(live):
                 if island.cluster is not None:
@@ -34,8 +32,8 @@ def record(client: ControlClient, trace: Path, seconds: float, interval_s: float
             if time.monotonic() - began >= seconds:
                 break
         for decision in client.decisions(10_000):
-            if int(decision["time_ms"]) >= since_ms:
-                out.note("decision", decision)
+            if decision.time_s >= since_ms / 1000:
+                out.note("decision", decision.to_json())
     if windows == 0:
         raise InputError(
             "--live", f"no elastic query with rows within {seconds:g} s", "one that runs",

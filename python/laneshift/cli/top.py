@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import click
+from google.protobuf.json_format import ParseDict, ParseError
 
 from laneshift.autoscale.decisions import Decision
 from laneshift.cli.control import DurationType, Target, controlled
 from laneshift.errors import SessionError
 from laneshift.plugin.partition import HotKey, PartitionSnapshot
-from laneshift.plugin.rescale import RescaleProgress
+from laneshift.plugin.rescale import RescaleProgress, RescaleState
 from laneshift.plugin.snapshot import OperatorSnapshot, QuerySnapshot, Snapshot
+from laneshift.plugin.v1 import control_pb2 as pb
+from laneshift.plugin.wire import filled
 
 TIMEOUT_S = 10.0
 # A UI that has answered may not do so for so long, as a service that is watched.
@@ -57,29 +59,33 @@ def top(target: Target, url: str | None, every: float, once: bool) -> None:
         for said in _looks(target, url, every, once):
             if not once:
                 click.clear()
-            click.echo("\n".join(lines(said)))
+            click.echo("\n".join(lines(*said)))
             if once:
                 return
 
 
-def _looks(target: Target, url: str | None, every: float, once: bool) -> Iterator[dict[str, Any]]:
+Look = tuple[Snapshot, Sequence[Decision]]
+"""What runs, and the newest decisions, newest first."""
+
+
+def _looks(target: Target, url: str | None, every: float, once: bool) -> Iterator[Look]:
     if url is None and target.is_named:
         with target.client() as client:
-            newest: list[dict[str, Any]] = []
-            for said in [client.snapshot()] if once else client.watch(every):
+            newest: list[Decision] = []
+            for snapshot in [client.snapshot()] if once else client.watch(every):
                 with suppress(SessionError):  # if it is lost, watching says so
                     newest = list(client.decisions(DECISIONS))[::-1]
-                yield {**said, "decisions": newest}
+                yield snapshot, newest
         return
     yield from _seen(url or "http://localhost:4040", every)
 
 
-def _seen(url: str, every: float) -> Iterator[dict[str, Any]]:
+def _seen(url: str, every: float) -> Iterator[Look]:
     """What the tab says at each look; one that was seen may be silent for a while."""
     silent_s = SILENT_S  # at first, not at all
     while True:
         try:
-            yield dict(status(url))
+            yield status(url)
             silent_s = 0.0
         except click.ClickException:
             silent_s += every
@@ -88,7 +94,7 @@ def _seen(url: str, every: float) -> Iterator[dict[str, Any]]:
         time.sleep(every)
 
 
-def status(url: str) -> Mapping[str, Any]:
+def status(url: str) -> Look:
     """What the application at ``url`` says of itself.
 
     Errors: click.ClickException if nobody answers there or laneshift does not run in it.
@@ -97,26 +103,25 @@ def status(url: str) -> Mapping[str, Any]:
     try:
         with urlopen(f"{address.rstrip('/')}/laneshift/json/", timeout=TIMEOUT_S) as answer:
             said = json.load(answer)
+        if "failure" in said:
+            raise click.ClickException(str(said["failure"]["message"]))
+        now = ParseDict(said, pb.StatusReply(), ignore_unknown_fields=True)
+        return filled(Snapshot, now.snapshot), [Decision.of_message(each) for each in now.decisions]
     except HTTPError as error:
         raise click.ClickException(
             f"The application at {url} has no tab Laneshift (HTTP {error.code}). Start it with "
             "spark.plugins=org.apache.spark.sql.laneshift.LaneshiftPlugin."
         ) from error
-    except (URLError, TimeoutError, ValueError) as error:
+    except (URLError, TimeoutError, ValueError, ParseError) as error:
         reason = getattr(error, "reason", error)
         raise click.ClickException(
             f"No Spark UI answers at {url} ({reason}). Give the address that the application "
             "prints when it starts, as --url http://HOST:PORT; spark.ui.enabled must be true."
         ) from error
-    if "error" in said:
-        raise click.ClickException(str(said["error"]["message"]))
-    found: Mapping[str, Any] = said["ok"]
-    return found
 
 
-def lines(said: Mapping[str, Any]) -> Iterator[str]:
+def lines(snapshot: Snapshot, decisions: Sequence[Decision] = ()) -> Iterator[str]:
     """The screen, line by line."""
-    snapshot = Snapshot.from_json(said)
     running = [q for q in snapshot.queries if q.active]
     yield f"laneshift {snapshot.version}   {_time(snapshot.time_ms)}   {_budget(snapshot)}"
     if not running:
@@ -128,10 +133,12 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
             yield f"{query.name or query.id}: {_rescale(query.rescale)}"
         for operator in query.operators:
             yield from _operator(query, operator)
-    if said.get("decisions"):
+    if decisions:
         yield ""
         yield "Decisions, newest first"
-        yield from _decisions(said["decisions"][:DECISIONS])
+        for decision in decisions[:DECISIONS]:
+            for line in decision.lines():
+                yield f"  {_time(1000 * decision.time_s)} {decision.policy}: {line}"
 
 
 def _budget(snapshot: Snapshot) -> str:
@@ -167,18 +174,18 @@ def _operator(query: QuerySnapshot, operator: OperatorSnapshot) -> Iterator[str]
 
 def _rescale(now: RescaleProgress) -> str:
     said = f"{now.before} -> {now.after} state partitions, {now.state}"
-    if now.state == "building":
+    if now.state is RescaleState.BUILDING:
         said += f", {now.stores_written} of {now.stores} stores written"
     if now.lag_batches and not now.ended:
         said += f", {now.lag_batches} batches behind"
-    if now.state == "done":
+    if now.state is RescaleState.DONE:
         said += f" as batch {now.batch_id}, the query waited {now.pause_ms:.0f} ms"
     return said if now.failure is None else f"{said}: {now.failure}"
 
 
 def _partition(part: PartitionSnapshot) -> str:
-    pauses = part.pauses
-    p50, p99 = (_pause(us) if pauses.count else "-" for us in (pauses.p50_us, pauses.p99_us))
+    pauses = part.pause_us
+    p50, p99 = (_pause(us) if pauses.count else "-" for us in (pauses.p50, pauses.p99))
     busy = "".join(BARS[min(int(b * len(BARS)), len(BARS) - 1)] for b in part.lane_busy)
     if there := Counter(lane.executor for lane in part.elsewhere if lane.open):
         busy += ", " + ", ".join(f"{n} on executor {e}" for e, n in sorted(there.items()))
@@ -200,12 +207,5 @@ def _pause(us: float) -> str:
     return f"{us / 1000:.3f} ms" if us < 10_000 else f"{us / 1000:,.0f} ms"
 
 
-def _decisions(newest: list[Mapping[str, Any]]) -> Iterator[str]:
-    for said in newest:
-        decision = Decision.from_json(said)
-        for line in decision.lines():
-            yield f"  {_time(said['time_ms'])} {decision.policy}: {line}"
-
-
-def _time(time_ms: int) -> str:
+def _time(time_ms: float) -> str:
     return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%H:%M:%S")

@@ -21,8 +21,8 @@ import grpc
 from laneshift.control.failures import status_of
 from laneshift.control.protocol import SCHEME, TOKEN_KEY
 from laneshift.control.tokens import Caller, Tokens
-from laneshift.control.v1 import control_pb2 as pb
 from laneshift.errors import LaneshiftError
+from laneshift.plugin.v1 import control_pb2 as pb
 
 LOOK_S = 1.0
 """Between two looks of a thread that waits for room whether its call has ended (ours)."""

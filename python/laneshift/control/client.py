@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -11,20 +12,23 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from laneshift.autoscale.decisions import Decision
 from laneshift.control.address import NO_TLS, Address, ClientTls
-from laneshift.control.codec import snapshot_json, to_json
 from laneshift.control.failures import failure
 from laneshift.control.protocol import MOST_REPLY_BYTES, REVISION, SCHEME, TOKEN_KEY
-from laneshift.control.v1 import control_pb2 as pb
-from laneshift.control.v1.control_pb2_grpc import ControlStub
 from laneshift.errors import InputError, SessionError, error
+from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.snapshot import Snapshot
+from laneshift.plugin.v1 import control_pb2 as pb
+from laneshift.plugin.wire import filled
 from laneshift.version import __version__
 
 if TYPE_CHECKING:
     from laneshift.autoscale.options import AutoscaleOptions
 
-Q = TypeVar("Q", bound=Message)
-R = TypeVar("R", bound=Message)
+M = TypeVar("M", bound=Message)
+
+SERVICE = f"/{pb.DESCRIPTOR.services_by_name['Control'].full_name}/"
 
 TIMEOUT_S = 20.0
 """Of a call that is no stream: executors are asked, and a dead scheduler's claim is waited for."""
@@ -71,7 +75,7 @@ def _pem(field: str, file: str | Path | None) -> bytes | None:
     return text
 
 
-class ControlClient:
+class ControlClient(Gateway):
     """A gateway to the application whose control service is at ``address``.
 
     Every method may be called from any thread, and raises the errors that the plugin's own gateway
@@ -96,7 +100,6 @@ class ControlClient:
             self._channel = grpc.insecure_channel(str(address), OPTIONS)
         else:
             self._channel = grpc.secure_channel(str(address), secured, OPTIONS)
-        self._stub = ControlStub(self._channel)
 
     def __enter__(self) -> Self:
         return self
@@ -112,7 +115,7 @@ class ControlClient:
 
     def version(self) -> str:
         """Version of the application's laneshift. Errors: SessionError if it is too old."""
-        said = self._call("Hello", self._stub.Hello, pb.HelloRequest(version=__version__))
+        said = self.ask("Hello", pb.HelloRequest(version=__version__), pb.HelloReply)
         if said.revision < REVISION:
             raise error(
                 "LANESHIFT_CONTROL_VERSION",
@@ -122,77 +125,35 @@ class ControlClient:
             )
         return said.version
 
-    def snapshot(self) -> dict[str, Any]:
-        return snapshot_json(self._call("Snapshot", self._stub.Snapshot, pb.SnapshotRequest()))
-
-    def set_lanes(
-        self,
-        query: str,
-        operator: int,
-        partition: int | None,
-        lanes: int,
-        elsewhere: Mapping[str, int] | None = None,
-    ) -> dict[str, Any]:
-        request = pb.SetLanesRequest(
-            query=query,
-            operator=operator,
-            partition=partition,
-            lanes=lanes,
-            elsewhere=elsewhere or {},
-            keep_elsewhere=elsewhere is None,
+    def ask(self, method: str, request: Message, reply: type[M]) -> M:
+        call = self._channel.unary_unary(
+            SERVICE + method,
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=reply.FromString,
         )
-        return to_json(self._call("SetLanes", self._stub.SetLanes, request))
-
-    def set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
-        request = pb.SetTasksRequest(query=query, operator=operator, tasks=tasks)
-        return to_json(self._call("SetTasks", self._stub.SetTasks, request))
-
-    def rescale(self, query: str, partitions: int) -> dict[str, Any]:
-        request = pb.RescaleRequest(query=query, partitions=partitions)
-        return to_json(self._call("Rescale", self._stub.Rescale, request))
-
-    def rescaling(self, query: str) -> dict[str, Any]:
-        request = pb.RescalingRequest(query=query)
-        return to_json(self._call("Rescaling", self._stub.Rescaling, request))
-
-    def cancel_rescale(self, query: str) -> dict[str, Any]:
-        request = pb.CancelRescaleRequest(query=query)
-        return to_json(self._call("CancelRescale", self._stub.CancelRescale, request))
-
-    def move_shard(
-        self, query: str, operator: int, partition: int, shard: int, lane: int
-    ) -> dict[str, Any]:
-        request = pb.MoveRequest(
-            query=query, operator=operator, partition=partition, shard=shard, to_lane=lane
-        )
-        return to_json(self._call("Move", self._stub.Move, request))
-
-    def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
-        request = pb.HandoffsRequest(query=query, limit=limit)
-        return [to_json(h) for h in self._call("Handoffs", self._stub.Handoffs, request).handoffs]
-
-    def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
-        request = pb.LimitSourceRequest(query=query, rows_per_second=rate, duration_s=seconds)
-        return to_json(self._call("LimitSource", self._stub.LimitSource, request))
+        try:
+            return call(request, metadata=self._metadata, timeout=self._timeout_s)
+        except grpc.RpcError as cause:
+            raise failure(cause, method, self.address, self._tls) from cause
+        except ValueError as cause:  # a channel that was closed
+            raise error(
+                "LANESHIFT_CONTROL_FAILED", method=method, address=self.address, cause=str(cause)
+            ) from cause
 
     # ---- streams
 
-    def watch(self, interval_s: float) -> Iterator[dict[str, Any]]:
+    def watch(self, interval_s: float) -> Iterator[Snapshot]:
         """A snapshot each interval, for as long as they are taken.
 
         What is inside one may be the same objects as in the one before.
         """
-        request = pb.WatchSnapshotsRequest(interval_s=interval_s, may_say_same=True)
-
-        def opened() -> Any:
-            return self._stub.WatchSnapshots(request, metadata=self._metadata)
-
-        last: dict[str, Any] | None = None
-        for reply in self._kept("WatchSnapshots", opened):
+        request = pb.WatchSnapshotsRequest(interval_s=interval_s)
+        last: Snapshot | None = None
+        for reply in self._kept("WatchSnapshots", lambda: request, pb.SnapshotReply):
             if not reply.same:
-                last = snapshot_json(reply)
+                last = filled(Snapshot, reply)
             elif last is not None:
-                last = last | {"time_ms": reply.time_ms}
+                last = replace(last, time_ms=reply.time_ms, count_ms=reply.count_ms)
             else:
                 raise error(
                     "LANESHIFT_CONTROL_FAILED", method="WatchSnapshots", address=self.address,
@@ -202,28 +163,26 @@ class ControlClient:
 
     def decisions(
         self, limit: int = 100, *, follow: bool = False, id: str = ""
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Decision]:
         """The newest decisions, oldest first; if ``follow``, then all after them, without a gap.
 
         The service is asked now, not when the first is taken.
         """
         request = pb.DecisionsRequest(limit=max(limit, 1), id=id)
-        call = self._stub.Decisions(request, metadata=self._metadata, timeout=self._timeout_s)
-        newest = list(self._stream("Decisions", call))
+        newest = list(self._stream("Decisions", request, pb.Decision, timeout_s=self._timeout_s))
         after = newest[-1].number if newest else 0
-        shown = map(to_json, newest[max(0, len(newest) - limit) :])
+        shown = map(Decision.of_message, newest[max(0, len(newest) - limit) :])
         return chain(shown, self._following(after, id) if follow else ())
 
-    def _following(self, after: int, id: str) -> Iterator[dict[str, Any]]:
+    def _following(self, after: int, id: str) -> Iterator[Decision]:
         last = after
 
-        def opened() -> Any:
-            request = pb.DecisionsRequest(follow=True, id=id, after=last)
-            return self._stub.Decisions(request, metadata=self._metadata)
+        def request() -> pb.DecisionsRequest:
+            return pb.DecisionsRequest(follow=True, id=id, after=last)
 
-        for reply in self._kept("Decisions", opened):
+        for reply in self._kept("Decisions", request, pb.Decision):
             last = reply.number
-            yield to_json(reply)
+            yield Decision.of_message(reply)
 
     # ---- policies
 
@@ -245,40 +204,26 @@ class ControlClient:
             dry_run=options.dry_run,
             max_executors=options.max_executors,
         )
-        return self._call("Autoscale", self._stub.Autoscale, request)
+        return self.ask("Autoscale", request, pb.Autoscaler)
 
     def stop_autoscaler(self, id: str = "") -> pb.Autoscaler:
         """Stop a policy; the only one that runs if ``id`` is empty."""
-        return self._call(
-            "StopAutoscaler", self._stub.StopAutoscaler, pb.StopAutoscalerRequest(id=id)
-        )
+        return self.ask("StopAutoscaler", pb.StopAutoscalerRequest(id=id), pb.Autoscaler)
 
     def pause_autoscaler(self, id: str, paused: bool) -> pb.Autoscaler:
         """Let a policy send nothing, or send again."""
         request = pb.PauseAutoscalerRequest(id=id, paused=paused)
-        return self._call("PauseAutoscaler", self._stub.PauseAutoscaler, request)
+        return self.ask("PauseAutoscaler", request, pb.Autoscaler)
 
     def autoscalers(self) -> tuple[pb.Autoscaler, ...]:
         """Policies that run there, and those that did, oldest first."""
-        return tuple(
-            self._call("Autoscalers", self._stub.Autoscalers, pb.AutoscalersRequest()).runs
-        )
+        return tuple(self.ask("Autoscalers", pb.AutoscalersRequest(), pb.AutoscalersReply).runs)
 
-    def _call(self, method: str, call: grpc.UnaryUnaryMultiCallable[Q, R], request: Q) -> R:
-        try:
-            return call(request, metadata=self._metadata, timeout=self._timeout_s)
-        except grpc.RpcError as cause:
-            raise failure(cause, method, self.address, self._tls) from cause
-        except ValueError as cause:  # a channel that was closed
-            raise error(
-                "LANESHIFT_CONTROL_FAILED", method=method, address=self.address, cause=str(cause)
-            ) from cause
-
-    def _kept(self, method: str, opened: Callable[[], Any]) -> Iterator[Any]:
-        """A stream without end: ``opened`` again after the connection was lost."""
+    def _kept(self, method: str, request: Callable[[], Message], reply: type[M]) -> Iterator[M]:
+        """A stream without end: asked for again after the connection was lost."""
         while True:
             try:
-                yield from self._stream(method, opened())
+                yield from self._stream(method, request(), reply)
             except SessionError as lost:
                 if lost.condition != LOST:
                     raise
@@ -299,7 +244,14 @@ class ControlClient:
                 return
         self.version()
 
-    def _stream(self, method: str, call: Any) -> Iterator[Any]:
+    def _stream(
+        self, method: str, request: Message, reply: type[M], timeout_s: float | None = None
+    ) -> Iterator[M]:
+        call = self._channel.unary_stream(
+            SERVICE + method,
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=reply.FromString,
+        )(request, metadata=self._metadata, timeout=timeout_s)
         try:
             yield from call
         except grpc.RpcError as cause:

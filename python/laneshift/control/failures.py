@@ -98,7 +98,7 @@ def _ours(condition: str, parameters: Mapping[str, str], message: str) -> Lanesh
         names = ("field", "found", "expected", "remedy")
         field, found, expected, remedy = (parameters.get(name, "") for name in names)
         return InputError(field, _AsShown(found), expected, remedy)
-    return from_jvm({"condition": condition, "message": message, "parameters": parameters})
+    return from_jvm(condition, message, parameters)
 
 
 class _AsShown(str):

@@ -4,75 +4,37 @@ from __future__ import annotations
 
 import threading
 import time
-from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class PackedQuery:
-    """A query whose owner, if it has one, is ``tenant``. ``field`` is it in a SnapshotReply."""
-
-    id: str
-    run_id: str
-    name: str | None
-    tenant: str | None
-    field: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """What a snapshot says: a SnapshotReply's bytes, but for its time.
-
-    ``number`` is the plugin's: as long as nothing changes it stays, and so does the object.
-    """
-
-    number: int
-    head: bytes
-    queries: tuple[PackedQuery, ...]
-
-    @staticmethod
-    def of(said: Mapping[str, Any]) -> Content:
-        """Read the plugin's answer. Errors: KeyError, TypeError, ValueError if malformed."""
-        packed = b64decode(said["content"])
-        at = int(said["head"])
-        head, queries = packed[:at], []
-        for query in said["queries"]:
-            end = at + int(query["bytes"])
-            queries.append(
-                PackedQuery(
-                    str(query["id"]),
-                    str(query["run_id"]),
-                    query["name"],
-                    query["tenant"],
-                    packed[at:end],
-                )
-            )
-            at = end
-        if at != len(packed):
-            raise ValueError(f"{len(packed)} bytes of a snapshot, of which {at} are known")
-        return Content(int(said["number"]), head, tuple(queries))
+from laneshift.plugin.v1 import control_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What there was at ``time_ms`` (milliseconds since 1970, UTC)."""
+    """What there was at one moment. Nobody changes it.
 
-    time_ms: int
-    content: Content
+    Attributes:
+        times: a reply that has the times only.
+        content: all of the snapshot; the same object as long as nothing changes.
+    """
+
+    times: pb.SnapshotReply
+    content: pb.SnapshotReply
 
 
 class SnapshotFeed:
     """Keeps the newest snapshot. Every method may be called from any thread.
 
     Args:
-        ask: asks the plugin, by the number of the content that is known; 0 for none.
+        ask: asks the plugin.
         clock: monotonic time (s).
     """
 
     def __init__(
-        self, ask: Callable[[int], Mapping[str, Any]], clock: Callable[[], float] = time.monotonic
+        self,
+        ask: Callable[[pb.SnapshotRequest], pb.SnapshotReply],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ask = ask
         self._clock = clock
@@ -91,7 +53,11 @@ class SnapshotFeed:
             return self._newest
 
     def _look(self, before: Look | None) -> Look:
-        said = self._ask(0 if before is None else before.content.number)
-        if before is not None and said["content"] is None:
-            return Look(int(said["time_ms"]), before.content)
-        return Look(int(said["time_ms"]), Content.of(said))
+        known = 0 if before is None else before.content.number
+        said = self._ask(pb.SnapshotRequest(known=known))
+        times = pb.SnapshotReply(
+            time_ms=said.time_ms,
+            count_ms=said.count_ms if said.HasField("count_ms") else None,
+            number=said.number,
+        )
+        return Look(times, before.content if before is not None and said.same else said)

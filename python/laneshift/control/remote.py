@@ -13,8 +13,8 @@ from typing import Any, Self
 from laneshift.autoscale.decisions import Decision
 from laneshift.contract.policy import Policy
 from laneshift.control.client import ControlClient
-from laneshift.control.v1 import control_pb2 as pb
 from laneshift.errors import InputError, LaneshiftError, NotFoundError
+from laneshift.plugin.v1 import control_pb2 as pb
 from laneshift.policies import registry
 
 _LOG = logging.getLogger("laneshift")
@@ -73,7 +73,7 @@ class RemoteScheduler:
         if limit <= 0:
             return ()
         found = self._client.decisions(min(limit, 10_000), id=self.id)
-        return tuple(map(Decision.from_json, found))
+        return tuple(found)
 
     def on_decision(self, listener: Callable[[Decision], None]) -> None:
         """Call ``listener`` with each such decision from now on, on a thread of this process.
@@ -84,9 +84,9 @@ class RemoteScheduler:
 
         def follow() -> None:
             try:
-                for said in decided:
+                for decision in decided:
                     try:
-                        listener(Decision.from_json(said))
+                        listener(decision)
                     except Exception:
                         _LOG.exception("A listener of %s has failed", self.id)
             except LaneshiftError as ended:

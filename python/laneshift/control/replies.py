@@ -7,8 +7,8 @@ import threading
 from dataclasses import dataclass
 from math import floor
 
-from laneshift.control.feed import Content, Look, SnapshotFeed
-from laneshift.control.v1 import control_pb2 as pb
+from laneshift.control.feed import Look, SnapshotFeed
+from laneshift.plugin.v1 import control_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,21 +17,25 @@ class Ready:
 
     Attributes:
         time_ms: when it was so.
-        body: what it says, but for the time; the same object as long as nothing changes.
+        number: the plugin's, of what all of it says.
+        body: what it says, but for the times; the same object as long as nothing changes.
         whole: a serialised SnapshotReply.
         same: one for who has a reply of the same ``body``.
     """
 
     time_ms: int
+    number: int
     body: bytes
     whole: bytes
     same: bytes
 
     @staticmethod
-    def of(time_ms: int, body: bytes) -> Ready:
-        time = pb.SnapshotReply(time_ms=time_ms).SerializeToString()
-        same = pb.SnapshotReply(time_ms=time_ms, same=True).SerializeToString()
-        return Ready(time_ms, body, time + body, same)
+    def of(times: pb.SnapshotReply, body: bytes) -> Ready:
+        # Of two messages behind each other the fields of the second count.
+        whole = body + times.SerializeToString()
+        same = pb.SnapshotReply(same=True)
+        same.MergeFrom(times)
+        return Ready(times.time_ms, times.number, body, whole, same.SerializeToString())
 
 
 class Replies:
@@ -54,17 +58,26 @@ class Replies:
                     self._before, self._bodies = self._bodies, {}
                 self._look, self._made = look, {}
             if tenant not in self._made:
-                self._made[tenant] = Ready.of(look.time_ms, self._body(tenant, look.content))
+                self._made[tenant] = Ready.of(look.times, self._body(tenant, look.content))
             return self._made[tenant]
 
-    def _body(self, tenant: str | None, content: Content) -> bytes:
+    def _body(self, tenant: str | None, content: pb.SnapshotReply) -> bytes:
         """The object of before if it says the same: what has changed may be of others only."""
         if tenant not in self._bodies:
-            mine = (q.field for q in content.queries if tenant is None or q.tenant == tenant)
-            body = b"".join((content.head, *mine))
+            body = _of_tenant(tenant, content).SerializeToString()
             before = self._before.get(tenant)
             self._bodies[tenant] = before if before == body else body
         return self._bodies[tenant]
+
+
+def _of_tenant(tenant: str | None, content: pb.SnapshotReply) -> pb.SnapshotReply:
+    """What is the tenant's of a snapshot, all for None; without times and number."""
+    return pb.SnapshotReply(
+        version=content.version,
+        executors=content.executors,
+        silent=content.silent,
+        queries=[q for q in content.queries if tenant is None or q.tenant == tenant],
+    )
 
 
 class SharedReplies:

@@ -21,7 +21,8 @@ from laneshift.errors import InputError, error
 THREADS, CALLS = 136, 128
 """Calls at a time, watchers included; more are refused (ours). A thread starts when needed."""
 
-MOST_REQUEST_BYTES = 64 << 10
+MOST_REQUEST_BYTES = 256 << 10
+"""Of a request: a wish for each of a few thousand partitions (ours)."""
 OPTIONS: tuple[tuple[str, Any], ...] = (
     # Or a second server would share the port of the first without a word.
     ("grpc.so_reuseport", 0),

@@ -11,20 +11,22 @@ from typing import Any
 
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions, chosen_policy
-from laneshift.control.calls import Call
-from laneshift.control.codec import to_message
-from laneshift.control.feed import PackedQuery, SnapshotFeed
+from laneshift.control.calls import SERVICE, Call
+from laneshift.control.feed import SnapshotFeed
 from laneshift.control.protocol import LONGEST_S, REVISION, SHORTEST_S
 from laneshift.control.replies import Replies, SharedReplies, next_tick
 from laneshift.control.running import Run, RunningAutoscalers
 from laneshift.control.streams import Streams
-from laneshift.control.v1 import control_pb2 as pb
-from laneshift.errors import InputError, error, shown
+from laneshift.errors import InputError, LaneshiftError, error, shown
 from laneshift.inputcheck import number, whole
 from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.v1 import control_pb2 as pb
+from laneshift.plugin.wire import failure
 from laneshift.version import __version__
 
 MOST_HANDOFFS = 100_000
+
+REPLIES = {found.name: getattr(pb, found.output_type.name) for found in SERVICE.methods}
 
 
 class ControlService:
@@ -46,7 +48,9 @@ class ControlService:
         tell: Callable[[str], None] = print,
     ) -> None:
         self._gateway = gateway
-        self._feed = SnapshotFeed(gateway.packed_snapshot)
+        self._feed = SnapshotFeed(
+            lambda request: gateway.ask("Snapshot", request, pb.SnapshotReply)
+        )
         self._replies = Replies(self._feed)
         self._shared = SharedReplies(self._replies)
         self._policies = policies
@@ -70,7 +74,8 @@ class ControlService:
         return pb.HelloReply(version=__version__, revision=REVISION, tenant=tenant or "")
 
     def Snapshot(self, request: pb.SnapshotRequest, call: Call) -> bytes:
-        return self._replies.newest(self._tenant(call)).whole
+        newest = self._replies.newest(self._tenant(call))
+        return newest.same if request.known == newest.number else newest.whole
 
     async def WatchSnapshots(
         self, request: pb.WatchSnapshotsRequest, call: Call
@@ -84,7 +89,7 @@ class ControlService:
             while not self._streams.is_over:
                 reply = await self._shared.newest(tenant, interval_s / 2)
                 if last is None or reply.time_ms != last.time_ms:
-                    known = request.may_say_same and last is not None and last.body is reply.body
+                    known = last is not None and last.body is reply.body
                     last = reply
                     yield reply.same if known else reply.whole
                 now = time.monotonic()
@@ -94,16 +99,14 @@ class ControlService:
     def Handoffs(self, request: pb.HandoffsRequest, call: Call) -> pb.HandoffsReply:
         whole("limit", request.limit, low=1, high=MOST_HANDOFFS)
         tenant = self._tenant(call)
-        if tenant is None:
-            found = self._gateway.handoffs(request.query, request.limit)
-        elif request.query:
-            found = self._gateway.handoffs(self._own(tenant, request.query), request.limit)
-        else:
-            mine = dict.fromkeys(q.id for q in self._queries(tenant))
-            each = (self._gateway.handoffs(query, request.limit) for query in mine)
-            every = sorted(chain.from_iterable(each), key=lambda h: (h["time_ms"], h["seq"]))
-            found = every[-request.limit :]
-        return pb.HandoffsReply(handoffs=(to_message(pb.Handoff(), each) for each in found))
+        if tenant is None or request.query:
+            return self._passed("Handoffs", request, call)
+        mine = dict.fromkeys(q.id for q in self._seen(tenant))
+        each = (pb.HandoffsRequest(query=query, limit=request.limit) for query in mine)
+        replies = (self._gateway.ask("Handoffs", one, pb.HandoffsReply) for one in each)
+        found = chain.from_iterable(reply.handoffs for reply in replies)
+        every = sorted(found, key=lambda h: (h.time_ms, h.seq))
+        return pb.HandoffsReply(handoffs=every[-request.limit :])
 
     def Decisions(self, request: pb.DecisionsRequest, call: Call) -> Iterator[pb.Decision]:
         may_see = self._may_see(call)
@@ -118,51 +121,63 @@ class ControlService:
                 follow=request.follow,
                 is_wanted=lambda: not (call.ended.is_set() or self._streams.is_over),
             ):
-                yield to_message(pb.Decision(number=number), decision.to_json())
+                yield decision.to_message(number)
         if self._streams.is_over:
             raise _ended("Decisions")
 
     # ---- commands
 
-    def SetLanes(self, request: pb.SetLanesRequest, call: Call) -> pb.AppliedReply:
-        query = self._own(self._tenant(call), request.query)
-        there = None if request.keep_elsewhere else dict(request.elsewhere)
-        partition = request.partition if request.HasField("partition") else None
-        done = self._gateway.set_lanes(query, request.operator, partition, request.lanes, there)
-        return pb.AppliedReply(applied=str(done["applied"]))
+    def SetLanes(self, request: pb.SetLanesRequest, call: Call) -> pb.OutcomesReply:
+        return self._wished("SetLanes", request, call)
 
-    def SetTasks(self, request: pb.SetTasksRequest, call: Call) -> pb.AppliedReply:
-        query = self._own(self._tenant(call), request.query)
-        done = self._gateway.set_tasks(query, request.operator, request.tasks)
-        return pb.AppliedReply(applied=str(done["applied"]))
+    def SetTasks(self, request: pb.SetTasksRequest, call: Call) -> pb.OutcomesReply:
+        return self._wished("SetTasks", request, call)
 
-    def Rescale(self, request: pb.RescaleRequest, call: Call) -> pb.RescaleReply:
-        query = self._own(self._tenant(call), request.query)
-        done = self._gateway.rescale(query, request.partitions)
-        self._tell(f"control: {call.peer} rescales {query} to {request.partitions} partitions")
-        return to_message(pb.RescaleReply(), done)
-
-    def Rescaling(self, request: pb.RescalingRequest, call: Call) -> pb.RescaleReply:
-        query = self._own(self._tenant(call), request.query)
-        return to_message(pb.RescaleReply(), self._gateway.rescaling(query))
-
-    def CancelRescale(self, request: pb.CancelRescaleRequest, call: Call) -> pb.RescaleReply:
-        query = self._own(self._tenant(call), request.query)
-        return to_message(pb.RescaleReply(), self._gateway.cancel_rescale(query))
-
-    def Move(self, request: pb.MoveRequest, call: Call) -> pb.AppliedReply:
-        query = self._own(self._tenant(call), request.query)
-        done = self._gateway.move_shard(
-            query, request.operator, request.partition, request.shard, request.to_lane
-        )
-        return pb.AppliedReply(applied=str(done["applied"]))
+    def Move(self, request: pb.MoveRequest, call: Call) -> pb.OutcomesReply:
+        return self._wished("Move", request, call)
 
     def LimitSource(self, request: pb.LimitSourceRequest, call: Call) -> pb.AppliedReply:
         number("rows_per_second", request.rows_per_second, low=0, unit="rows/s")
         number("duration", request.duration_s, low=0, high=3600.0, unit="s")
-        query = self._own(self._tenant(call), request.query)
-        done = self._gateway.limit_source(query, request.rows_per_second, request.duration_s)
-        return pb.AppliedReply(applied=str(done["applied"]))
+        return self._passed("LimitSource", request, call)
+
+    def Rescale(self, request: pb.RescaleRequest, call: Call) -> pb.RescaleReply:
+        done = self._passed("Rescale", request, call)
+        self._tell(
+            f"control: {call.peer} rescales {request.query} to {request.partitions} partitions"
+        )
+        return done
+
+    def Rescaling(self, request: pb.RescalingRequest, call: Call) -> pb.RescaleReply:
+        return self._passed("Rescaling", request, call)
+
+    def CancelRescale(self, request: pb.CancelRescaleRequest, call: Call) -> pb.RescaleReply:
+        return self._passed("CancelRescale", request, call)
+
+    def _passed(self, method: str, request: Any, call: Call) -> Any:
+        """What the plugin replies, if the caller may steer the query of the request."""
+        tenant = self._tenant(call)
+        if tenant is not None:
+            request.query = _found(self._seen(tenant), request.query).id
+        return self._gateway.ask(method, request, REPLIES[method])
+
+    def _wished(self, method: str, request: Any, call: Call) -> pb.OutcomesReply:
+        """The same for each wish: what comes of one is by itself."""
+        tenant = self._tenant(call)
+        if tenant is None:
+            return self._gateway.ask(method, request, pb.OutcomesReply)
+        mine, outcomes, allowed = self._seen(tenant), [], type(request)()
+        for wish in request.wishes:
+            outcome = pb.Outcome()
+            try:
+                wish.query = _found(mine, wish.query).id
+                allowed.wishes.append(wish)
+            except LaneshiftError as problem:
+                outcome.failure.CopyFrom(failure(problem))
+            outcomes.append(outcome)
+        came = iter(self._gateway.ask(method, allowed, pb.OutcomesReply).outcomes)
+        each = (o if o.HasField("failure") else next(came) for o in outcomes)
+        return pb.OutcomesReply(outcomes=each)
 
     # ---- policies
 
@@ -192,7 +207,7 @@ class ControlService:
                 "for them, or the server's spark.sql.laneshift.executors.max.",
             )  # fmt: skip
         options.check_for(policy)
-        query = self._found(tenant, request.query).id if request.query else ""
+        query = _found(self._seen(tenant), request.query).id if request.query else ""
         scheduler = AutoscaleLoop(self._gateway, policy, replace(options, query=query or None))
         run = self._policies.add(scheduler, query, call.caller.tenant)
         try:
@@ -230,28 +245,24 @@ class ControlService:
         tenant = self._tenant(call)
         return lambda run: tenant is None or run.tenant == tenant
 
-    def _queries(self, tenant: str) -> list[PackedQuery]:
-        return [q for q in self._feed.newest().content.queries if q.tenant == tenant]
-
-    def _own(self, tenant: str | None, query: str) -> str:
-        """The query as it was named, if the caller may steer it. Errors: NotFoundError."""
-        return query if tenant is None else self._found(tenant, query).id
-
-    def _found(self, tenant: str | None, query: str) -> PackedQuery:
-        every: Sequence[PackedQuery] = (
-            self._feed.newest().content.queries if tenant is None else self._queries(tenant)
-        )
-        same = [q for q in every if query in (q.id, q.run_id, q.name)]
-        if len(same) > 1:
-            ids = ", ".join(sorted(q.id for q in same))
-            raise error("LANESHIFT_AMBIGUOUS_QUERY", value=shown(query), count=len(same), ids=ids)
-        if not same:
-            there = ", ".join(_label(q) for q in every[:20]) or "none"
-            raise error("LANESHIFT_NO_SUCH_QUERY", value=shown(query), range=there)
-        return same[0]
+    def _seen(self, tenant: str | None) -> list[pb.Query]:
+        every = self._feed.newest().content.queries
+        return [q for q in every if tenant is None or q.tenant == tenant]
 
     def _mine(self, tenant: str) -> str:
-        return ", ".join(map(_label, self._queries(tenant)[:20])) or "none now"
+        return ", ".join(map(_label, self._seen(tenant)[:20])) or "none now"
+
+
+def _found(every: Sequence[pb.Query], query: str) -> pb.Query:
+    """The query of that name. Errors: NotFoundError."""
+    same = [q for q in every if query and query in (q.id, q.run_id, q.name)]
+    if len(same) > 1:
+        ids = ", ".join(sorted(q.id for q in same))
+        raise error("LANESHIFT_AMBIGUOUS_QUERY", value=shown(query), count=len(same), ids=ids)
+    if not same:
+        there = ", ".join(_label(q) for q in every[:20]) or "none"
+        raise error("LANESHIFT_NO_SUCH_QUERY", value=shown(query), range=there)
+    return same[0]
 
 
 def _ended(method: str) -> Exception:
@@ -259,7 +270,7 @@ def _ended(method: str) -> Exception:
     return error("LANESHIFT_SESSION_STOPPED", method=method)
 
 
-def _label(query: PackedQuery) -> str:
+def _label(query: pb.Query) -> str:
     return f"{query.name!r} ({query.id})" if query.name else query.id
 
 

@@ -1,149 +1,169 @@
-"""The one place where Python calls the plugin: every method is one py4j call.
+"""The one place where Python calls the plugin: a method of a Gateway is one call.
 
-The plugin's entry class answers with JSON, ``{"ok": value}`` or ``{"error": {...}}``; errors come
-out as :mod:`laneshift.errors`. :class:`Gateway` is the interface, so that tests need no JVM.
+Requests and replies are messages of ``control.proto``, the same over py4j and over gRPC; errors
+come out as :mod:`laneshift.errors`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from laneshift.errors import LaneshiftError, error, from_jvm
+from google.protobuf.message import Message
+
+from laneshift.errors import LaneshiftError, error
+from laneshift.plugin.handoff import Handoff
 from laneshift.plugin.jar import check_versions
+from laneshift.plugin.press import Press
 from laneshift.plugin.prompt import answer_promptly
+from laneshift.plugin.rescale import OfflineRescale, RescaleProgress
+from laneshift.plugin.snapshot import Snapshot
+from laneshift.plugin.standing import Standing
+from laneshift.plugin.v1 import control_pb2 as pb
+from laneshift.plugin.wire import failed, filled, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-T = TypeVar("T")
+M = TypeVar("M", bound=Message)
 
 ENTRY_CLASS = "org.apache.spark.sql.laneshift.api.LaneshiftGateway"
-ALL_PARTITIONS = -1
-"""As the entry class is told of them."""
 PLUGIN_CLASS = "org.apache.spark.sql.laneshift.LaneshiftPlugin"
 
 
-@dataclass(frozen=True, slots=True)
-class LanesWish:
-    """Arguments of :meth:`Commands.set_lanes`."""
+class Applied(StrEnum):
+    """When the plugin applies a command: ``NOW``, or ``NEXT_BATCH``, from that on."""
 
-    query: str
-    operator: int
-    partition: int
-    lanes: int
-    elsewhere: Mapping[str, int] | None = None
+    NOW = "now"
+    NEXT_BATCH = "next-batch"
 
 
-class Commands(Protocol):
-    """What users may ask of the plugin. Every method may raise a LaneshiftError."""
+class Gateway:
+    """What the plugin can be asked; :meth:`ask` says how. Any thread may call.
+
+    Every method may raise a LaneshiftError. A query is named by its id, its run's id or its name.
+    """
+
+    def ask(self, method: str, request: Message, reply: type[M]) -> M:
+        """The plugin's reply to a request."""
+        raise NotImplementedError
 
     def version(self) -> str:
         """Version of the jar."""
-        ...
+        raise NotImplementedError
 
-    def snapshot(self) -> dict[str, Any]:
-        """All queries with their elastic operators, in the form of ``Snapshot.from_json``."""
-        ...
+    # ---- what users may ask, over gRPC too
 
-    def set_lanes(
-        self,
-        query: str,
-        operator: int,
-        partition: int | None,
-        lanes: int,
-        elsewhere: Mapping[str, int] | None = None,
-    ) -> dict[str, Any]:
-        """Ask for a number of lanes; partition None means every partition of the operator.
+    def snapshot(self) -> Snapshot:
+        """All queries with their elastic operators."""
+        return filled(Snapshot, self.ask("Snapshot", pb.SnapshotRequest(), pb.SnapshotReply))
 
-        ``elsewhere``: how many more on which other executors, by executor id.
-        """
-        ...
+    def set_lanes(self, wishes: Iterable[pb.LanesWish]) -> list[Applied | LaneshiftError]:
+        """Ask for numbers of lanes; what comes of each, in the same order."""
+        return self._outcomes("SetLanes", pb.SetLanesRequest(wishes=wishes))
 
-    def set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
-        """Ask for a number of tasks for an operator's state partitions, ``auto`` or ``stock``."""
-        ...
+    def set_tasks(self, wishes: Iterable[pb.TasksWish]) -> list[Applied | LaneshiftError]:
+        """Ask for numbers of tasks for operators' state partitions; what comes of each."""
+        return self._outcomes("SetTasks", pb.SetTasksRequest(wishes=wishes))
 
-    def move_shard(
-        self, query: str, operator: int, partition: int, shard: int, lane: int
-    ) -> dict[str, Any]:
-        """Ask for a handoff of one shard to a lane."""
-        ...
+    def move(self, wishes: Iterable[pb.MoveWish]) -> list[Applied | LaneshiftError]:
+        """Ask for handoffs of shards to lanes; what comes of each."""
+        return self._outcomes("Move", pb.MoveRequest(wishes=wishes))
 
-    def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
+    def handoffs(self, query: str, limit: int) -> tuple[Handoff, ...]:
         """The newest ``limit`` handoffs of a query (of all if empty), oldest first."""
-        ...
+        request = pb.HandoffsRequest(query=query, limit=limit)
+        found = self.ask("Handoffs", request, pb.HandoffsReply).handoffs
+        return tuple(filled(Handoff, each) for each in found)
 
-    def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
+    def limit_source(self, query: str, rate: float, seconds: float) -> Applied:
         """Hold a query's source to ``rate`` rows/s for a while; 0 seconds end a limit in force."""
-        ...
+        request = pb.LimitSourceRequest(query=query, rows_per_second=rate, duration_s=seconds)
+        return _applied(self.ask("LimitSource", request, pb.AppliedReply).applied)
 
-    def rescale(self, query: str, partitions: int) -> dict[str, Any]:
+    def rescale(self, query: str, partitions: int) -> RescaleProgress:
         """Ask for another number of state partitions of a running query."""
-        ...
+        request = pb.RescaleRequest(query=query, partitions=partitions)
+        return filled(RescaleProgress, self.ask("Rescale", request, pb.RescaleReply))
 
-    def rescaling(self, query: str) -> dict[str, Any]:
+    def rescaling(self, query: str) -> RescaleProgress:
         """How the newest rescale of a running query stands."""
-        ...
+        request = pb.RescalingRequest(query=query)
+        return filled(RescaleProgress, self.ask("Rescaling", request, pb.RescaleReply))
 
-    def cancel_rescale(self, query: str) -> dict[str, Any]:
+    def cancel_rescale(self, query: str) -> RescaleProgress:
         """Give the rescale of a running query up."""
-        ...
+        request = pb.CancelRescaleRequest(query=query)
+        return filled(RescaleProgress, self.ask("CancelRescale", request, pb.RescaleReply))
 
-
-class Gateway(Commands, Protocol):
-    """What the plugin can be asked, schedulers' calls included."""
-
-    def set_many_lanes(self, wishes: Sequence[LanesWish]) -> list[dict[str, Any] | LaneshiftError]:
-        """As :meth:`Commands.set_lanes` for each, in one call: what it answers, or would raise."""
-        ...
-
-    def packed_snapshot(self, known: int) -> dict[str, Any]:
-        """The snapshot as the control service sends it, in the form of ``Content.of``.
-
-        Without ``content`` it is that of the number ``known``; 0 knows none.
-        """
-        ...
+    # ---- what schedulers ask, beside the driver
 
     def claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
         """Let a scheduler drive a query's run, all queries if empty, for so long: none has two."""
-        ...
+        request = pb.ClaimRequest(scheduler=scheduler, policy=policy, run_id=run, seconds=seconds)
+        self.ask("Claim", request, pb.DoneReply)
 
     def release(self, scheduler: str) -> None:
         """Give a scheduler's claim up."""
-        ...
+        self.ask("Release", pb.ReleaseRequest(scheduler=scheduler), pb.DoneReply)
 
-    def claim_keys(self, query: str, operator: int, apart: str, seconds: float) -> dict[str, Any]:
+    def claim_keys(self, query: str, operator: int, apart: bool | None, seconds: float) -> None:
         """Decide for so many seconds where keys of an operator go; 0 ends it.
 
         The plugin moves no shard by itself then, and row-wise work above the state is apart from
-        the next batch on if ``apart`` is ``true``, not if ``false``, and as it would be if empty.
+        the next batch on or not, or with None as it would be.
         """
-        ...
+        request = pb.ClaimKeysRequest(query=query, operator=operator, apart=apart, seconds=seconds)
+        self.ask("ClaimKeys", request, pb.AppliedReply)
 
     def demand_executors(
-        self, scheduler: str, most: int, total: int, give_back: Sequence[str]
-    ) -> dict[str, Any]:
+        self, scheduler: str, most: int, total: int, give_back: Iterable[str]
+    ) -> Standing:
         """How many executors a scheduler wants in all, at ``most``, and which it does not need.
 
-        0 executors are as many as before, and a ``most`` of 0 is what the configuration says. How
-        that stands is in the form of ``Standing.from_json``.
+        0 executors are as many as before, and a ``most`` of 0 is what the configuration says.
         """
-        ...
+        request = pb.DemandExecutorsRequest(
+            scheduler=scheduler, most=most, total=total, give_back=give_back
+        )
+        return filled(Standing, self.ask("DemandExecutors", request, pb.DemandExecutorsReply))
 
-    def await_pressed(self, scheduler: str, run: str, after: int, seconds: float) -> dict[str, Any]:
+    def await_pressed(
+        self, scheduler: str, run: str, after: int, seconds: float
+    ) -> tuple[int, tuple[Press, ...]]:
         """Wait for pressed partitions of a run, of all if empty, told of after number ``after``.
 
-        ``seq`` is the newest number, ``presses`` are in the form of ``Press.from_json``: none after
-        ``seconds``, or once the same scheduler calls again.
+        The newest number, and they: none after ``seconds``, or once the same scheduler calls again.
         """
-        ...
+        request = pb.AwaitPressedRequest(
+            scheduler=scheduler, run_id=run, after=after, seconds=seconds
+        )
+        said = self.ask("AwaitPressed", request, pb.AwaitPressedReply)
+        return said.seq, tuple(filled(Press, each) for each in said.presses)
 
-    def decided(self, decision: dict[str, Any]) -> None:
+    def decided(self, decision: pb.Decision) -> None:
         """Tell the plugin what a scheduler has decided: Spark's UI shows it."""
-        ...
+        self.ask("Decided", decision, pb.DoneReply)
+
+    def _outcomes(self, method: str, request: Message) -> list[Applied | LaneshiftError]:
+        return [
+            failed(each.failure) if each.HasField("failure") else _applied(each.applied)
+            for each in self.ask(method, request, pb.OutcomesReply).outcomes
+        ]
+
+
+def _applied(said: pb.Applied.ValueType) -> Applied:
+    return Applied[pb.Applied.Name(said)]
+
+
+def the_one(outcomes: list[Applied | LaneshiftError]) -> Applied:
+    """What came of the only wish. Errors: what it came to."""
+    (outcome,) = outcomes
+    if isinstance(outcome, LaneshiftError):
+        raise outcome
+    return outcome
 
 
 def connect(gateway: Gateway) -> str:
@@ -157,7 +177,7 @@ def connect(gateway: Gateway) -> str:
     return version
 
 
-class Py4jGateway:
+class Py4jGateway(Gateway):
     """The gateway of a classic PySpark session, in the driver's JVM.
 
     Errors: :class:`~laneshift.errors.SessionError` if the session has stopped or its JVM does not
@@ -175,112 +195,40 @@ class Py4jGateway:
             raise error("LANESHIFT_NOT_LOADED", found=f"no class {ENTRY_CLASS}, {state}")
 
     def version(self) -> str:
-        return str(self._text("version"))
+        return str(self._called("version", "version"))
 
-    def snapshot(self) -> dict[str, Any]:
-        return self._object("snapshot")
+    def ask(self, method: str, request: Message, reply: type[M]) -> M:
+        asked = b64encode(request.SerializeToString()).decode("ascii")
+        said = self._called(method, "ask", method, asked)
+        return _answered(method, reply, said)
 
-    def packed_snapshot(self, known: int) -> dict[str, Any]:
-        return self._object("packedSnapshot", known)
+    def rescale_offline(
+        self, spark: SparkSession, checkpoint: str, partitions: int, check: bool
+    ) -> OfflineRescale:
+        """Give the checkpoint of a query that does not run other state partitions."""
+        arguments = (spark._jsparkSession, checkpoint, partitions, check)
+        said = self._called("rescaleOffline", "rescaleOffline", *arguments)
+        return filled(OfflineRescale, _answered("rescaleOffline", pb.OfflineRescaleReply, said))
 
-    def set_lanes(
-        self,
-        query: str,
-        operator: int,
-        partition: int | None,
-        lanes: int,
-        elsewhere: Mapping[str, int] | None = None,
-    ) -> dict[str, Any]:
-        hosts = "" if elsewhere is None else json.dumps(dict(elsewhere))
-        there = ALL_PARTITIONS if partition is None else partition
-        return self._object("setLanes", query, operator, there, lanes, hosts)
-
-    def set_many_lanes(self, wishes: Sequence[LanesWish]) -> list[dict[str, Any] | LaneshiftError]:
-        found: list[dict[str, Any] | LaneshiftError] = []
-        for text in self._list("setManyLanes", json.dumps([asdict(wish) for wish in wishes])):
-            try:
-                said = decode("setLanes", str(text))
-                if "failed" in said:
-                    said = error("LANESHIFT_JVM_FAILED", method="setLanes", cause=said["failed"])
-            except LaneshiftError as problem:
-                said = problem
-            found.append(said)
-        return found
-
-    def set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
-        return self._object("setTasks", query, operator, tasks)
-
-    def move_shard(
-        self, query: str, operator: int, partition: int, shard: int, lane: int
-    ) -> dict[str, Any]:
-        return self._object("moveShard", query, operator, partition, shard, lane)
-
-    def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
-        return self._list("handoffs", query, limit)
-
-    def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
-        return self._object("limitSource", query, float(rate), float(seconds))
-
-    def claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
-        decode("claim", self._text("claim", scheduler, policy, run, seconds))
-
-    def release(self, scheduler: str) -> None:
-        decode("release", self._text("release", scheduler))
-
-    def demand_executors(
-        self, scheduler: str, most: int, total: int, give_back: Sequence[str]
-    ) -> dict[str, Any]:
-        ids = json.dumps(list(give_back))
-        return self._object("demandExecutors", scheduler, most, total, ids)
-
-    def await_pressed(self, scheduler: str, run: str, after: int, seconds: float) -> dict[str, Any]:
-        return self._object("awaitPressed", scheduler, run, after, float(seconds))
-
-    def claim_keys(self, query: str, operator: int, apart: str, seconds: float) -> dict[str, Any]:
-        return self._object("claimKeys", query, operator, apart, float(seconds))
-
-    def decided(self, decision: dict[str, Any]) -> None:
-        decode("decided", self._text("decided", json.dumps(decision)))
-
-    def rescale(self, query: str, partitions: int) -> dict[str, Any]:
-        return self._object("rescale", query, partitions)
-
-    def rescaling(self, query: str) -> dict[str, Any]:
-        return self._object("rescaling", query)
-
-    def cancel_rescale(self, query: str) -> dict[str, Any]:
-        return self._object("cancelRescale", query)
-
-    def _object(self, method: str, *arguments: str | float) -> dict[str, Any]:
-        value = decode(method, self._text(method, *arguments))
-        if not isinstance(value, dict):
-            raise error("LANESHIFT_BAD_REPLY", method=method, problem="not a JSON object")
-        return value
-
-    def _list(self, method: str, *arguments: str | float) -> list[Any]:
-        value = decode(method, self._text(method, *arguments))
-        if not isinstance(value, list):
-            raise error("LANESHIFT_BAD_REPLY", method=method, problem="not a JSON list")
-        return value
-
-    def _text(self, method: str, *arguments: str | float) -> str:
+    def _called(self, said: str, method: str, *arguments: Any) -> Any:
+        """What the entry class answers; errors call that what was ``said``."""
         from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
-        self._require_running(method)
+        self._require_running(said)
         try:
             answer_promptly(self._entry._gateway_client)
             call = self._calls.get(method)
             if call is None:  # py4j asks the JVM what an attribute is, each time
                 call = self._calls[method] = getattr(self._entry, method)
-            return str(call(*arguments))
+            return call(*arguments)
         except Py4JJavaError as cause:
             reason = str(cause.java_exception.toString())
-            raise error("LANESHIFT_JVM_FAILED", method=method, cause=reason) from cause
+            raise error("LANESHIFT_JVM_FAILED", method=said, cause=reason) from cause
         except (Py4JNetworkError, ConnectionError) as cause:
-            raise error("LANESHIFT_SESSION_STOPPED", method=method) from cause
+            raise error("LANESHIFT_SESSION_STOPPED", method=said) from cause
         except Py4JError as cause:
             reason = str(cause).strip().splitlines()[0]
-            raise error("LANESHIFT_BAD_REPLY", method=method, problem=reason) from cause
+            raise error("LANESHIFT_BAD_REPLY", method=said, problem=reason) from cause
 
     def _require_running(self, method: str) -> None:
         if self._context._jsc is None:
@@ -306,11 +254,6 @@ class PortGateway(Py4jGateway):
         """The call itself finds out."""
 
 
-def entry_of(spark: SparkSession) -> Any:
-    """The plugin's entry class in the driver's JVM. Errors: SessionError if it is not there."""
-    return Py4jGateway(spark)._entry
-
-
 def _entry(jvm: Any) -> Any:
     """The plugin's entry class, None if the JVM does not have it."""
     found = jvm
@@ -320,23 +263,15 @@ def _entry(jvm: Any) -> Any:
     return found if type(found).__name__ == "JavaClass" else None
 
 
-def decode(method: str, text: str) -> Any:
-    """The value of an answer's envelope; raises the error that it carries, if it does."""
+def _answered(method: str, reply: type[M], said: Any) -> M:
+    """The reply in an answer of the plugin; raises the error that it carries, if it does."""
     try:
-        reply = json.loads(text)
-    except json.JSONDecodeError as cause:
-        raise error("LANESHIFT_BAD_REPLY", method=method, problem=f"no JSON: {cause}") from cause
-    if isinstance(reply, dict) and isinstance(reply.get("error"), dict):
-        raise from_jvm(reply["error"])
-    if not isinstance(reply, dict) or "ok" not in reply:
-        raise error("LANESHIFT_BAD_REPLY", method=method, problem='neither "ok" nor "error" in it')
-    return reply["ok"]
-
-
-def read(method: str, reader: Callable[[Any], T], data: object) -> T:
-    """What ``reader`` makes of an answer. Errors: SessionError if it is malformed."""
-    try:
-        return reader(data)
-    except (KeyError, TypeError, ValueError) as cause:
-        problem = f"{type(cause).__name__} {cause}"
-        raise error("LANESHIFT_BAD_REPLY", method=method, problem=problem) from cause
+        packed = b64decode(str(said), validate=True)
+    except ValueError as cause:
+        raise error("LANESHIFT_BAD_REPLY", method=method, problem=str(cause)) from cause
+    answer = parsed(method, pb.Answer, packed)
+    if answer.HasField("failure"):
+        raise failed(answer.failure)
+    if not answer.HasField("reply"):
+        raise error("LANESHIFT_BAD_REPLY", method=method, problem="neither reply nor failure in it")
+    return parsed(method, reply, answer.reply)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +43,3 @@ class Handoff:
     moved_rows: int
     source_executor: str | None = None
     target_executor: str | None = None
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Handoff:
-        """Read one entry of the plugin's history. Errors: KeyError, TypeError, ValueError."""
-        return Handoff(
-            seq=int(data["seq"]),
-            time_ms=int(data["time_ms"]),
-            query_id=str(data["query_id"]),
-            operator_id=int(data["operator_id"]),
-            partition=int(data["partition"]),
-            shard=int(data["shard"]),
-            source=int(data["from"]),
-            target=int(data["to"]),
-            reason=str(data["reason"]),
-            batch_id=int(data["batch_id"]),
-            drain_us=float(data["drain_us"]),
-            flush_us=float(data["flush_us"]),
-            switch_us=float(data["switch_us"]),
-            pause_us=float(data["pause_us"]),
-            moved_rows=int(data["moved_rows"]),
-            source_executor=str(data["from_executor"]) or None,
-            target_executor=str(data["to_executor"]) or None,
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,20 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 
+class LoadMetric(StrEnum):
+    """What load is: ``ROWS`` (rows/s) or ``CPU`` (CPU seconds per second)."""
+
+    ROWS = "rows"
+    CPU = "cpu"
+
+
 @dataclass(frozen=True, slots=True)
 class Pauses:
     """How long moved shards stood still: microseconds over ``count`` handoffs (0 if none)."""
 
-    p50_us: float
-    p99_us: float
-    max_us: float
+    p50: float
+    p99: float
+    max: float
     count: int
 
 
@@ -31,10 +38,10 @@ class Latency:
     theirs.
     """
 
-    mean_ms: float
-    p50_ms: float
-    p99_ms: float
-    max_ms: float
+    mean: float
+    p50: float
+    p99: float
+    max: float
     count: int
 
 
@@ -127,12 +134,12 @@ class PartitionSnapshot:
         blocked_s: how long the input has waited for room in queues (s).
         handoffs, in_flight: handoffs done since the query started, and going on now (count).
         handoffs_per_s: handoffs per second of the last interval.
-        pauses: their pauses.
+        pause_us: their pauses.
         state_rows: keys in its state stores at their last commit.
         state_memory_bytes: what RocksDB holds in memory for it then: new rows, indexes, cached
             blocks (bytes).
         state_file_bytes: RocksDB's table files of it then, without rows that are in memory only.
-        latency: how old its outputs are.
+        latency_ms: how old its outputs are.
         last_batch: the newest batch that it has finished, None before the first and in Real-time
             Mode.
         auto: whether its lanes are left to the plugin (``spark.sql.laneshift.lanes=auto``), because
@@ -157,7 +164,7 @@ class PartitionSnapshot:
     max_lanes: int
     lane_of_shard: IntArray
     shard_load: FloatArray
-    load_metric: str
+    load_metric: LoadMetric
     rows_in_per_s: float
     rows_out_per_s: float
     bytes_in_per_s: float
@@ -177,11 +184,11 @@ class PartitionSnapshot:
     handoffs: int
     handoffs_per_s: float
     in_flight: int
-    pauses: Pauses
+    pause_us: Pauses
     state_rows: int
     state_memory_bytes: int
     state_file_bytes: int
-    latency: Latency
+    latency_ms: Latency
     last_batch: PartitionBatch | None = None
     auto: bool = False
     elsewhere: tuple[RemoteLane, ...] = ()
@@ -191,60 +198,6 @@ class PartitionSnapshot:
     busy_elsewhere_s: float = 0.0
     elsewhere_note: str | None = None
     hot_keys: tuple[HotKey, ...] = ()
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> PartitionSnapshot:
-        """Read the plugin's answer. Errors: KeyError, TypeError, ValueError if malformed."""
-        pause, age = data["pause_us"], data["latency_ms"]
-        lane_of_shard = _ints(data["lane_of_shard"])
-        if int(data["shards"]) != lane_of_shard.size:
-            raise ValueError(
-                f"{lane_of_shard.size} entries in lane_of_shard of {data['shards']} shards"
-            )
-        whole = ("partition", "batch_id", "lanes", "max_lanes", "rows_in", "rows_out", "handoffs")
-        limits = ("rows_taken", "in_flight", "queue_bytes_limit", "bytes_in", "bytes_out")
-        state = ("state_rows", "state_memory_bytes", "state_file_bytes")
-        return PartitionSnapshot(
-            executor=str(data["executor"]),
-            host=str(data["host"]),
-            running=bool(data["running"]),
-            lane_of_shard=lane_of_shard,
-            shard_load=_floats(data["shard_load"]),
-            load_metric=str(data["load_metric"]),
-            lane_rows=_ints(data["lane_rows"]),
-            lane_busy=_floats(data["lane_busy"]),
-            queue_rows=_ints(data["queue_rows"]),
-            queue_bytes=_ints(data["queue_bytes"]),
-            busy_s=float(data["busy_s"]),
-            blocked_s=float(data["blocked_s"]),
-            pauses=Pauses(
-                float(pause["p50"]), float(pause["p99"]), float(pause["max"]), int(pause["count"])
-            ),
-            latency=Latency(
-                float(age["mean"]),
-                float(age["p50"]),
-                float(age["p99"]),
-                float(age["max"]),
-                int(age["count"]),
-            ),
-            rows_in_per_s=float(data["rows_in_per_s"]),
-            rows_out_per_s=float(data["rows_out_per_s"]),
-            bytes_in_per_s=float(data["bytes_in_per_s"]),
-            bytes_out_per_s=float(data["bytes_out_per_s"]),
-            handoffs_per_s=float(data["handoffs_per_s"]),
-            last_batch=_batch(data.get("last_batch")),
-            auto=bool(data.get("auto", False)),
-            elsewhere=tuple(_remote(r) for r in data.get("elsewhere", ())),
-            max_elsewhere=int(data.get("max_elsewhere", 0)),
-            wanted_elsewhere={
-                str(w["executor"]): int(w["lanes"]) for w in data.get("wanted_elsewhere", ())
-            },
-            rows_taken_elsewhere=int(data.get("rows_taken_elsewhere", 0)),
-            busy_elsewhere_s=float(data.get("busy_elsewhere_s", 0.0)),
-            elsewhere_note=data.get("elsewhere_note"),
-            hot_keys=tuple(map(_hot, data.get("hot_keys", ()))),
-            **{name: int(data[name]) for name in whole + limits + state},
-        )
 
     @property
     def home_lanes(self) -> int:
@@ -269,42 +222,3 @@ class PartitionSnapshot:
         load = self.lane_load
         mean = float(load.mean()) if load.size else 0.0
         return float(load.max()) / mean if mean > 0 else 1.0
-
-
-def _batch(data: Mapping[str, Any] | None) -> PartitionBatch | None:
-    if data is None:
-        return None
-    return PartitionBatch(
-        int(data["batch_id"]),
-        int(data["lanes"]),
-        int(data["rows"]),
-        float(data["busy_s"]),
-        float(data["took_s"]),
-    )
-
-
-def _hot(data: Mapping[str, Any]) -> HotKey:
-    value = data.get("value")
-    return HotKey(str(data["key"]), None if value is None else str(value), float(data["share"]))
-
-
-def _remote(data: Mapping[str, Any]) -> RemoteLane:
-    counts = ("kept_bytes", "rows_sent", "frames", "state_reads", "bytes_sent", "bytes_received")
-    return RemoteLane(
-        lane=int(data["lane"]),
-        executor=str(data["executor"]),
-        open=bool(data["open"]),
-        **{name: int(data[name]) for name in counts},
-    )
-
-
-def _ints(values: Any) -> IntArray:
-    array = np.array(values, dtype=np.int64)
-    array.setflags(write=False)
-    return array
-
-
-def _floats(values: Any) -> FloatArray:
-    array = np.array(values, dtype=np.float64)
-    array.setflags(write=False)
-    return array

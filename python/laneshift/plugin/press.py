@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from laneshift.plugin.partition import PartitionSnapshot
 
@@ -29,21 +27,6 @@ class Press:
     rows_out: int
     busy_s: float
     blocked_s: float
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Press:
-        """Read what the plugin answers. Errors: KeyError, TypeError, ValueError if malformed."""
-        return cls(
-            run_id=str(data["run_id"]),
-            operator=int(data["operator"]),
-            partition=int(data["partition"]),
-            since_ms=int(data["since_ms"]),
-            rows_in=int(data["rows_in"]),
-            rows_taken=int(data["rows_taken"]),
-            rows_out=int(data["rows_out"]),
-            busy_s=float(data["busy_s"]),
-            blocked_s=float(data["blocked_s"]),
-        )
 
     @property
     def key(self) -> tuple[str, int, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class RescaleState(StrEnum):
@@ -49,25 +48,29 @@ class RescaleProgress:
     batch_id: int | None
     pause_ms: float
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> RescaleProgress:
-        """Read what the plugin answers."""
-        return cls(
-            before=int(data["from"]),
-            after=int(data["to"]),
-            state=RescaleState(data["state"]),
-            ended=bool(data["ended"]),
-            failure=data["failure"],
-            stores_written=int(data["stores_written"]),
-            stores=int(data["stores"]),
-            lag_batches=int(data["lag_batches"]),
-            batch_id=data["batch_id"],
-            pause_ms=float(data["pause_ms"]),
-        )
-
     @property
     def share(self) -> float:
         """How much of the new stores is written: 0 to 1."""
-        if self.state not in ("waiting", "building"):
+        if self.state not in (RescaleState.WAITING, RescaleState.BUILDING):
             return 1.0
         return self.stores_written / self.stores if self.stores else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineRescale:
+    """What a rescale of a checkpoint has done.
+
+    Attributes:
+        before, after: state partitions.
+        batch_id: the batch that it was; the query goes on with the next.
+        rows: state rows that were compared, one by one, with the old ones; None without a check.
+        build_s, check_s, take_over_s: how long writing, comparing and going over took (s).
+    """
+
+    before: int
+    after: int
+    batch_id: int
+    rows: int | None
+    build_s: float
+    check_s: float
+    take_over_s: float

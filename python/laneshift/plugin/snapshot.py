@@ -5,9 +5,9 @@ Nothing here calls Spark. Units are in the attribute docs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from laneshift.plugin import table
 from laneshift.plugin.partition import PartitionSnapshot
@@ -17,35 +17,70 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class Mode(StrEnum):
+    """How a query runs."""
+
+    MICRO_BATCH = "micro-batch"
+    REAL_TIME = "real-time"
+
+
+class HandoffMode(StrEnum):
+    """When shards may move: ``MID_BATCH``, ``MID_BATCH_RESTART`` (any time, too, but the lane
+    starts its operators again) or ``BETWEEN_BATCHES``; ``DEALT`` without state, and so without
+    shards: rows go to any lane.
+    """
+
+    MID_BATCH = "mid-batch"
+    MID_BATCH_RESTART = "mid-batch-restart"
+    BETWEEN_BATCHES = "between-batches"
+    DEALT = "dealt"
+
+
+class RowWork(StrEnum):
+    """Where row-wise work above an operator's state is done: ``WITH_STATE``, by the key's lane,
+    ``APART``, by any lane, as an operator of its own, or ``NONE`` if none could go apart.
+    """
+
+    NONE = "none"
+    WITH_STATE = "with-state"
+    APART = "apart"
+
+
+class TriggerKind(StrEnum):
+    """What starts a query's batches."""
+
+    INTERVAL = "interval"
+    BACK_TO_BACK = "back-to-back"
+    AVAILABLE_NOW = "available-now"
+    REAL_TIME = "real-time"
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorSnapshot:
     """An elastic operator of a query.
 
-    ``handoff`` says when its shards may move: ``mid-batch``, ``mid-batch-restart`` (any time, too,
-    but the lane starts its operators again) or ``between-batches``; ``dealt`` if it has no state,
-    and so no shards: its rows go to any lane. ``upstream`` are the ids of the elastic operators of
+    ``handoff`` says when its shards may move. ``upstream`` are the ids of the elastic operators of
     the query that feed it. ``tasks`` is how many Spark tasks compute its partitions, a range of
     them in each; as many as there are if nobody wants it otherwise. ``partition_count`` is how many
     it has: ``partitions`` are those that were computed since the query started. ``inputs`` are
     shuffles that it reads: a join has two or more. ``above`` says where row-wise work above its
-    state is done: ``with-state``, by the key's lane, ``apart``, by any lane, as an operator of its
-    own, or ``none`` if there is none that could go apart.
+    state is done.
     """
 
     operator_id: int
     name: str
-    handoff: str
+    handoff: HandoffMode
     upstream: tuple[int, ...]
     partitions: tuple[PartitionSnapshot, ...]
     tasks: int
     partition_count: int
     inputs: int = 1
-    above: str = "none"
+    above: RowWork = RowWork.NONE
 
     @property
     def is_dealt(self) -> bool:
         """Whether its rows go to any lane: what is said of its one shard means nothing."""
-        return self.handoff == "dealt"
+        return self.handoff is HandoffMode.DEALT
 
     @property
     def lanes(self) -> int:
@@ -120,11 +155,11 @@ class Trigger:
     """What starts a query's batches.
 
     Attributes:
-        kind: ``interval``, ``back-to-back``, ``available-now`` or ``real-time``.
+        kind: what starts them.
         interval_s: time from one batch to the next (s); None if no interval paces them.
     """
 
-    kind: str
+    kind: TriggerKind
     interval_s: float | None = None
 
 
@@ -142,7 +177,7 @@ class SourceCount:
 
 @dataclass(frozen=True, slots=True)
 class QuerySnapshot:
-    """A streaming query with elastic operators. ``mode`` is ``micro-batch`` or ``real-time``.
+    """A streaming query with elastic operators.
 
     ``batch`` is None until the first batch has ended, ``trigger`` if it is not known. ``given`` is
     None as long as nothing was counted: in Real-time Mode only ``laneshift-workload`` and
@@ -152,7 +187,7 @@ class QuerySnapshot:
     id: str
     run_id: str
     name: str | None
-    mode: str
+    mode: Mode
     active: bool
     operators: tuple[OperatorSnapshot, ...]
     batch: BatchSnapshot | None = None
@@ -226,19 +261,6 @@ class ExecutorSnapshot:
     remote_kept_bytes: int = 0
     remote_lost_hosts: int = 0
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> ExecutorSnapshot:
-        """Read the plugin's answer. Errors: KeyError, TypeError, ValueError if malformed."""
-        counts = [f.name for f in fields(ExecutorSnapshot)][2:]
-        counts = [name for name in counts if name not in ("leaving", "asked")]
-        return ExecutorSnapshot(
-            str(data["executor"]),
-            str(data["host"]),
-            leaving=bool(data["leaving"]),
-            asked=bool(data["asked"]),
-            **{name: int(data[name]) for name in counts},
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -277,79 +299,3 @@ class Snapshot:
             f"laneshift {self.version}: {len(self.queries)} queries, {len(self.executors)} "
             f"executors, {cores} cores, {idle} of them idle"
         )
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Snapshot:
-        """Read the plugin's answer. Errors: KeyError, TypeError, ValueError if malformed."""
-        return Snapshot(
-            int(data["time_ms"]),
-            str(data["version"]),
-            tuple(map(ExecutorSnapshot.from_json, data["executors"])),
-            tuple(map(_query, data["queries"])),
-            tuple(map(str, data.get("silent", ()))),
-            None if data.get("count_ms") is None else int(data["count_ms"]),
-        )
-
-
-def _query(data: Mapping[str, Any]) -> QuerySnapshot:
-    return QuerySnapshot(
-        id=str(data["id"]),
-        run_id=str(data["run_id"]),
-        name=None if data.get("name") is None else str(data["name"]),
-        mode=str(data["mode"]),
-        active=bool(data["active"]),
-        operators=tuple(
-            OperatorSnapshot(
-                int(o["operator_id"]),
-                str(o["name"]),
-                str(o["handoff"]),
-                tuple(map(int, o["upstream"])),
-                tuple(map(PartitionSnapshot.from_json, o["partitions"])),
-                int(o["tasks"]),
-                int(o["partition_count"]),
-                int(o.get("inputs") or 1),
-                str(o.get("above") or "none"),
-            )
-            for o in data["operators"]
-        ),
-        batch=None if data.get("batch") is None else _batch(data["batch"]),
-        given=None if data.get("given") is None else _given(data["given"]),
-        trigger=None if data.get("trigger") is None else _trigger(data["trigger"]),
-        rescale=None if data.get("rescale") is None else RescaleProgress.from_json(data["rescale"]),
-    )
-
-
-def _trigger(data: Mapping[str, Any]) -> Trigger:
-    interval = data.get("interval_s")
-    return Trigger(str(data["kind"]), None if interval is None else float(interval))
-
-
-def _given(data: Mapping[str, Any]) -> SourceCount:
-    batch = data["batch_id"]
-    return SourceCount(int(data["rows"]), None if batch is None else int(batch))
-
-
-def _batch(data: Mapping[str, Any]) -> BatchSnapshot:
-    return BatchSnapshot(
-        int(data["batch_id"]),
-        float(data["duration_s"]),
-        tuple(
-            SourceSnapshot(
-                str(s["name"]),
-                int(s["rows"]),
-                float(s["rows_per_s"]),
-                None if s["backlog_rows"] is None else int(s["backlog_rows"]),
-            )
-            for s in data["sources"]
-        ),
-        tuple(
-            StoresSnapshot(
-                str(s["name"]),
-                int(s["partitions"]),
-                int(s["stores"]),
-                float(s["commit_s"]),
-                int(s["written_bytes"]),
-            )
-            for s in data.get("state", ())
-        ),
-    )

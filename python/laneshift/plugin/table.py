@@ -64,8 +64,8 @@ def pandas(queries: Iterable[QuerySnapshot]) -> pd.DataFrame:
 def _measured(part: PartitionSnapshot) -> Row:
     special = {
         "queue_rows": int(part.queue_rows.sum()),
-        "pause_p99_us": part.pauses.p99_us,
-        "latency_p99_ms": part.latency.p99_ms,
+        "pause_p99_us": part.pause_us.p99,
+        "latency_p99_ms": part.latency_ms.p99,
     }
     return tuple(special[n] if n in special else getattr(part, n) for n in MEASURED)
 

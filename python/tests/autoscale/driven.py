@@ -48,25 +48,27 @@ class Driven(Moving):
         self.works_s = self.busy_s = 0.0
         self.press_at: list[tuple[float, dict[str, Any]]] = []
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         if self.time.now >= self.ends_s:
             raise error("LANESHIFT_SESSION_STOPPED", method="snapshot")
         self.looks.append(self.time.now)
         self.time.now += self.takes_s(self.time.now) + self.works_s
         self.busy_s += self.works_s
-        return super().snapshot()
+        return super().on_snapshot()
 
-    def claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
+    def on_claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
         self.claimed.append(self.time.now)
-        super().claim(scheduler, policy, run, seconds)
+        super().on_claim(scheduler, policy, run, seconds)
 
-    def await_pressed(self, scheduler: str, run: str, after: int, seconds: float) -> dict[str, Any]:
+    def on_await_pressed(
+        self, scheduler: str, run: str, after: int, seconds: float
+    ) -> dict[str, Any]:
         due = [at for at, _ in self.press_at if at <= self.time.now + seconds]
         if due:
             self.time.now = max(self.time.now, due[0])
             self.presses = [self.press_at.pop(0)[1]]
             self.pressed.set()
-            return FakeGateway.await_pressed(self, scheduler, run, after, seconds)
+            return FakeGateway.on_await_pressed(self, scheduler, run, after, seconds)
         self.time.now += seconds
         return {"seq": self.heard, "presses": []}
 

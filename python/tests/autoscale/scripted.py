@@ -62,7 +62,7 @@ class Moving(FakeGateway):
     rows = 500
     passed = 1.0
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         self.data["time_ms"] += 1000
         for query in self.data["queries"]:
             if query["given"]:
@@ -71,7 +71,7 @@ class Moving(FakeGateway):
                 for name in ("rows_in", "rows_taken"):
                     part[name] += self.rows
                 part["busy_s"] += 0.5
-        return super().snapshot()
+        return super().on_snapshot()
 
 
 class Chain(Moving):
@@ -87,7 +87,7 @@ class Chain(Moving):
         ]
         self.looks = 0
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         self.looks += 1
         rising = self.looks <= 6
         self.data["time_ms"] += 1000
@@ -101,18 +101,18 @@ class Chain(Moving):
                 part["blocked_s"] += 0.5 if rising else 0.0
                 part["queue_rows"] = [5000 if rising else 0] * part["lanes"]
                 part["queue_bytes"] = [500_000 if rising else 0] * part["lanes"]
-        return FakeGateway.snapshot(self)
+        return FakeGateway.on_snapshot(self)
 
-    def set_lanes(
+    def on_set_lanes(
         self, query: str, operator: int, partition: int | None, lanes: int, elsewhere: Any = None
     ) -> Any:
         parts = self.data["queries"][0]["operators"][operator]["partitions"]
         for part in parts if partition is None else [parts[partition]]:
             part["lanes"] = lanes
-            part["lane_of_shard"] = [shard % lanes for shard in range(part["shards"])]
+            part["lane_of_shard"] = [shard % lanes for shard in range(len(part["lane_of_shard"]))]
             for name, value in (("lane_rows", 0), ("lane_busy", 0.5)):
                 part[name] = [value] * lanes
-        return super().set_lanes(query, operator, partition, lanes)
+        return super().on_set_lanes(query, operator, partition, lanes)
 
 
 def loop(

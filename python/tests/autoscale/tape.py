@@ -29,8 +29,10 @@ from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.contract.policy import Policy
 from laneshift.errors import LaneshiftError, error
+from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.v1 import control_pb2 as pb
 from laneshift.policies import registry
-from plugin.fake import FakeGateway
+from plugin.fake import WISHES, FakeGateway, M, call_of, message, words
 
 TAPES = Path(__file__).with_name("tapes")
 COMMANDS = ("set_lanes", "set_tasks", "rescale", "move_shard", "limit_source", "claim_keys")
@@ -82,53 +84,59 @@ def changed(old: Any, by: Any) -> Any:
     return copy.deepcopy(by)
 
 
-class Recorder:
+class Recorder(Gateway):
     """A gateway that keeps what another one answers, and answers what it keeps."""
 
-    def __init__(self, gateway: Any, path: Path, head: Mapping[str, Any]) -> None:
+    def __init__(self, gateway: Gateway, path: Path, head: Mapping[str, Any]) -> None:
         self._gateway = gateway
         self._path = path
         self._last: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._write(head)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._gateway, name)
-
     def _write(self, line: Mapping[str, Any]) -> None:
         with self._lock, self._path.open("a", encoding="utf-8") as out:
             out.write(json.dumps(line, separators=(",", ":"), default=repr) + "\n")
 
-    def snapshot(self) -> dict[str, Any]:
-        by = change(self._last, shorter(self._gateway.snapshot()))
-        self._write({"snapshot": by})
-        self._last = changed(self._last, by)
-        return copy.deepcopy(self._last)
+    def version(self) -> str:
+        return self._gateway.version()
 
-    def await_pressed(self, scheduler: str, run: str, after: int, seconds: float) -> dict[str, Any]:
-        said: dict[str, Any] = shorter(self._gateway.await_pressed(scheduler, run, after, seconds))
-        if said["presses"]:
-            self._write({"pressed": said})
-        return said
-
-    def demand_executors(
-        self, scheduler: str, most: int, total: int, give_back: Sequence[str]
-    ) -> dict[str, Any]:
-        said: dict[str, Any] = self._gateway.demand_executors(scheduler, most, total, give_back)
-        self._write({"standing": said})
-        return said
-
-    set_many_lanes = FakeGateway.set_many_lanes
-
-    def command(self, *arguments: Any, name: str) -> dict[str, Any]:
+    def ask(self, method: str, request: Any, reply: type[M]) -> M:
+        if method in WISHES:
+            return reply(outcomes=[self._outcome(method, wish) for wish in request.wishes])
+        name, arguments = call_of(method, request)
+        call = [name, *arguments] if name in COMMANDS else None
         try:
-            said: dict[str, Any] = getattr(self._gateway, name)(*arguments)
+            made = self._gateway.ask(method, request, reply)
         except LaneshiftError as problem:
-            refused = {"condition": problem.condition, "parameters": problem.parameters}
-            self._write({"call": [name, *arguments], "refused": refused})
+            if call:
+                refused = {"condition": problem.condition, "parameters": problem.parameters}
+                self._write({"call": call, "refused": refused})
             raise
-        self._write({"call": [name, *arguments], "said": said})
-        return said
+        said = shorter(words(made))
+        if method == "Snapshot":
+            by = change(self._last, said)
+            self._write({"snapshot": by})
+            self._last = said = changed(self._last, by)
+        elif method == "DemandExecutors":
+            self._write({"standing": said})
+        elif method == "AwaitPressed" and said["presses"]:
+            self._write({"pressed": said})
+        elif call:
+            self._write({"call": call, "said": said})
+        return message(reply(), said)
+
+    def _outcome(self, method: str, wish: Any) -> pb.Outcome:
+        request = getattr(pb, f"{method}Request")(wishes=[wish])
+        (outcome,) = self._gateway.ask(method, request, pb.OutcomesReply).outcomes
+        name, arguments = call_of(method, wish)
+        said: dict[str, Any] = {"said": {"applied": pb.Applied.Name(outcome.applied)}}
+        if outcome.HasField("failure"):
+            failure = outcome.failure
+            parameters = dict(failure.parameters)
+            said = {"refused": {"condition": failure.condition, "parameters": parameters}}
+        self._write({"call": [name, *arguments]} | said)
+        return outcome
 
 
 def record_all(folder: Path) -> None:
@@ -200,7 +208,7 @@ class Tape(FakeGateway):
                 return None
         return None
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         if not self._looked:
             self._looked = True
             first: dict[str, Any] = next(s["snapshot"] for s in self._lines if "snapshot" in s)
@@ -219,20 +227,22 @@ class Tape(FakeGateway):
         """Commands of then that have not come again."""
         return [line["call"] for line in self._lines[: self._at] if "call" in line]
 
-    def await_pressed(self, scheduler: str, run: str, after: int, seconds: float) -> dict[str, Any]:
+    def on_await_pressed(
+        self, scheduler: str, run: str, after: int, seconds: float
+    ) -> dict[str, Any]:
         said: dict[str, Any] | None = self._until("pressed") if seconds else None
         if said is None:
             self.time.now += seconds
         return said or {"seq": after, "presses": []}
 
-    def demand_executors(
+    def on_demand_executors(
         self, scheduler: str, most: int, total: int, give_back: Sequence[str]
     ) -> dict[str, Any]:
         self.standing = self._until("standing") or self.standing
-        return super().demand_executors(scheduler, 0, total, give_back)
+        return super().on_demand_executors(scheduler, 0, total, give_back)
 
     def command(self, *arguments: Any, name: str) -> dict[str, Any]:
-        usual: dict[str, Any] = getattr(FakeGateway, name)(self, *arguments)
+        usual: dict[str, Any] = getattr(FakeGateway, f"on_{name}")(self, *arguments)
         wanted = json.loads(json.dumps([name, *arguments]))
         for i, line in enumerate(self._lines[self._at :], start=self._at):
             if line.get("call") == wanted:
@@ -246,9 +256,8 @@ class Tape(FakeGateway):
         return usual
 
 
-for _class in (Recorder, Tape):
-    for _name in COMMANDS:
-        setattr(_class, _name, partialmethod(_class.command, name=_name))
+for _name in COMMANDS:
+    setattr(Tape, f"on_{_name}", partialmethod(Tape.command, name=_name))
 
 
 class Played:

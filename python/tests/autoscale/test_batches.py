@@ -18,7 +18,6 @@ from laneshift.contract.partition_load import PartitionLoad
 from laneshift.contract.plan import CoreChange, Plan
 from laneshift.contract.trace import read_trace
 from laneshift.errors import error
-from laneshift.plugin.snapshot import Snapshot
 from laneshift.policies.registry import PLANNERS, names
 from laneshift.policies.registry import policy as named
 from plugin.fake import RUNNING, FakeGateway, partition, set_lanes
@@ -50,9 +49,9 @@ class Batches(FakeGateway):
         self.query["operators"][0]["partitions"] = self.parts
         self.number = 6
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         self.data["time_ms"] += 1000
-        return super().snapshot()
+        return super().on_snapshot()
 
     def batch(self, *, every_s: float = 5.0, fixed_s: float = 0.3) -> None:
         """One more batch ends: what came in ``every_s``."""
@@ -81,10 +80,10 @@ class Batches(FakeGateway):
             ],
         }
 
-    def set_lanes(self, query: str, operator: int, partition: Any, lanes: int) -> Any:
+    def on_set_lanes(self, query: str, operator: int, partition: Any, lanes: int) -> Any:
         set_lanes(self.parts[partition], lanes)
         self.parts[partition]["auto"] = False
-        return super().set_lanes(query, operator, partition, lanes)
+        return super().on_set_lanes(query, operator, partition, lanes)
 
 
 def batches(gateway: Any, scheduler: AutoscaleLoop, count: int) -> list[Decision]:
@@ -100,7 +99,7 @@ def batches(gateway: Any, scheduler: AutoscaleLoop, count: int) -> list[Decision
 def looks(meter: Meter, gateway: Batches, count: int = 1) -> list[ClusterLoad | None]:
     found = []
     for _ in range(count):
-        (island,) = meter.measure(Snapshot.from_json(gateway.snapshot()))
+        (island,) = meter.measure(gateway.snapshot())
         found.append(island.cluster if island.is_new else None)
     return found
 
@@ -435,7 +434,7 @@ class TestBudget:
     def test_in_real_time_mode_all_run_at_once(self) -> None:
         gateway = Batches(50, cores=4, lanes=1)
         gateway.query["mode"] = "real-time"
-        (island,) = Meter().measure(Snapshot.from_json(gateway.snapshot()))
+        (island,) = Meter().measure(gateway.snapshot())
         assert island.budget == 50
 
 
@@ -456,7 +455,7 @@ class TestTakingOver:
         gateway = Batches()
         gateway.parts[0]["auto"] = True
         kept: list[Any] = []
-        gateway.set_lanes = lambda *what: (
+        gateway.on_set_lanes = lambda *what: (
             kept.append(what)
             or {  # type: ignore[func-returns-value, method-assign]
                 "lanes": 2,
@@ -495,13 +494,13 @@ class TestTakingOver:
     def test_a_refusal_is_noted_and_tried_again(self) -> None:
         gateway = Batches()
         gateway.parts[0]["auto"] = True
-        sent = gateway.set_lanes
+        sent = gateway.on_set_lanes
 
         def refuse(*_: Any) -> Any:
-            gateway.set_lanes = sent  # type: ignore[method-assign]
+            gateway.on_set_lanes = sent  # type: ignore[method-assign]
             raise error("LANESHIFT_PARTITION_MOVED", partition=0)
 
-        gateway.set_lanes = refuse  # type: ignore[method-assign]
+        gateway.on_set_lanes = refuse  # type: ignore[method-assign]
         made = AutoscaleLoop(gateway, named("static"))
         (decision,) = made.turn()
         assert "running:0.0 is still the plugin's" in decision.notes[0]

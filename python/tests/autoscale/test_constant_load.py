@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from laneshift.autoscale.measure import Meter
-from laneshift.plugin.snapshot import Snapshot
 from laneshift.policies.registry import names
 from laneshift.policies.registry import policy as named
-from plugin.fake import FakeGateway, partition, set_lanes
+from plugin.fake import FakeGateway, partition, set_lanes, snapshot_of
 
 CORES, PARTITIONS, RATE, COST_S = 16, 4, 118.75, 0.02
 SETTLED = 60
@@ -68,7 +67,7 @@ def test_lanes_stay_as_they_are(name: str, windows: int, seed: int) -> None:
     meter, policy = Meter(), named(name)
     state, late = policy.start(), 0
     for window in range(windows):
-        (island,) = meter.measure(Snapshot.from_json(copy.deepcopy(data)))
+        (island,) = meter.measure(snapshot_of(copy.deepcopy(data)))
         if island.cluster is not None:
             plan, state = policy.answer(island.cluster, state)
             for change in plan.core_changes:

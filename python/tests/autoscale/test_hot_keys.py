@@ -38,7 +38,7 @@ class OneKey(FakeGateway):
             part["max_elsewhere"] = 0
             set_lanes(part, 1)
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         self.data["time_ms"] += 1000
         for part in self.parts:
             hot = self.key and part["partition"] == 0
@@ -48,19 +48,19 @@ class OneKey(FakeGateway):
                 part["hot_keys"] = [{"key": "0badcafe", "value": None, "share": 0.9}]
                 part["blocked_s"] += 0.8
                 part["lane_busy"] = [0.11] * part["lanes"]
-                shard = shard_of("0badcafe", PARTITIONS, part["shards"])
+                shard = shard_of("0badcafe", PARTITIONS, len(part["lane_of_shard"]))
                 part["lane_busy"][part["lane_of_shard"][shard]] = 1.0
             self.data["queries"][0]["given"]["rows"] += rows
             for name in ("rows_in", "rows_taken"):
                 part[name] += rows
             part["busy_s"] += rows / 1000
-        return super().snapshot()
+        return super().on_snapshot()
 
-    def set_lanes(
+    def on_set_lanes(
         self, query: str, operator: int, partition: int, lanes: int, elsewhere: Any = None
     ) -> Any:
         set_lanes(self.parts[partition], lanes)
-        return super().set_lanes(query, operator, partition, lanes)
+        return super().on_set_lanes(query, operator, partition, lanes)
 
 
 def lanes_after(policy: str, turns: int, *, key: bool) -> list[int]:

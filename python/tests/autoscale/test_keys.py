@@ -37,10 +37,12 @@ class Uneven(Moving):
         operator: dict[str, Any] = self.data["queries"][0]["operators"][0]
         return operator
 
-    def claim_keys(self, query: str, operator: int, apart: str, seconds: float) -> dict[str, Any]:
+    def on_claim_keys(
+        self, query: str, operator: int, apart: str, seconds: float
+    ) -> dict[str, Any]:
         if self.refuses:
             raise error("LANESHIFT_NO_STATE_PARTITIONS", value="The query")
-        return super().claim_keys(query, operator, apart, seconds)
+        return super().on_claim_keys(query, operator, apart, seconds)
 
     def wishes(self) -> list[tuple[Any, ...]]:
         return [command[1:] for command in self.sent if command[0] == "claim_keys"]

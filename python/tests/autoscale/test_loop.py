@@ -39,8 +39,8 @@ def test_who_shrinks_goes_first() -> None:
 class Later(Moving):
     """Lanes come with the next batch."""
 
-    def set_lanes(self, query: str, operator: int, partition: Any, lanes: int) -> Any:
-        super().set_lanes(query, operator, partition, lanes)
+    def on_set_lanes(self, query: str, operator: int, partition: Any, lanes: int) -> Any:
+        super().on_set_lanes(query, operator, partition, lanes)
         return {"lanes": lanes, "applied": "next-batch"}
 
 
@@ -167,11 +167,11 @@ def test_a_query_that_starts_anew_is_driven_on() -> None:
 
 def test_who_looked_for_too_long_asks_again_before_it_decides() -> None:
     class Slow(Moving):
-        def snapshot(self) -> dict[str, Any]:
+        def on_snapshot(self) -> dict[str, Any]:
             if self.looks:  # so long that another scheduler could claim the queries
                 self.driven_by = "another's"
             self.looks = True
-            return super().snapshot()
+            return super().on_snapshot()
 
         looks = False
 
@@ -184,10 +184,10 @@ def test_who_looked_for_too_long_asks_again_before_it_decides() -> None:
 
 def test_a_refused_command_is_noted_and_the_others_are_sent() -> None:
     class Refusing(Moving):
-        def set_lanes(self, query: str, operator: int, partition: Any, lanes: int) -> Any:
+        def on_set_lanes(self, query: str, operator: int, partition: Any, lanes: int) -> Any:
             if partition == 0:
                 raise error("LANESHIFT_PARTITION_MOVED", partition=0)
-            return super().set_lanes(query, operator, partition, lanes)
+            return super().on_set_lanes(query, operator, partition, lanes)
 
     gateway = Refusing()
     (decision,) = loop(gateway, lanes(p0=3, p1=3)).turn()
@@ -213,7 +213,7 @@ def test_a_failing_policy_does_not_end_the_loop() -> None:
 
 def test_the_loop_ends_with_its_session() -> None:
     class Gone(Moving):
-        def snapshot(self) -> dict[str, Any]:
+        def on_snapshot(self) -> dict[str, Any]:
             raise error("LANESHIFT_SESSION_STOPPED", method="snapshot")
 
     made = AutoscaleLoop(
@@ -343,14 +343,14 @@ def test_each_move_is_noted_once(tmp_path: Path) -> None:
             old = [HANDOFF | {"seq": n, "time_ms": self.data["time_ms"] - n} for n in range(5)]
             self.history: list[dict[str, Any]] = old
 
-        def snapshot(self) -> dict[str, Any]:
+        def on_snapshot(self) -> dict[str, Any]:
             for n, pause in enumerate((0, 1500)):
                 self.data["queries"][0]["operators"][0]["partitions"][n]["handoffs"] += 1
                 at = {"time_ms": self.data["time_ms"] + 900, "pause_us": pause}
                 self.history.append(HANDOFF | at | {"seq": 9, "partition": n})
-            return super().snapshot()
+            return super().on_snapshot()
 
-        def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
+        def on_handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
             return self.history[-limit:]
 
     gateway = Shifting()

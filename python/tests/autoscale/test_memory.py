@@ -59,12 +59,12 @@ class Restarting(Moving):
             part["elsewhere_note"] = "it does not answer"
             part["max_elsewhere"] = 4
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         for part in self.data["queries"][0]["operators"][0]["partitions"]:
             part["blocked_s"] += 0.3 * (self.data["time_ms"] // 5000 % 2)
-        return super().snapshot()
+        return super().on_snapshot()
 
-    def set_lanes(self, *_: Any) -> Any:
+    def on_set_lanes(self, *_: Any) -> Any:
         raise error("LANESHIFT_PARTITION_MOVED", partition=0)
 
 

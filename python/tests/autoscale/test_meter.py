@@ -14,8 +14,7 @@ from laneshift.autoscale.rates import UNKNOWN_RATE
 from laneshift.autoscale.sources import SHARE_MS
 from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.ids import PartitionId
-from laneshift.plugin.snapshot import Snapshot
-from plugin.fake import FakeGateway, executor, partition, set_lanes
+from plugin.fake import FakeGateway, executor, partition, set_lanes, snapshot_of
 
 P0, P1 = PartitionId("running:0.0"), PartitionId("running:0.1")
 
@@ -41,7 +40,7 @@ def later(
 
 
 def measured(meter: Meter, data: dict[str, Any]) -> ClusterLoad:
-    (island,) = meter.measure(Snapshot.from_json(data))
+    (island,) = meter.measure(snapshot_of(data))
     assert island.cluster is not None
     return island.cluster
 
@@ -52,14 +51,14 @@ def first() -> dict[str, Any]:
 
 
 def test_the_first_picture_has_no_rates(first: dict[str, Any]) -> None:
-    (island,) = Meter().measure(Snapshot.from_json(first))
+    (island,) = Meter().measure(snapshot_of(first))
     assert island.cluster is None
     assert island.lanes == {P0: 2, P1: 2}
 
 
 def test_rates_are_counts_over_the_window(first: dict[str, Any]) -> None:
     meter = Meter()
-    meter.measure(Snapshot.from_json(first))
+    meter.measure(snapshot_of(first))
     part = measured(meter, later(first, 2.0, 3000, 1.5)).partition(P0)
     assert P0.startswith(part.query + ":")
     assert part.offered_rate == 1500
@@ -80,9 +79,9 @@ def test_rates_are_counts_over_the_window(first: dict[str, Any]) -> None:
 
 def test_an_idle_window_keeps_the_service_rate(first: dict[str, Any]) -> None:
     meter = Meter()
-    meter.measure(Snapshot.from_json(first))
+    meter.measure(snapshot_of(first))
     second = later(first, 1.0, 1000, 0.5)
-    meter.measure(Snapshot.from_json(second))
+    meter.measure(snapshot_of(second))
     part = measured(meter, later(second, 1.0, 0, 0.0)).partition(P1)
     assert part.offered_rate == 0
     assert part.service_rate_per_core == pytest.approx(2000)
@@ -90,7 +89,7 @@ def test_an_idle_window_keeps_the_service_rate(first: dict[str, Any]) -> None:
 
 def test_a_block_taken_ahead_is_no_faster_core(first: dict[str, Any]) -> None:
     meter = Meter()
-    meter.measure(Snapshot.from_json(first))
+    meter.measure(snapshot_of(first))
     data = first
     for _ in range(10):
         data = later(data, 0.5, 100, 0.2)
@@ -103,7 +102,7 @@ def test_a_block_taken_ahead_is_no_faster_core(first: dict[str, Any]) -> None:
 
 def test_a_core_that_takes_seconds_for_few_rows_has_a_rate(first: dict[str, Any]) -> None:
     meter = Meter()
-    meter.measure(Snapshot.from_json(first))
+    meter.measure(snapshot_of(first))
     data = later(first, 0.5, 1, 0.5)
     assert measured(meter, data).partition(P0).service_rate_per_core == UNKNOWN_RATE
     for _ in range(4):
@@ -130,14 +129,14 @@ def test_saturation(
     first["queries"][0]["mode"] = mode
     first["queries"][0]["operators"][0]["partitions"] = [partition(0, lanes=lanes)]
     meter = Meter()
-    meter.measure(Snapshot.from_json(first))
+    meter.measure(snapshot_of(first))
     cluster = measured(meter, later(first, 1.0, 1000, busy, blocked_s=blocked))
     assert cluster.partition(P0).saturated is saturated
 
 
 def test_a_partition_that_counts_again_from_nothing_waits_a_turn(first: dict[str, Any]) -> None:
     meter = Meter()
-    meter.measure(Snapshot.from_json(first))
+    meter.measure(snapshot_of(first))
     second = later(first, 1.0, 100, 0.1)
     second["queries"][0]["operators"][0]["partitions"][0].update(rows_taken=10, rows_in=10)
     assert [p.partition for p in measured(meter, second).partitions] == [P1]
@@ -146,7 +145,7 @@ def test_a_partition_that_counts_again_from_nothing_waits_a_turn(first: dict[str
 def test_the_budget_is_what_other_tasks_leave(first: dict[str, Any]) -> None:
     def budget(cores: int, tasks: int, cap: int | None = None) -> int:
         first["executors"][0].update(cores=cores, active_tasks=tasks)
-        (island,) = Meter(cores=cap).measure(Snapshot.from_json(first))
+        (island,) = Meter(cores=cap).measure(snapshot_of(first))
         return island.budget
 
     assert budget(8, 2) == 8  # the partitions' own two tasks are there for their first lanes
@@ -161,7 +160,7 @@ def test_cores_that_were_taken_a_moment_ago_are_not_free(first: dict[str, Any]) 
     def budget(tasks: int, seconds: float) -> int:
         first["executors"][0].update(cores=8, active_tasks=tasks)
         first["time_ms"] += round(1000 * seconds)
-        (island,) = meter.measure(Snapshot.from_json(first))
+        (island,) = meter.measure(snapshot_of(first))
         return island.budget
 
     assert budget(4, 0) == 6
@@ -175,8 +174,8 @@ def test_executors_are_apart(first: dict[str, Any]) -> None:
     first["executors"].append(executor("7", cores=4, active_tasks=1))
     first["queries"][0]["operators"][0]["partitions"][1]["executor"] = "7"
     meter = Meter()
-    meter.measure(Snapshot.from_json(first))
-    one, two = meter.measure(Snapshot.from_json(later(first, 1.0, 100, 0.1)))
+    meter.measure(snapshot_of(first))
+    one, two = meter.measure(snapshot_of(later(first, 1.0, 100, 0.1)))
     assert (one.executor, list(one.partitions)) == ("driver", [P0])
     assert (two.executor, list(two.partitions)) == ("7", [P1])
     assert two.cluster is not None
@@ -190,7 +189,7 @@ def test_edges_follow_the_operators(first: dict[str, Any]) -> None:
     )
     operators[0]["partitions"] = [partition(0), partition(1)]
     meter = Meter()
-    meter.measure(Snapshot.from_json(first))
+    meter.measure(snapshot_of(first))
     cluster = measured(meter, later(first, 1.0, 100, 0.1))
     assert [(e.upstream, e.downstream, e.ratio) for e in cluster.edges] == [
         ("running:0", "running:1", 1.0)
@@ -200,7 +199,7 @@ def test_edges_follow_the_operators(first: dict[str, Any]) -> None:
 
 
 def test_only_one_query(first: dict[str, Any]) -> None:
-    assert Meter(query="another").measure(Snapshot.from_json(first)) == ()
+    assert Meter(query="another").measure(snapshot_of(first)) == ()
 
 
 def test_within_budget_takes_from_who_has_most() -> None:
@@ -211,7 +210,7 @@ def test_within_budget_takes_from_who_has_most() -> None:
 
 def test_held_is_the_picture_with_other_lanes(first: dict[str, Any]) -> None:
     meter = Meter()
-    meter.measure(Snapshot.from_json(first))
+    meter.measure(snapshot_of(first))
     cluster = measured(meter, later(first, 1.0, 100, 0.1))
     after = held(cluster, {P0: ("driver", Lanes(2)), P1: ("driver", Lanes(1))}, {"driver": 3})
     assert [p.cores for p in after.partitions] == [2, 1]
@@ -221,7 +220,7 @@ def test_held_is_the_picture_with_other_lanes(first: dict[str, Any]) -> None:
 
 
 def shares(meter: Meter, data: dict[str, Any]) -> dict[PartitionId, float]:
-    (island,) = meter.measure(Snapshot.from_json(data))
+    (island,) = meter.measure(snapshot_of(data))
     return dict(island.shares)
 
 
@@ -290,7 +289,7 @@ def test_lanes_that_others_drive_have_their_cores(first: dict[str, Any]) -> None
     first["queries"].append(other)
     first["executors"][0] |= {"cores": 16, "active_tasks": 5}
     meter = Meter(query["run_id"])
-    meter.measure(Snapshot.from_json(first))
+    meter.measure(snapshot_of(first))
     cluster = measured(meter, later(first, 1.0, 1000, 1.0))
     # One other task, and two partitions with three lanes each.
     assert [node.cores for node in cluster.nodes] == [16 - 1 - 2 * 3]

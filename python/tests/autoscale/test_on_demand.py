@@ -55,19 +55,19 @@ class Growing(Spread):
     def ids(self) -> list[str]:
         return [e["executor"] for e in self.data["executors"]]
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         if self.idle:
             for part in self.parts:
                 part["rows_in"] -= self.rows - 1
                 part["rows_taken"] -= self.rows - 1
             self.data["time_ms"] += 1000
-            return super(Spread, self).snapshot()
-        return super().snapshot()
+            return super(Spread, self).on_snapshot()
+        return super().on_snapshot()
 
-    def demand_executors(
+    def on_demand_executors(
         self, scheduler: str, most: int, total: int, give_back: Sequence[str]
     ) -> dict[str, Any]:
-        super().demand_executors(scheduler, most, total, give_back)
+        super().on_demand_executors(scheduler, most, total, give_back)
         how = self.standing
         how["requested"] = max(total, how["requested"]) if total else how["requested"]
         while self.room and how["there"] < how["requested"]:
@@ -129,7 +129,7 @@ def test_rows_that_are_not_worth_their_way_bring_no_executors() -> None:
     made = begun(gateway, registry.policy("laneshift"))
     for part in gateway.parts:
         part["busy_s"] = 0.0
-    whole = gateway.snapshot
+    whole = gateway.on_snapshot
 
     def cheap() -> dict[str, Any]:
         data = whole()
@@ -137,7 +137,7 @@ def test_rows_that_are_not_worth_their_way_bring_no_executors() -> None:
             part["busy_s"] /= 1000  # a row is 5 microseconds, less than its way
         return data
 
-    gateway.snapshot = cheap  # type: ignore[method-assign]
+    gateway.on_snapshot = cheap  # type: ignore[method-assign]
     said = turns(made, 15)
     assert {total for _, total, _ in gateway.demanded} == {0}, said
 
@@ -149,14 +149,14 @@ def test_executors_that_spark_uses_go_if_what_is_on_them_has_room_elsewhere() ->
     gateway.idle = True
     gateway.data["executors"][1]["active_tasks"] = 1
     gateway.parts[1]["executor"] = "3"
-    whole = gateway.snapshot
+    whole = gateway.on_snapshot
 
     def computed_elsewhere() -> dict[str, Any]:
         for part in gateway.parts:
             part["executor"] = part["executor"] if part["executor"] in gateway.ids else "1"
         return whole()
 
-    gateway.snapshot = computed_elsewhere  # type: ignore[method-assign]
+    gateway.on_snapshot = computed_elsewhere  # type: ignore[method-assign]
     said = turns(made, 60)
     assert gateway.ids == ["1"], said
 
@@ -174,7 +174,7 @@ def test_executors_stay_if_the_others_have_too_few_slots_for_their_tasks(
     for there, n in zip(gateway.data["executors"], tasks, strict=True):
         there["active_tasks"] = n
     # A task goes where there is a slot once its executor has gone.
-    whole = gateway.snapshot
+    whole = gateway.on_snapshot
 
     def moved() -> dict[str, Any]:
         missing = sum(tasks) - sum(e["active_tasks"] for e in gateway.data["executors"])
@@ -185,7 +185,7 @@ def test_executors_stay_if_the_others_have_too_few_slots_for_their_tasks(
         assert missing == 0
         return whole()
 
-    gateway.snapshot = moved  # type: ignore[method-assign]
+    gateway.on_snapshot = moved  # type: ignore[method-assign]
     said = turns(made, 60)
     assert gateway.ids == list(stay), said
 
@@ -198,13 +198,13 @@ def test_no_executor_goes_with_lanes_of_a_query_that_another_one_drives() -> Non
     theirs = copy.deepcopy(mine) | {"id": "o", "run_id": "o", "name": "other"}
     for part in theirs["operators"][0]["partitions"]:
         part["wanted_elsewhere"] = [{"executor": "3", "lanes": 1}]
-    whole, looks = gateway.snapshot, []
+    whole, looks = gateway.on_snapshot, []
 
     def both() -> dict[str, Any]:
         looks.append(1)
         return whole() | {"queries": [mine, theirs]}
 
-    gateway.snapshot, gateway.idle = both, True  # type: ignore[method-assign]
+    gateway.on_snapshot, gateway.idle = both, True  # type: ignore[method-assign]
     turns(made, 60)
     assert gateway.ids == ["1", "3"] and looks
 
@@ -212,13 +212,13 @@ def test_no_executor_goes_with_lanes_of_a_query_that_another_one_drives() -> Non
 def test_who_has_come_and_does_not_run_the_plugin_yet_is_not_asked_for_again() -> None:
     gateway = Growing(most=9)
     made = begun(gateway, registry.policy("laneshift"))
-    whole = gateway.snapshot
+    whole = gateway.on_snapshot
 
     def early() -> dict[str, Any]:
         data = whole()
         return data | {"executors": data["executors"][:1]}
 
-    gateway.snapshot = early  # type: ignore[method-assign]
+    gateway.on_snapshot = early  # type: ignore[method-assign]
     turns(made, 30)
     totals = {total for _, total, _ in gateway.demanded if total}
     assert len(totals) == 1 and len(gateway.ids) == max(totals), gateway.demanded
@@ -273,7 +273,7 @@ def test_a_plugin_that_fails_stops_no_lanes() -> None:
     def fails(*_: object) -> dict[str, Any]:
         raise error("LANESHIFT_JVM_FAILED", method="demandExecutors", cause="why")
 
-    gateway.demand_executors = fails  # type: ignore[method-assign]
+    gateway.on_demand_executors = fails  # type: ignore[method-assign]
     said = turns(made, 6)
     assert any("executors on demand: [LANESHIFT_JVM_FAILED]" in line for line in said)
     assert gateway.parts[0]["lanes"] > 1
@@ -285,7 +285,7 @@ def test_a_demand_that_cannot_be_is_refused_at_the_start() -> None:
     def refuses(*_: object) -> dict[str, Any]:
         raise error("LANESHIFT_EXECUTORS_MAX", most=1, there=3)
 
-    gateway.demand_executors = refuses  # type: ignore[method-assign]
+    gateway.on_demand_executors = refuses  # type: ignore[method-assign]
     made = AutoscaleLoop(gateway, registry.policy("laneshift"), AutoscaleOptions(max_executors=1))
     with pytest.raises(ValueError, match="allowed are 3 to 10000"):
         made.begin()

@@ -37,16 +37,16 @@ class Stream(FakeGateway):
             set_lanes(part, lanes)
             part["queue_bytes_limit"] = 43_690 * ROW_BYTES
 
-    def set_lanes(
+    def on_set_lanes(
         self, query: str, operator: int, partition: int, lanes: int, elsewhere: Any = None
     ) -> Any:
         set_lanes(self.parts[partition], lanes)
         self.changes.append(self.second)
-        return super().set_lanes(query, operator, partition, lanes)
+        return super().on_set_lanes(query, operator, partition, lanes)
 
     second = 0
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         self.data["time_ms"] += 1000
         self.second += 1
         for n, part in enumerate(self.parts):
@@ -66,7 +66,7 @@ class Stream(FakeGateway):
             each = round(self.inside[n] / lanes)
             part["queue_rows"] = [each] * lanes
             part["queue_bytes"] = [ROW_BYTES * each] * lanes
-        return super().snapshot()
+        return super().on_snapshot()
 
 
 @pytest.mark.parametrize(("rate", "lanes", "needed"), [(1500.0, 1, 2), (2900.0, 2, 3)])

@@ -18,9 +18,8 @@ from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.ids import NodeId, PartitionId
 from laneshift.contract.plan import CoreChange, PlacementChange, Plan
 from laneshift.contract.policy import Policy
-from laneshift.plugin.snapshot import Snapshot
 from laneshift.policies import registry
-from plugin.fake import RUNNING, executor, set_lanes
+from plugin.fake import RUNNING, executor, set_lanes, snapshot_of
 
 P0, P1 = PartitionId("running:0.0"), PartitionId("running:0.1")
 
@@ -53,7 +52,7 @@ class Spread(Moving):
         found: list[dict[str, Any]] = self.data["queries"][0]["operators"][0]["partitions"]
         return found
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         for part, rows, row_s in zip(self.parts, (1000, 100), (0.005, 0.005), strict=True):
             done = min(rows, round(part["lanes"] / row_s))
             part["rows_in"] += done - self.rows
@@ -61,9 +60,9 @@ class Spread(Moving):
             part["bytes_in"] += 200 * done
             part["busy_s"] += done * row_s - 0.5
             part["blocked_s"] += 0.5 if done < rows else 0.0
-        return super().snapshot()
+        return super().on_snapshot()
 
-    def set_lanes(
+    def on_set_lanes(
         self, query: str, operator: int, partition: int, lanes: int, elsewhere: Any = None
     ) -> Any:
         part = self.parts[partition]
@@ -75,7 +74,7 @@ class Spread(Moving):
         wanted = [w["executor"] for w in part["wanted_elsewhere"] for _ in range(w["lanes"])]
         set_lanes(part, lanes + len(wanted))
         part["elsewhere"] = [lane(lanes + i, on) for i, on in enumerate(wanted)]
-        return super().set_lanes(query, operator, partition, lanes, elsewhere)
+        return super().on_set_lanes(query, operator, partition, lanes, elsewhere)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +106,7 @@ def cells(**wanted: dict[str, int]) -> Callable[[ClusterLoad, int], Plan]:
 
 
 def look(meter: Meter, gateway: Spread) -> Island:
-    (island,) = meter.measure(Snapshot.from_json(gateway.snapshot()))
+    (island,) = meter.measure(gateway.snapshot())
     return island
 
 
@@ -132,16 +131,16 @@ def test_all_executors_are_one_cluster_to_who_places() -> None:
 
 def test_executors_are_apart_where_nobody_may_go_elsewhere_or_the_policy_does_not_place() -> None:
     gateway = Spread()
-    assert len(Meter().measure(Snapshot.from_json(gateway.data))) == 2
+    assert len(Meter().measure(snapshot_of(gateway.data))) == 2
     for part in gateway.parts:
         part["max_elsewhere"] = 0
-    assert len(Meter(places=True).measure(Snapshot.from_json(gateway.data))) == 2
+    assert len(Meter(places=True).measure(snapshot_of(gateway.data))) == 2
 
 
 def test_lanes_elsewhere_are_cores_held_there() -> None:
     meter = Meter(places=True)
     gateway = Spread()
-    gateway.set_lanes(RUNNING, 0, 0, 2, {"2": 1, "3": 2})
+    gateway.on_set_lanes(RUNNING, 0, 0, 2, {"2": 1, "3": 2})
     look(meter, gateway)
     island = look(meter, gateway)
     assert island.cluster is not None
@@ -155,7 +154,7 @@ def test_the_rate_of_a_core_is_that_of_lanes_at_home() -> None:
     meter = Meter(places=True)
     gateway = Spread()
     look(meter, gateway)
-    gateway.set_lanes(RUNNING, 0, 0, 1, {"3": 4})
+    gateway.on_set_lanes(RUNNING, 0, 0, 1, {"3": 4})
     # Elsewhere a row takes ten times as long to be answered for.
     gateway.parts[0]["rows_taken_elsewhere"] += 800
     gateway.parts[0]["busy_elsewhere_s"] += 40.0
@@ -194,7 +193,7 @@ def test_what_others_have_on_an_executor_is_not_to_be_had() -> None:
     ]
     gateway.data["queries"].append(other)
     meter = Meter(query=RUNNING[::-1], places=True)
-    (island,) = meter.measure(Snapshot.from_json(gateway.data))
+    (island,) = meter.measure(snapshot_of(gateway.data))
     assert island.budgets["3"] == 1
 
 
@@ -217,7 +216,7 @@ def test_a_placement_is_carried_out() -> None:
 
 def test_lanes_that_somebody_wants_elsewhere_stay_if_the_policy_does_not_place() -> None:
     gateway = Spread()
-    gateway.set_lanes(RUNNING, 0, 0, 1, {"3": 4})
+    gateway.on_set_lanes(RUNNING, 0, 0, 1, {"3": 4})
     seen: list[ClusterLoad] = []
 
     def say(cluster: ClusterLoad, _: int) -> Plan:
@@ -239,7 +238,7 @@ def test_lanes_that_somebody_wants_elsewhere_stay_if_the_policy_does_not_place()
 
 def test_an_executor_that_leaves_is_left_first_whatever_the_policy_says() -> None:
     gateway = Spread()
-    gateway.set_lanes(RUNNING, 0, 0, 2, {"2": 1, "3": 2})
+    gateway.on_set_lanes(RUNNING, 0, 0, 2, {"2": 1, "3": 2})
     scheduler = placing(gateway)
     gateway.data["executors"][2]["leaving"] = True
     (decision,) = scheduler.turn()
@@ -250,7 +249,7 @@ def test_an_executor_that_leaves_is_left_first_whatever_the_policy_says() -> Non
 
 def test_a_host_whose_cores_spark_needs_gives_way() -> None:
     gateway = Spread()
-    gateway.set_lanes(RUNNING, 0, 0, 2, {"3": 4})
+    gateway.on_set_lanes(RUNNING, 0, 0, 2, {"3": 4})
     scheduler = placing(gateway)
     gateway.data["executors"][2]["active_tasks"] = 3
     (decision,) = scheduler.turn()
@@ -343,7 +342,7 @@ def test_laneshift_says_why_lanes_are_elsewhere_or_are_not() -> None:
     class Cheap(Spread):
         """Rows of a few microseconds, more of them than three cores take."""
 
-        def snapshot(self) -> dict[str, Any]:
+        def on_snapshot(self) -> dict[str, Any]:
             self.data["time_ms"] += 1000
             for part in self.parts:
                 rows = 100_000 * part["lanes"]
@@ -368,7 +367,7 @@ def test_laneshift_says_why_lanes_are_elsewhere_or_are_not() -> None:
 
 def test_laneshift_comes_home_when_there_is_room() -> None:
     gateway = Spread(cores=6)
-    gateway.set_lanes(RUNNING, 0, 0, 2, {"3": 4})
+    gateway.on_set_lanes(RUNNING, 0, 0, 2, {"3": 4})
     scheduler = AutoscaleLoop(gateway, registry.policy("laneshift"))
     for _ in range(12):
         scheduler.turn()

@@ -112,9 +112,9 @@ def test_only_the_query_that_is_named_is_driven_run_by_run(
     class Looked(FakeGateway):
         looks = 0
 
-        def snapshot(self) -> dict[str, Any]:
+        def on_snapshot(self) -> dict[str, Any]:
             self.looks += 1
-            return super().snapshot()
+            return super().on_snapshot()
 
     gateway = Looked()
     queries = gateway.data["queries"]

@@ -17,7 +17,6 @@ from laneshift.autoscale.queries import AGAIN_S
 from laneshift.contract.store_load import StoreLoad
 from laneshift.contract.trace import read_entries, read_trace
 from laneshift.errors import error
-from laneshift.plugin.snapshot import Snapshot
 from laneshift.policies.registry import policy as named
 from laneshift.policies.rescaling import SETTLED
 from laneshift_lab.replay import replay
@@ -54,7 +53,7 @@ class Stores(Batches):
             ],
         )
 
-    def rescale(self, query: str, partitions: int) -> dict[str, Any]:
+    def on_rescale(self, query: str, partitions: int) -> dict[str, Any]:
         if self.refuses:
             raise error(
                 "LANESHIFT_RESCALE_FAILED",
@@ -64,18 +63,18 @@ class Stores(Batches):
                 why=self.refuses,
             )
         self.query["rescale"] = rescaling(
-            "waiting", **{"from": len(self.parts), "to": partitions, "stores_written": 0}
+            "waiting", **{"before": len(self.parts), "after": partitions, "stores_written": 0}
         )
-        return super().rescale(query, partitions)
+        return super().on_rescale(query, partitions)
 
     def take_over(self, state: str = "done") -> None:
         asked = self.query["rescale"]
         self.query["rescale"] = rescaling(
-            state, **{"from": asked["from"], "to": asked["to"], "pause_ms": 250.0}
+            state, **{"before": asked["before"], "after": asked["after"], "pause_ms": 250.0}
         )
         if state != "done":
             return
-        self.parts[:] = [partition(n, lanes=1) for n in range(asked["to"])]
+        self.parts[:] = [partition(n, lanes=1) for n in range(asked["after"])]
         for part in self.parts:
             set_lanes(part, 1)
             part.update(running=False, batch_id=0, last_batch=None, auto=False)
@@ -98,7 +97,7 @@ def stores(gateway: Stores, count: int, **more: Any) -> StoreLoad:
     meter = Meter(**more)
     for _ in range(count):
         gateway.batch()
-        islands = meter.measure(Snapshot.from_json(gateway.snapshot()))
+        islands = meter.measure(gateway.snapshot())
     (load,) = [s for i in islands if i.cluster is not None for s in i.cluster.stores]
     return load
 
@@ -159,7 +158,7 @@ def test_a_rescale_is_asked_for_once_and_waited_for(policy: str) -> None:
     assert f"running 64 -> {after} state partitions: a batch takes 3.5 s" in next(decision.lines())
     # What it says is in the trace, for people and for the plugin.
     assert Decision.from_json(decision.to_json()) == decision
-    assert f"64 -> {after} state partitions: a batch" in decision.to_plugin()["notes"][0]
+    assert f"64 -> {after} state partitions: a batch" in decision.to_plugin().notes[0]
     gateway.take_over()
     more = batches(gateway, scheduler, 10)
     assert not any(d.rescales for d in more) and len(asked(gateway)) == 1
@@ -180,7 +179,7 @@ def test_one_that_came_to_nothing_is_not_asked_for_again_at_once(state: str) -> 
 def test_an_operators_own_rescale_counts_and_is_waited_for() -> None:
     gateway = Stores(32)
     scheduler = loop(gateway, parameters={"rescale_payback_s": 60.0})
-    gateway.query["rescale"] = rescaling("building", **{"from": 32, "to": 64})
+    gateway.query["rescale"] = rescaling("building", **{"before": 32, "after": 64})
     batches(gateway, scheduler, SETTLED + 3)
     gateway.take_over()
     batches(gateway, scheduler, 20)
@@ -241,18 +240,18 @@ def test_the_newest_rescale_says_what_one_costs() -> None:
 
     def look() -> StoreLoad:
         gateway.batch()
-        islands = meter.measure(Snapshot.from_json(copy.deepcopy(gateway.snapshot())))
+        islands = meter.measure(copy.deepcopy(gateway.snapshot()))
         return next(s for i in islands if i.cluster is not None for s in i.cluster.stores)
 
     gateway.batch()
-    meter.measure(Snapshot.from_json(gateway.snapshot()))
+    meter.measure(gateway.snapshot())
     look()
     gateway.rescale(RUNNING, 8)
     assert look().under_way
     look()
     gateway.take_over()
     gateway.batch()  # the first one opens the stores, and does not count
-    meter.measure(Snapshot.from_json(gateway.snapshot()))
+    meter.measure(gateway.snapshot())
     load = look()
     assert (load.partitions, load.under_way, load.since_s) == (8, False, 1.0)
     assert load.pause_s == 0.25

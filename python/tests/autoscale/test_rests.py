@@ -11,8 +11,7 @@ from laneshift.autoscale.cores import Island
 from laneshift.autoscale.measure import Meter
 from laneshift.contract.ids import PartitionId
 from laneshift.contract.partition_load import PartitionLoad
-from laneshift.plugin.snapshot import Snapshot
-from plugin.fake import FakeGateway, set_lanes
+from plugin.fake import FakeGateway, set_lanes, snapshot_of
 
 P0 = PartitionId("running:0.0")
 STEP_S = 0.5
@@ -39,7 +38,7 @@ class Stream:
         return found
 
     def look(self) -> Island:
-        (island,) = self.meter.measure(Snapshot.from_json(copy.deepcopy(self.data)))
+        (island,) = self.meter.measure(snapshot_of(copy.deepcopy(self.data)))
         return island
 
     def step(self, *, runs: bool = True) -> Island:

@@ -14,9 +14,8 @@ from laneshift.autoscale.pictures import Silence
 from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.ids import PartitionId
 from laneshift.contract.plan import Plan
-from laneshift.plugin.snapshot import Snapshot
 from laneshift.policies import registry
-from plugin.fake import FakeGateway, executor
+from plugin.fake import FakeGateway, executor, snapshot_of
 
 P0, P1 = PartitionId("running:0.0"), PartitionId("running:0.1")
 
@@ -37,8 +36,8 @@ class Collecting(Spread):
 
     silent: tuple[str, ...] = ()
 
-    def snapshot(self) -> dict[str, Any]:
-        return without(super().snapshot(), *self.silent)
+    def on_snapshot(self) -> dict[str, Any]:
+        return without(super().on_snapshot(), *self.silent)
 
 
 def test_nothing_is_placed_on_a_silent_executor_and_what_was_known_is_known_again() -> None:
@@ -102,8 +101,8 @@ def test_an_island_that_is_silent_is_remembered_and_left_alone() -> None:
     class Apart(Moving):
         silent: tuple[str, ...] = ()
 
-        def snapshot(self) -> dict[str, Any]:
-            return without(super().snapshot(), *self.silent)
+        def on_snapshot(self) -> dict[str, Any]:
+            return without(super().on_snapshot(), *self.silent)
 
     gateway = Apart()
     gateway.data["executors"].append(executor("7", cores=4, active_tasks=1))
@@ -130,26 +129,26 @@ def test_what_was_computed_elsewhere_before_is_no_news() -> None:
     parts = data["queries"][0]["operators"][0]["partitions"]
     for part in parts:
         part |= {"executor": "2", "batch_id": 9}
-    silence.filled(Snapshot.from_json(data))
+    silence.filled(snapshot_of(data))
     stale = copy.deepcopy(data)
     before, now = stale["queries"][0]["operators"][0]["partitions"]
     before |= {"executor": "1", "batch_id": 4}
     now |= {"executor": "1", "batch_id": 10}
-    filled = silence.filled(Snapshot.from_json(stale | {"silent": ["2"]}))
+    filled = silence.filled(snapshot_of(stale | {"silent": ["2"]}))
     (operator,) = filled.queries[0].operators
     assert [(p.executor, p.batch_id) for p in operator.partitions] == [("2", 9), ("1", 10)]
     # The run has ended meanwhile.
     stale["queries"][0]["active"] = False
     stale["queries"][0]["operators"] = []
-    over = silence.filled(Snapshot.from_json(stale | {"silent": ["2"]}))
+    over = silence.filled(snapshot_of(stale | {"silent": ["2"]}))
     assert over.queries[0].operators == ()
 
 
 def test_all_that_is_known_of_a_query_whose_executors_are_all_silent_stays() -> None:
     silence, data = Silence(), FakeGateway().data
-    silence.filled(Snapshot.from_json(data))
+    silence.filled(snapshot_of(data))
     nothing = without(copy.deepcopy(data), "driver")
     nothing["queries"][0]["mode"] = "micro-batch"  # the plugin asks operators for it
-    filled = silence.filled(Snapshot.from_json(nothing))
+    filled = silence.filled(snapshot_of(nothing))
     assert filled.queries[0].mode == "real-time"
     assert [p.partition for p in filled.queries[0].operators[0].partitions] == [0, 1]

@@ -80,7 +80,7 @@ def test_executors_ask_for_their_share_and_the_lowest_holds() -> None:
 
 def test_what_cannot_be_throttled_says_so() -> None:
     class Fixed(Chain):
-        def limit_source(self, query: str, rate: float, seconds: float) -> Any:
+        def on_limit_source(self, query: str, rate: float, seconds: float) -> Any:
             raise error("LANESHIFT_SOURCE_NOT_LIMITED", query=query, why="rate stands still")
 
     gateway = Fixed()
@@ -162,7 +162,7 @@ def test_a_dry_run_limits_nothing() -> None:
         made.turn()
     assert gateway.sent == []
     assert [line for line in decision.lines() if "at most for 2 windows (not carried out)" in line]
-    assert decision.to_plugin()["notes"] == list(decision.lines())
+    assert decision.to_plugin().notes == list(decision.lines())
 
 
 def test_only_sources_enter_the_chain_of_a_query() -> None:

@@ -189,7 +189,7 @@ def test_a_scheduler_takes_over_from_one_that_has_died() -> None:
 def test_a_scheduler_whose_queries_another_one_has_taken_sends_nothing() -> None:
     gateway = Moving()
     made = AutoscaleLoop(gateway, Scripted(say=lanes(p0=4)), AutoscaleOptions(interval_s=0.1))
-    gateway.set_lanes = lambda *_: {"lanes": 4, "applied": "now"}  # type: ignore[method-assign]
+    gateway.on_set_lanes = lambda *_: {"lanes": 4, "applied": "now"}  # type: ignore[method-assign]
     with made.begin():
         until(lambda: made.turns > 2)
         gateway.driven_by = gateway.renewed_by = "craa"

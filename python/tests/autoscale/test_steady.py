@@ -15,14 +15,13 @@ from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.autoscale.pictures import BEHIND_MS, Steady
 from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.trace import read_trace
-from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
-from plugin.fake import FakeGateway
+from plugin.fake import FakeGateway, press_of, snapshot_of
 
 
 def at(time_ms: int, count_ms: int | None) -> Snapshot:
     data = FakeGateway().data | {"time_ms": time_ms, "count_ms": count_ms}
-    return Snapshot.from_json(data)
+    return snapshot_of(data)
 
 
 def test_time_goes_on_by_the_count() -> None:
@@ -44,11 +43,11 @@ class SetBack(Moving):
 
     count = 0
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         self.count += 1
         if self.count == 4:
             self.data["time_ms"] -= 120_000
-        return super().snapshot() | {"count_ms": 1000 * self.count}
+        return super().on_snapshot() | {"count_ms": 1000 * self.count}
 
 
 def test_windows_budgets_and_traces_do_not_hear_of_it(tmp_path: Path) -> None:
@@ -70,11 +69,11 @@ def test_windows_budgets_and_traces_do_not_hear_of_it(tmp_path: Path) -> None:
 def test_a_press_is_told_with_the_clocks_time() -> None:
     gateway, meter, steady = SetBack(), Meter(), Steady()
     for _ in range(3):
-        meter.measure(steady.of(Snapshot.from_json(gateway.snapshot())))
-    live = steady.of(Snapshot.from_json(gateway.snapshot()))
+        meter.measure(steady.of(gateway.snapshot()))
+    live = steady.of(gateway.snapshot())
     assert live.set_back_ms == 120_000
     part = gateway.data["queries"][0]["operators"][0]["partitions"][0]
     since = gateway.data["time_ms"] - 500
-    told = Press.from_json(press(part, since, rows_in=part["rows_in"] - 400))
+    told = press_of(press(part, since, rows_in=part["rows_in"] - 400))
     (island,) = meter.glance(live, {told.key: told}, {told.key})
     assert island.cluster is not None and island.cluster.window_s == pytest.approx(0.5)

@@ -16,7 +16,6 @@ from laneshift.autoscale.queries import AGAIN_S
 from laneshift.contract.tasks_load import TasksLoad
 from laneshift.contract.trace import read_entries, read_trace
 from laneshift.errors import error
-from laneshift.plugin.snapshot import Snapshot
 from laneshift.policies.registry import policy as named
 from laneshift.policies.tasking import LOOKS, SETTLED
 from laneshift_lab.replay import replay
@@ -53,11 +52,11 @@ class Tasks(Batches):
         super().batch(every_s=every_s, fixed_s=fixed_s)
         self.query["batch"].update(duration_s=fixed_s + self.tasks / 2 * TASK_S, state=[])
 
-    def set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
+    def on_set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
         if self.refuses:
             raise error("LANESHIFT_TASKS_OUT_OF_RANGE", value=tasks, range="1 to 64")
         self.wish = tasks
-        return super().set_tasks(query, operator, tasks)
+        return super().on_set_tasks(query, operator, tasks)
 
 
 def loop(gateway: FakeGateway, **more: Any) -> AutoscaleLoop:
@@ -72,14 +71,14 @@ def asked(gateway: FakeGateway) -> list[tuple[Any, ...]]:
 
 
 def look(gateway: FakeGateway, meter: Meter) -> TasksLoad:
-    islands = meter.measure(Snapshot.from_json(gateway.snapshot()))
+    islands = meter.measure(gateway.snapshot())
     (load,) = [t for i in islands if i.cluster is not None for t in i.cluster.tasks]
     return load
 
 
 def test_tasks_are_measured_from_batches() -> None:
     gateway, meter = Tasks(), Meter()
-    meter.measure(Snapshot.from_json(gateway.snapshot()))
+    meter.measure(gateway.snapshot())
     for _ in range(3):
         gateway.batch()
         load = look(gateway, meter)
@@ -106,7 +105,7 @@ def test_fewer_are_asked_for_once_and_stay(policy: str) -> None:
     assert next(decision.lines()).startswith("running 64 -> 2 tasks: a batch takes 0.94 s with 64")
     # What it says is in the trace, for people and for the plugin.
     assert Decision.from_json(decision.to_json()) == decision
-    assert decision.to_plugin()["notes"][0].startswith("running 64 -> 2 tasks: a batch takes")
+    assert decision.to_plugin().notes[0].startswith("running 64 -> 2 tasks: a batch takes")
 
 
 def test_what_does_not_come_is_said_once_and_left_for_a_while() -> None:
@@ -147,7 +146,7 @@ def test_somebody_elses_number_is_what_there_is() -> None:
 
 def test_not_while_its_stores_are_built() -> None:
     gateway = Tasks()
-    gateway.query["rescale"] = rescaling("building", **{"from": 64, "to": 8})
+    gateway.query["rescale"] = rescaling("building", **{"before": 64, "after": 8})
     scheduler = loop(gateway)
     for _ in range(SETTLED + 4):
         gateway.batch()
@@ -215,14 +214,14 @@ class RealTime(FakeGateway):
     def tasks(self) -> int:
         return int(self.query["operators"][0]["tasks"])
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         self.data["time_ms"] += 1000
         for part in self.parts:
             part["rows_in"] += 1000
             part["rows_out"] += 1000
             part["rows_taken"] += 1000
             part["busy_s"] += self.cores
-        return super().snapshot()
+        return super().on_snapshot()
 
     def batch(self) -> None:
         for part in self.parts:
@@ -231,9 +230,9 @@ class RealTime(FakeGateway):
             assert self.wish.startswith("<=")
             self.query["operators"][0]["tasks"] = min(int(self.wish[2:]), self.slots)
 
-    def set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
+    def on_set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
         self.wish = tasks
-        return super().set_tasks(query, operator, tasks)
+        return super().on_set_tasks(query, operator, tasks)
 
 
 def turns(scheduler: AutoscaleLoop, count: int) -> list[Decision]:

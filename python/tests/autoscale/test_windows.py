@@ -14,9 +14,8 @@ from autoscale.test_presses import press
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.contract.cluster_load import ClusterLoad
-from laneshift.plugin.press import Press
 from laneshift.policies import registry
-from plugin.fake import FakeGateway, partition
+from plugin.fake import FakeGateway, partition, press_of
 
 
 class Wave(FakeGateway):
@@ -33,14 +32,14 @@ class Wave(FakeGateway):
         second = (self.data["time_ms"] - self.began) // 1000
         return 1000 + round(500 * math.sin(2 * math.pi * second / 20))
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         rows = self.rate() * self.after_ms // 1000
         self.data["time_ms"] += self.after_ms
         for part in self.parts:
             for name in ("rows_in", "rows_taken"):
                 part[name] += rows
             part["busy_s"] += rows / 2000
-        return super().snapshot()
+        return super().on_snapshot()
 
 
 def forecasts(*, pressed: bool) -> dict[str, tuple[int, tuple[float, ...]]]:
@@ -49,7 +48,7 @@ def forecasts(*, pressed: bool) -> dict[str, tuple[int, tuple[float, ...]]]:
     for turn in range(60):
         made.turn()
         if pressed and turn % 3 == 2:
-            told = Press.from_json(press(gateway.parts[0], gateway.data["time_ms"]))
+            told = press_of(press(gateway.parts[0], gateway.data["time_ms"]))
             for gateway.after_ms in (200, 100, 100):
                 made.short_turn({told.key: told}, {told.key})
             gateway.after_ms = 600
@@ -102,7 +101,7 @@ def test_a_short_turn_is_no_whole_window() -> None:
     made = AutoscaleLoop(gateway, Scripted(say=keeping(seen)))
     made.turn()
     made.turn()
-    told = Press.from_json(press(gateway.parts[0], gateway.data["time_ms"]))
+    told = press_of(press(gateway.parts[0], gateway.data["time_ms"]))
     gateway.after_ms = 200
     made.short_turn({told.key: told}, {told.key})
     assert [cluster.whole for cluster in seen] == [True, False]

@@ -49,12 +49,12 @@ class Restless(Chain):
 
     restless = False
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         if self.restless:
             part = self.data["queries"][0]["operators"][0]["partitions"][0]
             set_lanes(part, 1 + part["lanes"] % 5)
             self.looks = min(self.looks, 5)
-        return super().snapshot()
+        return super().on_snapshot()
 
 
 @pytest.fixture
@@ -139,7 +139,9 @@ class TestCommands:
         assert [call[0] for call in gateway.sent] == ["move_shard", "limit_source"]
 
     def test_handoffs(self) -> None:
-        assert json.loads(done("handoffs", "running", "--json")) == [HANDOFF]
+        assert json.loads(done("handoffs", "running", "--json")) == [
+            HANDOFF | {"source_executor": None}
+        ]
         assert "shard 5: lane 0 -> 8 (executor 2), user, paused 0.089 ms" in done("handoffs")
 
     def test_an_autoscaler(self, gateway: FakeGateway) -> None:

@@ -17,8 +17,10 @@ from click.testing import CliRunner, Result
 
 from laneshift.cli import top as module
 from laneshift.cli.main import main
-from laneshift.cli.top import lines
-from plugin.fake import RUNNING, STOPPED, executor, query, rescaling
+from laneshift.cli.top import Look, lines
+from laneshift.plugin.v1 import control_pb2 as pb
+from plugin.fake import RUNNING, STOPPED, executor, message, query, rescaling, snapshot_of
+from plugin.fake import words as words_of
 
 SNAPSHOT: dict[str, Any] = {
     "time_ms": 1_700_000_000_000,
@@ -35,6 +37,12 @@ DECISION: dict[str, Any] = {
     "applied": False,
     "error": None,
 }
+
+
+def page(said: dict[str, Any], *decisions: dict[str, Any]) -> str:
+    """The tab's JSON."""
+    status = message(pb.StatusReply(), {"snapshot": said, "decisions": decisions})
+    return json.dumps(words_of(status))
 
 
 @contextmanager
@@ -66,7 +74,7 @@ def top(*arguments: str) -> Result:
 
 
 def test_partitions_lanes_and_decisions_are_shown() -> None:
-    with ui(200, json.dumps({"ok": SNAPSHOT | {"decisions": [DECISION]}})) as url:
+    with ui(200, page(SNAPSHOT, DECISION)) as url:
         shown = top("--url", url)
     assert shown.exit_code == 0, shown.output
     words = " ".join(shown.output.split())
@@ -98,14 +106,14 @@ def test_lanes_on_other_executors_are_shown() -> None:
     said = copy.deepcopy(SNAPSHOT)
     said["queries"][0]["operators"][0]["partitions"][0]["elsewhere"] = [there, there]
     change = DECISION["changes"][0] | {"elsewhere": "2 on executor 7"}
-    said["decisions"] = [DECISION | {"changes": [change]}]
-    with ui(200, json.dumps({"ok": said})) as url:
+    decision = DECISION | {"changes": [change]}
+    with ui(200, page(said, decision)) as url:
         words = " ".join(top("--url", url).output.split())
     assert words.count("▅▃, 2 on executor 7") == 1
     assert "running:0.1 2 -> 3 lanes, 2 on executor 7 (not carried out): rho is 0.97" in words
     assert "8 cores on 1 executor, 3 of them idle" in words
     said["executors"][0]["asked"] = True
-    with ui(200, json.dumps({"ok": said})) as url:
+    with ui(200, page(said)) as url:
         words = " ".join(top("--url", url).output.split())
     assert "8 cores on 1 executor (1 asked for), 3 of them idle" in words
 
@@ -118,14 +126,14 @@ def test_the_hottest_keys_are_shown_by_their_values_only_where_these_are_told() 
         {"key": "0000002b", "value": None, "share": 0.055},
     ]
     second["hot_keys"] = [{"key": "0000002c", "value": "cool", "share": 0.03}]
-    with ui(200, json.dumps({"ok": said | {"decisions": []}})) as url:
+    with ui(200, page(said)) as url:
         words = " ".join(top("--url", url).output.split())
     assert "0 hottest keys: DE, 7 61% of rows, #0000002b 6% of rows" in words
     assert words.count("hottest keys") == 1
 
 
 def test_nothing_runs() -> None:
-    with ui(200, json.dumps({"ok": SNAPSHOT | {"queries": [], "decisions": []}})) as url:
+    with ui(200, page(SNAPSHOT | {"queries": []})) as url:
         shown = top("--url", f"http://{url}/")
     assert "No query with an elastic operator is running." in shown.output
 
@@ -135,7 +143,7 @@ def test_nothing_runs() -> None:
     [
         (404, "", ["has no tab Laneshift", "spark.plugins="]),
         (200, "<html>", ["No Spark UI answers", "--url"]),
-        (200, '{"error": {"message": "the plugin is not loaded"}}', ["the plugin is not loaded"]),
+        (200, '{"failure": {"message": "the plugin is not loaded"}}', ["the plugin is not loaded"]),
     ],
 )
 def test_what_answers_is_not_laneshift(status: int, body: str, words: list[str]) -> None:
@@ -153,10 +161,10 @@ def test_nobody_answers_and_wrong_options() -> None:
 
 
 def test_a_ui_that_was_seen_may_be_silent_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    def said(answers: list[bool]) -> Callable[[str], dict[str, Any]]:
-        def status(_: str) -> dict[str, Any]:
+    def said(answers: list[bool]) -> Callable[[str], Look]:
+        def status(_: str) -> Look:
             if answers.pop(0):
-                return SNAPSHOT
+                return snapshot_of(SNAPSHOT), ()
             raise click.ClickException("No Spark UI answers")
 
         return status
@@ -172,11 +180,11 @@ def test_a_rescale_has_a_line() -> None:
     said = copy.deepcopy(SNAPSHOT)
     assert (
         "running: 4 -> 16 state partitions, building, 8 of 16 stores written, 3 batches behind"
-        in lines(said)
+        in lines(snapshot_of(said))
     )
     said["queries"][0]["rescale"] = rescaling("done", batch_id=7, pause_ms=81.5)
     assert "running: 4 -> 16 state partitions, done as batch 7, the query waited 82 ms" in lines(
-        said
+        snapshot_of(said)
     )
     said["queries"][0]["rescale"] = rescaling("failed", failure="no space left")
-    assert "running: 4 -> 16 state partitions, failed: no space left" in lines(said)
+    assert "running: 4 -> 16 state partitions, failed: no space left" in lines(snapshot_of(said))

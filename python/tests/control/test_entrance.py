@@ -24,15 +24,10 @@ from laneshift.control.failures import failure
 from laneshift.control.protocol import SCHEME, TOKEN_KEY
 from laneshift.control.settings import ControlSettings, ServerTls
 from laneshift.control.tokens import Tokens, client_token, kept, signed
-from laneshift.control.v1 import control_pb2 as pb
-from laneshift.control.v1.control_pb2_grpc import (
-    ControlServicer,
-    ControlStub,
-    add_ControlServicer_to_server,
-)
 from laneshift.errors import InputError, SessionError
+from laneshift.plugin.v1 import control_pb2 as pb
 from plugin.fake import FakeGateway
-from session.transports import TENANT_KEY, TOKEN, serving, settings
+from session.transports import TENANT_KEY, TOKEN, another_service, serving, settings
 
 
 @pytest.fixture
@@ -155,11 +150,12 @@ class TestRefusals:
 
     def test_a_call_without_a_token_or_of_no_method(self, address: str) -> None:
         with grpc.insecure_channel(address) as channel:
-            stub = ControlStub(channel)
+            watch = pb.WatchSnapshotsRequest(interval_s=1).SerializeToString()
+            newest = pb.DecisionsRequest(limit=1).SerializeToString()
             calls: list[Any] = [
-                lambda: stub.Snapshot(pb.SnapshotRequest()),
-                lambda: list(stub.WatchSnapshots(pb.WatchSnapshotsRequest(interval_s=1))),
-                lambda: list(stub.Decisions(pb.DecisionsRequest(limit=1))),
+                lambda: channel.unary_unary(f"{client.SERVICE}Snapshot")(b""),
+                lambda: list(channel.unary_stream(f"{client.SERVICE}WatchSnapshots")(watch)),
+                lambda: list(channel.unary_stream(f"{client.SERVICE}Decisions")(newest)),
                 lambda: channel.unary_unary("/laneshift.control.v1.Control/Nothing")(b"x"),
                 lambda: channel.unary_unary("/a/b")(b"x", metadata=((TOKEN_KEY, TOKEN),)),
             ]
@@ -239,19 +235,14 @@ class TestRefusals:
         server.stop(None).wait()
 
     def test_an_older_one_answers(self) -> None:
-        class Older(ControlServicer):
-            def Hello(self, request: Any, context: Any) -> pb.HelloReply:  # noqa: N802
-                return pb.HelloReply(version="0.0.1", revision=0)
-
-        server = grpc.server(futures.ThreadPoolExecutor(1))
-        add_ControlServicer_to_server(Older(), server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        with pytest.raises(SessionError, match=r"laneshift 0\.0\.1, revision 0") as caught:
-            laneshift.attach(f"127.0.0.1:{port}", TOKEN)
+        older = another_service(Hello=lambda _: pb.HelloReply(version="0.0.1", revision=0))
+        with (
+            older as address,
+            pytest.raises(SessionError, match=r"laneshift 0\.0\.1, revision 0") as caught,
+        ):
+            laneshift.attach(address, TOKEN)
         assert caught.value.condition == "LANESHIFT_CONTROL_VERSION"
         assert laneshift.__version__ in str(caught.value)
-        server.stop(None).wait()
 
     def test_a_newer_one_answers(self, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("laneshift.control.service.REVISION", 99)
@@ -273,7 +264,7 @@ class TestRefusals:
 
     def test_a_plugin_that_fails(self) -> None:
         class Broken(FakeGateway):
-            def limit_source(self, *_: Any) -> Any:
+            def on_limit_source(self, *_: Any) -> Any:
                 raise ZeroDivisionError("by chance")
 
         said: list[str] = []

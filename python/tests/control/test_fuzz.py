@@ -13,7 +13,7 @@ import pytest
 import laneshift
 from autoscale.scripted import until
 from laneshift.control.protocol import SCHEME, TOKEN_KEY
-from laneshift.control.v1 import control_pb2 as pb
+from laneshift.plugin.v1 import control_pb2 as pb
 from plugin.fake import FakeGateway
 from session.transports import TOKEN, serving
 
@@ -33,7 +33,8 @@ def garbage(chance: random.Random) -> bytes:
     """Bytes at random, or a request with a few of its bytes changed."""
     if chance.random() < 0.5:
         return chance.randbytes(chance.choice((0, 1, 5, 50, 500)))
-    request = pb.SetLanesRequest(query="running", operator=0, partition=1, lanes=2)
+    wish = pb.LanesWish(query="running", operator=0, partition=1, lanes=2)
+    request = pb.SetLanesRequest(wishes=[wish])
     packed = bytearray(request.SerializeToString())
     for _ in range(chance.randrange(1, 4)):
         packed[chance.randrange(len(packed))] = chance.randrange(256)

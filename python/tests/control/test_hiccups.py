@@ -16,8 +16,8 @@ from laneshift.control.address import Address
 from laneshift.control.client import PAUSES_S, ControlClient
 from laneshift.control.remote import RemoteScheduler
 from laneshift.control.running import Run, RunningAutoscalers
-from laneshift.control.v1 import control_pb2 as pb
 from laneshift.errors import NotFoundError, SessionError
+from laneshift.plugin.v1 import control_pb2 as pb
 from session.transports import TOKEN, serving
 
 
@@ -121,7 +121,7 @@ def test_who_watches_goes_on() -> None:
         for _ in range(3):
             found.wire.cut()
             for _ in range(2):  # one may have been on its way
-                assert next(watched)["queries"]
+                assert next(watched).queries
 
 
 def test_a_service_that_stays_away_is_told_of() -> None:
@@ -144,12 +144,12 @@ def test_decisions_go_on_without_a_gap() -> None:
         found.policy.say("before")
         followed = found.client.decisions(1, follow=True)
         found.policy.say("at once")
-        said = [next(followed)["notes"], next(followed)["notes"]]
+        said = [list(next(followed).notes), list(next(followed).notes)]
         found.wire.cut()
         found.policy.say("in the gap")
         found.wire.mend()
         found.policy.say("after it")
-        said += [next(followed)["notes"], next(followed)["notes"]]
+        said += [list(next(followed).notes), list(next(followed).notes)]
     assert said == [["before"], ["at once"], ["in the gap"], ["after it"]]
 
 

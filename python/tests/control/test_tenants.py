@@ -14,6 +14,8 @@ from laneshift import Application, ArgumentError, NotFoundError
 from laneshift.control.calls import TENANT_CALLS
 from laneshift.control.running import MOST_OF_TENANT, RunningAutoscalers
 from laneshift.control.tokens import signed
+from laneshift.plugin.gateway import the_one
+from laneshift.plugin.v1 import control_pb2 as pb
 from laneshift.policies.registry import policy
 from plugin.fake import HANDOFF, RUNNING, query
 from session.transports import TENANT_KEY, TOKEN, serving, settings
@@ -33,11 +35,11 @@ class Shared(Moving):
             query(NOBODYS, "nobodys", active=True),
         ]
 
-    def snapshot(self) -> dict[str, Any]:
-        found = super().snapshot()
+    def on_snapshot(self) -> dict[str, Any]:
+        found = super().on_snapshot()
         return found | {"queries": found["queries"] + self.others}
 
-    def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
+    def on_handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
         self.asked.append((query, limit))
         every = [HANDOFF, HANDOFF | {"query_id": OTHERS}]
         return [h for h in every if query in ("", h["query_id"], "running")]
@@ -116,13 +118,28 @@ def test_a_tenant_has_so_many_policies_at_a_time() -> None:
     policies.add(runs)
 
 
+def lanes(query: str) -> pb.LanesWish:
+    return pb.LanesWish(query=query, operator=0, partition=0, lanes=2)
+
+
+def test_of_many_wishes_ones_own_are_fulfilled(attached: Attached, gateway: Shared) -> None:
+    one, _, operator = attached
+    wishes = [lanes(name) for name in ("others", "running", NOBODYS, RUNNING, "")]
+    found = one._gateway.set_lanes(wishes)
+    assert [isinstance(each, NotFoundError) for each in found] == [True, False, True, False, True]
+    assert found[1] == found[3] == "now"
+    assert [call[1] for call in gateway.sent] == [RUNNING, RUNNING]
+    assert operator._gateway.set_lanes(wishes[:1]) == ["now"]
+
+
 def test_nobody_steers_anothers(attached: Attached, gateway: Shared) -> None:
     one, two, operator = attached
     client: Any = one._gateway
     for name in ("others", OTHERS, OTHERS[::-1], NOBODYS, "nobodys"):
         calls = [
-            lambda name=name: client.set_lanes(name, 0, 0, 2),
-            lambda name=name: client.move_shard(name, 0, 0, 1, 1),
+            lambda name=name: the_one(client.set_lanes([lanes(name)])),
+            lambda name=name: the_one(client.set_tasks([pb.TasksWish(query=name, tasks="2")])),
+            lambda name=name: the_one(client.move([pb.MoveWish(query=name, shard=1)])),
             lambda name=name: client.limit_source(name, 1.0, 1.0),
             lambda name=name: client.handoffs(name, 1),
             lambda name=name: one.query(name).set_lanes(2, partition=0),

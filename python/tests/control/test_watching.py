@@ -14,15 +14,14 @@ import pytest
 
 import laneshift
 from autoscale.scripted import until
-from control.test_codec import wide
 from laneshift.control.feed import SnapshotFeed
 from laneshift.control.replies import Ready, Replies, SharedReplies, next_tick
 from laneshift.control.running import RunningAutoscalers
 from laneshift.control.server import ControlServer
 from laneshift.control.service import ControlService
-from laneshift.control.v1 import control_pb2 as pb
 from laneshift.errors import SessionError
-from plugin.fake import FakeGateway, query
+from laneshift.plugin.v1 import control_pb2 as pb
+from plugin.fake import FakeGateway, query, wide
 from session.transports import TOKEN, settings
 
 FOREVER_S = 3600.0
@@ -44,7 +43,7 @@ class Numbered(FakeGateway):
         if size == 200:
             self.data = wide()
 
-    def snapshot(self) -> dict[str, Any]:
+    def on_snapshot(self) -> dict[str, Any]:
         self.asked_for += 1
         number = (self.asked_for + self._same - 1) // self._same
         self._asking()
@@ -53,7 +52,7 @@ class Numbered(FakeGateway):
             for part in one["operators"][0]["partitions"]:
                 part["rows_in"] = number
         # Its lists are made anew, as JSON's are.
-        return super().snapshot()
+        return super().on_snapshot()
 
 
 @contextmanager
@@ -90,14 +89,14 @@ def test_one_ask_and_one_message_serve_all_of_a_tick(monkeypatch: pytest.MonkeyP
     def pause() -> None:
         time.sleep(0.2)  # the others have come by then
 
-    def slow(time_ms: int, body: bytes) -> Ready:
-        made.append(time_ms)
+    def slow(times: pb.SnapshotReply, body: bytes) -> Ready:
+        made.append(times.time_ms)
         pause()
-        return ready_of(time_ms, body)
+        return ready_of(times, body)
 
     monkeypatch.setattr(Ready, "of", slow)
     gateway = Numbered(asking=pause)
-    ready = Replies(SnapshotFeed(gateway.packed_snapshot, clock=lambda: 1.0))
+    ready = Replies(SnapshotFeed(gateway.said, clock=lambda: 1.0))
     found: list[Ready] = at_once(20, lambda: ready.newest(None, 0.5))
     assert gateway.asked_for == 1 and made == [1]
     assert len(found) == 20 and all(each is found[0] for each in found)
@@ -107,7 +106,7 @@ def test_watchers_on_a_loop_have_one_thread_that_asks() -> None:
     """Who goes meanwhile leaves the answer to the others."""
     gone = threading.Event()
     gateway = Numbered(asking=gone.wait)
-    ready = Replies(SnapshotFeed(gateway.packed_snapshot, clock=lambda: 1.0))
+    ready = Replies(SnapshotFeed(gateway.said, clock=lambda: 1.0))
 
     async def watch() -> list[Ready | BaseException]:
         shared = SharedReplies(ready)
@@ -128,10 +127,10 @@ def test_watchers_on_a_loop_have_one_thread_that_asks() -> None:
 def test_an_ask_that_fails_is_no_answer_for_later() -> None:
     failing = [True]
 
-    def ask(known: int) -> Any:
+    def ask(request: pb.SnapshotRequest) -> pb.SnapshotReply:
         if failing.pop():
             raise RuntimeError("the plugin says nothing")
-        return FakeGateway().packed_snapshot(known)
+        return FakeGateway().said(request)
 
     async def watch() -> Ready:
         shared = SharedReplies(Replies(SnapshotFeed(ask)))
@@ -149,7 +148,7 @@ def test_each_tenant_has_bytes_of_its_own() -> None:
     gateway = FakeGateway()
     gateway.data["queries"][0]["tenant"] = "t1"
     gateway.data["queries"].append(query("4" * 8, "others", active=True) | {"tenant": "t2"})
-    ready = Replies(SnapshotFeed(gateway.packed_snapshot, clock=lambda: 1.0))
+    ready = Replies(SnapshotFeed(gateway.said, clock=lambda: 1.0))
     names = {
         tenant: [q.name for q in pb.SnapshotReply.FromString(ready.newest(tenant).whole).queries]
         for tenant in ("t1", "t2", "t3", None)

@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import laneshift
+from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.v1 import control_pb2 as pb
 from laneshift_lab.workload import with_workload
 
 NAME = "of the first session"
@@ -60,20 +62,12 @@ def await_handoffs(app: laneshift.Application, query: Any) -> None:
         time.sleep(0.1)
 
 
-DECIDED = {
-    "time_ms": 1,
-    "executor": "driver",
-    "policy": "static",
-    "changes": [],
-    "notes": ["a note"],
-    "applied": True,
-    "error": None,
-}
+DECIDED = pb.Decision(time_ms=1, executor="driver", policy="static", notes=["a note"], applied=True)
 
 
-def status(gateway: Any) -> Any:
+def status(gateway: Gateway) -> pb.StatusReply:
     """What the tab tells programs: queries and decisions."""
-    return json.loads(gateway._text("status", 10))["ok"]
+    return gateway.ask("Status", pb.StatusRequest(decisions=10), pb.StatusReply)
 
 
 def main(folder: Path) -> None:
@@ -92,10 +86,10 @@ def main(folder: Path) -> None:
     app = laneshift.attach(spark)
     gateway = app._gateway
     seen: dict[str, Any] = {
-        "before": [len(before["queries"]), len(before["decisions"])],
+        "before": [len(before.snapshot.queries), len(before.decisions)],
         "executors": [e.executor for e in app.snapshot().executors],
         "queries": [q.name for q in app.snapshot().queries],
-        "decisions": status(gateway)["decisions"],
+        "decisions": list(status(gateway).decisions),
         "handoffs": len(app.handoffs()),
     }
     for what, call in {

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import laneshift
+from laneshift.plugin.gateway import the_one
+from laneshift.plugin.v1 import control_pb2 as pb
 
 if TYPE_CHECKING:
     from conftest import Counting
@@ -112,27 +114,31 @@ def test_wrong_arguments_leave_the_running_query_untouched(
 
 
 @pytest.mark.parametrize(
-    ("method", "arguments", "condition"),
+    ("wish", "condition"),
     [
-        ("set_lanes", (99, 0, 2), "NO_SUCH_OPERATOR"),
-        ("set_lanes", (None, 99, 2), "NO_SUCH_PARTITION"),
-        ("set_lanes", (None, 0, 99), "LANES_OUT_OF_RANGE"),
-        ("move_shard", (None, 0, 99, 0), "NO_SUCH_SHARD"),
-        ("move_shard", (None, 0, 0, 99), "NO_SUCH_LANE"),
+        (pb.LanesWish(operator=99, partition=0, lanes=2), "NO_SUCH_OPERATOR"),
+        (pb.LanesWish(partition=99, lanes=2), "NO_SUCH_PARTITION"),
+        (pb.LanesWish(partition=0, lanes=99), "LANES_OUT_OF_RANGE"),
+        (pb.MoveWish(partition=0, shard=99, to_lane=0), "NO_SUCH_SHARD"),
+        (pb.MoveWish(partition=0, shard=0, to_lane=99), "NO_SUCH_LANE"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_plugin_refuses_by_itself_what_python_would(
     app: laneshift.Application,
     counting: Counting,
-    method: str,
-    arguments: tuple[Any, ...],
+    wish: pb.LanesWish | pb.MoveWish,
     condition: str,
 ) -> None:
     counting.add(100)
-    operator = operator_of(app, counting.query).operator_id
-    filled = [operator if a is None else a for a in arguments]
+    asked = type(wish)()
+    asked.CopyFrom(wish)
+    asked.query = str(counting.query.id)
+    asked.operator = wish.operator or operator_of(app, counting.query).operator_id
+    gateway: Any = app._gateway
+    send = gateway.set_lanes if isinstance(wish, pb.LanesWish) else gateway.move
     with pytest.raises(laneshift.ArgumentError) as caught:
-        getattr(app._gateway, method)(str(counting.query.id), *filled)
+        the_one(send([asked]))
     assert caught.value.condition == f"LANESHIFT_{condition}"
     assert "99" in str(caught.value)
 

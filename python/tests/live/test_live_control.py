@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import laneshift
-from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.gateway import the_one
 from laneshift.plugin.jar import jar_path, jar_version
+from laneshift.plugin.v1 import control_pb2 as pb
 from live.applications import connect_server, controlled
 from live.conftest import run_app, until
 
@@ -46,65 +46,36 @@ def test_a_query_is_steered_from_another_process(tmp_path: Path) -> None:
             # What the plugin itself refuses keeps its words and its class.
             client: Any = app._gateway
             with pytest.raises(laneshift.ArgumentError, match="99"):
-                client.set_lanes("orders", 0, 0, 99)
+                the_one(client.set_lanes([wish("orders", 99)]))
             with pytest.raises(laneshift.NotFoundError, match="orders"):
-                client.set_lanes("nobody", 0, 0, 2)
+                the_one(client.set_lanes([wish("nobody", 2)]))
     assert not (tmp_path / "token.address").exists()
 
 
-def packed_and_said(gateway: Gateway) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A snapshot as the plugin packs it, and as it says it, with nothing changed in between."""
-
-    def asked() -> tuple[dict[str, Any], dict[str, Any]] | None:
-        packed, data = gateway.packed_snapshot(0), gateway.snapshot()
-        again = gateway.packed_snapshot(int(packed["number"]))
-        return (packed, data) if again["content"] is None else None
-
-    found: tuple[dict[str, Any], dict[str, Any]] = until(asked)
-    return found
+def wish(query: str, lanes: int) -> pb.LanesWish:
+    return pb.LanesWish(query=query, operator=0, partition=0, lanes=lanes)
 
 
-def test_the_protocol_has_all_that_a_snapshot_says(
+def test_each_wish_has_its_outcome_and_a_snapshot_its_number(
     app: laneshift.Application, counting: Any
 ) -> None:
-    from laneshift.control.codec import snapshot_json, to_message
-    from laneshift.control.feed import Content
-    from laneshift.control.v1 import control_pb2 as pb
-
     counting.add(1000)
-    gateway: Gateway = app._gateway  # type: ignore[assignment]
-    packed, data = packed_and_said(gateway)
-    again = snapshot_json(pb.SnapshotReply.FromString(
-        to_message(pb.SnapshotReply(), data).SerializeToString()))  # fmt: skip
-    del data["count_ms"]  # is for schedulers beside the driver alone
-    for query in data["queries"]:
-        del query["tenant"]  # is for the control process alone
+    gateway, query = app._gateway, str(counting.query.id)
+    count = app.query(query).snapshot().operators[0].partition_count
+    wishes = [pb.LanesWish(query=query, operator=0, partition=p, lanes=2) for p in range(count + 1)]
+    *done, refused = gateway.set_lanes(wishes)
+    assert done == [laneshift.Applied.NEXT_BATCH] * count
+    assert isinstance(refused, laneshift.NotFoundError) and str(count) in str(refused)
 
-    def lacking(said: Any, known: Any, where: str) -> Iterator[str]:
-        if isinstance(said, dict):
-            for key, value in said.items():
-                if key in known:
-                    yield from lacking(value, known[key], f"{where}.{key}")
-                else:
-                    yield f"{where}.{key}"
-        elif isinstance(said, list) and said and isinstance(said[0], dict):
-            for one, other in zip(said, known, strict=True):
-                yield from lacking(one, other, where)
-        elif said != known:
-            yield f"{where}: {said} became {known}"
+    def same() -> pb.SnapshotReply | None:
+        whole = gateway.ask("Snapshot", pb.SnapshotRequest(), pb.SnapshotReply)
+        known = pb.SnapshotRequest(known=whole.number)
+        again = gateway.ask("Snapshot", known, pb.SnapshotReply)
+        assert again.same == (again.number == whole.number) and again.time_ms >= whole.time_ms
+        return again if again.same else None
 
-    assert list(lacking(data, again, "snapshot")) == []
-
-    # And so does what the plugin packs, which reads the names' numbers from the protocol.
-    content = Content.of(packed)
-    (one,) = content.queries
-    whole = pb.SnapshotReply.FromString(content.head + one.field)
-    assert snapshot_json(whole) | {"time_ms": data["time_ms"]} == again
-    assert (one.id, one.run_id, one.name) == tuple(
-        data["queries"][0][name] for name in ("id", "run_id", "name")
-    )
-    known = gateway.packed_snapshot(content.number)
-    assert (known["content"] is None) == (known["number"] == content.number)
+    found: pb.SnapshotReply = until(same)
+    assert not found.queries and not found.executors
 
 
 @pytest.mark.parametrize("tenants", ["own", pytest.param("all", marks=pytest.mark.deep("surface"))])

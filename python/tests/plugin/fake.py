@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import copy
-import json
+import re
 import threading
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
 
 import laneshift
 from laneshift.errors import LaneshiftError, error
-from laneshift.plugin.gateway import LanesWish
+from laneshift.plugin.gateway import Gateway
+from laneshift.plugin.handoff import Handoff
+from laneshift.plugin.press import Press
+from laneshift.plugin.snapshot import Snapshot
+from laneshift.plugin.v1 import control_pb2 as pb
+from laneshift.plugin.wire import failure, filled
+
+M = TypeVar("M", bound=Message)
 
 RUNNING = "11111111-1111-4111-8111-111111111111"
 STOPPED = "22222222-2222-4222-8222-222222222222"
@@ -24,7 +32,6 @@ def partition(number: int, *, shards: int = 8, lanes: int = 2) -> dict[str, Any]
         "host": "localhost",
         "batch_id": 7,
         "running": True,
-        "shards": shards,
         "lanes": lanes,
         "max_lanes": 6,
         "lane_of_shard": [shard % lanes for shard in range(shards)],
@@ -87,15 +94,15 @@ def executor(name: str, cores: int, active_tasks: int, **more: Any) -> dict[str,
 def set_lanes(part: dict[str, Any], lanes: int) -> None:
     """``part`` with other lanes, whose queues are empty."""
     part["lanes"] = lanes
-    part["lane_of_shard"] = [shard % lanes for shard in range(part["shards"])]
+    part["lane_of_shard"] = [shard % lanes for shard in range(len(part["lane_of_shard"]))]
     part["lane_busy"] = [0.5] * lanes
     part["queue_rows"] = part["queue_bytes"] = [0] * lanes
 
 
 def rescaling(state: str, **more: Any) -> dict[str, Any]:
     return {
-        "from": 4,
-        "to": 16,
+        "before": 4,
+        "after": 16,
         "state": state,
         "ended": state in ("done", "cancelled", "failed"),
         "failure": None,
@@ -156,10 +163,9 @@ HANDOFF: dict[str, Any] = {
     "operator_id": 0,
     "partition": 1,
     "shard": 5,
-    "from": 0,
-    "from_executor": "",
-    "to": 8,
-    "to_executor": "2",
+    "source": 0,
+    "target": 8,
+    "target_executor": "2",
     "reason": "user",
     "batch_id": 7,
     "drain_us": 700.5,
@@ -170,8 +176,86 @@ HANDOFF: dict[str, Any] = {
 }
 
 
-class FakeGateway:
-    """Answers like the plugin: its snapshot has running queries only, its history others too.
+WISHES = {"SetLanes": "set_lanes", "SetTasks": "set_tasks", "Move": "move_shard"}
+"""Methods of many wishes, and what each is to :class:`FakeGateway`."""
+
+
+def message(made: M, data: Mapping[str, Any]) -> M:
+    """``made`` with the values of its fields' names; enums by their words, in any case."""
+    for field in made.DESCRIPTOR.fields:
+        value = data.get(field.name)
+        if value is None:
+            continue
+        there: Any = getattr(made, field.name)
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            # On tapes, and in words here, as a list.
+            pairs = ((w["executor"], w["lanes"]) for w in value)
+            there.update(pairs if isinstance(value, list) else value)
+        elif field.message_type is not None and field.is_repeated:
+            for item in value:
+                message(there.add(), item)
+        elif field.message_type is not None:
+            there.SetInParent()
+            message(there, value)
+        elif field.is_repeated:
+            there.extend(value)
+        elif field.enum_type is not None:
+            name = str(value).upper().replace("-", "_")
+            setattr(made, field.name, field.enum_type.values_by_name[name].number)
+        else:
+            setattr(made, field.name, value)
+    return made
+
+
+def words(said: Message) -> dict[str, Any]:
+    """What :func:`message` makes a message of; enums by their names in the protocol."""
+    found: dict[str, Any] = {}
+    for field in said.DESCRIPTOR.fields:
+        value: Any = getattr(said, field.name)
+        if field.has_presence and not said.HasField(field.name):
+            found[field.name] = None
+        elif field.message_type is not None and field.message_type.GetOptions().map_entry:
+            found[field.name] = dict(value)
+        elif field.message_type is not None:
+            found[field.name] = [words(v) for v in value] if field.is_repeated else words(value)
+        elif field.enum_type is not None:
+            found[field.name] = field.enum_type.values_by_number[value].name
+        else:
+            found[field.name] = list(value) if field.is_repeated else value
+    return found
+
+
+def snapshot_of(data: Mapping[str, Any]) -> Snapshot:
+    return filled(Snapshot, message(pb.SnapshotReply(), data))
+
+
+def press_of(data: Mapping[str, Any]) -> Press:
+    return filled(Press, message(pb.Press(), data))
+
+
+def handoff_of(data: Mapping[str, Any]) -> Handoff:
+    return filled(Handoff, message(pb.Handoff(), data))
+
+
+def call_of(method: str, said: Any) -> tuple[str, tuple[Any, ...]]:
+    """A request, or one of its wishes, as the ``on_`` method of that name takes it."""
+    if method == "SetLanes":
+        partition = said.partition if said.HasField("partition") else None
+        there = (dict(said.elsewhere.lanes),) if said.HasField("elsewhere") else ()
+        return "set_lanes", (said.query, said.operator, partition, said.lanes, *there)
+    if method == "ClaimKeys":
+        apart = str(said.apart).lower() if said.HasField("apart") else ""
+        return "claim_keys", (said.query, said.operator, apart, said.seconds)
+    if method == "Decided":
+        return "decided", (words(said),)
+    name = WISHES.get(method) or re.sub("(?<!^)([A-Z])", r"_\1", method).lower()
+    values = (getattr(said, field.name) for field in said.DESCRIPTOR.fields)
+    return name, tuple(values)
+
+
+class FakeGateway(Gateway):
+    """Answers like the plugin, what its ``on_`` methods say in words: its snapshot has running
+    queries only, its history others too.
 
     ``sent`` has the commands that reached it, ``asked`` the look-ups in the history.
     """
@@ -200,7 +284,7 @@ class FakeGateway:
         self.presses: list[dict[str, Any]] = []
         self.pressed = threading.Event()
         self.heard = 0
-        self._packed: tuple[bytes, list[dict[str, Any]]] = (b"", [])
+        self._content: Any = None
         self._number = 0
         self._version = version or laneshift.__version__
         self.data: dict[str, Any] = {
@@ -218,37 +302,45 @@ class FakeGateway:
     def version(self) -> str:
         return self._version
 
-    def snapshot(self) -> dict[str, Any]:
+    def ask(self, method: str, request: Any, reply: type[M]) -> M:
+        """What the ``on_`` method of the call answers, as a message."""
+        if method == "Snapshot":
+            return self._snapshot(request.known, reply)
+        if method in WISHES:
+            return reply(outcomes=[self._outcome(*call_of(method, w)) for w in request.wishes])
+        name, arguments = call_of(method, request)
+        said = getattr(self, f"on_{name}")(*arguments)
+        return message(reply(), {"handoffs": said} if method == "Handoffs" else said or {})
+
+    def said(self, request: pb.SnapshotRequest) -> pb.SnapshotReply:
+        """A snapshot as a message."""
+        return self.ask("Snapshot", request, pb.SnapshotReply)
+
+    def _outcome(self, name: str, arguments: tuple[Any, ...]) -> pb.Outcome:
+        try:
+            return message(pb.Outcome(), getattr(self, f"on_{name}")(*arguments))
+        except LaneshiftError as problem:
+            return pb.Outcome(failure=failure(problem))
+
+    def _snapshot(self, known: int, reply: type[M]) -> M:
+        """Numbered as the plugin does."""
+        whole: Any = message(reply(), self.on_snapshot())
+        count_ms = whole.count_ms if whole.HasField("count_ms") else None
+        times = {"time_ms": whole.time_ms, "count_ms": count_ms}
+        for name in times:
+            whole.ClearField(name)
+        if whole != self._content:
+            self._content = whole
+            self._number += 1
+        made: Any = reply(same=True) if self._number == known else reply()
+        if self._number != known:
+            made.CopyFrom(whole)
+        return message(made, times | {"number": self._number})
+
+    def on_snapshot(self) -> dict[str, Any]:
         return copy.deepcopy(self.data)
 
-    def packed_snapshot(self, known: int) -> dict[str, Any]:
-        """What :meth:`snapshot` says, as the plugin packs it for the control service."""
-        from laneshift.control.codec import to_message
-        from laneshift.control.v1 import control_pb2 as pb
-
-        said = self.snapshot()
-        head = to_message(
-            pb.SnapshotReply(), {k: v for k, v in said.items() if k not in ("time_ms", "queries")}
-        ).SerializeToString()
-        queries, packed = [], head
-        for one in said["queries"]:
-            field = to_message(pb.SnapshotReply(), {"queries": [one]}).SerializeToString()
-            named = {name: one.get(name) for name in ("id", "run_id", "name", "tenant")}
-            queries.append(named | {"bytes": len(field)})
-            packed += field
-        if (packed, queries) != self._packed:
-            self._packed = packed, queries
-            self._number += 1
-        new = self._number != known
-        return {
-            "time_ms": said["time_ms"],
-            "number": self._number,
-            "head": len(head),
-            "queries": queries if new else [],
-            "content": b64encode(packed).decode() if new else None,
-        }
-
-    def set_lanes(
+    def on_set_lanes(
         self,
         query: str,
         operator: int,
@@ -260,67 +352,56 @@ class FakeGateway:
         self.sent.append(("set_lanes", query, operator, partition, lanes, *more))
         return {"lanes": lanes, "applied": "now"}
 
-    def set_many_lanes(self, wishes: Sequence[LanesWish]) -> list[dict[str, Any] | LaneshiftError]:
-        """One by one by :meth:`set_lanes`, which tests replace."""
-        found: list[dict[str, Any] | LaneshiftError] = []
-        for wish in wishes:
-            there = () if wish.elsewhere is None else (wish.elsewhere,)
-            try:
-                found.append(
-                    self.set_lanes(wish.query, wish.operator, wish.partition, wish.lanes, *there)
-                )
-            except LaneshiftError as problem:
-                found.append(problem)
-        return found
-
-    def set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
+    def on_set_tasks(self, query: str, operator: int, tasks: str) -> dict[str, Any]:
         self.sent.append(("set_tasks", query, operator, tasks))
         return {"tasks": tasks, "applied": "next-batch"}
 
-    def rescale(self, query: str, partitions: int) -> dict[str, Any]:
+    def on_rescale(self, query: str, partitions: int) -> dict[str, Any]:
         self.sent.append(("rescale", query, partitions))
-        return self.rescaling(query)
+        return self.on_rescaling(query)
 
-    def rescaling(self, query: str) -> dict[str, Any]:
+    def on_rescaling(self, query: str) -> dict[str, Any]:
         return rescaling("building")
 
-    def cancel_rescale(self, query: str) -> dict[str, Any]:
+    def on_cancel_rescale(self, query: str) -> dict[str, Any]:
         self.sent.append(("cancel_rescale", query))
         return rescaling("cancelled")
 
-    def move_shard(
+    def on_move_shard(
         self, query: str, operator: int, partition: int, shard: int, lane: int
     ) -> dict[str, Any]:
         self.sent.append(("move_shard", query, operator, partition, shard, lane))
         return {"shard": shard, "from": 0, "to": lane, "applied": "next-batch"}
 
-    def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
+    def on_limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
         self.sent.append(("limit_source", query, rate, seconds))
         return {"applied": "now"}
 
-    def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
+    def on_handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
         self.asked.append((query, limit))
         if query not in ("", RUNNING, "running", STOPPED, "stopped"):
             there = f"'running' ({RUNNING})" if self.data["queries"] else "none"
             raise error("LANESHIFT_NO_SUCH_QUERY", value=repr(query), range=there)
         return [HANDOFF]
 
-    def claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
+    def on_claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
         if self.driven_by is not None:
             held, self.driven_by = self.driven_by, self.renewed_by
             raise error("LANESHIFT_OTHER_SCHEDULER", policy=held, range="all queries", seconds=0.1)
         self.claims.append((policy, run))
 
-    def release(self, scheduler: str) -> None:
+    def on_release(self, scheduler: str) -> None:
         self.released += 1
 
-    def demand_executors(
+    def on_demand_executors(
         self, scheduler: str, most: int, total: int, give_back: Sequence[str]
     ) -> dict[str, Any]:
         self.demanded.append((most, total, tuple(give_back)))
         return self.standing | ({"most": most} if most else {})
 
-    def await_pressed(self, scheduler: str, run: str, after: int, seconds: float) -> dict[str, Any]:
+    def on_await_pressed(
+        self, scheduler: str, run: str, after: int, seconds: float
+    ) -> dict[str, Any]:
         if seconds == 0:
             self.pressed.set()
             return {"seq": self.heard, "presses": []}
@@ -330,12 +411,30 @@ class FakeGateway:
         self.heard += len(presses)
         return {"seq": self.heard, "presses": presses}
 
-    def claim_keys(self, query: str, operator: int, apart: str, seconds: float) -> dict[str, Any]:
+    def on_claim_keys(
+        self, query: str, operator: int, apart: str, seconds: float
+    ) -> dict[str, Any]:
         self.sent.append(("claim_keys", query, operator, apart, seconds))
         return {"above": "none", "applied": "next-batch"}
 
-    def decided(self, decision: dict[str, Any]) -> None:
-        self.told.append(json.loads(json.dumps(decision)))
+    def on_decided(self, decision: dict[str, Any]) -> None:
+        self.told.append(decision)
+
+
+def wide() -> dict[str, Any]:
+    """200 partitions of 64 shards, with numbers that take their full length."""
+    data = FakeGateway().data
+    parts = []
+    for number in range(200):
+        part = partition(number, shards=64, lanes=6)
+        part["shard_load"] = [1000 / 3 + shard / 7 for shard in range(64)]
+        for name in ("lane_rows", "queue_rows", "queue_bytes"):
+            part[name] = [10**8 + lane for lane in range(6)]
+        part["lane_busy"] = [1 / 3] * 6
+        parts.append(part)
+    data["queries"] = [query(RUNNING, "running", active=True)]
+    data["queries"][0]["operators"][0]["partitions"] = parts
+    return data
 
 
 class FakeQuery:

@@ -16,8 +16,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "api.md"
 
 
 class Orders(Chain):
-    def handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
-        return super().handoffs("running" if query == "orders" else query, limit)
+    def on_handoffs(self, query: str, limit: int) -> list[dict[str, Any]]:
+        return super().on_handoffs("running" if query == "orders" else query, limit)
 
 
 def test_examples() -> None:

@@ -8,22 +8,18 @@ integration_tests/cluster/test_operator.py.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
-from concurrent import futures
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-import grpc
 import pytest
 from click.testing import CliRunner
 
 import laneshift
 from laneshift.cli.main import main
-from laneshift.control.v1 import control_pb2 as pb
-from laneshift.control.v1.control_pb2_grpc import ControlServicer, add_ControlServicer_to_server
 from laneshift.errors import LaneshiftError
+from laneshift.plugin.v1 import control_pb2 as pb
 from plugin.fake import FakeGateway
-from session.transports import TOKEN, Connected, serving
+from session.transports import TOKEN, Connected, another_service, serving
 
 Way = Callable[..., tuple[str, int]]
 """Goes to an address with a token, and says what was said, and a command's exit code."""
@@ -79,24 +75,6 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Way:
     return WAYS[request.param]
 
 
-@contextmanager
-def older() -> Iterator[str]:
-    """A driver of another release."""
-
-    class Older(ControlServicer):
-        def Hello(self, request: Any, context: Any) -> pb.HelloReply:  # noqa: N802
-            return pb.HelloReply(version="0.0.1", revision=1)
-
-    server = grpc.server(futures.ThreadPoolExecutor(1))
-    add_ControlServicer_to_server(Older(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        server.stop(None).wait()
-
-
 def test_nobody_listens_there(way: Way) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -123,7 +101,7 @@ def test_no_token(way: Way) -> None:
 
 
 def test_a_driver_of_another_release(way: Way) -> None:
-    with older() as address:
+    with another_service(Hello=lambda _: pb.HelloReply(version="0.0.1", revision=1)) as address:
         said, code = way(address, TOKEN)
     assert f"What answers at {address} is not the control service" in said
     assert "laneshift 0.0.1, revision 1" in said and laneshift.__version__ in said

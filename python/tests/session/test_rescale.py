@@ -12,7 +12,9 @@ from laneshift.api import rescale
 from laneshift.api.autoscaler import Here
 from laneshift.errors import error, from_jvm
 from laneshift.plugin.rescale import RescaleProgress, RescaleState
-from plugin.fake import RUNNING, FakeGateway
+from laneshift.plugin.v1 import control_pb2 as pb
+from laneshift.plugin.wire import filled
+from plugin.fake import RUNNING, FakeGateway, message
 from plugin.fake import rescaling as said
 from session.transports import TRANSPORTS, facade
 
@@ -25,14 +27,14 @@ class RescalingGateway(FakeGateway):
         self.states = list(states)
         self.asks: list[tuple[Any, ...]] = []
 
-    def rescale(self, query: str, partitions: int) -> dict[str, Any]:
+    def on_rescale(self, query: str, partitions: int) -> dict[str, Any]:
         self.asks.append(("rescale", query, partitions))
-        return self.rescaling(query)
+        return self.on_rescaling(query)
 
-    def rescaling(self, query: str) -> dict[str, Any]:
+    def on_rescaling(self, query: str) -> dict[str, Any]:
         return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
-    def cancel_rescale(self, query: str) -> dict[str, Any]:
+    def on_cancel_rescale(self, query: str) -> dict[str, Any]:
         self.asks.append(("cancel", query))
         return self.states[-1]
 
@@ -82,10 +84,10 @@ def test_who_waits_hears_that_it_was_cancelled() -> None:
 
 
 def test_a_later_one_is_not_taken_for_it() -> None:
-    later = said("building") | {"from": 16, "to": 8}
+    later = said("building") | {"before": 16, "after": 8}
     now = rescaled(RescalingGateway(said("waiting"), later)).wait()
     assert (now.before, now.after, now.state) == (4, 16, "done")
-    instead = said("building") | {"to": 8}
+    instead = said("building") | {"after": 8}
     with pytest.raises(SessionError, match="had ended when one to 8 was asked for"):
         rescaled(RescalingGateway(said("waiting"), instead)).wait()
 
@@ -101,7 +103,7 @@ def test_it_can_be_cancelled_until_it_is_over() -> None:
 
 
 def test_one_that_another_has_followed_is_not_cancelled_with_it() -> None:
-    gateway = RescalingGateway(said("waiting"), said("building") | {"from": 16, "to": 8})
+    gateway = RescalingGateway(said("waiting"), said("building") | {"before": 16, "after": 8})
     with pytest.raises(SessionError, match="cannot be cancelled any more: it is done"):
         rescaled(gateway).cancel()
     assert gateway.asks == [("rescale", RUNNING, 16)]
@@ -109,7 +111,7 @@ def test_one_that_another_has_followed_is_not_cancelled_with_it() -> None:
 
 def test_a_query_without_a_rescale_has_none() -> None:
     class Never(FakeGateway):
-        def rescaling(self, query: str) -> dict[str, Any]:
+        def on_rescaling(self, query: str) -> dict[str, Any]:
             raise error("LANESHIFT_NO_RESCALE", query=query)
 
     assert Application(Here(Never())).query("running").rescaling is None
@@ -132,7 +134,7 @@ def test_it_is_the_same_by_every_way(transport: str) -> None:
         assert asked.progress.lag_batches == 2
         newest = live.query("running").rescaling
         assert newest is not None and newest.progress == asked.progress
-        assert asked.progress == RescaleProgress.from_json(done)
+        assert asked.progress == filled(RescaleProgress, message(pb.RescaleReply(), done))
         with pytest.raises(SessionError, match="cannot be cancelled any more: it is done"):
             asked.cancel()
     assert gateway.asks == [("rescale", RUNNING, 16)]
@@ -155,4 +157,4 @@ def test_errors_of_the_plugin_are_of_their_kind() -> None:
         "LANESHIFT_NO_RESCALE": laneshift.NotFoundError,
     }
     for condition, kind in kinds.items():
-        assert isinstance(from_jvm({"condition": condition, "message": "no"}), kind)
+        assert isinstance(from_jvm(condition, "no", {}), kind)

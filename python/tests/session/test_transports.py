@@ -90,7 +90,7 @@ class Refusing(FakeGateway):
 
     problem: Exception
 
-    def limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
+    def on_limit_source(self, query: str, rate: float, seconds: float) -> dict[str, Any]:
         raise self.problem
 
 

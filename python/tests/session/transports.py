@@ -5,13 +5,17 @@ py4j, gRPC with the operator's token, and a Spark Connect session with its own.
 
 from __future__ import annotations
 
-import json
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
+
+import grpc
 
 import laneshift
+from laneshift.control.calls import SERVICE
 from laneshift.control.process import serve  # noqa: F401  imports all of the server
 from laneshift.control.running import RunningAutoscalers
 from laneshift.control.server import ControlServer
@@ -19,12 +23,32 @@ from laneshift.control.service import ControlService
 from laneshift.control.settings import ControlSettings, ServerTls
 from laneshift.control.tokens import signed
 from laneshift.errors import LaneshiftError
-from laneshift.plugin.gateway import ALL_PARTITIONS, ENTRY_CLASS
+from laneshift.plugin.gateway import ENTRY_CLASS
+from laneshift.plugin.v1 import control_pb2 as pb
+from laneshift.plugin.wire import failure
 from plugin.fake import FakeGateway
 
 TRANSPORTS = ("py4j", "grpc", "connect")
 TOKEN = "a-token-of-the-tests"
 TENANT_KEY = "a-key-of-the-tests"
+
+
+REQUESTS: dict[str, Any] = {
+    "Claim": pb.ClaimRequest,
+    "Release": pb.ReleaseRequest,
+    "ClaimKeys": pb.ClaimKeysRequest,
+    "DemandExecutors": pb.DemandExecutorsRequest,
+    "AwaitPressed": pb.AwaitPressedRequest,
+    "Decided": pb.Decision,
+} | {each.name: getattr(pb, each.input_type.name) for each in SERVICE.methods}
+REPLIES: dict[str, Any] = {
+    "Claim": pb.DoneReply,
+    "Release": pb.DoneReply,
+    "ClaimKeys": pb.AppliedReply,
+    "DemandExecutors": pb.DemandExecutorsReply,
+    "AwaitPressed": pb.AwaitPressedReply,
+    "Decided": pb.DoneReply,
+} | {each.name: getattr(pb, each.output_type.name) for each in SERVICE.methods}
 
 
 class Namespace:
@@ -33,69 +57,24 @@ class Namespace:
 
 
 class JavaClass:
-    """The plugin's entry class as py4j shows it: it answers in the plugin's JSON."""
-
-    NAMES: ClassVar = {
-        "setLanes": "set_lanes",
-        "setTasks": "set_tasks",
-        "cancelRescale": "cancel_rescale",
-        "claimKeys": "claim_keys",
-        "moveShard": "move_shard",
-        "limitSource": "limit_source",
-        "demandExecutors": "demand_executors",
-        "awaitPressed": "await_pressed",
-    }
+    """The plugin's entry class as py4j shows it."""
 
     _gateway_client = None
 
     def __init__(self, gateway: FakeGateway) -> None:
         self._gateway = gateway
 
-    def _many(self, wishes: str) -> str:
-        names = ("query", "operator", "partition", "lanes")
-        return json.dumps(
-            {
-                "ok": [
-                    self.setLanes(
-                        *(wish[name] for name in names),
-                        json.dumps(wish["elsewhere"]) if wish["elsewhere"] is not None else "",
-                    )
-                    for wish in json.loads(wishes)
-                ]
-            }
-        )
+    def version(self) -> str:
+        return self._gateway.version()
 
-    def __getattr__(self, name: str) -> Callable[..., str]:
-        if name == "version":
-            return self._gateway.version
-        if name == "setManyLanes":
-            return self._many
-        method = getattr(self._gateway, self.NAMES.get(name, name))
-
-        def call(*arguments: Any) -> str:
-            if name == "decided":
-                arguments = (json.loads(arguments[0]),)
-            if name == "demandExecutors":
-                *others, back = arguments
-                arguments = (*others, json.loads(back))
-            if name == "setLanes":
-                *others, elsewhere = arguments
-                query, operator, partition, lanes = others
-                there = None if partition == ALL_PARTITIONS else partition
-                hosts = json.loads(elsewhere) if elsewhere else None
-                arguments = (query, operator, there, lanes, hosts)
-            try:
-                return json.dumps({"ok": method(*arguments)})
-            except LaneshiftError as problem:
-                said = {
-                    "condition": problem.condition,
-                    "message": str(problem).removeprefix(f"[{problem.condition}] "),
-                    "parameters": problem.parameters,
-                    "sqlstate": problem.sqlstate,
-                }
-                return json.dumps({"error": said})
-
-        return call
+    def ask(self, method: str, request: str) -> str:
+        try:
+            asked = REQUESTS[method].FromString(b64decode(request))
+            reply = self._gateway.ask(method, asked, REPLIES[method])
+            answer = pb.Answer(reply=reply.SerializeToString())
+        except LaneshiftError as problem:
+            answer = pb.Answer(failure=failure(problem))
+        return b64encode(answer.SerializeToString()).decode()
 
 
 def session(gateway: FakeGateway) -> Any:
@@ -178,3 +157,29 @@ def over_grpc(transport: str, gateway: Any) -> Iterator[laneshift.Application]:
         spark: Any = Connected((host, port, token))
         with laneshift.attach(spark) as app:
             yield app
+
+
+@contextmanager
+def another_service(**methods: Callable[[Any], Any]) -> Iterator[str]:
+    """The address of a service of another release, which has these methods, each of a request."""
+    handlers = {}
+    for name, answer in methods.items():
+        found = SERVICE.methods_by_name[name]
+        handler = grpc.unary_stream_rpc_method_handler
+        if not found.server_streaming:
+            handler = grpc.unary_unary_rpc_method_handler
+        handlers[name] = handler(
+            lambda request, _, answer=answer: answer(request),
+            request_deserializer=REQUESTS[name].FromString,
+            response_serializer=REPLIES[name].SerializeToString,
+        )
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(SERVICE.full_name, handlers),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(None).wait()

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.laneshift
 
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.laneshift.api.LaneshiftGateway
 import org.apache.spark.sql.laneshift.runtime.{Cores, ElasticRuntime, PartitionView}
 import org.apache.spark.sql.laneshift.workload.WorkloadFunctions
 import org.apache.spark.sql.streaming.StreamingQuery
@@ -84,7 +83,7 @@ class AutoLanesSuite extends LimitedSuite with ElasticSession {
     batches(blocking, 3, rows = 60) { (i, running) =>
       if (i == 0) {
         assert(views(running).forall(_.auto))
-        LaneshiftGateway.setLanes(running.id.toString, 0L, -1, 1, "")
+        Asked.lanes(Asked.wish(running.id.toString, None, 1))
       } else assert(views(running).forall(v => !v.auto && v.lastBatch.get.lanes == 1))
     }
   }

@@ -2,8 +2,8 @@ package org.apache.spark.sql.laneshift
 
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.laneshift.api.LaneshiftGateway
 import org.apache.spark.sql.laneshift.driver.{DriverState, Run, RunName}
+import org.apache.spark.sql.laneshift.proto.{ControlMessages => pb}
 import org.apache.spark.sql.streaming.{GroupState, GroupStateTimeout, OutputMode, StreamingQuery}
 
 import laneshift.testing.{Deep, LimitedSuite}
@@ -19,8 +19,12 @@ class KeyClaimsSuite extends LimitedSuite with ElasticSession {
     "Elastic \\[(row-wise|shards)".r.findAllMatchIn(MicroBatchRun.planOf(running)).map(_.group(1)).toSeq
       .containsSlice(Seq("row-wise", "shards"))
 
-  private def claim(running: StreamingQuery, apart: String, seconds: Double, operator: Long = 0L): String =
-    LaneshiftGateway.claimKeys(running.id.toString, operator, apart, seconds)
+  private def claim(
+      running: StreamingQuery,
+      apart: Option[Boolean],
+      seconds: Double,
+      operator: Long = 0L
+  ): pb.Answer = KeyClaimsSuite.claim(running.id.toString, apart, seconds, operator)
 
   /** A batch of each step's rows, and what is said behind it; whether each was apart. */
   private def apart(options: (String, String)*)(steps: (StreamingQuery => Unit)*): Seq[Boolean] =
@@ -43,10 +47,13 @@ class KeyClaimsSuite extends LimitedSuite with ElasticSession {
 
   test("what a planner says of work above a state holds from the next batch on, until it is over") {
     val found = apart()(
-      running => assert(claim(running, "true", 600).contains("\"above\":\"with-state\"")),
-      running => assert(LaneshiftGateway.snapshot().contains("\"above\":\"apart\"")),
-      running => claim(running, "false", 600),
-      running => claim(running, "true", 0.000001),
+      running => {
+        assert(Asked.above().contains(pb.Operator.RowWork.WITH_STATE))
+        assert(claim(running, Some(true), 600).hasReply)
+      },
+      running => assert(Asked.above().contains(pb.Operator.RowWork.APART)),
+      running => claim(running, Some(false), 600),
+      running => claim(running, Some(true), 0.000001),
       _ => ()
     )
     assert(found == Seq(false, true, true, false, false))
@@ -54,25 +61,26 @@ class KeyClaimsSuite extends LimitedSuite with ElasticSession {
 
   test("an option that is not 'auto' is above it") {
     val kept = apart("spark.sql.laneshift.hotKeys.spread" -> "false")(
-      running => assert(claim(running, "true", 600).contains("LANESHIFT_NOTHING_ABOVE")),
+      running => assert(claim(running, Some(true), 600).getFailure.getCondition == "LANESHIFT_NOTHING_ABOVE"),
       _ => ()
     )
     assert(kept == Seq(false, false))
-    assert(apart("spark.sql.laneshift.hotKeys.spread" -> "true")(claim(_, "false", 600), _ => ()) == Seq(
+    assert(apart("spark.sql.laneshift.hotKeys.spread" -> "true")(claim(_, Some(false), 600), _ => ()) == Seq(
       true,
       true
     ))
   }
 
   test("what cannot be is refused, and nothing changes") {
-    def refused(answer: String, condition: String, words: String*): Unit =
-      (condition +: words).foreach(word => assert(answer.contains(word)))
+    def refused(answer: pb.Answer, condition: String, words: String*): Unit = {
+      assert(answer.getFailure.getCondition == condition)
+      words.foreach(word => assert(answer.getFailure.getMessage.contains(word)))
+    }
     val found = apart("spark.sql.laneshift.hotKeys.spread" -> "true")(
       running => {
-        refused(claim(running, "true", 9, operator = 1000L), "LANESHIFT_NO_KEYS", "they go to any lane")
-        refused(claim(running, "often", 9), "LANESHIFT_OUT_OF_RANGE", "'often'", "'true', 'false'")
-        refused(claim(running, "true", -1), "LANESHIFT_OUT_OF_RANGE", "seconds", "-1")
-        refused(claim(running, "true", 9, operator = 7L), "LANESHIFT_NO_SUCH_OPERATOR")
+        refused(claim(running, Some(true), 9, operator = 1000L), "LANESHIFT_NO_KEYS", "they go to any lane")
+        refused(claim(running, Some(true), -1), "LANESHIFT_OUT_OF_RANGE", "seconds", "-1")
+        refused(claim(running, Some(true), 9, operator = 7L), "LANESHIFT_NO_SUCH_OPERATOR")
       },
       _ => ()
     )
@@ -84,9 +92,9 @@ class KeyClaimsSuite extends LimitedSuite with ElasticSession {
       try {
         life.add(rows(0))
         life.await(running)
-        assert(LaneshiftGateway.snapshot().contains("\"above\":\"none\""))
-        refused(claim(running, "true", 9), "LANESHIFT_NOTHING_ABOVE", "more fields in the key")
-        assert(claim(running, "", 9).contains("\"ok\""))
+        assert(Asked.above().contains(pb.Operator.RowWork.NONE))
+        refused(claim(running, Some(true), 9), "LANESHIFT_NOTHING_ABOVE", "more fields in the key")
+        assert(claim(running, None, 9).hasReply)
       } finally running.stop()
     })
   }
@@ -139,6 +147,17 @@ object KeyClaimsSuite {
 
   private def rows(batch: Int): Seq[TestInput] = TestInput.rows(seed = 51, batch * 10000L, 600, keys = 40)
 
+  private def claim(
+      query: String,
+      apart: Option[Boolean],
+      seconds: Double,
+      operator: Long = 0L
+  ): pb.Answer = {
+    val request = pb.ClaimKeysRequest.newBuilder().setQuery(query).setOperator(operator).setSeconds(seconds)
+    apart.foreach(request.setApart)
+    Asked("ClaimKeys", request.build())
+  }
+
   /** Handoffs of the balancer, once the loads of uneven keys are known; the planner's own is carried out. */
   private[laneshift] def balanced(session: ElasticSession, claimed: Boolean): Int =
     session.withConf(
@@ -150,8 +169,8 @@ object KeyClaimsSuite {
       val id = running.id.toString
       try {
         (0 until 4).foreach { i =>
-          if (i > 0 && claimed) LaneshiftGateway.claimKeys(id, 0L, "", 600)
-          if (i == 2) LaneshiftGateway.moveShard(id, 0L, 0, 5, 3)
+          if (i > 0 && claimed) claim(id, None, 600)
+          if (i == 2) Asked.move(id, 0, 5, 3)
           life.add(rows(i))
           life.await(running)
         }

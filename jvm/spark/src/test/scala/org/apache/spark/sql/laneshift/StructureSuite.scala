@@ -140,6 +140,7 @@ object StructureSuite {
     Seq(
       "scheduler",
       "conf",
+      "proto",
       "wire",
       "spec",
       "body",

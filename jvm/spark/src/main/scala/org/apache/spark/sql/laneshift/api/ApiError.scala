@@ -25,6 +25,13 @@ private[api] object ApiError {
     Map.empty
   )
 
+  def failed(method: String, cause: String): ApiError = new ApiError(
+    "LANESHIFT_JVM_FAILED",
+    "XX000",
+    s"The call of $method failed inside Spark's JVM: $cause. Look at a new snapshot and ask again.",
+    Map("method" -> method, "cause" -> cause)
+  )
+
   def noSuchQuery(query: String, active: Seq[RunName]): ApiError = new ApiError(
     "LANESHIFT_NO_SUCH_QUERY",
     NotFound,
@@ -55,9 +62,7 @@ private[api] object ApiError {
   def noSuchPartition(partition: Int, count: Int): ApiError = new ApiError(
     "LANESHIFT_NO_SUCH_PARTITION",
     NotFound,
-    s"There is no partition $partition. " +
-      (if (count > 0) s"The operator has 0 to ${count - 1}; without a number all of them are meant."
-       else "A shard is moved within one partition, counted from 0."),
+    s"There is no partition $partition. The operator has 0 to ${count - 1}; without a number all of them are meant.",
     Map("partition" -> partition, "partitions" -> count)
   )
 
@@ -128,13 +133,6 @@ private[api] object ApiError {
     Map("operator" -> operator)
   )
 
-  def apartUnreadable(text: String): ApiError = new ApiError(
-    "LANESHIFT_OUT_OF_RANGE",
-    OutOfRange,
-    s"apart: found '$text'; allowed are 'true', 'false' and '', which is as configured.",
-    Map("argument" -> "apart", "value" -> text)
-  )
-
   def noSuchExecutor(id: String, known: Seq[String]): ApiError = new ApiError(
     "LANESHIFT_NO_SUCH_EXECUTOR",
     NotFound,
@@ -171,13 +169,6 @@ private[api] object ApiError {
     s"A partition can have 0 to $max lanes on other executors, not $lanes. spark.sql.laneshift.remote.maxLanes sets the bound " +
       "when the query starts.",
     Map("lanes" -> lanes, "max" -> max)
-  )
-
-  def elsewhereUnreadable(json: String): ApiError = new ApiError(
-    "LANESHIFT_ELSEWHERE_UNREADABLE",
-    "22023",
-    s"Lanes on other executors are numbers from 0 to 256 by executor id, as {\"2\": 4}, not $json.",
-    Map("elsewhere" -> json)
   )
 
   def notMovable(shard: Int, why: String): ApiError = new ApiError(

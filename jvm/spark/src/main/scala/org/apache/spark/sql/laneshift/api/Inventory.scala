@@ -20,15 +20,12 @@ private[api] object Inventory {
     runsOf(driver, query).flatMap(run => driver.runs.get(run.runId)).headOption
       .getOrElse(throw ApiError.queryStopped(query))
 
-  def partitions(query: String, operatorId: Long, partition: Int): Seq[PartitionSite] =
-    partitions(driver.views(), query, operatorId, partition)
-
-  /** The same of `views`, which were asked for before: all executors take part in that. */
+  /** One partition of an operator, or all of them; of `views`, which all executors take part in. */
   def partitions(
       views: Seq[QueryView],
       query: String,
       operatorId: Long,
-      partition: Int
+      partition: Option[Int]
   ): Seq[PartitionSite] = {
     val run = runOf(driver, query)
     val operators = views.find(_.run.runId == run.runId).fold(Seq.empty[Seq[PartitionSite]])(_.operators)
@@ -36,9 +33,9 @@ private[api] object Inventory {
       .find(_.head.view.spec.key.operatorId == operatorId)
       .getOrElse(throw ApiError.noSuchOperator(operatorId, operators.map(_.head.view.spec.key.operatorId)))
     val count = operator.head.view.spec.partitions
-    if (partition < -1 || partition >= count) throw ApiError.noSuchPartition(partition, count)
-    val found = operator.filter(p => partition == -1 || p.view.index == partition)
-    if (found.isEmpty) throw ApiError.partitionNotComputed(partition, operatorId)
+    partition.foreach(p => if (p < 0 || p >= count) throw ApiError.noSuchPartition(p, count))
+    val found = operator.filter(site => partition.forall(_ == site.view.index))
+    partition.foreach(p => if (found.isEmpty) throw ApiError.partitionNotComputed(p, operatorId))
     found
   }
 }

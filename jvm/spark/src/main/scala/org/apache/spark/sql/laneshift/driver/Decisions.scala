@@ -4,8 +4,6 @@ import java.util.ArrayDeque
 
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-
 /** Lanes that a scheduler has changed, or would have; in words, which of them are on other executors, and the reason. */
 final case class LaneChange(partition: String, before: Int, after: Int, reason: String, elsewhere: String) {
   def what: String = {
@@ -28,39 +26,13 @@ final case class Decision(
 
 /** What schedulers of this application have told of their decisions, newest first, up to a bound. Tells `listener` of each. */
 private[laneshift] final class Decisions(listener: Decision => Unit) {
-  private val mapper = new ObjectMapper
   private val kept = new ArrayDeque[Decision]
-
-  /** Throws IllegalArgumentException if it is not a decision. */
-  def add(json: String): Unit = {
-    val node = mapper.readTree(json)
-    def field(of: JsonNode, name: String): JsonNode =
-      Option(of.get(name)).getOrElse(throw new IllegalArgumentException(s"a decision without $name: $json"))
-    val decision = Decision(
-      field(node, "time_ms").asLong,
-      field(node, "executor").asText,
-      field(node, "policy").asText,
-      field(node, "changes").elements.asScala.map { c =>
-        LaneChange(
-          field(c, "partition").asText,
-          field(c, "before").asInt,
-          field(c, "after").asInt,
-          field(c, "reason").asText,
-          Option(c.get("elsewhere")).fold("")(_.asText)
-        )
-      }.toSeq,
-      field(node, "notes").elements.asScala.map(_.asText).toSeq,
-      field(node, "applied").asBoolean,
-      Option(field(node, "error")).filterNot(_.isNull).map(_.asText)
-    )
-    add(decision)
-  }
 
   /** What laneshift has decided by itself, in words. */
   def note(policy: String, said: String): Unit =
     add(Decision(System.currentTimeMillis(), "driver", policy, Nil, Seq(said), applied = true, None))
 
-  private def add(decision: Decision): Unit = {
+  def add(decision: Decision): Unit = {
     synchronized {
       kept.addFirst(decision)
       if (kept.size > Decisions.Bound) kept.removeLast()

@@ -20,8 +20,7 @@ private[laneshift] final class DriverState(
   val decisions = new Decisions(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
   val cluster = new SparkExecutors
   val demand = new ExecutorDemand(executors, claims.holds, decisions.note(DriverState.OnDemand, _), cluster)
-  val snapshotNumbers = new SnapshotNumbers
-  val partitionMessages = new PartitionMessages
+  val snapshots = new SnapshotMemory
   val journal = new Journal(post)
   val looks = new Looks(this, lookMs)
 

@@ -15,12 +15,12 @@ import org.apache.spark.scheduler.{SparkListener, SparkListenerExecutorRemoved, 
 import org.apache.spark.sql.laneshift.conf.BuildInfo
 import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.runtime.{
-  Applied,
   ExecutorHello,
   ExecutorRequest,
   ExecutorView,
   HandoffRecord,
   OwnCores,
+  PartitionCommand,
   PartitionView
 }
 import org.apache.spark.sql.laneshift.wire.RpcBytes
@@ -30,8 +30,11 @@ import org.apache.spark.util.ThreadUtils
 final case class ExecutorRef(id: String, host: String, ref: RpcEndpointRef) {
 
   /** Throws if the executor does not answer in time. */
-  def ask[T: ClassTag](request: ExecutorRequest): T =
-    RpcBytes.read[T](ExecutorRef.Timeout.awaitResult(asking(request)))
+  def ask[T: ClassTag](request: ExecutorRequest): T = await[T](asking(request))
+
+  /** Throws if the executor does not answer in time. */
+  def await[T: ClassTag](answer: Future[Array[Byte]]): T =
+    RpcBytes.read[T](ExecutorRef.Timeout.awaitResult(answer))
 
   def asking(request: ExecutorRequest): Future[Array[Byte]] =
     ref.ask[Array[Byte]](RpcBytes.of(request), ExecutorRef.Timeout)
@@ -70,22 +73,7 @@ final case class ExecutorLoad(
 }
 
 /** An elastic partition where it was last computed. */
-final case class PartitionSite(executor: ExecutorRef, view: PartitionView) {
-  private def key = view.spec.key
-
-  /** None if the executor does not have the partition any more. Without `elsewhere` what is wanted there stays so. */
-  def setLanes(lanes: Int, elsewhere: Option[Map[HostAddress, Int]]): Option[Applied] =
-    executor.ask[Option[Applied]](ExecutorRequest.SetLanes(key, view.index, lanes, elsewhere))
-
-  /** How many lanes on another executor the partition has given up. */
-  def leave(executorId: String, lanes: Int, why: String): Int =
-    executor.ask[Option[Int]](ExecutorRequest.Leave(key, view.index, executorId, lanes, why)).getOrElse(0)
-
-  def moveShard(shard: Int, lane: Int): Option[Either[String, (Int, Applied)]] =
-    executor.ask[Option[Either[String, (Int, Applied)]]](
-      ExecutorRequest.MoveShard(key, view.index, shard, lane)
-    )
-}
+final case class PartitionSite(executor: ExecutorRef, view: PartitionView)
 
 /** The executors of this driver's application that run the plugin; in local mode the driver's own process is the only one.
   *
@@ -175,8 +163,26 @@ private[laneshift] final class ExecutorDirectory(
     var left = lanes
     def wanted(site: PartitionSite) = site.view.wantedElsewhere.collectFirst { case (`executorId`, n) => n }
     sites.filter(wanted(_).nonEmpty).sortBy(-wanted(_).getOrElse(0)).foreach { site =>
-      if (left > 0) left -= site.leave(executorId, left, why)
+      if (left > 0) {
+        val command = PartitionCommand.Leave(site.view.spec.key, site.view.index, executorId, left, why)
+        left -= tell(Seq(site -> command)).head.fold(what => throw new SparkException(what), _.getOrElse(0))
+      }
     }
+  }
+
+  /** Gives partitions commands, those of one executor in one message and all executors at a time. What each answers, in the same
+    * order: none if its executor does not have the partition any more; Left is what went wrong.
+    */
+  def tell[T](commands: Seq[(PartitionSite, PartitionCommand[T])]): Seq[Either[String, Option[T]]] = {
+    val asked = commands.groupBy(_._1.executor).map { case (executor, its) =>
+      executor -> executor.asking(ExecutorRequest.OfPartitions(its.map(_._2)))
+    }
+    val answers = asked.map { case (executor, answer) =>
+      executor ->
+        (try Right(executor.await[Seq[Either[String, Option[T]]]](answer).iterator)
+        catch { case NonFatal(problem) => Left(problem.toString) })
+    }
+    commands.map { case (site, _) => answers(site.executor).flatMap(_.next()) }
   }
 
   /** Every elastic partition, once: where it runs now or ran last. */

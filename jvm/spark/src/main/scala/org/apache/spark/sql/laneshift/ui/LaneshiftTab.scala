@@ -3,7 +3,6 @@ package org.apache.spark.sql.laneshift.ui
 import scala.xml.Node
 
 import org.json4s.JValue
-import org.json4s.jackson.JsonMethods
 
 import org.apache.spark.sql.laneshift.api.LaneshiftGateway
 import org.apache.spark.sql.laneshift.driver.{Decision, DriverState, LaneshiftSample, QueryRecord}
@@ -77,7 +76,7 @@ private final class LaneshiftPage(tab: LaneshiftTab, content: () => TabContent) 
 
   /** At `/laneshift/json/` of a live application, for `laneshift top` and other programs. */
   override def renderJson(request: HttpServletRequest): JValue =
-    JsonMethods.parse(LaneshiftGateway.status(LaneshiftPage.Told))
+    LaneshiftGateway.statusJson(LaneshiftPage.Told)
 }
 
 private object LaneshiftPage {

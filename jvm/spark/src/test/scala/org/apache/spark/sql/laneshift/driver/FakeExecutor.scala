@@ -15,6 +15,7 @@ import org.apache.spark.sql.laneshift.runtime.{
   ExecutorHello,
   ExecutorRequest,
   ExecutorView,
+  PartitionCommand,
   PartitionView
 }
 import org.apache.spark.sql.laneshift.spec.OperatorKey
@@ -84,8 +85,13 @@ final class FakeExecutor(id: String, views: Seq[PartitionView] = Nil) extends Rp
   private def reply(request: ExecutorRequest): Any = request match {
     case ExecutorRequest.Partitions => here
     case ExecutorRequest.Executor => said
-    case ExecutorRequest.Leave(_, _, _, lanes, _) => Some(math.min(lanes, 2))
-    case ExecutorRequest.SetLanes(key, index, lanes, elsewhere) => setLanes(key, index, lanes, elsewhere)
+    case ExecutorRequest.OfPartitions(commands) =>
+      commands.map {
+        case PartitionCommand.Leave(_, _, _, lanes, _) => Right(Some(math.min(lanes, 2)))
+        case PartitionCommand.SetLanes(key, index, lanes, elsewhere) =>
+          Right(setLanes(key, index, lanes, elsewhere))
+        case other => Left(s"no answer to $other")
+      }
     case ExecutorRequest.HostAt => ("host", 1)
     case _: ExecutorRequest.Handoffs => Nil
     case ExecutorRequest.SourceRows => Map.empty

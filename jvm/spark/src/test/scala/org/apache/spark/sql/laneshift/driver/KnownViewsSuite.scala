@@ -3,8 +3,7 @@ package org.apache.spark.sql.laneshift.driver
 import org.apache.spark.sql.Encoder
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.laneshift.{ElasticSession, MicroBatchRun, Patience, QueryCase, TestInput}
-import org.apache.spark.sql.laneshift.api.LaneshiftGateway
+import org.apache.spark.sql.laneshift.{Asked, ElasticSession, MicroBatchRun, Patience, QueryCase, TestInput}
 import org.apache.spark.sql.laneshift.runtime.PartitionView
 import org.apache.spark.sql.laneshift.wire.RpcBytes
 import org.apache.spark.sql.streaming.StreamingQuery
@@ -45,7 +44,7 @@ class KnownViewsSuite extends LimitedSuite with ElasticSession {
     resting { (query, views) =>
       val before = views()
       assert(before.size > 1)
-      LaneshiftGateway.setLanes(query.id.toString, 0, 0, 3, "")
+      Asked.lanes(Asked.wish(query.id.toString, Some(0), 3))
       val after = views()
       assert((after(0) ne before(0)) && isSame(before - 0, after - 0))
     }

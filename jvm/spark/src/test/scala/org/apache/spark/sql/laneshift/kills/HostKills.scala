@@ -9,9 +9,9 @@ import scala.util.Random
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
-import org.apache.spark.sql.laneshift.{ElasticSession, LaneshiftPlugin, RealTimeRun}
-import org.apache.spark.sql.laneshift.api.LaneshiftGateway
+import org.apache.spark.sql.laneshift.{Asked, ElasticSession, LaneshiftPlugin, RealTimeRun}
 import org.apache.spark.sql.laneshift.driver.{DriverState, PartitionSite}
+import org.apache.spark.sql.laneshift.proto.{ControlMessages => pb}
 import org.apache.spark.sql.streaming.StreamingQuery
 
 /** `make deep ROOMS=kills ONLY=HostKills`: executors that run lanes of other executors' partitions killed with SIGKILL under
@@ -106,13 +106,9 @@ object HostKills {
       until(query, "a partition")(site(query).exists(_.view.rowsOut > 0))
       (1 to kills).foreach { kill =>
         val hosts = idleExecutors(2)
-        LaneshiftGateway.setLanes(
-          query.id.toString,
-          0L,
-          0,
-          2,
-          hosts.map(id => s"\"$id\": 1").mkString("{", ",", "}")
-        )
+        val elsewhere = pb.Elsewhere.newBuilder()
+        hosts.foreach(elsewhere.putLanes(_, 1))
+        Asked.lanes(Asked.wish(query.id.toString, Some(0), 2).setElsewhere(elsewhere))
         until(query, s"lanes on $hosts: ${site(query).map(_.view.elsewhereNote)}") {
           feed(50)
           site(query).exists { s =>

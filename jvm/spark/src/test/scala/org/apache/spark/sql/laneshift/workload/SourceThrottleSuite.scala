@@ -4,10 +4,10 @@ import java.util.concurrent.atomic.AtomicReference
 
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.laneshift.{Leftovers, Patience}
-import org.apache.spark.sql.laneshift.api.LaneshiftGateway
+import org.apache.spark.sql.laneshift.{Asked, Leftovers, Patience}
 import org.apache.spark.sql.laneshift.driver.{DriverState, Run, RunName, SourceThrottle}
 import org.apache.spark.sql.laneshift.driver.SourceThrottle.msPerBatch
+import org.apache.spark.sql.laneshift.proto.{ControlMessages => pb}
 import org.apache.spark.sql.laneshift.runtime.Applied
 import org.apache.spark.sql.laneshift.source.{RowPace, SourceLimit, SourceRuns}
 import org.apache.spark.sql.streaming.Trigger
@@ -225,8 +225,12 @@ class SourceThrottleSuite extends WorkloadSession {
   }
 
   test("wrong calls are refused by name") {
-    def refused(query: String, rate: Double, seconds: Double) =
-      LaneshiftGateway.limitSource(query, rate, seconds)
+    def refused(query: String, rate: Double, seconds: Double) = {
+      val request =
+        pb.LimitSourceRequest.newBuilder().setQuery(query).setRowsPerSecond(rate).setDurationS(seconds)
+      val failure = Asked("LimitSource", request.build()).getFailure
+      s"${failure.getCondition} ${failure.getMessage}"
+    }
     Seq(-1.0, Double.NaN, Double.PositiveInfinity).foreach { wrong =>
       assert(refused("any", wrong, 1.0).contains("LANESHIFT_OUT_OF_RANGE"))
       assert(refused("any", 1.0, wrong).contains("seconds: found"))
