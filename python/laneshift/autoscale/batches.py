@@ -21,7 +21,7 @@ from laneshift.contract.ids import NodeId, OperatorId, PartitionId, QueryId
 from laneshift.contract.partition_load import PartitionLoad
 from laneshift.contract.store_load import StoreLoad
 from laneshift.contract.tasks_load import TasksLoad
-from laneshift.plugin.rescale import RescaleProgress
+from laneshift.plugin.rescale import RescaleProgress, RescaleState
 from laneshift.plugin.snapshot import (
     ExecutorSnapshot,
     Mode,

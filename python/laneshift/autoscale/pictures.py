@@ -13,7 +13,13 @@ from functools import cached_property
 
 from laneshift.contract.ids import OperatorId, PartitionId, QueryId
 from laneshift.plugin.partition import PartitionSnapshot
-from laneshift.plugin.snapshot import ExecutorSnapshot, OperatorSnapshot, QuerySnapshot, Snapshot
+from laneshift.plugin.snapshot import (
+    ExecutorSnapshot,
+    HandoffMode,
+    OperatorSnapshot,
+    QuerySnapshot,
+    Snapshot,
+)
 
 Key = tuple[str, int, int]
 """Run id of the query, operator and partition."""

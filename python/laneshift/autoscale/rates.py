@@ -22,7 +22,7 @@ from laneshift.autoscale.pictures import Lanes, Seen, Window
 from laneshift.contract.ids import LaneId, NodeId
 from laneshift.contract.partition_load import LaneLoad, NodeCores, PartitionLoad
 from laneshift.contract.shard_table import ShardTable
-from laneshift.plugin.partition import FloatArray, PartitionSnapshot
+from laneshift.plugin.partition import FloatArray, LoadMetric, PartitionSnapshot
 from laneshift.plugin.snapshot import Mode
 
 KEPT_S = 5.0

@@ -25,12 +25,11 @@ from laneshift.contract.ids import NodeId, PartitionId
 from laneshift.contract.plan import PlacementChange, Plan
 from laneshift.errors import error
 from laneshift.plugin.press import Press
-from laneshift.plugin.snapshot import Snapshot
 from laneshift.policies.registry import PLANNERS, names
 from laneshift.policies.registry import policy as named
 from laneshift_lab.samples import cluster
 from laneshift_lab.samples import partition as sample
-from plugin.fake import RUNNING, FakeGateway, partition, press_of, set_lanes
+from plugin.fake import RUNNING, FakeGateway, partition, press_of, set_lanes, snapshot_of
 
 SERVICE = 500.0
 ROW_BYTES = 48
@@ -385,11 +384,11 @@ def island(**held: Lanes) -> Island:
     for n, part in enumerate(gateway.data["queries"][0]["operators"][0]["partitions"]):
         lanes = held.get(f"p{n}", Lanes(1))
         set_lanes(part, lanes.home)
-        part |= {"executor": str(n + 1), "max_lanes": 2**31, "max_elsewhere": 2}
+        part |= {"executor": str(n + 1), "max_lanes": 1000, "max_elsewhere": 2}
         part["wanted_elsewhere"] = [
             {"executor": e, "lanes": there} for e, there in lanes.elsewhere.items()
         ]
-    seen = seen_partitions(Snapshot.from_json(gateway.snapshot()))
+    seen = seen_partitions(snapshot_of(gateway.data))
     parts = dict(zip((P0, P1), seen, strict=True))
     return Island("", {"1": Room(6, 6), "2": Room(6, 6)}, parts, None)
 
