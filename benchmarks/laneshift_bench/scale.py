@@ -18,7 +18,8 @@ from google.protobuf.message import Message
 from pyspark.sql import SparkSession
 
 from laneshift.autoscale.loop import AutoscaleLoop
-from laneshift.plugin.gateway import M, Py4jGateway
+from laneshift.plugin.gateway import Py4jGateway
+from laneshift.plugin.wire import M
 from laneshift.policies import registry
 from laneshift_bench.memory import HISTORIES
 from laneshift_bench.pairs import Ratio, spread

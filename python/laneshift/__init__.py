@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         Autoscaler,
     )
     from laneshift.api.change import (
-        Applied,
         Change,
     )
     from laneshift.api.query import (
@@ -49,6 +48,9 @@ if TYPE_CHECKING:
         NotFoundError,
         SessionError,
         UnsupportedError,
+    )
+    from laneshift.plugin.gateway import (
+        Applied,
     )
     from laneshift.plugin.handoff import (
         Handoff,

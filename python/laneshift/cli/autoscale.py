@@ -92,8 +92,14 @@ def autoscalers(target: Target, as_json: bool, stopped: bool) -> None:
     with target.client() as client:
         runs = [run for run in client.autoscalers() if run.running or stopped]
     if as_json:
-        names = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
-        show([MessageToDict(run, **names) for run in runs])
+        show(
+            [
+                MessageToDict(
+                    run, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+                )
+                for run in runs
+            ]
+        )
         return
     for run in runs:
         state = "paused" if run.paused else "running" if run.running else "stopped"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import grpc
 from google.protobuf.message import Message
@@ -20,13 +20,11 @@ from laneshift.errors import InputError, SessionError, error
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.plugin.v1 import control_pb2 as pb
-from laneshift.plugin.wire import filled
+from laneshift.plugin.wire import M, filled
 from laneshift.version import __version__
 
 if TYPE_CHECKING:
     from laneshift.autoscale.options import AutoscaleOptions
-
-M = TypeVar("M", bound=Message)
 
 SERVICE = f"/{pb.DESCRIPTOR.services_by_name['Control'].full_name}/"
 

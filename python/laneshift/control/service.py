@@ -11,7 +11,7 @@ from typing import Any
 
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions, chosen_policy
-from laneshift.control.calls import SERVICE, Call
+from laneshift.control.calls import Call
 from laneshift.control.feed import SnapshotFeed
 from laneshift.control.protocol import LONGEST_S, REVISION, SHORTEST_S
 from laneshift.control.replies import Replies, SharedReplies, next_tick
@@ -21,12 +21,10 @@ from laneshift.errors import InputError, LaneshiftError, error, shown
 from laneshift.inputcheck import number, whole
 from laneshift.plugin.gateway import Gateway
 from laneshift.plugin.v1 import control_pb2 as pb
-from laneshift.plugin.wire import failure
+from laneshift.plugin.wire import M, failure
 from laneshift.version import __version__
 
 MOST_HANDOFFS = 100_000
-
-REPLIES = {found.name: getattr(pb, found.output_type.name) for found in SERVICE.methods}
 
 
 class ControlService:
@@ -100,7 +98,7 @@ class ControlService:
         whole("limit", request.limit, low=1, high=MOST_HANDOFFS)
         tenant = self._tenant(call)
         if tenant is None or request.query:
-            return self._passed("Handoffs", request, call)
+            return self._passed("Handoffs", request, pb.HandoffsReply, call)
         mine = dict.fromkeys(q.id for q in self._seen(tenant))
         each = (pb.HandoffsRequest(query=query, limit=request.limit) for query in mine)
         replies = (self._gateway.ask("Handoffs", one, pb.HandoffsReply) for one in each)
@@ -139,27 +137,27 @@ class ControlService:
     def LimitSource(self, request: pb.LimitSourceRequest, call: Call) -> pb.AppliedReply:
         number("rows_per_second", request.rows_per_second, low=0, unit="rows/s")
         number("duration", request.duration_s, low=0, high=3600.0, unit="s")
-        return self._passed("LimitSource", request, call)
+        return self._passed("LimitSource", request, pb.AppliedReply, call)
 
     def Rescale(self, request: pb.RescaleRequest, call: Call) -> pb.RescaleReply:
-        done = self._passed("Rescale", request, call)
+        done = self._passed("Rescale", request, pb.RescaleReply, call)
         self._tell(
             f"control: {call.peer} rescales {request.query} to {request.partitions} partitions"
         )
         return done
 
     def Rescaling(self, request: pb.RescalingRequest, call: Call) -> pb.RescaleReply:
-        return self._passed("Rescaling", request, call)
+        return self._passed("Rescaling", request, pb.RescaleReply, call)
 
     def CancelRescale(self, request: pb.CancelRescaleRequest, call: Call) -> pb.RescaleReply:
-        return self._passed("CancelRescale", request, call)
+        return self._passed("CancelRescale", request, pb.RescaleReply, call)
 
-    def _passed(self, method: str, request: Any, call: Call) -> Any:
+    def _passed(self, method: str, request: Any, reply: type[M], call: Call) -> M:
         """What the plugin replies, if the caller may steer the query of the request."""
         tenant = self._tenant(call)
         if tenant is not None:
             request.query = _found(self._seen(tenant), request.query).id
-        return self._gateway.ask(method, request, REPLIES[method])
+        return self._gateway.ask(method, request, reply)
 
     def _wished(self, method: str, request: Any, call: Call) -> pb.OutcomesReply:
         """The same for each wish: what comes of one is by itself."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
@@ -22,12 +22,10 @@ from laneshift.plugin.rescale import OfflineRescale, RescaleProgress
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.plugin.standing import Standing
 from laneshift.plugin.v1 import control_pb2 as pb
-from laneshift.plugin.wire import failed, filled, parsed
+from laneshift.plugin.wire import M, failed, filled, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-M = TypeVar("M", bound=Message)
 
 ENTRY_CLASS = "org.apache.spark.sql.laneshift.api.LaneshiftGateway"
 PLUGIN_CLASS = "org.apache.spark.sql.laneshift.LaneshiftPlugin"

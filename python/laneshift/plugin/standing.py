@@ -1,4 +1,4 @@
-"""How a scheduler's demand for executors stands."""
+"""How an autoscaler's demand for executors stands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Standing:
         most: the most that there may be (count); 0 if there are none on demand.
         rest_s: how long one has not been needed when it is given back (s).
         there, requested: those that there are, and those that Spark was asked for in all (counts).
-        at_start: those that the application has without a scheduler (count).
+        at_start: those that the application has without an autoscaler (count).
         asked: ids of those that are there because they were asked for, and stay for now.
         why: why none can be asked for now, None if they can.
     """

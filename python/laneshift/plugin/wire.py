@@ -62,7 +62,8 @@ def failure(problem: LaneshiftError) -> pb.Failure:
 
 
 def _filled(kind: type[T], message: Message, more: dict[str, Any]) -> T:
-    shape = _shape(kind, type(message))
+    kinds: tuple[Any, Any] = (kind, type(message))
+    shape = _shape(*kinds)
     values = dict(zip(shape.plain, shape.values(message), strict=True))
     for name, read in shape.others:
         values[name] = read(message)
@@ -86,7 +87,7 @@ class _Shape:
 
 
 @cache
-def _shape(kind: type[Any], message: type[Message]) -> _Shape:
+def _shape(kind: Any, message: Any) -> _Shape:
     return _Shape(kind, message)
 
 

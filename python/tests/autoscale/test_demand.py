@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from laneshift.autoscale.executors import AGAIN_S, LATE_S, DemandMemory, Need, Standing, Wish, wish
+from laneshift.autoscale.executors import AGAIN_S, LATE_S, DemandMemory, Need, Wish, wish
+from laneshift.plugin.standing import Standing
 
 REST_S = 60.0
 ENOUGH = Need(cores=2)

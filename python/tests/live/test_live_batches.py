@@ -131,7 +131,7 @@ def test_the_plugin_refuses_by_itself_what_python_would(
     condition: str,
 ) -> None:
     counting.add(100)
-    asked = type(wish)()
+    asked: Any = type(wish)()
     asked.CopyFrom(wish)
     asked.query = str(counting.query.id)
     asked.operator = wish.operator or operator_of(app, counting.query).operator_id

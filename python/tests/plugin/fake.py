@@ -6,7 +6,7 @@ import copy
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from google.protobuf.message import Message
 
@@ -17,9 +17,7 @@ from laneshift.plugin.handoff import Handoff
 from laneshift.plugin.press import Press
 from laneshift.plugin.snapshot import Snapshot
 from laneshift.plugin.v1 import control_pb2 as pb
-from laneshift.plugin.wire import failure, filled
-
-M = TypeVar("M", bound=Message)
+from laneshift.plugin.wire import M, failure, filled
 
 RUNNING = "11111111-1111-4111-8111-111111111111"
 STOPPED = "22222222-2222-4222-8222-222222222222"
@@ -332,7 +330,7 @@ class FakeGateway(Gateway):
         if whole != self._content:
             self._content = whole
             self._number += 1
-        made: Any = reply(same=True) if self._number == known else reply()
+        made: M = reply(same=True) if self._number == known else reply()
         if self._number != known:
             made.CopyFrom(whole)
         return message(made, times | {"number": self._number})

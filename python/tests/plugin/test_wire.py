@@ -22,7 +22,7 @@ from laneshift.plugin.v1 import control_pb2 as pb
 from laneshift.plugin.wire import failed, failure, filled, parsed
 from plugin.fake import HANDOFF, FakeGateway, handoff_of, message, snapshot_of, wide, words
 
-KINDS = {
+KINDS: dict[type[Any], Any] = {
     snapshot.Snapshot: pb.SnapshotReply,
     snapshot.ExecutorSnapshot: pb.Executor,
     snapshot.QuerySnapshot: pb.Query,

@@ -120,7 +120,8 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
       if (isLook || p.isRunning)
         attempt(s"The controller's turn on partition ${p.index}")(p.tick(now).foreach(driver.pressed))
     )
-    if (isLook) partitions.values().removeIf(p => !p.isRunning && now - p.lastTouchedNs > ElasticRuntime.ForgetNs)
+    if (isLook)
+      partitions.values().removeIf(p => !p.isRunning && now - p.lastTouchedNs > ElasticRuntime.ForgetNs)
   }
 
   /** Also past an Error: a turn that throws would be the timer's last. */
