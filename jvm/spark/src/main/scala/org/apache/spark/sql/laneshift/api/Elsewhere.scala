@@ -19,13 +19,10 @@ private[api] object Elsewhere {
       if (lanes > executor.cores) throw ApiError.moreLanesThanCores(id, lanes, executor.cores)
       partitions.find(_.executor.id == id).foreach(p => throw ApiError.executorIsHome(id, p.view.index))
     }
-    if (hosts.nonEmpty) {
-      partitions.foreach { p =>
-        if (p.view.spec.lanesStayHome) throw ApiError.lanesStayHome(p.view.spec.key.operatorId)
-        val most = p.view.spec.maxElsewhere
-        if (hosts.values.sum > most) throw ApiError.tooManyElsewhere(hosts.values.sum, most)
-      }
-      driver.hosts.begin()
+    if (hosts.nonEmpty) partitions.foreach { p =>
+      if (p.view.spec.lanesStayHome) throw ApiError.lanesStayHome(p.view.spec.key.operatorId)
+      val most = p.view.spec.maxElsewhere
+      if (hosts.values.sum > most) throw ApiError.tooManyElsewhere(hosts.values.sum, most)
     }
     hosts.map { case (id, lanes) =>
       driver.executors.hostAddress(id).getOrElse(throw ApiError.noSuchExecutor(id, known.map(_.id))) -> lanes

@@ -7,7 +7,12 @@ import org.scalatest.time.{Minutes, Span}
 
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.lane.HostAddress
-import org.apache.spark.sql.laneshift.runtime.{ExecutorRequest, ExecutorView, PartitionMemory}
+import org.apache.spark.sql.laneshift.runtime.{
+  ExecutorRequest,
+  ExecutorView,
+  PartitionCommand,
+  PartitionMemory
+}
 
 import laneshift.testing.LimitedSuite
 
@@ -35,7 +40,8 @@ class LooksSuite extends LimitedSuite with ElasticSession with TimeLimitedTests 
     val executors = new ExecutorDirectory
     val home = new FakeExecutor("2", wanting)
     val sites = wanting.map(PartitionSite(ExecutorRef("2", "host", home), _))
-    def told = home.asked.collect { case leave: ExecutorRequest.Leave => (leave.partition, leave.lanes) }
+    def told = home.asked.collect { case request: ExecutorRequest.OfPartitions => request.commands }.flatten
+      .collect { case leave: PartitionCommand.Leave => (leave.partition, leave.lanes) }
     def short(of: Int) = Look(Seq(load(leaving = false, host(lanes = 5, tasks = of - 1))), sites)
     val looks = Seq(3, 0, 4).map(short)
     (Look(Nil, Nil) +: looks).zip(looks).foreach { case (before, now) => now.makeRoom(before, executors) }
