@@ -9,7 +9,6 @@ import org.apache.spark.sql.laneshift.runtime.HandoffRecord
 private[laneshift] final class Journal(post: SparkListenerEvent => Unit) {
   @volatile private var kept = Vector.empty[LaneshiftSample]
 
-  // Only the look's thread uses these.
   private var samples = 0L
   private var lastMs = System.currentTimeMillis()
 
@@ -17,14 +16,14 @@ private[laneshift] final class Journal(post: SparkListenerEvent => Unit) {
   def recent: Seq[LaneshiftSample] = kept
 
   /** Adds a sample of time `now` (ms since 1970), if a query is elastic; only then are the moves asked for. Every fifth minute it is
-    * whole by itself. On the look's thread only.
+    * whole by itself. Waits for the moves; a look's thread may still be at its last sample when the next one comes.
     */
   private[driver] def add(
       now: Long,
       queries: Seq[QueryView],
       moves: => Seq[(Long, HandoffRecord)],
       whole: Boolean = false
-  ): Unit = {
+  ): Unit = synchronized {
     val found = QueryRecord.of(queries)
     if (found.nonEmpty) {
       // Those of after `now` are the next sample's.

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.laneshift.driver
 
+import java.util.concurrent.{Executors, ScheduledExecutorService, TimeUnit}
+
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.runtime.RuntimeMetrics
 
@@ -32,8 +34,8 @@ private[laneshift] final class Looks(driver: DriverState, everyMs: Long) extends
   /** At most half a second old, or else waits for executors. */
   def newest: Look = recent.get
 
-  private var thread = Option.empty[Repeating]
-  private var stopped = false
+  private var thread = Option.empty[ScheduledExecutorService]
+  @volatile private var stopped = false
 
   // Only the thread uses these.
   private var turns = 0L
@@ -42,8 +44,12 @@ private[laneshift] final class Looks(driver: DriverState, everyMs: Long) extends
   /** Somebody needs looks from now on: [[Run.needsLooks]] or [[ExecutorDemand.needsLooks]] says so by now. Waits for nobody. */
   def begin(): Unit = synchronized {
     if (thread.isEmpty && !stopped) {
-      val made = new Repeating("laneshift look", everyMs)(turn())
-      made.start()
+      val made = Executors.newSingleThreadScheduledExecutor { work =>
+        val thread = new Thread(work, "laneshift look")
+        thread.setDaemon(true)
+        thread
+      }
+      made.scheduleWithFixedDelay(() => attempt("A look")(turn()), everyMs, everyMs, TimeUnit.MILLISECONDS)
       thread = Some(made)
     }
   }
@@ -51,7 +57,7 @@ private[laneshift] final class Looks(driver: DriverState, everyMs: Long) extends
   /** The application ends. */
   def stop(): Unit = synchronized {
     stopped = true
-    thread.foreach(_.stop())
+    thread.foreach(_.shutdownNow())
   }
 
   /** Before a run is dropped: elastic queries are seen whole once more. Executors get the requests at once, before they are told to
@@ -60,9 +66,10 @@ private[laneshift] final class Looks(driver: DriverState, everyMs: Long) extends
   private[driver] def beforeEnd(): Unit = {
     val (now, runs) = (System.currentTimeMillis(), driver.runs.all)
     val (sites, moves) = (driver.executors.askPartitions(), askMoves())
+    def add(): Unit = driver.journal.add(now, QueryView.of(runs, sites()), moves(), whole = true)
     synchronized {
       begin()
-      thread.foreach(_.once(driver.journal.add(now, QueryView.of(runs, sites()), moves(), whole = true)))
+      if (!stopped) thread.foreach(_.execute(() => attempt("A run's last sample")(add())))
     }
   }
 
@@ -90,17 +97,18 @@ private[laneshift] final class Looks(driver: DriverState, everyMs: Long) extends
   private def isNeeded(): Boolean = synchronized {
     val needed = driver.demand.needsLooks || driver.runs.all.exists(_.needsLooks)
     if (!needed) {
-      thread.foreach(_.end())
+      thread.foreach(_.shutdown())
       thread = None
     }
     needed
   }
 
+  /** Whatever it throws, Errors too, everything else goes on: Java drops a repeated task for good once it has thrown. */
   private def attempt(what: String)(body: => Unit): Unit =
     try body
     catch {
-      case stop: InterruptedException => throw stop
-      case error: Throwable => logError(s"$what failed in this look; the next one comes.", error)
+      case _: InterruptedException if stopped => Thread.currentThread.interrupt()
+      case error: Throwable => logError(s"$what has failed; the next one comes.", error)
     }
 }
 

@@ -32,6 +32,14 @@ class JournalSuite extends LimitedSuite with ElasticSession with TimeLimitedTest
     finally driver.looks.stop()
   }
 
+  private def errors = Iterator(
+    new NoClassDefFoundError("a"),
+    new StackOverflowError,
+    new OutOfMemoryError("not really"),
+    new InterruptedException,
+    new IllegalStateException("b")
+  )
+
   private def partitionsOf(event: SparkListenerEvent): Seq[Int] = event match {
     case sample: LaneshiftSample => sample.queries.flatMap(_.operators).map(_.partitions.size)
     case other => fail(s"not a sample: $other")
@@ -61,7 +69,7 @@ class JournalSuite extends LimitedSuite with ElasticSession with TimeLimitedTest
   }
 
   test("looks go on after Errors and Exceptions") {
-    for (error <- Seq(new NoClassDefFoundError("a"), new StackOverflowError, new IllegalStateException("b")))
+    for (error <- errors)
       withJournal(everyMs = 1L) { (_, executor, posted) =>
         posted.take()
         executor.mood = FakeExecutor.Throws(error)
@@ -71,5 +79,27 @@ class JournalSuite extends LimitedSuite with ElasticSession with TimeLimitedTest
         posted.clear()
         posted.take()
       }
+  }
+
+  test("a run's last sample that fails is not the last one; once the application has ended there is none") {
+    val left = errors
+    val posted = new LinkedBlockingQueue[SparkListenerEvent]
+    val executors = new ExecutorDirectory(1.hour)
+    new FakeExecutor("1", FakeQuery.views).register(executors)
+    val post = (event: SparkListenerEvent) => if (left.hasNext) throw left.next() else posted.put(event)
+    val driver = new DriverState(post, executors, lookMs = 3600000L)
+    def live(): Unit = {
+      driver.runs.onOtherEvent(FakeQuery.started)
+      driver.runs.all.foreach(_.becomesElastic())
+      driver.runs.onOtherEvent(FakeQuery.terminated)
+      assert(driver.runs.all.isEmpty)
+    }
+    try {
+      errors.foreach(_ => live())
+      live()
+      posted.take()
+    } finally driver.looks.stop()
+    live()
+    assert(posted.isEmpty)
   }
 }
