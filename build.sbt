@@ -181,7 +181,9 @@ lazy val spark = (project in file("jvm/spark"))
     PB.protocVersion := "4.33.5",
     libraryDependencies ~= (_.filterNot(_.name == "protobuf-java")),
     Compile / PB.protoSources := Seq(repoRoot.value / "python" / "laneshift" / "plugin" / "v1"),
-    Compile / PB.targets := Seq(PB.gens.java(PB.protocVersion.value) -> (Compile / sourceManaged).value / "proto"),
+    Compile / PB.targets := Seq(
+      PB.gens.java(PB.protocVersion.value) -> (Compile / sourceManaged).value / "proto"
+    ),
     Compile / PB.generate := {
       val made = ((Compile / PB.generate).value ** "*.java").get()
       made.foreach { file =>
