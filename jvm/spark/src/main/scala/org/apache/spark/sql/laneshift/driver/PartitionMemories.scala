@@ -42,7 +42,7 @@ private[laneshift] final class PartitionMemories extends SparkListener {
     for {
       (key, partitions) <- byOperator.asScala.toSeq if key.runId == runId && key.operatorId == operatorId
       memory <- partitions.values.asScala.toSeq
-      (host, lanes) <- memory.elsewhere
+      (host, lanes) <- memory.wish.elsewhere
     } yield host.executorId -> lanes
   }.groupMapReduce(_._1)(_._2)(_ + _)
 

@@ -93,14 +93,14 @@ case class ElasticExec(
   /** What is wanted now: what somebody has said since the query started, or the option. */
   private def wish: TaskWish =
     if (ungrouped.nonEmpty) TaskWish.Stock
-    else if (options.motionTasks) TaskWish.Exactly(
-      ElasticExec.drawnTasks(options.motionSeed, operatorId, batchId.getOrElse(0L), partitions)
+    else if (options.motion.tasks) TaskWish.Exactly(
+      ElasticExec.drawnTasks(options.motion.seed, operatorId, batchId.getOrElse(0L), partitions)
     )
     else DriverState.get.flatMap(_.taskWishes.of(key)).getOrElse(options.tasks)
 
   override private[laneshift] def fewestTasks(partitions: Int, queryId: String): Int = {
     val said = DriverState.get.flatMap(_.taskWishes.of(key.copy(queryId = queryId)))
-    if (ungrouped.nonEmpty || options.motionTasks) partitions
+    if (ungrouped.nonEmpty || options.motion.tasks) partitions
     else
       said.getOrElse(options.tasks) match {
         case TaskWish.Stock => partitions

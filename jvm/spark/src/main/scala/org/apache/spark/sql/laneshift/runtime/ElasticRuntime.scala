@@ -34,7 +34,7 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
     HostAddress("here", host, port)
   }
 
-  private var lookedNs = 0L
+  private val looks = new Every(RateSample.EveryNs)
 
   private val timer: ScheduledExecutorService = Executors.newSingleThreadScheduledExecutor { work =>
     val thread = new Thread(work, "laneshift control")
@@ -71,7 +71,7 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
       lanes: Int,
       elsewhere: Option[Map[HostAddress, Int]]
   ): Option[Applied] = find(key, index).map { partition =>
-    val applied = elsewhere.fold(partition.setLanes(lanes))(partition.setLanes(lanes, _))
+    val applied = partition.setLanes(lanes, elsewhere)
     remember(partition)
     applied
   }
@@ -110,10 +110,7 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
 
   private def tick(): Unit = {
     val now = System.nanoTime()
-    if (now - lookedNs >= RateSample.EveryNs) {
-      lookedNs = now
-      attempt("The look at the machine's load")(cores.look())
-    }
+    if (looks.isDue(now)) attempt("The look at the machine's load")(cores.look())
     partitions.values().forEach(p =>
       attempt(s"The controller's turn on partition ${p.index}")(p.tick(now).foreach(driver.pressed))
     )
