@@ -270,42 +270,36 @@ final class ElasticPartition(
     session = to
   }
 
-  private def ifBy(task: LaneTask)(body: => Unit): Unit = if (session.task.exists(_ eq task)) body
+  /** What a task says counts as long as it is the one that computes the partition: another may have begun since. */
+  private def by(task: LaneTask)(body: => Unit): Unit =
+    synchronized(if (session.task.exists(_ eq task)) body)
 
   override def begun(task: LaneTask): Unit = synchronized(goOver(Session.Attached(task)))
 
-  override def runningDirect(by: LaneTask, lane: DirectLane): Unit = synchronized {
-    ifBy(by) {
-      goOver(Session.Direct(by, lane))
-      scale()
-      if (motion.isOn) lane.requestThreads()
-    }
+  override def runningDirect(task: LaneTask, lane: DirectLane): Unit = by(task) {
+    goOver(Session.Direct(task, lane))
+    scale()
+    if (motion.isOn) lane.requestThreads()
   }
 
-  override def running(by: LaneTask, feed: LaneFeed): Unit = synchronized {
-    ifBy(by) {
-      goOver(Session.Threaded(by, feed))
-      balancer.newInlet()
-      if (midBatch) by.remote.want(wish.elsewhere)
-      if (wish.lanes != batchLanes) scale()
-    }
+  override def running(task: LaneTask, feed: LaneFeed): Unit = by(task) {
+    goOver(Session.Threaded(task, feed))
+    balancer.newInlet()
+    if (midBatch) task.remote.want(wish.elsewhere)
+    if (wish.lanes != batchLanes) scale()
   }
 
-  override def endBatch(by: LaneTask, last: Array[Int]): Unit = synchronized {
-    ifBy(by) {
-      if (midBatch) routing = last.clone()
-      goOver(Session.Attached(by))
-    }
+  override def endBatch(task: LaneTask, last: Array[Int]): Unit = by(task) {
+    if (midBatch) routing = last.clone()
+    goOver(Session.Attached(task))
   }
 
-  override def abandon(by: LaneTask): Unit = synchronized {
-    ifBy(by) {
-      if (midBatch) session.stats.foreach(s => routing = s.routing)
-      goOver(Session.Resting)
-    }
+  override def abandon(task: LaneTask): Unit = by(task) {
+    if (midBatch) session.stats.foreach(s => routing = s.routing)
+    goOver(Session.Resting)
   }
 
-  override def lanesChanged(by: LaneTask): Unit = synchronized(ifBy(by)(inlet.foreach(spread)))
+  override def lanesChanged(task: LaneTask): Unit = by(task)(inlet.foreach(spread))
 
   override def hostRefused(host: HostAddress, why: String): Unit = synchronized {
     logWarning(s"Partition $index has no lane on $host: $why. It goes on with those that it has.")

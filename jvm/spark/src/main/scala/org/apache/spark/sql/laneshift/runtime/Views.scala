@@ -2,6 +2,8 @@ package org.apache.spark.sql.laneshift.runtime
 
 import java.util.ArrayDeque
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.laneshift.lane.RemoteLaneView
 import org.apache.spark.sql.laneshift.spec.{OperatorKey, OperatorSpec}
 
@@ -181,17 +183,6 @@ final class HandoffHistory(bound: Int) {
   }
 
   /** The newest `limit` that `wanted` takes, each with its running number. */
-  def newest(limit: Int)(wanted: HandoffRecord => Boolean): Seq[(Long, HandoffRecord)] = synchronized {
-    val found = Seq.newBuilder[(Long, HandoffRecord)]
-    var left = limit
-    val backwards = records.descendingIterator()
-    while (left > 0 && backwards.hasNext) {
-      val entry = backwards.next()
-      if (wanted(entry._2)) {
-        found += entry
-        left -= 1
-      }
-    }
-    found.result().reverse
-  }
+  def newest(limit: Int)(wanted: HandoffRecord => Boolean): Seq[(Long, HandoffRecord)] =
+    synchronized(records.descendingIterator.asScala.filter(r => wanted(r._2)).take(limit).toSeq).reverse
 }
