@@ -92,7 +92,7 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession {
 
   /** Has `lanes` on this executor, as one elsewhere, and rows for them. */
   private def goElsewhere(running: StreamingQuery, of: Seq[ElasticPartition], lanes: Int): Unit = {
-    of.foreach(_.setLanes(1, Map(here -> lanes)))
+    of.foreach(_.setLanes(1, Some(Map(here -> lanes))))
     // Threads begin with the next row; shards come when those rows are done that are in the queue before the handoff.
     Home.allow(10)
     Patience.until(running)(of.forall(open(_) == lanes))
@@ -134,7 +134,7 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession {
       // As who knows only of lanes at home.
       all.foreach(_.setLanes(1))
       assert(all.forall(_.view.wantedElsewhere == Seq("here" -> 2)))
-      all.foreach(_.setLanes(1, Map.empty))
+      all.foreach(_.setLanes(1, Some(Map.empty)))
       Home.allow(200)
       Patience.until(running)(all.forall(p => p.view.elsewhere.isEmpty && p.view.lanes == 1))
       // Numbers inside: those of lanes elsewhere begin behind the four that may be here.
@@ -156,7 +156,7 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession {
         val running = life.start()
         try {
           Patience.until(running)(passed.get > 2)
-          partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
+          partitions(running).foreach(_.setLanes(1, Some(Map(here -> 2))))
           life.await(running)
           val views = partitions(running).map(_.view)
           assert(views.map(_.rowsTaken).sum == 800)
@@ -178,7 +178,7 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession {
     val port = closed.getLocalPort
     closed.close()
     heldBatch { (running, all) =>
-      all.foreach(_.setLanes(1, Map(HostAddress("9", "127.0.0.1", port) -> 1)))
+      all.foreach(_.setLanes(1, Some(Map(HostAddress("9", "127.0.0.1", port) -> 1))))
       Home.allow(10)
       Patience.until(running)(all.forall(_.view.elsewhereNote.exists(_.contains("executor 9"))))
       Patience.until(running)(all.forall(_.view.elsewhere.isEmpty))
@@ -188,7 +188,7 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession {
   test("the end of a batch does not wait for a host that does not answer", Deep.Remote) {
     val silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress)
     try heldBatch { (running, all) =>
-        all.foreach(_.setLanes(1, Map(HostAddress("9", "127.0.0.1", silent.getLocalPort) -> 1)))
+        all.foreach(_.setLanes(1, Some(Map(HostAddress("9", "127.0.0.1", silent.getLocalPort) -> 1))))
         Home.allow(10)
         Patience.until(running)(all.exists(_.view.elsewhere.nonEmpty))
         val since = System.nanoTime()
@@ -235,7 +235,7 @@ class RemoteFailureSuite extends LimitedSuite with ElasticSession {
         val running = life.start()
         try {
           life.await(running)
-          partitions(running).foreach(_.setLanes(1, Map(here -> 2)))
+          partitions(running).foreach(_.setLanes(1, Some(Map(here -> 2))))
           life.add(chunks(1))
           life.await(running)
           val moves = ElasticRuntime.get.history.newest(1000)(_.key.runId == running.runId.toString).map(_._2)

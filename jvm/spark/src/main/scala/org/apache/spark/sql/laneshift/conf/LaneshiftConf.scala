@@ -10,7 +10,6 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
   import OptionGroup.Hour
 
   private val MostLanes = 256
-  private val InTests = "It is part of the fault mode for tests; leave it out in production."
   private val Policy = Values.Text(
     "[A-Za-z0-9_.-]+(:[A-Za-z0-9_.]+)?",
     "'none', the name of a policy, as `laneshift policies` lists them, or module:Class",
@@ -296,40 +295,9 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
         "laneshift.configure names the Python that calls it."
     )
 
-  val Motion =
-    oneOf(
-      "never",
-      "random",
-      "always"
-    )("motion", "never", "It is a fault mode for tests; leave it out in production.")(
-      "Fault mode for tests: 'always' keeps handing off shards and changing lane counts at random while queries run, " +
-        "'random' does so now and then, 'never' is the normal operation. Results stay exact, throughput does not."
-    )
-
-  val MotionRemote =
-    whole("motion.remoteLanes", 0, 8, 0, InTests)(
-      "Fault mode: the most lanes of each partition that are reached over the network like those of other executors, though they run " +
-        "in the partition's own process; shards move to and from them, and their sessions end and begin."
-    )
-
-  val MotionTasks =
-    flag("motion.tasks", default = false, InTests)(
-      "Fault mode: state partitions are computed in another number of tasks in every batch."
-    )
-
-  val MotionSeed =
-    anyLong("motion.seed", 0, "Any number does; the same one repeats a run's moves.")(
-      "Seed of the fault mode's random choices."
-    )
-
-  val MotionInterval =
-    time("motion.interval", 1, 60000, 20, "20ms moves 50 times a second.")(
-      "Time between two moves of the fault mode, in milliseconds unless a unit is given."
-    )
-
   /** The options of all groups. */
   override def options: Seq[LaneshiftOption] =
-    super.options ++ ControlConf.options ++ ExecutorsConf.options
+    super.options ++ MotionConf.options ++ ControlConf.options ++ ExecutorsConf.options
 
   val all: Seq[ConfigEntry[_]] = options.map(_.entry)
 

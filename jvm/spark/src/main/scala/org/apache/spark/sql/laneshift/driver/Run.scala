@@ -95,10 +95,10 @@ private[laneshift] final class Run(
 
   /** Lanes of an operator's partitions that are wanted on other executors, by these. */
   def elsewhere(operatorId: Long): Map[String, Int] =
-    memoriesOf(operatorId).flatMap(_._2.elsewhere).toSeq
+    memoriesOf(operatorId).flatMap(_._2.wish.elsewhere).toSeq
       .groupMapReduce(_._1.executorId)(_._2)(_ + _)
 
-  private[driver] def wantsElsewhere: Boolean = memories.values.asScala.exists(_.elsewhere.nonEmpty)
+  private[driver] def wantsElsewhere: Boolean = memories.values.asScala.exists(_.wish.elsewhere.nonEmpty)
 
   // ---- what somebody wants of its operators from the next batch on
 

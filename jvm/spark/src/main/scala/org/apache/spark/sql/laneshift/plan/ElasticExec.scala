@@ -89,13 +89,13 @@ case class ElasticExec(
   /** What is wanted now: what somebody has said since the query started, or the option. */
   private def wish: TaskWish =
     if (ungrouped.nonEmpty) TaskWish.Stock
-    else if (options.motionTasks) TaskWish.Exactly(
-      ElasticExec.drawnTasks(options.motionSeed, operatorId, batchId.getOrElse(0L), partitions)
+    else if (options.motion.tasks) TaskWish.Exactly(
+      ElasticExec.drawnTasks(options.motion.seed, operatorId, batchId.getOrElse(0L), partitions)
     )
     else run.tasks(operatorId).getOrElse(options.tasks)
 
   override private[laneshift] def fewestTasks(partitions: Int): Int =
-    if (ungrouped.nonEmpty || options.motionTasks) partitions
+    if (ungrouped.nonEmpty || options.motion.tasks) partitions
     else
       run.tasks(operatorId).getOrElse(options.tasks) match {
         case TaskWish.Stock => partitions

@@ -128,33 +128,22 @@ final case class StateView(rows: Long, memoryBytes: Long, fileBytes: Long)
 
 private[laneshift] object StateView {
   val none: StateView = StateView(0L, 0L, 0L)
-
-  /** What the stateful operators of this task have reported; None if no store was committed. */
-  def reported(task: TaskContext, metrics: StateMetrics): Option[StateView] = {
-    val values = Reported.of(task)
-    val found = StateView(values.sum(metrics.rows), values.sum(metrics.memory), values.sum(metrics.files))
-    Option.when(found != none)(found)
-  }
 }
 
-/** How long the commits of this task's stores took. */
-private[laneshift] object Commits {
-  def ns(task: TaskContext, metrics: StateMetrics): Long =
-    if (metrics.commits.isEmpty) 0L
-    else TimeUnit.MILLISECONDS.toNanos(math.max(0L, Reported.of(task).sum(metrics.commits)))
-}
+/** What the stateful operators of a task have reported of its stores. */
+private[runtime] final class Reported(task: TaskContext, metrics: StateMetrics) {
+  private lazy val values: Map[Long, Long] = task
+    .taskMetrics()
+    .withExternalAccums(_.toList)
+    .collect { case m: SQLMetric => m.id -> m.value }
+    .groupMapReduce(_._1)(_._2)(_ + _)
 
-/** What the operators of a task have reported, by the accumulators' ids. */
-private final class Reported(values: Map[Long, Long]) {
-  def sum(ids: Set[Long]): Long = ids.iterator.map(values.getOrElse(_, 0L)).sum
-}
+  private def sum(ids: Set[Long]): Long = ids.iterator.map(values.getOrElse(_, 0L)).sum
 
-private object Reported {
-  def of(task: TaskContext): Reported = new Reported(
-    task
-      .taskMetrics()
-      .withExternalAccums(_.toList)
-      .collect { case m: SQLMetric => m.id -> m.value }
-      .groupMapReduce(_._1)(_._2)(_ + _)
-  )
+  /** At their last commit; none if no store was committed. */
+  def state: Option[StateView] =
+    Some(StateView(sum(metrics.rows), sum(metrics.memory), sum(metrics.files))).filter(_ != StateView.none)
+
+  /** How long their commits took. */
+  def commitsNs: Long = TimeUnit.MILLISECONDS.toNanos(math.max(0L, sum(metrics.commits)))
 }

@@ -12,7 +12,7 @@ import org.apache.spark.sql.laneshift.lane._
 import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode, OperatorKey, RowWork}
 
 import laneshift.ids.{LaneId, ShardId}
-import laneshift.lane.{Inlet, LaneBudget, LaneFeed}
+import laneshift.lane.{Inlet, InletStats, LaneBudget, LaneFeed}
 import laneshift.routing.{Handoff, MoveReason, RoutingTable}
 
 /** When a command takes effect. */
@@ -23,8 +23,9 @@ object Applied {
   case object NextBatch extends Applied("next-batch")
 }
 
-/** What an executor remembers of one elastic partition from batch to batch: routing and wanted lanes here, loads in its
-  * balancer, counts in its meter. While a task computes the partition, commands and the balancer's decisions go to its inlet.
+/** What an executor remembers of one elastic partition from batch to batch: the lanes that it is to have ([[LaneWish]]), where its shards
+  * are, loads in its balancer, counts in its meter. While a task computes the partition (its [[Session]]), commands and the balancer's
+  * decisions go to its inlet.
   *
   * Every method may be called by any thread. Lock order: this partition, then the inlet; the inlet calls back only where it
   * holds no lock, to draw a handoff's id, or to start a lane.
@@ -39,55 +40,44 @@ final class ElasticPartition(
     clock: () => Long = () => System.nanoTime()
 ) extends PartitionHome
     with Logging {
+
+  /** The newest batch's; `isNew` before the first one here. */
   private var current = initial
   private var isNew = true
+
   private val shards = initial.options.shards
   private val balancer = new PartitionBalancer(initial.options, clock)
   private val meter = new PartitionMeter(initial)
   private val pressure = new Pressure(initial.key, index)
   private val motion = new Motion(initial.operator, index)
-  private val handoffIds = new AtomicLong
-
-  private val leftToUs = initial.options.lanes.isEmpty && !motion.isOn
   private val growth = new LaneGrowth(
     cores,
     initial.options.maxLanes,
     if (isDealt && initial.readsAhead) LaneGrowth.Pace.Ahead else LaneGrowth.Pace.Rows
   )
+  private val handoffIds = new AtomicLong
 
-  /** Whether nobody has said how many lanes it should have. */
-  private var auto = leftToUs
+  private val planned =
+    LaneWish(initial.options.lanes.getOrElse(1), auto = initial.options.lanes.isEmpty && !motion.isOn)
+  private var wish = planned
+  private val wantedMoves = mutable.LinkedHashMap.empty[Int, Int]
+
+  /** Read without the lock to see whether a task computes the partition. */
+  @volatile private var session: Session = Session.Resting
   private var autoBatch = Option.empty[AutoBatch]
-  private val initialLanes = initial.options.lanes.getOrElse(1)
-  private var wantedLanes = initialLanes
-  private var routing = RoutingTable.roundRobin(shards, wantedLanes)
-  private var batchLanes = wantedLanes
+  private var granted = new LaneGrant(budget)
+  private var routing = RoutingTable.roundRobin(shards, planned.lanes)
 
   /** By number in `routing`, the lanes of a batch that has some elsewhere from its beginning; others are at home. */
   private var places = Seq.empty[LanePlace]
+  private var batchLanes = planned.lanes
 
   /** The batch has had as many from its beginning. */
   private var constantLanes = true
 
-  /** Lanes that are wanted on other executors. */
-  private var wantedElsewhere = Map.empty[HostAddress, Int]
-
-  /** Why the newest of them that is not there is not. */
-  private var elsewhereNote = Option.empty[String]
-
-  /** How often a host was not ready when a batch began. */
-  private val late = mutable.Map.empty[HostAddress, Int].withDefaultValue(0)
-  private val wantedMoves = mutable.LinkedHashMap.empty[Int, Int]
-
   private var lastBatch = Option.empty[BatchRecord]
   private var lastLoad = Option.empty[BatchLoad]
-
-  /** Read without the lock to see whether a task computes the partition. */
-  @volatile private var session: Session = Session.Resting
-  private var granted = new LaneGrant(budget)
-  private var lastScaleNs = 0L
-  private var lastMotionNs = 0L
-  private var lastGrowthNs = 0L
+  private val scalesAgain = new Every(ElasticPartition.ScaleAgainNs)
 
   /** The driver knows something of the partition that was not planned. */
   private var remembered = false
@@ -100,48 +90,36 @@ final class ElasticPartition(
   def lastTouchedNs: Long = touchedNs
   def isRunning: Boolean = session != Session.Resting
 
+  /** Whether the number of lanes is left to laneshift. */
+  def isAuto: Boolean = synchronized(wish.auto)
+
   private def isDealt: Boolean = current.handoff == HandoffMode.Dealt
 
   private def midBatch: Boolean = current.handoff != HandoffMode.BetweenBatches
+
+  /** The inlet of a batch whose shards may move now. */
+  private def inlet: Option[Inlet[_]] = if (midBatch) session.inlet else None
 
   // ---- memory
 
   /** What the driver should know for another process that may have the partition next; none if that is nothing new. */
   def toRemember: Option[PartitionMemory] = synchronized {
     // What the fault mode wants elsewhere is here.
-    val elsewhere = if (motion.isOn) Map.empty[HostAddress, Int] else wantedElsewhere
-    val asPlanned =
-      auto == leftToUs && wantedLanes == initialLanes && batchLanes == 1 && elsewhere.isEmpty
+    val wanted =
+      LaneWish(wish.lanes, wish.auto, if (motion.isOn) Map.empty[HostAddress, Int] else wish.elsewhere)
     val known = remembered
-    remembered = !asPlanned
-    Option.when(known || !asPlanned || lastLoad.nonEmpty)(
-      PartitionMemory(
-        current.batchId,
-        wantedLanes,
-        auto,
-        elsewhere,
-        routing.clone(),
-        balancer.loads,
-        lastLoad
-      )
+    remembered = wanted != planned || batchLanes != 1
+    Option.when(known || remembered || lastLoad.nonEmpty)(
+      PartitionMemory(current.batchId, wanted, routing.clone(), balancer.loads, lastLoad)
     )
   }
 
-  /** Goes on from what the partition was on another executor, if that is newer. Lanes that were wanted on this one, `executorId`,
-    * would not be elsewhere.
-    */
+  /** Goes on from what the partition was on another executor, if that is newer. This one is `executorId`. */
   def recall(memory: PartitionMemory, executorId: String): Unit = synchronized {
     val newer = isNew || memory.batchId > current.batchId
     if (newer && session == Session.Resting && memory.routing.length == shards) {
       remembered = true
-      wantedLanes = math.min(memory.lanes, current.options.maxLanes)
-      auto = memory.auto
-      wantedElsewhere = memory.elsewhere.filter(_._1.executorId != executorId)
-      // What has become of lanes when the partition was here before is no news.
-      elsewhereNote = memory.elsewhere.collectFirst {
-        case (host, lanes) if host.executorId == executorId =>
-          s"$host has the partition now: the $lanes lanes that were wanted there are forgotten"
-      }
+      wish = memory.wish.movedTo(executorId, current.options.maxLanes)
       routing = memory.routing.clone()
       balancer.remember(memory.loads)
     }
@@ -151,9 +129,6 @@ final class ElasticPartition(
   def mayHaveMoved(batchId: Long): Boolean = synchronized(isNew || batchId > current.batchId + 1)
 
   // ---- batches
-
-  /** Whether the number of lanes is left to laneshift. */
-  def isAuto: Boolean = synchronized(auto)
 
   /** The routing and lanes of a batch that begins; applies what was wanted since the last one. Its lanes are granted until the
     * task ends.
@@ -165,11 +140,10 @@ final class ElasticPartition(
       current = spec
       isNew = false
       touchedNs = clock()
-      autoBatch = asked.filter(_ => auto)
-      autoBatch.foreach(b => wantedLanes = b.lanes)
-      if (motion.isOn && !session.isWorking) motion.lanes().foreach(wantedLanes = _)
-      if (motion.isOn && spec.options.motionRemote > 0)
-        wantedElsewhere = Map(here() -> motion.remoteLanes().getOrElse(spec.options.motionRemote))
+      autoBatch = asked.filter(_ => wish.auto)
+      autoBatch.foreach(batch => wish = wish.copy(lanes = batch.lanes))
+      if (!session.isWorking) motion.lanes().foreach(lanes => wish = wish.copy(lanes = lanes))
+      motion.remoteAtStart().foreach(lanes => wish = wish.copy(elsewhere = Map(here() -> lanes)))
       val grant = new LaneGrant(budget)
       granted = grant
       val before = meter.counts(session, None)
@@ -177,16 +151,15 @@ final class ElasticPartition(
       // Registered before what the operators register, and so run after: what the task did has been counted.
       context.addTaskCompletionListener[Unit] { task =>
         grant.giveBack()
-        asked.foreach(_.over(task, heldLanes))
+        asked.foreach(_.over(task, synchronized(Option.when(constantLanes)(batchLanes))))
         if (!task.isFailed() && !task.isInterrupted()) finished(task, before, sinceNs, waitedNs)
       }
-      val lanes = 1 + grant.take(wantedLanes - 1)
-      batchLanes = lanes
+      batchLanes = 1 + grant.take(wish.lanes - 1)
       constantLanes = true
-      if (midBatch || wantedElsewhere.isEmpty) {
-        reroute(lanes, Nil)
-        BatchStart(routing.clone(), lanes)
-      } else BatchStart(new Array[Int](shards), lanes, wantedElsewhere)
+      if (midBatch || wish.elsewhere.isEmpty) {
+        reroute(batchLanes, Nil)
+        BatchStart(routing.clone(), batchLanes)
+      } else BatchStart(new Array[Int](shards), batchLanes, wish.elsewhere)
     }
 
   override def route(lanes: Seq[Int]): Array[Int] = synchronized {
@@ -201,56 +174,13 @@ final class ElasticPartition(
     val (was, before) = (routing, places)
     places = now
     routing = if (lanes == 1 || isDealt) new Array[Int](shards) else balancer.route(was, lanes)
-    if (lanes > 1 && !isDealt) {
-      wantedMoves.foreach { case (shard, lane) => if (lane < lanes) routing(shard) = lane }
-      if (motion.isOn)
-        motion.moves(shards, lanes).foreach { case (shard, lane) => routing(shard) = lane }
+    if (!isDealt) {
+      val moves = wantedMoves.filter(_._2 < lanes) ++ motion.moves(shards, lanes)
+      moves.foreach { case (shard, lane) => routing(shard) = lane }
     }
     if (lanes > 1 || midBatch) recordChanges(was, before, lanes)
     wantedMoves.clear()
   }
-
-  /** On the task's thread, as it began; `waitedNs` is for how long that had waited for turns by then. */
-  private def finished(task: TaskContext, before: Counts, sinceNs: Long, waitedNs: Long): Unit =
-    synchronized {
-      val now = meter.counts(session, session.stats)
-      val took = clock() - sinceNs
-      val commits = if (meter.countsCommits) Commits.ns(task, current.stateMetrics) else 0L
-      lastBatch = Some(
-        BatchRecord(
-          current.batchId,
-          batchLanes,
-          now.rowsIn - before.rowsIn,
-          math.max(0L, now.busyNs.sum - before.busyNs.sum - commits),
-          took - (AutoLanes.waitedNs - waitedNs)
-        )
-      )
-      // Lanes on other executors are of no use to what is apart: who has some keeps all with the state.
-      val mayBeApart = current.rowWork == RowWork.Apart || wantedElsewhere.isEmpty && !motion.isOn
-      lastLoad = Option
-        .when(current.rowWork != RowWork.Fixed && mayBeApart)(loadOf(before, now, commits, took))
-        .filter(_.matters)
-    }
-
-  private def loadOf(before: Counts, now: Counts, commitsNs: Long, tookNs: Long): BatchLoad = {
-    val busy = now.busyNs.zipAll(before.busyNs, 0L, 0L).map { case (after, was) => after - was }
-    val loads = balancer.loads
-    val hottestShard = if (loads.sum > 0) loads.max / loads.sum else 0.0
-    val most = current.options.maxLanes
-    val rows = now.rowsIn - before.rowsIn
-    BatchLoad(
-      current.batchId,
-      isApart = current.rowWork == RowWork.Apart,
-      rows,
-      rows * 1e9 / tookNs,
-      meter.hottestOfBatch(current).getOrElse(hottestShard),
-      math.max(0L, busy.max - commitsNs).toDouble / tookNs,
-      if (auto) math.min(most, batchLanes + math.max(0, cores.idle)) else math.min(most, wantedLanes)
-    )
-  }
-
-  /** The lanes of the batch, if it has had as many from its beginning. */
-  private def heldLanes: Option[Int] = synchronized(Option.when(constantLanes)(batchLanes))
 
   /** A batch boundary is a handoff without a pause: nothing is in flight. */
   private def recordChanges(before: Array[Int], placesBefore: Seq[LanePlace], lanes: Int): Unit = {
@@ -266,13 +196,49 @@ final class ElasticPartition(
         else if (before(s) >= lanes || before.max == 0) MoveReason.Scale
         else if (motion.isOn) MoveReason.Motion
         else MoveReason.Balance
-      record(
-        new Handoff(nextHandoffId(), ShardId(s), LaneId(from.lane), LaneId(to.lane), reason, 0L),
-        current.batchId,
-        from,
-        to
-      )
+      val handoff =
+        new Handoff(nextHandoffId(), ShardId(s), LaneId(from.lane), LaneId(to.lane), reason, 0L)
+      record(handoff, current.batchId, from, to)
     }
+  }
+
+  /** On the task's thread, as it began; `waitedNs` is for how long that had waited for turns by then. */
+  private def finished(task: TaskContext, before: Counts, sinceNs: Long, waitedNs: Long): Unit =
+    synchronized {
+      val done = meter.counts(session, session.stats) - before
+      val took = clock() - sinceNs
+      val reported = new Reported(task, current.stateMetrics)
+      val commits = if (meter.countsCommits) reported.commitsNs else 0L
+      reported.state.foreach(meter.state = _)
+      lastBatch = Some(
+        BatchRecord(
+          current.batchId,
+          batchLanes,
+          done.rowsIn,
+          math.max(0L, done.busyNs.sum - commits),
+          took - (AutoLanes.waitedNs - waitedNs)
+        )
+      )
+      // Lanes on other executors are of no use to what is apart: who has some keeps all with the state.
+      val mayBeApart = current.rowWork == RowWork.Apart || wish.elsewhere.isEmpty && !motion.isOn
+      lastLoad = Option
+        .when(current.rowWork != RowWork.Fixed && mayBeApart)(loadOf(done, commits, took))
+        .filter(_.matters)
+    }
+
+  private def loadOf(done: Counts, commitsNs: Long, tookNs: Long): BatchLoad = {
+    val loads = balancer.loads
+    val hottestShard = if (loads.sum > 0) loads.max / loads.sum else 0.0
+    val lanes = if (wish.auto) batchLanes + math.max(0, cores.idle) else wish.lanes
+    BatchLoad(
+      current.batchId,
+      isApart = current.rowWork == RowWork.Apart,
+      done.rowsIn,
+      done.rowsIn * 1e9 / tookNs,
+      meter.hottestOfBatch(current).getOrElse(hottestShard),
+      math.max(0L, done.busyNs.maxOption.getOrElse(0L) - commitsNs).toDouble / tookNs,
+      math.min(current.options.maxLanes, lanes)
+    )
   }
 
   /** What counts the rows of the batch that is about to start. */
@@ -280,10 +246,6 @@ final class ElasticPartition(
     pressure.begin()
     meter.newBatch(current)
   }
-
-  /** The task has ended, with its stores. */
-  def noteState(task: TaskContext): Unit =
-    StateView.reported(task, current.stateMetrics).foreach(now => synchronized { meter.state = now })
 
   /** Spark's own path over the whole batch. */
   def stockBatch(context: TaskContext, rows: RowCount, metrics: Map[String, SQLMetric])(
@@ -309,69 +271,56 @@ final class ElasticPartition(
     session = to
   }
 
-  private def ifBy(task: LaneTask)(body: => Unit): Unit = if (session.task.exists(_ eq task)) body
+  /** What a task says counts as long as it is the one that computes the partition: another may have begun since. */
+  private def by(task: LaneTask)(body: => Unit): Unit =
+    synchronized(if (session.task.exists(_ eq task)) body)
 
   override def begun(task: LaneTask): Unit = synchronized(goOver(Session.Attached(task)))
 
-  override def runningDirect(by: LaneTask, lane: DirectLane): Unit = synchronized {
-    ifBy(by)(goOver(Session.Direct(by, lane)))
-    if ((wantedLanes > 1 && budget.free > 0) || motion.isOn || wantedElsewhere.nonEmpty) lane.requestThreads()
+  override def runningDirect(task: LaneTask, lane: DirectLane): Unit = by(task) {
+    goOver(Session.Direct(task, lane))
+    scale()
+    if (motion.isOn) lane.requestThreads()
   }
 
-  override def running(by: LaneTask, feed: LaneFeed): Unit = synchronized {
-    ifBy(by) {
-      goOver(feed match {
-        case inlet: Inlet[_] => Session.Threaded(by, inlet)
-        case deals => Session.Dealing(by, deals)
-      })
-      balancer.newInlet()
-      if (midBatch && wantedLanes != batchLanes) scale()
-      if (midBatch) by.remote.want(wantedElsewhere)
-    }
+  override def running(task: LaneTask, feed: LaneFeed): Unit = by(task) {
+    goOver(Session.Threaded(task, feed))
+    balancer.newInlet()
+    if (midBatch) task.remote.want(wish.elsewhere)
+    if (wish.lanes != batchLanes) scale()
   }
 
-  override def endBatch(by: LaneTask, last: Array[Int]): Unit = synchronized {
-    ifBy(by) {
-      if (midBatch) routing = last.clone()
-      goOver(Session.Attached(by))
-    }
+  override def endBatch(task: LaneTask, last: Array[Int]): Unit = by(task) {
+    if (midBatch) routing = last.clone()
+    goOver(Session.Attached(task))
   }
 
-  override def abandon(by: LaneTask): Unit = synchronized {
-    ifBy(by) {
-      if (midBatch) session.stats.foreach(s => routing = s.routing)
-      goOver(Session.Resting)
-    }
+  override def abandon(task: LaneTask): Unit = by(task) {
+    if (midBatch) session.stats.foreach(s => routing = s.routing)
+    goOver(Session.Resting)
   }
 
-  override def lanesChanged(by: LaneTask): Unit = synchronized {
-    session match {
-      case Session.Threaded(task, inlet) if midBatch && (task eq by) => spread(inlet)
-      case _ => ()
-    }
-  }
+  override def lanesChanged(task: LaneTask): Unit = by(task)(inlet.foreach(spread))
 
   override def hostRefused(host: HostAddress, why: String): Unit = synchronized {
     logWarning(s"Partition $index has no lane on $host: $why. It goes on with those that it has.")
-    elsewhereNote = Some(s"$host: $why")
-    oneLess(host)
+    less(host, 1, s"$host: $why")
   }
 
-  /** It is asked for the lane again only if somebody says so. */
-  private def oneLess(host: HostAddress): Unit = if (!motion.isOn)
-    wantedElsewhere = wantedElsewhere.updatedWith(host)(_.map(_ - 1).filter(_ > 0))
-
   override def hostLate(host: HostAddress): Unit = synchronized {
-    elsewhereNote = Some(s"$host was not ready when the batch began")
-    late(host) += 1
-    if (late(host) >= ElasticPartition.LateTimes) oneLess(host)
+    val times = wish.late.getOrElse(host, 0) + 1
+    wish = wish.copy(late = wish.late + (host -> times))
+    less(host, if (times >= ElasticPartition.LateTimes) 1 else 0, s"$host was not ready when the batch began")
   }
 
   /** Where that fails the task, it is not to happen again when the task is run again. */
   override def hostLost(host: HostAddress, why: String): Unit = synchronized {
-    elsewhereNote = Some(s"$host is lost: $why")
-    if (midBatch) oneLess(host) else wantedElsewhere -= host
+    less(host, if (midBatch) 1 else Int.MaxValue, s"$host is lost: $why")
   }
+
+  /** The fault mode, whose host is this process, goes on to want its lanes. */
+  private def less(host: HostAddress, fewer: Int, why: String): Unit =
+    wish = wish.less(host, if (motion.isOn) 0 else fewer, why)
 
   // ---- handoffs
 
@@ -385,66 +334,51 @@ final class ElasticPartition(
 
   // ---- commands
 
-  /** What is wanted on other executors stays so. */
-  def setLanes(count: Int): Applied = synchronized {
-    auto = false
-    want(count)
-  }
-
-  /** @param elsewhere how many more on which other executors */
-  def setLanes(count: Int, elsewhere: Map[HostAddress, Int]): Applied = synchronized {
-    auto = false
-    elsewhereNote = None
-    if (elsewhere.nonEmpty && current.operator.lanesStayHome) throw new IllegalArgumentException(
+  /** @param elsewhere how many more on which other executors; without it what is wanted there stays so */
+  def setLanes(count: Int, elsewhere: Option[Map[HostAddress, Int]] = None): Applied = synchronized {
+    if (elsewhere.exists(_.nonEmpty) && current.operator.lanesStayHome) throw new IllegalArgumentException(
       s"Operator ${current.key.operatorId} has no state, and its rows stay on the executor of each partition."
     )
-    late.clear()
-    wantedElsewhere = elsewhere
-    want(count)
+    wish = wish.said(count, elsewhere)
+    scale()
   }
 
   /** Gives up so many lanes on another executor, or all that there are, and says how many. They are not asked for again. */
   def leave(executorId: String, lanes: Int, why: String): Int = synchronized {
-    wantedElsewhere.find(_._1.executorId == executorId).fold(0) { case (host, wanted) =>
+    wish.elsewhere.find(_._1.executorId == executorId).fold(0) { case (host, wanted) =>
       val fewer = math.min(lanes, wanted)
       logInfo(s"Partition $index gives up $fewer of $wanted lanes on $host: it $why.")
-      elsewhereNote = Some(s"$host $why")
-      wantedElsewhere = wantedElsewhere.updatedWith(host)(_.map(_ - fewer).filter(_ > 0))
-      session.task.foreach(_.remote.want(wantedElsewhere))
+      wish = wish.less(host, fewer, s"$host $why")
+      session.task.foreach(_.remote.want(wish.elsewhere))
       fewer
     }
   }
 
-  private def want(lanes: Int): Applied = {
-    wantedLanes = lanes
+  private def want(lanes: Int): Unit = {
+    wish = wish.copy(lanes = lanes)
     scale()
+    ()
   }
 
+  /** Goes over to what is wanted, where that can be now. */
   private def scale(): Applied = session match {
-    case threads: Session.OnThreads if midBatch =>
-      threads.by.remote.want(wantedElsewhere)
-      scale(threads.feed)
-    case Session.Direct(_, lane)
-        if midBatch && ((wantedLanes > 1 && budget.free > 0) || wantedElsewhere.nonEmpty) =>
+    case Session.Threaded(by, feed) if midBatch =>
+      by.remote.want(wish.elsewhere)
+      granted.take(wish.lanes - granted.lanes)
+      feed.setLanes(math.min(wish.lanes, granted.lanes)).fold(
+        _ => Applied.NextBatch,
+        { lanes =>
+          constantLanes = constantLanes && lanes == batchLanes
+          batchLanes = lanes
+          granted.keep(lanes)
+          inlet.foreach(spread)
+          Applied.Now
+        }
+      )
+    case Session.Direct(_, lane) if (wish.lanes > 1 && budget.free > 0) || wish.elsewhere.nonEmpty =>
       lane.requestThreads()
       Applied.Now
     case _ => Applied.NextBatch
-  }
-
-  private def scale(feed: LaneFeed): Applied = {
-    granted.take(wantedLanes - granted.lanes)
-    feed.setLanes(math.min(wantedLanes, granted.lanes)) match {
-      case Left(_) => Applied.NextBatch
-      case Right(lanes) =>
-        constantLanes = constantLanes && lanes == batchLanes
-        batchLanes = lanes
-        granted.keep(lanes)
-        feed match {
-          case inlet: Inlet[_] => spread(inlet)
-          case _ => ()
-        }
-        Applied.Now
-    }
   }
 
   private def spread(inlet: Inlet[_]): Unit =
@@ -452,8 +386,8 @@ final class ElasticPartition(
 
   /** Moves one shard; `Left` says why it cannot be. */
   def moveShard(shard: Int, lane: Int): Either[String, (Int, Applied)] = synchronized {
-    session match {
-      case Session.Threaded(_, inlet) if midBatch =>
+    inlet match {
+      case Some(inlet) =>
         val lanes = LaneNumbers.of(inlet.stats)
         inlet.move(ShardId(shard), LaneId(lanes.id(lane)), MoveReason.User)
           .map(h => (lanes.shown(h.from.value), Applied.Now))
@@ -472,42 +406,28 @@ final class ElasticPartition(
 
   /** Whether the partition has just become pressed, for the driver. */
   def tick(nowNs: Long): Option[PartitionPressed] = synchronized {
-    meter.tick(session, nowNs)
-    session match {
-      case Session.Threaded(_, inlet) if balancer.isDue(nowNs) =>
-        balancer.update(inlet.stats.offered, nowNs)
-        if (midBatch)
-          balancer.even(inlet.stats).foreach(m => inlet.move(m.shard, m.to, MoveReason.Balance))
+    val isSampled = meter.tick(session, nowNs)
+    session.inlet.filter(_ => balancer.isDue(nowNs)).foreach { of =>
+      balancer.update(of.stats.offered, nowNs)
+      inlet.foreach(i => balancer.even(i.stats).foreach(m => i.move(m.shard, m.to, MoveReason.Balance)))
+    }
+    if (wish.lanes > batchLanes && scalesAgain.isDue(nowNs)) scale()
+    if (wish.auto && midBatch) grow(nowNs, isSampled)
+    if (midBatch && motion.isDue(nowNs)) session match {
+      case Session.Threaded(_, _) => motionStep()
+      case Session.Direct(_, lane) => lane.requestThreads()
       case _ => ()
     }
-    if (wantedLanes > batchLanes && nowNs - lastScaleNs >= ElasticPartition.ScaleAgainNs) {
-      lastScaleNs = nowNs
-      scale()
-    }
-    if (auto && midBatch) grow(nowNs)
-    if (motion.isOn && midBatch && nowNs - lastMotionNs >= current.options.motionIntervalMs * 1000000L) {
-      lastMotionNs = nowNs
-      session match {
-        case Session.Threaded(_, inlet) => motionStep(inlet)
-        case Session.Dealing(_, _) => motion.lanes().foreach(want)
-        case Session.Direct(_, lane) => lane.requestThreads()
-        case _ => ()
-      }
-    }
-    val mayGrow = wantedLanes < current.options.maxLanes || current.operator.maxElsewhere > 0
+    val mayGrow = wish.lanes < current.options.maxLanes || current.operator.maxElsewhere > 0
     if (current.realTime && !motion.isOn && session.isWorking && mayGrow) pressure.turn(nowNs, session, meter)
     else None
   }
 
   /** Idle cores for a partition that has more to do than it can, and back. */
-  private def grow(nowNs: Long): Unit = {
-    val isNew = meter.rates.last.atNs != lastGrowthNs
-    if (isNew) {
-      lastGrowthNs = meter.rates.last.atNs
-      growth.saw(lastGrowthNs, meter.rates.last.rowsIn)
-    }
+  private def grow(nowNs: Long, isSampled: Boolean): Unit = {
+    if (isSampled) growth.saw(nowNs, meter.rates.at.rowsIn)
     if (!session.isWorking) growth.rest()
-    else if (isNew) {
+    else if (isSampled) {
       val busy = meter.rates.busy.take(batchLanes).sum
       val worth = current.realTime || isDealt || autoBatch.exists(_.isWorthMore(nowNs))
       val lanes = growth.turn(nowNs, batchLanes, busy, worth)
@@ -515,15 +435,17 @@ final class ElasticPartition(
     }
   }
 
-  private def motionStep(to: Inlet[_]): Unit = {
+  private def motionStep(): Unit = {
     motion.lanes().foreach(want)
-    motion.remoteLanes().foreach { lanes =>
-      wantedElsewhere = Map(here() -> lanes)
-      session.task.foreach(_.remote.want(wantedElsewhere))
-    }
-    val lanes = to.stats.active
-    motion.moves(shards, lanes.length).foreach { case (shard, lane) =>
-      to.move(ShardId(shard), LaneId(lanes(lane)), MoveReason.Motion)
+    inlet.foreach { to =>
+      motion.remoteLanes().foreach { lanes =>
+        wish = wish.copy(elsewhere = Map(here() -> lanes))
+        session.task.foreach(_.remote.want(wish.elsewhere))
+      }
+      val lanes = to.stats.active
+      motion.moves(shards, lanes.length).foreach { case (shard, lane) =>
+        to.move(ShardId(shard), LaneId(lanes(lane)), MoveReason.Motion)
+      }
     }
   }
 
@@ -534,14 +456,9 @@ final class ElasticPartition(
       lazy val begun = session.task.foreach(_.remote.awaitOpen())
       new ReceiverMotion(
         motion.everyRows,
-        inlet => {
+        of => {
           begun
-          synchronized {
-            session match {
-              case Session.Threaded(_, now) if now eq inlet => motionStep(now)
-              case _ => ()
-            }
-          }
+          synchronized(if (inlet.exists(_ eq of)) motionStep())
         }
       )
     } else null
@@ -556,44 +473,45 @@ final class ElasticPartition(
   def view: PartitionView = synchronized {
     val stats = session.stats
     val now = meter.counts(session, stats)
-    val passed = meter.flow
     val rates = meter.rates
-    val lanes = stats.fold(LaneNumbers.first(wantedLanes))(LaneNumbers.of)
+    val lanes = stats.fold(LaneNumbers.first(wish.lanes))(LaneNumbers.of)
+    def byLane(of: InletStats => Array[Long]) = stats.fold(Array.empty[Long])(s => lanes.show(of(s), 0L))
+    // Behind the slots of lanes at home.
+    def ofElsewhere(byId: Array[Long]) = byId.drop(current.options.maxLanes).sum
     PartitionView(
       current.operator,
       index,
       running = session.isWorking,
-      lanes = stats.fold(wantedLanes)(_.activeLanes),
-      wantedLanes = wantedLanes,
-      auto = auto,
+      lanes = stats.fold(wish.lanes)(_.activeLanes),
+      wantedLanes = wish.lanes,
+      auto = wish.auto,
       lastBatch = lastBatch,
       routing = stats.fold(routing.clone())(s => s.routing.map(lanes.shown)),
       loads = balancer.loads,
       rowsIn = now.rowsIn,
-      rowsOut = passed.rowsOut,
-      bytesIn = passed.bytesIn,
-      bytesOut = passed.bytesOut,
+      rowsOut = now.rowsOut,
+      bytesIn = now.bytesIn,
+      bytesOut = now.bytesOut,
       rowsInPerSecond = rates.perSecond(_.rowsIn),
-      rowsOutPerSecond = rates.perSecond(_.flow.rowsOut),
-      bytesInPerSecond = rates.perSecond(_.flow.bytesIn),
-      bytesOutPerSecond = rates.perSecond(_.flow.bytesOut),
+      rowsOutPerSecond = rates.perSecond(_.rowsOut),
+      bytesInPerSecond = rates.perSecond(_.bytesIn),
+      bytesOutPerSecond = rates.perSecond(_.bytesOut),
       laneBusy = lanes.show(rates.busy, 0.0),
       laneRows = lanes.show(now.laneRows, 0L),
       rowsTaken = now.laneRows.sum,
       busyNs = now.busyNs.sum,
-      // Behind the slots of lanes at home.
-      rowsTakenElsewhere = now.laneRows.drop(current.options.maxLanes).sum,
-      busyElsewhereNs = now.busyNs.drop(current.options.maxLanes).sum,
+      rowsTakenElsewhere = ofElsewhere(now.laneRows),
+      busyElsewhereNs = ofElsewhere(now.busyNs),
       blockedNs = now.blockedNs,
-      queueRows = stats.fold(Array.empty[Long])(s => lanes.show(s.queueRows, 0L)),
-      queueBytes = stats.fold(Array.empty[Long])(s => lanes.show(s.queueBytes, 0L)),
+      queueRows = byLane(_.queueRows),
+      queueBytes = byLane(_.queueBytes),
       inFlight = stats.fold(0)(_.inFlight),
-      handoffs = meter.handoffs,
+      handoffs = now.handoffs,
       handoffsPerSecond = rates.perSecond(_.handoffs),
       pauseUs = meter.pauseView,
-      wantedElsewhere = wantedElsewhere.toSeq.map { case (host, lanes) => host.executorId -> lanes }.sorted,
+      wantedElsewhere = wish.elsewhere.toSeq.map { case (host, lanes) => host.executorId -> lanes }.sorted,
       elsewhere = elsewhere.map(e => e.copy(lane = lanes.shown(e.lane))),
-      elsewhereNote = elsewhereNote,
+      elsewhereNote = wish.note,
       hotKeys = meter.hottest,
       state = meter.state,
       latencyMs = meter.latencyView

@@ -53,10 +53,7 @@ private[laneshift] final class ElasticRDD(
       if (spec.realTime || !partition.isAuto) None
       else runtime.auto.begin(spec, split.index, dependencies.map(_.rdd), context)
     // Registered before what the batch and the operators register, and so run after: everything has been counted by then.
-    context.addTaskCompletionListener[Unit] { _ =>
-      partition.noteState(context)
-      runtime.computed(partition)
-    }
+    context.addTaskCompletionListener[Unit](_ => runtime.computed(partition))
     val start = partition.startBatch(spec, context, asked)
     val meter = partition.newMeter()
     val sources = dependencies.indices.map { i =>

@@ -34,7 +34,7 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
     HostAddress("here", host, port)
   }
 
-  private var lookedNs = 0L
+  private val looks = new Every(RateSample.EveryNs)
 
   private val timer: ScheduledExecutorService = Executors.newSingleThreadScheduledExecutor { work =>
     val thread = new Thread(work, "laneshift control")
@@ -71,7 +71,7 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
       lanes: Int,
       elsewhere: Option[Map[HostAddress, Int]]
   ): Option[Applied] = find(key, index).map { partition =>
-    val applied = elsewhere.fold(partition.setLanes(lanes))(partition.setLanes(lanes, _))
+    val applied = partition.setLanes(lanes, elsewhere)
     remember(partition)
     applied
   }
@@ -110,11 +110,8 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
 
   private def tick(): Unit = {
     val now = System.nanoTime()
-    val isLook = now - lookedNs >= RateSample.EveryNs
-    if (isLook) {
-      lookedNs = now
-      attempt("The look at the machine's load")(cores.look())
-    }
+    val isLook = looks.isDue(now)
+    if (isLook) attempt("The look at the machine's load")(cores.look())
     // Of those that nobody computes only the rates change: a thousand of them, each turn, would be a tenth of a core.
     partitions.values().forEach(p =>
       if (isLook || p.isRunning)

@@ -37,7 +37,7 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
       nowNs: Long
   ): Option[Int] = {
     asking.synchronized {
-      if (!knows(attempt)) {
+      if (synchronized(known(attempt)).isEmpty) {
         val said = bytes
         synchronized {
           stage = said.map(attempt -> new StageWork(_, ranges, cores, slots, costs.nsPerByte))
@@ -91,8 +91,6 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
   /** The partition's task has ended some other way. */
   def failed(attempt: StageAttempt, partition: Int): Unit =
     synchronized(known(attempt).foreach(_.end(partition)))
-
-  private def knows(attempt: StageAttempt): Boolean = synchronized(known(attempt).nonEmpty)
 
   private def known(attempt: StageAttempt): Option[StageWork] = stage.collect { case (`attempt`, work) =>
     work

@@ -17,7 +17,7 @@ private[runtime] final class PartitionBalancer(
   private val planner: Planner = GreedyBalancer.triggered(options.threshold)
   private val tracker = new LoadTracker(shards, 4L * options.balanceIntervalMs * 1000000L)
   private var known = Option.empty[Array[Double]]
-  private var lastNs = 0L
+  private val interval = new Every(options.balanceIntervalMs * 1000000L)
 
   /** Until then a planner of key distribution decides; none if none has. */
   private var restsUntilNs = Option.empty[Long]
@@ -46,11 +46,7 @@ private[runtime] final class PartitionBalancer(
     tracker.update(if (options.loadByCpu) cpuNs.clone() else offered, nowNs)
 
   /** True once an interval; the next one begins. */
-  def isDue(nowNs: Long): Boolean = {
-    val due = nowNs - lastNs >= options.balanceIntervalMs * 1000000L
-    if (due) lastNs = nowNs
-    due
-  }
+  def isDue(nowNs: Long): Boolean = interval.isDue(nowNs)
 
   /** The routing of a batch with `lanes` lanes that follows one with `routing`. */
   def route(routing: Array[Int], lanes: Int): Array[Int] = {
@@ -82,5 +78,36 @@ private[runtime] final class PartitionBalancer(
     planner.plan(loads, places, lanes.length).map { move =>
       move.copy(from = LaneId(stats.destinations(move.shard.value)), to = LaneId(lanes(move.to.value)))
     }
+  }
+}
+
+/** Fits a routing table to another number of lanes between two batches. */
+private object Rerouting {
+
+  /** Shards of lanes that are no more go, heaviest first, to the lane with the least load, then the fewest shards. */
+  def fit(routing: Array[Int], loads: Array[Double], lanes: Int): Array[Int] = {
+    val result = routing.clone()
+    val load = new Array[Double](lanes)
+    val count = new Array[Int](lanes)
+    result.indices.foreach { s =>
+      if (result(s) < lanes) {
+        load(result(s)) += loads(s)
+        count(result(s)) += 1
+      }
+    }
+    result.indices.filter(result(_) >= lanes).sortBy(s => (-loads(s), s)).foreach { s =>
+      val to = (0 until lanes).minBy(l => (load(l), count(l), l))
+      result(s) = to
+      load(to) += loads(s)
+      count(to) += 1
+    }
+    // Lanes that are new: whoever asked for them wants them to work. Shards without a known load count a little.
+    if (count.exists(_ == 0)) {
+      val little = math.max(loads.sum / loads.length, 1.0) / 100
+      new GreedyBalancer(threshold = 1.05)
+        .plan(loads.map(_ + little), result, lanes)
+        .foreach(m => result(m.shard.value) = m.to.value)
+    }
+    result
   }
 }

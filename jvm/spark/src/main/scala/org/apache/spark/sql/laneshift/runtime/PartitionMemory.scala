@@ -11,19 +11,51 @@ import org.apache.spark.sql.laneshift.wire.RpcBytes
 /** What is remembered of a partition where it is not computed: by the driver, for the executor that has it next.
   *
   * @param batchId the batch at whose end this was so
-  * @param auto whether the lanes were left to laneshift
-  * @param elsewhere lanes that were wanted on other executors
   * @param load what the batch was like, where it may matter
   */
 final case class PartitionMemory(
     batchId: Long,
-    lanes: Int,
-    auto: Boolean,
-    elsewhere: Map[HostAddress, Int],
+    wish: LaneWish,
     routing: Array[Int],
     loads: Array[Double],
     load: Option[BatchLoad] = None
 )
+
+/** The lanes that a partition is to have: commands, growth and what becomes of hosts turn one into the next.
+  *
+  * @param lanes at home
+  * @param auto whether they are left to laneshift: nobody has said how many
+  * @param elsewhere how many more on which other executors
+  * @param note why the newest of those that are not there is not
+  * @param late how often a host was not ready when a batch began
+  */
+final case class LaneWish(
+    lanes: Int,
+    auto: Boolean,
+    elsewhere: Map[HostAddress, Int] = Map.empty,
+    note: Option[String] = None,
+    late: Map[HostAddress, Int] = Map.empty
+) {
+
+  /** As somebody says; without `there` what is wanted on other executors stays so. */
+  def said(count: Int, there: Option[Map[HostAddress, Int]]): LaneWish =
+    there.fold(copy(lanes = count, auto = false))(LaneWish(count, auto = false, _))
+
+  /** So many less on a host, which are asked for again only if somebody says so. */
+  def less(host: HostAddress, fewer: Int, why: String): LaneWish =
+    copy(elsewhere = elsewhere.updatedWith(host)(_.map(_ - fewer).filter(_ > 0)), note = Some(why))
+
+  /** As it is when the partition comes to an executor: lanes that were wanted there would not be elsewhere. What has become of lanes
+    * when the partition was here before is no news.
+    */
+  def movedTo(executorId: String, maxLanes: Int): LaneWish = {
+    val (here, others) = elsewhere.partition(_._1.executorId == executorId)
+    val forgotten = here.headOption.map { case (host, count) =>
+      s"$host has the partition now: the $count lanes that were wanted there are forgotten"
+    }
+    LaneWish(math.min(lanes, maxLanes), auto, others, forgotten)
+  }
+}
 
 /** What a partition's newest batch was bound by.
   *

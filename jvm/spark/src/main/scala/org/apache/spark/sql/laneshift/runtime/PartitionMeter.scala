@@ -16,9 +16,10 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
   private val hotKeys = new HotKeys
   private var keys = Seq.empty[KeySampler]
   private var batch = meterOf(initial)
-  private var flowBefore = Flow(0L, 0L, 0L)
-  private var countsBefore = Counts.none
-  private var handoffCount = 0L
+
+  /** Of sessions and batches that are over. */
+  private var before = Counts()
+  private val sampling = new Every(RateSample.EveryNs)
   private var sample = RateSample.none
 
   /** Whether the last session that worked has counted commits as work. */
@@ -29,7 +30,7 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
 
   /** What counts the rows of the batch that is about to start. */
   def newBatch(spec: ElasticSpec): BatchMeter = {
-    flowBefore = flow
+    before += ofBatch
     hotKeys.batchBegins()
     // From batch to batch, or short ones would be sampled by their first rows.
     keys =
@@ -55,37 +56,37 @@ private[runtime] final class PartitionMeter(initial: ElasticSpec) {
   def hottestOfBatch(spec: ElasticSpec): Option[Double] =
     if (spec.inputs.size > 1) hotKeys.hottestOfMatches else hotKeys.hottestOfBatch
 
-  /** Since the query started, the batch that runs included. */
-  def flow: Flow = flowBefore + Flow(batch.out.rows, batch.in.bytes, batch.out.bytes)
+  private def ofBatch =
+    Counts(rowsOut = batch.out.rows, bytesIn = batch.in.bytes, bytesOut = batch.out.bytes)
 
   /** What has gone by in this batch, without a look at lanes that have threads. */
   def passed(nowNs: Long, session: Session): Passed =
     Passed(nowNs, batch.in.rows, batch.out.rows, session.directNs)
 
-  def counts(session: Session, stats: Option[InletStats]): Counts = countsBefore + session.counts(stats)
+  /** Since the query started, the batch that runs included. */
+  def counts(session: Session, stats: Option[InletStats]): Counts = before + ofBatch + session.counts(stats)
 
   /** The session is over: what it has counted stays. */
   def ended(session: Session): Unit = {
-    countsBefore = counts(session, session.stats)
+    before += session.counts(session.stats)
     if (session.isWorking) countsCommits = session.countsCommits
   }
 
   def handedOff(handoff: Handoff): Unit = {
-    handoffCount += 1
+    before = before.copy(handoffs = before.handoffs + 1)
     if (handoff.begunNs != 0L) pauses.add(handoff.pauseNs)
   }
 
-  def tick(session: Session, nowNs: Long): Unit = {
-    if (nowNs - sample.last.atNs >= RateSample.EveryNs) {
-      val now = counts(session, session.stats)
-      sample = sample.next(Sampled(nowNs, now.rowsIn, flow, now.busyNs, handoffCount))
-    }
+  /** Whether there is a new sample of rates. */
+  def tick(session: Session, nowNs: Long): Boolean = {
     latencies.foreach(_.tick(nowNs))
+    val isDue = sampling.isDue(nowNs)
+    if (isDue) sample = sample.next(nowNs, counts(session, session.stats))
+    isDue
   }
 
-  def handoffs: Long = handoffCount
   def rates: RateSample = sample
-  def pauseView: PauseView = if (handoffCount == 0L) PauseView.none else pauses.view
+  def pauseView: PauseView = if (before.handoffs == 0L) PauseView.none else pauses.view
   def latencyView: LatencyView = latencies.fold(LatencyView.none)(_.view)
 }
 
@@ -117,16 +118,15 @@ private final class Pauses {
 /** How old outputs are, of one span of time after the other. */
 private final class Latencies {
   val recorder = new Recorder(BatchMeter.LongestMs, 2)
+  private val spans = new Every(10000000000L)
   private var span = recorder.getIntervalHistogram
-  private var sinceNs = 0L
 
   /** Of the last span. */
   private var said = LatencyView.none
 
   def view: LatencyView = said
 
-  def tick(nowNs: Long): Unit = if (nowNs - sinceNs >= Latencies.SpanNs) {
-    sinceNs = nowNs
+  def tick(nowNs: Long): Unit = if (spans.isDue(nowNs)) {
     span = recorder.getIntervalHistogram(span)
     said = LatencyView(
       span.getMean,
@@ -136,8 +136,4 @@ private final class Latencies {
       span.getTotalCount
     )
   }
-}
-
-private object Latencies {
-  private val SpanNs = 10000000000L
 }

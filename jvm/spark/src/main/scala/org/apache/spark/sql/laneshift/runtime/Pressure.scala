@@ -31,7 +31,7 @@ private[runtime] final class Pressure(key: OperatorKey, index: Int) {
       val now = meter.passed(nowNs, session)
       look(now).filter(isFull(_, now, session.stats)).map { from =>
         told(nowNs)
-        pressed(from, now, session.stats, meter.counts(session, session.stats), meter.flow)
+        pressed(from, now, session.stats, meter.counts(session, session.stats))
       }
     }
 
@@ -39,8 +39,7 @@ private[runtime] final class Pressure(key: OperatorKey, index: Int) {
       from: Passed,
       now: Passed,
       stats: Option[InletStats],
-      counts: Counts,
-      flow: Flow
+      counts: Counts
   ): PartitionPressed = {
     val came = now.rowsIn - from.rowsIn
     PartitionPressed(
@@ -50,7 +49,7 @@ private[runtime] final class Pressure(key: OperatorKey, index: Int) {
       counts.rowsIn - came,
       // Of lanes with threads it is known from now on only how long they work on what.
       counts.laneRows.sum - (if (stats.isEmpty) came else 0L),
-      flow.rowsOut - (now.rowsOut - from.rowsOut),
+      counts.rowsOut - (now.rowsOut - from.rowsOut),
       counts.busyNs.sum - (if (stats.isEmpty) now.busyNs - from.busyNs else 0L),
       counts.blockedNs
     )

@@ -23,7 +23,10 @@ private[runtime] sealed trait Session {
   def countsCommits: Boolean = true
 
   /** What it has done so far, `stats` being its own. */
-  def counts(stats: Option[InletStats]): Counts = Counts.none
+  def counts(stats: Option[InletStats]): Counts = Counts()
+
+  /** What gives its lanes their rows, where each has shards of its own. */
+  def inlet: Option[Inlet[_]] = None
 }
 
 private[runtime] object Session {
@@ -41,7 +44,7 @@ private[runtime] object Session {
     override def task: Option[LaneTask] = None
     override def isWorking: Boolean = true
     override def counts(stats: Option[InletStats]): Counts =
-      Counts.ofOneLane(in.rows, if (in.sinceNs == 0L) 0L else System.nanoTime() - in.sinceNs)
+      ofOneLane(in.rows, if (in.sinceNs == 0L) 0L else System.nanoTime() - in.sinceNs)
   }
 
   /** A task has begun, or has put out everything, and works on no rows. */
@@ -56,25 +59,24 @@ private[runtime] object Session {
     override def isWorking: Boolean = true
     override def directNs: Long = lane.busyNs
     override def countsCommits: Boolean = lane.countsCommits
-    override def counts(stats: Option[InletStats]): Counts = Counts.ofOneLane(lane.rows, lane.busyNs)
+    override def counts(stats: Option[InletStats]): Counts = ofOneLane(lane.rows, lane.busyNs)
   }
 
+  private def ofOneLane(rows: Long, busyNs: Long): Counts =
+    Counts(rows, laneRows = Array(rows), busyNs = Array(busyNs))
+
   /** Receiver and lanes have threads of their own. */
-  sealed trait OnThreads extends Session {
-    def by: LaneTask
-    def feed: LaneFeed
+  final case class Threaded(by: LaneTask, feed: LaneFeed) extends Session {
     override def task: Option[LaneTask] = Some(by)
     override def isWorking: Boolean = true
     override def stats: Option[InletStats] = Some(feed.stats)
     override def counts(stats: Option[InletStats]): Counts =
-      stats.fold(Counts.none)(s => Counts(s.offered.sum, s.laneRows, s.busyNs, s.blockedNs))
+      stats.fold(Counts()) { s =>
+        Counts(s.offered.sum, laneRows = s.laneRows, busyNs = s.busyNs, blockedNs = s.blockedNs)
+      }
+    override def inlet: Option[Inlet[_]] = feed match {
+      case inlet: Inlet[_] => Some(inlet)
+      case _ => None
+    }
   }
-
-  /** Each lane has shards of its own. */
-  final case class Threaded(by: LaneTask, inlet: Inlet[_]) extends OnThreads {
-    override def feed: LaneFeed = inlet
-  }
-
-  /** Any lane may have any row. */
-  final case class Dealing(by: LaneTask, feed: LaneFeed) extends OnThreads
 }

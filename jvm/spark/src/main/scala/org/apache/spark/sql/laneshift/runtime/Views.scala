@@ -2,6 +2,8 @@ package org.apache.spark.sql.laneshift.runtime
 
 import java.util.ArrayDeque
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.laneshift.lane.RemoteLaneView
 import org.apache.spark.sql.laneshift.spec.{OperatorKey, OperatorSpec}
 
@@ -67,70 +69,53 @@ final case class PartitionView(
     latencyMs: LatencyView
 )
 
-/** What a partition has done since the query started: `laneRows` and `busyNs` by lane; `blockedNs` is how long its input waited
-  * for room.
+/** What a partition has done since the query started, or between two moments: `laneRows` and `busyNs` by lane; `blockedNs` is how
+  * long its input waited for room.
   */
 private[laneshift] final case class Counts(
-    rowsIn: Long,
-    laneRows: Array[Long],
-    busyNs: Array[Long],
-    blockedNs: Long
+    rowsIn: Long = 0L,
+    rowsOut: Long = 0L,
+    bytesIn: Long = 0L,
+    bytesOut: Long = 0L,
+    laneRows: Array[Long] = Array.empty,
+    busyNs: Array[Long] = Array.empty,
+    blockedNs: Long = 0L,
+    handoffs: Long = 0L
 ) {
-  def +(more: Counts): Counts = Counts(
-    rowsIn + more.rowsIn,
-    Counts.sum(laneRows, more.laneRows),
-    Counts.sum(busyNs, more.busyNs),
-    blockedNs + more.blockedNs
-  )
+  def +(more: Counts): Counts = zip(more)(_ + _)
+  def -(before: Counts): Counts = zip(before)(_ - _)
+
+  private def zip(other: Counts)(f: (Long, Long) => Long): Counts = {
+    def each(a: Array[Long], b: Array[Long]) = a.zipAll(b, 0L, 0L).map { case (x, y) => f(x, y) }
+    Counts(
+      f(rowsIn, other.rowsIn),
+      f(rowsOut, other.rowsOut),
+      f(bytesIn, other.bytesIn),
+      f(bytesOut, other.bytesOut),
+      each(laneRows, other.laneRows),
+      each(busyNs, other.busyNs),
+      f(blockedNs, other.blockedNs),
+      f(handoffs, other.handoffs)
+    )
+  }
 }
 
-private[laneshift] object Counts {
-  val none: Counts = Counts(0L, Array.empty, Array.empty, 0L)
+/** Counters at one moment, and what has been counted since the moment before it, half a second or so ago: in no time if there is none. */
+private[laneshift] final case class RateSample(atNs: Long, at: Counts, tookNs: Long, since: Counts) {
+  def next(nowNs: Long, now: Counts): RateSample =
+    RateSample(nowNs, now, if (atNs == 0L) 0L else nowNs - atNs, now - at)
 
-  def ofOneLane(rows: Long, busyNs: Long): Counts = Counts(rows, Array(rows), Array(busyNs), 0L)
-
-  private def sum(a: Array[Long], b: Array[Long]): Array[Long] =
-    a.zipAll(b, 0L, 0L).map { case (x, y) => x + y }
-}
-
-/** What a partition has put out and the bytes that went by, since the query started. */
-private[laneshift] final case class Flow(rowsOut: Long, bytesIn: Long, bytesOut: Long) {
-  def +(more: Flow): Flow = Flow(rowsOut + more.rowsOut, bytesIn + more.bytesIn, bytesOut + more.bytesOut)
-}
-
-/** Counters at one moment. */
-private[laneshift] final case class Sampled(
-    atNs: Long,
-    rowsIn: Long,
-    flow: Flow,
-    busyNs: Array[Long],
-    handoffs: Long
-)
-
-/** Counters at two moments, half a second or so from each other. */
-private[laneshift] final case class RateSample(before: Sampled, last: Sampled) {
-  private def seconds: Double = (last.atNs - before.atNs) / 1e9
-  private def known: Boolean = before.atNs != 0L
-
-  def next(now: Sampled): RateSample = RateSample(last, now)
-
-  def perSecond(counter: Sampled => Long): Double =
-    if (known) (counter(last) - counter(before)) / seconds else 0.0
+  def perSecond(counter: Counts => Long): Double = if (tookNs == 0L) 0.0 else counter(since) * 1e9 / tookNs
 
   /** The share of time that each lane worked. */
   def busy: Array[Double] =
-    if (!known) Array.empty
-    else
-      Array.tabulate(last.busyNs.length) { i =>
-        val worked = last.busyNs(i) - (if (i < before.busyNs.length) before.busyNs(i) else 0L)
-        math.max(0.0, math.min(1.0, worked / 1e9 / seconds))
-      }
+    if (tookNs == 0L) Array.empty
+    else since.busyNs.map(ns => math.max(0.0, math.min(1.0, ns.toDouble / tookNs)))
 }
 
 private[laneshift] object RateSample {
   val EveryNs: Long = 500000000L
-  private val never = Sampled(0L, 0L, Flow(0L, 0L, 0L), Array.empty, 0L)
-  val none: RateSample = RateSample(never, never)
+  val none: RateSample = RateSample(0L, Counts(), 0L, Counts())
 }
 
 /** A lane as the history of handoffs knows it: by its number inside and, if it is not at home, its executor; empty if it is. */
@@ -198,17 +183,6 @@ final class HandoffHistory(bound: Int) {
   }
 
   /** The newest `limit` that `wanted` takes, each with its running number. */
-  def newest(limit: Int)(wanted: HandoffRecord => Boolean): Seq[(Long, HandoffRecord)] = synchronized {
-    val found = Seq.newBuilder[(Long, HandoffRecord)]
-    var left = limit
-    val backwards = records.descendingIterator()
-    while (left > 0 && backwards.hasNext) {
-      val entry = backwards.next()
-      if (wanted(entry._2)) {
-        found += entry
-        left -= 1
-      }
-    }
-    found.result().reverse
-  }
+  def newest(limit: Int)(wanted: HandoffRecord => Boolean): Seq[(Long, HandoffRecord)] =
+    synchronized(records.descendingIterator.asScala.filter(r => wanted(r._2)).take(limit).toSeq).reverse
 }

@@ -4,7 +4,7 @@ import java.util.concurrent.TimeUnit
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.sql.laneshift.conf.{LaneshiftConf, MotionConf}
 import org.apache.spark.sql.types.DataType
 
 import laneshift.lane.QueueTime
@@ -103,12 +103,17 @@ final case class ElasticOptions(
     threshold: Double,
     balanceIntervalMs: Long,
     loadByCpu: Boolean,
-    motion: String,
-    motionRemote: Int,
-    motionTasks: Boolean,
-    motionSeed: Long,
-    motionIntervalMs: Long,
+    motion: MotionOptions,
     tasks: TaskWish
+)
+
+/** The options of the fault mode. */
+final case class MotionOptions(
+    mode: String,
+    remoteLanes: Int,
+    tasks: Boolean,
+    seed: Long,
+    intervalMs: Long
 )
 
 object ElasticOptions {
@@ -126,11 +131,13 @@ object ElasticOptions {
     threshold = conf.getConf(LaneshiftConf.BalanceThreshold),
     balanceIntervalMs = conf.getConf(LaneshiftConf.BalanceInterval),
     loadByCpu = conf.getConf(LaneshiftConf.BalanceMetric) == "cpu",
-    motion = conf.getConf(LaneshiftConf.Motion),
-    motionRemote = conf.getConf(LaneshiftConf.MotionRemote),
-    motionTasks = conf.getConf(LaneshiftConf.MotionTasks),
-    motionSeed = conf.getConf(LaneshiftConf.MotionSeed),
-    motionIntervalMs = conf.getConf(LaneshiftConf.MotionInterval),
+    motion = MotionOptions(
+      conf.getConf(MotionConf.Mode),
+      conf.getConf(MotionConf.RemoteLanes),
+      conf.getConf(MotionConf.Tasks),
+      conf.getConf(MotionConf.Seed),
+      conf.getConf(MotionConf.Interval)
+    ),
     tasks = TaskWish.of(conf.getConf(LaneshiftConf.Tasks)).get
   )
 }

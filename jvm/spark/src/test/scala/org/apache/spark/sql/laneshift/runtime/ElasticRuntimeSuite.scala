@@ -4,6 +4,7 @@ import java.util.concurrent.TimeUnit
 
 import org.apache.spark.sql.catalyst.expressions.{Literal, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.lane.{BatchStart, HostAddress}
 import org.apache.spark.sql.laneshift.spec._
 import org.apache.spark.sql.types.LongType
@@ -40,27 +41,8 @@ class ElasticRuntimeSuite extends LimitedSuite {
       batchId: Long = 0L
   ): ElasticSpec = {
     val options =
-      ElasticOptions(
-        16,
-        Some(lanes),
-        8,
-        1L << 20,
-        1000L,
-        8,
-        1L << 18,
-        1L << 20,
-        "hashes",
-        true,
-        1.2,
-        200L,
-        false,
-        "never",
-        0,
-        false,
-        0L,
-        20L,
-        TaskWish.Stock
-      )
+      ElasticOptions.from(new SQLConf)
+        .copy(shards = 16, lanes = Some(lanes), remoteLanes = 8, remoteCacheBytes = 1L << 20)
     val key = OperatorKey("query", "00000000-0000-0000-0000-000000000001", 0L)
     ElasticSpec(
       OperatorSpec(key, "", batchId, realTime = false, handoff, 4, options, Nil, 4, remembered = true),
@@ -191,7 +173,7 @@ class ElasticRuntimeSuite extends LimitedSuite {
     val (near, far) = (HostAddress("1", "near", 1), HostAddress("2", "far", 2))
     def asked() = partition.startBatch(spec(lanes = 1), LoneTask(), None).elsewhere
     assert(asked().isEmpty)
-    assert(partition.setLanes(1, Map(near -> 2, far -> 1)) == Applied.NextBatch)
+    assert(partition.setLanes(1, Some(Map(near -> 2, far -> 1))) == Applied.NextBatch)
     assert(asked() == Map(near -> 2, far -> 1))
     partition.hostLost(near, "it is gone")
     assert(asked() == Map(far -> 1))
@@ -200,7 +182,7 @@ class ElasticRuntimeSuite extends LimitedSuite {
     assert(asked() == Map(far -> 1))
     partition.hostLate(far)
     assert(asked().isEmpty)
-    partition.setLanes(1, Map(far -> 1))
+    partition.setLanes(1, Some(Map(far -> 1)))
     partition.hostLate(far)
     assert(asked() == Map(far -> 1))
   })
@@ -208,7 +190,7 @@ class ElasticRuntimeSuite extends LimitedSuite {
   test("shards stay on their lanes from batch to batch, wherever these are")(within(lanes = 8) {
     runtime =>
       val partition = runtime.partition(spec(lanes = 2), 0, LoneTask())
-      partition.setLanes(2, Map(HostAddress("1", "near", 1) -> 2))
+      partition.setLanes(2, Some(Map(HostAddress("1", "near", 1) -> 2)))
       def begin(): Unit = { partition.startBatch(spec(lanes = 2), LoneTask(), None); () }
       begin()
       val first = partition.route(Seq(0, 1, 8, 10)).toSeq

@@ -2,34 +2,21 @@ package org.apache.spark.sql.laneshift.runtime
 
 import java.util.UUID
 
-import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, OperatorKey, OperatorSpec, TaskWish}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.laneshift.spec._
 
 import laneshift.testing.LimitedSuite
 
 class MotionSuite extends LimitedSuite {
 
   private def motion(seed: Long, partition: Int, batch: Long = 0L): Motion = {
-    val options = ElasticOptions(
-      16,
-      Some(3),
-      5,
-      1L << 20,
-      1000L,
-      8,
-      1L << 18,
-      1L << 20,
-      "hashes",
-      false,
-      1.2,
-      200L,
-      false,
-      "always",
-      0,
-      false,
-      seed,
-      2L,
-      TaskWish.Stock
-    )
+    val options = ElasticOptions.from(new SQLConf)
+      .copy(
+        shards = 16,
+        lanes = Some(3),
+        maxLanes = 5,
+        motion = MotionOptions("always", 0, tasks = false, seed, 2L)
+      )
     val key = OperatorKey("query", UUID.randomUUID.toString, 0L)
     val spec =
       OperatorSpec(key, "", batch, realTime = false, HandoffMode.MidBatch, 2, options, Nil, 2)

@@ -17,7 +17,7 @@ private[workload] final class RateOptions(read: OptionReader, hadoop: => Configu
   /** The schedule, and a text that two workloads share if and only if they have the same one. */
   def schedule(seed: Long): (RateSchedule, String) = {
     val used = Uses.toMap.apply(kind)
-    Uses.flatMap(_._2).distinct.filterNot(used.contains).foreach { name =>
+    Names.tail.filterNot(used.contains).foreach { name =>
       read.reject(name, s"has no meaning with rate=$kind, which uses ${used.mkString(", ")}")
     }
     kind match {
@@ -112,10 +112,6 @@ private[workload] object RateOptions {
   private val MaxSlots = 100000
   private val RateRange = "rates from 0 to 1000000000 rows/s"
 
-  /** Every option that it reads, in the order of the documentation. */
-  val Names: Seq[String] =
-    Seq("rate", "rowsPerSecond", "ratePeriod", "rateAmplitude", "rateStages", "rateTrace")
-
   /** Which options each rate function uses. */
   private val Uses = Seq(
     "constant" -> Seq("rowsPerSecond"),
@@ -124,4 +120,7 @@ private[workload] object RateOptions {
     "random" -> Seq("rowsPerSecond", "ratePeriod", "rateAmplitude"),
     "trace" -> Seq("rateTrace", "ratePeriod")
   )
+
+  /** Every option that it reads, in the order of the documentation. */
+  val Names: Seq[String] = "rate" +: Uses.flatMap(_._2).distinct
 }

@@ -109,26 +109,14 @@ object RemoteStateCheck {
   private val Hosts = Seq(2, 3)
 
   val spec: ElasticSpec = {
-    val options = ElasticOptions(
-      Shards,
+    val options = ElasticOptions.from(new SQLConf).copy(
+      shards = Shards,
       lanes = Some(4),
       maxLanes = 4,
-      queueBytes = 1L << 20,
-      queueTimeMs = 1000L,
       remoteLanes = 2,
-      remoteWindowBytes = 1L << 18,
       remoteCacheBytes = 1L << 20,
       hotKeys = "none",
-      balance = false,
-      threshold = 1.0,
-      balanceIntervalMs = 1000L,
-      loadByCpu = false,
-      motion = "never",
-      motionRemote = 0,
-      motionTasks = false,
-      motionSeed = 0L,
-      motionIntervalMs = 1L,
-      tasks = TaskWish.Stock
+      balance = false
     )
     val operator = OperatorSpec(
       OperatorKey("query", "run", 0L),
