@@ -43,7 +43,7 @@ final class Inlet[R](
 
   private var buffered = 0L
 
-  /** The input has ended; hosts may still be at its rows, and shards may move. */
+  /** The input has ended; lanes elsewhere may still be at its rows, and shards may move. */
   private var inputEnded = false
 
   /** No move begins any more. */
@@ -195,7 +195,7 @@ final class Inlet[R](
   private[lane] def tryFinish(fixed: (Array[Int], Seq[Int]) => Unit): Boolean = {
     inputEnded = true
     checkRunning()
-    closing ||= isFixed || !hostsHaveRows
+    closing ||= isFixed || !someHaveBacklog
     if (closing && !isFixed) lanes.filter(_.leaves()).foreach(handAway)
     val over = closing && table.inFlight == 0
     noteReceiver(waits = !over)
@@ -210,8 +210,8 @@ final class Inlet[R](
     over
   }
 
-  /** Were they sent home, few lanes would be left for what all have queued. */
-  private def hostsHaveRows: Boolean = lanes.exists(_.hasBacklog)
+  /** Were their shards handed away now, few lanes would be left for what all have queued. */
+  private def someHaveBacklog: Boolean = lanes.exists(_.hasBacklog)
 
   // ---- lanes
 
@@ -406,7 +406,7 @@ final class Inlet[R](
   /** The table and the blocks of a lane's queue, as they are: for tests. */
   private[lane] def routingTable: RoutingTable = table
   private[lane] def isClosing: Boolean = closing
-  private[lane] def awaitsHosts: Boolean = !closing && hostsHaveRows
+  private[lane] def awaitsBacklog: Boolean = !closing && someHaveBacklog
   private[lane] def queued(lane: Int): java.lang.Iterable[RowBlock[R]] = lanes(lane).queue.contents
 
   override def stats: InletStats = locked {

@@ -128,7 +128,7 @@ final class Receiver(batch: Batch, input: Array[Item]) extends Actor(Batch.Recei
 
   override def checkWoken(): Unit = Violation.unless(
     if (going >= 0) maySleep(blocks(going).shardAt(0))
-    else if (finishing) inlet.awaitsHosts || (batch.closing && inlet.routingTable.inFlight > 0)
+    else if (finishing) inlet.awaitsBacklog || (batch.closing && inlet.routingTable.inFlight > 0)
     else maySleep(scenario.shardOf(input(at).key)),
     "the receiver could go on but is not woken"
   )
