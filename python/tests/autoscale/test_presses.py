@@ -393,7 +393,7 @@ def island(**held: Lanes) -> Island:
     for n, part in enumerate(gateway.data["queries"][0]["operators"][0]["partitions"]):
         lanes = held.get(f"p{n}", Lanes(1))
         set_lanes(part, lanes.home)
-        part |= {"executor": str(n + 1), "max_lanes": 2**31, "max_elsewhere": 2}
+        part |= {"executor": str(n + 1), "max_lanes": 2**31 - 1, "max_elsewhere": 2}
         part["wanted_elsewhere"] = [
             {"executor": e, "lanes": there} for e, there in lanes.elsewhere.items()
         ]
