@@ -10,6 +10,7 @@ import org.apache.spark.sql.laneshift.lane.HostAddress
 import org.apache.spark.sql.laneshift.runtime.{
   ExecutorRequest,
   ExecutorView,
+  LaneWish,
   PartitionCommand,
   PartitionMemory
 }
@@ -84,7 +85,7 @@ class LooksSuite extends LimitedSuite with ElasticSession with TimeLimitedTests 
   test("whether lanes are wanted on other executors is known without asking") {
     val run = new Run(RunName("q", "r", None))
     def told(elsewhere: Map[HostAddress, Int]) =
-      run.remember(0L, 0, PartitionMemory(1L, 1, auto = false, elsewhere, Array.empty, Array.empty))
+      run.remember(0L, 0, PartitionMemory(1L, LaneWish(1, auto = false, elsewhere), Array.empty, Array.empty))
     assert(!run.wantsElsewhere)
     told(Map(HostAddress("9", "host", 1) -> 2))
     assert(run.wantsElsewhere && run.elsewhere(0L) == Map("9" -> 2) && run.elsewhere(1L).isEmpty)

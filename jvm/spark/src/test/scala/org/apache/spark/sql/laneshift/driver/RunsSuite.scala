@@ -3,7 +3,7 @@ package org.apache.spark.sql.laneshift.driver
 import java.util.UUID
 
 import org.apache.spark.sql.laneshift.ElasticSession
-import org.apache.spark.sql.laneshift.runtime.{ExecutorRequest, PartitionMemory}
+import org.apache.spark.sql.laneshift.runtime.{ExecutorRequest, LaneWish, PartitionMemory}
 import org.apache.spark.sql.laneshift.spec.TaskWish
 import org.apache.spark.sql.streaming.StreamingQueryListener.{QueryStartedEvent, QueryTerminatedEvent}
 
@@ -46,7 +46,7 @@ class RunsSuite extends LimitedSuite with ElasticSession {
   }
 
   private def memory(batchId: Long, lanes: Int) =
-    PartitionMemory(batchId, lanes, auto = false, Map.empty, Array.empty, Array.empty)
+    PartitionMemory(batchId, LaneWish(lanes, auto = false), Array.empty, Array.empty)
 
   test("what is known and wanted of a run ends with it, and what comes late changes nothing") {
     spark // with which Spark begins
@@ -58,7 +58,7 @@ class RunsSuite extends LimitedSuite with ElasticSession {
     run.remember(3L, 1, memory(batchId = 7, lanes = 4))
     run.remember(3L, 1, memory(batchId = 6, lanes = 2))
     run.setTasks(3L, TaskWish.Exactly(2))
-    assert(run.recall(3L, 1).map(_.lanes).contains(4), "of two, that of the later batch stays")
+    assert(run.recall(3L, 1).map(_.wish.lanes).contains(4), "of two, that of the later batch stays")
     assert(run.knows(3L) && !run.knows(4L) && run.recall(3L, 0).isEmpty)
     assert(run.tasks(3L).contains(TaskWish.Exactly(2)) && run.tasks(4L).isEmpty)
     assert(runs.get(id(1).toString).exists(other => !other.knows(3L) && other.tasks(3L).isEmpty))
