@@ -79,7 +79,10 @@ def test_what_was_wrong_is_learnt() -> None:
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.deep("policies")) for seed in range(1, 4))]
 )
-@pytest.mark.parametrize("name", ABLE)
+@pytest.mark.parametrize(
+    "name",
+    [n if n == "laneshift" else pytest.param(n, marks=pytest.mark.deep("policies")) for n in ABLE],
+)
 def test_load_that_comes_and_goes_is_no_reason_to_rescale_each_time(name: str, seed: int) -> None:
     """An hour of 5 minutes each: no two rescales are nearer than what they have to earn."""
     at = scene(
