@@ -51,7 +51,7 @@ BENCHMARKS = {
     "metrics": "what it costs to watch a query once a second",
     "control": "clients of the control service that watch, and how soon they are answered",
     "memory": "heap, native memory and threads, at rest and under motion",
-    "scale": "a thousand elastic partitions: heap, batches, turns of a scheduler, wake-ups",
+    "scale": "a thousand elastic partitions: heap, batches, turns of an autoscaler, wake-ups",
 }
 TARGETS = {
     "endurance": "many hours of motion, rescales and kills: every answer, and what processes hold",

@@ -1,7 +1,7 @@
 """An application that loses executors, run by test_executor_kill.py; prints what it saw as JSON.
 
-Skewed micro-batches whose lanes a scheduler sets and whose shards move all the time. Executors are
-killed one after the other, each once its forerunner's successor has come.
+Skewed micro-batches whose lanes an autoscaler sets and whose shards move all the time. Executors
+are killed one after the other, each once its forerunner's successor has come.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main(folder: Path, kills: int, seed: int) -> None:
         return 0 if not query.lastProgress else (query.lastProgress["batchId"] + 1) * BATCH
 
     killed = moved = 0
-    with app.autoscale(policy="elasticutor", interval=0.5) as scheduler:
+    with app.autoscale(policy="elasticutor", interval=0.5) as autoscaler:
         while query.isActive and read() < total:
             executors = app.snapshot().executors
             if killed < kills and len(executors) == EXECUTORS and read() > 0:
@@ -81,7 +81,7 @@ def main(folder: Path, kills: int, seed: int) -> None:
                     time.sleep(0.1)
             moved = max(moved, len(app.query(query).handoffs(limit=100_000)))
             time.sleep(0.2)
-        errors = sorted({d.error for d in scheduler.decisions() if d.error})
+        errors = sorted({d.error for d in autoscaler.decisions() if d.error})
     if query.exception() is not None:
         raise SystemExit(str(query.exception()))
     query.processAllAvailable()

@@ -1,4 +1,4 @@
-"""kill -9 of executors under a query that a scheduler drives: the answer is stock Spark's.
+"""kill -9 of executors under a query that an autoscaler drives: the answer is stock Spark's.
 
 ``LANESHIFT_KILLS`` sets the number of kills (default 3; `make deep ROOMS=kills KILLS=50`).
 The seed is printed and can be set with ``LANESHIFT_SEED``.

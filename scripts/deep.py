@@ -165,7 +165,7 @@ def commands(room: str, asked: Asked) -> Iterator[Unit]:
             kills = str(asked.kills or fewest)
             main = java(f"{in_tests}.kills.{name}", kills, "{seed}")
             yield Unit(room, name, main, (f"{JVM_TESTS[1]}/org",), limit_s=3 * 3600)
-        for module in ("test_driver_kill", "test_executor_kill", "test_scheduler_kill"):
+        for module in ("test_driver_kill", "test_executor_kill", "test_autoscaler_kill"):
             path = f"integration_tests/{module}.py"
             command = (sys.executable, "-m", "pytest", "-s", path)
             env = {"LANESHIFT_KILLS": str(asked.kills or 5)}

@@ -241,12 +241,12 @@ def thinned(held: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
 
 @dataclass
 class Running:
-    """A side that runs: its query and, if a policy drives it, its scheduler."""
+    """A side that runs: its query and, if a policy drives it, its autoscaler."""
 
     name: str
     query: StreamingQuery
     app: Application | None
-    scheduler: Autoscaler | None
+    autoscaler: Autoscaler | None
     lived: Lived = field(default_factory=Lived)
 
     def look(self, at_s: float) -> None:
@@ -267,9 +267,9 @@ class Running:
                 begun = datetime.fromisoformat(progress.timestamp).timestamp() - start_s
                 took = progress.durationMs["triggerExecution"] / 1000
                 self.lived.batches.append((begun, took, progress.numInputRows))
-        if self.scheduler is not None:
-            failed = [d.error for d in self.scheduler.decisions(limit=100_000) if d.error]
-            if not self.scheduler.is_running or len(failed) > 3:
+        if self.autoscaler is not None:
+            failed = [d.error for d in self.autoscaler.decisions(limit=100_000) if d.error]
+            if not self.autoscaler.is_running or len(failed) > 3:
                 raise BenchmarkError(f"{self.name}: {len(failed)} turns failed: {failed[:1]}")
 
 
@@ -292,7 +292,7 @@ def sides(day: Day, policies: Sequence[str]) -> list[Sided]:
 def started(
     spark: SparkSession, work: Path, day: Day, side: Side, policy: str | None, start_s: float
 ) -> Iterator[Running]:
-    """A side's query and scheduler, until the end of the block."""
+    """A side's query and autoscaler, until the end of the block."""
     reader = spark.readStream.format("laneshift-workload")
     for option, setting in day.source(start_s).items():
         reader = reader.option(option, str(setting))
@@ -304,12 +304,12 @@ def started(
             written.queryName(side.name).trigger(processingTime=f"{TRIGGER_S:g} seconds").start()
         )
     app = attach(spark) if side.options else None
-    scheduler = app.query(query).autoscale(policy=policy, cores=CORES) if app and policy else None
+    autoscaler = app.query(query).autoscale(policy=policy, cores=CORES) if app and policy else None
     try:
-        yield Running(side.name, query, app, scheduler)
+        yield Running(side.name, query, app, autoscaler)
     finally:
-        if scheduler is not None:
-            scheduler.stop()
+        if autoscaler is not None:
+            autoscaler.stop()
         query.stop()
 
 

@@ -1,4 +1,4 @@
-"""Runs a query that a scheduler drives, and watches it: rows, latency and lanes over time."""
+"""Runs a query that an autoscaler drives, and watches it: rows, latency and lanes over time."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Run:
         side: stock, or the policy.
         counts: rows of each slot of 100 ms that came to the sink, by the slot's start.
         laps: latency and lanes over time.
-        decisions: what the scheduler did.
-        turns: of the scheduler.
-        thread_s: CPU time of the scheduler's thread since it began, at each lap.
+        decisions: what the autoscaler did.
+        turns: of the autoscaler.
+        thread_s: CPU time of the autoscaler's thread since it began, at each lap.
     """
 
     side: str
@@ -147,13 +147,13 @@ class Run:
 
 @dataclass(slots=True)
 class Driven:
-    """A query that runs, with its scheduler."""
+    """A query that runs, with its autoscaler."""
 
     setting: Setting
     start_s: float
     running: Running
     app: Application | None
-    scheduler: Autoscaler | None
+    autoscaler: Autoscaler | None
     run: Run
     _clock: int | None = None
 
@@ -177,14 +177,14 @@ class Driven:
         self._clock = time.pthread_getcpuclockid(ident)
 
     def finish(self) -> None:
-        """Check the query, stop the scheduler, keep what it did."""
+        """Check the query, stop the autoscaler, keep what it did."""
         self.running.check()
-        if self.scheduler is not None:
-            if not self.scheduler.is_running:
-                raise BenchmarkError(f"The scheduler {self.run.side} has ended by itself.")
-            self.scheduler.stop()
-            self.run.decisions = self.scheduler.decisions(limit=10_000)
-            self.run.turns = self.scheduler.turns
+        if self.autoscaler is not None:
+            if not self.autoscaler.is_running:
+                raise BenchmarkError(f"The autoscaler {self.run.side} has ended by itself.")
+            self.autoscaler.stop()
+            self.run.decisions = self.autoscaler.decisions(limit=10_000)
+            self.run.turns = self.autoscaler.turns
             failed = [d.error for d in self.run.decisions if d.error]
             if failed:
                 raise BenchmarkError(
@@ -201,7 +201,7 @@ def driving(
     trace: Path | None = None,
     most_late_s: float = SETTLE_S,
 ) -> Iterator[Driven]:
-    """Start a query of the side and its scheduler; both end with the block."""
+    """Start a query of the side and its autoscaler; both end with the block."""
     start_s = round(time.time() + LEAD_S, 3)
     with (
         running(
@@ -226,7 +226,7 @@ def scheduled(
     cores: int | None = None,
     **parameters: Any,
 ) -> Iterator[Driven]:
-    """The scheduler of a query that has put out its first row; it ends with the block.
+    """The autoscaler of a query that has put out its first row; it ends with the block.
 
     Args:
         start_s: when the first row was due (s since 1970).
@@ -242,25 +242,25 @@ def scheduled(
             f"{setting.name}, {side}: the first row came {late_s:.1f} s after it was due, "
             f"expected at most {most_late_s:g} s: the machine does something else, too."
         )
-    app = scheduler = None
+    app = autoscaler = None
     before = {thread.ident for thread in threading.enumerate()}
     if side != STOCK:
         app = attach(spark)
-        scheduler = app.query(query.query).autoscale(
+        autoscaler = app.query(query.query).autoscale(
             policy=setting.policy(side),
             interval=setting.interval_s,
             cores=setting.cores_each if cores is None else cores,
             trace=trace,
             **parameters,
         )
-    driven = Driven(setting, start_s, query, app, scheduler, Run(side))
-    if scheduler is not None:
+    driven = Driven(setting, start_s, query, app, autoscaler, Run(side))
+    if autoscaler is not None:
         driven.watch_thread(before)
     try:
         yield driven
     finally:
-        if scheduler is not None:
-            scheduler.stop()
+        if autoscaler is not None:
+            autoscaler.stop()
 
 
 def drive(

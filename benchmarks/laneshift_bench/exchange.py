@@ -94,7 +94,7 @@ comes twice or differs.
 an order is due to its arrival in the sink; *whole run*: over all orders. *All answered*: seconds
 from when the first order was due; the last was due at the end of the time in the case's name.
 *Changes* are lane counts that the policy set (of resource-centric: numbers of partitions), *moves*
-shards that went to another lane, and *turn* is the CPU time of the scheduler's thread for one turn:
+shards that went to another lane, and *turn* is the CPU time of its thread for one turn:
 measuring, deciding and carrying out. The cases with y and z are {GRAIN_SIDE} with y partitions of
 z shards of each operator.
 

@@ -77,7 +77,7 @@ class Traded:
 
     @property
     def turn_ms(self) -> float:
-        """CPU time of the scheduler's thread for a turn: measuring, deciding, carrying out."""
+        """CPU time of the autoscaler's thread for a turn: measuring, deciding, carrying out."""
         run = self.driven.run
         return 1000 * run.thread_s[-1] / run.turns if run.turns and run.thread_s else float("nan")
 

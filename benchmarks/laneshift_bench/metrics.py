@@ -35,7 +35,7 @@ WATCHABLE = {
 METHOD = f"""\
 Counts per key, 2 source and 2 state partitions with 4 lanes each, 64 shards a partition, in one
 JVM. By turns nobody looks, and a thread reads all there is once a second: the snapshot as a
-scheduler does, the metrics servlet as Prometheus does, the tab as a person does who lets it load
+autoscaler does, the metrics servlet as Prometheus does, the tab as a person does who lets it load
 again. A ratio compares a watched run with the unwatched one of the same round. What the executor
 counts for itself it counts on both sides; the idle benchmark has that in it.
 

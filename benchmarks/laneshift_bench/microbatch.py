@@ -264,12 +264,12 @@ class Watched:
 
 @dataclass
 class Watch:
-    """A query that runs, with its scheduler."""
+    """A query that runs, with its autoscaler."""
 
     load: Load
     running: Running
     app: Application | None
-    scheduler: Autoscaler | None
+    autoscaler: Autoscaler | None
     run: Watched
     cores: int
 
@@ -289,11 +289,11 @@ class Watch:
             if progress.numInputRows:
                 begun = datetime.fromisoformat(progress.timestamp).timestamp()
                 run.batches.append((begun - run.start_s, progress.durationMs["triggerExecution"]))
-        if self.scheduler is not None:
-            if not self.scheduler.is_running:
-                raise BenchmarkError(f"The scheduler {self.scheduler.policy} has ended.")
-            self.scheduler.stop()
-            decisions = self.scheduler.decisions(limit=10_000)
+        if self.autoscaler is not None:
+            if not self.autoscaler.is_running:
+                raise BenchmarkError(f"The autoscaler {self.autoscaler.policy} has ended.")
+            self.autoscaler.stop()
+            decisions = self.autoscaler.decisions(limit=10_000)
             failed = [d.error for d in decisions if d.error]
             if failed:
                 raise BenchmarkError(f"{len(failed)} turns failed, the first by: {failed[0]}")
@@ -303,25 +303,25 @@ class Watch:
 
 @contextmanager
 def watching(spark: SparkSession, work: Path, load: Load, who: Contender) -> Iterator[Watch]:
-    """Start a query and its scheduler; the first row is due when a trigger is."""
+    """Start a query and its autoscaler; the first row is due when a trigger is."""
     begin = time.time() + LEAD_S
     start_s = math.ceil(begin / load.trigger_s) * load.trigger_s
     # Of Spark's schedule all are whole multiples of the interval.
     every = f"{round(1000 * load.trigger_s)} milliseconds"
     source = load.options(start_s)
     with running(spark, work, who.side, source, who.build, None, every=every) as query:
-        app = scheduler = None
+        app = autoscaler = None
         elastic = bool(who.side.options)
         if elastic:
             app = attach(spark)
         if app is not None and who.policy is not None:
-            scheduler = app.query(query.query).autoscale(policy=who.policy, cores=load.cores)
+            autoscaler = app.query(query.query).autoscale(policy=who.policy, cores=load.cores)
         cores = min(load.cores, who.side.partitions)
         try:
-            yield Watch(load, query, app, scheduler, Watched(start_s), cores)
+            yield Watch(load, query, app, autoscaler, Watched(start_s), cores)
         finally:
-            if scheduler is not None:
-                scheduler.stop()
+            if autoscaler is not None:
+                autoscaler.stop()
 
 
 def watch(spark: SparkSession, work: Path, load: Load, who: Sequence[Contender]) -> list[Watched]:

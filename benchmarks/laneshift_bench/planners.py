@@ -129,11 +129,11 @@ class _Bench:
             source = _source(case, skew) | {"totalRows": ENDLESS}
             with (
                 running(self.spark, self.work, _side(name), source, case.build) as made,
-                self.driven(name, made) as scheduler,
+                self.driven(name, made) as autoscaler,
             ):
                 warm_s, seconds = (22, 6) if self.quick else (40, 15)
                 found.rates.append(made.measure(warm_s, seconds).rows_per_s)
-                self._look(made, scheduler, found)
+                self._look(made, autoscaler, found)
             return
         first, batches = (4, 3) if self.quick else (6, 6)
         with self._streamed(case, skew, name, first + batches, found) as made:
@@ -154,20 +154,20 @@ class _Bench:
             running(
                 self.spark, self.work, side, source, build, None, mode="append", line=line
             ) as made,
-            self.driven(name, made) as scheduler,
+            self.driven(name, made) as autoscaler,
         ):
             yield made
             if found is not None:
-                self._look(made, scheduler, found)
+                self._look(made, autoscaler, found)
 
-    def _look(self, made: Running, scheduler: Autoscaler | None, found: Outcome) -> None:
+    def _look(self, made: Running, autoscaler: Autoscaler | None, found: Outcome) -> None:
         mine = [q for q in self.app.snapshot().queries if q.run_id == str(made.query.runId)]
         states = [o for q in mine for o in q.operators if not o.is_dealt]
         found.work = ", ".join(o.above for o in states)
-        if scheduler is not None:
+        if autoscaler is not None:
             moves = self.app.query(made.query).handoffs(limit=100_000)
             found.moved = sum(move.reason == "user" for move in moves)
-            notes = [note for d in scheduler.decisions(limit=10_000) for note in d.notes]
+            notes = [note for d in autoscaler.decisions(limit=10_000) for note in d.notes]
             found.said = next((n for n in notes if n.startswith(("hot-key", "unfit"))), "")
 
     def answers(self, case: Case, skew: float, name: str) -> object:

@@ -105,7 +105,7 @@ def join(bench: Bench) -> None:
         cluster(EXECUTORS, CORES) as (spark, work),
         spread_query(spark, work, side(), offered, costly(COST_US)) as query,
     ):
-        scheduler = query.app.query(query.query).autoscale(
+        autoscaler = query.app.query(query.query).autoscale(
             policy="laneshift", interval=0.5, cores=EACH
         )
         for turn in range(2 * bench.rounds):
@@ -120,7 +120,7 @@ def join(bench: Bench) -> None:
             until("lanes on it", lambda: _works(query, there - known))  # noqa: B023
             took.append(time.monotonic() - begun)
             bench.progress.note(f"{took[-1]:.2f} s")
-        scheduler.stop()
+        autoscaler.stop()
     bench.add("join", "policy laneshift", "from registration until a lane works there, s", took)
     bench.goal("executor joins: its cores work, s", [max(took)], "<=", 2.0)
 

@@ -39,14 +39,14 @@ SETTINGS = HISTORIES | {
 }
 METHOD = f"""\
 On {CORES} cores, each run a process of its own, in turn: stock, the jar with nothing configured,
-and the same beside a scheduler. *Wide*: micro-batches of {WIDE:,} map tasks and {WIDE:,} state
-partitions, whose lanes are chosen by what the maps have told. The scheduler (policy `elasticutor`)
+and the same beside an autoscaler. *Wide*: micro-batches of {WIDE:,} map tasks and {WIDE:,} state
+partitions, whose lanes are chosen by what the maps have told. The autoscaler (policy `elasticutor`)
 looks once a second: CPU of its thread and calls of the gateway a turn, of turns that had measured
 something. When the source has ended, *heap* is what is in use after two full collections.
 *Overload*: Real-time Mode, {INSIDE} state partitions in one task and a source without pacing;
 *switches* are voluntary context switches a second of laneshift's threads, /proc."""
-SIDES = ("stock", "jar alone", "scheduler")
-HEADER = ("figure", *SIDES, "jar alone / stock", "scheduler / stock")
+SIDES = ("stock", "jar alone", "autoscaler")
+HEADER = ("figure", *SIDES, "jar alone / stock", "autoscaler / stock")
 
 
 def run(quick: bool) -> Report:
@@ -74,8 +74,8 @@ def run(quick: bool) -> Report:
         else:
             report.goals.append(Goal("batch, jar alone / stock", ratios[0].median, "<=", 1.02))
     for each, figure, words, bound in (
-        (wide["scheduler"], "turn_ms", "CPU of a turn, ms", 50.0),
-        (wide["scheduler"], "calls", "calls of a turn", 3.0),
+        (wide["autoscaler"], "turn_ms", "CPU of a turn, ms", 50.0),
+        (wide["autoscaler"], "calls", "calls of a turn", 3.0),
         (found["overload"]["jar alone"], "switches", "switches a second", 5_000.0),
     ):
         values = [one[figure] for one in each]
@@ -115,7 +115,7 @@ def _wide(spark: SparkSession, work: Path, name: str, quick: bool) -> dict[str, 
               "pacing": "none", "rowsPerBatch": rows, "totalRows": batches * rows}  # fmt: skip
     found: dict[str, float] = {}
     with running(spark, work, side, source, counting, trigger=None) as run:
-        if name == "scheduler":
+        if name == "autoscaler":
             turns = _turns(Counted(spark), run, batches)
             found["turn_ms"] = median(cpu for cpu, _ in turns)
             found["calls"] = max(calls for _, calls in turns)
@@ -138,13 +138,13 @@ class Counted(Py4jGateway):
 
 def _turns(gateway: Counted, run: Running, batches: int) -> list[tuple[float, int]]:
     """CPU (ms) and calls of turns, once a second, that had measured something."""
-    scheduler = AutoscaleLoop(gateway, registry.policy("elasticutor"))
+    autoscaler = AutoscaleLoop(gateway, registry.policy("elasticutor"))
     found = []
     while sum(bool(p.numInputRows) for p in run.query.recentProgress) < batches:
         run.check()
         gateway.calls = 0
         began_s = time.thread_time()
-        said = scheduler.turn()
+        said = autoscaler.turn()
         took_s = time.thread_time() - began_s
         if said:
             found.append((1000 * took_s, gateway.calls))

@@ -1,4 +1,4 @@
-"""What the live benchmarks of the scheduler run: a load, emulated cores, and who divides them."""
+"""What the live benchmarks of the autoscaler run: a load, emulated cores, and who divides them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FloatArray = NDArray[np.float64]
 KEYS = 10_000
 SHARDS = 64
 INTERVAL_S = 0.5
-"""Time from one turn of the scheduler to the next where load changes fast: half the default."""
+"""Time from one turn of the autoscaler to the next where load changes fast: half the default."""
 QUEUE_BYTES = 1 << 20
 """The plugin's default for a lane."""
 ROW_BYTES = 48
@@ -55,7 +55,7 @@ class Setting:
         stock: state partitions of stock Spark, a core each; None: one for each core of an operator.
         sources: tasks that make the rows, one a task slot.
         queued_s: work that a lane's queue holds (s), about; None: the plugin's default, 1 MB.
-        interval_s: time from one turn of the scheduler to the next (s).
+        interval_s: time from one turn of the autoscaler to the next (s).
         batch: of Real-time Mode, a duration in Spark's words. By default Spark's own: no run of a
             minute or two has a pause between two batches in it. None: micro-batches.
         every_s: time from one micro-batch to the next (s).

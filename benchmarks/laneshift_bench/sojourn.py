@@ -50,7 +50,7 @@ the sink, less its *way*: what rows take that cost nothing, with as many lanes, 
 that rate. *One queue* is M/M/k (`sojourn_time`), which the papers' policies use, *own queues* k
 queues with a lane each and even shares of the rows (`lanes_sojourn_time`), *shares* the same with
 the shares that lanes had in this run. All have the rate and the *cost* of a row that were measured
-in the run, as a scheduler has them: time that lanes worked over rows, so with the row's own work.
+in the run, as an autoscaler has them: time that lanes worked over rows, so with the row's own work.
 Relative errors are predicted / measured - 1.
 
 *Real-time*: no pause between batches inside a run. *Micro-batch*, a trigger every {TRIGGER_S:g} s:
@@ -107,7 +107,7 @@ class Found:
     Attributes:
         latency: of its rows.
         shares: each lane's of the rows.
-        cost_s: what a row took its lane, as a scheduler sees it: time that lanes worked over rows.
+        cost_s: what a row took its lane, as autoscalers see it: time that lanes worked over rows.
         rows_per_s: that lanes took.
     """
 

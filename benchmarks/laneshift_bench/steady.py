@@ -1,4 +1,4 @@
-"""A constant load: whether the scheduler keeps its hands still, and what it costs."""
+"""A constant load: whether the autoscaler keeps its hands still, and what it costs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RATE = 475.0
 """Rows/s: 9.5 cores' worth, 2.4 a partition. At 2.0 a policy that gives as few cores as it can
 goes to and fro between two and three, which the simulator shows as well."""
 INTERVAL_S = 1.0
-"""Time from one turn of a scheduler to the next: the default."""
+"""Time from one turn of an autoscaler to the next: the default."""
 LOOKS = 40
 METHOD = f"""\
 Real-time Mode in one JVM. {len(POLICIES)} queries at once, each with {PARTITIONS} state partitions,
@@ -35,16 +35,16 @@ Real-time Mode in one JVM. {len(POLICIES)} queries at once, each with {PARTITION
 default: counts per key (10,000 keys, Zipf 0.5, no shuffles), and each row waits {COST_US / 1000:g}
 ms, at {RATE:,.0f} rows/s, {RATE * COST_US / 1e6:g} cores' worth. They begin with all cores.
 *Adjustments* are partitions whose lanes are changed. *p99* is the median over half seconds of the
-99th percentile after settling, *all rows* that over all of them. *Scheduler* is the CPU time of its
-Python thread by the thread's own clock, as a share of one core, from settling to the end. *JVM, a
-look* is the CPU time that the driver's thread takes for the picture of all {len(POLICIES)} queries
+99th percentile after settling, *all rows* that over all of them. *Autoscaler* is its Python
+thread's CPU time by the thread's own clock, as a share of one core, from settling to the end. *JVM,
+a look* is the CPU time that the driver's thread takes for the picture of all {len(POLICIES)} queries
 which a turn asks for ({LOOKS} looks from this thread; threads that answer it in executors are not
 in it). Batches last 15 minutes, so that there is no pause between two.
 
 {SIMULATED}"""
 HEADER = (
     "policy", "adjustments", "after settling", "simulated", "simulated, after settling",
-    "lanes at the end", "simulated", "p99, ms", "all rows", "scheduler", "ms a turn",
+    "lanes at the end", "simulated", "p99, ms", "all rows", "autoscaler", "ms a turn",
 )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def _look_ms(spark: SparkSession) -> float:
 
 
 def _share(run: Run, settle_s: float) -> float:
-    """CPU time of the scheduler's thread after settling, as a share of one core."""
+    """CPU time of the autoscaler's thread after settling, as a share of one core."""
     times = np.array([lap.end_s for lap in run.laps])
     used = np.array(run.thread_s)
     first = int(np.searchsorted(times, settle_s))
@@ -139,14 +139,14 @@ def _report(
             "adjustments_after_settling": counts[1],
             "simulated_adjustments": simulated.adjustments,
             "simulated_adjustments_after_settling": simulated.adjustments - settled,
-            "scheduler_share_of_a_core": share,
+            "autoscaler_share_of_a_core": share,
             "thread_ms_a_turn": turn_ms,
             "p99_after_settling_ms": p99_ms,
             "p99_after_settling_all_rows_ms": p99_all_ms,
         }
         report.goals += [
             Goal(f"{policy}: adjustments after settling", counts[1], "<=", 1),
-            Goal(f"{policy}: scheduler's share of a core", share, "<=", 0.02),
+            Goal(f"{policy}: autoscaler's share of a core", share, "<=", 0.02),
         ]
         report.files[f"steady-{policy}.png"] = kept[policy].draw
     report.files["steady-laneshift.trace"] = kept["laneshift"].write

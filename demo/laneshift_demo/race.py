@@ -132,19 +132,19 @@ def racing(
             stack.callback(queries[side].stop)
         _await_operators(app, queries[ELASTIC])
         target_s = TARGET_COSTS * chosen.cost_us / 1e6
-        scheduler = app.query(queries[ELASTIC]).autoscale(
+        autoscaler = app.query(queries[ELASTIC]).autoscale(
             policy=settings.policy,
             # Other policies keep their own, if they have one.
             target_latency=target_s if settings.policy == POLICY else None,
             interval=TURN_S,
             cores=CORES,
         )
-        stack.callback(scheduler.stop)
+        stack.callback(autoscaler.stop)
         scene.begin(start_s)
         runs = {side: SideRun(side, tails[side].updates) for side in queries}
         _watch(app, queries, tails, runs, stream, start_s, display)
         scene.end()
-        scheduler.stop()
+        autoscaler.stop()
         runs[ELASTIC].handoffs = tuple(app.query(queries[ELASTIC].id).handoffs(limit=ALL_HANDOFFS))
         queries[ELASTIC].stop()
         both = Race(stream, start_s, runs[STOCK], runs[ELASTIC])

@@ -52,7 +52,7 @@ class Settings:
         seconds: how long rows come in Real-time Mode (s).
         rows_per_s: the load; None: what calibration chooses.
         cost_us: waiting time that each answer costs its core (microseconds); None: as above.
-        policy: which of the scheduler's policies moves the lanes.
+        policy: which of the autoscaler's policies moves the lanes.
         seed: of the stream and of the moves.
     """
 

@@ -97,7 +97,7 @@ class Driver:
         ``handoffs`` are the most that it has told of at once, ``most_lanes`` those of a partition,
         ``lanes_elsewhere`` those on other executors at the newest look, ``rows_elsewhere`` the most
         rows that these had worked on at once, ``hosts`` where partitions have been, ``decisions``
-        what a scheduler decided lately.
+        what an autoscaler decided lately.
         """
         status = said(self._page) or {}
         partitions = [

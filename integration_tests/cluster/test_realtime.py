@@ -1,4 +1,4 @@
-"""Real-time queries between two Kafka topics: lanes by a scheduler, and one without state."""
+"""Real-time queries between two Kafka topics: lanes by an autoscaler, and one without state."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
 }
-SCHEDULER = {
+AUTOSCALER = {
     **ELASTIC,
     "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
     "spark.sql.laneshift.lanes": "1",
     "spark.sql.laneshift.maxLanes": "3",
-    "spark.sql.laneshift.scheduler": "elasticutor",
+    "spark.sql.laneshift.autoscaler": "elasticutor",
 }
 
 
@@ -55,11 +55,11 @@ def run(
     return driver, {**answers, "state": state}
 
 
-def test_skew_with_scheduler(cluster: Cluster, kafka: Kafka, same: Same) -> None:
+def test_skew_with_autoscaler(cluster: Cluster, kafka: Kafka, same: Same) -> None:
     kafka.topics({"clicks": 2})
     kafka.write_clicks("clicks", ROWS)
     _, expected = run(cluster, kafka, "stock", {})
-    driver, found = run(cluster, kafka, "elastic", SCHEDULER)
+    driver, found = run(cluster, kafka, "elastic", AUTOSCALER)
     changes = [c for d in driver.decisions if d["applied"] for c in d["changes"]]
     assert any(c["after"] > c["before"] for c in changes), driver.tail()
     assert driver.most_lanes > 1

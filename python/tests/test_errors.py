@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import laneshift
-from laneshift.autoscale import process
-from laneshift.control import address
+from laneshift.control import address, process
 from laneshift.errors import (
     KINDS,
     InputError,
@@ -93,7 +92,7 @@ def test_every_condition_is_raised_somewhere_and_every_raised_one_is_known() -> 
     }
     raised |= {"LANESHIFT_NO_SUCH_SHARD", "LANESHIFT_NO_SUCH_LANE"}  # made of the argument's name
     by_the_plugin = {
-        *("NOT_MOVABLE", "OTHER_SCHEDULER", "PARTITION_MOVED", "SOURCE_NOT_LIMITED"),
+        *("NOT_MOVABLE", "OTHER_AUTOSCALER", "PARTITION_MOVED", "SOURCE_NOT_LIMITED"),
         *("EXECUTOR_IS_HOME", "LANES_STAY_HOME", "MORE_LANES_THAN_CORES"),
         *("NO_SUCH_EXECUTOR", "TOO_MANY_ELSEWHERE"),
         *("PARTITIONS_OUT_OF_RANGE", "RESCALE_RUNS", "NOT_RESCALABLE", "NO_RESCALE"),

@@ -17,9 +17,9 @@ from hypothesis import is_hypothesis_test, settings
 ROOMS = {
     "pairs": "more queries, formats and numbers of tasks beside stock Spark than the gate has",
     "motion": "handoffs whose moment is up to timers, threads and what a query was measured to do",
-    "policies": "schedulers, limits and rescales that act on a running query by its measurements",
+    "policies": "autoscalers, limits and rescales that act on a running query by its measurements",
     "remote": "lanes on other executors, and hosts that fall silent, fail and go away",
-    "kills": "tasks, executors, drivers and schedulers killed while lanes and partitions change",
+    "kills": "tasks, executors, drivers and autoscalers killed while lanes and partitions change",
     "cluster": "whole clusters in Docker whose workers, driver, network and disk fail",
     "matrix": "every operator, output mode, trigger and course of a checkpoint's life",
     "mutants": "mutants of the source, which the gate has to notice; a million schedules; races",

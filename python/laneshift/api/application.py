@@ -206,7 +206,7 @@ class Application:
             key = None if query is None else query.id
             for other, started in self._autoscalers:
                 if (key is None or other in (None, key)) and started.is_running:
-                    raise error("LANESHIFT_SCHEDULER_RUNS", policy=started.policy)
+                    raise error("LANESHIFT_AUTOSCALER_RUNS", policy=started.policy)
             return key
 
         made = Autoscaler(self._host.start(wanted, followed))

@@ -126,7 +126,7 @@ class Query:
                 "LANESHIFT_LANES_OUT_OF_RANGE",
                 value=lanes,
                 range=f"1 to {most}",
-                partition="all" if partition is None else partition,
+                partition="each partition" if partition is None else f"partition {partition}",
                 operator=chosen.operator_id,
             )
         hosts = check_hosts(on)

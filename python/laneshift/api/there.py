@@ -8,7 +8,7 @@ from dataclasses import replace
 from laneshift.api.autoscaler import Wanted
 from laneshift.autoscale.options import chosen_policy
 from laneshift.control.client import ControlClient
-from laneshift.control.remote import RemoteScheduler, named
+from laneshift.control.remote import RemoteAutoscaler, named
 from laneshift.errors import error
 from laneshift.plugin.snapshot import Snapshot
 
@@ -26,7 +26,7 @@ class There:
     def watch(self, interval_s: float) -> Iterator[Snapshot]:
         return self.gateway.watch(interval_s)
 
-    def start(self, wanted: Wanted, followed: Callable[[], str | None]) -> RemoteScheduler:
+    def start(self, wanted: Wanted, followed: Callable[[], str | None]) -> RemoteAutoscaler:
         if wanted.trace is not None:
             raise error(
                 "LANESHIFT_NOT_REMOTE",
@@ -41,7 +41,7 @@ class There:
         name, texts = named(policy, wanted.parameters)
         options = replace(options, query=followed())
         run = self.gateway.autoscale(name, texts, target_latency_s, options)
-        return RemoteScheduler(self.gateway, run)
+        return RemoteAutoscaler(self.gateway, run)
 
     def close(self) -> None:
         self.gateway.close()

@@ -279,9 +279,10 @@ def out_of_reach(
 def not_done(plan: Plan) -> tuple[Note, ...]:
     """What of a plan cannot be done in a running query, and what it does not reach."""
     notes = [
-        Note(f"{short.reason.value}: {short.message}", f"{short.reason.value}: {short.kind}")
-        if short.kind
-        else Note(f"{short.reason.value}: {short.message}")
+        Note(
+            f"{short.reason.value}: {short.message}",
+            f"{short.reason.value}: {short.kind or short.message}",
+        )
         for short in plan.shortfalls
     ]
     for split in plan.key_splits:

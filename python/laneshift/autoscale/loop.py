@@ -214,7 +214,7 @@ class AutoscaleLoop:
         try:
             self._claim()
         except SessionError as held:
-            if held.condition != "LANESHIFT_OTHER_SCHEDULER":
+            if held.condition != "LANESHIFT_OTHER_AUTOSCALER":
                 raise
             self._wait(self._over, float(str(held.parameters["seconds"])) + 0.05)
             self._claim()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SERVICE = f"/{pb.DESCRIPTOR.services_by_name['Control'].full_name}/"
 
 TIMEOUT_S = 20.0
-"""Of a call that is no stream: executors are asked, and a dead scheduler's claim is waited for."""
+"""Of a call that is no stream: executors are asked, and a dead autoscaler's claim is waited for."""
 
 PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """Before each look whether a service that was lost is there again, a minute in all (s, ours)."""

@@ -1,8 +1,13 @@
-"""The process that ``spark.sql.laneshift.control.port`` asks for: the driver starts and ends it.
+"""The control process: the driver starts and ends it, if its options name a policy or a port.
 
-``python -m laneshift.control.process``, with the settings as JSON in ``LANESHIFT_SCHEDULER``. It
-does what :mod:`laneshift.autoscale.process` does if the driver has a policy, too, and its exit
-codes are the same.
+``python -m laneshift.control.process``, with the settings as JSON in ``LANESHIFT_CONTROL``:
+
+    port, token         how to call the driver
+    policy, ...         the policy, ``none`` for none: :mod:`laneshift.control.policy`
+    control             where the service listens, if it does: :mod:`laneshift.control.settings`
+
+What it prints goes to the driver's log. Exit codes: 0 the driver has ended, 2 wrong settings (to
+start it again would not help), anything else a failure. Only the service needs grpcio.
 """
 
 from __future__ import annotations
@@ -13,83 +18,90 @@ import sys
 import threading
 from contextlib import suppress
 
-from laneshift.autoscale.process import VARIABLE, Settings, code_of, drive, ending, say, warn
+from laneshift.control import log
+from laneshift.control.policy import AGAIN_S, PolicySettings, stays_wrong
 from laneshift.control.running import RunningAutoscalers
-from laneshift.control.server import ControlServer
-from laneshift.control.service import ControlService
 from laneshift.control.settings import ControlSettings
 from laneshift.control.tokens import write
 from laneshift.errors import InputError, LaneshiftError
 from laneshift.plugin.gateway import Gateway, PortGateway, connect
 
-AGAIN_S = 5.0
-"""Between two tries to have a port, or a query, that another process has (ours)."""
+VARIABLE = "LANESHIFT_CONTROL"
 
 
 def main() -> int:
-    """Run until the driver closes our standard input."""
+    """Run until the driver closes our standard input or, without a service, does not answer."""
+    # It has the plugin's token, and children inherit it.
     data = json.loads(os.environ.pop(VARIABLE))
-    policies = RunningAutoscalers()
     over = ending()
     try:
         gateway = PortGateway(int(data["port"]), str(data["token"]))
         connect(gateway)
-        control = ControlSettings.of(data["control"])
-        if data["policy"] != "none":
-            own = (Settings.of(data), gateway, policies, over)
-            threading.Thread(
-                target=drive_beside, args=own, name="laneshift policy", daemon=True
-            ).start()
-    except InputError as problem:
-        warn(str(problem))
-        return 2
+        control = ControlSettings.of(data["control"]) if data.get("control") else None
+        policy = None if data["policy"] == "none" else PolicySettings.of(data)
+        if control is not None:
+            serve(gateway, control, policy, over)
+        elif policy is not None:
+            policy.drive(gateway, over)
     except LaneshiftError as problem:
-        warn(str(problem))
-        return 1
+        log.warn(str(problem))
+        return 2 if stays_wrong(problem) else 1
+    return 0
+
+
+def ending() -> threading.Event:
+    """Set once the driver has closed our standard input, as its own end does."""
+    over = threading.Event()
+
+    def wait_for_end() -> None:
+        sys.stdin.read()
+        over.set()
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
+    return over
+
+
+def serve(
+    gateway: Gateway,
+    control: ControlSettings,
+    policy: PolicySettings | None,
+    over: threading.Event,
+) -> None:
+    """Listen, a policy beside it, until it is over. Errors: InputError for wrong settings."""
+    policies = RunningAutoscalers()
+    if policy is not None:
+        threading.Thread(
+            target=policy.drive_beside,
+            args=(gateway, policies, over),
+            name="laneshift policy",
+            daemon=True,
+        ).start()
     try:
-        return serve(gateway, control, policies, over)
+        listen(gateway, control, policies, over)
     finally:
         policies.stop_all()
 
 
-def drive_beside(
-    settings: Settings, gateway: Gateway, policies: RunningAutoscalers, over: threading.Event
-) -> None:
-    """Run the driver's policy, on this thread, until somebody stops it. It begins again if it ends
-    by itself or cannot begin, but for settings that stay wrong. The service goes on all the while.
-    """
-    say(settings.words)
-    again = True
-    while again and not over.is_set():
-        try:
-            scheduler = settings.autoscaler(gateway)
-            policies.add(scheduler, settings.options.query or "")
-            again = drive(scheduler, over)
-            if again:
-                warn(f"{scheduler.name} has ended; it begins again")
-        except LaneshiftError as problem:  # another scheduler has it, or the driver is gone
-            again = code_of(problem) != 2
-            warn(str(problem) if again else f"{problem} It goes on without the policy.")
-        if again:
-            over.wait(AGAIN_S)
-
-
-def serve(
+def listen(
     gateway: Gateway, control: ControlSettings, policies: RunningAutoscalers, over: threading.Event
-) -> int:
-    """Listen until it is over. A port that is taken is asked for again: policies run meanwhile."""
+) -> None:
+    """Serve at the address. A port that is taken is asked for again: policies run meanwhile."""
+    from laneshift.control.server import ControlServer
+    from laneshift.control.service import ControlService
+
     told = ""
     while not over.is_set():
-        service = ControlService(gateway, policies, tenants_share=control.tenants_share, tell=say)
-        server = ControlServer(control, service, warn)
+        service = ControlService(
+            gateway, policies, tenants_share=control.tenants_share, tell=log.say
+        )
+        server = ControlServer(control, service, log.warn)
         try:
             address = server.start()
-        except InputError as problem:
-            warn(str(problem))
-            return 2
+        except InputError:
+            raise
         except LaneshiftError as problem:
             if str(problem) != told:
-                warn(told := str(problem))
+                log.warn(told := str(problem))
             over.wait(AGAIN_S)
             continue
         try:
@@ -98,22 +110,21 @@ def serve(
         finally:
             server.stop()
             _forget(control)
-    return 0
 
 
 def _announce(control: ControlSettings, address: str) -> None:
     has_tls = "TLS" if control.tls else "no TLS"
     where = control.token_file if control.token_file.is_file() else "as given"
-    say(f"control listens at {address}, {has_tls}, token: {where}")
+    log.say(f"control listens at {address}, {has_tls}, token: {where}")
     if control.is_open_and_plain:
-        warn(
+        log.warn(
             "control: tokens reach this address unencrypted; set "
             "spark.sql.laneshift.control.tls.certificate and .key, or listen on 127.0.0.1"
         )
     try:
         write(control.address_file, address + "\n")
     except OSError as problem:
-        warn(f"control: the address is not written to {control.address_file}: {problem}")
+        log.warn(f"control: the address is not written to {control.address_file}: {problem}")
 
 
 def _forget(control: ControlSettings) -> None:

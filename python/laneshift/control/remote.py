@@ -1,4 +1,4 @@
-"""A policy that runs in the control process, with the methods of a scheduler of this process."""
+"""A policy that runs in the control process, with the methods of an autoscaler of this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from laneshift.policies import registry
 _LOG = logging.getLogger("laneshift")
 
 
-class RemoteScheduler:
+class RemoteAutoscaler:
     """Drives running queries from the control process; it goes on when this object has gone.
 
     Made by :meth:`laneshift.Application.autoscale` of one that is attached by an address.
@@ -101,7 +101,7 @@ class RemoteScheduler:
         self.stop()
 
     def __repr__(self) -> str:
-        return f"<laneshift scheduler {self.id} at {self._client.address}>"
+        return f"<laneshift autoscaler {self.id} at {self._client.address}>"
 
     def _now(self) -> pb.Autoscaler:
         for run in self._client.autoscalers():

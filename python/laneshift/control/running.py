@@ -23,7 +23,7 @@ class Run:
     """A policy that was started: ``tenant`` by whom, None for the operator and the driver."""
 
     id: str
-    scheduler: AutoscaleLoop
+    autoscaler: AutoscaleLoop
     query: str
     tenant: str | None
 
@@ -40,13 +40,13 @@ class RunningAutoscalers:
         self._newest = time.time_ns() // 1000
         self._news = threading.Condition()
 
-    def add(self, scheduler: AutoscaleLoop, query: str = "", tenant: str | None = None) -> Run:
-        """Remember a scheduler that runs or is about to; its decisions are kept from now on.
+    def add(self, autoscaler: AutoscaleLoop, query: str = "", tenant: str | None = None) -> Run:
+        """Remember an autoscaler that runs or is about to; its decisions are kept from now on.
 
         Errors: SessionError if too many run.
         """
         with self._news:
-            running = [run for run in self._runs.values() if run.scheduler.is_running]
+            running = [run for run in self._runs.values() if run.autoscaler.is_running]
             if len(running) >= MOST_RUNNING:
                 raise error("LANESHIFT_TOO_MANY_AUTOSCALERS", most=MOST_RUNNING, whose="all")
             own = sum(run.tenant == tenant for run in running)
@@ -54,16 +54,16 @@ class RunningAutoscalers:
                 raise error(
                     "LANESHIFT_TOO_MANY_AUTOSCALERS", most=MOST_OF_TENANT, whose="a session"
                 )
-            id = f"{scheduler.policy.name}-{next(self._numbers)}-{self._mark}"
-            self._runs[id] = run = Run(id, scheduler, query, tenant)
+            id = f"{autoscaler.policy.name}-{next(self._numbers)}-{self._mark}"
+            self._runs[id] = run = Run(id, autoscaler, query, tenant)
             for old in list(self._runs.values())[:-MOST_KEPT]:
-                if not old.scheduler.is_running:
+                if not old.autoscaler.is_running:
                     del self._runs[old.id]
-        scheduler.on_decision(lambda decision: self._keep(run.id, decision))
+        autoscaler.on_decision(lambda decision: self._keep(run.id, decision))
         return run
 
     def drop(self, run: Run) -> None:
-        """Forget a scheduler that could not begin."""
+        """Forget an autoscaler that could not begin."""
         with self._news:
             self._runs.pop(run.id, None)
 
@@ -75,7 +75,7 @@ class RunningAutoscalers:
     def find(self, id: str, may_see: Callable[[Run], bool]) -> Run:
         """The run of that id; an empty id is the only one that runs. Errors: NotFoundError."""
         seen = self.visible(may_see)
-        active = [run for run in seen if run.scheduler.is_running]
+        active = [run for run in seen if run.autoscaler.is_running]
         if not id and len(active) == 1:
             return active[0]
         for run in seen:
@@ -88,7 +88,7 @@ class RunningAutoscalers:
     def stop_all(self) -> None:
         """Stop every one."""
         for run in self.visible(lambda _: True):
-            run.scheduler.stop()
+            run.autoscaler.stop()
 
     def decisions(
         self,

@@ -206,10 +206,10 @@ class ControlService:
             )  # fmt: skip
         options.check_for(policy)
         query = _found(self._seen(tenant), request.query).id if request.query else ""
-        scheduler = AutoscaleLoop(self._gateway, policy, replace(options, query=query or None))
-        run = self._policies.add(scheduler, query, call.caller.tenant)
+        autoscaler = AutoscaleLoop(self._gateway, policy, replace(options, query=query or None))
+        run = self._policies.add(autoscaler, query, call.caller.tenant)
         try:
-            scheduler.begin()
+            autoscaler.begin()
         except BaseException:
             self._policies.drop(run)
             raise
@@ -218,16 +218,16 @@ class ControlService:
 
     def StopAutoscaler(self, request: pb.StopAutoscalerRequest, call: Call) -> pb.Autoscaler:
         run = self._policies.find(request.id, self._may_see(call))
-        run.scheduler.stop()
+        run.autoscaler.stop()
         self._tell(f"control: {call.peer} has stopped {run.id}")
         return _told(run)
 
     def PauseAutoscaler(self, request: pb.PauseAutoscalerRequest, call: Call) -> pb.Autoscaler:
         run = self._policies.find(request.id, self._may_see(call))
         if request.paused:
-            run.scheduler.pause()
+            run.autoscaler.pause()
         else:
-            run.scheduler.resume()
+            run.autoscaler.resume()
         return _told(run)
 
     def Autoscalers(self, request: pb.AutoscalersRequest, call: Call) -> pb.AutoscalersReply:
@@ -280,13 +280,13 @@ def _parameters(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _told(run: Run) -> pb.Autoscaler:
-    scheduler = run.scheduler
+    autoscaler = run.autoscaler
     return pb.Autoscaler(
         id=run.id,
-        policy=scheduler.policy.name,
+        policy=autoscaler.policy.name,
         query=run.query,
-        running=scheduler.is_running,
-        paused=scheduler.is_paused,
-        dry_run=scheduler.is_dry_run,
-        turns=scheduler.turns,
+        running=autoscaler.is_running,
+        paused=autoscaler.is_paused,
+        dry_run=autoscaler.is_dry_run,
+        turns=autoscaler.turns,
     )

@@ -6,6 +6,7 @@ come out as :mod:`laneshift.errors`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from enum import StrEnum
@@ -38,19 +39,19 @@ class Applied(StrEnum):
     NEXT_BATCH = "next-batch"
 
 
-class Gateway:
+class Gateway(ABC):
     """What the plugin can be asked; :meth:`ask` says how. Any thread may call.
 
     Every method may raise a LaneshiftError. A query is named by its id, its run's id or its name.
     """
 
+    @abstractmethod
     def ask(self, method: str, request: Message, reply: type[M]) -> M:
         """The plugin's reply to a request."""
-        raise NotImplementedError
 
+    @abstractmethod
     def version(self) -> str:
         """Version of the jar."""
-        raise NotImplementedError
 
     # ---- what users may ask, over gRPC too
 
@@ -96,16 +97,16 @@ class Gateway:
         request = pb.CancelRescaleRequest(query=query)
         return filled(RescaleProgress, self.ask("CancelRescale", request, pb.RescaleReply))
 
-    # ---- what schedulers ask, beside the driver
+    # ---- what autoscalers ask, beside the driver
 
-    def claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
-        """Let a scheduler drive a query's run, all queries if empty, for so long: none has two."""
-        request = pb.ClaimRequest(scheduler=scheduler, policy=policy, run_id=run, seconds=seconds)
+    def claim(self, autoscaler: str, policy: str, run: str, seconds: float) -> None:
+        """Let an autoscaler drive a run, all queries if empty, for so long: none has two."""
+        request = pb.ClaimRequest(autoscaler=autoscaler, policy=policy, run_id=run, seconds=seconds)
         self.ask("Claim", request, pb.DoneReply)
 
-    def release(self, scheduler: str) -> None:
-        """Give a scheduler's claim up."""
-        self.ask("Release", pb.ReleaseRequest(scheduler=scheduler), pb.DoneReply)
+    def release(self, autoscaler: str) -> None:
+        """Give an autoscaler's claim up."""
+        self.ask("Release", pb.ReleaseRequest(autoscaler=autoscaler), pb.DoneReply)
 
     def claim_keys(self, query: str, operator: int, apart: bool | None, seconds: float) -> None:
         """Decide for so many seconds where keys of an operator go; 0 ends it.
@@ -117,32 +118,32 @@ class Gateway:
         self.ask("ClaimKeys", request, pb.AppliedReply)
 
     def demand_executors(
-        self, scheduler: str, most: int, total: int, give_back: Iterable[str]
+        self, autoscaler: str, most: int, total: int, give_back: Iterable[str]
     ) -> Standing:
-        """How many executors a scheduler wants in all, at ``most``, and which it does not need.
+        """How many executors an autoscaler wants in all, at ``most``, and which it does not need.
 
         0 executors are as many as before, and a ``most`` of 0 is what the configuration says.
         """
         request = pb.DemandExecutorsRequest(
-            scheduler=scheduler, most=most, total=total, give_back=give_back
+            autoscaler=autoscaler, most=most, total=total, give_back=give_back
         )
         return filled(Standing, self.ask("DemandExecutors", request, pb.DemandExecutorsReply))
 
     def await_pressed(
-        self, scheduler: str, run: str, after: int, seconds: float
+        self, autoscaler: str, run: str, after: int, seconds: float
     ) -> tuple[int, tuple[Press, ...]]:
         """Wait for pressed partitions of a run, of all if empty, told of after number ``after``.
 
-        The newest number, and they: none after ``seconds``, or once the same scheduler calls again.
+        The newest number, and they: none after ``seconds``, or if the same autoscaler calls again.
         """
         request = pb.AwaitPressedRequest(
-            scheduler=scheduler, run_id=run, after=after, seconds=seconds
+            autoscaler=autoscaler, run_id=run, after=after, seconds=seconds
         )
         said = self.ask("AwaitPressed", request, pb.AwaitPressedReply)
         return said.seq, tuple(filled(Press, each) for each in said.presses)
 
     def decided(self, decision: pb.Decision) -> None:
-        """Tell the plugin what a scheduler has decided: Spark's UI shows it."""
+        """Tell the plugin what an autoscaler has decided: Spark's UI shows it."""
         self.ask("Decided", decision, pb.DoneReply)
 
     def _outcomes(self, method: str, request: Message) -> list[Applied | LaneshiftError]:

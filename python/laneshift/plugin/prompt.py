@@ -3,7 +3,7 @@
 py4j writes an answer in pieces of 8 kB, and leaves Nagle's algorithm on: the second piece is sent
 once the first is acknowledged, and this side puts an acknowledgement off for 40 ms, since it sends
 nothing meanwhile. Only the JVM's end of a connection can turn that off. The server of a driver's
-own Python process does (``SchedulerProcess``); for the connection of a session, Spark's, it is done
+own Python process does (``ControlProcess``); for the connection of a session, Spark's, it is done
 from here, by what py4j lets one call.
 """
 

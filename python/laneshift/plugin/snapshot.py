@@ -232,7 +232,7 @@ class ExecutorSnapshot:
             Spark tasks on it (counts).
         leaving: whether Spark gives it no tasks any more: it is decommissioned or excluded; or
             whether it is to be given back.
-        asked: whether it is there because a scheduler has asked for it.
+        asked: whether it is there because an autoscaler has asked for it.
         home_lanes: lanes of its own partitions, beyond the first of each (count).
         host_lanes: lanes of other executors' partitions (count).
         idle_cores: cores that neither tasks nor lanes have; 0 if it leaves or does not

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 PLUGINS = "spark.plugins"
 JARS = "spark.jars"
 DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
-SCHEDULER, CONTROL_PORT = f"{PREFIX}scheduler", f"{PREFIX}control.port"
-PYTHONS = (f"{PREFIX}scheduler.python", "spark.pyspark.driver.python", "spark.pyspark.python")
+AUTOSCALER, CONTROL_PORT = f"{PREFIX}autoscaler", f"{PREFIX}control.port"
+PYTHONS = (f"{PREFIX}autoscaler.python", "spark.pyspark.driver.python", "spark.pyspark.python")
 PYTHON_VARIABLES = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
 """Where the plugin looks for a Python, one after the other."""
 
@@ -92,7 +92,7 @@ def _own_python(checked: dict[str, str], present: dict[str, str]) -> dict[str, s
     or if ``spark-submit`` started this one: what it was told is not seen here, and comes first.
     """
     known = spark_defaults() | present | checked
-    wanted = known.get(SCHEDULER, "none") != "none" or known.get(CONTROL_PORT)
+    wanted = known.get(AUTOSCALER, "none") != "none" or known.get(CONTROL_PORT)
     named = any(known.get(key) for key in PYTHONS)
     variables = any(os.environ.get(name) for name in (*PYTHON_VARIABLES, "PYSPARK_GATEWAY_PORT"))
     submitted = os.environ.get("PYSPARK_SUBMIT_ARGS", "")

@@ -56,19 +56,19 @@ class Driven(Moving):
         self.busy_s += self.works_s
         return super().on_snapshot()
 
-    def on_claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
+    def on_claim(self, autoscaler: str, policy: str, run: str, seconds: float) -> None:
         self.claimed.append(self.time.now)
-        super().on_claim(scheduler, policy, run, seconds)
+        super().on_claim(autoscaler, policy, run, seconds)
 
     def on_await_pressed(
-        self, scheduler: str, run: str, after: int, seconds: float
+        self, autoscaler: str, run: str, after: int, seconds: float
     ) -> dict[str, Any]:
         due = [at for at, _ in self.press_at if at <= self.time.now + seconds]
         if due:
             self.time.now = max(self.time.now, due[0])
             self.presses = [self.press_at.pop(0)[1]]
             self.pressed.set()
-            return FakeGateway.on_await_pressed(self, scheduler, run, after, seconds)
+            return FakeGateway.on_await_pressed(self, autoscaler, run, after, seconds)
         self.time.now += seconds
         return {"seq": self.heard, "presses": []}
 

@@ -1,4 +1,4 @@
-"""A scheduler whose policy says what a test wants, and a gateway whose time goes on."""
+"""An autoscaler whose policy says what a test wants, and a gateway whose time goes on."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the plugin answered to a scheduler of a live test, on tape, and its turns taken again.
+"""What the plugin answered to an autoscaler of a live test, on tape, and its turns taken again.
 
 A trace has what a policy saw; a tape has what the whole loop saw: snapshots, presses, how executors
 on demand stand, what was refused. ``LANESHIFT_TAPES=FOLDER`` while a live test runs records one of
-each scheduler; ``python tape.py FILE NAME SECONDS`` keeps so much of one with the others.
+each autoscaler; ``python tape.py FILE NAME SECONDS`` keeps so much of one with the others.
 
 The first line says policy and options; a snapshot is what has changed since the one before.
 """
@@ -140,7 +140,7 @@ class Recorder(Gateway):
 
 
 def record_all(folder: Path) -> None:
-    """From now on each scheduler of this process is recorded there."""
+    """From now on each autoscaler of this process is recorded there."""
     if AutoscaleLoop.__init__.__name__ == "recorded":
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -186,7 +186,7 @@ class Tape(FakeGateway):
     """Answers what is on tape, in its order, and ends the loop then; ``sent`` has what it did.
 
     Attributes:
-        head: policy, its parameters and the scheduler's options.
+        head: policy, its parameters and the autoscaler's options.
         time: of the snapshot that was given last (s since the first), and what was waited since.
     """
 
@@ -195,7 +195,7 @@ class Tape(FakeGateway):
         self.head, *self._lines = on_tape(path)
         self._at = 0
         self._began_ms = 0
-        # Before its first turn a scheduler looks which run its only query has.
+        # Before its first turn an autoscaler looks which run its only query has.
         self._looked = "query" not in self.head["options"]
         self.time = Time()
 
@@ -228,7 +228,7 @@ class Tape(FakeGateway):
         return [line["call"] for line in self._lines[: self._at] if "call" in line]
 
     def on_await_pressed(
-        self, scheduler: str, run: str, after: int, seconds: float
+        self, autoscaler: str, run: str, after: int, seconds: float
     ) -> dict[str, Any]:
         said: dict[str, Any] | None = self._until("pressed") if seconds else None
         if said is None:
@@ -236,10 +236,10 @@ class Tape(FakeGateway):
         return said or {"seq": after, "presses": []}
 
     def on_demand_executors(
-        self, scheduler: str, most: int, total: int, give_back: Sequence[str]
+        self, autoscaler: str, most: int, total: int, give_back: Sequence[str]
     ) -> dict[str, Any]:
         self.standing = self._until("standing") or self.standing
-        return super().on_demand_executors(scheduler, 0, total, give_back)
+        return super().on_demand_executors(autoscaler, 0, total, give_back)
 
     def command(self, *arguments: Any, name: str) -> dict[str, Any]:
         usual: dict[str, Any] = getattr(FakeGateway, f"on_{name}")(self, *arguments)

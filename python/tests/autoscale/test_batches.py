@@ -86,13 +86,13 @@ class Batches(FakeGateway):
         return super().on_set_lanes(query, operator, partition, lanes)
 
 
-def batches(gateway: Any, scheduler: AutoscaleLoop, count: int) -> list[Decision]:
+def batches(gateway: Any, autoscaler: AutoscaleLoop, count: int) -> list[Decision]:
     """So many batches of the gateway's query, with a look before and behind each."""
     said = []
     for _ in range(count):
-        said += scheduler.turn()
+        said += autoscaler.turn()
         gateway.batch()
-        said += scheduler.turn()
+        said += autoscaler.turn()
     return [decision for decision in said if not decision.is_empty]
 
 

@@ -168,7 +168,7 @@ def test_a_query_that_starts_anew_is_driven_on() -> None:
 def test_who_looked_for_too_long_asks_again_before_it_decides() -> None:
     class Slow(Moving):
         def on_snapshot(self) -> dict[str, Any]:
-            if self.looks:  # so long that another scheduler could claim the queries
+            if self.looks:  # so long that another autoscaler could claim the queries
                 self.driven_by = "another's"
             self.looks = True
             return super().on_snapshot()

@@ -281,7 +281,7 @@ def test_in_micro_batch_only_whole_batches_are_compared(first: dict[str, Any]) -
 
 
 def test_lanes_that_others_drive_have_their_cores(first: dict[str, Any]) -> None:
-    """Two schedulers, one for each query: together they have no more lanes than there are cores."""
+    """Two autoscalers, one for each query: together they have no more lanes than cores."""
     (query,) = first["queries"]
     other = copy.deepcopy(query) | {"id": "other", "run_id": "other run", "name": "other"}
     for part in other["operators"][0]["partitions"]:

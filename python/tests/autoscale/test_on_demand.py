@@ -65,9 +65,9 @@ class Growing(Spread):
         return super().on_snapshot()
 
     def on_demand_executors(
-        self, scheduler: str, most: int, total: int, give_back: Sequence[str]
+        self, autoscaler: str, most: int, total: int, give_back: Sequence[str]
     ) -> dict[str, Any]:
-        super().on_demand_executors(scheduler, most, total, give_back)
+        super().on_demand_executors(autoscaler, most, total, give_back)
         how = self.standing
         how["requested"] = max(total, how["requested"]) if total else how["requested"]
         while self.room and how["there"] < how["requested"]:
@@ -172,7 +172,7 @@ def test_executors_stay_if_the_others_have_too_few_slots_for_their_tasks(
     turns(made, 20)
     gateway.idle = True
     for there, n in zip(gateway.data["executors"], tasks, strict=True):
-        there["active_tasks"] = n
+        there["active_tasks"] = int(n)
     # A task goes where there is a slot once its executor has gone.
     whole = gateway.on_snapshot
 

@@ -199,14 +199,14 @@ def test_what_others_have_on_an_executor_is_not_to_be_had() -> None:
 
 def test_a_placement_is_carried_out() -> None:
     gateway = Spread()
-    scheduler = placing(gateway, p0={"1": 3, "3": 2})
-    (decision,) = scheduler.turn()
+    autoscaler = placing(gateway, p0={"1": 3, "3": 2})
+    (decision,) = autoscaler.turn()
     assert gateway.sent == [("set_lanes", RUNNING, 0, 0, 3, {"3": 2})]
     (change,) = decision.changes
     assert change.what == "running:0.0 1 -> 5 lanes, 2 on executor 3"
     assert gateway.told[0]["changes"][0]["elsewhere"] == "2 on executor 3"
     assert decision.executor == ""
-    (again,) = scheduler.turn()
+    (again,) = autoscaler.turn()
     assert again.changes == () and len(gateway.sent) == 1
     (back,) = placing(gateway, p0={"1": 4, "3": 0}).turn()
     assert gateway.sent[1:] == [("set_lanes", RUNNING, 0, 0, 4)]  # none elsewhere
@@ -226,9 +226,9 @@ def test_lanes_that_somebody_wants_elsewhere_stay_if_the_policy_does_not_place()
         changed = (CoreChange(part.partition, part.cores, wanted),) if part.cores != wanted else ()
         return Plan(core_changes=changed)
 
-    scheduler = AutoscaleLoop(gateway, Scripted(say=say))
-    scheduler.turn()
-    changes = [c.what for d in scheduler.turn() for c in d.changes]
+    autoscaler = AutoscaleLoop(gateway, Scripted(say=say))
+    autoscaler.turn()
+    changes = [c.what for d in autoscaler.turn() for c in d.changes]
     assert changes == ["running:0.0 5 -> 7 lanes, 4 on executor 3"]
     hot = next(c.partition(P0) for c in seen if c.partitions[0].partition == P0)
     assert (hot.cores, hot.cores_on(NodeId("1"))) == (5, 5)
@@ -239,9 +239,9 @@ def test_lanes_that_somebody_wants_elsewhere_stay_if_the_policy_does_not_place()
 def test_an_executor_that_leaves_is_left_first_whatever_the_policy_says() -> None:
     gateway = Spread()
     gateway.on_set_lanes(RUNNING, 0, 0, 2, {"2": 1, "3": 2})
-    scheduler = placing(gateway)
+    autoscaler = placing(gateway)
     gateway.data["executors"][2]["leaving"] = True
-    (decision,) = scheduler.turn()
+    (decision,) = autoscaler.turn()
     (change,) = decision.changes
     assert str(change) == ("running:0.0 5 -> 3 lanes, 1 on executor 2: executor 3 is leaving")
     assert gateway.sent[1:] == [("set_lanes", RUNNING, 0, 0, 2, {"2": 1})]
@@ -250,9 +250,9 @@ def test_an_executor_that_leaves_is_left_first_whatever_the_policy_says() -> Non
 def test_a_host_whose_cores_spark_needs_gives_way() -> None:
     gateway = Spread()
     gateway.on_set_lanes(RUNNING, 0, 0, 2, {"3": 4})
-    scheduler = placing(gateway)
+    autoscaler = placing(gateway)
     gateway.data["executors"][2]["active_tasks"] = 3
-    (decision,) = scheduler.turn()
+    (decision,) = autoscaler.turn()
     assert str(decision.changes[0]) == (
         "running:0.0 6 -> 3 lanes, 1 on executor 3: executor 3 needs its cores"
     )
@@ -261,34 +261,34 @@ def test_a_host_whose_cores_spark_needs_gives_way() -> None:
 def test_who_refuses_lanes_is_left_alone_for_a_while() -> None:
     gateway = Spread()
     gateway.refuses = {"3"}
-    scheduler = placing(gateway, p0={"1": 2, "2": 1, "3": 2})
-    (first,) = scheduler.turn()
+    autoscaler = placing(gateway, p0={"1": 2, "2": 1, "3": 2})
+    (first,) = autoscaler.turn()
     assert first.changes[0].what == "running:0.0 1 -> 5 lanes, 1 on executor 2, 2 on executor 3"
-    (second,) = scheduler.turn()
+    (second,) = autoscaler.turn()
     assert second.changes == ()
     assert second.notes == (
         "running:0.0 has 0 of 2 lanes on executor 3 (it does not answer): it is asked for more"
         " in 30 s",
     )
     for _ in range(28):
-        scheduler.turn()
+        autoscaler.turn()
     assert len(gateway.sent) == 1
     gateway.refuses = set()
     for _ in range(3):
-        scheduler.turn()
+        autoscaler.turn()
     assert len(gateway.sent) == 2 and gateway.parts[0]["lanes"] == 5
 
 
 def test_who_takes_lanes_off_later_is_left_alone_too() -> None:
     gateway = Spread()
-    scheduler = placing(gateway, p0={"1": 2, "3": 2})
-    scheduler.turn()
-    scheduler.turn()
+    autoscaler = placing(gateway, p0={"1": 2, "3": 2})
+    autoscaler.turn()
+    autoscaler.turn()
     part = gateway.parts[0]  # as the plugin does where an executor needs its cores
     part["wanted_elsewhere"], part["elsewhere_note"] = [], "executor 3 needs its cores"
     part["elsewhere"] = []
     set_lanes(part, 2)
-    (decision,) = scheduler.turn()
+    (decision,) = autoscaler.turn()
     assert decision.changes == () and "needs its cores" in decision.notes[0]
     assert len(gateway.sent) == 1
 
@@ -306,8 +306,8 @@ def test_policies_that_place_use_other_executors(name: str) -> None:
     policy: Policy[Any] = registry.policy(name)
     assert policy.places
     gateway = Spread(cores=3)
-    scheduler = AutoscaleLoop(gateway, policy)
-    decisions = [d for _ in range(12) for d in scheduler.turn()]
+    autoscaler = AutoscaleLoop(gateway, policy)
+    decisions = [d for _ in range(12) for d in autoscaler.turn()]
     assert not [d.error for d in decisions if d.error]
     hot, other = gateway.parts
     wanted = {w["executor"]: w["lanes"] for w in hot["wanted_elsewhere"]}
@@ -324,8 +324,8 @@ def test_policies_that_place_use_other_executors(name: str) -> None:
 def test_an_operator_whose_lanes_stay_home_has_none_elsewhere(name: str) -> None:
     gateway = Spread(cores=3)
     gateway.parts[0]["max_elsewhere"] = 0
-    scheduler = AutoscaleLoop(gateway, registry.policy(name))
-    decisions = [d for _ in range(8) for d in scheduler.turn()]
+    autoscaler = AutoscaleLoop(gateway, registry.policy(name))
+    decisions = [d for _ in range(8) for d in autoscaler.turn()]
     assert not [d.error for d in decisions if d.error]
     assert gateway.parts[0]["lanes"] == 3 or name == "resource-centric"
     mine = [sent for sent in gateway.sent if sent[:4] == ("set_lanes", RUNNING, 0, 0)]
@@ -334,8 +334,8 @@ def test_an_operator_whose_lanes_stay_home_has_none_elsewhere(name: str) -> None
 
 def test_laneshift_says_why_lanes_are_elsewhere_or_are_not() -> None:
     gateway = Spread(cores=3)
-    scheduler = AutoscaleLoop(gateway, registry.policy("laneshift"))
-    decisions = [d for _ in range(8) for d in scheduler.turn()]
+    autoscaler = AutoscaleLoop(gateway, registry.policy("laneshift"))
+    decisions = [d for _ in range(8) for d in autoscaler.turn()]
     reasons = [c.reason for d in decisions for c in d.changes if c.elsewhere]
     assert "executor 1 has 3 cores, and a row is 5 ms of work, its way to another one" in reasons[0]
 
@@ -354,8 +354,8 @@ def test_laneshift_says_why_lanes_are_elsewhere_or_are_not() -> None:
             return copy.deepcopy(self.data)
 
     gateway = Cheap(cores=3)
-    scheduler = AutoscaleLoop(gateway, registry.policy("laneshift"))
-    decisions = [d for _ in range(8) for d in scheduler.turn()]
+    autoscaler = AutoscaleLoop(gateway, registry.policy("laneshift"))
+    decisions = [d for _ in range(8) for d in autoscaler.turn()]
     assert gateway.parts[0]["wanted_elsewhere"] == []
     assert gateway.parts[0]["lanes"] == 3
     notes = [n for d in decisions for n in d.notes]
@@ -368,7 +368,7 @@ def test_laneshift_says_why_lanes_are_elsewhere_or_are_not() -> None:
 def test_laneshift_comes_home_when_there_is_room() -> None:
     gateway = Spread(cores=6)
     gateway.on_set_lanes(RUNNING, 0, 0, 2, {"3": 4})
-    scheduler = AutoscaleLoop(gateway, registry.policy("laneshift"))
+    autoscaler = AutoscaleLoop(gateway, registry.policy("laneshift"))
     for _ in range(12):
-        scheduler.turn()
+        autoscaler.turn()
     assert gateway.parts[0]["wanted_elsewhere"] == [], gateway.parts[0]["lanes"]

@@ -130,7 +130,7 @@ class Burst(FakeGateway):
         return super().on_snapshot()
 
     def on_await_pressed(
-        self, scheduler: str, run: str, after: int, seconds: float
+        self, autoscaler: str, run: str, after: int, seconds: float
     ) -> dict[str, Any]:
         self.passes(seconds)
         return {"seq": after, "presses": []}

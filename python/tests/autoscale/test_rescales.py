@@ -135,20 +135,20 @@ def test_each_query_is_in_one_cluster_load_however_many_executors_have_it() -> N
 
 def test_a_plugin_that_does_not_tell_of_stores_is_left_alone() -> None:
     gateway = Stores()
-    scheduler = loop(gateway)
+    autoscaler = loop(gateway)
     for _ in range(SETTLED + 2):
         gateway.batch()
         del gateway.query["batch"]["state"]
-        assert scheduler.turn() == () or not any(d.rescales for d in scheduler.decisions())
+        assert autoscaler.turn() == () or not any(d.rescales for d in autoscaler.decisions())
     assert asked(gateway) == []
 
 
 @pytest.mark.parametrize("policy", ["laneshift", "elasticutor", "naive-ec", "resource-centric"])
 def test_a_rescale_is_asked_for_once_and_waited_for(policy: str) -> None:
     gateway = Stores()
-    scheduler = loop(gateway, policy=policy)
-    assert not any(d.rescales for d in batches(gateway, scheduler, SETTLED - 1))
-    said = batches(gateway, scheduler, 3)
+    autoscaler = loop(gateway, policy=policy)
+    assert not any(d.rescales for d in batches(gateway, autoscaler, SETTLED - 1))
+    said = batches(gateway, autoscaler, 3)
     ((_, query, after),) = asked(gateway)
     assert query == RUNNING and 2 <= after <= 8
     ((change,),) = [d.rescales for d in said if d.rescales]
@@ -160,54 +160,54 @@ def test_a_rescale_is_asked_for_once_and_waited_for(policy: str) -> None:
     assert Decision.from_json(decision.to_json()) == decision
     assert f"64 -> {after} state partitions: a batch" in decision.to_plugin().notes[0]
     gateway.take_over()
-    more = batches(gateway, scheduler, 10)
+    more = batches(gateway, autoscaler, 10)
     assert not any(d.rescales for d in more) and len(asked(gateway)) == 1
 
 
 @pytest.mark.parametrize("state", ["failed", "cancelled"])
 def test_one_that_came_to_nothing_is_not_asked_for_again_at_once(state: str) -> None:
     gateway = Stores()
-    scheduler = loop(gateway, parameters={"rescale_payback_s": 30.0})
-    batches(gateway, scheduler, SETTLED + 1)
+    autoscaler = loop(gateway, parameters={"rescale_payback_s": 30.0})
+    batches(gateway, autoscaler, SETTLED + 1)
     gateway.take_over(state)
-    batches(gateway, scheduler, 14)  # 28 s
+    batches(gateway, autoscaler, 14)  # 28 s
     assert len(asked(gateway)) == 1
-    batches(gateway, scheduler, 3)
+    batches(gateway, autoscaler, 3)
     assert len(asked(gateway)) == 2
 
 
 def test_an_operators_own_rescale_counts_and_is_waited_for() -> None:
     gateway = Stores(32)
-    scheduler = loop(gateway, parameters={"rescale_payback_s": 60.0})
+    autoscaler = loop(gateway, parameters={"rescale_payback_s": 60.0})
     gateway.query["rescale"] = rescaling("building", **{"before": 32, "after": 64})
-    batches(gateway, scheduler, SETTLED + 3)
+    batches(gateway, autoscaler, SETTLED + 3)
     gateway.take_over()
-    batches(gateway, scheduler, 20)
+    batches(gateway, autoscaler, 20)
     assert asked(gateway) == []
-    batches(gateway, scheduler, 20)
+    batches(gateway, autoscaler, 20)
     assert len(asked(gateway)) == 1
 
 
 def test_what_is_refused_is_said_once_and_left_for_a_while() -> None:
     gateway = Stores()
     gateway.refuses = "the log of its file sink has to have every batch"
-    scheduler = loop(gateway)
-    said = batches(gateway, scheduler, 15)
+    autoscaler = loop(gateway)
+    said = batches(gateway, autoscaler, 15)
     notes = [note for d in said for note in d.notes]
     assert len(notes) == 1 and "keeps its 64 state partitions" in notes[0]
     assert "file sink" in notes[0]
     assert not any(d.rescales for d in said)
     gateway.refuses = ""
     gateway.data["time_ms"] += round(1000 * AGAIN_S)
-    batches(gateway, scheduler, 2)
+    batches(gateway, autoscaler, 2)
     assert len(asked(gateway)) == 1
 
 
 def test_a_dry_run_says_it_and_sends_nothing() -> None:
     gateway = Stores()
-    scheduler = loop(gateway, dry_run=True)
-    batches(gateway, scheduler, SETTLED + 4)
-    (decision,) = [d for d in scheduler.decisions() if d.rescales]
+    autoscaler = loop(gateway, dry_run=True)
+    batches(gateway, autoscaler, SETTLED + 4)
+    (decision,) = [d for d in autoscaler.decisions() if d.rescales]
     assert not decision.applied
     assert "state partitions (not carried out): " in next(decision.lines())
     assert gateway.sent == []
@@ -215,20 +215,20 @@ def test_a_dry_run_says_it_and_sends_nothing() -> None:
 
 def test_off_by_default() -> None:
     gateway = Stores()
-    scheduler = AutoscaleLoop(gateway, named("laneshift"))
-    batches(gateway, scheduler, SETTLED + 4)
-    assert not any(d.rescales for d in scheduler.decisions()) and asked(gateway) == []
+    autoscaler = AutoscaleLoop(gateway, named("laneshift"))
+    batches(gateway, autoscaler, SETTLED + 4)
+    assert not any(d.rescales for d in autoscaler.decisions()) and asked(gateway) == []
 
 
 def test_a_trace_has_it_and_a_replay_decides_the_same(tmp_path: Path) -> None:
     gateway = Stores()
-    scheduler = loop(gateway, trace=tmp_path / "trace")
-    batches(gateway, scheduler, SETTLED + 1)
-    scheduler.stop()
-    (done,) = [d for d in scheduler.decisions() if d.rescales]
+    autoscaler = loop(gateway, trace=tmp_path / "trace")
+    batches(gateway, autoscaler, SETTLED + 1)
+    autoscaler.stop()
+    (done,) = [d for d in autoscaler.decisions() if d.rescales]
     told = [Decision.from_json(e.value) for e in read_entries(tmp_path / "trace") if e.event]
     assert [d.rescales for d in told if d.rescales] == [done.rescales]
-    again = [r.plan.rescales for r in replay(read_trace(tmp_path / "trace"), scheduler.policy)]
+    again = [r.plan.rescales for r in replay(read_trace(tmp_path / "trace"), autoscaler.policy)]
     assert next(each for each in again if each) == done.rescales
     other = named("laneshift", rescale=True, max_partitions=1)
     again = [r.plan.rescales for r in replay(read_trace(tmp_path / "trace"), other)]

@@ -140,7 +140,7 @@ def test_a_limit_ends_with_the_turn_that_does_not_ask_again() -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "pause"])
-def test_a_scheduler_that_ends_or_pauses_lets_sources_go(how: str) -> None:
+def test_an_autoscaler_that_ends_or_pauses_lets_sources_go(how: str) -> None:
     gateway = Moving()
     made = AutoscaleLoop(
         gateway, Scripted(say=throttling(("running:0.0", 100.0))), AutoscaleOptions(interval_s=0.1)

@@ -1,4 +1,4 @@
-"""How a scheduler starts: its arguments, and that a query has one."""
+"""How an autoscaler starts: its arguments, and that a query has one."""
 
 from __future__ import annotations
 
@@ -163,20 +163,20 @@ class TestStart:
             Application(Here(Moving())).autoscale(trace=file)
 
 
-def test_a_query_has_one_scheduler(tmp_path: Path) -> None:
+def test_a_query_has_one_autoscaler(tmp_path: Path) -> None:
     gateway = Moving()
     gateway.driven_by = gateway.renewed_by = "craa"
     made = AutoscaleLoop(
         gateway, Scripted(say=lanes(p0=4)), AutoscaleOptions(trace=tmp_path / "trace")
     )
-    with pytest.raises(SessionError, match="Another scheduler, with the policy craa, drives all"):
+    with pytest.raises(SessionError, match="Another autoscaler, with the policy craa, drives all"):
         made.begin()
     assert not made.is_running
     assert gateway.claims == [] and gateway.sent == []
     assert not (tmp_path / "trace").exists()
 
 
-def test_a_scheduler_takes_over_from_one_that_has_died() -> None:
+def test_an_autoscaler_takes_over_from_one_that_has_died() -> None:
     gateway = Moving()
     gateway.driven_by = "craa"
     with AutoscaleLoop(
@@ -186,14 +186,14 @@ def test_a_scheduler_takes_over_from_one_that_has_died() -> None:
     assert gateway.released == 1
 
 
-def test_a_scheduler_whose_queries_another_one_has_taken_sends_nothing() -> None:
+def test_an_autoscaler_whose_queries_another_one_has_taken_sends_nothing() -> None:
     gateway = Moving()
     made = AutoscaleLoop(gateway, Scripted(say=lanes(p0=4)), AutoscaleOptions(interval_s=0.1))
     gateway.on_set_lanes = lambda *_: {"lanes": 4, "applied": "now"}  # type: ignore[method-assign]
     with made.begin():
         until(lambda: made.turns > 2)
         gateway.driven_by = gateway.renewed_by = "craa"
-        until(lambda: any("OTHER_SCHEDULER" in (d.error or "") for d in made.decisions()))
+        until(lambda: any("OTHER_AUTOSCALER" in (d.error or "") for d in made.decisions()))
         turns = made.turns
         time.sleep(0.3)
         assert made.turns == turns

@@ -94,9 +94,9 @@ def test_tasks_are_measured_from_batches() -> None:
 @pytest.mark.parametrize("policy", ["laneshift", "elasticutor", "naive-ec", "resource-centric"])
 def test_fewer_are_asked_for_once_and_stay(policy: str) -> None:
     gateway = Tasks()
-    scheduler = loop(gateway, policy=policy)
-    assert not any(d.tasks for d in batches(gateway, scheduler, SETTLED - 1))
-    said = batches(gateway, scheduler, 30)
+    autoscaler = loop(gateway, policy=policy)
+    assert not any(d.tasks for d in batches(gateway, autoscaler, SETTLED - 1))
+    said = batches(gateway, autoscaler, 30)
     assert asked(gateway) == [("set_tasks", RUNNING, 0, "2")]
     ((change,),) = [d.tasks for d in said if d.tasks]
     assert (change.before, change.after, gateway.tasks) == (64, 2, 2)
@@ -111,57 +111,57 @@ def test_fewer_are_asked_for_once_and_stay(policy: str) -> None:
 def test_what_does_not_come_is_said_once_and_left_for_a_while() -> None:
     gateway = Tasks()
     gateway.comes = False
-    scheduler = loop(gateway)
-    said = batches(gateway, scheduler, SETTLED + 12)
+    autoscaler = loop(gateway)
+    said = batches(gateway, autoscaler, SETTLED + 12)
     assert len(asked(gateway)) == 1
     notes = [note for d in said for note in d.notes if "tasks instead of" in note]
     assert len(notes) == 1 and notes[0].startswith("running has 64 tasks instead of 2: there are")
     gateway.comes = True
     gateway.data["time_ms"] += round(1000 * AGAIN_S)
-    batches(gateway, scheduler, 4)
+    batches(gateway, autoscaler, 4)
     assert gateway.tasks == 2
 
 
 def test_what_is_refused_is_said_once_and_left_for_a_while() -> None:
     gateway = Tasks()
     gateway.refuses = True
-    scheduler = loop(gateway)
-    said = batches(gateway, scheduler, SETTLED + 12)
+    autoscaler = loop(gateway)
+    said = batches(gateway, autoscaler, SETTLED + 12)
     notes = [note for d in said for note in d.notes if "keeps its 64 tasks instead of 2" in note]
     assert len(notes) == 1 and not any(d.tasks for d in said)
     gateway.refuses = False
     gateway.data["time_ms"] += round(1000 * AGAIN_S)
-    batches(gateway, scheduler, 4)
+    batches(gateway, autoscaler, 4)
     assert gateway.tasks == 2
 
 
 def test_somebody_elses_number_is_what_there_is() -> None:
     gateway = Tasks()
-    scheduler = loop(gateway)
-    batches(gateway, scheduler, SETTLED + 6)
+    autoscaler = loop(gateway)
+    batches(gateway, autoscaler, SETTLED + 6)
     gateway.query["operators"][0]["tasks"] = 64  # by hand
-    batches(gateway, scheduler, SETTLED + 6)
+    batches(gateway, autoscaler, SETTLED + 6)
     assert [each[3] for each in asked(gateway)] == ["2", "2"]
 
 
 def test_not_while_its_stores_are_built() -> None:
     gateway = Tasks()
     gateway.query["rescale"] = rescaling("building", **{"before": 64, "after": 8})
-    scheduler = loop(gateway)
+    autoscaler = loop(gateway)
     for _ in range(SETTLED + 4):
         gateway.batch()
         gateway.query["batch"]["state"] = [
             {"name": "x", "partitions": 64, "stores": 64, "commit_s": 0.01, "written_bytes": 1}
         ]
-        scheduler.turn()
+        autoscaler.turn()
     assert asked(gateway) == []
 
 
 def test_a_dry_run_says_it_and_sends_nothing() -> None:
     gateway = Tasks()
-    scheduler = loop(gateway, dry_run=True)
-    batches(gateway, scheduler, SETTLED + 6)
-    (decision,) = [d for d in scheduler.decisions() if d.tasks]
+    autoscaler = loop(gateway, dry_run=True)
+    batches(gateway, autoscaler, SETTLED + 6)
+    (decision,) = [d for d in autoscaler.decisions() if d.tasks]
     assert not decision.applied
     assert next(decision.lines()).startswith("running 64 -> 2 tasks (not carried out): ")
     assert gateway.sent == []
@@ -169,20 +169,20 @@ def test_a_dry_run_says_it_and_sends_nothing() -> None:
 
 def test_off_by_default() -> None:
     gateway = Tasks()
-    scheduler = AutoscaleLoop(gateway, named("laneshift"))
-    batches(gateway, scheduler, SETTLED + 6)
-    assert not any(d.tasks for d in scheduler.decisions()) and asked(gateway) == []
+    autoscaler = AutoscaleLoop(gateway, named("laneshift"))
+    batches(gateway, autoscaler, SETTLED + 6)
+    assert not any(d.tasks for d in autoscaler.decisions()) and asked(gateway) == []
 
 
 def test_a_trace_has_it_and_a_replay_decides_the_same(tmp_path: Path) -> None:
     gateway = Tasks()
-    scheduler = loop(gateway, trace=tmp_path / "trace")
-    batches(gateway, scheduler, SETTLED + 3)
-    scheduler.stop()
-    (done,) = [d for d in scheduler.decisions() if d.tasks]
+    autoscaler = loop(gateway, trace=tmp_path / "trace")
+    batches(gateway, autoscaler, SETTLED + 3)
+    autoscaler.stop()
+    (done,) = [d for d in autoscaler.decisions() if d.tasks]
     told = [Decision.from_json(e.value) for e in read_entries(tmp_path / "trace") if e.event]
     assert [d.tasks for d in told if d.tasks] == [done.tasks]
-    again = [r.plan.tasks for r in replay(read_trace(tmp_path / "trace"), scheduler.policy)]
+    again = [r.plan.tasks for r in replay(read_trace(tmp_path / "trace"), autoscaler.policy)]
     assert [each for each in again if each] == [done.tasks]
 
 
@@ -235,8 +235,8 @@ class RealTime(FakeGateway):
         return super().on_set_tasks(query, operator, tasks)
 
 
-def turns(scheduler: AutoscaleLoop, count: int) -> list[Decision]:
-    said = [d for _ in range(count) for d in scheduler.turn()]
+def turns(autoscaler: AutoscaleLoop, count: int) -> list[Decision]:
+    said = [d for _ in range(count) for d in autoscaler.turn()]
     return [d for d in said if d.tasks or any("tasks instead" in note for note in d.notes)]
 
 
@@ -245,37 +245,37 @@ def turns(scheduler: AutoscaleLoop, count: int) -> list[Decision]:
 )
 def test_a_night_and_a_day_of_a_real_time_query(partitions: int, few: int) -> None:
     gateway = RealTime(partitions)
-    scheduler = loop(gateway)
-    said = turns(scheduler, LOOKS + 20)
+    autoscaler = loop(gateway)
+    said = turns(autoscaler, LOOKS + 20)
     assert [c.what for d in said for c in d.tasks] == [f"running {partitions} -> {few} tasks"]
     words = f"of {partitions} tasks the busiest needs 0.03 of its core; with {few}, 0.48"
     assert words in str(said[0].tasks[0])
     assert asked(gateway) == [("set_tasks", RUNNING, 0, f"<={few}")]
     assert gateway.tasks == partitions
     gateway.batch()
-    assert turns(scheduler, 30) == [] and gateway.tasks == few
+    assert turns(autoscaler, 30) == [] and gateway.tasks == few
     gateway.cores = 0.5
-    said = turns(scheduler, 30)
+    said = turns(autoscaler, 30)
     assert asked(gateway)[-1][3] == f"<={partitions}" and said
     gateway.batch()
-    assert turns(scheduler, 30) == [] and gateway.tasks == partitions
+    assert turns(autoscaler, 30) == [] and gateway.tasks == partitions
 
 
 def test_a_real_time_query_has_no_more_tasks_than_there_are_slots() -> None:
     gateway = RealTime(slots=8)
     gateway.query["operators"][0].update(tasks=4)
     gateway.cores = 0.5
-    scheduler = loop(gateway)
-    turns(scheduler, LOOKS + 20)
+    autoscaler = loop(gateway)
+    turns(autoscaler, LOOKS + 20)
     assert asked(gateway)[-1][3] == "<=64"
     gateway.batch()
-    turns(scheduler, 20)
+    turns(autoscaler, 20)
     gateway.batch()
-    said = turns(scheduler, 20)
+    said = turns(autoscaler, 20)
     assert gateway.tasks == 8
     (note,) = [note for d in said for note in d.notes if "tasks instead of" in note]
     assert note.startswith("running has 8 tasks instead of 64: there are no slots for more")
     count = len(asked(gateway))
     gateway.batch()
-    turns(scheduler, 20)
+    turns(autoscaler, 20)
     assert len(asked(gateway)) == count

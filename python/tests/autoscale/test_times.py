@@ -53,7 +53,7 @@ def test_the_claim_is_renewed_however_long_an_interval_is() -> None:
     assert len(gaps) > 7200 and max(gaps) <= RENEW_S + 1e-6
 
 
-def test_a_scheduler_that_has_died_is_waited_for() -> None:
+def test_an_autoscaler_that_has_died_is_waited_for() -> None:
     gateway = Driven(3.0)
     gateway.driven_by = "craa"  # for 0.1 s more
     driven(gateway, Scripted(say=lambda *_: Plan()))

@@ -47,7 +47,7 @@ def test_notes_of_a_kind_say_the_same_of_the_same() -> None:
     assert keys[0].kind != keys[1].kind
 
     def refused(partition: str, seconds: float) -> Note:
-        problem = error("LANESHIFT_OTHER_SCHEDULER", policy=partition, range="x", seconds=seconds)
+        problem = error("LANESHIFT_OTHER_AUTOSCALER", policy=partition, range="x", seconds=seconds)
         return Note.failed(problem, "it stays: ")
 
     assert refused("a", 1.5) != refused("a", 2.5)

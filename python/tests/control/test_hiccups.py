@@ -14,7 +14,7 @@ from autoscale.scripted import Moving, until
 from laneshift.autoscale.decisions import Decision, Note
 from laneshift.control.address import Address
 from laneshift.control.client import PAUSES_S, ControlClient
-from laneshift.control.remote import RemoteScheduler
+from laneshift.control.remote import RemoteAutoscaler
 from laneshift.control.running import Run, RunningAutoscalers
 from laneshift.errors import NotFoundError, SessionError
 from laneshift.plugin.v1 import control_pb2 as pb
@@ -71,7 +71,7 @@ def _carry(one: socket.socket, other: socket.socket) -> None:
 
 
 class Policy:
-    """A scheduler that says what a test says."""
+    """An autoscaler that says what a test says."""
 
     def __init__(self) -> None:
         self.policy: Any = self
@@ -163,8 +163,8 @@ def test_a_listener_hears_all_from_when_it_is_there_on() -> None:
 
     with service() as found:
         found.policy.say("before")
-        scheduler = RemoteScheduler(found.client, pb.Autoscaler(id=found.run.id))
-        scheduler.on_decision(listener)
+        autoscaler = RemoteAutoscaler(found.client, pb.Autoscaler(id=found.run.id))
+        autoscaler.on_decision(listener)
         found.policy.say("at once")
         until(lambda: heard == ["at once"])
         found.wire.cut()

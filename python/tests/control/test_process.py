@@ -18,8 +18,8 @@ import trustme
 
 import laneshift
 from autoscale.scripted import Moving, until
-from laneshift.autoscale.process import VARIABLE
-from laneshift.control import process
+from laneshift.control import log, process
+from laneshift.control.process import VARIABLE
 from laneshift.errors import error
 
 
@@ -72,8 +72,7 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> Moving:
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     lines: list[str] = []
-    for module in ("laneshift.control.process", "laneshift.autoscale.process"):
-        monkeypatch.setattr(f"{module}.say", lines.append)
+    monkeypatch.setattr(log, "say", lines.append)
     return lines
 
 

@@ -76,7 +76,7 @@ def main(folder: Path) -> None:
     first = start(spark, folder, NAME)
     await_handoffs(app, first)
     gateway = app._gateway
-    gateway.claim("scheduler of the first", "static", "", 3600.0)
+    gateway.claim("autoscaler of the first", "static", "", 3600.0)
     gateway.decided(DECIDED)
     gateway.limit_source(str(first.id), 1000.0, 3600.0)
     before = status(gateway)
@@ -94,7 +94,7 @@ def main(folder: Path) -> None:
     }
     for what, call in {
         "old query": lambda: app.query(NAME).handoffs(),
-        "claim": lambda: gateway.claim("scheduler of the second", "static", "", 1.0),
+        "claim": lambda: gateway.claim("autoscaler of the second", "static", "", 1.0),
     }.items():
         try:
             call()

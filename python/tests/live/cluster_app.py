@@ -1,6 +1,6 @@
 """An application on two executors, run by test_live_cluster.py; prints what it saw as JSON.
 
-Skewed micro-batches under constant motion, a scheduler that decides, commands to both executors;
+Skewed micro-batches under constant motion, an autoscaler that decides, commands to both executors;
 then one executor is killed in the middle and the query goes on.
 """
 
@@ -80,9 +80,9 @@ def pids(*words: str) -> list[int]:
     return found
 
 
-def scheduler_pids(mark: str) -> list[int]:
+def autoscaler_pids(mark: str) -> list[int]:
     """The process that the configuration asks for: it has our environment."""
-    return pids("-m\0laneshift.autoscale.process", mark)
+    return pids("-m\0laneshift.control.process", mark)
 
 
 def page(spark: SparkSession) -> str:
@@ -131,7 +131,7 @@ def main(folder: Path) -> None:
     mark = f"LANESHIFT_TEST={folder}"
     os.environ["LANESHIFT_TEST"] = str(folder)
     spark = (
-        builder(scheduler="static", scheduler_interval="200ms")
+        builder(autoscaler="static", autoscaler_interval="200ms")
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
@@ -140,11 +140,11 @@ def main(folder: Path) -> None:
     query = started(stream, folder)
     seen: dict[str, Any] = {"executors": [], "cores": []}
     # Lanes have more to do here than a hundredth of their time: it has something to say.
-    scheduler = app.autoscale(
+    autoscaler = app.autoscale(
         policy="elasticutor", interval=0.5, dry_run=True, target_utilisation=0.01
     )
     killed = False
-    (seen_process,) = until(lambda: scheduler_pids(mark))
+    (seen_process,) = until(lambda: autoscaler_pids(mark))
     os.kill(seen_process, signal.SIGKILL)
     while query.isActive:
         snapshot = app.snapshot()
@@ -152,7 +152,7 @@ def main(folder: Path) -> None:
         seen["executors"] = sorted({*seen["executors"], *(p.executor for p in parts)})
         seen["cores"] = sorted({*seen["cores"], *(e.cores for e in snapshot.executors)})
         ready = len(parts) == PARTITIONS and max(p.batch_id for p in parts) >= 5
-        if not killed and ready and scheduler.decisions() and app.query(query).handoffs(limit=1):
+        if not killed and ready and autoscaler.decisions() and app.query(query).handoffs(limit=1):
             seen["applied"] = app.query(query).set_lanes(3).applied
             seen["before"] = sorted(e.executor for e in snapshot.executors)
             seen["page"] = page(spark)
@@ -170,11 +170,11 @@ def main(folder: Path) -> None:
     handoffs = app.query(query).handoffs(limit=100_000)
     seen["handoffs"] = len(handoffs)
     seen["after"] = sorted(e.executor for e in app.snapshot().executors)
-    (again,) = until(lambda: scheduler_pids(mark))
-    seen["scheduler_again"] = again != seen_process
-    seen["turns"] = scheduler.turns
-    seen["errors"] = [d.error for d in scheduler.decisions() if d.error]
-    scheduler.stop()
+    (again,) = until(lambda: autoscaler_pids(mark))
+    seen["autoscaler_again"] = again != seen_process
+    seen["turns"] = autoscaler.turns
+    seen["errors"] = [d.error for d in autoscaler.decisions() if d.error]
+    autoscaler.stop()
     streamed: dict[str, tuple[int, ...]] = {}
     for row in spark.table("answers").collect():
         values = tuple(row)[1:]
@@ -185,7 +185,7 @@ def main(folder: Path) -> None:
     seen["keys"] = len(stock)
     seen["identical"] = streamed == stock
     spark.stop()
-    until(lambda: not scheduler_pids(mark))
+    until(lambda: not autoscaler_pids(mark))
     print(json.dumps(seen), flush=True)
 
 

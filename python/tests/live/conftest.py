@@ -59,7 +59,7 @@ if SHORT_LIVED not in _given:
 OF_SPARKS_LOG = re.compile(r"\d\d/\d\d/\d\d |\s+at |\S*Exception\b|Caused by: ")
 
 
-# An application records its schedulers as tests do: see autoscale/tape.py.
+# An application records its autoscalers as tests do: see autoscale/tape.py.
 _RECORDED: list[str] = []
 if _tapes := os.environ.get("LANESHIFT_TAPES"):
     from autoscale.tape import record_all

@@ -95,9 +95,9 @@ def main(url: str, tenants: str) -> None:
     with (
         apps[0]
         .query("one")
-        .autoscale(policy="elasticutor", interval=0.2, dry_run=True) as scheduler
+        .autoscale(policy="elasticutor", interval=0.2, dry_run=True) as autoscaler
     ):
-        until(lambda: scheduler.turns > 3, "turns")
+        until(lambda: autoscaler.turns > 3, "turns")
     told = "SELECT token FROM laneshift_control()"
     tokens = [spark.sql(told).collect()[0][0] for spark in sessions]
     out["tokens"] = tokens

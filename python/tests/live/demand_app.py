@@ -2,7 +2,7 @@
 
 The workers of the cluster have room for three, and the application gets all three at once, as a
 standalone cluster gives them, and is to have one: two go from below a query in micro-batches. Then
-the scheduler asks for executors, lanes go there, load falls, and they go again.
+the autoscaler asks for executors, lanes go there, load falls, and they go again.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def main(folder: Path) -> None:
 
     # Two tasks go to two executors, and to the same ones again: where their state is.
     until("two homes", lambda: len(homes()) == 2)
-    scheduler = app.autoscale(policy="laneshift", interval=0.5)
+    autoscaler = app.autoscale(policy="laneshift", interval=0.5)
     until("one executor", lambda: executors() == [first])
     until("one home", lambda: homes() == {first})
     seen["calm"] = [str(calm.exception()), (calm.lastProgress or {}).get("batchId", 0)]
@@ -161,10 +161,10 @@ def main(folder: Path) -> None:
     seen["first"], seen["left"] = first, [e.asked for e in app.snapshot().executors]
     seen["lost"] = sum(e.remote_lost_hosts for e in app.snapshot().executors)
     seen["page"] = page(spark)
-    decisions = scheduler.decisions(limit=10_000)
+    decisions = autoscaler.decisions(limit=10_000)
     seen["errors"] = [d.error for d in decisions if d.error]
     seen["said"] = [line for d in decisions for line in d.lines()]
-    scheduler.stop()
+    autoscaler.stop()
     spark.conf.set("spark.sql.laneshift.enabled", "false")
     stock = {row["key"]: tuple(row)[1:] for row in answer(rows(spark.read)).collect()}
     state = spark.read.format("statestore").load(str(folder / "checkpoint"))

@@ -47,11 +47,11 @@ def main(folder: Path) -> None:
             .option("checkpointLocation", str(folder / name))
             .start()
         )
-    with app.autoscale(policy="elasticutor", interval=0.5, release_after_s=0) as scheduler:
+    with app.autoscale(policy="elasticutor", interval=0.5, release_after_s=0) as autoscaler:
         end = time.monotonic() + 180
         while True:
             moves = min(len(app.query(q).handoffs()) for q in queries)
-            changes = sum(len(d.changes) for d in scheduler.decisions())
+            changes = sum(len(d.changes) for d in autoscaler.decisions())
             page = urlopen(f"{spark.sparkContext.uiWebUrl}/laneshift/").read()
             if moves >= 10 and changes and b"Over time" in page:
                 break

@@ -115,7 +115,7 @@ def main(folder: Path, policy: str) -> None:
 
     seen: dict[str, Any] = {}
     until("rows", lambda: (now := part()) is not None and now.rows_out > 100)
-    scheduler = app.autoscale(policy=policy, interval=0.5)
+    autoscaler = app.autoscale(policy=policy, interval=0.5)
     began = time.monotonic()
     first = until("lanes on another executor", there)
     now = part()
@@ -149,8 +149,8 @@ def main(folder: Path, policy: str) -> None:
     # The batch's end is the commit of what it has counted.
     until("a batch more", lambda: (now := part()) is not None and now.batch_id > last, 300)
     until("lanes at home", lambda: (now := part()) is not None and not now.wanted_elsewhere)
-    decisions = scheduler.decisions(limit=10_000)
-    scheduler.stop()
+    decisions = autoscaler.decisions(limit=10_000)
+    autoscaler.stop()
     seen["errors"] = [d.error for d in decisions if d.error]
     seen["said"] = [line for d in decisions for line in d.lines()]
     query.stop()

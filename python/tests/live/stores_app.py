@@ -1,4 +1,4 @@
-"""A query with many state partitions on two cores, whose scheduler finds fewer.
+"""A query with many state partitions on two cores, whose autoscaler finds fewer.
 
 ``python stores_app.py FOLDER PARTITIONS POLICY``; prints one JSON object: what was decided, the
 partitions and the time of a batch (s) before and after, and whether the answer is stock Spark's.
@@ -61,7 +61,7 @@ def main(folder: Path, partitions: int, policy: str) -> None:
     ) as dry:
         while not any(d.rescales for d in dry.decisions()) and time.monotonic() < end:
             another()
-    with app.autoscale(policy=policy, rescale=True, interval=0.2) as scheduler:
+    with app.autoscale(policy=policy, rescale=True, interval=0.2) as autoscaler:
         while numbers[-1] == partitions and time.monotonic() < end:
             another()
             # New stores catch up at their leisure, however few cores this machine has for them.
@@ -70,7 +70,7 @@ def main(folder: Path, partitions: int, policy: str) -> None:
         before = sorted(took[1 : numbers.index(numbers[-1]) or None])
         after = sorted(batch() for _ in range(4))
         time.sleep(1.0)
-        decisions = scheduler.decisions()
+        decisions = autoscaler.decisions()
         dried = [d for d in dry.decisions() if d.rescales]
     print(
         json.dumps(

@@ -47,7 +47,7 @@ BLOCKS: dict[str, list[str]] = {
         BUILD,
     ],
     "docs/api.md": [API] * 23,
-    "docs/autoscaling.md": ["test_scheduler", OPTIONS, "test_commands_without_spark"],
+    "docs/autoscaling.md": ["test_autoscaler", OPTIONS, "test_commands_without_spark"],
     "docs/control.md": [
         "not run: an address and a file of one's own; the next two blocks run with others",
         CONTROL + "commands",
@@ -152,7 +152,7 @@ def test_options_that_are_named_exist(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
     named = set(re.findall(r"(?<![\w.])spark\.sql\.laneshift\.[\w.]*\w", text))
     families = {key.rpartition(".")[0] for key in known}  # "options are spark...remote.*"
-    parameters = {key for key in named if key.startswith("spark.sql.laneshift.scheduler.param.")}
+    parameters = {key for key in named if key.startswith("spark.sql.laneshift.autoscaler.param.")}
     assert named - known - families - parameters == set()
 
 
@@ -332,8 +332,10 @@ def test_manifests(spark: SparkSession) -> None:
 
 
 @pytest.mark.live
-def test_scheduler(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (text,) = blocks("docs/autoscaling.md", "test_scheduler")
+def test_autoscaler(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (text,) = blocks("docs/autoscaling.md", "test_autoscaler")
     names: dict[str, Any] = {"laneshift": laneshift, "spark": spark, "until": until}
     with running(workload(spark).groupBy("key").count(), tmp_path, "orders"):
         exec(text.replace("\n...\n", "\nuntil(lambda: autoscaler.turns >= 1)\n"), names)

@@ -24,7 +24,7 @@ def test_two_executors_of_which_one_is_killed(tmp_path: Path) -> None:
     # Those of the executor that was killed are gone with it.
     assert seen["handoffs"] > 5
     assert seen["turns"] > 5
-    assert seen["scheduler_again"], "the killed scheduler process was not started again"
+    assert seen["autoscaler_again"], "the killed autoscaler process was not started again"
     assert seen["errors"] == []
     for words in (
         "Query answers",

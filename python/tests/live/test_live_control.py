@@ -33,8 +33,8 @@ def test_a_query_is_steered_from_another_process(tmp_path: Path) -> None:
             app.query("orders").move(shard=1, to_lane=(lane + 1) % 3, partition=0)
             with pytest.raises(laneshift.SessionError, match="cannot be slowed down"):
                 app.query("orders").limit_source(1000, duration=1)
-            with app.query("orders").autoscale(policy="elasticutor", interval=0.2) as scheduler:
-                until(lambda: scheduler.turns >= 4)
+            with app.query("orders").autoscale(policy="elasticutor", interval=0.2) as autoscaler:
+                until(lambda: autoscaler.turns >= 4)
             until(
                 lambda: (
                     {"user", "scale"}

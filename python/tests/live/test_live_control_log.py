@@ -48,7 +48,7 @@ def test_a_token_that_others_may_read(tmp_path: Path) -> None:
     token.write_text("a-token-that-all-may-read")
     token.chmod(0o644)
     options = ("control.port=0", f"control.tokenFile={token}")
-    log = said(tmp_path, "goes on without a scheduler and a control service", *options)
+    log = said(tmp_path, "goes on without an autoscaler and a control service", *options)
     assert f"Run chmod 600 {token}" in log and token.read_text() not in log
 
 
@@ -56,12 +56,12 @@ def test_a_python_without_the_packages(tmp_path: Path) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -E -S "$@"\n')
     bare.chmod(0o755)
-    log = said(tmp_path, "has ended with code", "control.port=0", f"scheduler.python={bare}")
+    log = said(tmp_path, "has ended with code", "control.port=0", f"autoscaler.python={bare}")
     assert f"{bare} has no package laneshift. Run {bare} -m pip install 'laneshift[control]'" in log
-    assert "spark.sql.laneshift.scheduler.python" in log
+    assert "spark.sql.laneshift.autoscaler.python" in log
 
 
 def test_a_python_that_is_not_there(tmp_path: Path) -> None:
-    options = ("control.port=0", "scheduler.python=/nowhere/python")
-    log = said(tmp_path, "goes on without a scheduler and a control service", *options)
-    assert "cannot be started by /nowhere/python" in log and "scheduler.python" in log
+    options = ("control.port=0", "autoscaler.python=/nowhere/python")
+    log = said(tmp_path, "goes on without an autoscaler and a control service", *options)
+    assert "cannot be started by /nowhere/python" in log and "autoscaler.python" in log

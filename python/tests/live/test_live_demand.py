@@ -20,7 +20,7 @@ def test_executors_come_for_a_hot_partition_and_go_again(tmp_path: Path) -> None
     assert (seen["keys"], seen["errors"], seen["lost"]) == (300, [], 0), seen
     assert seen["calm"][0] == "None" and seen["calm"][1] > 0, seen["calm"]
     assert "gets no more tasks, the others have slots for all" in seen["calm_page"]
-    assert seen["home"] == seen["first"], "the one that the application has without a scheduler"
+    assert seen["home"] == seen["first"], "the one that the application has without an autoscaler"
     assert seen["came"] and seen["first"] not in seen["asked"] and seen["most"] <= 3
     assert set(seen["lanes_on"]) & set(seen["asked"])
     assert seen["left"] == [False]

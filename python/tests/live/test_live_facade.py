@@ -123,12 +123,12 @@ def test_a_source_is_held_back(anyhow: laneshift.Application, query: str) -> Non
 
 
 def test_a_policy(anyhow: laneshift.Application, query: str) -> None:
-    with anyhow.query(query).autoscale(policy="elasticutor", interval=0.2) as scheduler:
+    with anyhow.query(query).autoscale(policy="elasticutor", interval=0.2) as autoscaler:
         with pytest.raises(laneshift.SessionError, match="elasticutor"):
             anyhow.query(query).autoscale(policy="static")
-        until(lambda: scheduler.turns >= 3)
-        assert scheduler.is_running
-    assert not scheduler.is_running
+        until(lambda: autoscaler.turns >= 3)
+        assert autoscaler.is_running
+    assert not autoscaler.is_running
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_the_tab_of_an_application_that_has_ended(
             "keys, ",
             "moves of shards",
             "Over time",
-            "What the scheduler decided, newest first",
+            "What the autoscaler decided, newest first",
             "Moves of shards",
             "ends, operator 0",
         ):

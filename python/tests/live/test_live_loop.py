@@ -45,7 +45,7 @@ def test_lanes_follow_a_burst(
     try:
         with app.query(query).autoscale(
             policy="elasticutor", trace=trace, release_after_s=0
-        ) as scheduler:
+        ) as autoscaler:
             end = time.monotonic() + 150
             while len(tail.updates.at_us) < ROWS:
                 assert time.monotonic() < end, f"{len(tail.updates.at_us)} of {ROWS} rows"
@@ -57,8 +57,8 @@ def test_lanes_follow_a_burst(
                         most = max(most, lanes)
                         fewest_after = lanes if lanes < most else min(fewest_after, lanes)
                 time.sleep(0.2)
-        assert not scheduler.is_running
-        decisions = scheduler.decisions()
+        assert not autoscaler.is_running
+        decisions = autoscaler.decisions()
         assert tail.updates.rows == ROWS
         assert tail.updates.disorder == 0
         # Six cores, two of them with sources: four lanes at most, and the burst wants them.
@@ -103,7 +103,7 @@ def test_a_burst_does_not_wait_for_the_next_turn(
             assert time.monotonic() < end and query.exception() is None, query.exception()
             time.sleep(0.1)
         began, most = time.time(), 0
-        with app.query(query).autoscale(policy="elasticutor", interval=60.0) as scheduler:
+        with app.query(query).autoscale(policy="elasticutor", interval=60.0) as autoscaler:
             while len(tail.updates.at_us) < total:
                 assert time.monotonic() < end, f"{len(tail.updates.at_us)} of {total} rows"
                 assert query.exception() is None, query.exception()
@@ -111,7 +111,7 @@ def test_a_burst_does_not_wait_for_the_next_turn(
                 mine = [q for q in app.snapshot().queries if q.id == str(query.id)]
                 most = max(most, 0, *(o.lanes for q in mine for o in q.operators))
                 time.sleep(0.2)
-        decisions = scheduler.decisions()
+        decisions = autoscaler.decisions()
         early = [d for d in decisions if d.time_s - began < 55]
         assert early and all(c.after > c.before for d in early for c in d.changes), decisions
         # All that are free: also if a press by chance, long before the burst, came to nothing.

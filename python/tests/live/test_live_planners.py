@@ -85,15 +85,15 @@ def test_in_micro_batches(
         add(0)
         app.query(query).set_lanes(2)
         was_apart = False
-        with app.query(query).autoscale(policy=name, interval=0.1, trace=trace) as scheduler:
+        with app.query(query).autoscale(policy=name, interval=0.1, trace=trace) as autoscaler:
             for number in range(1, FILES):
                 add(number)
-                turns = scheduler.turns
-                until(lambda t=turns: scheduler.turns > t + 1)  # type: ignore[misc]
+                turns = autoscaler.turns
+                until(lambda t=turns: autoscaler.turns > t + 1)  # type: ignore[misc]
                 found = operator_of(app, query)
                 was_apart |= found is not None and found.above == "apart"
         moved = sum(h.reason == "user" for h in app.query(query).handoffs(limit=100_000))
-        check_done(name, scheduler.decisions(), moved, was_apart)
+        check_done(name, autoscaler.decisions(), moved, was_apart)
         # The hash tells the shard: no other has as many rows.
         (part,) = [p for p in found.partitions if p.hot_keys and p.hot_keys[0].share > 0.4]  # type: ignore[union-attr]
         assert shard_of(part.hot_keys[0].key, 2, SHARDS) == part.shard_load.argmax()
@@ -137,15 +137,15 @@ def test_in_real_time_mode(
         until(lambda: rows_out() > 500)
         app.query(query).set_lanes(2)
         was_apart = False
-        with app.query(query).autoscale(policy=name, interval=0.2, cores=6) as scheduler:
+        with app.query(query).autoscale(policy=name, interval=0.2, cores=6) as autoscaler:
             end = time.monotonic() + 120
             while rows_out() < ROWS:
-                assert time.monotonic() < end, (rows_out(), scheduler.decisions())
+                assert time.monotonic() < end, (rows_out(), autoscaler.decisions())
                 found = operator_of(app, query)
                 was_apart |= found is not None and found.above == "apart"
                 time.sleep(0.1)
         moved = sum(h.reason == "user" for h in app.query(query).handoffs(limit=100_000))
-        check_done(name, scheduler.decisions(), moved, was_apart)
+        check_done(name, autoscaler.decisions(), moved, was_apart)
         assert tail.updates.disorder == 0
     finally:
         query.stop()
@@ -167,11 +167,11 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(
     try:
         until(lambda: operator_of(app, query))
         app.query(query).set_lanes(2)
-        with app.query(query).autoscale(policy="qmmp", interval=0.1, dry_run=True) as scheduler:
+        with app.query(query).autoscale(policy="qmmp", interval=0.1, dry_run=True) as autoscaler:
             until(
-                lambda: any("not carried out" in n for d in scheduler.decisions() for n in d.notes)
+                lambda: any("not carried out" in n for d in autoscaler.decisions() for n in d.notes)
             )
-        assert not any(d.applied or d.error for d in scheduler.decisions())
+        assert not any(d.applied or d.error for d in autoscaler.decisions())
         assert [h for h in app.query(query).handoffs() if h.reason == "user"] == []
     finally:
         query.stop()

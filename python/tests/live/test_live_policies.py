@@ -1,6 +1,6 @@
 """The papers' baselines drive a real query by name.
 
-In the gate: autoscale/test_tapes.py, autoscale/test_start.py, SchedulerClaimsSuite.
+In the gate: autoscale/test_tapes.py, autoscale/test_start.py, AutoscalerClaimsSuite.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def test_static_leaves_a_query_as_it_is(app: laneshift.Application, counting: Co
     counting.add(500)
     app.query(counting.query).set_lanes(2, partition=1)  # within the cores that Spark leaves
     counting.add(500)
-    with app.query(counting.query).autoscale(policy="static", interval=0.1) as scheduler:
+    with app.query(counting.query).autoscale(policy="static", interval=0.1) as autoscaler:
         for _ in range(4):
             counting.add(5_000)
-        while scheduler.turns < 10:
+        while autoscaler.turns < 10:
             time.sleep(0.1)
-    assert scheduler.decisions() == ()
+    assert autoscaler.decisions() == ()
     assert lanes_of(app, counting) == [1, 2]
     assert counting.streamed() == counting.stock()
 
@@ -46,18 +46,18 @@ def test_naive_ec_takes_back_lanes_that_have_nothing_to_do(
     counting.add(500)
     with app.query(counting.query).autoscale(
         policy="naive-ec", interval=0.1, release_after_s=0
-    ) as scheduler:
+    ) as autoscaler:
         end = time.monotonic() + 60
         while lanes_of(app, counting) != [1, 1]:
-            assert time.monotonic() < end, scheduler.decisions()
+            assert time.monotonic() < end, autoscaler.decisions()
             counting.add(500)
-    decisions = scheduler.decisions()
+    decisions = autoscaler.decisions()
     assert {d.policy for d in decisions} == {"naive-ec"}
     assert [d.error for d in decisions if d.error] == []
     assert counting.streamed() == counting.stock()
 
 
-def test_a_second_scheduler_is_refused_and_the_first_one_goes_on(
+def test_a_second_autoscaler_is_refused_and_the_first_one_goes_on(
     spark: SparkSession, app: laneshift.Application, counting: Counting
 ) -> None:
     counting.add(300)
@@ -65,7 +65,7 @@ def test_a_second_scheduler_is_refused_and_the_first_one_goes_on(
     with app.autoscale(policy="static", interval=0.1) as first:
         with pytest.raises(laneshift.SessionError, match="policy static, drives all") as caught:
             other.query(counting.query).autoscale(policy="craa")
-        assert caught.value.condition == "LANESHIFT_OTHER_SCHEDULER"
+        assert caught.value.condition == "LANESHIFT_OTHER_AUTOSCALER"
         with other.autoscale(policy="craa", dry_run=True, interval=0.1) as dry:
             turns = first.turns, dry.turns
             counting.add(300)

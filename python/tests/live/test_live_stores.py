@@ -1,4 +1,4 @@
-"""A scheduler that rescales: many state partitions on two cores become few, and it says why.
+"""An autoscaler that rescales: many state partitions on two cores become few, and it says why.
 
 In the gate: autoscale/test_tapes.py, autoscale/test_rescales.py.
 """

@@ -36,7 +36,7 @@ def test_an_unmodified_application_is_elastic_and_ends(tmp_path: Path) -> None:
     app.write_text(APP)
     options = {
         "spark.plugins": "org.apache.spark.sql.laneshift.LaneshiftPlugin",
-        "spark.sql.laneshift.scheduler": "elasticutor",
+        "spark.sql.laneshift.autoscaler": "elasticutor",
         "spark.log.level": "INFO",
         "spark.ui.port": "0",
     }

@@ -82,12 +82,12 @@ def test_a_person_sees_lanes_shards_decisions_and_moves(
     try:
         with app.query(query).autoscale(
             policy="elasticutor", dry_run=True, interval=0.5
-        ) as scheduler:
+        ) as autoscaler:
             end = time.monotonic() + 90
             while (
                 tail.updates.rows < 2_500
                 or len(app.query(query).handoffs()) < 100
-                or not any(d.changes for d in scheduler.decisions())
+                or not any(d.changes for d in autoscaler.decisions())
             ):
                 assert time.monotonic() < end, "no answers, moves or decisions"
                 assert query.exception() is None, query.exception()
@@ -121,7 +121,7 @@ def _check(seen: dict[str, Any], query_id: str) -> None:
     assert seen["headings"] == [
         f"Query answers ({query_id})",
         "Over time",
-        "What the scheduler decided, newest first",
+        "What the autoscaler decided, newest first",
         "Moves of shards",
     ]
     (operator,) = seen["operators"]

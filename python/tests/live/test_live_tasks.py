@@ -179,12 +179,12 @@ def test_a_policy_gives_a_real_time_query_the_tasks_that_it_needs(
 
         until(lambda: rows_out() > 100)
         assert tasks() == 4
-        with app.autoscale(policy="laneshift", set_tasks=True, interval=0.2) as scheduler:
+        with app.autoscale(policy="laneshift", set_tasks=True, interval=0.2) as autoscaler:
             until(lambda: rows_out() and tasks() < 4)
-            changes = [c for d in scheduler.decisions() for c in d.tasks]
+            changes = [c for d in autoscaler.decisions() for c in d.tasks]
             assert changes and changes[0].before == 4 and changes[0].after < 4
             assert "of 4 tasks the busiest needs" in changes[0].reason
-            assert not [d.error for d in scheduler.decisions() if d.error]
+            assert not [d.error for d in autoscaler.decisions() if d.error]
             until(lambda: rows_out() == total)
         assert tail.updates.disorder == 0
     finally:

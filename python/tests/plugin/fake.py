@@ -275,7 +275,7 @@ class FakeGateway(Gateway):
             "asked": [],
             "why": None,
         }
-        # The policy of another scheduler, and who drives when it was asked once.
+        # The policy of another autoscaler, and who drives when it was asked once.
         self.driven_by: str | None = None
         self.renewed_by: str | None = None
         # What the next wait for pressed partitions gives, and who wakes it.
@@ -382,23 +382,23 @@ class FakeGateway(Gateway):
             raise error("LANESHIFT_NO_SUCH_QUERY", value=repr(query), range=there)
         return [HANDOFF]
 
-    def on_claim(self, scheduler: str, policy: str, run: str, seconds: float) -> None:
+    def on_claim(self, autoscaler: str, policy: str, run: str, seconds: float) -> None:
         if self.driven_by is not None:
             held, self.driven_by = self.driven_by, self.renewed_by
-            raise error("LANESHIFT_OTHER_SCHEDULER", policy=held, range="all queries", seconds=0.1)
+            raise error("LANESHIFT_OTHER_AUTOSCALER", policy=held, range="all queries", seconds=0.1)
         self.claims.append((policy, run))
 
-    def on_release(self, scheduler: str) -> None:
+    def on_release(self, autoscaler: str) -> None:
         self.released += 1
 
     def on_demand_executors(
-        self, scheduler: str, most: int, total: int, give_back: Sequence[str]
+        self, autoscaler: str, most: int, total: int, give_back: Sequence[str]
     ) -> dict[str, Any]:
         self.demanded.append((most, total, tuple(give_back)))
         return self.standing | ({"most": most} if most else {})
 
     def on_await_pressed(
-        self, scheduler: str, run: str, after: int, seconds: float
+        self, autoscaler: str, run: str, after: int, seconds: float
     ) -> dict[str, Any]:
         if seconds == 0:
             self.pressed.set()

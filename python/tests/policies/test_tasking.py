@@ -340,7 +340,7 @@ def test_chance_does_not_make_it_go_back_and_forth(world: World, seed: int) -> N
     assert len(world.changes) <= most_changes(world), world.changes
     before = len(world.changes)
     rest = replace(world, changes=[])
-    rest.run(able(), 40)  # as a scheduler that starts anew, with nothing known
+    rest.run(able(), 40)  # as an autoscaler that starts anew, with nothing known
     assert before <= most_changes(world) and len(rest.changes) <= most_changes(world)
 
 

@@ -196,7 +196,7 @@ SET_LANES: list[tuple[tuple[Any, ...], type[Exception], str, list[str]]] = [
         ("running", 0, None, 99),
         ArgumentError,
         "LANES_OUT_OF_RANGE",
-        ["99", "1 to 6", "partition all"],
+        ["99 lanes for each partition", "1 to 6"],
     ),
     (("running", 0, 0, -3), ArgumentError, "LANES_OUT_OF_RANGE", ["-3", "1 to 6"]),
     (("running", 0, 0, True), ArgumentError, "INVALID_TYPE", ["lanes:", "True", "bool"]),

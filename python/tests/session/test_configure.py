@@ -133,16 +133,16 @@ def test_what_spark_defaults_has_is_kept(jar: Path) -> None:
         ("motion", "random", "random"),
         ("motion_seed", -7, "-7"),
         ("motion_interval", "1s", "1s"),
-        ("scheduler", "none", "none"),
-        ("scheduler", "craa", "craa"),
+        ("autoscaler", "none", "none"),
+        ("autoscaler", "craa", "craa"),
         (
-            "scheduler",
+            "autoscaler",
             "laneshift.policies.faa:Faa",
             "laneshift.policies.faa:Faa",
         ),
-        ("scheduler_target_latency", 0, "0ms"),
-        ("scheduler_target_latency", timedelta(microseconds=1500), "2ms"),
-        ("scheduler_interval", "250ms", "250ms"),
+        ("autoscaler_target_latency", 0, "0ms"),
+        ("autoscaler_target_latency", timedelta(microseconds=1500), "2ms"),
+        ("autoscaler_interval", "250ms", "250ms"),
         ("control_port", 0, "0"),
         ("control_address", "0.0.0.0", "0.0.0.0"),
         ("control_token", "x" * 16, "x" * 16),
@@ -208,8 +208,8 @@ REFUSED: list[tuple[str, object, list[str]]] = [
     ("motion", True, ["True", "'never'"]),
     ("motion_seed", 2**63, ["9223372036854775808", "64 bits"]),
     ("motion_seed", "abc", ["'abc'", "64 bits"]),
-    ("scheduler", "elastik", ["'elastik'", "'none'", "laneshift policies"]),
-    ("scheduler", 7, ["7", "'none'"]),
+    ("autoscaler", "elastik", ["'elastik'", "'none'", "laneshift policies"]),
+    ("autoscaler", 7, ["7", "'none'"]),
     ("control_port", 70000, ["70000", "0 for any free port"]),
     ("control_port", "some", ["'some'", "1 to 65535"]),
     ("control_address", "two words", ["'two words'", "one host name"]),
@@ -217,11 +217,11 @@ REFUSED: list[tuple[str, object, list[str]]] = [
     ("control_token_file", "", ["''", "driver's machine"]),
     ("control_tls_key", 7, ["7", "PEM"]),
     ("control_tenants", "some", ["'some'", "'own' or 'all'"]),
-    ("scheduler_target_latency", "2h", ["'2h'", "1ms to 1h"]),
-    ("scheduler_target_latency", "500us", ["'500us'", "1ms to 1h"]),
-    ("scheduler_target_latency", timedelta(microseconds=400), ["timedelta", "1ms to 1h"]),
-    ("scheduler_interval", "50ms", ["'50ms'", "100ms to 1h"]),
-    ("scheduler_python", 3, ["3", "path of a Python"]),
+    ("autoscaler_target_latency", "2h", ["'2h'", "1ms to 1h"]),
+    ("autoscaler_target_latency", "500us", ["'500us'", "1ms to 1h"]),
+    ("autoscaler_target_latency", timedelta(microseconds=400), ["timedelta", "1ms to 1h"]),
+    ("autoscaler_interval", "50ms", ["'50ms'", "100ms to 1h"]),
+    ("autoscaler_python", 3, ["3", "path of a Python"]),
     ("motion_interval", "-5ms", ["'-5ms'", "1ms to 1min"]),
 ]
 
@@ -382,7 +382,7 @@ def test_development_versions_of_one_release_fit_together(monkeypatch: pytest.Mo
 
 
 class TestWhichPythonRunsAPolicy:
-    KEY = "spark.sql.laneshift.scheduler.python"
+    KEY = "spark.sql.laneshift.autoscaler.python"
 
     @pytest.fixture(autouse=True)
     def _nothing_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,14 +390,14 @@ class TestWhichPythonRunsAPolicy:
         for name in (*names, "PYSPARK_SUBMIT_ARGS"):
             monkeypatch.delenv(name, raising=False)
 
-    @pytest.mark.parametrize("options", [{"scheduler": "faa"}, {"control_port": 0}])
+    @pytest.mark.parametrize("options", [{"autoscaler": "faa"}, {"control_port": 0}])
     def test_this_one_if_none_is_named(self, jar: Path, options: dict[str, Any]) -> None:
         found = options_of(laneshift.configure(new_builder(), **options))
         assert found[self.KEY] == sys.executable
-        asked = new_builder().config("spark.sql.laneshift.scheduler", "faa")
+        asked = new_builder().config("spark.sql.laneshift.autoscaler", "faa")
         assert options_of(laneshift.configure(asked))[self.KEY] == sys.executable
 
-    @pytest.mark.parametrize("options", [{}, {"scheduler": "none"}, {"lanes": 2}])
+    @pytest.mark.parametrize("options", [{}, {"autoscaler": "none"}, {"lanes": 2}])
     def test_none_where_none_is_needed(self, jar: Path, options: dict[str, Any]) -> None:
         assert self.KEY not in options_of(laneshift.configure(new_builder(), **options))
 
@@ -414,14 +414,14 @@ class TestWhichPythonRunsAPolicy:
         self, jar: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
     ) -> None:
         monkeypatch.setenv(variable, value)
-        assert self.KEY not in options_of(laneshift.configure(new_builder(), scheduler="faa"))
+        assert self.KEY not in options_of(laneshift.configure(new_builder(), autoscaler="faa"))
 
     def test_what_settings_name_is_kept(self, jar: Path) -> None:
         for key in ("spark.pyspark.python", "spark.pyspark.driver.python"):
             builder = new_builder().config(key, "/opt/python")
-            assert self.KEY not in options_of(laneshift.configure(builder, scheduler="faa"))
+            assert self.KEY not in options_of(laneshift.configure(builder, autoscaler="faa"))
         for given in (
-            laneshift.configure(new_builder(), control_port=0, scheduler_python="/opt/python"),
+            laneshift.configure(new_builder(), control_port=0, autoscaler_python="/opt/python"),
             laneshift.configure(new_builder().config(self.KEY, "/opt/python"), control_port=0),
         ):
             assert options_of(given)[self.KEY] == "/opt/python"

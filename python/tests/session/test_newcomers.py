@@ -108,7 +108,7 @@ def test_a_driver_of_another_release(way: Way) -> None:
     assert "pip install laneshift==VERSION" in said and code == 4
 
 
-def test_no_scheduler_runs(way: Way) -> None:
+def test_no_autoscaler_runs(way: Way) -> None:
     with serving(FakeGateway()) as address:
         said, code = way(address, TOKEN, "autoscale --stop")
     assert "no id was given" in said and "none" in said

@@ -15,17 +15,17 @@ from session.transports import TRANSPORTS, facade
 
 
 def steered(app: Application) -> list[object]:
-    with app.autoscale(policy="static", interval=0.1, dry_run=True) as scheduler:
-        before = (scheduler.policy, scheduler.is_running, scheduler.is_paused)
-        scheduler.pause()
-        paused = scheduler.is_paused
-        scheduler.resume()
-    return [before, paused, scheduler.is_paused, scheduler.is_running]
+    with app.autoscale(policy="static", interval=0.1, dry_run=True) as autoscaler:
+        before = (autoscaler.policy, autoscaler.is_running, autoscaler.is_paused)
+        autoscaler.pause()
+        paused = autoscaler.is_paused
+        autoscaler.resume()
+    return [before, paused, autoscaler.is_paused, autoscaler.is_running]
 
 
 def driven(app: Application | Query) -> list[object]:
-    with app.autoscale(policy="static", interval=0.1, dry_run=True) as scheduler:
-        return [scheduler.policy, scheduler.is_running]
+    with app.autoscale(policy="static", interval=0.1, dry_run=True) as autoscaler:
+        return [autoscaler.policy, autoscaler.is_running]
 
 
 CALLS: dict[str, Callable[[Application], object]] = {

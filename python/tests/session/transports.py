@@ -16,7 +16,6 @@ import grpc
 
 import laneshift
 from laneshift.control.calls import SERVICE
-from laneshift.control.process import serve  # noqa: F401  imports all of the server
 from laneshift.control.running import RunningAutoscalers
 from laneshift.control.server import ControlServer
 from laneshift.control.service import ControlService

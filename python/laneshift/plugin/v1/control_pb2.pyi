@@ -221,7 +221,7 @@ class Executor(_message.Message):
     remote_bytes_received: _builtins.int
     remote_lost_hosts: _builtins.int
     asked: _builtins.bool
-    """it is there because a scheduler has asked for it"""
+    """it is there because an autoscaler has asked for it"""
     def __init__(
         self,
         *,
@@ -2009,29 +2009,29 @@ Global___DoneReply: _TypeAlias = DoneReply  # noqa: Y015
 
 @_typing.final
 class ClaimRequest(_message.Message):
-    """Lets a scheduler drive a run of a query, or all queries if it is empty, for so long."""
+    """Lets an autoscaler drive a run of a query, or all queries if it is empty, for so long."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    SCHEDULER_FIELD_NUMBER: _builtins.int
+    AUTOSCALER_FIELD_NUMBER: _builtins.int
     POLICY_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
     SECONDS_FIELD_NUMBER: _builtins.int
-    scheduler: _builtins.str
+    autoscaler: _builtins.str
     policy: _builtins.str
     run_id: _builtins.str
     seconds: _builtins.float
     def __init__(
         self,
         *,
-        scheduler: _builtins.str = ...,
+        autoscaler: _builtins.str = ...,
         policy: _builtins.str = ...,
         run_id: _builtins.str = ...,
         seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy", b"policy", "run_id", b"run_id", "scheduler", b"scheduler", "seconds", b"seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["autoscaler", b"autoscaler", "policy", b"policy", "run_id", b"run_id", "seconds", b"seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2041,16 +2041,16 @@ Global___ClaimRequest: _TypeAlias = ClaimRequest  # noqa: Y015
 class ReleaseRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
-    SCHEDULER_FIELD_NUMBER: _builtins.int
-    scheduler: _builtins.str
+    AUTOSCALER_FIELD_NUMBER: _builtins.int
+    autoscaler: _builtins.str
     def __init__(
         self,
         *,
-        scheduler: _builtins.str = ...,
+        autoscaler: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["scheduler", b"scheduler"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["autoscaler", b"autoscaler"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2094,11 +2094,11 @@ Global___ClaimKeysRequest: _TypeAlias = ClaimKeysRequest  # noqa: Y015
 class DemandExecutorsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
-    SCHEDULER_FIELD_NUMBER: _builtins.int
+    AUTOSCALER_FIELD_NUMBER: _builtins.int
     MOST_FIELD_NUMBER: _builtins.int
     TOTAL_FIELD_NUMBER: _builtins.int
     GIVE_BACK_FIELD_NUMBER: _builtins.int
-    scheduler: _builtins.str
+    autoscaler: _builtins.str
     most: _builtins.int
     """0 for what the configuration says"""
     total: _builtins.int
@@ -2108,14 +2108,14 @@ class DemandExecutorsRequest(_message.Message):
     def __init__(
         self,
         *,
-        scheduler: _builtins.str = ...,
+        autoscaler: _builtins.str = ...,
         most: _builtins.int = ...,
         total: _builtins.int = ...,
         give_back: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["give_back", b"give_back", "most", b"most", "scheduler", b"scheduler", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["autoscaler", b"autoscaler", "give_back", b"give_back", "most", b"most", "total", b"total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2167,25 +2167,25 @@ class AwaitPressedRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    SCHEDULER_FIELD_NUMBER: _builtins.int
+    AUTOSCALER_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
     AFTER_FIELD_NUMBER: _builtins.int
     SECONDS_FIELD_NUMBER: _builtins.int
-    scheduler: _builtins.str
+    autoscaler: _builtins.str
     run_id: _builtins.str
     after: _builtins.int
     seconds: _builtins.float
     def __init__(
         self,
         *,
-        scheduler: _builtins.str = ...,
+        autoscaler: _builtins.str = ...,
         run_id: _builtins.str = ...,
         after: _builtins.int = ...,
         seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "run_id", b"run_id", "scheduler", b"scheduler", "seconds", b"seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "autoscaler", b"autoscaler", "run_id", b"run_id", "seconds", b"seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -9,7 +9,7 @@ import org.apache.spark.internal.config.EVENT_LOG_ENABLED
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, LaneshiftConf}
-import org.apache.spark.sql.laneshift.driver.{ApplicationMetrics, DriverState, Run, SchedulerProcess}
+import org.apache.spark.sql.laneshift.driver.{ApplicationMetrics, ControlProcess, DriverState, Run}
 import org.apache.spark.sql.laneshift.lane.LaneCpu
 import org.apache.spark.sql.laneshift.runtime.{
   ElasticRuntime,
@@ -51,7 +51,7 @@ object LaneshiftPlugin {
 }
 
 private final class LaneshiftDriver extends DriverPlugin with Logging {
-  private var scheduler: Option[SchedulerProcess] = None
+  private var control: Option[ControlProcess] = None
   private var state: Option[DriverState] = None
 
   override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
@@ -70,8 +70,8 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     sc.addSparkListener(driver.executors)
     sc.addSparkListener(driver.cluster)
     sc.ui.foreach(LaneshiftTab.live(_, driver))
-    scheduler = SchedulerProcess.wanted(conf, driver.tenants)
-    scheduler.foreach(_.start())
+    control = ControlProcess.wanted(conf, driver.tenants)
+    control.foreach(_.start())
     logInfo(s"laneshift ${BuildInfo.version} on Spark ${sc.version}: $set")
     Collections.emptyMap()
   }
@@ -110,7 +110,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
 
   override def shutdown(): Unit = {
     state.foreach(DriverState.stop)
-    scheduler.foreach(_.stop())
+    control.foreach(_.stop())
   }
 }
 

@@ -52,11 +52,11 @@ class ConfigSuite extends LimitedSuite with ElasticSession {
     ("motion.seed", "abc", "abc", "a whole number of 64 bits"),
     ("motion.interval", "0", "0", "1ms to 1min"),
     ("motion.interval", "61s", "61s", "1ms to 1min"),
-    ("scheduler", "two words", "two words", "'none', the name of a policy"),
-    ("scheduler.targetLatency", "2h", "2h", "1ms to 1h, such as '200ms', or 0 for the policy's own"),
-    ("scheduler.targetLatency", "500us", "500us", "1ms to 1h"),
-    ("scheduler.interval", "50ms", "50", "100ms to 1h"),
-    ("scheduler.interval", "soon", "soon", "100ms to 1h")
+    ("autoscaler", "two words", "two words", "'none', the name of a policy"),
+    ("autoscaler.targetLatency", "2h", "2h", "1ms to 1h, such as '200ms', or 0 for the policy's own"),
+    ("autoscaler.targetLatency", "500us", "500us", "1ms to 1h"),
+    ("autoscaler.interval", "50ms", "50", "100ms to 1h"),
+    ("autoscaler.interval", "soon", "soon", "100ms to 1h")
   )
 
   wrong.foreach { case (option, value, shown, allowed) =>

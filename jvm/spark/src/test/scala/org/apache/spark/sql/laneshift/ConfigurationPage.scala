@@ -55,7 +55,7 @@ object ConfigurationPage {
       ||---|---|---|---|
       |${rows.mkString("\n|")}
       |
-      |`${LaneshiftConf.SchedulerParam}NAME=value` sets parameter NAME of the policy (`laneshift policies NAME` lists them).
+      |`${LaneshiftConf.AutoscalerParam}NAME=value` sets parameter NAME of the policy (`laneshift policies NAME` lists them).
       |
       |Besides these: `spark.plugins=${classOf[LaneshiftPlugin].getName}` switches laneshift on, and
       |`spark.sql.streaming.stateStore.providerClass` must be Spark's RocksDB provider for a query to be elastic:

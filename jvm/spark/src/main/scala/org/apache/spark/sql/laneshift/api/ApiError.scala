@@ -1,7 +1,7 @@
 package org.apache.spark.sql.laneshift.api
 
 import org.apache.spark.sql.laneshift.conf.{BuildInfo, ExecutorsConf}
-import org.apache.spark.sql.laneshift.driver.{RunName, SchedulerClaim, WrongDemand}
+import org.apache.spark.sql.laneshift.driver.{AutoscalerClaim, RunName, WrongDemand}
 import org.apache.spark.sql.laneshift.rescale.NotRescalable
 
 /** A call that cannot be carried out: a condition that programs can tell apart, and a message with value, range, way out. */
@@ -223,13 +223,13 @@ private[api] object ApiError {
     Map("query" -> query)
   )
 
-  def otherScheduler(other: SchedulerClaim, seconds: Double): ApiError = {
+  def otherAutoscaler(other: AutoscalerClaim, seconds: Double): ApiError = {
     val what =
       if (other.runId.isEmpty) "all queries of this application" else s"the query with the run ${other.runId}"
     new ApiError(
-      "LANESHIFT_OTHER_SCHEDULER",
+      "LANESHIFT_OTHER_AUTOSCALER",
       "55006",
-      f"Another scheduler, with the policy ${other.policy}, drives $what. Stop it first, or, if it has died, wait $seconds%.1f s. " +
+      f"Another autoscaler, with the policy ${other.policy}, drives $what. Stop it first, or, if it has died, wait $seconds%.1f s. " +
         "A dry run is possible at any time.",
       Map("policy" -> other.policy, "range" -> what, "seconds" -> seconds)
     )
@@ -247,7 +247,7 @@ private[api] object ApiError {
       "LANESHIFT_EXECUTORS_MAX",
       OutOfRange,
       s"${ExecutorsConf.Max.key} or max_executors is ${wrong.most}, but the application has ${wrong.there} executors without a " +
-        s"scheduler, and these stay: allowed are ${wrong.there} to 10000, and 0 for none on demand. Raise it, or start with fewer " +
+        s"autoscaler, and these stay: allowed are ${wrong.there} to 10000, and 0 for none on demand. Raise it, or start with fewer " +
         "(spark.executor.instances).",
       Map("most" -> wrong.most, "there" -> wrong.there)
     )

@@ -47,7 +47,7 @@ object LaneshiftGateway {
     case "Rescaling" => Messages.rescale(newestRescale(pb.RescalingRequest.parseFrom(request).getQuery))
     case "CancelRescale" => cancelRescale(pb.CancelRescaleRequest.parseFrom(request).getQuery)
     case "Claim" => claim(pb.ClaimRequest.parseFrom(request))
-    case "Release" => release(pb.ReleaseRequest.parseFrom(request).getScheduler)
+    case "Release" => release(pb.ReleaseRequest.parseFrom(request).getAutoscaler)
     case "ClaimKeys" => claimKeys(pb.ClaimKeysRequest.parseFrom(request))
     case "DemandExecutors" => demandExecutors(pb.DemandExecutorsRequest.parseFrom(request))
     case "AwaitPressed" => awaitPressed(pb.AwaitPressedRequest.parseFrom(request))
@@ -87,7 +87,7 @@ object LaneshiftGateway {
     reply.setTimeMs(timeMs).setCountMs(countMs).setNumber(number).build()
   }
 
-  /** The snapshot and the newest decisions of schedulers, newest first: what the tab gives to programs. */
+  /** The snapshot and the newest decisions of autoscalers, newest first: what the tab gives to programs. */
   def statusJson(decisions: Int): JValue =
     try MessageJson(status(decisions))
     catch { case problem: ApiError => JObject("failure" -> MessageJson(Answer.failure(problem))) }
@@ -263,40 +263,40 @@ object LaneshiftGateway {
       catch { case why: NotRescalable => throw ApiError.notRescalable(checkpoint, why) }
     }
 
-  /** Lets a scheduler drive a run of a query, or all queries, for so many seconds: no query has two. */
+  /** Lets an autoscaler drive a run of a query, or all queries, for so many seconds: no query has two. */
   private def claim(request: pb.ClaimRequest): Message = {
     import request._
-    Inventory.driver.claims.claim(getScheduler, getPolicy, getRunId, getSeconds).left.foreach {
-      case (other, left) => throw ApiError.otherScheduler(other, left)
+    Inventory.driver.claims.claim(getAutoscaler, getPolicy, getRunId, getSeconds).left.foreach {
+      case (other, left) => throw ApiError.otherAutoscaler(other, left)
     }
     done
   }
 
-  private def release(scheduler: String): Message = {
-    DriverState.get.foreach(_.claims.release(scheduler))
+  private def release(autoscaler: String): Message = {
+    DriverState.get.foreach(_.claims.release(autoscaler))
     done
   }
 
-  /** Waits for partitions that become pressed, `seconds` at most. A newer call of the same scheduler ends one that waits. */
+  /** Waits for partitions that become pressed, `seconds` at most. A newer call of the same autoscaler ends one that waits. */
   private def awaitPressed(request: pb.AwaitPressedRequest): Message = {
     import request._
-    val (seq, heard) = Inventory.driver.presses.await(getScheduler, getRunId, getAfter, getSeconds)
+    val (seq, heard) = Inventory.driver.presses.await(getAutoscaler, getRunId, getAfter, getSeconds)
     pb.AwaitPressedReply.newBuilder().setSeq(seq).addAllPresses(heard.map(Messages.press).asJava).build()
   }
 
-  /** Executors on demand of a scheduler: how many there are to be in all, and those of which it needs none any more. */
+  /** Executors on demand of an autoscaler: how many there are to be in all, and those of which it needs none any more. */
   private def demandExecutors(request: pb.DemandExecutorsRequest): Message = {
     val driver = Inventory.driver
     val (most, total) = (request.getMost, request.getTotal)
     if (most < 0 || total < 0) throw ApiError.outOfRange("executors", math.min(most, total).toDouble)
     try {
-      val view = driver.demand.turn(request.getScheduler, most, total, request.getGiveBackList.asScala.toSeq)
+      val view = driver.demand.turn(request.getAutoscaler, most, total, request.getGiveBackList.asScala.toSeq)
       if (driver.demand.needsLooks) driver.looks.begin()
       Messages.demand(view)
     } catch { case wrong: WrongDemand => throw ApiError.wrongDemand(wrong) }
   }
 
-  /** Keeps what a scheduler has decided, for the UI. */
+  /** Keeps what an autoscaler has decided, for the UI. */
   private def decided(decision: pb.Decision): Message = {
     Inventory.driver.decisions.add(Messages.decided(decision))
     done

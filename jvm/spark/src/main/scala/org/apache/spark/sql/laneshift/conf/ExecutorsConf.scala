@@ -10,10 +10,10 @@ object ExecutorsConf extends OptionGroup(OptionGroup.Root + "executors.") {
       1,
       10000,
       0,
-      "Those that the application has without a scheduler count.",
+      "Those that the application has without an autoscaler count.",
       0 -> "to ask for none"
     )(
-      "The most executors that the application may have by decisions of its scheduler, those there at start included: it asks Spark " +
+      "The most executors that the application may have by decisions of its autoscaler, those there at start included: it asks Spark " +
         "for more while its policy has work for their cores, and gives those back that it has asked for. 0 asks for none. Not " +
         "beside spark.dynamicAllocation.enabled. Read when the application starts."
     )

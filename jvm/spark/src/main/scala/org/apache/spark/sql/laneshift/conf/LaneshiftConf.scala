@@ -226,9 +226,9 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
         "its rows take, sampled; for operators whose cost differs by key)."
     )
 
-  val Scheduler =
+  val Autoscaler =
     text(
-      "scheduler",
+      "autoscaler",
       Policy,
       "none",
       "Leave it out to set lanes yourself, or start a policy while the application runs."
@@ -237,20 +237,20 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
         "Read when the application starts: the driver runs it in a Python process of its own, which needs the laneshift package."
     )
 
-  val SchedulerTargetLatency =
-    time("scheduler.targetLatency", 1, Hour, 0, "Not every policy has one.", zero = "for the policy's own")(
+  val AutoscalerTargetLatency =
+    time("autoscaler.targetLatency", 1, Hour, 0, "Not every policy has one.", zero = "for the policy's own")(
       "The latency that the policy is to keep to, in milliseconds unless a unit is given; 0 leaves the policy's own. " +
         "Not every policy has one."
     )
 
-  val SchedulerInterval =
-    time("scheduler.interval", 100, Hour, 1000, "1s suits most queries.")(
+  val AutoscalerInterval =
+    time("autoscaler.interval", 100, Hour, 1000, "1s suits most queries.")(
       "Time between two decisions of the policy, in milliseconds unless a unit is given."
     )
 
-  val SchedulerQuery =
+  val AutoscalerQuery =
     text(
-      "scheduler.query",
+      "autoscaler.query",
       Values.Text("(?s).*", "the name or id of a query"),
       "",
       "Leave it out for all queries."
@@ -258,9 +258,9 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
       "The name or id of the only query that the policy is to drive; empty for all queries of the application."
     )
 
-  val SchedulerCores =
+  val AutoscalerCores =
     whole(
-      "scheduler.cores",
+      "autoscaler.cores",
       1,
       4096,
       0,
@@ -270,22 +270,22 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
       "The most cores of an executor that lanes may use by the policy's decisions; 0 for all. A partition always keeps one."
     )
 
-  val SchedulerDryRun =
-    flag("scheduler.dryRun", default = false, "'true' decides and reports, and changes nothing.")(
+  val AutoscalerDryRun =
+    flag("autoscaler.dryRun", default = false, "'true' decides and reports, and changes nothing.")(
       "Makes the policy decide and report, and change nothing."
     )
 
-  val SchedulerTrace =
-    text("scheduler.trace", Values.FileOrNone, "", "Leave it out for no trace.")(
+  val AutoscalerTrace =
+    text("autoscaler.trace", Values.FileOrNone, "", "Leave it out for no trace.")(
       "A file on the driver's machine for what the policy measured, decided and moved, to report, replay and simulate; empty for none."
     )
 
   /** Options that begin so are the policy's own parameters, whose names and ranges its Python knows. */
-  val SchedulerParam: String = Prefix + "scheduler.param."
+  val AutoscalerParam: String = Prefix + "autoscaler.param."
 
-  val SchedulerPython =
+  val AutoscalerPython =
     text(
-      "scheduler.python",
+      "autoscaler.python",
       Values.Text("(?s).*", "the path of a Python that has laneshift"),
       "",
       "Leave it out for the driver's own Python."
@@ -306,14 +306,14 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
     val known = all.map(_.key).toSet
     keys.find(k => k.startsWith(Prefix) && !known(k) && !isParameter(k)).foreach { k =>
       throw new IllegalArgumentException(
-        s"$k is not an option of laneshift. The options are: ${known.toSeq.sorted.mkString(", ")}, and ${SchedulerParam}NAME " +
+        s"$k is not an option of laneshift. The options are: ${known.toSeq.sorted.mkString(", ")}, and ${AutoscalerParam}NAME " +
           "for a parameter of the policy."
       )
     }
   }
 
   private def isParameter(key: String): Boolean =
-    key.startsWith(SchedulerParam) && key.length > SchedulerParam.length
+    key.startsWith(AutoscalerParam) && key.length > AutoscalerParam.length
 
   /** What entries cannot check alone: throws if the values do not go together. */
   def checkTogether(conf: SQLConf): Unit = {

@@ -138,5 +138,5 @@ private object OptionGroup {
   val Hour = 3600000L
 
   val AtStart: Seq[String] =
-    Seq("control.", "executors.", "scheduler", "lanesPerExecutor", "remote.port").map(Root + _)
+    Seq("control.", "executors.", "autoscaler", "lanesPerExecutor", "remote.port").map(Root + _)
 }

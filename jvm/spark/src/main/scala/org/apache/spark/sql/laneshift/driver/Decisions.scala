@@ -4,7 +4,7 @@ import java.util.ArrayDeque
 
 import scala.jdk.CollectionConverters._
 
-/** Lanes that a scheduler has changed, or would have; in words, which of them are on other executors, and the reason. */
+/** Lanes that an autoscaler has changed, or would have; in words, which of them are on other executors, and the reason. */
 final case class LaneChange(partition: String, before: Int, after: Int, reason: String, elsewhere: String) {
   def what: String = {
     // Records of before there were such lanes have none.
@@ -13,7 +13,7 @@ final case class LaneChange(partition: String, before: Int, after: Int, reason: 
   }
 }
 
-/** One decision of a scheduler. `applied` is false for a dry run, while paused and after an `error`. */
+/** One decision of an autoscaler. `applied` is false for a dry run, while paused and after an `error`. */
 final case class Decision(
     timeMs: Long,
     executor: String,
@@ -24,7 +24,7 @@ final case class Decision(
     error: Option[String]
 )
 
-/** What schedulers of this application have told of their decisions, newest first, up to a bound. Tells `listener` of each. */
+/** What autoscalers of this application have told of their decisions, newest first, up to a bound. Tells `listener` of each. */
 private[laneshift] final class Decisions(listener: Decision => Unit) {
   private val kept = new ArrayDeque[Decision]
 

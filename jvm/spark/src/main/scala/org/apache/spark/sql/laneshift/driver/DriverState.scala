@@ -15,7 +15,7 @@ private[laneshift] final class DriverState(
 ) {
   val tenants = new Tenants
   val runs = new Runs(this, nowNs)
-  val claims = new SchedulerClaims
+  val claims = new AutoscalerClaims
   val presses = new Presses
   val decisions = new Decisions(d => if (d.changes.nonEmpty || d.error.nonEmpty) post(LaneshiftDecided(d)))
   val cluster = new SparkExecutors

@@ -5,13 +5,13 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 
-/** How a scheduler's demand for executors stands.
+/** How an autoscaler's demand for executors stands.
   *
   * @param most the most that there may be; 0 if the application has none on demand
-  * @param why why none can be asked for by this scheduler now
+  * @param why why none can be asked for by this autoscaler now
   * @param there those that have registered (count)
   * @param requested how many Spark was asked for in all
-  * @param atStart how many the application has without a scheduler
+  * @param atStart how many the application has without an autoscaler
   * @param asked ids of those that may be given back
   */
 final case class DemandView(
@@ -27,7 +27,7 @@ final case class DemandView(
 /** A demand that cannot be: which of the options is wrong, and what there is. */
 final case class WrongDemand(most: Int, there: Int, dynamicAllocation: Boolean) extends RuntimeException
 
-/** Executors on demand (decisions/0015): asks Spark for executors and gives them back, as one scheduler wants it.
+/** Executors on demand (decisions/0015): asks Spark for executors and gives them back, as one autoscaler wants it.
   *
   *   - Given back is only an executor that was asked for here, on which Spark runs no task, which has no elastic partition, nothing
   *     that Spark may still read, and no lane, at two looks in a row. Spark itself refuses if a task has begun in between.
@@ -38,7 +38,7 @@ final case class WrongDemand(most: Int, there: Int, dynamicAllocation: Boolean) 
   *   - Who owns the demand is whose claim holds. If nobody does, executors without work for the time of rest go all the same, and
   *     lanes stay where they are.
   *
-  * @param isDriving whether a scheduler's claim holds
+  * @param isDriving whether an autoscaler's claim holds
   * @param say tells the driver's log and the tab
   */
 private[laneshift] final class ExecutorDemand(
@@ -69,7 +69,7 @@ private[laneshift] final class ExecutorDemand(
   /** Executors that Spark is ending. */
   private var gone = Set.empty[String]
 
-  /** Since when (ms) nothing is on executors of which no scheduler says whether it needs them. */
+  /** Since when (ms) nothing is on executors of which no autoscaler says whether it needs them. */
   private var idleSince = Map.empty[String, Long]
 
   /** Says how many executors there are to be, 0 for as many as before, and which ones are not needed any more. Who does not drive a
@@ -78,18 +78,18 @@ private[laneshift] final class ExecutorDemand(
     * @param most the most that there may be; 0 for what the application's configuration says
     * @throws WrongDemand if there cannot be such a demand
     */
-  def turn(scheduler: String, most: Int, total: Int, giveBack: Seq[String]): DemandView = synchronized {
+  def turn(autoscaler: String, most: Int, total: Int, giveBack: Seq[String]): DemandView = synchronized {
     val limit = if (most > 0) most else cluster.most
     if (limit == 0) DemandView(0, cluster.restMs, None, 0, 0, 0, Nil)
     else {
       if (cluster.dynamicAllocation) throw WrongDemand(limit, 0, dynamicAllocation = true)
-      val why = cluster.impossible.orElse(others(scheduler).map(_ =>
-        "another scheduler of this application asks for executors"
+      val why = cluster.impossible.orElse(others(autoscaler).map(_ =>
+        "another autoscaler of this application asks for executors"
       ))
       if (why.isEmpty) {
         learn()
-        if (!owner.contains(scheduler)) begin(scheduler, limit)
-        if (owner.contains(scheduler)) {
+        if (!owner.contains(autoscaler)) begin(autoscaler, limit)
+        if (owner.contains(autoscaler)) {
           ask(math.min(total, limit))
           giveBack.filter(id => ours(id) && !going.contains(id)).foreach(letGo(_, "has not been needed"))
         }
@@ -98,12 +98,12 @@ private[laneshift] final class ExecutorDemand(
     }
   }
 
-  private def others(scheduler: String): Option[String] = owner.filter(o => o != scheduler && isDriving(o))
+  private def others(autoscaler: String): Option[String] = owner.filter(o => o != autoscaler && isDriving(o))
 
-  private def begin(scheduler: String, limit: Int): Unit = {
+  private def begin(autoscaler: String, limit: Int): Unit = {
     if (limit < atStart) throw WrongDemand(limit, atStart, dynamicAllocation = false)
-    if (isDriving(scheduler)) {
-      owner = Some(scheduler)
+    if (isDriving(autoscaler)) {
+      owner = Some(autoscaler)
       idleSince = Map.empty
     }
   }
@@ -163,7 +163,7 @@ private[laneshift] final class ExecutorDemand(
     logInfo(s"Executor $id $why: it is to go once nothing is on it")
   }
 
-  /** From a scheduler's first demand on: executors may come late. Waits for nobody. */
+  /** From an autoscaler's first demand on: executors may come late. Waits for nobody. */
   def needsLooks: Boolean = owner.nonEmpty
 
   /** Whether there are executors that were asked for, before each look: whether it is of use here. */
@@ -172,7 +172,7 @@ private[laneshift] final class ExecutorDemand(
     ours.nonEmpty
   }
 
-  /** Who is to go goes when nothing is on it. Executors were asked before: a scheduler's turn does not wait for them.
+  /** Who is to go goes when nothing is on it. Executors were asked before: an autoscaler's turn does not wait for them.
     *
     * @param nowMs goes on whatever the clock is set to
     */
@@ -251,7 +251,7 @@ private[laneshift] final class ExecutorDemand(
     else {
       val since = idleSince.getOrElse(id, nowMs)
       idleSince += id -> since
-      if (nowMs - since >= cluster.restMs) letGo(id, "has had nothing to do, and no scheduler wants it")
+      if (nowMs - since >= cluster.restMs) letGo(id, "has had nothing to do, and no autoscaler wants it")
     }
 }
 

@@ -49,7 +49,7 @@ object ExecutorRef {
   *
   * @param cores as tasks count them: [[OwnCores.forTasks]]
   * @param leaving Spark gives it no tasks any more: it is decommissioned or excluded; or it is to be given back
-  * @param asked it is there because a scheduler has asked for it
+  * @param asked it is there because an autoscaler has asked for it
   */
 final case class ExecutorLoad(
     id: String,
@@ -111,7 +111,7 @@ private[laneshift] final class ExecutorDirectory(
     knownViews.forget(event.executorId)
   }
 
-  /** Executors that a scheduler has asked for, and those of them that are to be given back. */
+  /** Executors that an autoscaler has asked for, and those of them that are to be given back. */
   @volatile private var demand = (Set.empty[String], Set.empty[String])
 
   private[driver] def demanded(asked: Set[String], leaving: Set[String]): Unit = demand = (asked, leaving)

@@ -13,7 +13,7 @@ import org.apache.spark.sql.laneshift.spec.OperatorKey
   */
 private[laneshift] final case class Heard(seq: Long, atMs: Long, press: PartitionPressed)
 
-/** Lets schedulers wait for partitions that become pressed (docs/decisions/0022). */
+/** Lets autoscalers wait for partitions that become pressed (docs/decisions/0022). */
 private[laneshift] final class Presses(
     nowMs: () => Long = () => System.currentTimeMillis(),
     clock: () => Long = () => System.nanoTime()
@@ -22,7 +22,7 @@ private[laneshift] final class Presses(
   private var seq = 0L
   private var calls = 0L
 
-  /** By scheduler, its newest call that waits. */
+  /** By autoscaler, its newest call that waits. */
   private val waiting = mutable.Map.empty[String, Long]
   private var over = false
 
@@ -35,13 +35,13 @@ private[laneshift] final class Presses(
   }
 
   /** Waits for partitions of a run, of any if `runId` is empty, that were told of after `after`, `seconds` at most. Their newest
-    * number, and those that are fresh. A newer call of the same scheduler ends one that waits.
+    * number, and those that are fresh. A newer call of the same autoscaler ends one that waits.
     */
-  def await(scheduler: String, runId: String, after: Long, seconds: Double): (Long, Seq[Heard]) =
+  def await(autoscaler: String, runId: String, after: Long, seconds: Double): (Long, Seq[Heard]) =
     synchronized {
       calls += 1
       val mine = calls
-      waiting(scheduler) = mine
+      waiting(autoscaler) = mine
       notifyAll()
       def found = {
         val now = nowMs()
@@ -51,13 +51,13 @@ private[laneshift] final class Presses(
       }
       val untilNs = clock() + (seconds * 1e9).toLong
       def leftNs = untilNs - clock()
-      def isCurrent = waiting.get(scheduler).contains(mine)
+      def isCurrent = waiting.get(autoscaler).contains(mine)
       while (found.isEmpty && isCurrent && !over && leftNs > 0) TimeUnit.NANOSECONDS.timedWait(this, leftNs)
-      if (isCurrent) waiting.remove(scheduler)
+      if (isCurrent) waiting.remove(autoscaler)
       (seq, found)
     }
 
-  private[driver] def isAwaitedBy(scheduler: String): Boolean = synchronized(waiting.contains(scheduler))
+  private[driver] def isAwaitedBy(autoscaler: String): Boolean = synchronized(waiting.contains(autoscaler))
 
   /** The application ends: nobody waits any more. */
   def stop(): Unit = synchronized {

@@ -140,5 +140,5 @@ final case class LaneshiftSample(
     moves: Seq[HandoffRecord]
 ) extends SparkListenerEvent
 
-/** What a scheduler has decided. */
+/** What an autoscaler has decided. */
 final case class LaneshiftDecided(decision: Decision) extends SparkListenerEvent

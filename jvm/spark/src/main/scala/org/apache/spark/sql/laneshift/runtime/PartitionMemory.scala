@@ -98,7 +98,7 @@ final case class RememberPartition(key: OperatorKey, index: Int, memory: Partiti
 /** An executor asks the driver what it remembers; the answer is an `Option[PartitionMemory]` in bytes ([[RpcBytes]]). */
 final case class RecallPartition(key: OperatorKey, index: Int)
 
-/** The driver's memory of partitions, as an executor's process reaches it, and who wakes its schedulers. Nothing depends on its
+/** The driver's memory of partitions, as an executor's process reaches it, and who wakes its autoscalers. Nothing depends on its
   * answers but lanes.
   */
 private[laneshift] trait DriverMemory {

@@ -157,7 +157,7 @@ private object Sections {
           }</td><td>{why}</td></tr>
         }
       }
-      <h4>What the scheduler decided, newest first</h4>
+      <h4>What the autoscaler decided, newest first</h4>
       <table class="table table-sm table-striped" id="ls-decisions">
         <thead><tr><th>Time</th><th>Policy</th><th>Lanes</th><th>Because</th></tr></thead>
         <tbody>{rows}</tbody>

@@ -57,9 +57,9 @@ class ControlSuite extends LimitedSuite {
 
   test("nothing listens unless a port is set") {
     assert(ControlSettings.taken(new SparkConf(false), new Tenants).isEmpty)
-    assert(SchedulerProcess.wanted(new SparkConf(false), new Tenants).isEmpty)
+    assert(ControlProcess.wanted(new SparkConf(false), new Tenants).isEmpty)
     val asked = new SparkConf(false).set(ControlConf.Port.key, "15010")
-    assert(SchedulerProcess.wanted(asked, new Tenants).nonEmpty)
+    assert(ControlProcess.wanted(asked, new Tenants).nonEmpty)
   }
 
   Seq(

@@ -2,7 +2,7 @@ package org.apache.spark.sql.laneshift.driver
 
 import laneshift.testing.LimitedSuite
 
-/** What schedulers tell of their decisions. */
+/** What autoscalers tell of their decisions. */
 class DecisionsSuite extends LimitedSuite {
 
   test("a change says on which other executors lanes are, if there are any") {

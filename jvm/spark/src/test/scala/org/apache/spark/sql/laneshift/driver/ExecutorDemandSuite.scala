@@ -5,7 +5,7 @@ import org.apache.spark.sql.laneshift.runtime.ExecutorView
 
 import laneshift.testing.LimitedSuite
 
-/** Executors that a scheduler asks for and gives back, on a cluster that does as a test wants. */
+/** Executors that an autoscaler asks for and gives back, on a cluster that does as a test wants. */
 class ExecutorDemandSuite extends LimitedSuite with ElasticSession {
   private final class Cluster(var ids: Seq[String], var atStart: Option[Int] = None)
       extends ClusterExecutors {
@@ -109,14 +109,14 @@ class ExecutorDemandSuite extends LimitedSuite with ElasticSession {
     assert(!here.dynamicAllocation && !here.close("driver") && here.slotsWithout(Set("driver")) == 0)
   }
 
-  test("one scheduler at a time asks, and who drives nothing only looks") {
+  test("one autoscaler at a time asks, and who drives nothing only looks") {
     val cluster = new Cluster(Seq("0"))
     val setting = new Setting(cluster)
     setting.turn(total = 2, by = "dry")
     assert(cluster.requests.isEmpty)
     setting.turn(total = 2)
     setting.driving = Set("s", "t")
-    assert(setting.turn(total = 3, by = "t").why.exists(_.contains("another scheduler")))
+    assert(setting.turn(total = 3, by = "t").why.exists(_.contains("another autoscaler")))
     setting.driving = Set("t")
     setting.turn(total = 3, by = "t")
     assert(cluster.requests == Seq(2, 3))
@@ -235,7 +235,7 @@ class ExecutorDemandSuite extends LimitedSuite with ElasticSession {
     assert(cluster.closed == Seq("driver"))
   }
 
-  test("without a scheduler executors go that have had nothing to do for the time of rest") {
+  test("without an autoscaler executors go that have had nothing to do for the time of rest") {
     val cluster = new Cluster(Seq("0"))
     val setting = new Setting(cluster).come()
     setting.driving = Set.empty
@@ -254,7 +254,7 @@ class ExecutorDemandSuite extends LimitedSuite with ElasticSession {
     assert(cluster.ended == Seq("driver"))
   }
 
-  test("a scheduler that comes in time keeps them") {
+  test("an autoscaler that comes in time keeps them") {
     val cluster = new Cluster(Seq("0"))
     val setting = new Setting(cluster).come()
     setting.driving = Set.empty

@@ -14,8 +14,8 @@ class PressesSuite extends LimitedSuite {
   private def press(runId: String, index: Int): PartitionPressed =
     PartitionPressed(OperatorKey("query", runId, 0L), index, 100000000L, 10L, 9L, 8L, 7L, 6L)
 
-  private def known(scheduler: String, runId: String = "", after: Long = 0L) =
-    presses.await(scheduler, runId, after, 0.0)
+  private def known(autoscaler: String, runId: String = "", after: Long = 0L) =
+    presses.await(autoscaler, runId, after, 0.0)
 
   test("who waits is told of what has come since, of its run only and while it is fresh") {
     assert(known("a") == ((0L, Nil)))
@@ -41,20 +41,20 @@ class PressesSuite extends LimitedSuite {
     assert(presses.await("a", "", 0L, 60.0) == ((0L, Nil)) && !times.hasNext)
   }
 
-  test("a scheduler's newer call and the application's end end one that waits; another's does not") {
-    def waiting(scheduler: String) = {
+  test("an autoscaler's newer call and the application's end end one that waits; another's does not") {
+    def waiting(autoscaler: String) = {
       val begun = new CompletableFuture[Unit]
       // On threads of their own: the common pool has only one on two cores, since Java 25.
       val end = CompletableFuture.supplyAsync(
         () => {
           begun.complete(())
-          presses.await(scheduler, "", 100L, 60.0)
+          presses.await(autoscaler, "", 100L, 60.0)
         },
         new Thread(_).start()
       )
       begun.get()
       // It waits once its call is the newest: one that comes too early would be ended by it.
-      while (!presses.isAwaitedBy(scheduler)) Thread.onSpinWait()
+      while (!presses.isAwaitedBy(autoscaler)) Thread.onSpinWait()
       end
     }
     val (one, other) = (waiting("one"), waiting("other"))

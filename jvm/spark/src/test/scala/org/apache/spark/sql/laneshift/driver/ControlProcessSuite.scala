@@ -14,25 +14,25 @@ import laneshift.testing.{LimitedSuite, Spent}
 
 import py4j.{DefaultGatewayServerListener, Py4JServerConnection}
 
-class SchedulerProcessSuite extends LimitedSuite {
+class ControlProcessSuite extends LimitedSuite {
 
   private def made(command: Seq[String], settings: Map[String, Any] = Map.empty) = {
     Spent.one("processes")
-    new SchedulerProcess(command, settings)
+    new ControlProcess(command, settings)
   }
 
-  /** Runs a scheduler that leaves a mark each time that it starts, and then says that its settings are wrong. */
+  /** Runs an autoscaler that leaves a mark each time that it starts, and then says that its settings are wrong. */
   private def marked(settings: Map[String, Any])(body: (() => Long) => Unit): Unit =
     ElasticSession.withFolder { at: Path =>
       val mark = at.resolve("mark")
-      val scheduler = made(Seq("sh", "-c", s"echo >> '$mark'; exit 2"), settings)
-      scheduler.start()
+      val autoscaler = made(Seq("sh", "-c", s"echo >> '$mark'; exit 2"), settings)
+      autoscaler.start()
       try body(() => if (Files.exists(mark)) Files.size(mark) else 0L)
-      finally scheduler.stop()
+      finally autoscaler.stop()
     }
 
   test("it is started again when the driver fails to follow it") {
-    val failing = new SchedulerProcessSuite.FailsOnce
+    val failing = new ControlProcessSuite.FailsOnce
     marked(Map("of" -> failing)) { marks =>
       eventually(assert(marks() == 1L))(Patience.long, implicitly, implicitly)
       assert(failing.failed)
@@ -40,7 +40,7 @@ class SchedulerProcessSuite extends LimitedSuite {
   }
 
   test("a process that has ended says why, and what to install if a package is missing") {
-    def why(line: String) = SchedulerProcess.why("/opt/py", line)
+    def why(line: String) = ControlProcess.why("/opt/py", line)
     val found = "/opt/py: Error while finding module specification for 'laneshift.control.process' " +
       "(ModuleNotFoundError: No module named 'laneshift')"
     Seq(found -> "laneshift", "ModuleNotFoundError: No module named 'google.rpc'" -> "google").foreach {
@@ -48,7 +48,7 @@ class SchedulerProcessSuite extends LimitedSuite {
         Seq(
           s"/opt/py has no package $name.",
           "/opt/py -m pip install 'laneshift[control]'",
-          "scheduler.python"
+          "autoscaler.python"
         )
           .foreach(words => assert(why(line).contains(words)))
     }
@@ -58,7 +58,7 @@ class SchedulerProcessSuite extends LimitedSuite {
 
   test("what it is answered does not wait for an acknowledgement of the first piece") {
     val process = made(Seq("cat"))
-    val connected = new SchedulerProcessSuite.Connected
+    val connected = new ControlProcessSuite.Connected
     process.server.addListener(connected)
     process.start()
     try {
@@ -71,7 +71,7 @@ class SchedulerProcessSuite extends LimitedSuite {
   }
 }
 
-object SchedulerProcessSuite {
+object ControlProcessSuite {
 
   /** The server's ends of its connections. */
   final class Connected extends DefaultGatewayServerListener {

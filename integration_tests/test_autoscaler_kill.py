@@ -1,4 +1,4 @@
-"""kill -9 of the scheduler while lanes come and go: the query does not notice.
+"""kill -9 of the autoscaler while lanes come and go: the query does not notice.
 
 ``LANESHIFT_KILLS`` sets the number of kills (default 3; `make deep ROOMS=kills KILLS=50`).
 The seed is printed and can be set with ``LANESHIFT_SEED``.
@@ -90,8 +90,8 @@ def rows_committed(checkpoint: Path) -> int:
     return sum(json.loads(offset)["next"])
 
 
-class Scheduler:
-    """A scheduler in a process of its own, as ``spark.sql.laneshift.scheduler`` starts it."""
+class Autoscaler:
+    """An autoscaler in a process of its own, as ``spark.sql.laneshift.autoscaler`` starts it."""
 
     def __init__(self, spark: SparkSession, log: Path) -> None:
         gateway = spark.sparkContext._gateway
@@ -107,15 +107,15 @@ class Scheduler:
         self._log = log
         with log.open("w") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "laneshift.autoscale.process"],
-                env={**os.environ, "LANESHIFT_SCHEDULER": json.dumps(about)},
+                [sys.executable, "-m", "laneshift.control.process"],
+                env={**os.environ, "LANESHIFT_CONTROL": json.dumps(about)},
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
 
     def until(self, word: str, query: StreamingQuery) -> None:
-        """Wait until the scheduler has said ``word``."""
+        """Wait until the autoscaler has said ``word``."""
         said = self._log.read_text
         until(query, lambda: word in said() or self._process.poll() is not None, said)
         assert word in said(), said()
@@ -131,7 +131,7 @@ class Scheduler:
 
 @pytest.mark.deep("kills")
 @pytest.mark.timeout(3600)
-def test_killed_schedulers_leave_the_query_exact(spark: SparkSession, tmp_path: Path) -> None:
+def test_killed_autoscalers_leave_the_query_exact(spark: SparkSession, tmp_path: Path) -> None:
     rng = random.Random(SEED)
     query, tail = start(spark, tmp_path)
     said = []
@@ -141,13 +141,13 @@ def test_killed_schedulers_leave_the_query_exact(spark: SparkSession, tmp_path: 
         for number in range(KILLS):
             # Too few for the higher stage, or too many: there is something to change.
             app.query(query).set_lanes(rng.choice((1, 4)))
-            scheduler = Scheduler(spark, tmp_path / f"scheduler{number}")
-            scheduler.until("decides every", query)
+            autoscaler = Autoscaler(spark, tmp_path / f"autoscaler{number}")
+            autoscaler.until("decides every", query)
             time.sleep(rng.uniform(0.0, 4.0))
-            said.append(scheduler.kill())
+            said.append(autoscaler.kill())
             assert query.isActive, query.exception()
         app.query(query).set_lanes(1)
-        last = Scheduler(spark, tmp_path / "last")
+        last = Autoscaler(spark, tmp_path / "last")
         last.until(" lanes: ", query)
         said.append(last.kill())
         before = rows_committed(tmp_path / "checkpoint")

@@ -1,8 +1,7 @@
-"""The process that ``spark.sql.laneshift.scheduler`` asks for: the driver starts it and ends it.
+"""The policy that the driver's options name: in the control process, alone or beside the service.
 
-``python -m laneshift.autoscale.process``, with the settings as JSON in ``LANESHIFT_SCHEDULER``:
+The driver says which by these fields of its JSON:
 
-    port, token         how to call the driver
     policy              its name
     target_latency_ms   its latency target (ms), 0 for its own
     interval_s          time between two turns (s)
@@ -11,17 +10,11 @@
     cores               most cores of an executor that lanes may use, optional, 0 for all
     dry_run             decide and report only, optional
     trace               file to record in, optional; if it is there, one with a number after it
-
-What it prints goes to the driver's log. Exit codes: 0 the driver has ended, 2 wrong settings (to
-start it again would not help), anything else a failure.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,28 +25,28 @@ from laneshift.autoscale.decisions import Decision
 from laneshift.autoscale.loop import AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions, chosen_policy
 from laneshift.contract.policy import Policy
+from laneshift.control import log
+from laneshift.control.running import RunningAutoscalers
 from laneshift.errors import InputError, LaneshiftError
-from laneshift.plugin.gateway import Gateway, PortGateway, connect
+from laneshift.plugin.gateway import Gateway
 from laneshift.policies import registry
 
-VARIABLE = "LANESHIFT_SCHEDULER"
-
-WARNING = "warning: "
-"""What a line begins with that is one, for ``SchedulerProcess``."""
+AGAIN_S = 5.0
+"""Between two tries to have a port, or a query, that another process has (ours)."""
 
 WRONG = ("LANESHIFT_EXECUTORS_MAX", "LANESHIFT_DYNAMIC_ALLOCATION")
 """Conditions of settings that stay wrong."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PolicySettings:
     """What the driver asks for, checked: a policy with its parameters, and how it drives."""
 
     policy: Policy[Any]
     options: AutoscaleOptions
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Settings:
+    def of(cls, data: Mapping[str, Any]) -> PolicySettings:
         """From the driver's JSON. Errors: :class:`~laneshift.errors.InputError`."""
         name = data["policy"]
         parameters = registry.parse_parameters(name, dict(data.get("parameters") or {}))
@@ -89,43 +82,40 @@ class Settings:
         made.on_decision(show)
         return made.begin()
 
+    def drive(self, gateway: Gateway, over: threading.Event) -> None:
+        """Run the policy alone, on this thread, until it ends or ``over`` is set: the driver starts
+        a process again that has ended. Errors: :class:`~laneshift.errors.LaneshiftError`."""
+        log.say(self.words)
+        run(self.autoscaler(gateway), over)
 
-def main() -> int:
-    """Run until the driver closes our standard input or does not answer any more."""
-    data = json.loads(os.environ[VARIABLE])
-    try:
-        gateway = PortGateway(int(data["port"]), str(data["token"]))
-        connect(gateway)
-        settings = Settings.of(data)
-        say(settings.words)
-        drive(settings.autoscaler(gateway), ending())
-    except InputError as problem:
-        warn(str(problem))
-        return 2
-    except LaneshiftError as problem:
-        warn(str(problem))
-        return code_of(problem)
-    return 0
-
-
-def code_of(problem: LaneshiftError) -> int:
-    """The exit code: whether it would help to start again."""
-    return 2 if problem.condition in WRONG else 1
-
-
-def ending() -> threading.Event:
-    """Set once the driver has closed our standard input, as its own end does."""
-    over = threading.Event()
-
-    def wait_for_end() -> None:
-        sys.stdin.read()
-        over.set()
-
-    threading.Thread(target=wait_for_end, daemon=True).start()
-    return over
+    def drive_beside(
+        self, gateway: Gateway, policies: RunningAutoscalers, over: threading.Event
+    ) -> None:
+        """Run the policy beside the service, on a thread of its own, until somebody stops it. It
+        begins again if it ends by itself or cannot begin, but for settings that stay wrong.
+        """
+        log.say(self.words)
+        again = True
+        while again and not over.is_set():
+            try:
+                loop = self.autoscaler(gateway)
+                policies.add(loop, self.options.query or "")
+                again = run(loop, over)
+                if again:
+                    log.warn(f"{loop.name} has ended; it begins again")
+            except LaneshiftError as problem:  # another autoscaler has it, or the driver is gone
+                again = not stays_wrong(problem)
+                log.warn(str(problem) if again else f"{problem} It goes on without the policy.")
+            if again:
+                over.wait(AGAIN_S)
 
 
-def drive(loop: AutoscaleLoop, over: threading.Event) -> bool:
+def stays_wrong(problem: LaneshiftError) -> bool:
+    """Whether to start again would not help."""
+    return isinstance(problem, InputError) or problem.condition in WRONG
+
+
+def run(loop: AutoscaleLoop, over: threading.Event) -> bool:
     """Let a loop run until it ends or ``over`` is set. Whether it ended by itself."""
     try:
         while loop.is_running and not over.wait(0.5):
@@ -147,18 +137,4 @@ def unused(file: Path) -> Path:
 def show(decision: Decision) -> None:
     """A line for each thing that a decision has to say."""
     for line in decision.lines():
-        say(line)
-
-
-def say(line: str) -> None:
-    """Print at once: the driver reads line by line."""
-    print(line, flush=True)
-
-
-def warn(line: str) -> None:
-    """Print what the driver's log is to have as a warning: PySpark shows nothing below."""
-    say(WARNING + line)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        log.say(line)

@@ -1,4 +1,4 @@
-"""The scheduler as a process beside the driver."""
+"""The control process with a policy alone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from autoscale.scripted import until
-from laneshift.autoscale import process
 from laneshift.autoscale.options import AutoscaleOptions
+from laneshift.control import process
+from laneshift.control.policy import PolicySettings, unused
 from laneshift.errors import error
 from laneshift.policies.registry import policy
 from plugin.fake import FakeGateway
@@ -88,7 +89,7 @@ def test_parameters_come_as_text(tmp_path: Path) -> None:
         "dry_run": True,
         "trace": str(tmp_path / "trace"),
     }
-    found = process.Settings.of(SETTINGS | more)
+    found = PolicySettings.of(SETTINGS | more)
     assert found.policy == policy(
         "laneshift", horizon=2, target_utilisation=0.5, release_surplus=False, target_s=0.25,
         target_batch_s=0.25,
@@ -101,8 +102,8 @@ def test_a_trace_is_never_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "trace.jsonl"
     names = []
     for _ in range(3):
-        names.append(process.unused(file).name)
-        process.unused(file).touch()
+        names.append(unused(file).name)
+        unused(file).touch()
     assert names == ["trace.jsonl", "trace-2.jsonl", "trace-3.jsonl"]
 
 

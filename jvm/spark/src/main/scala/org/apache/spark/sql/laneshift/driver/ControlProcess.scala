@@ -17,13 +17,13 @@ import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 
 import py4j.{CallbackClient, DefaultGatewayServerListener, GatewayServer, Py4JServerConnection}
 
-/** The policy of `spark.sql.laneshift.scheduler`, and the control service of `spark.sql.laneshift.control.port`, in a Python
+/** The policy of `spark.sql.laneshift.autoscaler`, and the control service of `spark.sql.laneshift.control.port`, in a Python
   * process beside the driver that calls the gateway by py4j, as a session's own Python does.
   *
   * Queries never wait for it. If it ends, it is started again, later and later; if its settings are wrong (exit code 2),
   * it is not. It ends with the driver, however that ends: its standard input closes.
   */
-private[laneshift] final class SchedulerProcess(command: Seq[String], settings: Map[String, Any])
+private[laneshift] final class ControlProcess(command: Seq[String], settings: Map[String, Any])
     extends Logging {
   private val token = {
     val bytes = new Array[Byte](32)
@@ -34,9 +34,9 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
     .javaAddress(InetAddress.getLoopbackAddress)
     .javaPort(0)
     .authToken(token)
-    .callbackClient(SchedulerProcess.noCallbacks(token))
+    .callbackClient(ControlProcess.noCallbacks(token))
     .build()
-  server.addListener(SchedulerProcess.Prompt)
+  server.addListener(ControlProcess.Prompt)
   private var process: Option[Process] = None
   @volatile private var stopping = false
 
@@ -45,7 +45,7 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
 
   def start(): Unit = {
     // Whose server's threads are daemons, too: an application that never stops its session would not end otherwise.
-    val thread = new Thread(() => serve(), "laneshift scheduler process")
+    val thread = new Thread(() => serve(), "laneshift control process")
     thread.setDaemon(true)
     thread.start()
   }
@@ -76,18 +76,19 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
         catch {
           // What a while later may not happen again: only who cannot be started at all is given up.
           case error: Throwable =>
-            logError("laneshift cannot follow its scheduler.", error)
+            logError("laneshift cannot follow its control process.", error)
             synchronized(process).foreach(_.destroyForcibly())
-            SchedulerProcess.Lost
+            ControlProcess.Lost
         }
-      if (ended == SchedulerProcess.WrongSettings && !stopping) {
-        val what = if (settings.contains("control")) "a scheduler and a control service" else "a scheduler"
+      if (ended == ControlProcess.WrongSettings && !stopping) {
+        val what =
+          if (settings.contains("control")) "an autoscaler and a control service" else "an autoscaler"
         logError(s"laneshift goes on without $what, for what was said before: queries keep their lanes.")
         stopping = true
       } else if (!stopping) {
         if (System.nanoTime() - begun > TimeUnit.MINUTES.toNanos(1)) waitS = 1L
         logWarning(
-          s"laneshift's scheduler has ended with code $ended${SchedulerProcess.why(command.head, lastSaid)}; queries keep their lanes. It starts again in $waitS s."
+          s"laneshift's control process has ended with code $ended${ControlProcess.why(command.head, lastSaid)}; queries keep their lanes. It starts again in $waitS s."
         )
         Thread.sleep(1000L * waitS)
         waitS = math.min(60L, 2 * waitS)
@@ -103,13 +104,13 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
       about.put(k, v)
     }
     // Not on the command line, which other users of the machine can read.
-    builder.environment().put(SchedulerProcess.Variable, new ObjectMapper().writeValueAsString(about))
+    builder.environment().put(ControlProcess.Variable, new ObjectMapper().writeValueAsString(about))
     val started = synchronized {
       process = None
       if (!stopping) process = start(builder)
       process
     }
-    started.fold(SchedulerProcess.WrongSettings) { p =>
+    started.fold(ControlProcess.WrongSettings) { p =>
       val lines = new BufferedReader(new InputStreamReader(p.getInputStream, UTF_8))
       lastSaid = ""
       Iterator.continually(lines.readLine()).takeWhile(_ != null).foreach(tell)
@@ -119,9 +120,9 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
 
   /** PySpark's sessions show warnings, and nothing below. */
   private def tell(line: String): Unit = {
-    if (line.startsWith(SchedulerProcess.Warning))
-      logWarning(s"scheduler: ${line.stripPrefix(SchedulerProcess.Warning)}")
-    else logInfo(s"scheduler: $line")
+    if (line.startsWith(ControlProcess.Warning))
+      logWarning(s"control process: ${line.stripPrefix(ControlProcess.Warning)}")
+    else logInfo(s"control process: $line")
     if (line.nonEmpty) lastSaid = line
   }
 
@@ -130,19 +131,19 @@ private[laneshift] final class SchedulerProcess(command: Seq[String], settings: 
     catch {
       case error: IOException =>
         logError(
-          s"laneshift's scheduler cannot be started by ${command.mkString(" ")}: ${error.getMessage}. Name a Python that has " +
-            s"laneshift by ${LaneshiftConf.SchedulerPython.key}."
+          s"laneshift's control process cannot be started by ${command.mkString(" ")}: ${error.getMessage}. Name a Python that has " +
+            s"laneshift by ${LaneshiftConf.AutoscalerPython.key}."
         )
         None
     }
 }
 
-private[laneshift] object SchedulerProcess {
-  private val Variable = "LANESHIFT_SCHEDULER"
+private[laneshift] object ControlProcess {
+  private val Variable = "LANESHIFT_CONTROL"
   private val WrongSettings = 2
   private val Lost = -1
 
-  /** What a line of the process begins with if it is a warning: `warn` in autoscale/process.py. */
+  /** What a line of the process begins with if it is a warning: `warn` in control/log.py. */
   private val Warning = "warning: "
 
   /** How Python ends that does not find a package. */
@@ -152,7 +153,7 @@ private[laneshift] object SchedulerProcess {
   private[driver] def why(python: String, line: String): String = line match {
     case Missing(name) =>
       s": $python has no package $name. Run $python -m pip install 'laneshift[control]', " +
-        s"or name a Python that has it by ${LaneshiftConf.SchedulerPython.key}"
+        s"or name a Python that has it by ${LaneshiftConf.AutoscalerPython.key}"
     case said if said.isEmpty || said.startsWith(Warning) => ""
     case said => s" ($said)"
   }
@@ -177,29 +178,29 @@ private[laneshift] object SchedulerProcess {
   )
 
   /** The process that the configuration asks for, not started yet: for a policy, the control service, or both. */
-  def wanted(conf: SparkConf, tenants: Tenants): Option[SchedulerProcess] = {
-    val policy = conf.get(LaneshiftConf.Scheduler)
+  def wanted(conf: SparkConf, tenants: Tenants): Option[ControlProcess] = {
+    val policy = conf.get(LaneshiftConf.Autoscaler)
     val control = ControlSettings.taken(conf, tenants)
     if (policy == "none" && control.isEmpty) None
     else {
       val settings = Map[String, Any](
         "policy" -> policy,
-        "target_latency_ms" -> conf.get(LaneshiftConf.SchedulerTargetLatency),
-        "interval_s" -> conf.get(LaneshiftConf.SchedulerInterval) / 1000.0,
-        "query" -> conf.get(LaneshiftConf.SchedulerQuery),
-        "cores" -> conf.get(LaneshiftConf.SchedulerCores),
-        "dry_run" -> conf.get(LaneshiftConf.SchedulerDryRun),
-        "trace" -> conf.get(LaneshiftConf.SchedulerTrace),
-        "parameters" -> conf.getAllWithPrefix(LaneshiftConf.SchedulerParam).toMap.asJava
+        "target_latency_ms" -> conf.get(LaneshiftConf.AutoscalerTargetLatency),
+        "interval_s" -> conf.get(LaneshiftConf.AutoscalerInterval) / 1000.0,
+        "query" -> conf.get(LaneshiftConf.AutoscalerQuery),
+        "cores" -> conf.get(LaneshiftConf.AutoscalerCores),
+        "dry_run" -> conf.get(LaneshiftConf.AutoscalerDryRun),
+        "trace" -> conf.get(LaneshiftConf.AutoscalerTrace),
+        "parameters" -> conf.getAllWithPrefix(LaneshiftConf.AutoscalerParam).toMap.asJava
       )
-      val module = if (control.isEmpty) "laneshift.autoscale.process" else "laneshift.control.process"
-      Some(new SchedulerProcess(Seq(python(conf), "-m", module), settings ++ control.map("control" -> _)))
+      val command = Seq(python(conf), "-m", "laneshift.control.process")
+      Some(new ControlProcess(command, settings ++ control.map("control" -> _)))
     }
   }
 
   private def python(conf: SparkConf): String =
     Seq(
-      Some(conf.get(LaneshiftConf.SchedulerPython)),
+      Some(conf.get(LaneshiftConf.AutoscalerPython)),
       conf.getOption("spark.pyspark.driver.python"),
       conf.getOption("spark.pyspark.python"),
       sys.env.get("PYSPARK_DRIVER_PYTHON"),
