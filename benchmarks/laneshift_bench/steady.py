@@ -37,7 +37,7 @@ ms, at {RATE:,.0f} rows/s, {RATE * COST_US / 1e6:g} cores' worth. They begin wit
 *Adjustments* are partitions whose lanes are changed. *p99* is the median over half seconds of the
 99th percentile after settling, *all rows* that over all of them. *Autoscaler* is its Python
 thread's CPU time by the thread's own clock, as a share of one core, from settling to the end. *JVM,
-a look* is the CPU time that the driver's thread takes for the picture of all {len(POLICIES)} queries
+a look* is the CPU time of the driver's thread for the picture of all {len(POLICIES)} queries
 which a turn asks for ({LOOKS} looks from this thread; threads that answer it in executors are not
 in it). Batches last 15 minutes, so that there is no pause between two.
 
