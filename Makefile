@@ -61,7 +61,7 @@ $(JAR): $(JAR_SOURCES) $(BUILD_FILES) $(VENV_STAMP) | check-tools
 	@mkdir -p $(@D) $(dir $(WORKLOAD)) && cp jvm/workload/target/laneshift-workload.jar $(WORKLOAD)
 	@cp jvm/spark/target/laneshift-spark.jar $@.tmp && mv $@.tmp $@
 
-test: setup ## The gate: format, types, links, and the tests of both languages whose verdict is a function of the commit; eleven minutes
+test: setup ## The gate: format, types, links, and the tests of both languages whose verdict is a function of the commit; a quarter of an hour
 	@scripts/gate.sh
 
 # What failed is said again at the end, where it is looked for.

@@ -13,6 +13,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,18 @@ def renew(name: str, cost: Counter[str]) -> None:
     FILE.write_text("".join(f"{k}: {text[k]}\n" for k in sorted(text)), "utf-8")
 
 
+@contextmanager
+def shared() -> Iterator[None]:
+    """Around what all modules share: not counted for the one that happens to need it first."""
+    before = spent.copy()
+    yield
+    spent.clear()
+    spent.update(before)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def budget(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Of one module; what sessions of pytest share is there before."""
+    """Of one module."""
     config, before = request.config, spent.copy()
     yield
     cost = spent - before

@@ -47,7 +47,9 @@ class LaneLoad:
     Attributes:
         lane: its id within the partition.
         node: where it runs.
-        busy_share: share of the window in which it processed rows (0 to 1).
+        busy_share: share of the time in which it processed rows (0 to 1): in Real-time Mode of the
+            plugin's last interval, 0 in the simulators, which do not know it. Micro-batches have
+            no lanes here.
         queue_rows: rows waiting in its own queue at the end of the window (rows, >= 0).
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 REVISION = 5
 """Of ``control.proto``: rises when a call or a field is added that its caller relies on.
 
-Not for what either side does as well without, such as ``may_say_same``.
+Not for what either side does as well without.
 """
 
 DOMAIN = "laneshift"

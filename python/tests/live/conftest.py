@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laneshift
-from budgets import count_queries
+from budgets import count_queries, shared
 from laneshift.plugin.jar import jar_path
 from laneshift_demo.scene import MeasureTail
 from laneshift_lab.workload import with_workload
@@ -123,7 +123,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     builder = laneshift.configure(
         builder, lanes=1, max_lanes=6, shards_per_partition=SHARDS, balance_enabled=False
     )
-    session = with_workload(builder).getOrCreate()
+    with shared():
+        session = with_workload(builder).getOrCreate()
     count_queries()
     yield session
     session.stop()
