@@ -26,7 +26,7 @@ NOT_OFFERED = ("laneshift._version", "laneshift.plugin.v1")
 HEAD = """# Public names
 
 What `import laneshift` offers, made by `python scripts/api_page.py` from the docstrings. All
-other names may change without notice. Examples go on from this one:
+other names may change without notice. Each example goes on from this one alone:
 
 ```python
 import laneshift

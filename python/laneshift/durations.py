@@ -35,12 +35,10 @@ def seconds(
     bounds = f"{'>' if low_open else '>='} {low:g} s"
     if high < math.inf:
         bounds += f" and <= {high:g} s"
-    raise InputError(
-        field,
-        value,
-        f"a duration {bounds}",
-        "Give seconds as a number, text with a unit (50ms, 1.5s, 2min, 1h) or a timedelta.",
-    )
+    remedy = "Give seconds as a number, text with a unit (50ms, 1.5s, 2min, 1h) or a timedelta."
+    if isinstance(value, str) and re.fullmatch(r"\d+(?:\.\d+)?", bare := value.strip()):
+        remedy += f" This text has no unit: {bare}ms or {bare}s?"
+    raise InputError(field, value, f"a duration {bounds}", remedy)
 
 
 def _read(value: object) -> float:

@@ -52,3 +52,8 @@ def test_bounds() -> None:
             seconds("d", wrong, low=0.1, high=3600)
     with pytest.raises(InputError, match="> 0 s"):
         seconds("d", 0, low_open=True)
+
+
+def test_text_without_a_unit_is_asked_for_one() -> None:
+    with pytest.raises(InputError, match=r"This text has no unit: 50ms or 50s\?"):
+        seconds("target_latency", " 50 ")

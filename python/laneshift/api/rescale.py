@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from laneshift.api.lookup import whole_numbers
 from laneshift.durations import Duration, seconds
 from laneshift.errors import error
 from laneshift.plugin.gateway import Gateway, Py4jGateway
@@ -137,4 +138,5 @@ def rescale_checkpoint(
 
     Errors: ArgumentError for the number, SessionError for a checkpoint that cannot be rescaled.
     """
+    (partitions,) = whole_numbers(partitions=partitions)
     return Py4jGateway(spark).rescale_offline(spark, str(checkpoint), partitions, check)

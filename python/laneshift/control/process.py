@@ -80,6 +80,7 @@ def serve(
         listen(gateway, control, policies, over)
     finally:
         policies.stop_all()
+        _forget(control)
 
 
 def listen(
@@ -109,7 +110,6 @@ def listen(
             over.wait()
         finally:
             server.stop()
-            _forget(control)
 
 
 def _announce(control: ControlSettings, address: str) -> None:

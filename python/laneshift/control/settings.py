@@ -62,6 +62,7 @@ class ControlSettings:
             raise InputError(
                 PREFIX + "token", "a token and a token file", "one of them", "Leave one out."
             )
+        tls = _tls(said)  # before a token is written: who is refused leaves nothing
         file = Path(named) if named else default_token_file()
         if given:
             token = checked(given, PREFIX + "token")
@@ -75,7 +76,7 @@ class ControlSettings:
             token=token,
             token_file=file,
             generated=not named,
-            tls=_tls(said),
+            tls=tls,
             tenant_key=tenant_key,
             tenants_share=said.get("tenants") == "all",
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from laneshift.errors import error, shown
 from laneshift.plugin.gateway import PLUGIN_CLASS
 from laneshift.plugin.jar import check_versions, found, jar_path, jar_version
-from laneshift.session.options import OPTIONS, PREFIX, settings
+from laneshift.session.options import OPTIONS, PARAMETERS, PREFIX, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,8 @@ def configure(builder: SparkSession.Builder, **options: object) -> SparkSession.
     Call it before the first session of the Python process is made: Spark loads plugins when it
     starts. What the builder or ``spark-defaults.conf`` already has in ``spark.plugins`` and
     ``spark.jars`` is kept. Options are ``lanes=4``, ``shards_per_partition=128``,
-    ``motion="always"`` and so on, see ``docs/configuration.md``.
+    ``motion="always"`` and so on, see ``docs/configuration.md``; a policy's own parameters are
+    ``autoscaler_parameters={"target_utilisation": 0.5}``.
 
     A policy or control service that an option asks for runs in the Python that calls this, where
     neither option, setting nor environment names one.
@@ -128,7 +129,8 @@ def _connect_server(builder: object, present: dict[str, str]) -> str | None:
 
 def _refuse_of_servers(options: dict[str, object], checked: dict[str, str], server: str) -> None:
     """Refuse options that a server reads when it starts: Spark would ignore them."""
-    of_server = [OPTIONS[name] for name in options if OPTIONS[name].at_start]
+    names = ("autoscaler" if name == PARAMETERS else name for name in options)
+    of_server = [OPTIONS[name] for name in dict.fromkeys(names) if OPTIONS[name].at_start]
     if of_server:
         values = ("..." if o.secret else checked[o.key] for o in of_server)
         raise error(
@@ -152,9 +154,12 @@ def _plugin_runs() -> bool:
             return True
         what = f"an active session has spark.plugins='{loaded}'"
         raise error("LANESHIFT_JVM_RUNS_ALREADY", what=what)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the JVM, and this
+    if submitted:
+        SparkContext._ensure_initialized()
     gateway: Any = SparkContext._gateway
     if gateway is not None and not _on_class_path(gateway):
-        what = "from an earlier session of this process"
+        what = "spark-submit started it" if submitted else "from an earlier session of this process"
         raise error("LANESHIFT_JVM_RUNS_ALREADY", what=what)
     return False
 

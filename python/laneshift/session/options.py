@@ -20,6 +20,7 @@ from typing import Any
 from laneshift.errors import error, shown
 
 PREFIX = "spark.sql.laneshift."
+PARAMETERS = "autoscaler_parameters"
 
 _BYTES = re.compile(r"(\d+)(b|k|kb|m|mb|g|gb|t|tb)?", re.IGNORECASE)
 _BYTE_UNIT = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -169,11 +170,14 @@ def settings(options: Mapping[str, object]) -> dict[str, str]:
     """
     result: dict[str, str] = {}
     for name, value in options.items():
+        if name == PARAMETERS:
+            result |= _parameters(value, options)
+            continue
         option = OPTIONS.get(name)
         if option is None:
-            near = get_close_matches(name, OPTIONS, n=1)
+            near = get_close_matches(name, (*OPTIONS, PARAMETERS), n=1)
             suggestion = f" Did you mean {near[0]!r}?" if near else ""
-            known = ", ".join(OPTIONS) + "."
+            known = ", ".join((*OPTIONS, PARAMETERS)) + "."
             raise error(
                 "LANESHIFT_UNKNOWN_OPTION", value=shown(name), suggestion=suggestion, range=known
             )
@@ -183,6 +187,25 @@ def settings(options: Mapping[str, object]) -> dict[str, str]:
         result[option.key] = text
     _lanes_fit(options, result)
     return result
+
+
+def _parameters(value: object, options: Mapping[str, object]) -> dict[str, str]:
+    """Of the policy that is named beside, checked as it will be."""
+    from laneshift.policies import registry
+
+    policy = options.get("autoscaler", "none")
+    if not isinstance(value, Mapping) or not isinstance(policy, str) or policy == "none":
+        raise error(
+            "LANESHIFT_INVALID_OPTION",
+            key=f"{PREFIX}autoscaler.param.NAME",
+            option=PARAMETERS,
+            value=shown(value),
+            range="a mapping of names to values, with the policy's name as autoscaler=",
+            remedy="`laneshift policies NAME` lists a policy's parameters.",
+        )
+    texts = {str(name): str(given) for name, given in value.items()}
+    registry.policy(policy, **registry.parse_parameters(policy, texts))
+    return {f"{PREFIX}autoscaler.param.{name}": text for name, text in texts.items()}
 
 
 def _lanes_fit(options: Mapping[str, object], result: Mapping[str, str]) -> None:

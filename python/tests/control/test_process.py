@@ -157,6 +157,17 @@ def test_a_taken_port_is_told_once_and_had_when_it_is_free(
     assert running.end() == 0
 
 
+@pytest.mark.parametrize("wrong", [{"tls_certificate": "/nowhere"}, {"address": "192.0.2.1"}])
+def test_who_is_refused_leaves_no_token(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    running = start("", control=wrong | {"tenant_key": "a-drivers-key"})
+    running.thread.join()
+    assert running.code == 2
+    assert not list(tmp_path.glob(".laneshift/*"))
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

@@ -35,6 +35,7 @@ def jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(module, "jar_path", lambda: made)
     monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", None)
     monkeypatch.setattr(pyspark.SparkContext, "_gateway", None)
+    monkeypatch.setattr(pyspark.SparkContext, "_ensure_initialized", lambda: None)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     return made
@@ -427,3 +428,46 @@ class TestWhichPythonRunsAPolicy:
             assert options_of(given)[self.KEY] == "/opt/python"
         (jar.parent / "spark-defaults.conf").write_text(f"{self.KEY} /opt/python\n")
         assert self.KEY not in options_of(laneshift.configure(new_builder(), control_port=0))
+
+
+def test_a_policys_own_parameters(jar: Path) -> None:
+    given = {"target_utilisation": 0.5, "release_surplus": False}
+    made = laneshift.configure(new_builder(), autoscaler="laneshift", autoscaler_parameters=given)
+    found = {k: v for k, v in options_of(made).items() if ".param." in k}
+    prefix = "spark.sql.laneshift.autoscaler.param."
+    assert found == {f"{prefix}target_utilisation": "0.5", f"{prefix}release_surplus": "False"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "given", "words"),
+    [
+        ("laneshift", {"target_utilisatoin": 0.5}, "Did you mean target_utilisation?"),
+        ("laneshift", {"target_utilisation": 1.5}, "> 0 and <= 1"),
+        ("none", {"target_utilisation": 0.5}, "with the policy's name as autoscaler="),
+        ("laneshift", "target_utilisation=0.5", "a mapping of names to values"),
+    ],
+)
+def test_a_wrong_parameter_of_a_policy(jar: Path, policy: str, given: Any, words: str) -> None:
+    builder = new_builder()
+    before = options_of(builder)
+    with pytest.raises(laneshift.LaneshiftError, match=re.escape(words)):
+        laneshift.configure(builder, autoscaler=policy, autoscaler_parameters=given)
+    assert options_of(builder) == before
+
+
+def test_spark_submit_without_the_jar_is_told_at_once(
+    jar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The JVM is there before the program: a jar that the builder names comes too late."""
+
+    def started() -> None:
+        monkeypatch.setattr(pyspark.SparkContext, "_gateway", object())
+
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setattr(pyspark.SparkContext, "_ensure_initialized", started)
+    monkeypatch.setattr(module, "_on_class_path", lambda _: False)
+    with pytest.raises(laneshift.SessionError, match=r"spark-submit started it.*--jars") as caught:
+        laneshift.configure(new_builder())
+    assert caught.value.condition == "LANESHIFT_JVM_RUNS_ALREADY"
+    monkeypatch.setattr(module, "_on_class_path", lambda _: True)
+    assert PLUGIN_CLASS in options_of(laneshift.configure(new_builder()))["spark.plugins"]

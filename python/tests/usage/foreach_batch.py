@@ -203,7 +203,7 @@ def a_function_sees_each_row_as_often(side: Side) -> Any:
     return calls.value < 2 * len(rows), rows
 
 
-@case(refused=True)
+@case(refused=True, still=True)  # it ends in its first batch
 def take_alone(side: Side) -> Any:
     """Stock Spark says that not all stores have committed."""
     got: list[Any] = []

@@ -2,8 +2,9 @@ package org.apache.spark.sql.laneshift
 
 import org.apache.commons.lang3.exception.ExceptionUtils
 
-import org.apache.spark.SparkException
+import org.apache.spark.{SparkConf, SparkException}
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.streaming.StreamingQueryException
 
@@ -104,6 +105,22 @@ class ConfigSuite extends LimitedSuite with ElasticSession {
     assert(
       message.contains("spark.sql.laneshift.maxLanes allows 1 to 4") && message.contains("raise the second")
     )
+  }
+
+  test("what is read when the application starts is refused in a session that has set it otherwise") {
+    val asked = Seq("autoscaler" -> "laneshift", "control.port" -> "15010", "executors.max" -> "4")
+    val options = asked.map { case (option, value) => LaneshiftConf.Prefix + option -> value }
+    options.foreach { case (key, value) =>
+      val session = new SQLConf
+      session.setConfString(key, value)
+      val message = intercept[IllegalArgumentException](
+        LaneshiftConf.checkTogether(session, new SparkConf(false))
+      ).getMessage
+      assert(message.startsWith(s"$key is read when the application starts"), message)
+      assert(message.contains(s"--conf $key=$value"), message)
+      LaneshiftConf.checkTogether(session, new SparkConf(false).set(key, value))
+    }
+    assert(refused(options.head).startsWith(options.head._1))
   }
 
   test("a wrong option leaves a running query alone") {

@@ -49,13 +49,16 @@ object ConfigurationPage {
       |
       |Generated from the plugin's configuration entries: do not edit. Set by `laneshift.configure(builder, lanes=4, ...)`, in
       |`spark-submit --conf`, or in the session before a query starts; a running query keeps what it started with. A wrong value
-      |is refused when it is set, an unknown key under `spark.sql.laneshift.` when the session or query starts.
+      |is refused when it is set, an unknown key under `spark.sql.laneshift.` when the session or query starts. Options under
+      |`autoscaler`, `control`, `executors`, `lanesPerExecutor` and `remote.port` are read when the application starts: a query of a
+      |session that has set another value does not start.
       |
       || option | default | what it does | since |
       ||---|---|---|---|
       |${rows.mkString("\n|")}
       |
-      |`${LaneshiftConf.AutoscalerParam}NAME=value` sets parameter NAME of the policy (`laneshift policies NAME` lists them).
+      |`${LaneshiftConf.AutoscalerParam}NAME=value` sets parameter NAME of the policy (`laneshift policies NAME` lists them);
+      |`configure` takes them as `autoscaler_parameters={"NAME": value}`.
       |
       |Besides these: `spark.plugins=${classOf[LaneshiftPlugin].getName}` switches laneshift on, and
       |`spark.sql.streaming.stateStore.providerClass` must be Spark's RocksDB provider for a query to be elastic:

@@ -22,7 +22,8 @@ import laneshift.testing.{Deep, LimitedSuite}
 class MetricsSuite extends LimitedSuite with ElasticSession {
   private val mapper = new ObjectMapper
   private val python = Paths.get(System.getProperty("laneshift.repo"), "python")
-  private val vocabulary = mapper.readTree(python.resolve("laneshift/metrics.json").toFile).elements.asScala.toSeq
+  private val vocabulary =
+    mapper.readTree(python.resolve("laneshift/metrics.json").toFile).elements.asScala.toSeq
 
   /** Fields of a snapshot's messages that are no metrics, by message: Python's test reads them, too. */
   private val noMetrics = mapper.readTree(python.resolve("tests/plugin/no_metrics.json").toFile)

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.laneshift.conf
 
+import org.apache.spark.SparkConf
 import org.apache.spark.internal.config.ConfigEntry
 import org.apache.spark.sql.internal.SQLConf
 
@@ -277,7 +278,8 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
 
   val AutoscalerTrace =
     text("autoscaler.trace", Values.FileOrNone, "", "Leave it out for no trace.")(
-      "A file on the driver's machine for what the policy measured, decided and moved, to report, replay and simulate; empty for none."
+      "A file on the driver's machine for what the policy measured, decided and moved, to report, replay and simulate; empty for none. " +
+        "One that is there stays: a number goes behind the new one's name."
     )
 
   /** Options that begin so are the policy's own parameters, whose names and ranges its Python knows. */
@@ -316,13 +318,28 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
     key.startsWith(AutoscalerParam) && key.length > AutoscalerParam.length
 
   /** What entries cannot check alone: throws if the values do not go together. */
-  def checkTogether(conf: SQLConf): Unit = {
+  def checkTogether(conf: SQLConf, application: SparkConf): Unit = {
     checkKeys(conf.getAllConfs.keys)
+    checkAtStart(conf, application)
     val (lanes, max) = (conf.getConf(Lanes), conf.getConf(MaxLanes))
     if (lanes != "auto" && lanes.toInt > max) throw new IllegalArgumentException(
       s"${Lanes.key} is $lanes, but ${MaxLanes.key} allows 1 to $max: lower the first or raise the second (at most 256)."
     )
   }
+
+  /** Throws for what was read when the application started and the session has otherwise: nobody heeds it. The token is a
+    * session's own.
+    */
+  private def checkAtStart(conf: SQLConf, application: SparkConf): Unit =
+    options.filter(o => o.isReadAtStart && !o.isSecret).map(_.entry.key).foreach { key =>
+      val wanted = Option(conf.getConfString(key, null))
+      wanted.filter(value => !application.getOption(key).contains(value)).foreach { value =>
+        throw new IllegalArgumentException(
+          s"$key is read when the application starts, and this session has set it to '$value': unset it, and start the " +
+            s"application with --conf $key=$value."
+        )
+      }
+    }
 
   /** Throws if there cannot be so many tasks for the state partitions of a query. */
   def checkTasks(conf: SQLConf, partitions: Int): Unit =

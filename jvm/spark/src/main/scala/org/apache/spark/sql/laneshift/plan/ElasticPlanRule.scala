@@ -7,7 +7,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 import scala.util.Try
 import scala.util.control.NonFatal
 
-import org.apache.spark.SparkContext
+import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{LimitExec, SparkPlan}
@@ -45,7 +45,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
       case Left(_) | Right(None) => plan
       case Right(Some(run)) =>
         // Options that do not go together are the user's to mend: not guarded.
-        LaneshiftConf.checkTogether(plan.conf)
+        LaneshiftConf.checkTogether(plan.conf, SparkEnv.get.conf)
         // After a batch has ended the number of state partitions may change under what was right.
         if (run.batch.isEmpty) statePartitions(plan).foreach(LaneshiftConf.checkTasks(plan.conf, _))
         run.stays match {
