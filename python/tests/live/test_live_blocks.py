@@ -393,9 +393,9 @@ def test_hot_key(spark: SparkSession, tmp_path: Path) -> None:
 
     (text,) = blocks("docs/parallelism.md", "test_hot_key")
     spark.range(30).selectExpr("id % 3 AS customer").write.parquet(str(tmp_path / "orders"))
-    orders = spark.readStream.schema("customer LONG").parquet(str(tmp_path / "orders"))
+    stream = spark.readStream.schema("customer LONG").parquet(str(tmp_path / "orders"))
     score = sf.udf(lambda n: n * 10, "long")
-    names: dict[str, Any] = {"orders": orders, "sf": sf, "score": score}
+    names: dict[str, Any] = {"stream": stream, "sf": sf, "score": score}
     exec(text, names)
     query = (
         names["answers"].writeStream.format("memory").queryName("hot").outputMode("complete")

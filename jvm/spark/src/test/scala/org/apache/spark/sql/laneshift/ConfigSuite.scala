@@ -120,6 +120,9 @@ class ConfigSuite extends LimitedSuite with ElasticSession {
       assert(message.contains(s"--conf $key=$value"), message)
       LaneshiftConf.checkTogether(session, new SparkConf(false).set(key, value))
     }
+    val any = new SQLConf
+    any.setConfString(LaneshiftConf.Prefix + "control.port", "0")
+    LaneshiftConf.checkTogether(any, new SparkConf(false).set(LaneshiftConf.Prefix + "control.port", "40123"))
     assert(refused(options.head).startsWith(options.head._1))
   }
 

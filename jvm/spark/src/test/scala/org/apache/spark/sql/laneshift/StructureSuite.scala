@@ -138,7 +138,7 @@ object StructureSuite {
   private val spark = Layers(
     "org.apache.spark.sql.laneshift",
     Seq(
-      "autoscaler",
+      "scheduler",
       "conf",
       "proto",
       "wire",

@@ -328,12 +328,14 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
   }
 
   /** Throws for what was read when the application started and the session has otherwise: nobody heeds it. The token is a
-    * session's own.
+    * session's own, and who asked for any port has one.
     */
   private def checkAtStart(conf: SQLConf, application: SparkConf): Unit =
     options.filter(o => o.isReadAtStart && !o.isSecret).map(_.entry.key).foreach { key =>
-      val wanted = Option(conf.getConfString(key, null))
-      wanted.filter(value => !application.getOption(key).contains(value)).foreach { value =>
+      val (wanted, had) = (Option(conf.getConfString(key, null)), application.getOption(key))
+      def isHad(value: String) =
+        had.contains(value) || key == ControlConf.Port.key && value == "0" && had.nonEmpty
+      wanted.filterNot(isHad).foreach { value =>
         throw new IllegalArgumentException(
           s"$key is read when the application starts, and this session has set it to '$value': unset it, and start the " +
             s"application with --conf $key=$value."

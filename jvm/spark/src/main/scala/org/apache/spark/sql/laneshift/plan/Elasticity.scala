@@ -215,12 +215,14 @@ object Elasticity {
     val blocking = nodes.exists {
       // Aggregates of Real-time Mode go row by row.
       case _: StatefulStreamlineAggregateExec | _: ProjectAggregationBufferExec => false
-      case _: BaseAggregateExec | _: SortExec | _: StateStoreSaveExec => true
+      case _: BaseAggregateExec | _: SortExec => true
+      // Its rows come sorted, or it goes row by row.
+      case _: TransformWithStateExecBase => false
       // It evicts all along its input, by a scan: shards must not come or go meanwhile.
       case _: BaseStreamingDeduplicateExec =>
         conf.getConf(SQLConf.STREAMING_STATE_INCREMENTAL_CLEANUP_FACTOR) > 0
-      // Lanes at different inputs cannot take over each other's rows.
-      case _: StreamingSymmetricHashJoinExec => true
+      // The others keep what they read, as a join does whose lanes are at different inputs; so may one that is new here.
+      case w: StateStoreWriter => isStateful(w)
       case _ => false
     }
     val buffering = nodes.exists {
