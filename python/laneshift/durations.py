@@ -13,7 +13,8 @@ Duration = float | str | timedelta
 ``"1h"``) or a ``timedelta``."""
 
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
-_TEXT = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)})")
+_NUMBER = r"\d+(?:\.\d+)?"
+_TEXT = re.compile(rf"({_NUMBER})\s*({'|'.join(UNITS)})")
 
 
 def seconds(
@@ -36,7 +37,7 @@ def seconds(
     if high < math.inf:
         bounds += f" and <= {high:g} s"
     remedy = "Give seconds as a number, text with a unit (50ms, 1.5s, 2min, 1h) or a timedelta."
-    if isinstance(value, str) and re.fullmatch(r"\d+(?:\.\d+)?", bare := value.strip()):
+    if isinstance(value, str) and re.fullmatch(_NUMBER, bare := value.strip()):
         remedy += f" This text has no unit: {bare}ms or {bare}s?"
     raise InputError(field, value, f"a duration {bounds}", remedy)
 

@@ -37,8 +37,9 @@ def main() -> int:
     try:
         gateway = PortGateway(int(data["port"]), str(data["token"]))
         connect(gateway)
-        control = ControlSettings.of(data["control"]) if data.get("control") else None
         policy = None if data["policy"] == "none" else PolicySettings.of(data)
+        # It writes a token: last, so that who is refused leaves nothing.
+        control = ControlSettings.of(data["control"]) if data.get("control") else None
         if control is not None:
             serve(gateway, control, policy, over)
         elif policy is not None:

@@ -129,8 +129,8 @@ def _connect_server(builder: object, present: dict[str, str]) -> str | None:
 
 def _refuse_of_servers(options: dict[str, object], checked: dict[str, str], server: str) -> None:
     """Refuse options that a server reads when it starts: Spark would ignore them."""
-    names = ("autoscaler" if name == PARAMETERS else name for name in options)
-    of_server = [OPTIONS[name] for name in dict.fromkeys(names) if OPTIONS[name].at_start]
+    # A policy's parameters come with the policy, which is one.
+    of_server = [OPTIONS[name] for name in options if name != PARAMETERS and OPTIONS[name].at_start]
     if of_server:
         values = ("..." if o.secret else checked[o.key] for o in of_server)
         raise error(

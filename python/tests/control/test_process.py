@@ -157,12 +157,23 @@ def test_a_taken_port_is_told_once_and_had_when_it_is_free(
     assert running.end() == 0
 
 
-@pytest.mark.parametrize("wrong", [{"tls_certificate": "/nowhere"}, {"address": "192.0.2.1"}])
+@pytest.mark.parametrize(
+    ("wrong", "policy"),
+    [
+        ({"tls_certificate": "/nowhere"}, "none"),
+        ({"address": "192.0.2.1"}, "none"),
+        ({}, "elastik"),
+    ],
+)
 def test_who_is_refused_leaves_no_token(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]
+    start: Start,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: dict[str, Any],
+    policy: str,
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    running = start("", control=wrong | {"tenant_key": "a-drivers-key"})
+    running = start("", control=wrong | {"tenant_key": "a-drivers-key"}, policy=policy)
     running.thread.join()
     assert running.code == 2
     assert not list(tmp_path.glob(".laneshift/*"))

@@ -108,7 +108,12 @@ class ConfigSuite extends LimitedSuite with ElasticSession {
   }
 
   test("what is read when the application starts is refused in a session that has set it otherwise") {
-    val asked = Seq("autoscaler" -> "laneshift", "control.port" -> "15010", "executors.max" -> "4")
+    val asked = Seq(
+      "autoscaler" -> "laneshift",
+      "autoscaler.param.horizon" -> "2",
+      "control.port" -> "15010",
+      "executors.max" -> "4"
+    )
     val options = asked.map { case (option, value) => LaneshiftConf.Prefix + option -> value }
     options.foreach { case (key, value) =>
       val session = new SQLConf

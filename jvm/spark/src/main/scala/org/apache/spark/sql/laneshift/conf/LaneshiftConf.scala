@@ -331,12 +331,11 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
     * session's own, and who asked for any port has one.
     */
   private def checkAtStart(conf: SQLConf, application: SparkConf): Unit =
-    options.filter(o => o.isReadAtStart && !o.isSecret).map(_.entry.key).foreach { key =>
-      val (wanted, had) = (Option(conf.getConfString(key, null)), application.getOption(key))
-      def isHad(value: String) =
-        had.contains(value) || key == ControlConf.Port.key && value == "0" && had.nonEmpty
-      wanted.filterNot(isHad).foreach { value =>
-        throw new IllegalArgumentException(
+    conf.getAllConfs.foreach { case (key, value) =>
+      if (OptionGroup.isReadAtStart(key) && key != ControlConf.Token.key) {
+        val had = application.getOption(key)
+        val isHad = had.contains(value) || key == ControlConf.Port.key && value == "0" && had.nonEmpty
+        if (!isHad) throw new IllegalArgumentException(
           s"$key is read when the application starts, and this session has set it to '$value': unset it, and start the " +
             s"application with --conf $key=$value."
         )

@@ -15,7 +15,7 @@ import org.apache.spark.sql.internal.SQLConf
 final case class LaneshiftOption(entry: ConfigEntry[_], values: Values, hint: String, isSecret: Boolean) {
 
   /** Whether it is read when an application starts; the others are, when a query does. */
-  def isReadAtStart: Boolean = OptionGroup.AtStart.exists(entry.key.startsWith)
+  def isReadAtStart: Boolean = OptionGroup.isReadAtStart(entry.key)
 
   /** As Python has it: `enabled`, `shards_per_partition`. */
   def name: String = {
@@ -137,6 +137,8 @@ private object OptionGroup {
   val Since = "0.1.0"
   val Hour = 3600000L
 
-  val AtStart: Seq[String] =
+  private val AtStart: Seq[String] =
     Seq("control.", "executors.", "autoscaler", "lanesPerExecutor", "remote.port").map(Root + _)
+
+  def isReadAtStart(key: String): Boolean = AtStart.exists(key.startsWith)
 }
