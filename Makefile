@@ -106,12 +106,14 @@ prove: setup ## Explore a million schedules of the handoff protocol, and race it
 	  scripts/sbt "core/Test/runMain laneshift.lane.explore.ScheduleExplorer" \
 	  $(if $(SEED),,"core/Test/runMain laneshift.lane.InletRace") </dev/null
 
-lint: setup $(SCALAFMT_STAMP) ## Check format, style and types
+# Scala last: another sbt may be at work.
+lint: setup ## Check format, style and types
 	@$(VENV_PYTHON) -m ruff check --quiet .
 	@$(VENV_PYTHON) -m ruff format --check --quiet . || { $(VENV_PYTHON) -m ruff format --check .; exit 1; }
 	@$(VENV_PYTHON) -m mypy --strict --no-error-summary python/laneshift lab/laneshift_lab demo/laneshift_demo
 	@MYPYPATH=python:lab:demo:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary benchmarks/run.py benchmarks/laneshift_bench/standing.py benchmarks/experiments.py benchmarks/keygroups
 	@MYPYPATH=python:lab:demo:python/tests:integration_tests:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary --explicit-package-bases integration_tests
+	@$(MAKE) $(SCALAFMT_STAMP)
 
 $(SCALAFMT_STAMP): $(SCALA_SOURCES) $(BUILD_FILES) .scalafmt.conf $(VENV_STAMP)
 	@scripts/quiet.sh build/logs/scalafmt.log "Checking the format of the Scala code" scripts/sbt scalafmtCheckAll scalafmtSbtCheck

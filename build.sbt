@@ -76,6 +76,9 @@ lazy val common = Seq(
   Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, ofTier(sys.env.get("LANESHIFT_DEEP")): _*),
   Test / javaOptions ++= Seq(
     "-Xmx3g",
+    // What a test leaves is garbage: room for it makes collections few.
+    "-Xms2g",
+    "-Xmn1g",
     "-Xss4m",
     "-Djava.awt.headless=true",
     // Tests wait for each other's steps, not for collections: threads for these only take the cores away.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import pickle
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -336,7 +336,9 @@ class FakeGateway(Gateway):
         return message(made, times | {"number": self._number})
 
     def on_snapshot(self) -> dict[str, Any]:
-        return copy.deepcopy(self.data)
+        # A copy; of that many partitions this way is the fastest.
+        copied: dict[str, Any] = pickle.loads(pickle.dumps(self.data))
+        return copied
 
     def on_set_lanes(
         self,
