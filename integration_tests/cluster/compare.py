@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from cluster.cluster import Driver
 
 # Name of a result or of a state -> its rows, in an order that both sides have.
 Answers = dict[str, list[str]]
 
-# What was found, what stock Spark has, who found it.
-Same = Callable[[Answers, Answers, list[Driver]], None]
+
+class Same(Protocol):
+    """Compares what was found with what stock Spark has; ``lives`` found it, with state or not."""
+
+    def __call__(
+        self, found: Answers, expected: Answers, lives: list[Driver], *, state: bool = True
+    ) -> None: ...
 
 
 def difference(found: Answers, expected: Answers) -> str:

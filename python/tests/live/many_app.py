@@ -15,6 +15,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 import laneshift
+from laneshift_lab.workload import with_workload
 from live.cluster_app import answer, rows, started, until
 
 PARTITIONS, BATCH, BATCHES = 200, 4_000, 5
@@ -31,7 +32,8 @@ def session() -> SparkSession:
         .config("spark.network.crypto.enabled", "true")
         .config("spark.sql.shuffle.partitions", str(PARTITIONS))
     )
-    return laneshift.configure(made, lanes=1, max_lanes=2, shards_per_partition=4).getOrCreate()
+    elastic = laneshift.configure(made, lanes=1, max_lanes=2, shards_per_partition=4)
+    return with_workload(elastic).getOrCreate()
 
 
 def main(folder: Path) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import laneshift
+from laneshift_lab.workload import with_workload
 from live.cluster_app import rows, until
 
 PARTITIONS, HANGS_S = 2, 600
@@ -44,7 +45,7 @@ def session(kind: str) -> SparkSession:
     made = laneshift.configure(made, max_lanes=4, shards_per_partition=16)
     for key, value in OPTIONS[kind].items():
         made = made.config(key, value)
-    return made.getOrCreate()
+    return with_workload(made).getOrCreate()
 
 
 def hung(source: DataFrame, kind: str, hang: Path, folder: Path) -> DataFrame:
