@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +19,9 @@ from pyspark.sql import functions as F  # noqa: N812
 import laneshift
 from laneshift_lab.workload import with_workload
 from live.cluster_app import rows, until
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 PARTITIONS, HANGS_S = 2, 600
 WORKERS = {"stock": 2, "home": 6, "dealt": 4, "range": 4, "elsewhere": 4}
@@ -63,6 +67,22 @@ def hung(source: DataFrame, kind: str, hang: Path, folder: Path) -> DataFrame:
     return source.groupBy("key").agg(F.count("*").alias("n")).select("key", function("n"))
 
 
+def lane_elsewhere(
+    app: laneshift.Application, query: StreamingQuery, number: int, ids: set[str]
+) -> laneshift.Change:
+    """A lane of this partition on the executor that does not run it."""
+    while True:
+        parts = [p for q in app.snapshot().queries for o in q.operators for p in o.partitions]
+        (home,) = {p.executor for p in parts if p.partition == number}
+        (other,) = ids - {home}
+        try:
+            return app.query(query).set_lanes(1, partition=number, on={other: 1})
+        except laneshift.SessionError as error:
+            # Spark computes it on the other one since.
+            if error.condition != "LANESHIFT_EXECUTOR_IS_HOME":
+                raise
+
+
 def main(kind: str, folder: Path) -> None:
     spark = session(kind)
     app = laneshift.attach(spark)
@@ -80,11 +100,7 @@ def main(kind: str, folder: Path) -> None:
     )
     until(lambda: (p := query.lastProgress) and p["batchId"] >= 1)
     if kind == "elsewhere":
-        parts = [p for q in app.snapshot().queries for o in q.operators for p in o.partitions]
-        changes = []
-        for part in parts:
-            (other,) = ids - {part.executor}
-            changes.append(app.query(query).set_lanes(1, partition=part.partition, on={other: 1}))
+        changes = [lane_elsewhere(app, query, number, ids) for number in range(PARTITIONS)]
         for change in changes:
             change.wait("2min")
         after = query.lastProgress["batchId"] + 2
