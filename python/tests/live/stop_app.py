@@ -79,7 +79,7 @@ def lane_elsewhere(
             return app.query(query).set_lanes(1, partition=number, on={other: 1})
         except laneshift.SessionError as error:
             # Spark computes it on the other one since.
-            if error.condition != "LANESHIFT_EXECUTOR_IS_HOME":
+            if error.condition not in ("LANESHIFT_EXECUTOR_IS_HOME", "LANESHIFT_PARTITION_MOVED"):
                 raise
 
 
