@@ -67,20 +67,15 @@ def hung(source: DataFrame, kind: str, hang: Path, folder: Path) -> DataFrame:
     return source.groupBy("key").agg(F.count("*").alias("n")).select("key", function("n"))
 
 
-def lane_elsewhere(
-    app: laneshift.Application, query: StreamingQuery, number: int, ids: set[str]
-) -> laneshift.Change:
-    """A lane of this partition on the executor that does not run it."""
-    while True:
-        parts = [p for q in app.snapshot().queries for o in q.operators for p in o.partitions]
-        (home,) = {p.executor for p in parts if p.partition == number}
-        (other,) = ids - {home}
-        try:
-            return app.query(query).set_lanes(1, partition=number, on={other: 1})
-        except laneshift.SessionError as error:
-            # Spark computes it on the other one since.
-            if error.condition not in ("LANESHIFT_EXECUTOR_IS_HOME", "LANESHIFT_PARTITION_MOVED"):
-                raise
+def lanes_elsewhere(app: laneshift.Application, query: StreamingQuery, ids: set[str]) -> None:
+    """A lane of each partition on the other executor: Spark leaves a task with its store."""
+    changes = []
+    for part in app.query(query).snapshot().operators[0].partitions:
+        (other,) = ids - {part.executor}
+        changes.append(app.query(query).set_lanes(1, partition=part.partition, on={other: 1}))
+    assert len(changes) == PARTITIONS
+    for change in changes:
+        change.wait("2min")
 
 
 def main(kind: str, folder: Path) -> None:
@@ -100,9 +95,7 @@ def main(kind: str, folder: Path) -> None:
     )
     until(lambda: (p := query.lastProgress) and p["batchId"] >= 1)
     if kind == "elsewhere":
-        changes = [lane_elsewhere(app, query, number, ids) for number in range(PARTITIONS)]
-        for change in changes:
-            change.wait("2min")
+        lanes_elsewhere(app, query, ids)
         after = query.lastProgress["batchId"] + 2
         until(lambda: query.lastProgress["batchId"] > after)
     hang.touch()

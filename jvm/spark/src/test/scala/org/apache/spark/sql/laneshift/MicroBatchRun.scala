@@ -2,17 +2,25 @@ package org.apache.spark.sql.laneshift
 
 import java.nio.file.{Files, Path}
 
+import scala.collection.mutable
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
+import org.apache.spark.scheduler.{SparkListener, SparkListenerStageSubmitted, SparkListenerTaskEnd}
+import org.apache.spark.scheduler.TaskLocality.TaskLocality
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.datasources.v2.state.StateSourceOptions
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExecBase
-import org.apache.spark.sql.execution.streaming.runtime.{MemoryStream, StreamingQueryWrapper}
+import org.apache.spark.sql.execution.streaming.runtime.{
+  MemoryStream,
+  MicroBatchExecution,
+  StreamExecution,
+  StreamingQueryWrapper
+}
 import org.apache.spark.sql.laneshift.runtime.{ElasticRuntime, HandoffRecord}
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery, Trigger}
 
@@ -61,9 +69,14 @@ object OperatorCounts {
     }.toMap
 }
 
-/** What one side of a pair did. `batches` are the sink's rows by batch. */
+/** What one side of a pair did.
+  *
+  * @param batches the sink's rows by batch
+  * @param localities how near to what they asked for the tasks of each batch ran: to their stores, that is
+  */
 final case class RunResult(
     batches: Seq[Seq[Row]],
+    localities: Map[String, Set[TaskLocality]],
     counts: Seq[Seq[OperatorCounts]],
     state: Seq[String],
     handoffs: Long,
@@ -88,6 +101,8 @@ object MicroBatchRun {
     def sink(rows: Dataset[Row], id: Long): Unit =
       batches.synchronized { batches += rows.collect().toSeq; () }
     val clock = new SteppedClock
+    val tasks = new Localities
+    spark.sparkContext.addSparkListener(tasks)
     val running =
       if (query.stepped) clock.start(spark, query, input.toDF(), checkpoint)(sink)
       else start(query, input.toDF(), checkpoint)(sink)
@@ -98,15 +113,41 @@ object MicroBatchRun {
       }
       if (query.stepped) (1 to SteppedClock.IdleSteps).foreach(_ => clock.step(running))
       counts ++= countsOf(running)
+      spark.sparkContext.listenerBus.waitUntilEmpty()
       RunResult(
         batches.toSeq,
+        tasks.of(running),
         counts.toSeq,
         stateRows(spark, running, checkpoint),
         handoffs(running),
         midBatchHandoffs(running),
         planOf(running)
       )
-    } finally running.stop()
+    } finally {
+      running.stop()
+      spark.sparkContext.removeSparkListener(tasks)
+    }
+  }
+
+  /** Called on the thread of Spark's listeners; read when these have been told everything. */
+  private final class Localities extends SparkListener {
+    private val batchOf = mutable.HashMap.empty[Int, (String, String)]
+    private val seen = mutable.HashMap.empty[(String, String), Set[TaskLocality]]
+
+    override def onStageSubmitted(event: SparkListenerStageSubmitted): Unit =
+      for {
+        own <- Option(event.properties)
+        query <- Option(own.getProperty(StreamExecution.QUERY_ID_KEY))
+        batch <- Option(own.getProperty(MicroBatchExecution.BATCH_ID_KEY))
+      } batchOf(event.stageInfo.stageId) = query -> batch
+
+    override def onTaskEnd(event: SparkListenerTaskEnd): Unit =
+      batchOf.get(event.stageId).foreach { batch =>
+        seen(batch) = seen.getOrElse(batch, Set.empty[TaskLocality]) + event.taskInfo.taskLocality
+      }
+
+    def of(query: StreamingQuery): Map[String, Set[TaskLocality]] =
+      seen.collect { case ((id, batch), found) if id == query.id.toString => batch -> found }.toMap
   }
 
   def start(

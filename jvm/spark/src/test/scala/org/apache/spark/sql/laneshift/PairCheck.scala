@@ -82,6 +82,7 @@ object PairCheck {
     }
     assert(stock.state == elastic.state, "state rows")
     assert(stock.counts == elastic.counts, "operator metrics")
+    assert(stock.localities == elastic.localities, "where tasks ran, by batch")
     (stock, elastic)
   }
 

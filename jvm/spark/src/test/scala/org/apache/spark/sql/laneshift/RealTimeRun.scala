@@ -90,6 +90,7 @@ object RealTimeRun {
       val state = reading(spark)(MicroBatchRun.stateRows(spark, running, checkpoint))
       RunResult(
         Seq(out.asScala.toSeq),
+        Map.empty, // The first batch finds its stores nowhere.
         Seq(Seq(counts(running))),
         state,
         MicroBatchRun.handoffs(running),

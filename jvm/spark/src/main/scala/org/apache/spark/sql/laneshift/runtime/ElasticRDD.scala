@@ -33,11 +33,11 @@ private[laneshift] final class ElasticRDD(
   override protected def getPartitions: Array[Partition] =
     Array.tabulate(body.getNumPartitions)(LaneSplit(_, body, inputs))
 
-  /** Where the state is or, without any, the rows. */
-  override protected def getPreferredLocations(split: Partition): Seq[String] = {
-    val from = if (spec.handoff == HandoffMode.Dealt) inputs.head else body
-    from.preferredLocations(from.partitions(split.index))
-  }
+  /** Where Spark would compute the body: where its stores are. Functions may stand above these, so it is the scheduler that looks
+    * for them, through all of the body. Who has no stores goes to the rows, as every RDD without a place of its own.
+    */
+  override protected def getPreferredLocations(split: Partition): Seq[String] =
+    sparkContext.getPreferredLocs(body, split.index).map(_.toString)
 
   /** Lanes that have shards emit in the order in which they get to it. */
   override protected def getOutputDeterministicLevel: DeterministicLevel.Value =
