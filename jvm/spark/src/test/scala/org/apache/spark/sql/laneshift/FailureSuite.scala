@@ -106,14 +106,14 @@ class FailureSuite extends LimitedSuite with ElasticSession {
     test(s"$mode, ${query.name}: a lane throws", Deep.Kills.unless(!realTime && query != cases.head): _*) {
       withAccident(query, realTime, 1L) { l =>
         Trap.throwOn("key-3")
-        val running = l.start()
-        val error = intercept[Exception](l.await(running))
-        assert(
-          Causes.messages(error).exists(_.contains("trapped key-3")),
+        val error = Causes.ofTask(realTime) {
+          val running = l.start()
+          val error = intercept[Exception](l.await(running))
+          assert(running.exception.nonEmpty)
+          eventually(assert(!running.isActive))(Patience.long, implicitly, implicitly)
           error
-        )
-        assert(running.exception.nonEmpty)
-        eventually(assert(!running.isActive))(Patience.long, implicitly, implicitly)
+        }
+        assert(Causes.messages(error).exists(_.contains("trapped key-3")), error)
       }
     }
 

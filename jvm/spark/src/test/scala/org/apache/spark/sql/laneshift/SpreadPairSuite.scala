@@ -69,19 +69,11 @@ class SpreadPairSuite extends LimitedSuite with ElasticSession {
         val life = if (real) new RealTimeLife(spark, query, at) else new MicroBatchLife(spark, query, at)
         failing = true
         life.add(chunks.flatten)
-        def failure(): Seq[String] = {
-          val error = intercept[Exception](life.await(life.start()))
-          Leftovers.check()
-          Causes(error)
+        val error = Causes.ofTask(real) {
+          try intercept[Exception](life.await(life.start()))
+          finally Leftovers.check()
         }
-        // In Real-time Mode a task that sends to the one that fails, or reads what such a one sends, may fail of that, and Spark
-        // hear of it first (FailureSuite, too).
-        def isWriters(causes: Seq[String]): Boolean =
-          real && causes.exists(c =>
-            c.contains("ClosedChannelException") || c.contains("streaming shuffle writer")
-          )
-        val causes = Iterator.continually(failure()).take(10).dropWhile(isWriters).nextOption()
-        assert(causes.exists(_.exists(_.contains("row 777 fails"))), causes)
+        assert(Causes(error).exists(_.contains("row 777 fails")), error)
         failing = false
         val again = life.start()
         try life.await(again)
