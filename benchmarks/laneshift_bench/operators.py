@@ -104,7 +104,7 @@ CASES = (
 
 def run(quick: bool) -> Report:
     """The whole benchmark."""
-    rounds = 1 if quick else 2
+    rounds = 1 if quick else 3
     progress = Progress("operators", len(CASES) * len(SIDES) * (rounds + 1))
     report = Report(
         "operators",
