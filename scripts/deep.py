@@ -161,9 +161,14 @@ def commands(room: str, asked: Asked) -> Iterator[Unit]:
     """What is neither a suite nor a test module."""
     in_tests = "org.apache.spark.sql.laneshift"
     if room == "kills":
-        for name, fewest in (("RandomKills", 60), ("HostKills", 30), ("RescaleKills", 30)):
-            kills = str(asked.kills or fewest)
-            main = java(f"{in_tests}.kills.{name}", kills, "{seed}")
+        for name, usual, fewest in (
+            ("RandomKills", 60, 12),
+            ("HostKills", 30, 2),
+            ("RescaleKills", 30, 12),
+        ):
+            if 0 < asked.kills < fewest and any(fnmatch(name, p) for p in asked.only):
+                sys.exit(f"KILLS is {asked.kills}; {name} takes whole numbers from {fewest}")
+            main = java(f"{in_tests}.kills.{name}", str(asked.kills or usual), "{seed}")
             yield Unit(room, name, main, (f"{JVM_TESTS[1]}/org",), limit_s=3 * 3600)
         for module in ("test_driver_kill", "test_executor_kill", "test_autoscaler_kill"):
             path = f"integration_tests/{module}.py"

@@ -86,6 +86,7 @@ class Driver:
         self._page = f"http://{engine.address(name)}:4040/laneshift/json/"
         self.handoffs = 0
         self.most_lanes = 0
+        self.rows_beside = 0
         self.lanes_elsewhere = 0
         self.rows_elsewhere = 0
         self.hosts: set[str] = set()
@@ -95,6 +96,7 @@ class Driver:
         """Ask the plugin, by the driver's UI, what it does.
 
         ``handoffs`` are the most that it has told of at once, ``most_lanes`` those of a partition,
+        ``rows_beside`` the most rows that lanes beside each partition's first had taken at once,
         ``lanes_elsewhere`` those on other executors at the newest look, ``rows_elsewhere`` the most
         rows that these had worked on at once, ``hosts`` where partitions have been, ``decisions``
         what an autoscaler decided lately.
@@ -108,6 +110,8 @@ class Driver:
         ]
         self.handoffs = max(self.handoffs, sum(p["handoffs"] for p in partitions))
         self.most_lanes = max([self.most_lanes, *(p["lanes"] for p in partitions)])
+        beside = sum(sum(p["lane_rows"][1:]) for p in partitions)
+        self.rows_beside = max(self.rows_beside, beside)
         self.lanes_elsewhere = sum(e["open"] for p in partitions for e in p["elsewhere"])
         taken = sum(p["rows_taken_elsewhere"] for p in partitions)
         self.rows_elsewhere = max(self.rows_elsewhere, taken)

@@ -48,6 +48,14 @@ def test_wrong_input_is_told_before_anything_runs(deep: ModuleType, word: str, s
         deep.asked_for([word])
 
 
+def test_too_few_kills_are_told_before_anything_runs(deep: ModuleType) -> None:
+    words = ["ROOMS=kills", "KILLS=5"]
+    with pytest.raises(SystemExit, match="KILLS is 5; RandomKills takes whole numbers from 12"):
+        list(deep.commands("kills", deep.asked_for(words)))
+    drivers = list(deep.commands("kills", deep.asked_for([*words, "ONLY=test_driver_kill"])))
+    assert drivers
+
+
 def test_red_units_come_first_then_new_changed_and_old_ones(deep: ModuleType) -> None:
     lines = [
         line({"red": 1, "mended": 1}, failed=("red", "mended"), date="1"),
