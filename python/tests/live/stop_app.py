@@ -70,7 +70,7 @@ def hung(source: DataFrame, kind: str, hang: Path, folder: Path) -> DataFrame:
 def lanes_elsewhere(app: laneshift.Application, query: StreamingQuery, ids: set[str]) -> None:
     """A lane of each partition on the other executor: Spark leaves a task with its store."""
     changes = []
-    for part in app.query(query).snapshot().operators[0].partitions:
+    for part in app.query(query).snapshot().partitions:
         (other,) = ids - {part.executor}
         changes.append(app.query(query).set_lanes(1, partition=part.partition, on={other: 1}))
     assert len(changes) == PARTITIONS

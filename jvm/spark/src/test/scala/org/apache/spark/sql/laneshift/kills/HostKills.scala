@@ -114,7 +114,7 @@ object HostKills {
         Asked.lanes(Asked.wish(query.id.toString, Some(0), 2).setElsewhere(elsewhere))
         until(query, s"lanes on $hosts: ${site(query).map(_.view.elsewhereNote)}") {
           site(query).exists { s =>
-            // However long lanes take to begin, what is to come out after the kill is no more than this.
+            // However long lanes take to begin, what is to come out after the kill is about this.
             if (counts.sum - s.view.rowsOut < MostWaiting) feed(50)
             val there = s.view.elsewhere
             there.size == 2 && there.forall(r => r.open && r.rowsSent > 20)
