@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from laneshift.errors import InputError, LaneshiftError
+from laneshift.errors import InputError, LaneshiftError, error
 from laneshift.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -38,6 +38,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
 The line is here so that ``laneshift --help`` imports no sub-command.
 """
 
+CONTROL = ("google", "grpc", "grpc_status")
+"""Packages that come with the extra ``control``."""
+
 LAB = ("replay", "simulate")
 """Commands of ``laneshift-lab``, which is a distribution of its own."""
 
@@ -64,7 +67,12 @@ class LazyGroup(click.Group):
                 ctx.fail(f"`laneshift-lab {name}` does that: pip install laneshift-lab.")
             return None
         module, _, attribute = self.lazy[name][0].partition(":")
-        command = getattr(import_module(module), attribute)
+        try:
+            command = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as cause:
+            if (cause.name or "").partition(".")[0] not in CONTROL:
+                raise
+            raise error("LANESHIFT_NO_GRPC", missing=cause.name) from cause
         assert isinstance(command, click.Command)
         return command
 
@@ -81,12 +89,12 @@ class LazyGroup(click.Group):
             sys.path.append("")
         try:
             return super().invoke(ctx)
-        except InputError as error:
-            raise click.UsageError(str(error)) from error
-        except LaneshiftError as error:
+        except InputError as problem:
+            raise click.UsageError(str(problem)) from problem
+        except LaneshiftError as problem:
             from laneshift.cli.control import Failed
 
-            raise Failed(error) from error
+            raise Failed(problem) from problem
 
 
 @click.group(cls=LazyGroup, lazy=COMMANDS)
