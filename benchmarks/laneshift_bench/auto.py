@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -24,10 +24,15 @@ from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError, Build, Running, counting
 from laneshift_bench.report import Goal, Report
+from laneshift_bench.salting import salted
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, alone, elastic, stock
 
 SLOW_US, FAST_US, WAIT_US, ROW_US, JOIN_US = 150, 10, 400, 4000, 1000
+SALTS = 8
+OVER_SALTS = 1.1
+A_CORE = (1, 2, 4, 8)
+"""State partitions that stock Spark may have instead, for each core."""
 LONGEST_FIRST_S = 120.0
 EACH = 3
 """Rows of a key in a batch where a key's answer is what costs: 5 % of the keys have none."""
@@ -35,26 +40,48 @@ METHOD = f"""\
 Micro-batches back to back, all of one size. *stock* has laneshift disabled, *jar alone* has it on
 and nothing configured (`spark.sql.laneshift.lanes` at `auto`), *by hand* is the better one of two
 that need to know the answer: the same number of lanes in every state partition, or more lanes in
-the hot one alone. Sides take turns in one JVM, on `local[cores]`, each run a new query with a new
-checkpoint. *Batch* is the median over a run's later batches, *first* the mean of those before
-them, in which the JVM warms up and `auto` learns what a byte costs and what lanes bring, *all* the
-mean of every batch. *x stock* is a rate over that of the same round's stock run: above 1 is
-faster. In a round before those that count, every side's results of the first {CHECKED} batches are
-compared with stock's, row by row: they were the same, or there would be no table.
+the hot one alone. *stock, n partitions* has another number of them, 1 to 8 a core, over the same
+rows; *{SALTS} salts* is stock Spark over salted keys, whose answers are parts that its reader adds
+up, and so are not compared. Sides take turns in one JVM, on `local[cores]`, each run a new query
+with a new checkpoint. *Batch* is the median over a run's later batches, *first* the mean of those
+before them, in which the JVM warms up and `auto` learns what a byte costs and what lanes bring,
+*all* the mean of every batch. *x stock* is a rate over that of the same round's stock run: above 1
+is faster. In a round before those that count, every side's results of the first {CHECKED} batches
+are compared with stock's, row by row: they were the same, or there would be no table.
 
 *Python, slow* and *fast*: real CPU, 2 cores, 4 state partitions, 75 % of 20,000 rows in one of
 them, `applyInPandasWithState` with a Python loop of about {SLOW_US} and {FAST_US} microseconds a
-row. *Balanced*: every operator of `operators`, 2 state partitions on 2 cores, keys nearly equally
-likely. All others have emulated cores: rows wait to an absolute deadline. *Hot 20 x one*: 200
-state partitions on 4 cores, counts per key whose answers wait {ROW_US / 1000:g} ms each, one
-partition with 20 times what each other one has, the last to start. *Hot 20 x all*: the same with
-20 times what all others have together. *Hot Python*: 8 partitions on 8 cores, half of the rows in
-one, `applyInPandasWithState`, {WAIT_US} microseconds a row. *Hot join*: a stream-stream join,
+row. *Python, 200 partitions*: the same function and skew with Spark's default number of them, the
+hot one in their middle; its keys are in one partition of 2, 4 and 8, too, and in two of 16.
+*Balanced*: every operator of `operators`, 2 state partitions on 2 cores, keys nearly equally
+likely. All others have emulated cores: rows wait to an absolute deadline. *Hot 20 x one*: 200 state
+partitions on 4 cores, counts per key whose answers wait {ROW_US / 1000:g} ms each, one partition
+with 20 times what each other one has, the last to start. *Hot 20 x all*: the same with 20 times
+what all others have together. *Hot Python*: 8 partitions on 8 cores, half of the rows in one,
+`applyInPandasWithState`, {WAIT_US} microseconds a row. *Hot join*: a stream-stream join,
 {JOIN_US / 1000:g} ms a joined row, half of them in one of 8 partitions."""
 HEADER = (
     "case", "side", "batch, ms", "x stock", "first, ms", "all, ms", "all: x stock",
 )  # fmt: skip
-HAND = "by hand"
+STOCK, ALONE, OTHER, SALTED, HAND = "stock", "jar alone", "best other number", "salts", "by hand"
+"""Kinds of sides: of each, the table shows the fastest."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A side of a case.
+
+    Attributes:
+        side: its settings.
+        kind: "stock", "jar alone", or what the best of several is called.
+        command: what is to be done by hand.
+        build: its query, if that is not the case's; its answers are not compared then.
+    """
+
+    side: Side
+    kind: str
+    command: Command | None = None
+    build: Build | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +96,8 @@ class Case:
         goal: for jar alone over stock, rates.
         rounds: that count, if nothing else is asked for.
         hand: lanes that may be right, as (lanes of every partition, lanes of the hot one).
+        others: stock's other numbers of state partitions.
+        salted: the query over salted keys, if stock is to try that, too.
     """
 
     name: str
@@ -78,6 +107,8 @@ class Case:
     goal: float
     rounds: int
     hand: Sequence[tuple[int, int]] = ()
+    others: Sequence[int] = ()
+    salted: Build | None = None
 
     @property
     def partitions(self) -> int:
@@ -85,20 +116,27 @@ class Case:
         return 2 if self.hot is None else self.hot.partitions
 
     @property
-    def sides(self) -> list[tuple[Side, Command | None]]:
-        """Stock, jar alone, and those by hand, with what is to be done by hand."""
-        found: list[tuple[Side, Command | None]] = [
-            (stock(self.partitions), None), (alone(self.partitions), None),
-        ]  # fmt: skip
+    def sides(self) -> list[Tried]:
+        """Stock, jar alone, stock's other ways, and those by hand."""
+        found = [
+            Tried(stock(self.partitions), STOCK),
+            Tried(alone(self.partitions), ALONE),
+        ]
+        for partitions in self.others:
+            side = Side(f"stock, {partitions} partitions", {}, partitions)
+            found.append(Tried(side, OTHER))
+        if self.salted is not None:
+            side = Side(f"stock, {SALTS} salts", {}, self.partitions)
+            found.append(Tried(side, SALTED, build=self.salted))
         for lanes, most in self.hand:
             side = elastic(lanes, self.partitions)
             if most == lanes:
-                found.append((side, None))
+                found.append(Tried(side, HAND))
                 continue
             options = side.options | {"maxLanes": str(most)}
-            name = f"hot: {most} lanes"
             command = partial(more_lanes, 0 if self.hot is None else self.hot.at, most)
-            found.append((Side(name, options, self.partitions), command))
+            named = Side(f"hot: {most} lanes", options, self.partitions)
+            found.append(Tried(named, HAND, command))
         return found
 
     def arithmetic(self) -> str:
@@ -123,25 +161,25 @@ class Found:
     case: Case
     runs: dict[str, list[Batches]] = field(default_factory=dict)
 
-    def best(self) -> str | None:
-        """The best side by hand."""
-        hands = [side.name for side, _ in self.case.sides[2:]]
-        if not hands:
+    def best(self, kind: str) -> str | None:
+        """The fastest side of a kind."""
+        names = [tried.side.name for tried in self.case.sides if tried.kind == kind]
+        if not names:
             return None
-        return min(hands, key=lambda name: median(run.settled_ms for run in self.runs[name]))
+        return min(names, key=lambda name: median(run.settled_ms for run in self.runs[name]))
 
-    def ratio(self, side: str, figure: Callable[[Batches], float]) -> Ratio:
-        """Rates over stock's, by a time of a batch."""
-        runs, against = self.runs[side], self.runs["stock"]
+    def ratio(self, side: str, figure: Callable[[Batches], float], over: str = STOCK) -> Ratio:
+        """Rates over another side's, by a time of a batch."""
+        runs, against = self.runs[side], self.runs[over]
         return Ratio.of([figure(one) for one in against], [figure(one) for one in runs])
 
     def add_to(self, report: Report) -> None:
         """Its lines, its goal, and all that was measured."""
-        best = self.best()
-        shown = {"stock": "stock", "jar alone": "jar alone"}
-        if best is not None:
-            shown[best] = f"{HAND}: {best}"
-        for side, name in shown.items():
+        for kind in (STOCK, ALONE, OTHER, SALTED, HAND):
+            side = self.best(kind)
+            if side is None:
+                continue
+            name = f"{HAND}: {side}" if kind == HAND else side
             runs = self.runs[side]
             later = self.ratio(side, lambda one: one.settled_ms)
             whole = self.ratio(side, lambda one: one.all_ms)
@@ -156,10 +194,15 @@ class Found:
                     "" if side == "stock" else str(whole),
                 ]
             )
-        gain = self.ratio("jar alone", lambda one: one.settled_ms)
+        gain = self.ratio(ALONE, lambda one: one.settled_ms)
         report.goals.append(
             Goal(f"{self.case.name}: jar alone x stock", gain.median, ">=", self.case.goal)
         )
+        for kind, goal in ((OTHER, self.case.goal), (SALTED, OVER_SALTS)):
+            if (over := self.best(kind)) is not None:
+                rates = self.ratio(ALONE, lambda one: one.settled_ms, over)
+                name = f"{self.case.name}: jar alone x {over}"
+                report.goals.append(Goal(name, rates.median, ">=", goal))
         if words := self.case.arithmetic():
             report.notes.append(words)
         report.data[self.case.name] = {
@@ -202,6 +245,11 @@ def thinned(hot: Hot, build: Build, rows: DataFrame) -> DataFrame:
     return build(hot.thin(rows))
 
 
+def renamed(hot: Hot, keys: int, build: Build, rows: DataFrame) -> DataFrame:
+    """The same without rows that are left out, for few keys."""
+    return build(hot.renamed(rows, keys))
+
+
 def cases(quick: bool, batches: int | None = None) -> list[Case]:
     """All of them, by cores of their session."""
     first, few, more = (1, 3, 4) if quick else (4, 9, 12)
@@ -223,6 +271,12 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
     slow, fast = (partial(python, partial(burn, turns_of(us))) for us in (SLOW_US, FAST_US))
     waits = partial(python, partial(wait, WAIT_US))
     counts, joins = partial(costly, ROW_US), partial(costly_join, JOIN_US)
+    usual, keys = Hot(200, 597, 100), 6000 // scale
+    named = partial(renamed, usual, keys)
+    salts = partial(named, partial(salted, SALTS, slow))
+    source: dict[str, object] = {"keys": keys, "zipf": 0, "rowBytes": 8}
+    # A batch takes half a minute: less, and it would be the commits of 200 stores.
+    wide = Stream(source, partial(named, slow), 24 * keys, *((3, 1) if quick else (6, 2)))
     twice, four, eight = ((2, 2), (1, 2)), ((4, 4), (1, 4)), ((8, 8), (1, 8))
     # Event time goes so fast that a row of one side meets one of the other side on average.
     pace = round(2 * 2000 / scale / half.kept)
@@ -230,6 +284,8 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
     return [
         Case("Python, slow", 2, quarter, skewed(quarter, slow, 2000, 10, more), 1.3, rounds[0],
              twice),
+        Case("Python, 200 partitions", 2, usual, wide, 1.3, rounds[1],
+             others=[2 * n for n in A_CORE], salted=salts),
         Case("Python, fast", 2, quarter, skewed(quarter, fast, 2000, 10, more), 0.98, rounds[0],
              twice),
         *(
@@ -281,17 +337,19 @@ def run(
 
 def compare(spark: SparkSession, work: Path, case: Case, rounds: int, progress: Progress) -> Found:
     """A round that compares results, then those that count."""
-    found = Found(case, {side.name: [] for side, _ in case.sides})
+    found = Found(case, {tried.side.name: [] for tried in case.sides})
     digests: dict[str, str] = {}
     for number in range(rounds + 1):
-        for side, command in case.sides:
+        for tried in case.sides:
+            side = tried.side
             what = f"round {number}" if number else "results"
             progress.step(f"{case.name}, {side.name}, {what}")
-            one = case.stream.run(spark, work, side, command, check=number == 0)
+            stream = replace(case.stream, build=tried.build or case.stream.build)
+            one = stream.run(spark, work, side, tried.command, check=number == 0)
             progress.note(f"{one.settled_ms:,.0f} ms a batch, {one.all_ms:,.0f} ms over all")
             if number:
                 found.runs[side.name].append(one)
-            else:
+            elif tried.build is None:
                 digests[side.name] = one.digest
         if number == 0:
             same(case.name, digests)
@@ -300,7 +358,7 @@ def compare(spark: SparkSession, work: Path, case: Case, rounds: int, progress: 
 
 def same(name: str, digests: Mapping[str, str]) -> None:
     """Errors: BenchmarkError if a side's results are not stock's, or if there are none."""
-    expected = digests["stock"]
+    expected = digests[STOCK]
     if expected.startswith("0:"):
         raise BenchmarkError(f"{name}: no row came out of stock Spark, so nothing was compared.")
     other = {side: each for side, each in digests.items() if each != expected}

@@ -72,6 +72,18 @@ class Hot:
         # Another hash than the shuffle's, or partitions would keep all of their keys or none.
         return rows.where(sf.expr(f"{own} OR pmod(xxhash64(key), {self.times}) = 0"))
 
+    def renamed(self, rows: DataFrame, keys: int) -> DataFrame:
+        """Rows of keys 0 to ``keys`` - 1, which become the first so many that :meth:`thin` keeps.
+
+        No row is lost, so that a source need not make those of many other keys first; the keys are
+        in the plan, so there are some thousands at most.
+        """
+        every = rows.sparkSession.range(round(1.5 * keys / self.kept) + 1000)
+        kept = self.thin(every.withColumnRenamed("id", "key")).limit(keys).collect()
+        # Of the same type, or they have other hashes.
+        names = sf.lit([row.key for row in kept]).cast("array<bigint>")
+        return rows.withColumn("key", sf.element_at(names, (sf.col("key") + 1).cast("int")))
+
     def stock(self, cores: int) -> float:
         """Length of a batch whose work is 1 in tasks, which start in the order of their numbers."""
         return in_order(self.work.tolist(), cores)

@@ -40,3 +40,13 @@ def test_a_thinned_stream_has_its_hot_partition(spark: SparkSession) -> None:
     total = sum(counts.values())
     assert total / 40_000 == pytest.approx(hot.kept, rel=0.05)
     assert [counts[p] / total for p in range(4)] == pytest.approx(hot.work.tolist(), rel=0.1)
+
+
+def test_a_renamed_stream_has_it_too_and_all_of_its_rows(spark: SparkSession) -> None:
+    hot, keys = Hot(4, 9, 1), 2000
+    rows = hot.renamed(spark.range(3 * keys).selectExpr(f"id % {keys} AS key"), keys)
+    counts = {row.p: row["count"] for row in
+              rows.groupBy(sf.expr("pmod(hash(key), 4)").alias("p")).count().collect()}  # fmt: skip
+    shares = [counts[p] / (3 * keys) for p in range(4)]
+    assert shares == pytest.approx(hot.work.tolist(), rel=0.15)
+    assert rows.select("key").distinct().count() == keys
