@@ -288,7 +288,7 @@ def _command(name: str) -> click.Command:
         calm = quiet.wait(wait)
         if not calm.met:
             click.echo(f"This machine is not quiet: {calm}.", err=True)
-        given = " ".join(sys.argv[1:]) or name
+        given = " ".join(f'"{word}"' if " " in word else word for word in sys.argv[1:]) or name
         about = ran_on(f"make bench ARGS='{given}'", *_versions()) | {"quiet": str(calm)}
         begun = time.monotonic()
         try:

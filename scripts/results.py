@@ -197,8 +197,10 @@ def _missing(results: Iterable[Result]) -> str:
 def _one(result: Result, pictures: Sequence[str]) -> str:
     ran = result.ran_on
     quiet = str(ran.get("quiet", f"not waited for, load {ran['load_at_start']:g}")).strip("*")
+    # Without where results went, and how long was waited for a quiet machine.
+    as_run = re.sub(r" --(results|wait) [^ ']+", "", ran["command"])
     facts = [
-        f"`{command(result.name)}`, {_minutes(ran['took_s'])}.",
+        f"`{as_run}`, {_minutes(ran['took_s'])}.",
         f"Measured {ran['date']} at {ran['commit']}, on {ran['cores']} cores of {ran['CPU']} with "
         f"{ran['memory_GB']:g} GB; {_jdk(ran['JDK'])}, Spark {ran['Spark']}.",
         f"Quiet machine: {quiet.replace('**', '')}.",
