@@ -11,20 +11,16 @@ object Causes {
   /** Without the names of their classes. */
   def messages(error: Throwable): Seq[String] = of(error).map(e => String.valueOf(e.getMessage))
 
-  /** Whether a Real-time query tells of a task that sends to the one that failed, or reads what it sends, whose connection is closed.
-    * All tasks of a batch run at once, and Spark may be told of that one first. Stock Spark's queries fail that way, too: 2 of 60 with
-    * seven busy threads for each core.
+  /** What a query fails of, run again by `fail` until Spark tells of the task that failed. In Real-time Mode all tasks of a batch run
+    * at once, and it may be told first of one that sends to that task, or reads what it sends: their connection is closed. Stock
+    * Spark's queries fail that way, too: 2 of 60 with seven busy threads for each core.
     */
-  def isOfAnother(error: Throwable): Boolean =
-    apply(error).exists(c =>
-      Seq("ClosedChannelException", "Connection reset", "streaming shuffle writer").exists(c.contains)
+  def ofTask(realTime: Boolean)(fail: => Throwable): Throwable = {
+    def isOthers(error: Throwable): Boolean = realTime && apply(error).exists(c =>
+      c.contains("ClosedChannelException") || c.contains("streaming shuffle writer")
     )
-
-  /** What a query fails of, run again by `fail` until Spark tells of the task that failed. */
-  def ofTask(realTime: Boolean)(fail: => Throwable): Throwable =
-    Iterator.continually(fail).zipWithIndex.collectFirst {
-      case (e, i) if i == 9 || !(realTime && isOfAnother(e)) => e
-    }.get
+    Iterator.continually(fail).zipWithIndex.collectFirst { case (e, i) if i == 9 || !isOthers(e) => e }.get
+  }
 
   private def of(error: Throwable): Seq[Throwable] = ExceptionUtils.getThrowableList(error).asScala.toSeq
 }
