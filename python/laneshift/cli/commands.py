@@ -6,14 +6,17 @@ queries, snapshot, handoffs, decisions; lanes, tasks, move, limit-source.
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from laneshift.cli.control import DurationType, Target, as_json, controlled, show
 from laneshift.cli.top import lines
-from laneshift.control.client import ControlClient
 from laneshift.errors import InputError, error
 from laneshift.plugin.gateway import Applied
+
+if TYPE_CHECKING:
+    from laneshift.control.client import ControlClient
 
 MOST = click.IntRange(1, 100_000)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from laneshift.errors import InputError, LaneshiftError, error
+from laneshift.errors import InputError, LaneshiftError
 from laneshift.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -38,9 +38,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
 The line is here so that ``laneshift --help`` imports no sub-command.
 """
 
-CONTROL = ("google", "grpc", "grpc_status")
-"""Packages that come with the extra ``control``."""
-
 LAB = ("replay", "simulate")
 """Commands of ``laneshift-lab``, which is a distribution of its own."""
 
@@ -67,12 +64,7 @@ class LazyGroup(click.Group):
                 ctx.fail(f"`laneshift-lab {name}` does that: pip install laneshift-lab.")
             return None
         module, _, attribute = self.lazy[name][0].partition(":")
-        try:
-            command = getattr(import_module(module), attribute)
-        except ModuleNotFoundError as cause:
-            if (cause.name or "").partition(".")[0] not in CONTROL:
-                raise
-            raise error("LANESHIFT_NO_GRPC", missing=cause.name) from cause
+        command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
 
@@ -89,12 +81,12 @@ class LazyGroup(click.Group):
             sys.path.append("")
         try:
             return super().invoke(ctx)
-        except InputError as problem:
-            raise click.UsageError(str(problem)) from problem
-        except LaneshiftError as problem:
+        except InputError as error:
+            raise click.UsageError(str(error)) from error
+        except LaneshiftError as error:
             from laneshift.cli.control import Failed
 
-            raise Failed(problem) from problem
+            raise Failed(error) from error
 
 
 @click.group(cls=LazyGroup, lazy=COMMANDS)

@@ -85,13 +85,17 @@ def done(*arguments: object) -> str:
     return result.output
 
 
-def test_without_the_extra_a_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", ["lanes", "handoffs", "autoscale", "rescale"])
+def test_without_the_extra_a_command_says_what_to_install(
+    command: str, token: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # PySpark brings grpc, and not what belongs to it.
     monkeypatch.setitem(sys.modules, "google.rpc", None)
     for name in [name for name in sys.modules if name.startswith("laneshift.control.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "laneshift.cli.commands", raising=False)
-    result = run("lanes", "demo", 2)
+    numbers = [2] if command in ("lanes", "rescale") else []
+    result = run(command, "demo", *numbers, "--token-file", token)
     assert result.exit_code == 1, result.output
     assert "has google.rpc, which is not installed" in result.output
     assert "pip install 'laneshift[control]'" in result.output
