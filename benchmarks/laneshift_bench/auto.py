@@ -252,8 +252,10 @@ def renamed(hot: Hot, keys: int, build: Build, rows: DataFrame) -> DataFrame:
 
 def cases(quick: bool, batches: int | None = None) -> list[Case]:
     """All of them, by cores of their session."""
-    first, few, more = (1, 3, 4) if quick else (4, 9, 12)
-    few, more = (few, more) if batches is None else (batches, batches)
+    # Fewest of those whose batches take half a minute.
+    first, fewest, few, more = (1, 3, 3, 4) if quick else (4, 6, 9, 12)
+    if batches is not None:
+        fewest = few = more = batches
     first = min(first, few - 1)
     rounds = (1, 1) if quick else (5, 3)
     scale = 5 if quick else 1
@@ -276,7 +278,7 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
     salts = partial(named, partial(salted, SALTS, slow))
     source: dict[str, object] = {"keys": keys, "zipf": 0, "rowBytes": 8}
     # A batch takes half a minute: less, and it would be the commits of 200 stores.
-    wide = Stream(source, partial(named, slow), 24 * keys, *((3, 1) if quick else (6, 2)))
+    wide = Stream(source, partial(named, slow), 24 * keys, fewest, min(first, 2))
     twice, four, eight = ((2, 2), (1, 2)), ((4, 4), (1, 4)), ((8, 8), (1, 8))
     # Event time goes so fast that a row of one side meets one of the other side on average.
     pace = round(2 * 2000 / scale / half.kept)

@@ -9,7 +9,7 @@ import pytest
 
 from laneshift.errors import InputError
 from laneshift_bench import quiet
-from laneshift_bench.auto import same
+from laneshift_bench.auto import cases, same
 from laneshift_bench.batches import Batches, digest
 from laneshift_bench.hot import Hot, in_order
 from laneshift_bench.measure import Latency, Measurement
@@ -57,6 +57,12 @@ def test_of_two_hundred_equal_partitions_one_hot_one_matters_only_if_it_starts_l
     assert first.stock(4) / first.ideal(4) == pytest.approx(1.0, abs=0.01)
     assert last.stock(4) / last.ideal(4) == pytest.approx(69 / 54.75)
     assert first.stock(4) < first.anywhere(4) < last.stock(4)
+
+
+def test_every_case_has_the_batches_that_were_asked_for() -> None:
+    asked = [case.stream for case in cases(quick=False, batches=3)]
+    assert {stream.batches for stream in asked} == {3}
+    assert all(1 <= stream.first < 3 for stream in asked)
 
 
 def test_twenty_times_all_others_is_nearly_the_whole_batch() -> None:
