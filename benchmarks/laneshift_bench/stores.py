@@ -40,14 +40,6 @@ CORES = 2
 FEW, MANY = 4, 16
 RATE = 5_000
 EVERY_S = 2.0
-FILES = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing."
-        "FileSystemBasedCheckpointFileManager"
-    )
-}
-"""For both sides: Spark's default runs `stat` in a process of its own for each file that it
-renames on a local disk, which was half of the time of a commit."""
 PAYLOAD = 84
 FILL_BATCH = 1_000_000
 FILLED = 3
@@ -70,7 +62,7 @@ last {SETTLED_S:g} s, with the new number, whichever is longer. *Rate meanwhile*
 rows that came from the call until it came back, over those that were due. *{WIDE} -> {NARROW}*:
 counts over 10,000 keys, batches of {WIDE_ROWS:,} rows back to back: the median batch's time before
 and after, and that of stock Spark which has begun with as many partitions. Sides take turns.
-Checkpoints are on a local disk, on both sides by Spark's `FileSystemBasedCheckpointFileManager`."""
+Checkpoints are on a local disk."""
 HEADER = ("state", "change", "figure", "laneshift", SPARK)
 
 
@@ -113,7 +105,7 @@ def run(
     progress = Progress("stores", len(chosen) * (1 + 2 * turns) + (3 * turns if wide else 0))
     report = Report("stores", "More and fewer state partitions", METHOD, HEADER)
     report.data.update(kept(add))
-    with session(slots=CORES, settings=FILES) as (spark, work):
+    with session(slots=CORES) as (spark, work):
         for keys in chosen:
             _rescales(spark, work, keys, turns, progress, report)
         if wide:

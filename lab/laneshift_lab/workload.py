@@ -21,6 +21,23 @@ def workload_jar() -> Path:
     return Path(str(resources.files("laneshift_lab"))) / "jars" / "laneshift-workload.jar"
 
 
+WITHOUT_FORKS = {
+    "fs.file.impl": "org.apache.spark.sql.laneshift.workload.NoForkFileSystem",
+    # Hadoop may hold one that it made before the jar was there.
+    "fs.file.impl.disable.cache": "true",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""Of a session with that jar: no process is started for a file of a checkpoint.
+
+Without its native library Hadoop runs ``chmod`` and ``readlink`` for each file that it makes or
+renames on a local disk, which takes most of the time of a batch over 200 state partitions. On the
+file systems of clusters, or with the library, it does not.
+"""
+
+
 def with_workload(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Add the jar to a builder that :func:`laneshift.configure` has seen, and return the builder.
 

@@ -58,7 +58,7 @@ object ElasticSession {
     .config("spark.sql.session.timeZone", "UTC")
     // Both sides of a pair, and many suites, compile the same code.
     .config("spark.sql.codegen.cache.maxEntries", "5000")
-    .config("spark.hadoop.fs.file.impl", classOf[NoForkFileSystem].getName)
+    .config("spark.hadoop.fs.file.impl", classOf[WatchedFileSystem].getName)
     // The default one runs readlink, too, for every file.
     .config(
       "spark.sql.streaming.checkpointFileManagerClass",

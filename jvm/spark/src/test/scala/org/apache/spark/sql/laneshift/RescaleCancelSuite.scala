@@ -120,13 +120,13 @@ class RescaleCancelSuite extends LimitedSuite with RescaleSession {
       deletes: HadoopPath => Unit = _ => (),
       passed: String => Unit = _ => ()
   )(body: => Unit): Unit = {
-    NoForkFileSystem.creates = creates
-    NoForkFileSystem.deletes = deletes
+    WatchedFileSystem.creates = creates
+    WatchedFileSystem.deletes = deletes
     TakeOver.passed = passed
     try body
     finally {
-      NoForkFileSystem.creates = _ => ()
-      NoForkFileSystem.deletes = _ => ()
+      WatchedFileSystem.creates = _ => ()
+      WatchedFileSystem.deletes = _ => ()
       TakeOver.passed = _ => ()
     }
   }

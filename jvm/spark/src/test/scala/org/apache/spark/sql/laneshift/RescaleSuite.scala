@@ -179,9 +179,9 @@ class RescaleSuite extends LimitedSuite with RescaleSession {
       refused(0, "Found 0; wanted 1 or more")
       refused(-1, "Found -1")
       refused(3, "another number than the 3 of now")
-      NoForkFileSystem.free = Some(10L)
+      WatchedFileSystem.free = Some(10L)
       try refused(5, "and only 10 are free where it is")
-      finally NoForkFileSystem.free = None
+      finally WatchedFileSystem.free = None
       assert(!Files.exists(at.resolve("laneshift-rescale")))
       run.ask(5)
       refused(4, "A rescale to 5 partitions is under way")
@@ -253,10 +253,10 @@ class RescaleSuite extends LimitedSuite with RescaleSession {
     test(s"stores that were built on this executor are not fetched, $name checkpoint ids") {
       withConf(format -> version) {
         elastic { (run, at) =>
-          def fetched = NoForkFileSystem.fetched.asScala.filter(_.contains(s"${at.getFileName}/"))
+          def fetched = WatchedFileSystem.fetched.asScala.filter(_.contains(s"${at.getFileName}/"))
           begin(run)
           run.letTakeOver()
-          TakeOver.passed = step => if (step == "done") NoForkFileSystem.fetched.clear()
+          TakeOver.passed = step => if (step == "done") WatchedFileSystem.fetched.clear()
           try {
             run.add(chunks(2))
             run.await()

@@ -83,12 +83,12 @@ object TaskChecks {
     beside = new Beside
     // More than a task works on at a time: some have not begun when the first one is committed.
     val nine = options :+ ("spark.sql.shuffle.partitions" -> "9")
-    NoForkFileSystem.creates = path => beside.file(path)
+    WatchedFileSystem.creates = path => beside.file(path)
     try
       session.withFolder { at =>
         session.withConf(nine: _*)(MicroBatchRun(session.spark, watched, chunks.take(1), at))
       }
-    finally NoForkFileSystem.creates = _ => ()
+    finally WatchedFileSystem.creates = _ => ()
     assert(beside.commits.get >= 9, "no commit was seen")
     assert(beside.both, s"beside a commit: $beside")
   }
