@@ -55,7 +55,7 @@ def main() -> None:
     given = parser.parse_args()
     builder = laneshift.configure(SparkSession.builder.appName("few partitions"))  # <- laneshift
     builder = builder.master(f"local[{given.cores}]").config(
-        # Spark's list of operators for Real-time Mode has no functions in Python, nor laneshift's.
+        # Spark's list of operators for Real-time Mode has no functions in Python.
         "spark.sql.streaming.realTimeMode.allowlistCheck", "false"
     )  # fmt: skip
     spark = with_workload(builder).getOrCreate()  # Only for rows that are made up.

@@ -52,7 +52,6 @@ object ElasticSession {
     .config("spark.ui.enabled", "false")
     .config("spark.sql.shuffle.partitions", "3")
     .config("spark.sql.streaming.stateStore.providerClass", classOf[RocksDBStateStoreProvider].getName)
-    .config("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
     .config("spark.sql.streaming.realTimeMode.minBatchDuration", "300ms")
     .config("spark.shuffle.streaming.networkBufferMaxWaitTimeMs", "1")
     .config("spark.sql.session.timeZone", "UTC")

@@ -1,6 +1,8 @@
 package org.apache.spark.sql.laneshift
 
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.laneshift.plan.{ElasticPlanRule, RealTimeAllowlist}
+import org.apache.spark.sql.streaming.StreamingQueryException
 
 import laneshift.testing.{Deep, LimitedSuite}
 
@@ -28,11 +30,35 @@ class RealTimePairSuite extends LimitedSuite with ElasticSession {
     PairCheck.realTime(spark, this, wide, rows.take(700), seed = 11L)
   }
 
-  test("with Spark's check of its list of operators on, a query stays stock and runs") {
-    withConf(("spark.sql.streaming.realTimeMode.allowlistCheck" -> "true") +: ElasticSession.moving(1L): _*) {
+  test(
+    "an operator of the user's that is not on Spark's list is refused as by stock Spark, and no other is named"
+  ) {
+    val gathered = QueryCase("gathered", "update")(_.groupBy("key").agg(count("*")).coalesce(1))
+    def refused(options: Seq[(String, String)]): String = withConf(options: _*) {
+      val error =
+        intercept[StreamingQueryException](withFolder(RealTimeRun(spark, gathered, rows, _, Feed.AtOnce)))
+      error.getCause.getMessage
+    }
+    val stock = refused(ElasticSession.Stock)
+    assert(stock.contains("CoalesceExec"), stock)
+    assert(refused(ElasticSession.moving(1L)) == stock)
+  }
+
+  test("where Spark's list cannot be added to, a query stays stock and runs, also when planning it fails") {
+    def stays(): Unit = withConf(ElasticSession.moving(1L): _*) {
       val run = withFolder(RealTimeRun(spark, cases.head, rows, _, Feed.AtOnce))
       assert(run.handoffs == 0 && run.batches.head.size == rows.size)
-      assert(!run.plan.contains("Elastic"), run.plan)
+      assert(!run.plan.contains("Elastic") && !run.plan.contains("Stock"), run.plan)
+    }
+    val sparks = RealTimeAllowlist.sparks -- RealTimeAllowlist.ours
+    RealTimeAllowlist.put(sparks)
+    try {
+      stays()
+      ElasticPlanRule.planning = () => throw new IllegalStateException("as a test has it")
+      stays()
+    } finally {
+      ElasticPlanRule.planning = () => ()
+      RealTimeAllowlist.put(sparks ++ RealTimeAllowlist.ours)
     }
   }
 }

@@ -126,10 +126,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
       realTime
     )
     unavailable(conf) match {
-      // Spark refuses any node that is not on its list, ours that would only tell the reason, too.
-      case _ if realTime && conf.getConf(AllowlistCheck) =>
-        tellOfAllowlist()
-        plan
+      case _ if !takesOurs(plan) => plan
       case _ if DriverState.get.isEmpty => explain(plan, NotLoaded)
       case Some(why) => RowWise.wrap(explain(plan, why), run, realTime)
       case None if explained =>
@@ -153,11 +150,19 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private val NotLoaded =
     s"the plugin is not loaded: set spark.plugins=${BuildInfo.PluginClass} before the session starts"
 
-  private def tellOfAllowlist(): Unit = if (!toldOfAllowlist.getAndSet(true))
-    logWarning(
-      s"Real-time queries stay stock Spark: ${AllowlistCheck.key} is true, and Spark's list of operators does not have " +
-        "laneshift's. Set it to false before a query starts to make it elastic."
-    )
+  /** Whether Spark takes nodes of ours in a plan, those that only tell a reason among them: as long as it is not told otherwise, it
+    * refuses a Real-time plan with a node that is not on its list. What the user has put in is for Spark to refuse, in its words.
+    */
+  private def takesOurs(plan: SparkPlan): Boolean =
+    !isRealTime(plan) || !plan.conf.getConf(AllowlistCheck) || RealTimeAllowlist.takes(plan) && {
+      val taken = RealTimeAllowlist.takesOurs(plan)
+      if (!taken && !toldOfAllowlist.getAndSet(true))
+        logWarning(
+          s"Real-time queries stay stock Spark: ${AllowlistCheck.key} is true, and laneshift's operators could not be added " +
+            "to Spark's list in this JVM. Set it to false before a query starts to make it elastic."
+        )
+      taken
+    }
 
   private def unavailable(conf: SQLConf): Option[String] = {
     val provider = conf.getConf(SQLConf.STATE_STORE_PROVIDER_CLASS)
@@ -175,9 +180,12 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
       case _ => false
     }
 
-  private def explain(plan: SparkPlan, why: String): SparkPlan = plan.transformUp {
-    case s: SparkPlan if Elasticity.isStateful(s) => StockExec(why, s, ourStores = false)
-  }
+  private def explain(plan: SparkPlan, why: String): SparkPlan =
+    if (!takesOurs(plan)) plan
+    else
+      plan.transformUp {
+        case s: SparkPlan if Elasticity.isStateful(s) => StockExec(why, s, ourStores = false)
+      }
 
   private def wrap(plan: SparkPlan, conf: SQLConf, realTime: Boolean, spreads: Spreads): SparkPlan =
     if (!Elasticity.mayStart(plan)) plan.mapChildren(wrap(_, conf, realTime, spreads))

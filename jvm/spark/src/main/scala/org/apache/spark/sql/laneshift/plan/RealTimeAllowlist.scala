@@ -1,0 +1,55 @@
+package org.apache.spark.sql.laneshift.plan
+
+import scala.util.Try
+
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.runtime.RealTimeModeAllowlist
+
+import sun.misc.Unsafe
+
+/** Spark's list of the operators that a Real-time query may have, which laneshift's are added to (decision 30).
+  *
+  * Spark keeps it private, and asks it for each batch, after the plan is made. Whoever plans a batch calls this, on any query's thread.
+  */
+private[laneshift] object RealTimeAllowlist {
+
+  /** What may be in a plan in place of, or above, operators that are on Spark's list. */
+  val ours: Set[String] = Set(
+    classOf[ElasticExec],
+    classOf[ElasticStreamlineAggregateExec],
+    classOf[ElasticTransformWithStateExec],
+    classOf[LaneInputExec],
+    classOf[RowWiseExec],
+    classOf[StockExec]
+  ).map(_.getName)
+
+  /** Spark's list as Spark made it. */
+  lazy val sparks: Set[String] = list.get(RealTimeModeAllowlist).asInstanceOf[Set[String]]
+
+  /** Once in a JVM. It throws where the JVM lets nobody change such a field, or Spark has no such list. */
+  private lazy val added: Unit = put(sparks ++ ours)
+
+  /** Whether Spark's check takes this plan of its own operators. */
+  def takes(plan: SparkPlan): Boolean =
+    Try(RealTimeModeAllowlist.checkAllowedPhysicalOperator(plan, throwException = true)).isSuccess
+
+  /** Whether it takes laneshift's in such a plan as well. It is asked, since a list that was compiled in would stay as it was. */
+  def takesOurs(plan: SparkPlan): Boolean = {
+    Try(added)
+    takes(StockExec("", plan, ourStores = false))
+  }
+
+  /** Puts another list in place. */
+  def put(names: Set[String]): Unit = {
+    val field = classOf[Unsafe].getDeclaredField("theUnsafe")
+    field.setAccessible(true)
+    val unsafe = field.get(null).asInstanceOf[Unsafe]
+    unsafe.putObjectVolatile(unsafe.staticFieldBase(list), unsafe.staticFieldOffset(list), names)
+  }
+
+  private lazy val list = {
+    val field = RealTimeModeAllowlist.getClass.getDeclaredField("allowedOperators")
+    field.setAccessible(true)
+    field
+  }
+}
