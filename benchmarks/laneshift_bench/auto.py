@@ -53,13 +53,14 @@ are compared with stock's, row by row: they were the same, or there would be no 
 them, `applyInPandasWithState` with a Python loop of about {SLOW_US} and {FAST_US} microseconds a
 row. *Python, 200 partitions*: the same function and skew with Spark's default number of them, the
 hot one in their middle; its keys are in one partition of 2, 4 and 8, too, and in two of 16.
-*Balanced*: every operator of `operators`, 2 state partitions on 2 cores, keys nearly equally
-likely. All others have emulated cores: rows wait to an absolute deadline. *Hot 20 x one*: 200 state
-partitions on 4 cores, counts per key whose answers wait {ROW_US / 1000:g} ms each, one partition
-with 20 times what each other one has, the last to start. *Hot 20 x all*: the same with 20 times
-what all others have together. *Hot Python*: 8 partitions on 8 cores, half of the rows in one,
-`applyInPandasWithState`, {WAIT_US} microseconds a row. *Hot join*: a stream-stream join,
-{JOIN_US / 1000:g} ms a joined row, half of them in one of 8 partitions."""
+*Balanced*: every operator of `operators`, 2 state partitions on 2 cores, and the aggregation over
+200, keys nearly equally likely. All others have emulated cores: rows wait to an absolute
+deadline. *Hot 20 x one*: 200 state partitions on 4 cores, counts per key whose answers wait
+{ROW_US / 1000:g} ms each, one partition with 20 times what each other one has, the last to start.
+*Hot 20 x all*: the same with 20 times what all others have together. *Hot Python*: 8 partitions
+on 8 cores, half of the rows in one, `applyInPandasWithState`, {WAIT_US} microseconds a row.
+*Hot join*: a stream-stream join, {JOIN_US / 1000:g} ms a joined row, half of them in one
+of 8 partitions."""
 HEADER = (
     "case", "side", "batch, ms", "x stock", "first, ms", "all, ms", "all: x stock",
 )  # fmt: skip
@@ -98,6 +99,7 @@ class Case:
         hand: lanes that may be right, as (lanes of every partition, lanes of the hot one).
         others: stock's other numbers of state partitions.
         salted: the query over salted keys, if stock is to try that, too.
+        balanced: state partitions of a balanced case.
     """
 
     name: str
@@ -109,11 +111,12 @@ class Case:
     hand: Sequence[tuple[int, int]] = ()
     others: Sequence[int] = ()
     salted: Build | None = None
+    balanced: int = 2
 
     @property
     def partitions(self) -> int:
         """State partitions."""
-        return 2 if self.hot is None else self.hot.partitions
+        return self.balanced if self.hot is None else self.hot.partitions
 
     @property
     def sides(self) -> list[Tried]:
@@ -295,6 +298,8 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
                  rounds[0])
             for of in operators.CASES
         ),
+        Case("balanced, 200 partitions", 2, None,
+             _balanced(operators.CASES[0], scale, first, more), 0.98, rounds[0], balanced=200),
         Case("hot 20 x one", 4, one, skewed(one, counts, 3000, EACH, few), 1.0, rounds[1], four),
         Case("hot 20 x all", 4, every, skewed(every, counts, 3000, EACH, few), 2.0, rounds[1],
              four),
