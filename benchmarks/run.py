@@ -101,6 +101,10 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             help="Cases whose name begins so; may be given again  [default: all]",
         ),
         click.option("--batches", type=click.IntRange(2), help="Micro-batches of a run."),
+        click.option(
+            "--add", type=click.Path(dir_okay=False, path_type=Path),
+            help="auto.json of an earlier run, whose other cases stay in the table.",
+        ),
         rounds_option,
     ),
     "microbatch": (

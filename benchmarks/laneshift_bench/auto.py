@@ -9,6 +9,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -23,7 +24,7 @@ from laneshift_bench.lanes import joined, python
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError, Build, Running, counting
-from laneshift_bench.report import Goal, Report
+from laneshift_bench.report import Goal, Report, kept, ran_now
 from laneshift_bench.salting import salted
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, alone, elastic, stock
@@ -159,14 +160,26 @@ class Case:
 
 @dataclass
 class Found:
-    """A case's runs: by side, one a round."""
+    """A case's runs: by side, one a round; and when they ran, at which commit."""
 
     case: Case
     runs: dict[str, list[Batches]] = field(default_factory=dict)
+    ran: str = ""
+
+    @classmethod
+    def restored(cls, case: Case, data: Mapping[str, Any]) -> Found:
+        """As an earlier run's results have it."""
+        sides = [tried.side.name for tried in case.sides if tried.side.name in data]
+        runs = {
+            side: [Batches(tuple(one["batch_ms"]), one["first"]) for one in data[side]]
+            for side in sides
+        }
+        return cls(case, runs, data["ran"])
 
     def best(self, kind: str) -> str | None:
         """The fastest side of a kind."""
-        names = [tried.side.name for tried in self.case.sides if tried.kind == kind]
+        tried = [tried.side.name for tried in self.case.sides if tried.kind == kind]
+        names = [name for name in tried if name in self.runs]
         if not names:
             return None
         return min(names, key=lambda name: median(run.settled_ms for run in self.runs[name]))
@@ -201,16 +214,19 @@ class Found:
         report.goals.append(
             Goal(f"{self.case.name}: jar alone x stock", gain.median, ">=", self.case.goal)
         )
+        over = {}
         for kind, goal in ((OTHER, self.case.goal), (SALTED, OVER_SALTS)):
-            if (over := self.best(kind)) is not None:
-                rates = self.ratio(ALONE, lambda one: one.settled_ms, over)
-                name = f"{self.case.name}: jar alone x {over}"
+            if (best := self.best(kind)) is not None:
+                rates = self.ratio(ALONE, lambda one: one.settled_ms, best)
+                name = f"{self.case.name}: jar alone x {best}"
                 report.goals.append(Goal(name, rates.median, ">=", goal))
+                over[best] = rates.data()
         if words := self.case.arithmetic():
             report.notes.append(words)
+        report.notes.append(f"{self.case.name}: measured {self.ran}.")
         report.data[self.case.name] = {
             side: [one.data() for one in runs] for side, runs in self.runs.items()
-        } | {"ratio": gain.data(), "first_batches": self.case.stream.first}
+        } | {"ratio": gain.data(), "over": over, "ran": self.ran}
 
 
 def more_lanes(partition: int, lanes: int, run: Running) -> None:
@@ -323,18 +339,33 @@ def chosen(every: Sequence[Case], names: Sequence[str]) -> list[Case]:
 
 
 def run(
-    quick: bool, only: Sequence[str] = (), rounds: int | None = None, batches: int | None = None
+    quick: bool,
+    only: Sequence[str] = (),
+    rounds: int | None = None,
+    batches: int | None = None,
+    add: Path | None = None,
 ) -> Report:
-    """The whole benchmark, or the cases whose names begin with one of ``only``."""
-    every = chosen(cases(quick, batches), only)
-    turns = {case.name: rounds or case.rounds for case in every}
-    progress = Progress("auto", sum((turns[case.name] + 1) * len(case.sides) for case in every))
-    report = Report("auto", "The jar alone", METHOD, HEADER)
-    for cores, group in groupby(every, lambda case: case.cores):
+    """The whole benchmark, or the cases whose names begin with one of ``only``.
+
+    Args:
+        add: results of an earlier run, whose other cases are kept.
+    """
+    every = cases(quick, batches)
+    asked = chosen(every, only)
+    turns = {case.name: rounds or case.rounds for case in asked}
+    progress = Progress("auto", sum((turns[case.name] + 1) * len(case.sides) for case in asked))
+    before = kept(add)
+    found = {
+        case.name: Found.restored(case, before[case.name]) for case in every if case.name in before
+    }
+    for cores, group in groupby(asked, lambda case: case.cores):
         with session(cores) as (spark, work):
             for case in group:
-                found = compare(spark, work, case, turns[case.name], progress)
-                found.add_to(report)
+                found[case.name] = compare(spark, work, case, turns[case.name], progress)
+    report = Report("auto", "The jar alone", METHOD, HEADER)
+    for case in every:
+        if case.name in found:
+            found[case.name].add_to(report)
     report.notes.append(
         f"A loop of about {SLOW_US} us a row has {turns_of(SLOW_US):,} turns on this machine, one "
         f"of {FAST_US} us {turns_of(FAST_US):,}: measured in a process that runs alone."
@@ -360,6 +391,7 @@ def compare(spark: SparkSession, work: Path, case: Case, rounds: int, progress: 
                 digests[side.name] = one.digest
         if number == 0:
             same(case.name, digests)
+    found.ran = ran_now()
     return found
 
 

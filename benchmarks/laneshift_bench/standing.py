@@ -142,6 +142,10 @@ def by_pairs(result: Result) -> Iterator[Comparison]:
             load, case, mode = case.split(" ")
             figure = f"events/s in {mode}, {load} keys, jar alone"
         yield Comparison(result.name, figure, case, STOCK, tuple(found["ratio"]["pairs"]))
+        # Of `auto`: stock with the best other number of partitions, and with salts.
+        for side, ratio in found.get("over", {}).items():
+            rival = side.replace("stock", STOCK)
+            yield Comparison(result.name, figure, case, rival, tuple(ratio["pairs"]))
 
 
 def by_side(result: Result) -> Iterator[Comparison]:

@@ -9,7 +9,7 @@ import pytest
 
 from laneshift.errors import InputError
 from laneshift_bench import quiet
-from laneshift_bench.auto import cases, same
+from laneshift_bench.auto import Found, cases, same
 from laneshift_bench.batches import Batches, digest
 from laneshift_bench.hot import Hot, in_order
 from laneshift_bench.measure import Latency, Measurement
@@ -35,6 +35,7 @@ from laneshift_bench.offered import (
     missed,
 )
 from laneshift_bench.query import BenchmarkError
+from laneshift_bench.report import Report
 
 
 def test_tasks_start_in_their_order_on_the_core_that_is_free_first() -> None:
@@ -63,6 +64,22 @@ def test_every_case_has_the_batches_that_were_asked_for() -> None:
     asked = [case.stream for case in cases(quick=False, batches=3)]
     assert {stream.batches for stream in asked} == {3}
     assert all(1 <= stream.first < 3 for stream in asked)
+
+
+def test_a_case_of_an_earlier_run_has_its_lines_again() -> None:
+    case = cases(quick=True)[0]
+    runs = {
+        tried.side.name: [Batches((900.0, 100.0 + n, 100.0 + n), 1)] * 2
+        for n, tried in enumerate(case.sides)
+    }
+    first, again = Report("a", "A", "", ()), Report("a", "A", "", ())
+    Found(case, runs, "2026-11-28 15:13 UTC at fae2f31").add_to(first)
+    data = json.loads(json.dumps(first.data))[case.name]
+    Found.restored(case, data).add_to(again)
+    assert again == first
+    # A case that has another side since is shown without it.
+    del data["jar alone"], data[next(name for name in data if "lanes" in name)]
+    assert set(Found.restored(case, data).runs) == set(data) - {"ratio", "over", "ran"}
 
 
 def test_twenty_times_all_others_is_nearly_the_whole_batch() -> None:
