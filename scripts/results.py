@@ -72,6 +72,13 @@ REASONS: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 """Why a figure is behind: benchmark and `figure: case` as patterns, and the words."""
 UNKNOWN = "not known yet"
+MORE_CORES: tuple[tuple[str, str, str], ...] = (
+    ("burst", ".*", "16 emulated ones, of which stock uses 4: one for each of its partitions"),
+    ("hotjoin", "8 lanes|jar alone", "8 emulated ones, of which stock uses 1 a partition"),
+    ("lanes", "[24] lanes", "2, of which stock uses 1: there is one partition"),
+    ("finish", "[24] lanes", "2, of which stock uses 1: there is one partition"),
+)
+"""Where laneshift works on more cores than its rival: benchmark and `figure: case` as patterns."""
 HEAD = """# Results
 
 This page lists losses as well as wins, and [what has not been measured](#not-measured-yet).
@@ -87,6 +94,9 @@ apart and on the same side in every round; all else is *level*. Cores are few he
 emulated (rows wait instead of working): what such figures say of large machines is arithmetic, not
 measurement.
 """
+MORE = """Both sides had the same machine, but the rival could not use all of it, which is what laneshift is
+for. These say that lanes work, not by how much the engine is better at equal means.
+"""
 
 
 def page(results: Sequence[Result], pictures: Mapping[str, Sequence[str]] | None = None) -> str:
@@ -94,8 +104,9 @@ def page(results: Sequence[Result], pictures: Mapping[str, Sequence[str]] | None
     pictures = pictures if pictures is not None else {r.name: shown(r.name) for r in results}
     found = {result.name: result.comparisons for result in results}
     every = lines([one for each in found.values() for one in each])
+    more = [line for line in every if line.verdict == AHEAD and more_cores(line)]
     by_verdict = {
-        verdict: together([line for line in every if line.verdict == verdict])
+        verdict: together([x for x in every if x.verdict == verdict and x not in more])
         for verdict in (AHEAD, LEVEL_WITH, BEHIND)
     }
     parts = [
@@ -104,6 +115,9 @@ def page(results: Sequence[Result], pictures: Mapping[str, Sequence[str]] | None
         _glance(results, found),
         "## Ahead",
         _lines(by_verdict[AHEAD]) or "Nothing.",
+        "## Ahead with more cores",
+        MORE,
+        _more(together(more)) or "Nothing.",
         "## Behind",
         _behind(by_verdict[BEHIND]) or "Nothing.",
         "## Level",
@@ -134,6 +148,23 @@ def _glance(results: Iterable[Result], found: Mapping[str, Sequence[Comparison]]
 def _lines(each: Sequence[Line]) -> str:
     rows = [[x.figure, x.rival, x.shown, _cases(x), _link(x.benchmark)] for x in each]
     return _table(["figure", "beside", "times as good", "cases", "benchmark"], rows)
+
+
+def more_cores(line: Line) -> str:
+    """On which cores laneshift works, if its rival works on fewer; else nothing."""
+    texts = [f"{line.figure}: {case}" for case in line.cases]
+    for name, pattern, words in MORE_CORES:
+        if name == line.benchmark and all(re.search(pattern, text) for text in texts):
+            return words
+    return ""
+
+
+def _more(each: Sequence[Line]) -> str:
+    rows = [
+        [x.figure, x.rival, x.shown, _cases(x), more_cores(x), _link(x.benchmark)] for x in each
+    ]
+    header = ["figure", "beside", "times as good", "cases", "cores", "benchmark"]
+    return _table(header, rows)
 
 
 def _behind(each: Sequence[Line]) -> str:

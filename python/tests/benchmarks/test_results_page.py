@@ -262,6 +262,19 @@ def test_a_new_result_changes_the_page(script: ModuleType) -> None:
     assert "2 cores of Some CPU with 25.3 GB; Java 17.0.15, Spark 4.3.0" in each
 
 
+def test_what_is_ahead_with_more_cores_stands_apart(script: ModuleType) -> None:
+    found = {"join": {"stock": [5.0], "2 lanes": [10.0], "1 lane": [6.0], "4 lanes": [4.0]}}
+    page = script.page([result("lanes", found)], {"lanes": []})
+    ahead, more, behind = (
+        page.split(f"\n## {head}\n")[1].split("\n## ")[0]
+        for head in ("Ahead", "Ahead with more cores", "Behind")
+    )
+    assert "rows/s, 1 lane |" in ahead and "2 lanes" not in ahead
+    assert "| rows/s, 2 lanes | stock Spark | 2.00 | join | 2, of which stock uses 1" in more
+    # Behind is behind, however many cores there were.
+    assert "rows/s, 4 lanes" in behind
+
+
 def test_what_is_behind_without_a_known_reason_says_so(script: ModuleType) -> None:
     (line,) = lines([Comparison("finish", "end of a batch", "4 lanes", STOCK, (0.5,))])
     assert script.why(line) == script.UNKNOWN and script.by(line) == "50%"
