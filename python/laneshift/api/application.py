@@ -26,6 +26,9 @@ from laneshift.session.connect import of_connect
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+EXTRA = ("google", "grpc", "grpc_status")
+"""Packages that only clients of a control service need."""
+
 
 def attach(
     target: SparkSession | str,
@@ -78,6 +81,9 @@ def attached(address: Address, token: str, tls: ClientTls) -> Application:
         from laneshift.api.there import There
         from laneshift.control.client import ControlClient
     except ImportError as cause:
+        # One of our own modules that is missing is no package to install.
+        if (cause.name or "").partition(".")[0] not in EXTRA:
+            raise
         raise error("LANESHIFT_NO_GRPC", missing=cause.name) from cause
     client = ControlClient(address, token, tls)
     try:
@@ -147,8 +153,8 @@ class Application:
 
     def autoscale(
         self,
-        *,
         policy: str | Policy[Any] = "laneshift",
+        *,
         target_latency: Duration | None = None,
         interval: Duration = "1s",
         cores: int | None = None,

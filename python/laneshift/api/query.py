@@ -286,8 +286,8 @@ class Query:
 
     def autoscale(
         self,
-        *,
         policy: str | Policy[Any] = "laneshift",
+        *,
         target_latency: Duration | None = None,
         interval: Duration = "1s",
         cores: int | None = None,

@@ -101,6 +101,14 @@ def test_without_the_extra_a_command_says_what_to_install(
     assert "pip install 'laneshift[control]'" in result.output
 
 
+def test_a_module_of_our_own_that_is_missing_is_nothing_to_install(
+    token: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "laneshift.api.there", None)
+    result = run("lanes", "demo", 2, "--token-file", token)
+    assert isinstance(result.exception, ImportError)
+
+
 @pytest.mark.usefixtures("token")
 class TestCommands:
     def test_snapshot(self) -> None:

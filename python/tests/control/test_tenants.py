@@ -152,7 +152,7 @@ def test_nobody_steers_anothers(attached: Attached, gateway: Shared) -> None:
             assert "'running'" in str(caught.value)
     assert gateway.sent == [] and gateway.asked == []
     with pytest.raises(ArgumentError, match=r"its own queries only.*'running'"):
-        one.autoscale(policy="static")
+        one.autoscale("static")
     one.query("running").set_lanes(2, partition=0)
     two.query("others").set_lanes(2, partition=0)
     operator.query("nobodys").set_lanes(2, partition=0)
@@ -172,7 +172,7 @@ def test_policies_are_their_starters(attached: Attached) -> None:
     assert len(all_seeing.autoscalers()) == 1  # type: ignore[attr-defined]
     mine.stop()
     with pytest.raises(ArgumentError, match="installed"):
-        one.query("running").autoscale(policy="os:system")
+        one.query("running").autoscale("os:system")
 
 
 def test_all_may_steer_all_if_allowed(gateway: Shared) -> None:
