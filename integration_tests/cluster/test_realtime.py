@@ -17,7 +17,6 @@ SETTINGS = {
 }
 AUTOSCALER = {
     **ELASTIC,
-    "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
     "spark.sql.laneshift.lanes": "1",
     "spark.sql.laneshift.maxLanes": "3",
     "spark.sql.laneshift.autoscaler": "elasticutor",
@@ -26,7 +25,6 @@ AUTOSCALER = {
 
 ROW_WISE = {
     **ELASTIC,
-    "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
     "spark.sql.laneshift.lanes": "3",
     "spark.sql.laneshift.stateless": "true",
 }
