@@ -132,11 +132,13 @@ private[laneshift] object StateView {
 
 /** What the stateful operators of a task have reported of its stores. */
 private[runtime] final class Reported(task: TaskContext, metrics: StateMetrics) {
-  private lazy val values: Map[Long, Long] = task
-    .taskMetrics()
-    .withExternalAccums(_.toList)
-    .collect { case m: SQLMetric => m.id -> m.value }
-    .groupMapReduce(_._1)(_._2)(_ + _)
+  private lazy val values: Map[Long, Long] = {
+    val known = metrics.rows ++ metrics.memory ++ metrics.files ++ metrics.commits
+    task
+      .taskMetrics()
+      .withExternalAccums(_.iterator.collect { case m: SQLMetric if known(m.id) => m.id -> m.value }.toList)
+      .groupMapReduce(_._1)(_._2)(_ + _)
+  }
 
   private def sum(ids: Set[Long]): Long = ids.iterator.map(values.getOrElse(_, 0L)).sum
 

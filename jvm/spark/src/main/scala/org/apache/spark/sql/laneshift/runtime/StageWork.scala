@@ -60,7 +60,13 @@ private[runtime] final class StageWork(
   /** The time after which this executor's cores would be done together if work could be cut at will, in nanoseconds. */
   def evenNs(nowNs: Long): Double = {
     val here = tasks.iterator.map { case (task, (sinceNs, _)) => restOfTask(task, sinceNs, nowNs) }.sum
-    val ahead = (newestTask + 1 until ranges.tasks).iterator.flatMap(ranges.of).map(of).sum
+    // Each task that begins asks, so that this is run through as often as there are partitions: without a list.
+    var ahead = 0.0
+    var partition = if (newestTask + 1 < ranges.tasks) ranges.of(newestTask + 1).head else bytes.length
+    while (partition < bytes.length) {
+      ahead += of(partition)
+      partition += 1
+    }
     (here + ahead * cores / math.max(cores, slots)) / cores
   }
 
