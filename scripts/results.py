@@ -94,7 +94,8 @@ apart and on the same side in every round; all else is *level*. Cores are few he
 emulated (rows wait instead of working): what such figures say of large machines is arithmetic, not
 measurement.
 """
-MORE = """Both sides had the same machine, but the rival could not use all of it, which is what laneshift is
+MORE = """
+Both sides had the same machine, but the rival could not use all of it, which is what laneshift is
 for. These say that lanes work, not by how much the engine is better at equal means.
 """
 
