@@ -279,7 +279,8 @@ class TestRefusals:
     def test_without_grpc(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import sys
 
-        monkeypatch.setitem(sys.modules, "laneshift.control.client", None)
+        monkeypatch.delitem(sys.modules, "laneshift.control.client", raising=False)
+        monkeypatch.setitem(sys.modules, "grpc", None)
         with pytest.raises(SessionError, match=r"pip install 'laneshift\[control\]'"):
             laneshift.attach("h:1", TOKEN)
 

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.laneshift.runtime
 
 import java.nio.ByteBuffer
-import java.util.concurrent.atomic.AtomicReference
 
 import org.apache.spark.{OneToOneDependency, Partition, SparkEnv, TaskContext}
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
@@ -18,22 +17,18 @@ import laneshift.lane.CoreShare
 /** One elastic operator of one batch: its partitions are Spark's state partitions, each computed by a [[PartitionTask]].
   *
   * @param inputs the shuffles
-  * @param body what a lane runs. On the driver it keeps its broadcasts alive and knows preferred locations; a task's own copy
-  *   is the first lane's, which comes with the task for less than one that is read from bytes
-  * @param bodyBytes the body for all other lanes
+  * @param body what a lane runs; stays on the driver, where it keeps its broadcasts alive and knows preferred locations
+  * @param bodyBytes the body for the executors
   */
 private[laneshift] final class ElasticRDD(
     @transient private val inputs: Seq[RDD[InternalRow]],
-    private val body: RDD[InternalRow],
+    @transient private val body: RDD[InternalRow],
     bodyBytes: Array[Byte],
     spec: ElasticSpec,
     metrics: Map[String, SQLMetric]
 ) extends RDD[InternalRow](inputs.head.sparkContext, inputs.map(new OneToOneDependency(_))) {
 
   private[laneshift] val laneCpu = LaneCpu.of(sparkContext)
-
-  /** The task's own copy, until a lane takes it. Another lane, and another partition of the same task, needs one of its own. */
-  @transient private lazy val unused = new AtomicReference(body)
 
   override protected def getPartitions: Array[Partition] =
     Array.tabulate(body.getNumPartitions)(LaneSplit(_, body, inputs))
@@ -65,12 +60,8 @@ private[laneshift] final class ElasticRDD(
       val rows = CoreShare.waiting(parent[InternalRow](i).iterator(inputSplits(i), context))
       meter.input(i, if (CoreShare.worker.isEmpty) rows else new LendingIterator(rows))
     }
-    def newBody(): RDD[InternalRow] = {
-      val own = unused.getAndSet(null)
-      if (own != null) own
-      else
-        SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
-    }
+    def newBody(): RDD[InternalRow] =
+      SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
 
     val rows = if (spec.isFixed && start.lanes == 1 && start.elsewhere.isEmpty) {
       // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
