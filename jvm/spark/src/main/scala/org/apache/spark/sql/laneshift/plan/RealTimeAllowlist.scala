@@ -14,7 +14,7 @@ import sun.misc.Unsafe
 private[laneshift] object RealTimeAllowlist {
 
   /** What may be in a plan in place of, or above, operators that are on Spark's list. */
-  val ours: Set[String] = Set(
+  private val ours = Set(
     classOf[ElasticExec],
     classOf[ElasticStreamlineAggregateExec],
     classOf[ElasticTransformWithStateExec],
@@ -23,15 +23,15 @@ private[laneshift] object RealTimeAllowlist {
     classOf[StockExec]
   ).map(_.getName)
 
-  /** Spark's list as Spark made it. */
-  lazy val sparks: Set[String] = list.get(RealTimeModeAllowlist).asInstanceOf[Set[String]]
+  /** Spark's check, which throws. Tests put one here that refuses ours. */
+  @volatile var check: SparkPlan => Unit =
+    RealTimeModeAllowlist.checkAllowedPhysicalOperator(_, throwException = true)
 
   /** Once in a JVM. It throws where the JVM lets nobody change such a field, or Spark has no such list. */
-  private lazy val added: Unit = put(sparks ++ ours)
+  private lazy val added: Unit = put(list.get(RealTimeModeAllowlist).asInstanceOf[Set[String]] ++ ours)
 
   /** Whether Spark's check takes this plan of its own operators. */
-  def takes(plan: SparkPlan): Boolean =
-    Try(RealTimeModeAllowlist.checkAllowedPhysicalOperator(plan, throwException = true)).isSuccess
+  def takes(plan: SparkPlan): Boolean = Try(check(plan)).isSuccess
 
   /** Whether it takes laneshift's in such a plan as well. It is asked, since a list that was compiled in would stay as it was. */
   def takesOurs(plan: SparkPlan): Boolean = {
@@ -40,7 +40,7 @@ private[laneshift] object RealTimeAllowlist {
   }
 
   /** Puts another list in place. */
-  def put(names: Set[String]): Unit = {
+  private def put(names: Set[String]): Unit = {
     val field = classOf[Unsafe].getDeclaredField("theUnsafe")
     field.setAccessible(true)
     val unsafe = field.get(null).asInstanceOf[Unsafe]
