@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ from laneshift_bench.offered import (
     missed,
 )
 from laneshift_bench.query import BenchmarkError
-from laneshift_bench.report import Report
+from laneshift_bench.report import Report, kept
 
 
 def test_tasks_start_in_their_order_on_the_core_that_is_free_first() -> None:
@@ -80,6 +81,13 @@ def test_a_case_of_an_earlier_run_has_its_lines_again() -> None:
     # A case that has another side since is shown without it.
     del data["jar alone"], data[next(name for name in data if "lanes" in name)]
     assert set(Found.restored(case, data).runs) == set(data) - {"ratio", "over", "ran"}
+
+
+def test_the_published_cases_can_be_kept() -> None:
+    published = kept(Path(__file__).parents[3] / "benchmarks" / "results" / "auto.json")
+    found = [Found.restored(case, published[case.name])
+             for case in cases(quick=False) if case.name in published]  # fmt: skip
+    assert found and all(one.ran and "jar alone" in one.runs for one in found)
 
 
 def test_twenty_times_all_others_is_nearly_the_whole_batch() -> None:
