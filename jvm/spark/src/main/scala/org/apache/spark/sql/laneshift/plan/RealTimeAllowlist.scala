@@ -1,5 +1,7 @@
 package org.apache.spark.sql.laneshift.plan
 
+import java.lang.reflect.Field
+
 import scala.util.Try
 
 import org.apache.spark.sql.execution.SparkPlan
@@ -28,7 +30,12 @@ private[laneshift] object RealTimeAllowlist {
     RealTimeModeAllowlist.checkAllowedPhysicalOperator(_, throwException = true)
 
   /** Once in a JVM. It throws where the JVM lets nobody change such a field, or Spark has no such list. */
-  private lazy val added: Unit = put(list.get(RealTimeModeAllowlist).asInstanceOf[Set[String]] ++ ours)
+  private lazy val added: Unit = {
+    val list = opened(RealTimeModeAllowlist.getClass, "allowedOperators")
+    val unsafe = opened(classOf[Unsafe], "theUnsafe").get(null).asInstanceOf[Unsafe]
+    val names = list.get(RealTimeModeAllowlist).asInstanceOf[Set[String]] ++ ours
+    unsafe.putObjectVolatile(unsafe.staticFieldBase(list), unsafe.staticFieldOffset(list), names)
+  }
 
   /** Whether Spark's check takes this plan of its own operators. */
   def takes(plan: SparkPlan): Boolean = Try(check(plan)).isSuccess
@@ -39,16 +46,8 @@ private[laneshift] object RealTimeAllowlist {
     takes(StockExec("", plan, ourStores = false))
   }
 
-  /** Puts another list in place. */
-  private def put(names: Set[String]): Unit = {
-    val field = classOf[Unsafe].getDeclaredField("theUnsafe")
-    field.setAccessible(true)
-    val unsafe = field.get(null).asInstanceOf[Unsafe]
-    unsafe.putObjectVolatile(unsafe.staticFieldBase(list), unsafe.staticFieldOffset(list), names)
-  }
-
-  private lazy val list = {
-    val field = RealTimeModeAllowlist.getClass.getDeclaredField("allowedOperators")
+  private def opened(owner: Class[_], name: String): Field = {
+    val field = owner.getDeclaredField(name)
     field.setAccessible(true)
     field
   }
