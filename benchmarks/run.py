@@ -62,6 +62,14 @@ Option = Callable[[Any], Any]
 rounds_option = click.option(
     "--rounds", type=click.IntRange(1), help="Rounds that count  [default: the benchmark's own]"
 )
+
+
+def add_option(name: str, kept: str) -> Option:
+    """``--add``: ``kept`` says what of an earlier run counts, too."""
+    file = click.Path(dir_okay=False, path_type=Path)
+    return click.option("--add", type=file, help=f"{name}.json of an earlier run, whose {kept}.")
+
+
 _CASES_AND_ROUNDS = (
     click.option(
         "--case",
@@ -83,10 +91,7 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
     "tasks": _CASES_AND_ROUNDS,
     "stores": (
         *_CASES_AND_ROUNDS,
-        click.option(
-            "--add", type=click.Path(dir_okay=False, path_type=Path),
-            help="stores.json of an earlier run, whose other cases stay in the table.",
-        ),
+        add_option("stores", "other cases stay in the table"),
     ),
     "hotjoin": _CASES_AND_ROUNDS,
     "hotkey": (
@@ -101,10 +106,7 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             help="Cases whose name begins so; may be given again  [default: all]",
         ),
         click.option("--batches", type=click.IntRange(2), help="Micro-batches of a run."),
-        click.option(
-            "--add", type=click.Path(dir_okay=False, path_type=Path),
-            help="auto.json of an earlier run, whose other cases stay in the table.",
-        ),
+        add_option("auto", "other cases stay in the table"),
         rounds_option,
     ),
     "microbatch": (
@@ -128,10 +130,7 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             "--together", type=click.IntRange(1), default=1, show_default=True,
             help="Queries at a time, each with its own emulated cores.",
         ),
-        click.option(
-            "--add", type=click.Path(dir_okay=False, path_type=Path),
-            help="microbatch.json of an earlier run, whose other parts stay in the table.",
-        ),
+        add_option("microbatch", "other parts stay in the table"),
     ),
     "day": (
         click.option(
@@ -199,10 +198,7 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             "--commit", type=click.FloatRange(5), default=10, show_default=True,
             help="Seconds from one commit, or checkpoint, to the next, of all systems.",
         ),
-        click.option(
-            "--add", type=click.Path(dir_okay=False, path_type=Path),
-            help="field.json of an earlier run, whose runs count, too.",
-        ),
+        add_option("field", "runs count, too"),
     ),
     "nexmark": (
         click.option(

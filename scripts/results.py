@@ -153,11 +153,8 @@ def _lines(each: Sequence[Line]) -> str:
 
 def more_cores(line: Line) -> str:
     """On which cores laneshift works, if its rival works on fewer; else nothing."""
-    texts = [f"{line.figure}: {case}" for case in line.cases]
-    for name, pattern, words in MORE_CORES:
-        if name == line.benchmark and all(re.search(pattern, text) for text in texts):
-            return words
-    return ""
+    said = {_words(MORE_CORES, line.benchmark, f"{line.figure}: {case}") for case in line.cases}
+    return said.pop() if len(said) == 1 else ""
 
 
 def _more(each: Sequence[Line]) -> str:
@@ -193,10 +190,15 @@ def why(line: Line) -> str:
 
 
 def _why(benchmark: str, figure: str) -> str:
-    for name, pattern, words in REASONS:
+    return _words(REASONS, benchmark, figure) or UNKNOWN
+
+
+def _words(table: Sequence[tuple[str, str, str]], benchmark: str, figure: str) -> str:
+    """Those of the first line that fits; nothing if none does."""
+    for name, pattern, words in table:
         if re.fullmatch(name, benchmark) and re.search(pattern, figure):
             return words
-    return UNKNOWN
+    return ""
 
 
 def _cases(line: Line) -> str:

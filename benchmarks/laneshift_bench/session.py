@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from laneshift import configure
 from laneshift.plugin.jar import jar_path
 from laneshift.session.builder import with_jar
-from laneshift_lab.workload import WITHOUT_FORKS, with_workload
+from laneshift_lab.workload import with_workload, without_forks
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SEED = 20130101
@@ -86,8 +86,7 @@ def session(
         # Without the plugin, too, its jar is there: the workload's has classes that need it.
         builder = configure(builder) if plugin else with_jar(builder, jar_path())
         spark = with_workload(builder).getOrCreate()
-        for key, value in WITHOUT_FORKS.items():
-            spark.conf.set(key, value)
+        without_forks(spark)
         try:
             yield spark, work
         finally:

@@ -38,6 +38,12 @@ file systems of clusters, or with the library, it does not.
 """
 
 
+def without_forks(spark: SparkSession) -> None:
+    """Give a session with that jar :data:`WITHOUT_FORKS`: queries that start from now on."""
+    for key, value in WITHOUT_FORKS.items():
+        spark.conf.set(key, value)
+
+
 def with_workload(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Add the jar to a builder that :func:`laneshift.configure` has seen, and return the builder.
 

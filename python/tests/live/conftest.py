@@ -18,7 +18,7 @@ import laneshift
 from budgets import count_queries, shared
 from laneshift.plugin.jar import jar_path
 from laneshift_demo.scene import MeasureTail
-from laneshift_lab.workload import WITHOUT_FORKS, with_workload
+from laneshift_lab.workload import with_workload, without_forks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -125,8 +125,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     with shared():
         session = with_workload(builder).getOrCreate()
-    for key, value in WITHOUT_FORKS.items():
-        session.conf.set(key, value)
+    without_forks(session)
     count_queries()
     yield session
     session.stop()
