@@ -18,7 +18,7 @@ import laneshift.lane.CoreShare
   *
   * @param inputs the shuffles
   * @param body what a lane runs; stays on the driver, where it keeps its broadcasts alive and knows preferred locations
-  * @param bodyBytes the body for the executors
+  * @param bodyBytes the body for lanes, each of which reads a copy of its own: what it counts is its own then
   */
 private[laneshift] final class ElasticRDD(
     @transient private val inputs: Seq[RDD[InternalRow]],
@@ -29,6 +29,11 @@ private[laneshift] final class ElasticRDD(
 ) extends RDD[InternalRow](inputs.head.sparkContext, inputs.map(new OneToOneDependency(_))) {
 
   private[laneshift] val laneCpu = LaneCpu.of(sparkContext)
+
+  /** The task's own copy of the body, for Spark's path. What it counts is the task's and no lane's, so no lane may take it. A copy
+    * that is read with the task costs half of one that is read by itself, which 200 small partitions feel.
+    */
+  private val ofTask: Option[RDD[InternalRow]] = Option.when(spec.isFixed)(body)
 
   override protected def getPartitions: Array[Partition] =
     Array.tabulate(body.getNumPartitions)(LaneSplit(_, body, inputs))
@@ -45,8 +50,7 @@ private[laneshift] final class ElasticRDD(
     else DeterministicLevel.UNORDERED
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val LaneSplit(_, splitBytes, inputSplits) = split.asInstanceOf[LaneSplit]
-    val bodySplit = RpcBytes.read[Partition](splitBytes, Thread.currentThread.getContextClassLoader)
+    val LaneSplit(_, bodySplit, splitBytes, inputSplits) = split.asInstanceOf[LaneSplit]
     val runtime = ElasticRuntime.get
     val partition = runtime.partition(spec, split.index, context)
     val asked =
@@ -63,25 +67,27 @@ private[laneshift] final class ElasticRDD(
     def newBody(): RDD[InternalRow] =
       SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
 
-    val rows = if (spec.isFixed && start.lanes == 1 && start.elsewhere.isEmpty) {
-      // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
-      partition.stockBatch(context, meter.in, metrics) {
-        LaneContext.within(new StockLane(sources))(newBody().iterator(bodySplit, context))
-      }
-    } else if (spec.handoff == HandoffMode.Dealt)
-      new DealtTask(spec, partition, start, context, sources.head, newBody _, bodySplit, metrics).outputs
-    else
-      new PartitionTask(
-        spec,
-        partition,
-        start,
-        context,
-        sources,
-        newBody _,
-        bodySplit,
-        metrics,
-        new RemoteSessions(_, bodyBytes, splitBytes, runtime.hostLanes.links, runtime.hostLanes.traffic)
-      ).outputs
+    val rows = ofTask.filter(_ => start.lanes == 1 && start.elsewhere.isEmpty) match {
+      case Some(stock) =>
+        // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
+        partition.stockBatch(context, meter.in, metrics) {
+          LaneContext.within(new StockLane(sources))(stock.iterator(bodySplit, context))
+        }
+      case None if spec.handoff == HandoffMode.Dealt =>
+        new DealtTask(spec, partition, start, context, sources.head, newBody _, bodySplit, metrics).outputs
+      case None =>
+        new PartitionTask(
+          spec,
+          partition,
+          start,
+          context,
+          sources,
+          newBody _,
+          bodySplit,
+          metrics,
+          new RemoteSessions(_, bodyBytes, splitBytes, runtime.hostLanes.links, runtime.hostLanes.traffic)
+        ).outputs
+    }
     meter.output(rows)
   }
 }
@@ -94,12 +100,18 @@ private final class LendingIterator(rows: Iterator[InternalRow]) extends Iterato
 
 /** A partition of [[ElasticRDD]] with the body's own and those of the inputs, which may carry more than an index.
   *
-  * @param body in bytes: executors pass it on to each other, and partitions of zipped RDDs can be written on the driver only
+  * @param bytes the body's: executors pass it on to each other, and partitions of zipped RDDs can be written on the driver only
   */
-private[laneshift] final case class LaneSplit(index: Int, body: Array[Byte], inputs: Seq[Partition])
-    extends Partition
+private[laneshift] final case class LaneSplit(
+    index: Int,
+    body: Partition,
+    bytes: Array[Byte],
+    inputs: Seq[Partition]
+) extends Partition
 
 private[laneshift] object LaneSplit {
-  def apply(index: Int, body: RDD[_], inputs: Seq[RDD[_]]): LaneSplit =
-    LaneSplit(index, RpcBytes.of(body.partitions(index)), inputs.map(_.partitions(index)))
+  def apply(index: Int, body: RDD[_], inputs: Seq[RDD[_]]): LaneSplit = {
+    val split = body.partitions(index)
+    LaneSplit(index, split, RpcBytes.of(split), inputs.map(_.partitions(index)))
+  }
 }
