@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,20 +16,23 @@ from pyspark.sql import functions as sf
 
 from laneshift import attach
 from laneshift.errors import InputError, NotFoundError
-from laneshift_bench import operators
+from laneshift_bench import operators, real
 from laneshift_bench.batches import CHECKED, Batches, Command, Stream
 from laneshift_bench.costs import burn, turns_of, wait
-from laneshift_bench.hot import Hot
+from laneshift_bench.hot import Hot, of_keys, undivided
 from laneshift_bench.lanes import joined, python
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError, Build, Running, counting
+from laneshift_bench.recorded import FLIGHTS, RATINGS, Recording
 from laneshift_bench.report import Goal, Report, kept, ran_now
 from laneshift_bench.salting import salted
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, alone, elastic, stock
 
 SLOW_US, FAST_US, WAIT_US, ROW_US, JOIN_US = 150, 10, 400, 4000, 1000
+FLIGHT_US, RATING_US = 1000, 4000
+FLIGHT_ROWS, RATING_ROWS = 16_000, 4000
 SALTS = 8
 OVER_SALTS = 1.1
 A_CORE = (1, 2, 4, 8)
@@ -61,11 +64,23 @@ deadline. *Hot 20 x one*: 200 state partitions on 4 cores, counts per key whose 
 *Hot 20 x all*: the same with 20 times what all others have together. *Hot Python*: 8 partitions
 on 8 cores, half of the rows in one, `applyInPandasWithState`, {WAIT_US} microseconds a row.
 *Hot join*: a stream-stream join, {JOIN_US / 1000:g} ms a joined row, half of them in one
-of 8 partitions."""
+of 8 partitions.
+
+*Real* are streams that somebody else has recorded, a micro-batch for each so many rows in the order
+of their times: the flights that left New York in 2013 ({FLIGHT_ROWS:,} of them) and MovieLens'
+ratings ({RATING_ROWS:,}; a user's come together). *Real: delays* counts flights and means their
+delays by destination and hour; *real: late ones* joins each flight with those that have left an
+hour late for its airport; *real: ratings* compares each rating in Python with the user's last
+{real.REMEMBERED} by their genres: 2 real cores, Spark's 200 partitions. *Real: flights, ask* and
+*real: ratings, ask* are Python functions that wait for a service's answer to each row
+({FLIGHT_US / 1000:g} and {RATING_US / 1000:g} ms), by destination and by user, on 8 emulated cores.
+Jar alone has each number of partitions, too, that stock has (*jar alone, n partitions*); the goal
+is about the best of one over the best of the other."""
 HEADER = (
     "case", "side", "batch, ms", "x stock", "first, ms", "all, ms", "all: x stock",
 )  # fmt: skip
 STOCK, ALONE, OTHER, SALTED, HAND = "stock", "jar alone", "best other number", "salts", "by hand"
+TUNED = "jar alone, best other number"
 """Kinds of sides: of each, the table shows the fastest."""
 
 
@@ -100,7 +115,9 @@ class Case:
         hand: lanes that may be right, as (lanes of every partition, lanes of the hot one).
         others: stock's other numbers of state partitions.
         salted: the query over salted keys, if stock is to try that, too.
-        balanced: state partitions of a balanced case.
+        balanced: state partitions of a case without ``hot``.
+        tuned: jar alone has the other numbers, too, and the goal is about the best of both.
+        key: of a recorded stream, by which rows go to partitions (SQL).
     """
 
     name: str
@@ -113,6 +130,8 @@ class Case:
     others: Sequence[int] = ()
     salted: Build | None = None
     balanced: int = 2
+    tuned: bool = False
+    key: str = ""
 
     @property
     def partitions(self) -> int:
@@ -129,6 +148,9 @@ class Case:
         for partitions in self.others:
             side = Side(f"stock, {partitions} partitions", {}, partitions)
             found.append(Tried(side, OTHER))
+            if self.tuned:
+                side = Side(f"{ALONE}, {partitions} partitions", {"lanes": "auto"}, partitions)
+                found.append(Tried(side, TUNED))
         if self.salted is not None:
             side = Side(f"stock, {SALTS} salts", {}, self.partitions)
             found.append(Tried(side, SALTED, build=self.salted))
@@ -157,14 +179,32 @@ class Case:
             f"{tasks / ideal:.2f} times stock's rate at most ({mean / ideal:.2f} on average)."
         )
 
+    def of_recording(self, spark: SparkSession) -> str:
+        """The same with a recorded stream's keys, whose files are read for it."""
+        stream, cores = self.stream, self.cores
+        if not self.key or not isinstance(stream.source, Recording):
+            return ""
+        batches = stream.source.keys(spark, self.key, stream.rows, stream.batches)[stream.first :]
+        ideal = undivided(batches, cores)
+        lengths = {n: of_keys(batches, n, cores) for n in (self.partitions, *self.others)}
+        tasks = ", ".join(f"{length:.3f} with {n}" for n, length in lengths.items())
+        largest = float(mean(max(share for _, share in keys) for keys in batches))
+        return (
+            f"{self.name}: a batch's largest key has {largest:.1%} of its rows on average. In "
+            f"units of all work on one core, a batch on {cores} cores takes stock by arithmetic "
+            f"{tasks} partitions, and {ideal:.3f} if keys go to any core, each of them whole: "
+            f"{min(lengths.values()) / ideal:.2f} times the rate of stock's best at most."
+        )
+
 
 @dataclass
 class Found:
-    """A case's runs: by side, one a round; and when they ran, at which commit."""
+    """A case's runs: by side, one a round; when they ran, at which commit; a recording's skew."""
 
     case: Case
     runs: dict[str, list[Batches]] = field(default_factory=dict)
     ran: str = ""
+    arithmetic: str = ""
 
     @classmethod
     def restored(cls, case: Case, data: Mapping[str, Any]) -> Found:
@@ -174,11 +214,11 @@ class Found:
             side: [Batches(tuple(one["batch_ms"]), one["first"]) for one in data[side]]
             for side in sides
         }
-        return cls(case, runs, data["ran"])
+        return cls(case, runs, data["ran"], data.get("arithmetic", ""))
 
-    def best(self, kind: str) -> str | None:
-        """The fastest side of a kind."""
-        tried = [tried.side.name for tried in self.case.sides if tried.kind == kind]
+    def best(self, *kinds: str) -> str | None:
+        """The fastest side of some kinds."""
+        tried = [tried.side.name for tried in self.case.sides if tried.kind in kinds]
         names = [name for name in tried if name in self.runs]
         if not names:
             return None
@@ -191,7 +231,7 @@ class Found:
 
     def add_to(self, report: Report) -> None:
         """Its lines, its goal, and all that was measured."""
-        for kind in (STOCK, ALONE, OTHER, SALTED, HAND):
+        for kind in (STOCK, ALONE, OTHER, TUNED, SALTED, HAND):
             side = self.best(kind)
             if side is None:
                 continue
@@ -215,18 +255,22 @@ class Found:
             Goal(f"{self.case.name}: jar alone x stock", gain.median, ">=", self.case.goal)
         )
         over = {}
-        for kind, goal in ((OTHER, self.case.goal), (SALTED, OVER_SALTS)):
-            if (best := self.best(kind)) is not None:
-                rates = self.ratio(ALONE, lambda one: one.settled_ms, best)
-                name = f"{self.case.name}: jar alone x {best}"
+        # Who tunes the number of partitions does so with laneshift, too.
+        own, rivals = ((ALONE, TUNED), (STOCK, OTHER)) if self.case.tuned else ((ALONE,), (OTHER,))
+        mine = self.best(*own) or ALONE
+        for kinds, goal in ((rivals, self.case.goal), ((SALTED,), OVER_SALTS)):
+            best = self.best(*kinds)
+            if best is not None and (mine, best) != (ALONE, STOCK):
+                rates = self.ratio(mine, lambda one: one.settled_ms, best)
+                name = f"{self.case.name}: {mine} x {best}"
                 report.goals.append(Goal(name, rates.median, ">=", goal))
                 over[best] = rates.data()
-        if words := self.case.arithmetic():
+        if words := self.arithmetic or self.case.arithmetic():
             report.notes.append(words)
         report.notes.append(f"{self.case.name}: measured {self.ran}.")
         report.data[self.case.name] = {
             side: [one.data() for one in runs] for side, runs in self.runs.items()
-        } | {"ratio": gain.data(), "over": over, "ran": self.ran}
+        } | {"ratio": gain.data(), "over": over, "ran": self.ran, "arithmetic": self.arithmetic}
 
 
 def more_lanes(partition: int, lanes: int, run: Running) -> None:
@@ -287,6 +331,14 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
         source = {"keys": of, "zipf": 0, "rowBytes": 8} | more
         return Stream(source, partial(thinned, hot, build), round(of * each), batches, first)
 
+    def recorded(
+        name: str, of: Recording, build: Build, rows: int, goal: float = 0.98, cores: int = 2,
+        partitions: int = 200, others: Sequence[int] = (2, 8), key: str = "",
+    ) -> Case:  # fmt: skip
+        stream = Stream(of, build, rows // scale, few, first)
+        return Case(name, cores, None, stream, goal, rounds[1], others=others,
+                    balanced=partitions, tuned=True, key=key)  # fmt: skip
+
     quarter, half = Hot(4, 9), Hot(8, 7)
     one, every = Hot(200, 20, 199), Hot.of_all_others(200, 20, 100)
     slow, fast = (partial(python, partial(burn, turns_of(us))) for us in (SLOW_US, FAST_US))
@@ -316,11 +368,22 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
         ),
         Case("balanced, 200 partitions", 2, None,
              _balanced(operators.CASES[0], scale, first, more), 0.98, rounds[0], balanced=200),
+        recorded("real: delays", FLIGHTS, real.delays, 36_000),
+        recorded("real: late ones", FLIGHTS, real.behind_late_ones, 36_000, key="dest"),
+        recorded("real: ratings", RATINGS, real.expected_ratings, 10_000, key="user"),
         Case("hot 20 x one", 4, one, skewed(one, counts, 3000, EACH, few), 1.0, rounds[1], four),
         Case("hot 20 x all", 4, every, skewed(every, counts, 3000, EACH, few), 2.0, rounds[1],
              four),
         Case("hot Python", 8, half, skewed(half, waits, 1000, 20, few), 1.5, rounds[1], eight),
         Case("hot join", 8, half, of_batch, 1.5, rounds[1], eight),
+        *(
+            recorded(f"real: {name}, ask", of, partial(real.asking, key, micros), rows, 1.2,
+                     cores=8, partitions=64, others=(8, 16), key=f"CAST({key} AS STRING)")
+            for name, of, key, micros, rows in (
+                ("flights", FLIGHTS, "dest", FLIGHT_US, FLIGHT_ROWS),
+                ("ratings", RATINGS, "user", RATING_US, RATING_ROWS),
+            )
+        ),
     ]  # fmt: skip
 
 
@@ -391,7 +454,7 @@ def compare(spark: SparkSession, work: Path, case: Case, rounds: int, progress: 
                 digests[side.name] = one.digest
         if number == 0:
             same(case.name, digests)
-    found.ran = ran_now()
+    found.ran, found.arithmetic = ran_now(), case.of_recording(spark)
     return found
 
 

@@ -11,7 +11,8 @@ from statistics import mean, median
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from laneshift_bench.query import Build, Running, batch_ms, running
+from laneshift_bench.query import Build, Running, Source, batch_ms, running
+from laneshift_bench.recorded import Recording
 from laneshift_bench.sides import Side
 
 START = "2026-01-01T00:00:00Z"
@@ -62,7 +63,7 @@ class Stream:
     """A stream that ends after so many micro-batches of so many rows each.
 
     Attributes:
-        source: options of the workload source, beside those of length and time.
+        source: options of the workload source, beside those of length and time; or a recording.
         build: the query, whose output has a column ``event_time``.
         rows: that the source gives in a batch.
         batches: in all.
@@ -70,7 +71,7 @@ class Stream:
         mode: output mode.
     """
 
-    source: Mapping[str, object]
+    source: Mapping[str, object] | Recording
     build: Build
     rows: int
     batches: int
@@ -89,14 +90,8 @@ class Stream:
                 order on all sides, with the digest of what comes out. Its times are not for tables.
         """
         batches = min(self.batches, CHECKED) if check else self.batches
-        source = dict(self.source) | {
-            "pacing": "none", "rowsPerBatch": self.rows, "totalRows": self.rows * batches,
-            "startTime": START,
-        }  # fmt: skip
-        build = self.build
-        if check:
-            source["numPartitions"] = 1
-            build = with_line(build)
+        source = self._source(batches, check)
+        build = with_line(self.build) if check else self.build
         line = LINE if check else None
         with running(spark, work, side, source, build, None, mode=self.mode, line=line) as run:
             if command is not None:
@@ -107,6 +102,16 @@ class Stream:
             run.query.processAllAvailable()
             run.check()
             return Batches(tuple(times), min(self.first, batches - 1), digest(run.meter.lines()))
+
+    def _source(self, batches: int, check: bool) -> Source:
+        if isinstance(self.source, Recording):
+            # A batch is one file, so that one task reads it.
+            return self.source.stream(self.rows, batches)
+        options = dict(self.source) | {
+            "pacing": "none", "rowsPerBatch": self.rows, "totalRows": self.rows * batches,
+            "startTime": START,
+        }  # fmt: skip
+        return options | {"numPartitions": 1} if check else options
 
 
 def digest(lines: list[str]) -> str:

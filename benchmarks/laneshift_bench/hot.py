@@ -18,6 +18,8 @@ from pyspark.sql import functions as sf
 from laneshift import inputcheck
 
 FloatArray = NDArray[np.float64]
+Key = tuple[int, float]
+"""A key's hash, as Spark's shuffle has it, and its share of a batch's rows."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,22 @@ class Hot:
         """:meth:`stock`'s mean over all places of the hot partition among the others."""
         places = [Hot(self.partitions, self.times, at) for at in range(self.partitions)]
         return float(np.mean([place.stock(cores) for place in places]))
+
+
+def of_keys(batches: Sequence[Sequence[Key]], partitions: int, cores: int) -> float:
+    """:meth:`Hot.stock` of batches with these keys, on average."""
+    lengths = []
+    for keys in batches:
+        work = [0.0] * partitions
+        for code, share in keys:
+            work[code % partitions] += share
+        lengths.append(in_order(work, cores))
+    return float(np.mean(lengths))
+
+
+def undivided(batches: Sequence[Sequence[Key]], cores: int) -> float:
+    """The same with keys that any core may have, each of them whole."""
+    return float(np.mean([max(1 / cores, *(share for _, share in keys)) for keys in batches]))
 
 
 def in_order(work: Sequence[float], cores: int) -> float:

@@ -27,6 +27,8 @@ ENDLESS = 10**12
 _numbers = count()
 
 Build = Callable[[DataFrame], DataFrame]
+Source = Mapping[str, object] | Callable[[SparkSession], DataFrame]
+"""Options of the workload source, or what opens another stream."""
 
 
 class BenchmarkError(Exception):
@@ -94,14 +96,16 @@ def as_side(spark: SparkSession, side: Side) -> Iterator[None]:
                 spark.conf.set(key, was)
 
 
-def writer(
-    spark: SparkSession, name: str, source: Mapping[str, object], build: Build
-) -> DataStreamWriter:
-    """A query from the workload source with these options to the measuring sink ``name``."""
-    reader = spark.readStream.format("laneshift-workload").option("seed", SEED)
-    for option, setting in source.items():
-        reader = reader.option(option, str(setting))
-    return measured(build(reader.load()), name).option("timeColumn", "event_time")
+def writer(spark: SparkSession, name: str, source: Source, build: Build) -> DataStreamWriter:
+    """A query from that source to the measuring sink ``name``."""
+    if callable(source):
+        rows = source(spark)
+    else:
+        reader = spark.readStream.format("laneshift-workload").option("seed", SEED)
+        for option, setting in source.items():
+            reader = reader.option(option, str(setting))
+        rows = reader.load()
+    return measured(build(rows), name).option("timeColumn", "event_time")
 
 
 def measured(rows: DataFrame, name: str) -> DataStreamWriter:
@@ -116,7 +120,7 @@ def running(
     spark: SparkSession,
     work: Path,
     side: Side,
-    source: Mapping[str, object],
+    source: Source,
     build: Build = counting,
     trigger: str | None = "5 seconds",
     checkpoint: Path | None = None,

@@ -80,7 +80,12 @@ def test_a_case_of_an_earlier_run_has_its_lines_again() -> None:
     assert again == first
     # A case that has another side since is shown without it.
     del data["jar alone"], data[next(name for name in data if "lanes" in name)]
-    assert set(Found.restored(case, data).runs) == set(data) - {"ratio", "over", "ran"}
+    assert set(Found.restored(case, data).runs) == set(data) - {
+        "ratio",
+        "over",
+        "ran",
+        "arithmetic",
+    }
 
 
 def test_the_published_cases_can_be_kept() -> None:

@@ -1,0 +1,115 @@
+"""Queries over recorded streams, as their users write them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+REMEMBERED = 200
+"""Films of a user that a new one is compared with."""
+
+
+def delays(rows: DataFrame) -> DataFrame:
+    """Flights and their mean delay, by destination and hour."""
+    hour = sf.window("event_time", "1 hour")
+    found = (
+        rows.withWatermark("event_time", "1 hour")
+        .groupBy(hour, "dest")
+        .agg(
+            sf.count("*").alias("flights"),
+            sf.avg("dep_delay").alias("late"),
+            sf.max("event_time").alias("event_time"),
+        )
+    )
+    return found.select(
+        "dest", sf.col("window.start").alias("hour"), "flights", "late", "event_time"
+    )
+
+
+def behind_late_ones(rows: DataFrame) -> DataFrame:
+    """Each flight with those that left for its airport an hour late, in the two hours before."""
+    flights = rows.withWatermark("event_time", "1 hour")
+    late = (
+        rows.where("dep_delay >= 60")
+        .select(
+            sf.col("dest").alias("to"),
+            sf.col("event_time").alias("at"),
+            sf.col("carrier").alias("of"),
+            sf.col("dep_delay").alias("minutes"),
+        )
+        .withWatermark("at", "1 hour")
+    )
+    near = "dest = to AND at BETWEEN event_time - INTERVAL 2 HOURS AND event_time"
+    return flights.join(late, sf.expr(near)).select(
+        "dest", "carrier", "event_time", "at", "of", "minutes"
+    )
+
+
+def expected_ratings(rows: DataFrame) -> DataFrame:
+    """How far each user's ratings are from what films of like genres have led to expect."""
+
+    def function(key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[Any]:
+        import pandas as pd
+
+        genres, ratings, n, off = state.getOption or ([], [], 0, 0.0)
+        seen = [
+            (frozenset(of.split("|")), rating) for of, rating in zip(genres, ratings, strict=True)
+        ]
+        last = None
+        for part in parts:
+            for row in part.itertuples():
+                these = frozenset(row.genres.split("|"))
+                weight = total = 0.0
+                for others, rating in seen:
+                    both = len(these & others)
+                    if both:
+                        alike = both / len(these | others)
+                        weight += alike
+                        total += alike * rating
+                if weight:
+                    n += 1
+                    off += abs(row.rating - total / weight)
+                seen.append((these, row.rating))
+                del seen[:-REMEMBERED]
+                last = row.event_time
+        state.update((["|".join(sorted(of)) for of, _ in seen], [r for _, r in seen], n, off))
+        yield pd.DataFrame(
+            {"user": [key[0]], "n": [n], "off": [off / n if n else 0.0], "event_time": [last]}
+        )
+
+    return rows.groupBy("user").applyInPandasWithState(
+        function,
+        "user LONG, n LONG, off DOUBLE, event_time TIMESTAMP",
+        "genres ARRAY<STRING>, ratings ARRAY<DOUBLE>, n LONG, off DOUBLE",
+        "update",
+        "NoTimeout",
+    )
+
+
+def asking(key: str, micros: float, rows: DataFrame) -> DataFrame:
+    """A count by ``key`` in Python that waits for a service's answer to each row."""
+
+    def function(key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[Any]:
+        import pandas as pd
+
+        n, last = state.getOption or (0, None)
+        for part in parts:
+            end = time.monotonic() + len(part) * micros / 1e6
+            while (left := end - time.monotonic()) > 0:
+                time.sleep(left)
+            n, last = n + len(part), part["event_time"].max()
+        state.update((n, last.to_pydatetime()))
+        yield pd.DataFrame({"key": [key[0]], "n": [n], "event_time": [last]})
+
+    named = rows.select(sf.col(key).cast("string").alias("key"), "event_time")
+    return named.groupBy("key").applyInPandasWithState(
+        function,
+        "key STRING, n LONG, event_time TIMESTAMP",
+        "n LONG, event_time TIMESTAMP",
+        "update",
+        "NoTimeout",
+    )
