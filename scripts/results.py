@@ -52,10 +52,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "the new stores are built beside the query, which goes on answering meanwhile",
     ),
     (
-        "skew", "rows/s",
-        "of small rows so many are on their way that skew evens out before stock's partitions",
-    ),
-    (
         "field", "CPU seconds|resident memory",
         "Spark's engine, which laneshift runs in, spends more on each row; the case is a tiny "
         "state in a JVM of its own",
@@ -75,8 +71,6 @@ UNKNOWN = "not known yet"
 MORE_CORES: tuple[tuple[str, str, str], ...] = (
     ("burst", ".*", "16 emulated ones, of which stock uses 4: one for each of its partitions"),
     ("hotjoin", "8 lanes|jar alone", "8 emulated ones, of which stock uses 1 a partition"),
-    ("lanes", "[24] lanes", "2, of which stock uses 1: there is one partition"),
-    ("finish", "[24] lanes", "2, of which stock uses 1: there is one partition"),
 )
 """Where laneshift works on more cores than its rival: benchmark and `figure: case` as patterns."""
 HEAD = """# Results

@@ -20,7 +20,7 @@ from laneshift_bench import operators, real
 from laneshift_bench.batches import CHECKED, Batches, Command, Stream
 from laneshift_bench.costs import burn, turns_of, wait
 from laneshift_bench.hot import Hot, of_keys, undivided
-from laneshift_bench.lanes import joined, python
+from laneshift_bench.operators import joined, python
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError, Build, Running, counting
@@ -264,7 +264,7 @@ class Found:
                 rates = self.ratio(mine, lambda one: one.settled_ms, best)
                 name = f"{self.case.name}: {mine} x {best}"
                 report.goals.append(Goal(name, rates.median, ">=", goal))
-                over[best] = rates.data()
+                over[best] = {"side": mine} | rates.data()
         if words := self.arithmetic or self.case.arithmetic():
             report.notes.append(words)
         report.notes.append(f"{self.case.name}: measured {self.ran}.")
@@ -298,7 +298,7 @@ def costly(micros: int, rows: DataFrame) -> DataFrame:
 
 
 def costly_join(micros: int, rows: DataFrame) -> DataFrame:
-    """The join of `lanes`, each row of its output paid for."""
+    """The join of `operators`, each row of its output paid for."""
     cost = sf.expr(f"laneshift_cost(key, {micros}, 'wait')").alias("key")
     return joined(rows).select(cost, "event_time")
 

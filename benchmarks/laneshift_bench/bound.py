@@ -9,9 +9,13 @@ With lanes it is so for a partition's lanes together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -119,3 +123,9 @@ def taken(
     return float(np.interp(end_s, times, gone) - np.interp(begin_s, times, gone)) / (
         end_s - begin_s
     )
+
+
+def owners(spark: SparkSession, partitions: int, keys: int = 10_000) -> IntArray:
+    """The partition that Spark's shuffle gives each key to, int64 (keys,)."""
+    found = spark.range(keys).selectExpr(f"pmod(hash(id), {partitions}) AS p").collect()
+    return np.array([row.p for row in found], dtype=np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from laneshift_bench import cluster_scale
-from laneshift_bench.bound import FloatArray, divided, partitioned, taken
+from laneshift_bench.bound import FloatArray, divided, owners, partitioned, taken
 from laneshift_bench.cluster_scale import EACH, HEADER, NODES
 from laneshift_bench.driven import take_turns, warm_up
 from laneshift_bench.foreseen import METHOD as SIMULATED
@@ -20,8 +20,8 @@ from laneshift_bench.live import Outcome, room, shares_by_key
 from laneshift_bench.pairs import Ratio
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Goal, Report
+from laneshift_bench.session import FLIGHT
 from laneshift_bench.setting import HOME, KEYS, SHARDS, STOCK
-from laneshift_bench.skew import FLIGHT, owners
 from laneshift_bench.there import cluster
 
 CORES = NODES * EACH

@@ -11,6 +11,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from laneshift.policies.registry import policy
+from laneshift_bench.bound import owners
 from laneshift_bench.driven import Run
 from laneshift_bench.exchange_answers import ALARM_PERCENT, DEPTH, WINDOW
 from laneshift_bench.exchange_case import (
@@ -38,9 +39,8 @@ from laneshift_bench.pictures import Line, Panel, lanes, latency, over_time
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import START_TIMEOUT_S, BenchmarkError
 from laneshift_bench.report import Goal, Report
-from laneshift_bench.session import SEED, session
+from laneshift_bench.session import FLIGHT, SEED, session
 from laneshift_bench.setting import RESOURCE_CENTRIC, STOCK
-from laneshift_bench.skew import FLIGHT, owners
 
 MODES = (REAL_TIME, MICRO)
 CASES = ("sides", "grain")

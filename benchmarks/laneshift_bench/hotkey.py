@@ -13,11 +13,9 @@ from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import ENDLESS, Build, counting, running
 from laneshift_bench.report import Goal, Report
-from laneshift_bench.session import in_flight, session
+from laneshift_bench.session import FLIGHT, session
 from laneshift_bench.sides import Side, alone, elastic, stock
 
-# A batch under a backlog ends when what is on its way to the state has been worked on.
-FLIGHT = in_flight(buffer_kb=4, writer_kb=128, reader_kb=16)
 COST_US = 1000
 LANES = 8
 HOT = 6

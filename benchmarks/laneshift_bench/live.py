@@ -16,6 +16,7 @@ from laneshift_bench.bound import (
     FloatArray,
     divided,
     elastic_bound,
+    owners,
     partitioned,
     taken,
     zipf_shares,
@@ -27,7 +28,7 @@ from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.pictures import Kept, Panel, lanes, latency, over_time
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Goal, Report
-from laneshift_bench.session import SEED, session
+from laneshift_bench.session import FLIGHT, SEED, session
 from laneshift_bench.setting import (
     INTERVAL_S,
     KEYS,
@@ -37,7 +38,6 @@ from laneshift_bench.setting import (
     STOCK,
     Setting,
 )
-from laneshift_bench.skew import FLIGHT, owners
 
 HALF = 0.5
 OVER = 1.05
@@ -47,7 +47,7 @@ FULL_S = 4.0
 """Not measured after the load has risen: queues fill."""
 GOAL = 0.90
 BUFFER = 4 << 10
-"""Bytes of a network buffer, as `skew` sets it."""
+"""Bytes of a network buffer, as `FLIGHT` sets it."""
 IN_SHUFFLE = 2
 """Network buffers of each source task for each partition; any partition may hold all of them."""
 EMULATED = f"""\

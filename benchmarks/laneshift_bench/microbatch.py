@@ -24,7 +24,6 @@ from laneshift.session.options import OPTIONS
 from laneshift_bench.auto import costly, thinned
 from laneshift_bench.costs import wait
 from laneshift_bench.hot import Hot
-from laneshift_bench.lanes import python
 from laneshift_bench.looking import looking
 from laneshift_bench.measure import Measurement
 from laneshift_bench.offered import (
@@ -37,6 +36,7 @@ from laneshift_bench.offered import (
     held_core_seconds,
     missed,
 )
+from laneshift_bench.operators import python
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError, Build, Running, running
 from laneshift_bench.report import Goal, Report, kept, ran_now

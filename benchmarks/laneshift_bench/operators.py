@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from laneshift_bench.lanes import joined, nothing, python
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import Build, batch_rate, counting, running
 from laneshift_bench.report import Report
@@ -39,6 +38,45 @@ class Case:
     rows: int
     keys: int
     mode: str = "update"
+
+
+def joined(rows: DataFrame) -> DataFrame:
+    """Each row with those of its key in the other half of the stream, within a second."""
+    left = (
+        rows.where("value % 2 = 0")
+        .select("key", "event_time")
+        .withWatermark("event_time", "2 seconds")
+    )
+    right = (
+        rows.where("value % 2 = 1")
+        .select(sf.col("key").alias("other"), sf.col("event_time").alias("at"))
+        .withWatermark("at", "2 seconds")
+    )
+    near = "key = other AND at BETWEEN event_time - INTERVAL 1 SECOND AND event_time"
+    return left.join(right, sf.expr(near)).select("key", "event_time")
+
+
+def python(cost: Callable[[int], None], rows: DataFrame) -> DataFrame:
+    """A running count in Python whose rows cost something."""
+
+    def function(key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[Any]:
+        import pandas as pd
+
+        n, last = state.getOption or (0, None)
+        for part in parts:
+            cost(len(part))
+            n, last = n + len(part), part["event_time"].max().to_pydatetime()
+        state.update((n, last))
+        yield pd.DataFrame({"key": [key[0]], "n": [n], "event_time": [last]})
+
+    schema = "key LONG, n LONG, event_time TIMESTAMP"
+    return rows.groupBy("key").applyInPandasWithState(
+        function, schema, "n LONG, event_time TIMESTAMP", "update", "NoTimeout"
+    )
+
+
+def nothing(_: int) -> None:
+    """No work: what is left is the way of the rows."""
 
 
 def deduplicated(rows: DataFrame) -> DataFrame:

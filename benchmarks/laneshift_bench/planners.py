@@ -16,7 +16,7 @@ from laneshift import inputcheck
 from laneshift.api.application import Application, attach
 from laneshift.api.autoscaler import Autoscaler
 from laneshift_bench.batches import CHECKED, LINE, START, digest, with_line
-from laneshift_bench.hotkey import FLIGHT
+from laneshift_bench.session import FLIGHT
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.planner_queries import CASES, COUNT_US, MATCH_US, Case
 from laneshift_bench.progress import Progress

@@ -18,6 +18,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from laneshift.errors import InputError
 from laneshift_bench.hot import Key
 
 BUILD = Path(__file__).parents[2] / "build" / "recorded"
@@ -41,7 +42,7 @@ class Recording:
     def files(self, rows: int, batches: int) -> list[Path]:
         """The first ``batches`` times ``rows`` rows, a Parquet file for each batch.
 
-        Errors: ValueError if there are fewer.
+        Errors: InputError if there are fewer.
         """
         import pyarrow.parquet as pq
 
@@ -51,10 +52,8 @@ class Recording:
             return files
         table = self.read()
         if rows * batches > table.num_rows:
-            raise ValueError(
-                f"{self.name} has {table.num_rows:,} rows, too few for {batches} batches of "
-                f"{rows:,} rows: take fewer batches."
-            )
+            allowed = f"1 to {table.num_rows // rows} with {rows:,} rows each"
+            raise InputError("batches", batches, allowed, f"{self.name} has no more rows.")
         folder.mkdir(parents=True, exist_ok=True)
         for number, file in enumerate(files):
             pq.write_table(table.slice(number * rows, rows), file, coerce_timestamps="us")

@@ -39,6 +39,11 @@ def in_flight(buffer_kb: int, writer_kb: int, reader_kb: int) -> dict[str, str]:
     return {f"spark.shuffle.streaming.{name}": str(kb << 10) for name, kb in bounds.items()}
 
 
+FLIGHT = in_flight(buffer_kb=4, writer_kb=128, reader_kb=16)
+"""Spark's own bounds hold many seconds of rows that cost 1 ms each: keys would be hot and cold
+again while their rows still wait."""
+
+
 def jvm_pid(spark: SparkSession) -> int:
     """The process id of the session's JVM."""
     gateway: Any = spark.sparkContext._gateway
@@ -52,11 +57,13 @@ def session(
     plugin: bool = True,
     memory: str = "3g",
     java: str = "",
+    forks: bool = False,
 ) -> Iterator[tuple[SparkSession, Path]]:
     """A session with ``slots`` task slots and a folder for checkpoints; both end with the block.
 
     Slots cost nothing while idle; Real-time Mode needs one for each task of all stages. Without
-    ``plugin`` only the jar is there, for its source and sink.
+    ``plugin`` only the jar is there, for its source and sink. With ``forks`` Hadoop starts
+    processes for files.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -86,7 +93,8 @@ def session(
         # Without the plugin, too, its jar is there: the workload's has classes that need it.
         builder = configure(builder) if plugin else with_jar(builder, jar_path())
         spark = with_workload(builder).getOrCreate()
-        without_forks(spark)
+        if not forks:
+            without_forks(spark)
         try:
             yield spark, work
         finally:

@@ -144,12 +144,12 @@ def by_pairs(result: Result) -> Iterator[Comparison]:
         yield Comparison(result.name, figure, case, STOCK, tuple(found["ratio"]["pairs"]))
         # Of `auto`: stock with the best other number of partitions, and with salts.
         for side, ratio in found.get("over", {}).items():
-            rival = side.replace("stock", STOCK)
-            yield Comparison(result.name, figure, case, rival, tuple(ratio["pairs"]))
+            rival, own = side.replace("stock", STOCK), ratio.get("side", "jar alone")
+            yield Comparison(result.name, f"rate, {own}", case, rival, tuple(ratio["pairs"]))
 
 
 def by_side(result: Result) -> Iterator[Comparison]:
-    """`idle`, `operators` and `lanes`: for each figure or operator the runs of stock and others."""
+    """`idle` and `operators`: for each figure or operator the runs of stock and others."""
     for case, found in result.data.items():
         if not isinstance(found, dict) or "stock" not in found:
             continue
@@ -210,24 +210,11 @@ def of_burst(result: Result) -> Iterator[Comparison]:
             yield result.compared(f"{figure}, `{policy}`", "8 times the load", *runs, less=True)
 
 
-def of_finish(result: Result) -> Iterator[Comparison]:
-    """The end of a batch by lanes."""
-    for side, runs in result.data.items():
-        if side != "stock" and isinstance(runs, list):
-            yield result.compared("end of a batch", side, runs, result.data["stock"], less=True)
-
-
-def of_skew(result: Result) -> Iterator[Comparison]:
-    """Throughput and latencies."""
+def of_boundary(result: Result) -> Iterator[Comparison]:
+    """How long rows stand still at a commit, the median of each run."""
     for case, found in result.data.items():
-        rates = found["laneshift_rows_per_s"], found["stock_rows_per_s"]
-        yield result.compared("rows/s, small rows", case, *rates)
-        for rows in ("all", "steady"):
-            ours, theirs = (
-                [run[rows]["p99_ms"] for run in found["latency"][side]]
-                for side in ("laneshift", "stock")
-            )
-            yield result.compared(f"p99, {rows}", case, ours, theirs, less=True)
+        ours, theirs = ([median(run) for run in found[x]] for x in ("jar alone", "stock"))
+        yield result.compared("rows stand still at a commit", case, ours, theirs, less=True)
 
 
 def of_memory(result: Result) -> Iterator[Comparison]:
@@ -297,10 +284,10 @@ def of_field(result: Result) -> Iterator[Comparison]:
 
 READ: dict[str, Callable[[Result], Iterator[Comparison]]] = {
     "auto": by_pairs, "nexmark": by_pairs,
-    "idle": by_side, "operators": by_side, "lanes": by_side, "tasks": of_tasks,
+    "idle": by_side, "operators": by_side, "tasks": of_tasks,
     "hotkey": by_rate, "hotjoin": by_rate,
     "live": by_policy, "sweep": by_policy,
-    "burst": of_burst, "finish": of_finish, "skew": of_skew, "memory": of_memory,
+    "boundary": of_boundary, "burst": of_burst, "memory": of_memory,
     "rescale": of_rescale, "day": of_day, "field": of_field,
 }  # fmt: skip
 """How to read each one's data; all others are read by their goals."""

@@ -7,9 +7,8 @@ from laneshift_bench.foreseen import METHOD as SIMULATED
 from laneshift_bench.live import EMULATED, HALF, HEADER, KNOWN, OVER, Case, arithmetic, compare
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Report
-from laneshift_bench.session import session
+from laneshift_bench.session import FLIGHT, session
 from laneshift_bench.setting import KEYS, SHARDS, SIDES, STOCK
-from laneshift_bench.skew import FLIGHT
 
 CORES, PARTITIONS, COST_US, ROW_BYTES = 32, 8, 4000, 4000
 ZIPF, OMEGA = 0.8, 8.0

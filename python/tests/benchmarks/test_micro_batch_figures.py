@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from laneshift.errors import InputError
-from laneshift_bench import quiet
+from laneshift_bench import quiet, recorded
 from laneshift_bench.auto import Found, cases, same
 from laneshift_bench.batches import Batches, digest
-from laneshift_bench.hot import Hot, in_order
+from laneshift_bench.hot import Hot, in_order, of_keys, undivided
 from laneshift_bench.measure import Latency, Measurement
 from laneshift_bench.microbatch import (
     HEADER,
@@ -59,6 +61,30 @@ def test_of_two_hundred_equal_partitions_one_hot_one_matters_only_if_it_starts_l
     assert first.stock(4) / first.ideal(4) == pytest.approx(1.0, abs=0.01)
     assert last.stock(4) / last.ideal(4) == pytest.approx(69 / 54.75)
     assert first.stock(4) < first.anywhere(4) < last.stock(4)
+
+
+def test_recorded_keys_go_to_partitions_by_their_hash_and_are_whole() -> None:
+    batches = [[(3, 0.5), (5, 0.25), (-1, 0.25)], [(0, 0.5), (1, 0.5)]]
+    assert of_keys(batches, 4, 2) == pytest.approx((0.75 + 0.5) / 2)
+    assert of_keys(batches, 1, 2) == 1
+    assert undivided(batches, 2) == pytest.approx(0.5)
+    assert undivided(batches, 8) == pytest.approx(0.5)
+
+
+def test_a_recording_is_read_a_file_for_each_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded, "BUILD", tmp_path)
+    table = pa.table({"key": list(range(10))})
+    recording = recorded.Recording("made up", lambda: table)
+    files = recording.files(3, 3)
+    assert [pq.read_table(file)["key"].to_pylist() for file in files] == [
+        [0, 1, 2], [3, 4, 5], [6, 7, 8],
+    ]  # fmt: skip
+    ages = [file.stat().st_mtime for file in files]
+    assert ages == sorted(set(ages))
+    with pytest.raises(InputError, match="batches: found 4"):
+        recording.files(3, 4)
 
 
 def test_every_case_has_the_batches_that_were_asked_for() -> None:

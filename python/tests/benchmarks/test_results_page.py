@@ -123,8 +123,6 @@ def test_goals_that_are_times_of_stock_are_compared() -> None:
 def test_each_layout_is_read_the_right_way_round() -> None:
     """Made so that laneshift is twice as good everywhere."""
     phase = {"p99_ms": 10.0}
-    latency = {"stock": [{"all": {"p99_ms": 20.0}, "steady": {"p99_ms": 20.0}}],
-               "laneshift": [{"all": phase, "steady": phase}]}  # fmt: skip
     live = {
         "rows_per_s": {"stock": [5], "laneshift": [10]},
         "p99_ms": {"stock": [8], "laneshift": [4]},
@@ -145,7 +143,10 @@ def test_each_layout_is_read_the_right_way_round() -> None:
     late = {"full_capacity_s": 2.0, "largest_backlog_rows": 20}
     rest = {"heap_mb": 2.0, "rss_mb": 2.0, "native_mb": 2.0}
     every: dict[str, dict[str, Any]] = {
-        "auto": {"hot": {"ratio": {"pairs": [2.0]}}},
+        "auto": {"hot": {
+            "ratio": {"pairs": [2.0]},
+            "over": {"stock": {"side": "jar alone, 8 partitions", "pairs": [2.0]}}}},
+        "boundary": {"files": {"stock": [[300.0, 500.0]], "jar alone": [[200.0, 200.0]]}},
         "nexmark": {"skewed q5 real-time": {"ratio": {"pairs": [2.0]}}},
         "idle": {
             "real-time, 10 keys, rows/s": {"stock": [5.0], "1 lane": [10.0], "1 lane / stock": {}},
@@ -153,7 +154,6 @@ def test_each_layout_is_read_the_right_way_round() -> None:
             "latency_rows_per_s": 53000,
         },
         "operators": {"join": {"stock": [5.0], "4 lanes": [10.0]}},
-        "lanes": {"join": {"stock": [5.0], "4 lanes": [10.0]}},
         "tasks": {
             "16": {"stock": [10.0], "2 tasks": [5.0]},
             "Real-time": {"stock": [{"all": {"p99_ms": 20.0}}], "64": [{"all": phase}]},
@@ -165,9 +165,6 @@ def test_each_layout_is_read_the_right_way_round() -> None:
             "stock": {"live": [late]},
             **{name: {"live": [burst]} for name in ("elasticutor", "laneshift")},
         },
-        "finish": {"state_rows": 9, "stock": [10.0], "4 lanes": [5.0]},
-        "skew": {"C=8": {
-            "laneshift_rows_per_s": [10.0], "stock_rows_per_s": [5.0], "latency": latency}},
         "memory": {"at_rest": {"stock": [dict.fromkeys(rest, 4.0)], "1 lane": [rest]}},
         "rescale": {"10 keys": ways},
         "day": {"sides": {

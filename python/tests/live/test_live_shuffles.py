@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from pyspark.sql import functions as sf
 
+from laneshift_bench.bound import owners
 from laneshift_bench.live import shares_by_key
 from laneshift_bench.session import SEED
 from laneshift_bench.setting import KEYS, Setting
-from laneshift_bench.skew import owners
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
