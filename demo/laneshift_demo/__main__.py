@@ -11,6 +11,7 @@ from pathlib import Path
 from laneshift import LaneshiftError
 from laneshift_demo.failure import DemoError
 from laneshift_demo.settings import POLICY, Settings
+from laneshift_demo.stream import HOT_WORDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,6 +48,8 @@ def parse(arguments: Sequence[str] | None) -> Settings:
     add("--picture", type=Path, help="PNG file (default demo-flights.png or demo-kafka.png)")
     add("--work", type=Path, default=Path("build/demo"), help="working folder (default build/demo)")
     add("--seed", type=int, default=7, help="seed of the stream and of the moves (default 7)")
+    hot = "airports that are hot: in one of stock's partitions, or any (default shared)"
+    add("--hot", choices=tuple(HOT_WORDS), default="shared", help=hot)
     given = parser.parse_args(arguments)
     return Settings(
         source=given.source,
@@ -57,6 +60,7 @@ def parse(arguments: Sequence[str] | None) -> Settings:
         cost_us=given.cost_us,
         policy=given.policy,
         seed=given.seed,
+        hot=given.hot,
     )
 
 

@@ -14,6 +14,7 @@ from laneshift_demo.calibrate import Calibration
 from laneshift_demo.failure import DemoError
 from laneshift_demo.race import Race, SideRun
 from laneshift_demo.settings import CORES, ELASTIC, PARTITIONS, STOCK, Settings
+from laneshift_demo.stream import HOT_AIRPORTS, HOT_WORDS
 
 BIN_S = 0.5
 COLOURS = {STOCK: ORANGE, ELASTIC: BLUE}
@@ -52,8 +53,8 @@ def _title(figure: Any, both: Race, chosen: Calibration, settings: Settings) -> 
         f"Flights of 2013 from {source}, {both.stream.rows_per_s:,.0f} rows/s; delays by airport, "
         f"Spark Real-time Mode. {CORES} emulated cores on each side:\n"
         f"each answer costs its core {chosen.cost_us / 1000:g} ms of waiting, on {os.cpu_count()} "
-        f"real cores. Stock: {CORES} state partitions, a core each; a spell's hot airports share "
-        "one.\n"
+        f"real cores. Stock: {CORES} state partitions, a core each. A spell's {HOT_AIRPORTS} "
+        f"hot airports: {HOT_WORDS[settings.hot]}.\n"
         f"laneshift: {PARTITIONS} state partitions, whose {CORES} lanes (a core each) policy "
         f"{settings.policy} moves while the query runs.",
         fontsize=10.5, color=MUTED, va="top", linespacing=1.35,
@@ -118,6 +119,8 @@ def _lanes(ax: Any, both: Race) -> None:
         stacks = counts.astype(np.float64).T
         ax.stackplot(at, stacks, step="pre", colors=LANES, lw=0.6, edgecolor="white")
     for spell in both.stream.spells if held else ():
+        if spell.partition is None:
+            continue
         begin, end = (both.stream.due_s(np.array(row)) for row in (spell.begin, spell.end))
         last = counts[at <= end][-1]
         below, its = int(last[: spell.partition].sum()), int(last[spell.partition])

@@ -54,6 +54,7 @@ class Settings:
         cost_us: waiting time that each answer costs its core (microseconds); None: as above.
         policy: which of the autoscaler's policies moves the lanes.
         seed: of the stream and of the moves.
+        hot: which airports are hot: ``shared`` (their keys share a partition) or ``random``.
     """
 
     source: str
@@ -64,6 +65,7 @@ class Settings:
     cost_us: int | None
     policy: str
     seed: int
+    hot: str = "shared"
 
     @property
     def log(self) -> Path:

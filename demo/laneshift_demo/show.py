@@ -21,7 +21,16 @@ from laneshift_demo.picture import draw
 from laneshift_demo.race import Race, SideRun, racing
 from laneshift_demo.scene import FlightsScene, Scene
 from laneshift_demo.settings import CORES, PARTITIONS, Settings, build_session
-from laneshift_demo.stream import HOT_SHARE, Stream, hot_airports, make_stream, write_parquet
+from laneshift_demo.stream import (
+    HOT_AIRPORTS,
+    HOT_SHARE,
+    HOT_WORDS,
+    Stream,
+    hot_airports,
+    make_stream,
+    random_airports,
+    write_parquet,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,12 +78,13 @@ def show(settings: Settings, stack: ExitStack) -> int:
     display.say(f"Calibrated: {chosen.words}.")
     if not chosen.fits:
         display.say("This machine is too slow or too busy for that: expect both sides to be late.")
-    hot = hot_airports(spark, table)
+    at_random = settings.hot == "random"
+    hot = random_airports(table, settings.seed) if at_random else hot_airports(spark, table)
     stream = make_stream(table, hot, chosen.rows_per_s, settings.seconds, settings.seed)
     rows = write_parquet(stream.table, settings.work / "rows")
     display.say(
         f"{stream.rows:,} rows, the flights of 2013; in each hot spell {HOT_SHARE:.0%} of them go "
-        f"to a few airports whose keys share one of stock's state partitions."
+        f"to {HOT_AIRPORTS} airports {HOT_WORDS[settings.hot]}."
     )
     scene = _scene(spark, settings, stream, rows, address)
     with racing(spark, app, scene, stream, settings, chosen, display) as both:

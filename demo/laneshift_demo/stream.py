@@ -2,12 +2,12 @@
 
 In a hot spell most rows are flights to a few airports, as when a storm makes their flights be told
 again and again. The hot airports are the busiest of those that Spark's hash puts into one of
-stock's state partitions: the case in which a fixed partitioning leaves cores idle.
+stock's state partitions, the case in which a fixed partitioning leaves most cores idle; or any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 HOT_SHARE = 0.6
 """Part of a hot spell's rows that are flights to its airports."""
 HOT_AIRPORTS = 8
+HOT_WORDS = {
+    "shared": "whose keys share one of stock's state partitions",
+    "random": "drawn at random",
+}
 HOT_SPELLS = 3
 CALM = 0.125
 """Part of the stream before the first spell, and after the last."""
@@ -34,13 +38,14 @@ IntArray = NDArray[np.int64]
 class Spell:
     """Rows ``begin`` to ``end`` (excluded) of the stream, of which most go to these airports.
 
-    Their keys are in one of stock's state partitions, and so in one of laneshift's: ``partition``.
+    If their keys are in one of stock's state partitions, they are in one of laneshift's, too:
+    ``partition``.
     """
 
     begin: int
     end: int
     airports: tuple[str, ...]
-    partition: int
+    partition: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +87,28 @@ class Stream:
         return np.sort(np.concatenate(left)) if left else np.empty(0, dtype=np.int64)
 
 
-def hot_airports(spark: SparkSession, flights: Any) -> dict[int, tuple[str, ...]]:
-    """For each hot spell its airports, by their state partition of laneshift.
+Hot = tuple[tuple[str, ...], int | None]
+"""A spell's airports, and their state partition of laneshift if they share one."""
+
+
+def random_airports(flights: Any, seed: int) -> list[Hot]:
+    """Of each hot spell any airports, each as likely as the others; no two spells share one."""
+    names = sorted(flights["dest"].unique().to_pylist())
+    drawn = np.random.default_rng(seed).permutation(names)[: HOT_SPELLS * HOT_AIRPORTS]
+    spells = drawn.reshape(HOT_SPELLS, HOT_AIRPORTS).tolist()
+    return [(tuple(spell), None) for spell in spells]
+
+
+def hot_airports(spark: SparkSession, flights: Any) -> list[Hot]:
+    """Of each hot spell the airports, which share a state partition.
 
     They are the busiest of one of stock's state partitions: of those with the most flights that
     laneshift's fewer partitions keep apart, too, so that each spell is hot elsewhere.
     """
     by_flights = flights.group_by("dest").aggregate([("dest", "count")])
     busiest = by_flights.sort_by([("dest_count", "descending"), ("dest", "ascending")]).to_pylist()
-    names = ", ".join(f"('{row['dest']}')" for row in busiest)
-    placed = spark.sql(f"SELECT dest, pmod(hash(dest), {CORES}) FROM VALUES {names} AS t(dest)")
+    listed = ", ".join(f"('{row['dest']}')" for row in busiest)
+    placed = spark.sql(f"SELECT dest, pmod(hash(dest), {CORES}) FROM VALUES {listed} AS t(dest)")
     partition = {dest: int(number) for dest, number in placed.collect()}
     weight = np.zeros(CORES)
     for row in busiest:
@@ -100,22 +117,21 @@ def hot_airports(spark: SparkSession, flights: Any) -> dict[int, tuple[str, ...]
     for number in np.argsort(-weight):
         if int(number) % PARTITIONS not in {one % PARTITIONS for one in chosen}:
             chosen.append(int(number))
-    return {
-        number % PARTITIONS: tuple(
-            row["dest"] for row in busiest if partition[row["dest"]] == number
-        )[:HOT_AIRPORTS]
+    its = {
+        number: tuple(row["dest"] for row in busiest if partition[row["dest"]] == number)
         for number in chosen[:HOT_SPELLS]
     }
+    return [(names[:HOT_AIRPORTS], number % PARTITIONS) for number, names in its.items()]
 
 
 def make_stream(
-    flights: Any, hot: Mapping[int, tuple[str, ...]], rows_per_s: float, seconds: float, seed: int
+    flights: Any, hot: Sequence[Hot], rows_per_s: float, seconds: float, seed: int
 ) -> Stream:
     """Deal the flights out: each airport's flights in their order, from the first again at the end.
 
     Args:
         flights: a table as :func:`laneshift_demo.flights.load` gives it.
-        hot: airports of each spell, by their state partition; spells are equally long.
+        hot: airports of each spell; spells are equally long.
     """
     import pyarrow as pa
 
@@ -124,7 +140,7 @@ def make_stream(
     edges = np.linspace(CALM * rows, (1 - CALM) * rows, len(hot) + 1).astype(int).tolist()
     spells = tuple(
         Spell(begin, end, airports, partition)
-        for begin, end, (partition, airports) in zip(edges, edges[1:], hot.items(), strict=False)
+        for begin, end, (airports, partition) in zip(edges, edges[1:], hot, strict=False)
     )
     chosen = np.full(rows, -1, dtype=np.int64)
     dest = np.asarray(flights["dest"].to_numpy(zero_copy_only=False)).astype(str)

@@ -8,7 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from laneshift_demo.stream import HOT_SHARE, Spell, Stream, make_stream, write_parquet
+from laneshift_demo.stream import (
+    HOT_SHARE,
+    Spell,
+    Stream,
+    make_stream,
+    random_airports,
+    write_parquet,
+)
 
 AIRPORTS = np.array(["BOS", "IAH", "LAX", "MIA", "ORD"])
 
@@ -27,7 +34,7 @@ def flights(rows: int = 1000) -> pa.Table:
 
 
 def made(seconds: float = 32.0) -> Stream:
-    return make_stream(flights(), {1: ("LAX", "MIA"), 3: ("ORD",)}, 500.0, seconds, seed=1)
+    return make_stream(flights(), [(("LAX", "MIA"), 1), (("ORD",), 3)], 500.0, seconds, seed=1)
 
 
 def test_the_spells_are_between_calm_times_and_hot() -> None:
@@ -61,8 +68,18 @@ def test_every_airports_flights_come_in_their_order() -> None:
 
 def test_the_same_seed_makes_the_same_stream() -> None:
     assert made().table.equals(made().table)
-    other = make_stream(flights(), {1: ("LAX", "MIA"), 3: ("ORD",)}, 500.0, 32.0, seed=2)
+    other = make_stream(flights(), [(("LAX", "MIA"), 1), (("ORD",), 3)], 500.0, 32.0, seed=2)
     assert not made().table.equals(other.table)
+
+
+def test_random_airports_are_any_and_no_two_spells_share_one() -> None:
+    names = [f"A{number:02d}" for number in range(60)]
+    table = pa.table({"dest": names * 3})
+    found = random_airports(table, seed=1)
+    assert found == random_airports(table, seed=1) != random_airports(table, seed=2)
+    assert [(len(airports), partition) for airports, partition in found] == [(8, None)] * 3
+    drawn = [name for airports, _ in found for name in airports]
+    assert len(set(drawn)) == 24 and set(drawn) < set(names)
 
 
 def test_rows_are_due_at_the_rate_and_no_more_than_there_are() -> None:
