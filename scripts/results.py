@@ -1,11 +1,13 @@
 """Writes docs/results.md, and the list of results in benchmarks/README.md, from benchmarks/results.
 
-make results
+make results, or scripts/results.py --ages to see how old each result is
 """
 
 from __future__ import annotations
 
+import math
 import re
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -304,8 +306,27 @@ def with_list(text: str, names: Iterable[str]) -> str:
     return changed
 
 
+def ages(results: Iterable[Result]) -> list[tuple[int | None, str]]:
+    """Of each result the commits of the product's code since, and a line about it; oldest first.
+
+    None: its commit is not in this repository's history.
+    """
+    found = []
+    for result in results:
+        commit = str(result.ran_on["commit"]).rstrip("+")
+        count = ["git", "rev-list", "--count", f"{commit}..HEAD", "--", ":(glob)jvm/*/src/main/**"]
+        ran = subprocess.run(count, cwd=ROOT, capture_output=True, text=True, check=False)
+        age = int(ran.stdout) if ran.returncode == 0 else None
+        since = "a commit that is not here" if age is None else f"{age} commits of src/main since"
+        found.append((age, f"{result.name}: {result.ran_on['date']} at {commit}, {since}"))
+    return sorted(found, key=lambda one: math.inf if one[0] is None else one[0], reverse=True)
+
+
 def main() -> None:
     results = published()
+    if sys.argv[1:] == ["--ages"]:
+        print("\n".join(line for _, line in ages(results)))
+        return
     PAGE.write_text(page(results), "utf-8")
     changed = with_list(README.read_text("utf-8"), [result.name for result in results])
     README.write_text(changed, "utf-8")
