@@ -32,7 +32,8 @@ from laneshift_bench.sides import Side, alone, elastic, stock
 
 SLOW_US, FAST_US, WAIT_US, ROW_US, JOIN_US = 150, 10, 400, 4000, 1000
 FLIGHT_US, RATING_US = 1000, 4000
-FLIGHT_ROWS, RATING_ROWS = 16_000, 4000
+FLIGHTS_ASKED, RATINGS_ASKED = 16_000, 4000
+FLIGHTS_A_BATCH, RATINGS_A_BATCH = 36_000, 10_000
 SALTS = 8
 OVER_SALTS = 1.1
 A_CORE = (1, 2, 4, 8)
@@ -66,16 +67,17 @@ on 8 cores, half of the rows in one, `applyInPandasWithState`, {WAIT_US} microse
 *Hot join*: a stream-stream join, {JOIN_US / 1000:g} ms a joined row, half of them in one
 of 8 partitions.
 
-*Real* are streams that somebody else has recorded, a micro-batch for each so many rows in the order
-of their times: the flights that left New York in 2013 ({FLIGHT_ROWS:,} of them) and MovieLens'
-ratings ({RATING_ROWS:,}; a user's come together). *Real: delays* counts flights and means their
-delays by destination and hour; *real: late ones* joins each flight with those that have left an
-hour late for its airport; *real: ratings* compares each rating in Python with the user's last
-{real.REMEMBERED} by their genres: 2 real cores, Spark's 200 partitions. *Real: flights, ask* and
-*real: ratings, ask* are Python functions that wait for a service's answer to each row
-({FLIGHT_US / 1000:g} and {RATING_US / 1000:g} ms), by destination and by user, on 8 emulated cores.
-Jar alone has each number of partitions, too, that stock has (*jar alone, n partitions*); the goal
-is about the best of one over the best of the other."""
+*Real* are streams that somebody else has recorded, in the order of their times: the flights that
+left New York in 2013 and MovieLens' ratings (a user's come together), so many rows a micro-batch.
+*Real: delays* counts {FLIGHTS_A_BATCH:,} flights and means their delays by destination and hour;
+*real: late ones* joins each of as many with those that left for its airport an hour late; *real:
+ratings* compares each of {RATINGS_A_BATCH:,} ratings in Python with the user's last
+{real.REMEMBERED} by their genres. 2 real cores, Spark's 200 partitions; 8 for the join, which has
+four stores in each. *Real: flights, ask* and *real: ratings, ask* are Python functions that wait
+for a service's answer to each row ({FLIGHT_US / 1000:g} and {RATING_US / 1000:g} ms), by
+destination and by user, {FLIGHTS_ASKED:,} and {RATINGS_ASKED:,} rows on 8 emulated cores. Jar alone
+has each number of partitions, too, that stock has (*jar alone, n partitions*); the goal is about
+the best of one over the best of the other."""
 HEADER = (
     "case", "side", "batch, ms", "x stock", "first, ms", "all, ms", "all: x stock",
 )  # fmt: skip
@@ -368,9 +370,11 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
         ),
         Case("balanced, 200 partitions", 2, None,
              _balanced(operators.CASES[0], scale, first, more), 0.98, rounds[0], balanced=200),
-        recorded("real: delays", FLIGHTS, real.delays, 36_000),
-        recorded("real: late ones", FLIGHTS, real.behind_late_ones, 36_000, key="dest"),
-        recorded("real: ratings", RATINGS, real.expected_ratings, 10_000, key="user"),
+        recorded("real: delays", FLIGHTS, real.delays, FLIGHTS_A_BATCH),
+        # Spark's 200 would be 800 stores: a quarter of a minute for a batch, on either side.
+        recorded("real: late ones", FLIGHTS, real.behind_late_ones, FLIGHTS_A_BATCH, partitions=8,
+                 others=(2,), key="dest"),
+        recorded("real: ratings", RATINGS, real.expected_ratings, RATINGS_A_BATCH, key="user"),
         Case("hot 20 x one", 4, one, skewed(one, counts, 3000, EACH, few), 1.0, rounds[1], four),
         Case("hot 20 x all", 4, every, skewed(every, counts, 3000, EACH, few), 2.0, rounds[1],
              four),
@@ -380,8 +384,8 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
             recorded(f"real: {name}, ask", of, partial(real.asking, key, micros), rows, 1.2,
                      cores=8, partitions=64, others=(8, 16), key=f"CAST({key} AS STRING)")
             for name, of, key, micros, rows in (
-                ("flights", FLIGHTS, "dest", FLIGHT_US, FLIGHT_ROWS),
-                ("ratings", RATINGS, "user", RATING_US, RATING_ROWS),
+                ("flights", FLIGHTS, "dest", FLIGHT_US, FLIGHTS_ASKED),
+                ("ratings", RATINGS, "user", RATING_US, RATINGS_ASKED),
             )
         ),
     ]  # fmt: skip

@@ -16,13 +16,12 @@ from laneshift import inputcheck
 from laneshift.api.application import Application, attach
 from laneshift.api.autoscaler import Autoscaler
 from laneshift_bench.batches import CHECKED, LINE, START, digest, with_line
-from laneshift_bench.session import FLIGHT
 from laneshift_bench.pairs import Ratio, spread
 from laneshift_bench.planner_queries import CASES, COUNT_US, MATCH_US, Case
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import ENDLESS, BenchmarkError, Build, Running, batch_rate, running
 from laneshift_bench.report import Report
-from laneshift_bench.session import SEED, session
+from laneshift_bench.session import FLIGHT, SEED, session
 from laneshift_bench.sides import Side, elastic, stock
 from laneshift_lab.partitioning import PARTITIONERS
 
