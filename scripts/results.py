@@ -100,10 +100,11 @@ def page(results: Sequence[Result], pictures: Mapping[str, Sequence[str]] | None
     """The page's text. ``pictures`` are those of each benchmark, as its own page names them."""
     pictures = pictures if pictures is not None else {r.name: shown(r.name) for r in results}
     found = {result.name: result.comparisons for result in results}
-    every = lines([one for each in found.values() for one in each])
-    more = [line for line in every if line.verdict == AHEAD and more_cores(line)]
+    every = [one for each in found.values() for one in each]
+    more = [one for one in every if one.verdict == AHEAD and more_cores(one)]
+    equal = lines([one for one in every if one not in more])
     by_verdict = {
-        verdict: together([x for x in every if x.verdict == verdict and x not in more])
+        verdict: together([x for x in equal if x.verdict == verdict])
         for verdict in (AHEAD, LEVEL_WITH, BEHIND)
     }
     parts = [
@@ -114,7 +115,7 @@ def page(results: Sequence[Result], pictures: Mapping[str, Sequence[str]] | None
         _lines(by_verdict[AHEAD]) or "Nothing.",
         "## Ahead with more cores",
         MORE,
-        _more(together(more)) or "Nothing.",
+        _more(together(lines(more))) or "Nothing.",
         "## Behind",
         _behind(by_verdict[BEHIND]) or "Nothing.",
         "## Level",
@@ -147,18 +148,20 @@ def _lines(each: Sequence[Line]) -> str:
     return _table(["figure", "beside", "times as good", "cases", "benchmark"], rows)
 
 
-def more_cores(line: Line) -> str:
+def more_cores(one: Comparison) -> str:
     """On which cores laneshift works, if its rival works on fewer; else nothing."""
-    said = {_words(MORE_CORES, line.benchmark, f"{line.figure}: {case}") for case in line.cases}
-    return said.pop() if len(said) == 1 else ""
+    return _words(MORE_CORES, one.benchmark, f"{one.figure}: {one.case}")
 
 
 def _more(each: Sequence[Line]) -> str:
-    rows = [
-        [x.figure, x.rival, x.shown, _cases(x), more_cores(x), _link(x.benchmark)] for x in each
-    ]
+    rows = [[x.figure, x.rival, x.shown, _cases(x), _cores(x), _link(x.benchmark)] for x in each]
     header = ["figure", "beside", "times as good", "cases", "cores", "benchmark"]
     return _table(header, rows)
+
+
+def _cores(line: Line) -> str:
+    figures = (f"{line.figure}: {case}" for case in line.cases)
+    return "; ".join(dict.fromkeys(_words(MORE_CORES, line.benchmark, x) for x in figures))
 
 
 def _behind(each: Sequence[Line]) -> str:

@@ -33,7 +33,7 @@ NAMES = sorted(file.stem for file in RESULTS.glob("*.json"))
 RAN = {
     "date": "2026-11-24 02:17 UTC", "commit": "abc", "cores": 2, "CPU": "Some CPU",
     "memory_GB": 25.3, "JDK": "OpenJDK (build 17.0.15+6)", "Spark": "4.3.0", "took_s": 600,
-    "load_at_start": 0.2, "command": "make bench ARGS='skew --quick --wait 30'",
+    "load_at_start": 0.2, "command": "make bench ARGS='idle --quick --wait 30'",
 }  # fmt: skip
 
 
@@ -236,44 +236,49 @@ def test_pictures_and_links_of_the_page_are_there(script: ModuleType) -> None:
 
 def test_a_new_result_changes_the_page(script: ModuleType) -> None:
     found = [
-        result("skew", {"C=8": {
-            "laneshift_rows_per_s": [90.0, 80.0], "stock_rows_per_s": [100.0, 100.0],
-            "latency": {"stock": [{"all": {"p99_ms": 20.0}, "steady": {"p99_ms": 20.0}}],
-                        "laneshift": [{"all": {"p99_ms": 10.0}, "steady": {"p99_ms": 19.9}}]}}},
-            [goal("C=8: laneshift / stock", 0.85, ">=", 1.3)]),
+        result("idle", {
+            "real-time, 10 keys, rows/s": {"stock": [100.0, 100.0], "4 lanes": [90.0, 80.0]},
+            "real-time latency, p99, all, ms": {"stock": [20.0], "1 lane": [10.0]},
+            "real-time latency, p99, steady, ms": {"stock": [20.0], "1 lane": [19.9]}},
+            [goal("10 keys, rows/s: 4 lanes / stock", 0.85, ">=", 0.9)]),
     ]  # fmt: skip
-    page = script.page(found, {"skew": ["skew-b.png", "skew.png"]})
+    page = script.page(found, {"idle": ["idle-b.png", "idle.png"]})
     ahead, behind, level, missed, missing, each = (
         page.split(f"\n## {head}\n")[1].split("\n## ")[0]
         for head in ("Ahead", "Behind", "Level", "Goals that are missed", "Not measured yet",
                      "One by one")
     )  # fmt: skip
-    assert "| p99, all | stock Spark | 2.00 | C=8 |" in ahead
-    assert "| rows/s, small rows | stock Spark | 0.85 | 15% | C=8 | of small rows" in behind
+    assert "| latency, p99, all, ms, 1 lane | stock Spark | 2.00 | Real-time Mode |" in ahead
+    assert "| rows/s, 4 lanes | stock Spark | 0.85 | 15% | real-time, 10 keys | " in behind
+    assert script.UNKNOWN not in behind
     assert "p99, steady" in level and "1.01" in level
-    assert "| C=8: laneshift / stock | 0.85 | >= 1.3 |" in missed
-    assert "`make bench ARGS='skew --quick'`, 10 minutes" in each
-    assert "| `idle` |" in missing and "`make bench ARGS=idle`" in missing
-    assert "| `skew` |" not in missing
-    assert "![skew](../benchmarks/results/skew.png)" in each and "skew-b" not in each
+    assert "| 10 keys, rows/s: 4 lanes / stock | 0.85 | >= 0.9 |" in missed
+    assert "`make bench ARGS='idle --quick'`, 10 minutes" in each
+    assert "| `pause` |" in missing and "`make bench ARGS=pause`" in missing
+    assert "| `idle` |" not in missing
+    assert "![idle](../benchmarks/results/idle.png)" in each and "idle-b" not in each
     assert "2 cores of Some CPU with 25.3 GB; Java 17.0.15, Spark 4.3.0" in each
 
 
 def test_what_is_ahead_with_more_cores_stands_apart(script: ModuleType) -> None:
-    found = {"join": {"stock": [5.0], "2 lanes": [10.0], "1 lane": [6.0], "4 lanes": [4.0]}}
-    page = script.page([result("lanes", found)], {"lanes": []})
+    rates = {
+        "hot, stock": [5.0], "hot, 1 lane": [6.0], "hot, 8 lanes, true": [10.0],
+        "uniform, stock": [5.0], "uniform, 8 lanes, true": [4.0],
+    }  # fmt: skip
+    page = script.page([result("hotjoin", {"matches_per_s": rates})], {"hotjoin": []})
     ahead, more, behind = (
         page.split(f"\n## {head}\n")[1].split("\n## ")[0]
         for head in ("Ahead", "Ahead with more cores", "Behind")
     )
-    assert "rows/s, 1 lane |" in ahead and "2 lanes" not in ahead
-    assert "| rows/s, 2 lanes | stock Spark | 2.00 | join | 2, of which stock uses 1" in more
+    assert "hot, 1 lane" in ahead and "8 lanes" not in ahead
+    shown = "| matches/s | stock Spark | 2.00 | hot, 8 lanes, true | 8 emulated ones, of which"
+    assert shown in more
     # Behind is behind, however many cores there were.
-    assert "rows/s, 4 lanes" in behind
+    assert "uniform, 8 lanes, true" in behind
 
 
 def test_what_is_behind_without_a_known_reason_says_so(script: ModuleType) -> None:
-    (line,) = lines([Comparison("finish", "end of a batch", "4 lanes", STOCK, (0.5,))])
+    (line,) = lines([Comparison("pause", "p99", "60 %", STOCK, (0.5,))])
     assert script.why(line) == script.UNKNOWN and script.by(line) == "50%"
     cases = ("applyInPandasWithState", "transformWithStateInPandas")
     (line,) = lines(
