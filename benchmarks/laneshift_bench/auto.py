@@ -33,7 +33,7 @@ from laneshift_bench.sides import Side, alone, elastic, stock
 SLOW_US, FAST_US, WAIT_US, ROW_US, JOIN_US = 150, 10, 400, 4000, 1000
 FLIGHT_US, RATING_US = 1000, 4000
 FLIGHTS_ASKED, RATINGS_ASKED = 16_000, 4000
-FLIGHTS_A_BATCH, RATINGS_A_BATCH = 36_000, 10_000
+FLIGHTS_A_BATCH, FLIGHTS_JOINED, RATINGS_A_BATCH = 36_000, 9_000, 10_000
 SALTS = 8
 OVER_SALTS = 1.1
 A_CORE = (1, 2, 4, 8)
@@ -70,9 +70,9 @@ of 8 partitions.
 *Real* are streams that somebody else has recorded, in the order of their times: the flights that
 left New York in 2013 and MovieLens' ratings (a user's come together), so many rows a micro-batch.
 *Real: delays* counts {FLIGHTS_A_BATCH:,} flights and means their delays by destination and hour;
-*real: late ones* joins each of as many with those that left for its airport an hour late; *real:
-ratings* compares each of {RATINGS_A_BATCH:,} ratings in Python with the user's last
-{real.REMEMBERED} by their genres. 2 real cores, Spark's 200 partitions; 8 for the join, which has
+*real: late ones* joins {FLIGHTS_JOINED:,} with those that left for the same airport an hour late;
+*real: ratings* compares {RATINGS_A_BATCH:,} ratings in Python, each with the user's last
+{real.REMEMBERED}, by their genres. 2 real cores, Spark's 200 partitions; 8 for the join, which has
 four stores in each. *Real: flights, ask* and *real: ratings, ask* are Python functions that wait
 for a service's answer to each row ({FLIGHT_US / 1000:g} and {RATING_US / 1000:g} ms), by
 destination and by user, {FLIGHTS_ASKED:,} and {RATINGS_ASKED:,} rows on 8 emulated cores. Jar alone
@@ -371,8 +371,8 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
         Case("balanced, 200 partitions", 2, None,
              _balanced(operators.CASES[0], scale, first, more), 0.98, rounds[0], balanced=200),
         recorded("real: delays", FLIGHTS, real.delays, FLIGHTS_A_BATCH),
-        # Spark's 200 would be 800 stores: a quarter of a minute for a batch, on either side.
-        recorded("real: late ones", FLIGHTS, real.behind_late_ones, FLIGHTS_A_BATCH, partitions=8,
+        # Spark's 200 would be 800 stores.
+        recorded("real: late ones", FLIGHTS, real.behind_late_ones, FLIGHTS_JOINED, partitions=8,
                  others=(2,), key="dest"),
         recorded("real: ratings", RATINGS, real.expected_ratings, RATINGS_A_BATCH, key="user"),
         Case("hot 20 x one", 4, one, skewed(one, counts, 3000, EACH, few), 1.0, rounds[1], four),
