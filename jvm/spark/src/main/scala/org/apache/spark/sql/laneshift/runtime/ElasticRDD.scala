@@ -67,15 +67,15 @@ private[laneshift] final class ElasticRDD(
     def newBody(): RDD[InternalRow] =
       SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
 
-    val rows = ofTask.filter(_ => start.lanes == 1 && start.elsewhere.isEmpty) match {
-      case Some(stock) =>
+    val rows = ofTask match {
+      case Some(stock) if start.lanes == 1 && start.elsewhere.isEmpty =>
         // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
         partition.stockBatch(context, meter.in, metrics) {
           LaneContext.within(new StockLane(sources))(stock.iterator(bodySplit, context))
         }
-      case None if spec.handoff == HandoffMode.Dealt =>
+      case _ if spec.handoff == HandoffMode.Dealt =>
         new DealtTask(spec, partition, start, context, sources.head, newBody _, bodySplit, metrics).outputs
-      case None =>
+      case _ =>
         new PartitionTask(
           spec,
           partition,
