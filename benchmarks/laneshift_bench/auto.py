@@ -118,8 +118,7 @@ class Case:
         others: stock's other numbers of state partitions.
         salted: the query over salted keys, if stock is to try that, too.
         balanced: state partitions of a case without ``hot``.
-        tuned: jar alone has the other numbers, too, and the goal is about the best of both.
-        key: of a recorded stream, by which rows go to partitions (SQL).
+        key: of a recorded stream, by which rows go to partitions; empty: not told.
     """
 
     name: str
@@ -132,8 +131,16 @@ class Case:
     others: Sequence[int] = ()
     salted: Build | None = None
     balanced: int = 2
-    tuned: bool = False
     key: str = ""
+
+    @property
+    def recording(self) -> Recording | None:
+        """Its rows, if somebody has recorded them.
+
+        Jar alone has stock's other numbers of partitions then, too, and the goal is about the best
+        of both.
+        """
+        return self.stream.source if isinstance(self.stream.source, Recording) else None
 
     @property
     def partitions(self) -> int:
@@ -150,7 +157,7 @@ class Case:
         for partitions in self.others:
             side = Side(f"stock, {partitions} partitions", {}, partitions)
             found.append(Tried(side, OTHER))
-            if self.tuned:
+            if self.recording is not None:
                 side = Side(f"{ALONE}, {partitions} partitions", {"lanes": "auto"}, partitions)
                 found.append(Tried(side, TUNED))
         if self.salted is not None:
@@ -184,9 +191,9 @@ class Case:
     def of_recording(self, spark: SparkSession) -> str:
         """The same with a recorded stream's keys, whose files are read for it."""
         stream, cores = self.stream, self.cores
-        if not self.key or not isinstance(stream.source, Recording):
+        if not self.key or self.recording is None:
             return ""
-        batches = stream.source.keys(spark, self.key, stream.rows, stream.batches)[stream.first :]
+        batches = self.recording.keys(spark, self.key, stream.rows, stream.batches)[stream.first :]
         ideal = undivided(batches, cores)
         lengths = {n: of_keys(batches, n, cores) for n in (self.partitions, *self.others)}
         tasks = ", ".join(f"{length:.3f} with {n}" for n, length in lengths.items())
@@ -258,7 +265,8 @@ class Found:
         )
         over = {}
         # Who tunes the number of partitions does so with laneshift, too.
-        own, rivals = ((ALONE, TUNED), (STOCK, OTHER)) if self.case.tuned else ((ALONE,), (OTHER,))
+        tuned = self.case.recording is not None
+        own, rivals = ((ALONE, TUNED), (STOCK, OTHER)) if tuned else ((ALONE,), (OTHER,))
         mine = self.best(*own) or ALONE
         for kinds, goal in ((rivals, self.case.goal), ((SALTED,), OVER_SALTS)):
             best = self.best(*kinds)
@@ -305,6 +313,11 @@ def costly_join(micros: int, rows: DataFrame) -> DataFrame:
     return joined(rows).select(cost, "event_time")
 
 
+def asking(key: str, micros: int, rows: DataFrame) -> DataFrame:
+    """A count by ``key`` in Python that waits for a service's answer to each row."""
+    return python(partial(wait, micros), rows.withColumnRenamed(key, "key"))
+
+
 def thinned(hot: Hot, build: Build, rows: DataFrame) -> DataFrame:
     """The query over a stream with that skew."""
     return build(hot.thin(rows))
@@ -339,7 +352,7 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
     ) -> Case:  # fmt: skip
         stream = Stream(of, build, rows // scale, few, first)
         return Case(name, cores, None, stream, goal, rounds[1], others=others,
-                    balanced=partitions, tuned=True, key=key)  # fmt: skip
+                    balanced=partitions, key=key)  # fmt: skip
 
     quarter, half = Hot(4, 9), Hot(8, 7)
     one, every = Hot(200, 20, 199), Hot.of_all_others(200, 20, 100)
@@ -381,8 +394,8 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
         Case("hot Python", 8, half, skewed(half, waits, 1000, 20, few), 1.5, rounds[1], eight),
         Case("hot join", 8, half, of_batch, 1.5, rounds[1], eight),
         *(
-            recorded(f"real: {name}, ask", of, partial(real.asking, key, micros), rows, 1.2,
-                     cores=8, partitions=64, others=(8, 16), key=f"CAST({key} AS STRING)")
+            recorded(f"real: {name}, ask", of, partial(asking, key, micros), rows, 1.2,
+                     cores=8, partitions=64, others=(8, 16), key=key)
             for name, of, key, micros, rows in (
                 ("flights", FLIGHTS, "dest", FLIGHT_US, FLIGHTS_ASKED),
                 ("ratings", RATINGS, "user", RATING_US, RATINGS_ASKED),
@@ -419,6 +432,10 @@ def run(
     """
     every = cases(quick, batches)
     asked = chosen(every, only)
+    for case in asked:
+        if case.recording is not None:
+            # What cannot be fetched or is too short is said before an hour of other cases.
+            case.recording.files(case.stream.rows, case.stream.batches)
     turns = {case.name: rounds or case.rounds for case in asked}
     progress = Progress("auto", sum((turns[case.name] + 1) * len(case.sides) for case in asked))
     before = kept(add)

@@ -69,7 +69,7 @@ def python(cost: Callable[[int], None], rows: DataFrame) -> DataFrame:
         state.update((n, last))
         yield pd.DataFrame({"key": [key[0]], "n": [n], "event_time": [last]})
 
-    schema = "key LONG, n LONG, event_time TIMESTAMP"
+    schema = f"key {rows.schema['key'].dataType.simpleString()}, n LONG, event_time TIMESTAMP"
     return rows.groupBy("key").applyInPandasWithState(
         function, schema, "n LONG, event_time TIMESTAMP", "update", "NoTimeout"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,31 +84,6 @@ def expected_ratings(rows: DataFrame) -> DataFrame:
         function,
         "user LONG, n LONG, off DOUBLE, event_time TIMESTAMP",
         "genres ARRAY<STRING>, ratings ARRAY<DOUBLE>, n LONG, off DOUBLE",
-        "update",
-        "NoTimeout",
-    )
-
-
-def asking(key: str, micros: float, rows: DataFrame) -> DataFrame:
-    """A count by ``key`` in Python that waits for a service's answer to each row."""
-
-    def function(key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[Any]:
-        import pandas as pd
-
-        n, last = state.getOption or (0, None)
-        for part in parts:
-            end = time.monotonic() + len(part) * micros / 1e6
-            while (left := end - time.monotonic()) > 0:
-                time.sleep(left)
-            n, last = n + len(part), part["event_time"].max()
-        state.update((n, last.to_pydatetime()))
-        yield pd.DataFrame({"key": [key[0]], "n": [n], "event_time": [last]})
-
-    named = rows.select(sf.col(key).cast("string").alias("key"), "event_time")
-    return named.groupBy("key").applyInPandasWithState(
-        function,
-        "key STRING, n LONG, event_time TIMESTAMP",
-        "n LONG, event_time TIMESTAMP",
         "update",
         "NoTimeout",
     )
