@@ -5,6 +5,7 @@ make results, or scripts/results.py --ages to see how old each result is
 
 from __future__ import annotations
 
+import argparse
 import math
 import re
 import subprocess
@@ -326,8 +327,10 @@ def ages(results: Iterable[Result]) -> list[tuple[int | None, str]]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="Writes the page of results.")
+    parser.add_argument("--ages", action="store_true", help="say how old each is, write nothing")
     results = published()
-    if sys.argv[1:] == ["--ages"]:
+    if parser.parse_args().ages:
         print("\n".join(line for _, line in ages(results)))
         return
     PAGE.write_text(page(results), "utf-8")

@@ -65,7 +65,7 @@ class Settings:
     cost_us: int | None
     policy: str
     seed: int
-    hot: str = "shared"
+    hot: str
 
     @property
     def log(self) -> Path:
