@@ -52,6 +52,7 @@ def test_200_stores_on_two_cores_become_few_and_stay(name: str) -> None:
     assert all(len(b.lanes) == (200 if b.begin_s < when else after) for b in run.batches)
 
 
+@pytest.mark.deep("policies")
 def test_few_stores_with_long_commits_become_more() -> None:
     at = scene(
         2,

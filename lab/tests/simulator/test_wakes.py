@@ -64,7 +64,16 @@ def test_a_second_burst_does_not_wait_for_the_period_either() -> None:
         assert 4 < early < 13 <= late, policy_s
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name not in PLANNERS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        if name in ("elasticutor", "laneshift")
+        else pytest.param(name, marks=pytest.mark.deep("policies"))
+        for name in names()
+        if name not in PLANNERS
+    ],
+)
 def test_under_a_constant_load_or_without_room_it_is_as_before(name: str) -> None:
     for load, cores in ((800.0, 16), (6400.0, 4)):
         woken, waiting = (

@@ -5,13 +5,13 @@ import scala.util.Random
 /** Few cases in which any two values of two factors meet: most mistakes are of one factor or of two together. */
 object Covering {
 
-  /** Cases as numbers of values, one for each factor, whose counts of values are `sizes`; those only that make sense. The same
-    * cases for the same arguments: always one of those that have most pairs which are not met yet, until all are met.
+  /** Cases as numbers of values, one for each factor, whose counts of values are `sizes`. The same cases for the same
+    * arguments: always one of those that have most pairs which are not met yet, until all are met.
     */
-  def pairs(sizes: Seq[Int])(makesSense: Seq[Int] => Boolean): Seq[Seq[Int]] = {
+  def pairs(sizes: Seq[Int]): Seq[Seq[Int]] = {
     val all = new Random(1L).shuffle(sizes.foldLeft(Seq(Seq.empty[Int])) { (begun, size) =>
       begun.flatMap(one => (0 until size).map(one :+ _))
-    }.filter(makesSense))
+    })
 
     @scala.annotation.tailrec
     def more(found: Seq[Seq[Int]], open: Set[(Int, Int, Int, Int)]): Seq[Seq[Int]] =

@@ -3,26 +3,25 @@ package org.apache.spark.sql.laneshift
 import laneshift.testing.{Covering, LimitedSuite}
 
 /** The gate's pairs with stock Spark: a query of each kind, with any two of the ways in which lanes, tasks and checkpoints may be
-  * in one of them. More are in the suites of the kinds, which are deep.
+  * in one of them. The formats of a join's state are dealt over these. More are in the suites of the kinds, which are deep.
   */
 class CoveringPairSuite extends LimitedSuite with ElasticSession {
   import CoveringPairSuite._
 
-  Covering.pairs(queries.size +: ways.map(_.size))(one => one.last == 0 || isJoin(queries(one.head)))
+  Covering.pairs(queries.size +: ways.map(_.size))
     .zipWithIndex.foreach { case (one, i) =>
       val query = queries(one.head)
-      val chosen = ways.zip(one.tail).map { case (way, value) => way(value) }.filter(_.options.nonEmpty)
-      test((query.name +: chosen.map(_.name)).mkString(", ")) {
+      val chosen = chosenOf(ways, one) ++ Option.when(isJoin(query))(formats(i % formats.size))
+      test(named(query.name, chosen)) {
         pair(query, PairCheck.seed(i.toLong), chosen.flatMap(_.options))
       }
     }
 
-  Covering.pairs(RealTimePairSuite.cases.size +: Seq(lanes, tasks).map(_.size))(_ => true)
+  Covering.pairs(RealTimePairSuite.cases.size +: Seq(lanes, tasks).map(_.size))
     .zipWithIndex.foreach { case (one, i) =>
       val query = RealTimePairSuite.cases(one.head)
-      val chosen =
-        Seq(lanes, tasks).zip(one.tail).map { case (way, value) => way(value) }.filter(_.options.nonEmpty)
-      test((s"Real-time Mode: ${query.name}" +: chosen.map(_.name)).mkString(", ")) {
+      val chosen = chosenOf(Seq(lanes, tasks), one)
+      test(named(s"Real-time Mode: ${query.name}", chosen)) {
         val options = chosen.flatMap(_.options)
         PairCheck.overTheNetwork(options) {
           PairCheck.realTime(spark, this, query, TestInput.realTime, PairCheck.seed(100L + i), options: _*)
@@ -54,9 +53,17 @@ private object CoveringPairSuite {
     lanes,
     tasks,
     Seq(usual, Way("checkpoint ids", s"$streaming.stateStore.checkpointFormatVersion" -> "2")),
-    Seq(usual, Way("changelogs", s"$streaming.stateStore.rocksdb.changelogCheckpointing.enabled" -> "true")),
-    usual +: Seq("3", "4").map(n => Way(s"state format $n", s"$streaming.join.stateFormatVersion" -> n))
+    Seq(usual, Way("changelogs", s"$streaming.stateStore.rocksdb.changelogCheckpointing.enabled" -> "true"))
   )
+  val formats: Seq[Way] =
+    usual +: Seq("3", "4").map(n => Way(s"state format $n", s"$streaming.join.stateFormatVersion" -> n))
+
+  /** A case's values of `ways`: its first number is a query. */
+  def chosenOf(ways: Seq[Seq[Way]], one: Seq[Int]): Seq[Way] =
+    ways.zip(one.tail).map { case (way, value) => way(value) }
+
+  def named(query: String, chosen: Seq[Way]): String =
+    (query +: chosen.map(_.name).filter(_.nonEmpty)).mkString(", ")
 
   def isJoin(query: QueryCase): Boolean = query.name.contains("join")
 

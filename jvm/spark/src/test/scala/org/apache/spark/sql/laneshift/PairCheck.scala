@@ -181,12 +181,20 @@ object PairCheck {
   }
 }
 
-/** What stock Spark made of a query and its rows is the same for every pair: it is run once. Options of laneshift are nothing to it. */
+/** What stock Spark made of a query and its rows is the same for every pair: it is run once. Options of laneshift are nothing to it,
+  * and how checkpoints keep its state is nothing to its rows, state and counts.
+  */
 private object StockSides {
+  private val nothingToIt =
+    Seq(
+      "spark.sql.laneshift.",
+      "spark.sql.streaming.stateStore.checkpointFormatVersion",
+      "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+    )
   private val known = new scala.collection.mutable.HashMap[(Any, Seq[(String, String)]), RunResult]
 
   def of(what: Product, options: Seq[(String, String)])(run: => RunResult): RunResult = {
-    val own = options.filterNot { case (key, _) => key.startsWith("spark.sql.laneshift.") }.sorted
+    val own = options.filterNot { case (key, _) => nothingToIt.exists(key.startsWith) }.sorted
     // The same query and the same rows: equality of what they hold would be dear, and functions have none.
     val same = what.productIterator.map {
       case feed: Feed => feed
