@@ -273,15 +273,6 @@ def _folder(results: Path | None, quick: bool) -> Path:
     return RESULTS.parent.parent / "build" / "bench-quick" if quick else RESULTS
 
 
-def _given(words: list[str]) -> str:
-    """The words of a command that say what is measured: not where its results go."""
-    files = {
-        i + n for i, word in enumerate(words) if word in ("--results", "--add") for n in (0, 1)
-    }
-    kept = [word for i, word in enumerate(words) if i not in files]
-    return " ".join(f'"{word}"' if " " in word else word for word in kept)
-
-
 def _ended(about: dict[str, Any], begun: float) -> None:
     about["took_s"] = round(time.monotonic() - begun)
     about["load_at_end"] = round(os.getloadavg()[0], 2)
@@ -295,7 +286,9 @@ def _command(name: str) -> click.Command:
         calm = quiet.wait(wait)
         if not calm.met:
             click.echo(f"This machine is not quiet: {calm}.", err=True)
-        given = _given(sys.argv[1:]) or name
+        # Files by their names: where they are is a matter of this machine.
+        words = [Path(word).name for word in sys.argv[1:]]
+        given = " ".join(f'"{word}"' if " " in word else word for word in words) or name
         about = ran_on(f"make bench ARGS='{given}'", *_versions()) | {"quiet": str(calm)}
         begun = time.monotonic()
         try:
