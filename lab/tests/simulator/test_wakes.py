@@ -17,6 +17,7 @@ from laneshift_lab.simulator.rates import Constant, Levels, Rate
 from laneshift_lab.simulator.workload import ZipfKeys
 
 BURST_S = 10.0
+GATE = ("elasticutor", "laneshift")
 
 
 def simulation(
@@ -67,9 +68,7 @@ def test_a_second_burst_does_not_wait_for_the_period_either() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        name
-        if name in ("elasticutor", "laneshift")
-        else pytest.param(name, marks=pytest.mark.deep("policies"))
+        pytest.param(name, marks=() if name in GATE else pytest.mark.deep("policies"))
         for name in names()
         if name not in PLANNERS
     ],
