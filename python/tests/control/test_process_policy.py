@@ -130,16 +130,19 @@ def test_only_the_query_that_is_named_is_driven_run_by_run(
         def read(self, size: int | None = -1, /) -> str:
             for there in ([], queries, [], again):
                 gateway.data["queries"] = there
-                looks, claims = gateway.looks, len(gateway.claims)
-                # The look that goes on may have begun before.
-                until(lambda looks=looks: gateway.looks > looks + 2)
+                looks = gateway.looks
+                # A look that goes on may have begun before, and its turn may claim again while it
+                # rests: once the second from now begins, the first has been followed.
+                until(lambda looks=looks: gateway.looks > looks + 1)
+                claims = len(gateway.claims)
+                until(lambda looks=looks: gateway.looks > looks + 3)
                 told.append(len(gateway.claims) - claims)
             return ""
 
     monkeypatch.setattr(process, "PortGateway", lambda *_: gateway)
     monkeypatch.setattr(sys, "stdin", Driver())
     assert start(query="running") == 0
-    assert (told[0], told[1] > 0, told[2] <= 1, told[3] > 0) == (0, True, True, True)
+    assert (told[0], told[1] > 0, told[2], told[3] > 0) == (0, True, 0, True)
     assert list(dict.fromkeys(claim[1] for claim in gateway.claims)) == [run, "another run"]
     assert gateway.released == 1
     assert "for the query running" in capsys.readouterr().out
