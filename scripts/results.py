@@ -52,6 +52,11 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "compiled (0.2), and the driver writes a part of the plan for each (0.1)",
     ),
     (
+        "auto", "jar alone: real: ratings, ask",
+        "a user's ratings come in one batch and never again, so the last batch's loads do not say "
+        "where shards should be, and each lane's Python worker costs 35 ms of CPU a batch",
+    ),
+    (
         "live|sweep", "p99 at half load, `laneshift`",
         "the policy gives back the lanes that its target latency does not need, so rows wait "
         "longer for fewer",
