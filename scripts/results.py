@@ -47,14 +47,8 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "auto", "jar alone: (real: delays|balanced, 200 partitions)",
-        "each of 200 tasks costs 8% more CPU (by a profile of warm batches, 11.7 ms in place of "
-        "10.9): what describes the operator is read with each task (0.2 ms), more code is "
-        "compiled (0.2), and the driver writes a part of the plan for each (0.1)",
-    ),
-    (
-        "auto", "jar alone: real: ratings, ask",
-        "a user's ratings come in one batch and never again, so the last batch's loads do not say "
-        "where shards should be, and each lane's Python worker costs 35 ms of CPU a batch",
+        "each of 200 tasks costs more CPU, says a profile of warm batches: what describes the "
+        "operator is read with each, and more code is compiled",
     ),
     (
         "live|sweep", "p99 at half load, `laneshift`",
