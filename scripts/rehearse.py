@@ -12,6 +12,7 @@ quiet run that was green, unless another one was red. A clone goes away unless i
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import random
@@ -219,7 +220,20 @@ def rehearsed(way: str, commit: str) -> bool:
     return True
 
 
+def only_one() -> int:
+    """Two at once would make each other slow, and red by chance. The lock ends with the process."""
+    (ROOT / "build").mkdir(exist_ok=True)
+    lock = os.open(ROOT / "build" / "rehearsal.lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit("A rehearsal of this checkout is running: wait for it, or end its rehearse.py.")
+    return lock
+
+
 def main() -> int:
+    # So that whoever ends this ends the run, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     reader = argparse.ArgumentParser()
     reader.add_argument("--commit", default="HEAD")
     reader.add_argument("ways", nargs="*", default=["quiet"])
@@ -236,8 +250,8 @@ def main() -> int:
         commit = git("rev-parse", "--verify", "--quiet", f"{given.commit}^{{commit}}")
     except subprocess.CalledProcessError:
         sys.exit(f"COMMIT is '{given.commit}', and this repository has no such commit.")
+    lock = only_one()
     mark = ROOT / "build" / "rehearsed"
-    mark.parent.mkdir(exist_ok=True)
     mark.unlink(missing_ok=True)
     red = False
     for way in given.ways:
@@ -247,6 +261,7 @@ def main() -> int:
         elif way == "quiet":
             mark.write_text(commit + "\n")
             print(f"Green: build/rehearsed names {commit}.")
+    os.close(lock)
     return 1 if red else 0
 
 
