@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "python")]
 
+from laneshift_bench.report import EARLIER  # noqa: E402
 from laneshift_bench.standing import (  # noqa: E402
     AHEAD,
     BEHIND,
@@ -25,7 +26,9 @@ from laneshift_bench.standing import (  # noqa: E402
     Comparison,
     Line,
     Result,
+    digits,
     lines,
+    on_both_days,
     together,
 )
 from run import BENCHMARKS, TARGETS  # noqa: E402
@@ -39,7 +42,8 @@ COMMANDS: Mapping[str, str] = {"endurance": "make endurance HOURS=8"}
 REASONS: tuple[tuple[str, str, str], ...] = (
     (
         "operators", r"rows/s, 4 lanes: .*Pandas",
-        "each lane has a Python worker of its own, and two cores are busy with one a partition",
+        "each lane has a Python worker, which Spark has clear its garbage after every task, "
+        "and two cores are busy with one a partition",
     ),
     (
         "idle|operators", "4 lanes",
@@ -100,10 +104,23 @@ MORE = """
 Both sides had the same machine, but the rival could not use all of it, which is what laneshift is
 for. These say that lanes work, not by how much the engine is better at equal means.
 """
+AGAIN = """
+Where a benchmark was run on two days, at the commits of these days: how many of the figures that
+both have are *ahead*, *level* or *behind* on both, and how many goals were met. Those that are not
+the same on both days are listed.
+"""
 
 
-def page(results: Sequence[Result], pictures: Mapping[str, Sequence[str]] | None = None) -> str:
-    """The page's text. ``pictures`` are those of each benchmark, as its own page names them."""
+def page(
+    results: Sequence[Result],
+    pictures: Mapping[str, Sequence[str]] | None = None,
+    earlier: Sequence[Result] = (),
+) -> str:
+    """The page's text.
+
+    ``pictures`` are those of each benchmark, as its own page names them; ``earlier`` the results
+    of another day.
+    """
     pictures = pictures if pictures is not None else {r.name: shown(r.name) for r in results}
     found = {result.name: result.comparisons for result in results}
     every = [one for each in found.values() for one in each]
@@ -126,6 +143,9 @@ def page(results: Sequence[Result], pictures: Mapping[str, Sequence[str]] | None
         _behind(by_verdict[BEHIND]) or "Nothing.",
         "## Level",
         _lines(by_verdict[LEVEL_WITH]) or "Nothing.",
+        "## On another day",
+        AGAIN,
+        _again(results, earlier) or "None was.",
         "## Goals that are missed",
         "Whatever the rival does, these are what the benchmarks were to reach.",
         _goals(results) or "None.",
@@ -220,6 +240,39 @@ def _goals(results: Iterable[Result]) -> str:
     return _table(["figure", "measured", "goal", "benchmark"], rows)
 
 
+def _again(results: Iterable[Result], earlier: Iterable[Result]) -> str:
+    """A line for each benchmark that ran on two days, and one for each figure that differs."""
+    before = {result.name: result for result in earlier}
+    days, changed = [], []
+    for now in results:
+        if (then := before.get(now.name)) is None:
+            continue
+        pairs = on_both_days(then, now)
+        differ = [(old, new) for old, new in pairs if old.verdict != new.verdict]
+        was = {goal["what"]: goal for goal in then.goals}
+        goals = [(was[goal["what"]], goal) for goal in now.goals if goal["what"] in was]
+        if not pairs and not goals:
+            continue
+        met = [sum(each[day]["met"] for each in goals) for day in (0, 1)]
+        dates = [f"{x.ran_on['date'][:10]} at {x.ran_on['commit']}" for x in (then, now)]
+        same = f"{len(pairs) - len(differ)} of {len(pairs)}" if pairs else ""
+        all_met = f"{met[0]} and {met[1]} of {len(goals)}" if goals else ""
+        days.append([_link(now.name), *dates, same, all_met])
+        changed += [
+            [old.figure, old.rival, old.case, f"{digits(old.middle)}, {old.verdict}",
+             f"{digits(new.middle)}, {new.verdict}", _link(now.name)]
+            for old, new in differ
+        ]  # fmt: skip
+        changed += [
+            [new["what"], f"goal {new['goal']}", "", f"{old['value']:.3g}", f"{new['value']:.3g}",
+             _link(now.name)]
+            for old, new in goals if old["met"] != new["met"]
+        ]  # fmt: skip
+    of_days = _table(["benchmark", "then", "now", "same verdict", "goals met"], days)
+    of_changes = _table(["figure", "beside", "case", "then", "now", "benchmark"], changed)
+    return "\n\n".join(part for part in (of_days, of_changes) if part)
+
+
 def _missing(results: Iterable[Result]) -> str:
     known = {result.name for result in results}
     rows = [
@@ -298,6 +351,11 @@ def published() -> list[Result]:
     return sorted(found, key=lambda result: order.get(result.name, len(order)))
 
 
+def of_another_day() -> list[Result]:
+    """What the newest results have replaced, as far as it was kept."""
+    return [Result.read(file) for file in sorted((RESULTS / EARLIER).glob("*.json"))]
+
+
 LIST = re.compile(r"There are\s+\[\w+\]\(results/\w+\.md\).*?\.(?=\n)", re.DOTALL)
 
 
@@ -338,7 +396,7 @@ def main() -> None:
     if parser.parse_args().ages:
         print("\n".join(line for _, line in ages(results)))
         return
-    PAGE.write_text(page(results), "utf-8")
+    PAGE.write_text(page(results, earlier=of_another_day()), "utf-8")
     changed = with_list(README.read_text("utf-8"), [result.name for result in results])
     README.write_text(changed, "utf-8")
     print(f"{PAGE.relative_to(ROOT)}: {len(results)} of {len(KNOWN)} benchmarks")

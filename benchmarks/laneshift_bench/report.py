@@ -17,6 +17,9 @@ from laneshift.errors import InputError
 from laneshift.plugin.jar import jar_path, jar_version
 from laneshift_bench.session import SEED
 
+EARLIER = "earlier"
+"""Folder of the results of another day, beside those of the newest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:
@@ -87,6 +90,7 @@ class Report:
             {"what": g.what, "value": g.value, "goal": f"{g.sign} {g.bound:g}", "met": g.met}
             for g in self.goals
         ]
+        keep(folder / f"{self.name}.json", ran_on["date"])
         content = {"benchmark": self.name, "ran_on": ran_on, "goals": goals, "data": self.data}
         text = json.dumps(content, indent=1)
         # Lists of numbers on one line each: thousands of lines help nobody.
@@ -95,6 +99,14 @@ class Report:
         file = folder / f"{self.name}.md"
         file.write_text(self.markdown(ran_on))
         return file
+
+
+def keep(file: Path, date: str) -> None:
+    """Keep what ``file`` has, if it is of another day than ``date``: a result is to replace it."""
+    if file.exists() and json.loads(file.read_text("utf-8"))["ran_on"]["date"][:10] != date[:10]:
+        earlier = file.parent / EARLIER
+        earlier.mkdir(exist_ok=True)
+        file.replace(earlier / file.name)
 
 
 def ran_now() -> str:

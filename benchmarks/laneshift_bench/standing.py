@@ -312,14 +312,22 @@ class Line:
             return "the other never got there"
         if low == high == 0:
             return "never got there"
-        texts = list(dict.fromkeys(_digits(x) for x in (low, high)))
+        texts = list(dict.fromkeys(digits(x) for x in (low, high)))
         return " to ".join(texts)
 
 
-def _digits(times: float) -> str:
+def digits(times: float) -> str:
+    """Times as good, as the pages show it."""
     if times == math.inf:
         return "never"
     return f"{times:,.0f}" if times >= 10 else f"{times:.2f}"
+
+
+def on_both_days(then: Result, now: Result) -> list[tuple[Comparison, Comparison]]:
+    """Comparisons that both results have; not those of runs that the newer one took over."""
+    before = {(one.figure, one.case, one.rival): one for one in then.comparisons}
+    found = [(before.get((one.figure, one.case, one.rival)), one) for one in now.comparisons]
+    return [(old, new) for old, new in found if old is not None and old.times != new.times]
 
 
 def lines(found: Sequence[Comparison]) -> list[Line]:

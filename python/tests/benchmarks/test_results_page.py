@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from laneshift_bench.report import EARLIER, Report
 from laneshift_bench.standing import (
     AHEAD,
     BEHIND,
@@ -195,6 +196,12 @@ def test_a_file_of_another_benchmark_is_refused(tmp_path: Path) -> None:
         Result.read(tmp_path / "idle.json")
 
 
+def test_what_is_kept_of_another_day_is_of_another_day(script: ModuleType) -> None:
+    newest = {result.name: result for result in script.published()}
+    for then in script.of_another_day():
+        assert then.ran_on["date"][:10] < newest[then.name].ran_on["date"][:10], then.name
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_published_is_read(name: str) -> None:
     found = Result.read(RESULTS / f"{name}.json")
@@ -204,7 +211,8 @@ def test_what_is_published_is_read(name: str) -> None:
 
 
 def test_the_page_is_what_the_results_give(script: ModuleType) -> None:
-    assert script.PAGE.read_text("utf-8") == script.page(script.published()), "run: make results"
+    made = script.page(script.published(), earlier=script.of_another_day())
+    assert script.PAGE.read_text("utf-8") == made, "run: make results"
     text = script.README.read_text("utf-8")
     assert text == script.with_list(text, NAMES), "run: make results"
 
@@ -260,6 +268,49 @@ def test_a_new_result_changes_the_page(script: ModuleType) -> None:
     assert "2 cores of Some CPU with 25.3 GB; Java 17.0.15, Spark 4.3.0" in each
 
 
+def test_what_another_day_gave_stands_beside_the_newest(script: ModuleType) -> None:
+    what = "10 keys, rows/s: 4 lanes / stock"
+    case = "real-time, 10 keys, rows/s"
+    then = result("idle", {
+        case: {"stock": [100.0, 100.0], "1 lane": [90.0, 80.0], "4 lanes": [90.0, 80.0]},
+        "taken over, rows/s": {"stock": [100.0], "1 lane": [80.0]}},
+        [goal(what, 0.85, ">=", 0.9)])  # fmt: skip
+    then.ran_on["date"] = "2026-11-20 02:17 UTC"
+    now = result("idle", {
+        case: {"stock": [100.0, 100.0], "1 lane": [91.0, 81.0], "4 lanes": [100.0, 100.0]},
+        "taken over, rows/s": {"stock": [100.0], "1 lane": [80.0]}},
+        [goal(what, 1.0, ">=", 0.9)])  # fmt: skip
+    other = result("pause", {}, [goal("pause p99, ms", 0.9, "<=", 5)])
+    page = script.page([now, other], {"idle": [], "pause": []}, earlier=[then])
+    found = page.split("\n## On another day\n")[1].split("\n## ")[0]
+    link = "[idle](../benchmarks/results/idle.md)"
+    assert f"| {link} | 2026-11-20 at abc | 2026-11-24 at abc | 1 of 2 | 0 and 1 of 1 |" in found
+    before = "| rows/s, 4 lanes | stock Spark | real-time, 10 keys | 0.85, behind |"
+    assert f"{before} 1.00, level | {link} |" in found and "1 lane" not in found
+    assert f"| {what} | goal >= 0.9 |  | 0.85 | 1 | {link} |" in found
+    assert "pause" not in found
+    alone = script.page([other], {"pause": []}, earlier=[then])
+    assert "None was." in alone.split("\n## On another day\n")[1].split("\n## ")[0]
+
+
+def test_a_result_is_kept_when_one_of_another_day_replaces_it(tmp_path: Path) -> None:
+    def write(day: str) -> None:
+        Report("idle", "Idle", "How.", ("a",)).write(tmp_path, {"date": f"2026-11-{day} 02:17 UTC"})
+
+    def day(file: Path) -> str:
+        return str(json.loads(file.read_text("utf-8"))["ran_on"]["date"])[8:10]
+
+    newest, kept = tmp_path / "idle.json", tmp_path / EARLIER / "idle.json"
+    write("20")
+    write("20")
+    assert day(newest) == "20" and not kept.exists()
+    write("21")
+    write("21")
+    assert day(newest) == "21" and day(kept) == "20"
+    write("24")
+    assert day(newest) == "24" and day(kept) == "21"
+
+
 def test_what_is_ahead_with_more_cores_stands_apart(script: ModuleType) -> None:
     rates = {
         "hot, stock": [5.0], "hot, 1 lane": [6.0], "hot, 8 lanes, true": [10.0],
@@ -290,6 +341,15 @@ def test_what_is_behind_without_a_known_reason_says_so(script: ModuleType) -> No
     others += [Comparison("operators", "rows/s, 4 lanes", cases[0], STOCK, (0.6,))]
     (line,) = lines(others)
     assert "(join); each lane" in script.why(line) and cases[0] in script.why(line)
+
+
+def test_the_oldest_results_are_named_first(script: ModuleType) -> None:
+    newest, unknown = result("idle", {}), result("pause", {})
+    newest.ran_on["commit"], unknown.ran_on["commit"] = "HEAD+", "f" * 12
+    assert script.ages([newest, unknown]) == [
+        (None, f"pause: {RAN['date']} at {'f' * 12}, a commit that is not here"),
+        (0, f"idle: {RAN['date']} at HEAD, 0 commits of src/main since"),
+    ]
 
 
 def test_the_list_of_results_is_made_anew(script: ModuleType) -> None:
