@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "python")]
 
-from laneshift_bench.report import EARLIER  # noqa: E402
+from laneshift_bench.report import EARLIER, Goal  # noqa: E402
 from laneshift_bench.standing import (  # noqa: E402
     AHEAD,
     BEHIND,
@@ -106,8 +106,8 @@ for. These say that lanes work, not by how much the engine is better at equal me
 """
 AGAIN = """
 Where a benchmark was run on two days, at the commits of these days: how many of the figures that
-both have are *ahead*, *level* or *behind* on both, and how many goals were met. Those that are not
-the same on both days are listed.
+both have are *ahead*, *level* or *behind* on both, and how many of today's goals were met. Those
+that are not the same on both days are listed.
 """
 
 
@@ -249,13 +249,13 @@ def _again(results: Iterable[Result], earlier: Iterable[Result]) -> str:
             continue
         pairs = on_both_days(then, now)
         differ = [(old, new) for old, new in pairs if old.verdict != new.verdict]
-        was = {goal["what"]: goal for goal in then.goals}
-        goals = [(was[goal["what"]], goal) for goal in now.goals if goal["what"] in was]
+        was = {goal["what"]: goal["value"] for goal in then.goals}
+        goals = [(_met_by(was[x["what"]], x["goal"]), x) for x in now.goals if x["what"] in was]
         if not pairs and not goals:
             continue
-        met = [sum(each[day]["met"] for each in goals) for day in (0, 1)]
         dates = [f"{x.ran_on['date'][:10]} at {x.ran_on['commit']}" for x in (then, now)]
         same = f"{len(pairs) - len(differ)} of {len(pairs)}" if pairs else ""
+        met = sum(old for old, _ in goals), sum(new["met"] for _, new in goals)
         all_met = f"{met[0]} and {met[1]} of {len(goals)}" if goals else ""
         days.append([_link(now.name), *dates, same, all_met])
         changed += [
@@ -264,13 +264,19 @@ def _again(results: Iterable[Result], earlier: Iterable[Result]) -> str:
             for old, new in differ
         ]  # fmt: skip
         changed += [
-            [new["what"], f"goal {new['goal']}", "", f"{old['value']:.3g}", f"{new['value']:.3g}",
-             _link(now.name)]
-            for old, new in goals if old["met"] != new["met"]
+            [new["what"], f"goal {new['goal']}", "", f"{was[new['what']]:.3g}",
+             f"{new['value']:.3g}", _link(now.name)]
+            for old, new in goals if old != new["met"]
         ]  # fmt: skip
     of_days = _table(["benchmark", "then", "now", "same verdict", "goals met"], days)
     of_changes = _table(["figure", "beside", "case", "then", "now", "benchmark"], changed)
     return "\n\n".join(part for part in (of_days, of_changes) if part)
+
+
+def _met_by(value: float, goal: str) -> bool:
+    """Whether a value of another day meets a goal as it is today."""
+    sign, bound = goal.split()
+    return Goal("", value, sign, float(bound)).met
 
 
 def _missing(results: Iterable[Result]) -> str:
