@@ -55,7 +55,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "operator is read with each, and more code is compiled",
     ),
     (
-        "live|sweep", "p99 at half load, `laneshift`",
+        "live|sweep", "p99 at half load",
         "the policy gives back the lanes that its target latency does not need, so rows wait "
         "longer for fewer",
     ),
