@@ -220,7 +220,7 @@ def rehearsed(way: str, commit: str) -> bool:
     return True
 
 
-def only_one() -> int:
+def only_one() -> None:
     """Two at once would make each other slow, and red by chance. The lock ends with the process."""
     (ROOT / "build").mkdir(exist_ok=True)
     lock = os.open(ROOT / "build" / "rehearsal.lock", os.O_RDWR | os.O_CREAT)
@@ -228,7 +228,6 @@ def only_one() -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         sys.exit("A rehearsal of this checkout is running: wait for it, or end its rehearse.py.")
-    return lock
 
 
 def main() -> int:
@@ -250,7 +249,7 @@ def main() -> int:
         commit = git("rev-parse", "--verify", "--quiet", f"{given.commit}^{{commit}}")
     except subprocess.CalledProcessError:
         sys.exit(f"COMMIT is '{given.commit}', and this repository has no such commit.")
-    lock = only_one()
+    only_one()
     mark = ROOT / "build" / "rehearsed"
     mark.unlink(missing_ok=True)
     red = False
@@ -261,7 +260,6 @@ def main() -> int:
         elif way == "quiet":
             mark.write_text(commit + "\n")
             print(f"Green: build/rehearsed names {commit}.")
-    os.close(lock)
     return 1 if red else 0
 
 

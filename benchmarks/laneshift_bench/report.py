@@ -90,7 +90,7 @@ class Report:
             {"what": g.what, "value": g.value, "goal": f"{g.sign} {g.bound:g}", "met": g.met}
             for g in self.goals
         ]
-        keep(folder / f"{self.name}.json", ran_on["date"])
+        _set_aside(folder / f"{self.name}.json", ran_on["date"])
         content = {"benchmark": self.name, "ran_on": ran_on, "goals": goals, "data": self.data}
         text = json.dumps(content, indent=1)
         # Lists of numbers on one line each: thousands of lines help nobody.
@@ -101,7 +101,7 @@ class Report:
         return file
 
 
-def keep(file: Path, date: str) -> None:
+def _set_aside(file: Path, date: str) -> None:
     """Keep what ``file`` has, if it is of another day than ``date``: a result is to replace it."""
     if file.exists() and json.loads(file.read_text("utf-8"))["ran_on"]["date"][:10] != date[:10]:
         earlier = file.parent / EARLIER
