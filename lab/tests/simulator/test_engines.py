@@ -51,7 +51,9 @@ def fluid(case: Case, engine: Engine, cluster: Cluster) -> Simulation:
     return run
 
 
-@pytest.mark.parametrize("rho", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize(
+    "rho", [*(pytest.param(rho, marks=pytest.mark.deep("policies")) for rho in (0.3, 0.6)), 0.9]
+)
 @pytest.mark.parametrize("cv2", [0.0, 1.0])
 def test_latency_of_the_fluid_is_near_the_exact_one(rho: float, cv2: float) -> None:
     """Mean within 15% (as for Jackson's E[T]), p99 within 70%: its spread is approximated."""

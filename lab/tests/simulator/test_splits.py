@@ -72,7 +72,7 @@ JOIN = Split(how="broadcast", copy_s=2e-4)
 
 @pytest.mark.parametrize("split", [MERGE, JOIN], ids=["merge", "broadcast"])
 @pytest.mark.parametrize(
-    "ways", [1, *(pytest.param(n, marks=pytest.mark.deep("policies")) for n in (2, 3)), 4]
+    "ways", [*(pytest.param(n, marks=pytest.mark.deep("policies")) for n in (1, 2, 3)), 4]
 )
 def test_saturated_throughput_is_the_exact_one(split: Split, ways: int) -> None:
     """The hottest lane's CPU bounds the partition; merges and copies take their part of it."""

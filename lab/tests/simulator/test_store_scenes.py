@@ -33,13 +33,8 @@ def took(run: BatchRun, since_s: float) -> float:
     return sum(late) / len(late)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name == "elasticutor" else pytest.mark.deep("policies"))
-        for name in ABLE
-    ],
-)
+@pytest.mark.deep("policies")
+@pytest.mark.parametrize("name", ABLE)
 def test_200_stores_on_two_cores_become_few_and_stay(name: str) -> None:
     """11 s a batch for 24,000 rows, nearly all of it commits."""
     at = scene(200, StoreScene(0.11, state_bytes=20e6), most_rows=24_000)
@@ -77,13 +72,9 @@ def test_what_was_wrong_is_learnt() -> None:
     assert took(run, 4000.0) <= 1.3 * took(run_batches(policy("laneshift"), at, 2000.0), 500.0)
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.deep("policies")) for seed in range(1, 4))]
-)
-@pytest.mark.parametrize(
-    "name",
-    [n if n == "laneshift" else pytest.param(n, marks=pytest.mark.deep("policies")) for n in ABLE],
-)
+@pytest.mark.deep("policies")
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ABLE)
 def test_load_that_comes_and_goes_is_no_reason_to_rescale_each_time(name: str, seed: int) -> None:
     """An hour of 5 minutes each: no two rescales are nearer than what they have to earn."""
     at = scene(

@@ -17,7 +17,7 @@ from laneshift_lab.simulator.rates import Constant, Levels, Rate
 from laneshift_lab.simulator.workload import ZipfKeys
 
 BURST_S = 10.0
-GATE = ("elasticutor", "laneshift")
+DEEP = pytest.mark.deep("policies")
 
 
 def simulation(
@@ -45,7 +45,9 @@ def burst() -> Rate:
     return Levels(((800.0, BURST_S + 0.3), (6400.0, 40.0)))
 
 
-@pytest.mark.parametrize("name", ["elasticutor", "laneshift", "naive-ec"])
+@pytest.mark.parametrize(
+    "name", ["laneshift", *(pytest.param(n, marks=DEEP) for n in ("elasticutor", "naive-ec"))]
+)
 def test_a_burst_does_not_wait_for_the_period(name: str) -> None:
     def cores(result: Result, at_s: float) -> float:
         times = result.column("time_s")
@@ -68,7 +70,7 @@ def test_a_second_burst_does_not_wait_for_the_period_either() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name in GATE else pytest.mark.deep("policies"))
+        name if name == "laneshift" else pytest.param(name, marks=DEEP)
         for name in names()
         if name not in PLANNERS
     ],

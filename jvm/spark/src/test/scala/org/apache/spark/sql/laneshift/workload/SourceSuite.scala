@@ -8,9 +8,10 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.{col, count, sum}
 import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
 
-import laneshift.testing.Deep
+import laneshift.testing.{Deep, DeepSuite}
 
-class SourceSuite extends WorkloadSession {
+class SourceSuite extends WorkloadSession with DeepSuite {
+  override def room: Deep = Deep.Pairs
 
   private val start = "2026-01-01T00:00:00Z" // past: every row is due
   private val options = Seq(

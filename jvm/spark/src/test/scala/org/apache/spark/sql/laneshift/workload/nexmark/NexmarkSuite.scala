@@ -14,7 +14,10 @@ import org.apache.spark.sql.laneshift.workload.{MadeUpOptions, WorkloadOptionExc
 import org.apache.spark.sql.streaming.{StreamingQueryException, Trigger}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-class NexmarkSuite extends WorkloadSession {
+import laneshift.testing.{Deep, DeepSuite}
+
+class NexmarkSuite extends WorkloadSession with DeepSuite {
+  override def room: Deep = Deep.Pairs
 
   private val Events = 20000L
   private val Options = Map(

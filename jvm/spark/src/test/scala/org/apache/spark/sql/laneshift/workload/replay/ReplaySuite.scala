@@ -8,9 +8,10 @@ import org.apache.spark.sql.functions.{col, count, lit, spark_partition_id, sum}
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.types.{IntegerType, StringType, StructField, StructType}
 
-import laneshift.testing.Deep
+import laneshift.testing.{Deep, DeepSuite}
 
-class ReplaySuite extends ReplaySession {
+class ReplaySuite extends ReplaySession with DeepSuite {
+  override def room: Deep = Deep.Pairs
 
   private val fast = Seq("pacing" -> "none")
   private val live = Trigger.RealTime("1 second")
