@@ -24,17 +24,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from deep import (
-    LAUNCH,
-    OUT,
-    ROOT,
-    classes_of_suites,
-    ended,
-    environment,
-    git,
-    number,
-    runner,
-)
+from deep import ended, environment, git
+from deep_units import LAUNCH, OUT, ROOT, classes_of_suites, number, runner
 from sbt_reports import cases
 
 TABLE = ROOT / "verification" / "mutants.toml"

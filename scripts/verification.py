@@ -9,7 +9,8 @@ import sys
 from itertools import groupby
 from typing import Any
 
-from deep import RECORD, ROOMS, ROOT, records
+from deep import RECORD, records
+from deep_units import ROOMS, ROOT
 from mutants import NOTICED, mutants
 
 PAGE = ROOT / "docs" / "verification.md"

@@ -49,10 +49,12 @@ def test_wrong_input_is_told_before_anything_runs(deep: ModuleType, word: str, s
 
 
 def test_too_few_kills_are_told_before_anything_runs(deep: ModuleType) -> None:
+    from deep_units import commands  # type: ignore[import-not-found]
+
     words = ["ROOMS=kills", "KILLS=5"]
     with pytest.raises(SystemExit, match="KILLS is 5; RandomKills takes whole numbers from 12"):
-        list(deep.commands("kills", deep.asked_for(words)))
-    drivers = list(deep.commands("kills", deep.asked_for([*words, "ONLY=test_driver_kill"])))
+        list(commands("kills", deep.asked_for(words)))
+    drivers = list(commands("kills", deep.asked_for([*words, "ONLY=test_driver_kill"])))
     assert drivers
 
 

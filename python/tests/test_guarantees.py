@@ -111,10 +111,10 @@ def anchors(page: str) -> set[str]:
 
 
 @cache
-def deep_units(deep: ModuleType, room: str) -> set[str]:
+def deep_units(module: ModuleType, room: str) -> set[str]:
     """What `make deep` has of a room: ONLY takes these names."""
-    asked = deep.asked_for([])
-    found = {unit.name for unit in (*deep.suites(room), *deep.commands(room, asked))}
+    asked = module.asked_for([])
+    found = {unit.name for unit in (*module.suites(room), *module.commands(room, asked))}
     marked = re.compile(rf'\bmark\.deep\("{room}"\)')
     return found | {
         p.stem for p in PYTHON.rglob("test_*.py") if marked.search(p.read_text("utf-8"))
@@ -175,7 +175,7 @@ def wrong(page: str, deep: ModuleType) -> list[str]:
 @pytest.fixture
 def deep(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    return import_module("deep")
+    return import_module("deep_units")
 
 
 def test_each_guarantee_has_the_tests_that_the_page_names(deep: ModuleType) -> None:
