@@ -29,6 +29,7 @@ from typing import Any
 from deep_units import LAUNCH, OUT, ROOMS, ROOT, Unit, asked_for, units
 from sbt_reports import cases
 
+# Beside the tests, where deep_units has Python look, too.
 from stuck import descendants, jvms, threads
 
 RECORD = ROOT / "verification"

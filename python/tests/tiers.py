@@ -15,7 +15,7 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 
 ROOMS = {
-    "pairs": "more queries, formats and numbers of tasks beside stock Spark than the gate has",
+    "pairs": "more queries, formats and tasks beside stock Spark than the gate has; test sources",
     "motion": "handoffs whose moment is up to timers, threads and what a query was measured to do",
     "policies": "autoscalers, limits and rescales that act on a running query by its measurements",
     "remote": "lanes on other executors, and hosts that fall silent, fail and go away",

@@ -18,7 +18,7 @@ SEEDS = [0, *(pytest.param(seed, marks=DEEP) for seed in (1, 2))]
 SIZING = [name for name in names() if name not in ("static", *PLANNERS)]
 
 
-def users(of: list[str]) -> list[Any]:
+def by_tier(of: list[str]) -> list[Any]:
     """In the gate the policy that users get; the others are deep."""
     return [name if name == "laneshift" else pytest.param(name, marks=DEEP) for name in of]
 
@@ -65,7 +65,7 @@ def settled(run: BatchRun, batches: int = 10) -> float:
 
 
 @pytest.mark.parametrize("interval_s", TRIGGERS)
-@pytest.mark.parametrize("name", users([name for name in names() if name not in PLANNERS]))
+@pytest.mark.parametrize("name", by_tier([name for name in names() if name not in PLANNERS]))
 def test_half_of_the_interval_is_no_reason_to_change(name: str, interval_s: float) -> None:
     """20,000 rows/s, 2 partitions of 2 lanes, which need half of the trigger's interval."""
     run = run_batches(policy(name), scene(interval_s, Constant(20_000)), 60 * interval_s)
@@ -76,7 +76,7 @@ def test_half_of_the_interval_is_no_reason_to_change(name: str, interval_s: floa
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("lanes", [1, 7])
 @pytest.mark.parametrize("interval_s", TRIGGERS)
-@pytest.mark.parametrize("name", users(SIZING))
+@pytest.mark.parametrize("name", by_tier(SIZING))
 def test_a_wrong_count_is_mended_once_and_for_all(
     name: str, interval_s: float, lanes: int, seed: int
 ) -> None:
@@ -99,7 +99,7 @@ def test_laneshift_takes_what_an_oracle_takes(interval_s: float, seed: int) -> N
         assert run.missed_after(since) == 0
 
 
-@pytest.mark.parametrize("name", users(SIZING))
+@pytest.mark.parametrize("name", by_tier(SIZING))
 def test_many_partitions_one_of_them_hot(name: str) -> None:
     """The hot one has most of the rows and gets lanes although there are 200 on 4 cores."""
     shares = one_hot(200, times=200)
@@ -114,7 +114,7 @@ def test_many_partitions_one_of_them_hot(name: str) -> None:
 
 @pytest.mark.parametrize("phase", [0.0, 0.4])
 @pytest.mark.parametrize("interval_s", TRIGGERS)
-@pytest.mark.parametrize("name", users([name for name in SIZING if name != "median"]))
+@pytest.mark.parametrize("name", by_tier([name for name in SIZING if name != "median"]))
 def test_a_burst_is_met_and_let_go(name: str, interval_s: float, phase: float) -> None:
     begin_s, length_s = (20 + phase) * interval_s, 12 * interval_s
     rate = Levels(((5000.0, begin_s), (20_000.0, length_s), (5000.0, 60 * interval_s)))

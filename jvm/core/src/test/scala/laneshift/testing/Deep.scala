@@ -13,7 +13,7 @@ sealed abstract class Deep(val room: String) extends Tag(s"laneshift.deep.$room"
 
 object Deep {
 
-  /** More queries, formats and numbers of tasks beside stock Spark than the gate has. */
+  /** More queries, formats and numbers of tasks beside stock Spark than the gate has; the sources of test rows. */
   case object Pairs extends Deep("pairs")
 
   /** Lanes, shards and handoffs whose moment is up to timers, threads and what was measured of a running query. */
