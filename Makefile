@@ -13,6 +13,7 @@ export PYSPARK_PYTHON := $(VENV_PYTHON)
 export PYSPARK_DRIVER_PYTHON := $(VENV_PYTHON)
 
 VENV_STAMP := .venv/.laneshift-stamp
+SCALAFMT := scalafmtCheckAll scalafmtSbtCheck
 SCALAFMT_STAMP := build/stamps/scalafmt
 JAR := python/laneshift/jars/laneshift-spark.jar
 WORKLOAD := lab/laneshift_lab/jars/laneshift-workload.jar
@@ -31,10 +32,12 @@ ONLY ?=
 ARGS ?=
 # Without it the gate's tests, with a room of the deep tier those.
 DEEP ?=
+# 1: the sbt of the JVM's tests looks at the format of the Scala code behind them; another one would take half a minute to start.
+FORMAT ?=
 # renew: what the tests cost that run becomes what they may cost, see jvm/budgets.txt and python/tests/budgets.txt.
 BUDGETS ?=
 
-.PHONY: help check-tools setup lock jar test test-jvm test-python deep rehearse compatibility versions proto prove lint fmt wheel release docs demo demo-kafka bench results endurance experiments clean
+.PHONY: help check-tools setup lock jar test test-jvm test-python deep rehearse compatibility versions proto prove lint lint-python fmt wheel release docs demo demo-kafka bench results endurance experiments clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -68,7 +71,7 @@ test: setup ## The gate: format, types, links, and the tests of both languages w
 test-jvm: setup ## The JVM's tests of the gate (ONLY='*Suite' for some; DEEP=pairs: those of a room of the deep tier)
 	@mkdir -p build/logs
 	@version=$$($(VENV_PYTHON) -m setuptools_scm) && LANESHIFT_VERSION=$$version LANESHIFT_DEEP='$(DEEP)' LANESHIFT_BUDGETS='$(BUDGETS)' \
-	  scripts/sbt "testOnly $(or $(ONLY),*)" </dev/null 2>&1 | tee build/logs/test-jvm.log || \
+	  scripts/sbt "testOnly $(or $(ONLY),*)" $(if $(FORMAT),$(SCALAFMT)) </dev/null 2>&1 | tee build/logs/test-jvm.log || \
 	  { grep -A3 -E '(FAILED|ABORTED) \*\*\*' build/logs/test-jvm.log | tail -n 30; exit 1; }
 
 # Tests need no network but their own machine's.
@@ -106,17 +109,18 @@ prove: setup ## Explore a million schedules of the handoff protocol, and race it
 	  scripts/sbt "core/Test/runMain laneshift.lane.explore.ScheduleExplorer" \
 	  $(if $(SEED),,"core/Test/runMain laneshift.lane.InletRace") </dev/null
 
-# Scala last: another sbt may be at work.
-lint: setup ## Check format, style and types
+lint: lint-python ## Check format, style and types
+	@$(MAKE) $(SCALAFMT_STAMP)
+
+lint-python: setup
 	@$(VENV_PYTHON) -m ruff check --quiet .
 	@$(VENV_PYTHON) -m ruff format --check --quiet . || { $(VENV_PYTHON) -m ruff format --check .; exit 1; }
 	@$(VENV_PYTHON) -m mypy --strict --no-error-summary python/laneshift lab/laneshift_lab demo/laneshift_demo
 	@MYPYPATH=python:lab:demo:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary benchmarks/run.py benchmarks/laneshift_bench/standing.py benchmarks/experiments.py benchmarks/keygroups
 	@MYPYPATH=python:lab:demo:python/tests:integration_tests:benchmarks $(VENV_PYTHON) -m mypy --strict --no-error-summary --explicit-package-bases integration_tests
-	@$(MAKE) $(SCALAFMT_STAMP)
 
 $(SCALAFMT_STAMP): $(SCALA_SOURCES) $(BUILD_FILES) .scalafmt.conf $(VENV_STAMP)
-	@scripts/quiet.sh build/logs/scalafmt.log "Checking the format of the Scala code" scripts/sbt scalafmtCheckAll scalafmtSbtCheck
+	@scripts/quiet.sh build/logs/scalafmt.log "Checking the format of the Scala code" scripts/sbt $(SCALAFMT)
 	@mkdir -p $(@D) && touch $@
 
 fmt: setup ## Format all code

@@ -16,11 +16,11 @@ step() {
 
 # Two ways at once, a core for each: no test's verdict hangs on the load. Python's tests need the jar, the JVM's do not.
 {
-  step lint make lint
-  step test-jvm scripts/quiet.sh build/logs/gate-test-jvm.log "Running the JVM's tests" make test-jvm ONLY= DEEP=
+  step docs make docs
+  step lint make lint-python
+  step test-jvm scripts/quiet.sh build/logs/gate-test-jvm.log "Running the JVM's tests" make test-jvm ONLY= DEEP= FORMAT=1
 } &
 step jar make jar
-step docs make docs
 step test-python make test-python ARGS=-q DEEP=
 wait
 grep -hE 'Tests: succeeded [0-9]+' build/logs/test-jvm.log | sed 's/\x1b\[[0-9;]*m//g'

@@ -17,6 +17,7 @@ from laneshift_bench.foreseen import METHOD as SIMULATED
 from laneshift_bench.foreseen import foresee
 from laneshift_bench.pictures import Kept, Panel, lanes, latency, over_time
 from laneshift_bench.progress import Progress
+from laneshift_bench.query import BenchmarkError
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
 from laneshift_bench.setting import POLICIES, Setting
@@ -70,8 +71,8 @@ def run(quick: bool) -> Report:
     span = Span(20.0, 60.0) if quick else Span(60.0, 600.0)
     setting = span.setting
     progress = Progress("steady", 1)
-    slots = len(POLICIES) * (setting.partitions + setting.sources) + 2
-    with session(slots) as (spark, work), ExitStack() as stack:
+    # An autoscaler leaves the slots of other queries' tasks alone.
+    with session(len(POLICIES) * setting.slots) as (spark, work), ExitStack() as stack:
         warm_up(spark, work, setting)
         progress.step(f"{', '.join(POLICIES)} for {span.seconds:g} s")
         driven: dict[str, Driven] = {}
@@ -79,6 +80,10 @@ def run(quick: bool) -> Report:
             trace = work / f"{policy}.trace"
             driven[policy] = stack.enter_context(driving(spark, work, setting, policy, trace))
         watch(list(driven.values()), span.seconds)
+        if (held := driven["static"].run.laps[-1].lanes) != CORES:
+            raise BenchmarkError(
+                f"static held {held} lanes, expected {CORES}: a policy had other cores than its own"
+            )
         look_ms = _look_ms(spark)
         kept = {policy: Kept.of(work / f"{policy}.trace") for policy in POLICIES}
     for policy, one in driven.items():
