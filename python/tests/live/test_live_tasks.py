@@ -73,7 +73,7 @@ def _function_above(rows: DataFrame) -> DataFrame:
 
 
 @pytest.mark.parametrize("build", [_groups_with_state, _function_above])
-def test_functions_in_python_in_one_task_of_five_partitions_give_stocks_rows(
+def test_functions_in_python_have_a_task_for_each_partition_unless_a_number_is_asked_for(
     spark: SparkSession, tmp_path: Path, build: Callable[[DataFrame], DataFrame]
 ) -> None:
     source = tmp_path / "in"
@@ -82,7 +82,7 @@ def test_functions_in_python_in_one_task_of_five_partitions_give_stocks_rows(
         rows.write.mode("append").parquet(str(source))
     stream = spark.readStream.schema("k LONG").option("maxFilesPerTrigger", 1)
 
-    def run(options: dict[str, str]) -> tuple[list[list[tuple[Any, ...]]], list[int]]:
+    def run(options: dict[str, str]) -> tuple[list[list[tuple[Any, ...]]], list[int], str]:
         out: list[list[tuple[Any, ...]]] = []
         parts: list[int] = []
 
@@ -101,17 +101,23 @@ def test_functions_in_python_in_one_task_of_five_partitions_give_stocks_rows(
                 .start()
             )
             query.processAllAvailable()
+            plan = query._jsq.streamingQuery().lastExecution().executedPlan().toString()
             query.stop()
         finally:
             for key in options:
                 spark.conf.unset(key)
             spark.conf.set(PARTITIONS, "2")
-        return out, parts
+        return out, parts, plan
 
-    stock, five = run({"spark.sql.laneshift.enabled": "false", PARTITIONS: "5"})
-    elastic, one = run({TASKS: "1", PARTITIONS: "5"})
+    stock, five, _ = run({"spark.sql.laneshift.enabled": "false", PARTITIONS: "5"})
+    elastic, one, plan = run({TASKS: "1", PARTITIONS: "5"})
     assert set(five) == {5}
     assert set(one) == {1}
+    assert ", tasks 1]" in plan, plan
+    assert elastic == stock
+    elastic, left_alone, plan = run({TASKS: "auto", PARTITIONS: "5"})
+    assert set(left_alone) == {5}
+    assert ", tasks stock: functions in Python have a process for each partition]" in plan, plan
     assert elastic == stock
 
 

@@ -183,10 +183,10 @@ class ConfigSuite extends LimitedSuite with ElasticSession {
       "spark.sql.laneshift.maxLanes" -> "6",
       "spark.sql.laneshift.shardsPerPartition" -> "24"
     )
-    assert(plan.contains("Elastic [shards 24, lanes 3 of at most 6, handoff between-batches]"))
+    assert(plan.contains("Elastic [shards 24, lanes 3 of at most 6, handoff between-batches, tasks auto]"))
     assert(plan.contains("LaneInput") && !plan.contains("not elastic"))
     val dedup = QueryCase("dedup", "append")(_.dropDuplicates("key"))
-    assert(planOf(dedup).contains("lanes auto of at most 8, handoff mid-batch]"))
+    assert(planOf(dedup).contains("lanes auto of at most 8, handoff mid-batch, tasks auto]"))
   }
 
   test("EXPLAIN shows nothing of ours when laneshift is off") {
@@ -208,7 +208,7 @@ class ConfigSuite extends LimitedSuite with ElasticSession {
 
   test("EXPLAIN shows a join as one region with two inputs") {
     val plan = planOf(QueryCase("join", "append")(JoinCases.join("left_outer")(_)))
-    assert(plan.contains("handoff between-batches]") && !plan.contains("not elastic"), plan)
+    assert(plan.contains("handoff between-batches, tasks auto]") && !plan.contains("not elastic"), plan)
     assert(plan.indexOf("LaneInput 0") > 0 && plan.indexOf("LaneInput 1") > plan.indexOf("LaneInput 0"), plan)
   }
 

@@ -106,7 +106,7 @@ class RescaleSuite extends LimitedSuite with RescaleSession {
       run.add(chunks.head)
       run.await()
       withFolder { at =>
-        withConf(ElasticSession.moving(7L): _*) {
+        withConf(ElasticSession.moving(7L) :+ ("spark.sql.laneshift.tasks" -> "stock"): _*) {
           val life = new RealTimeLife(spark, RealTimePairSuite.cases.head, at)
           life.add(chunks.head)
           val realTime = life.start()

@@ -95,6 +95,21 @@ class TasksPairSuite extends LimitedSuite with ElasticSession {
     }
   }
 
+  test("nothing configured: 40 partitions in four tasks a slot equal stock") {
+    val forty = Seq("spark.sql.shuffle.partitions" -> "40")
+    val on = Seq("spark.sql.laneshift.enabled" -> "true")
+    val tasks =
+      tasksOf(PairCheck.microBatches(
+        spark,
+        this,
+        MicroBatchPairSuite.cases.head,
+        chunks.take(2),
+        on,
+        forty: _*
+      ))
+    assert(tasks.nonEmpty && tasks.forall(_ == 32), tasks)
+  }
+
   test("functions see the number of the state partition that they work for") {
     PairCheck.microBatches(spark, this, TaskChecks.numbered, chunks, still)
     ()

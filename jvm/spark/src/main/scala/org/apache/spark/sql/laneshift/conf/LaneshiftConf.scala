@@ -69,13 +69,14 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
       "tasks",
       1,
       Int.MaxValue,
-      "stock",
+      "auto",
       "'stock' is one task for each state partition, as Spark has it, and the most."
     )(
       "In how many Spark tasks the state partitions of an elastic operator are computed, a range of them in each, in every batch: " +
-        "'stock', one task for each partition; a number from 1 to the number of state partitions; 'auto', two for each slot of the " +
-        "cluster in micro-batches, and in Real-time Mode, where stock Spark refuses a query that has fewer slots than tasks, no " +
-        "more than slots are free as the batch begins. No state is rewritten. set_tasks changes it while a query runs."
+        "'stock', one task for each partition; a number from 1 to the number of state partitions; 'auto', in micro-batches at most " +
+        "four for each slot of the cluster, but one for each partition where functions in Python work in the stage or Spark's dynamic " +
+        "allocation is on, and in Real-time Mode, where stock Spark refuses a query that has fewer slots than tasks, no more than " +
+        "slots are free as the batch begins. No state is rewritten. set_tasks changes it while a query runs."
     )
 
   val RescaleCores =

@@ -40,7 +40,7 @@ import org.apache.spark.sql.laneshift.wire.RpcBytes
   * metrics and generated code are then never shared by threads.
   *
   * @param run of the query; on the driver only
-  * @param ungrouped why each partition needs a task of its own, if it does
+  * @param ungrouped why each partition has a task of its own, if it does
   * @param regions elastic operators from the plan's top down to this one
   * @param rowWork where the row-wise work above its state is done
   */
@@ -51,7 +51,7 @@ case class ElasticExec(
     stateKeys: Map[Long, StateKey],
     options: ElasticOptions,
     @transient run: Run,
-    ungrouped: Option[String] = None,
+    ungrouped: Option[Ungrouped] = None,
     regions: Int = 1,
     rowWork: RowWork = RowWork.Fixed
 ) extends ElasticNode
@@ -71,7 +71,7 @@ case class ElasticExec(
 
   private def tasksInWords: String = options.tasks match {
     case TaskWish.Stock => ""
-    case wish => ", tasks " + ungrouped.fold(TaskWish.text(wish))("stock: " + _)
+    case wish => ", tasks " + ungroupedFor(wish).fold(TaskWish.text(wish))("stock: " + _.why)
   }
 
   private def rescaleInWords: String = {
@@ -86,18 +86,24 @@ case class ElasticExec(
 
   private def key: OperatorKey = OperatorKey(queryId, run.runId, operatorId)
 
+  private def asked: TaskWish = run.tasks(operatorId).getOrElse(options.tasks)
+
+  private def ungroupedFor(wish: TaskWish): Option[Ungrouped] =
+    ungrouped.filter(_.always || wish == TaskWish.Auto)
+
   /** What is wanted now: what somebody has said since the query started, or the option. */
   private def wish: TaskWish =
-    if (ungrouped.nonEmpty) TaskWish.Stock
+    if (ungrouped.exists(_.always)) TaskWish.Stock
     else if (options.motion.tasks) TaskWish.Exactly(
       ElasticExec.drawnTasks(options.motion.seed, operatorId, batchId.getOrElse(0L), partitions)
     )
-    else run.tasks(operatorId).getOrElse(options.tasks)
+    else if (ungroupedFor(asked).nonEmpty) TaskWish.Stock
+    else asked
 
   override private[laneshift] def fewestTasks(partitions: Int): Int =
-    if (ungrouped.nonEmpty || options.motion.tasks) partitions
+    if (ungrouped.exists(_.always) || options.motion.tasks) partitions
     else
-      run.tasks(operatorId).getOrElse(options.tasks) match {
+      asked match {
         case TaskWish.Stock => partitions
         case TaskWish.Exactly(tasks) => math.min(tasks, partitions)
         case TaskWish.Auto | _: TaskWish.UpTo => 1

@@ -10,25 +10,50 @@ import org.apache.spark.sql.execution.datasources.v2.V2TableWriteExec
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
 import org.apache.spark.sql.laneshift.spec.TaskWish
+import org.apache.spark.util.Utils
 
 /** In how many tasks the state partitions of elastic operators are computed. */
 private[plan] object TaskCounts {
 
-  /** The plan, whose elastic operators know why each of their partitions needs a task of its own, if that is so, and how many of
-    * them there are from the plan's top down to each.
+  /** The plan, whose elastic operators know why each of their partitions needs or keeps a task of its own, if that is so, and how
+    * many of them there are from the plan's top down to each.
     */
   def mark(plan: SparkPlan): SparkPlan = mark(plan, None, 1)
 
-  private def mark(plan: SparkPlan, ungrouped: Option[String], regions: Int): SparkPlan = plan match {
+  private def mark(plan: SparkPlan, ungrouped: Option[Ungrouped], regions: Int): SparkPlan = plan match {
     case e: ElasticExec =>
-      e.copy(child = mark(e.child, None, regions + 1), ungrouped = ungrouped, regions = regions)
+      val own = ungrouped.orElse(byPython(Elasticity.collectRegion(e.child))).orElse(byDynamicAllocation(e))
+      e.copy(
+        child = mark(e.child, None, regions + 1),
+        ungrouped = own.filter(_.always || !e.realTime),
+        regions = regions
+      )
     case e: Exchange => e.mapChildren(mark(_, None, regions))
     case other =>
-      val why = ungrouped.orElse(Option.when(!isBlind(other))(
-        s"${other.nodeName} above it may work on whole partitions"
+      val why = ungrouped.filter(_.always).orElse(byWholePartitions(other)).orElse(ungrouped).orElse(byPython(
+        Seq(other)
       ))
       other.mapChildren(mark(_, why, regions))
   }
+
+  private def byWholePartitions(above: SparkPlan): Option[Ungrouped] =
+    Option.when(!isBlind(above))(
+      Ungrouped(s"${above.nodeName} above it may work on whole partitions", always = true)
+    )
+
+  /** Several partitions of a micro-batch's task are open at a time, each with worker processes of its own: memory that stock Spark
+    * does not take.
+    */
+  private def byPython(nodes: Seq[SparkPlan]): Option[Ungrouped] =
+    Option.when(Elasticity.usesPython(nodes))(
+      Ungrouped("functions in Python have a process for each partition", always = false)
+    )
+
+  /** Spark asks for executors by the tasks that wait. */
+  private def byDynamicAllocation(plan: SparkPlan): Option[Ungrouped] =
+    Option.when(Utils.isDynamicAllocationEnabled(plan.session.sparkContext.conf))(
+      Ungrouped("Spark's dynamic allocation counts them", always = false)
+    )
 
   /** Whether it makes no difference to an operator which rows come in one partition. */
   private def isBlind(plan: SparkPlan): Boolean = plan match {
@@ -51,11 +76,13 @@ private[plan] object TaskCounts {
       case TaskWish.Auto => suiting(partitions, realTime, inputs, regions)
     }
 
-  /** As many as the cluster's slots are for. */
+  /** As many as the cluster's slots are for; a cluster none of whose executors is there yet has none. */
   private def suiting(partitions: Int, realTime: Boolean, inputs: Seq[RDD[_]], regions: Int): Int = {
     val sc = inputs.head.sparkContext
-    val most = if (realTime) inRealTime(sc, inputs, regions) else TaskCounts.Waves * StageTasks.slots(sc)
-    math.max(1, math.min(partitions, most))
+    val slots = StageTasks.slots(sc)
+    if (realTime) math.max(1, math.min(partitions, inRealTime(sc, inputs, regions)))
+    else if (slots == 0) partitions
+    else math.min(partitions.toLong, TaskCounts.Waves * slots).toInt
   }
 
   /** A Real-time query needs a slot for each task of all its stages at once: the operator's part of those that nobody has. */
@@ -74,6 +101,14 @@ private[plan] object TaskCounts {
     inputs.map(below).sum
   }
 
-  /** In micro-batches, so many tasks for each slot: Spark gives the next one to whoever is done first. */
-  private val Waves = 2
+  /** In micro-batches, so many tasks for each slot: Spark gives the next one to whoever is done first, and other stages' tasks wait
+    * for a part of a batch only.
+    */
+  private val Waves = 4L
 }
+
+/** Why each partition has a task of its own.
+  *
+  * @param always whatever was asked for; otherwise only if that is left to laneshift
+  */
+private[plan] final case class Ungrouped(why: String, always: Boolean)

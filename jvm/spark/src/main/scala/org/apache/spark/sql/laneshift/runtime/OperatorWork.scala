@@ -60,13 +60,17 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
   }
 
   private def lanes(work: StageWork, partition: Int, otherTasks: Int, nowNs: Long): Int = {
-    // Partitions of one task follow each other: each has to be faster if the task is to be.
+    // Partitions of one task follow each other: each has to be faster if the task is to be, but for those that
+    // together are no more than an even share. They would have lanes when the one that holds the task up asks for some.
     val alone = work.ofTask(partition)
     val even = math.max(work.evenNs(nowNs), 1.0)
+    val little = even * OperatorWork.Slack
+    val isLittle = work.of(partition) < little && work.ofTask(partition, _ < little) <= even
     val most = math.min(maxLanes, cores - otherTasks)
     val wanted = math.min(most.toDouble, math.ceil(alone / even - OperatorWork.Slack)).toInt
     val saved = alone - math.max(even, alone / math.max(1, wanted))
-    if (alone < even * OperatorWork.Uneven || saved < OperatorWork.WorthNs) 1 else math.max(1, wanted)
+    if (isLittle || alone < even * OperatorWork.Uneven || saved < OperatorWork.WorthNs) 1
+    else math.max(1, wanted)
   }
 
   /** The partition's task has succeeded; `lanes` if it had as many all the time. */

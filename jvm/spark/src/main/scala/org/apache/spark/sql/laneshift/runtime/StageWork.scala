@@ -35,8 +35,9 @@ private[runtime] final class StageWork(
   /** What all of the partition takes on one lane, in nanoseconds. */
   def of(partition: Int): Double = bytes(partition) * nsPerByte(partition)
 
-  /** What all partitions of its task take, one lane each. */
-  def ofTask(partition: Int): Double = ranges.of(ranges.taskOf(partition)).iterator.map(of).sum
+  /** What those partitions of its task take, one lane each, that take so much. */
+  def ofTask(partition: Int, takes: Double => Boolean = _ => true): Double =
+    ranges.of(ranges.taskOf(partition)).iterator.map(of).filter(takes).sum
 
   /** The one that takes longest on one lane; there is one at least. */
   def heaviest(partitions: collection.Set[Int]): Int = partitions.iterator.filter(_ < bytes.length).maxBy(of)

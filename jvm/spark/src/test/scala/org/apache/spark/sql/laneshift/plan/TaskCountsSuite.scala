@@ -32,4 +32,11 @@ class TaskCountsSuite extends LimitedSuite with ElasticSession {
     assert(of(TaskWish.UpTo(3), 12, realTime = true) == 3)
     assert(of(TaskWish.Exactly(12), 12, realTime = true) == 12)
   }
+
+  test("left to laneshift a micro-batch has four tasks a slot at most") {
+    val input = spark.sparkContext.parallelize(Seq(1), 1)
+    def tasks(partitions: Int) =
+      TaskCounts.of(TaskWish.Auto, partitions, realTime = false, Seq(input), regions = 1)
+    assert(Seq(1, 31, 32, 33, 200).map(tasks) == Seq(1, 31, 32, 32, 32))
+  }
 }

@@ -217,4 +217,21 @@ class OperatorWorkSuite extends LimitedSuite {
     assert(batch(0L) == Seq(1, 1))
     assert(batch(1L) == Seq(3, 2))
   }
+
+  test("little partitions beside a hot one in its task stay on the stock path, whichever begins first") {
+    // Two tasks of four partitions on four cores: 12.3 s and 0.4 s of work, 3.2 s for each core.
+    val bytes = Array(1, 1, 120, 1, 1, 1, 1, 1).map(_ * second / 10)
+    Seq(Seq(0, 1, 2, 3, 4), Seq(2, 4, 3, 1, 0)).foreach { order =>
+      val operator = new OperatorWork(cores = 4, maxLanes = 8)
+      def batch(number: Long): Set[(Int, Int)] = {
+        val attempt = StageAttempt(number, number.toInt, 0)
+        val lanes =
+          order.map(i => i -> operator.begin(attempt, i, Some(bytes), TaskRanges(8, 2), 2, 0, 0L).get)
+        lanes.foreach { case (i, n) => operator.ended(attempt, i, Some(n), bytes(i) / n) }
+        lanes.toSet
+      }
+      assert(batch(0L).forall(_._2 == 1))
+      assert(batch(1L).filter(_._2 > 1) == Set(2 -> 4), order)
+    }
+  }
 }
