@@ -50,11 +50,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "four times as many threads for cores that are busy already, and nothing to balance",
     ),
     (
-        "auto", "jar alone: (real: delays|balanced, 200 partitions)",
-        "each of 200 tasks costs more CPU, says a profile of warm batches: what describes the "
-        "operator is read with each, and more code is compiled",
-    ),
-    (
         "live|sweep", "p99 at half load",
         "the policy gives back the lanes that its target latency does not need, so rows wait "
         "longer for fewer",

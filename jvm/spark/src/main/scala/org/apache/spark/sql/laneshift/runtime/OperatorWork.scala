@@ -60,17 +60,17 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
   }
 
   private def lanes(work: StageWork, partition: Int, otherTasks: Int, nowNs: Long): Int = {
-    // Partitions of one task follow each other: each has to be faster if the task is to be, but for those that
-    // together are no more than an even share. They would have lanes when the one that holds the task up asks for some.
+    // Partitions of one task follow each other: each has to be faster if the task is to be. Little ones need not if together
+    // they are no more than an even share, and would take idle cores from the one that holds the task up.
+    val own = work.of(partition)
     val alone = work.ofTask(partition)
     val even = math.max(work.evenNs(nowNs), 1.0)
     val little = even * OperatorWork.Slack
-    val isLittle = work.of(partition) < little && work.ofTask(partition, _ < little) <= even
+    val isLittle = own < little && work.ofTask(partition, _ < little) <= even
     val most = math.min(maxLanes, cores - otherTasks)
-    val wanted = math.min(most.toDouble, math.ceil(alone / even - OperatorWork.Slack)).toInt
-    val saved = alone - math.max(even, alone / math.max(1, wanted))
-    if (isLittle || alone < even * OperatorWork.Uneven || saved < OperatorWork.WorthNs) 1
-    else math.max(1, wanted)
+    val wanted = math.max(1, math.min(most.toDouble, math.ceil(alone / even - OperatorWork.Slack)).toInt)
+    val saved = math.min(alone - math.max(even, alone / wanted), own - own / wanted)
+    if (isLittle || alone < even * OperatorWork.Uneven || saved < OperatorWork.WorthNs) 1 else wanted
   }
 
   /** The partition's task has succeeded; `lanes` if it had as many all the time. */
@@ -112,7 +112,7 @@ private[runtime] object OperatorWork {
   /** A lane for less than this part of the even share is not worth its thread. */
   val Slack = 0.15
 
-  /** Nor are lanes for less time than this in a batch. */
+  /** Nor are lanes for less time than this of a partition in a batch. */
   val WorthNs = 250e6
 
   /** Batches on lanes from the first comparison with one lane to the second; then four times as many each time, up to the last. */

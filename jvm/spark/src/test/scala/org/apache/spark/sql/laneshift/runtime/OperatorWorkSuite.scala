@@ -219,8 +219,8 @@ class OperatorWorkSuite extends LimitedSuite {
   }
 
   test("little partitions beside a hot one in its task stay on the stock path, whichever begins first") {
-    // Two tasks of four partitions on four cores: 12.3 s and 0.4 s of work, 3.2 s for each core.
-    val bytes = Array(1, 1, 120, 1, 1, 1, 1, 1).map(_ * second / 10)
+    // Two tasks of four partitions on four cores: 13.2 s and 1.6 s of work, 3.7 s for each core.
+    val bytes = Array(4, 4, 120, 4, 4, 4, 4, 4).map(_ * second / 10)
     Seq(Seq(0, 1, 2, 3, 4), Seq(2, 4, 3, 1, 0)).foreach { order =>
       val operator = new OperatorWork(cores = 4, maxLanes = 8)
       def batch(number: Long): Set[(Int, Int)] = {
@@ -233,5 +233,22 @@ class OperatorWorkSuite extends LimitedSuite {
       assert(batch(0L).forall(_._2 == 1))
       assert(batch(1L).filter(_._2 > 1) == Set(2 -> 4), order)
     }
+  }
+
+  test("a task of many little partitions that begins last has no lanes: each would save next to nothing") {
+    val operator = new OperatorWork(cores = 2, maxLanes = 8)
+    // Two tasks of a second, of ten partitions each; the second one begins when the first is nearly done.
+    val bytes = Array.fill(20)(second / 10)
+    def batch(number: Long): Seq[Int] = {
+      val attempt = StageAttempt(number, number.toInt, 0)
+      def begin(partition: Int, nowNs: Long) =
+        operator.begin(attempt, partition, Some(bytes), TaskRanges(20, 2), 2, 0, nowNs).get
+      val lanes = begin(0, 0L) +: (10 until 20).map(begin(_, second * 9 / 10))
+      (0 +: (10 until 20)).zip(lanes).foreach { case (i, n) =>
+        operator.ended(attempt, i, Some(n), bytes(i) / n)
+      }
+      lanes
+    }
+    assert((0L to 1L).flatMap(batch).forall(_ == 1))
   }
 }
