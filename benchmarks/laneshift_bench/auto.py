@@ -57,7 +57,9 @@ are compared with stock's, row by row: they were the same, or there would be no 
 *Python, slow* and *fast*: real CPU, 2 cores, 4 state partitions, 75 % of 20,000 rows in one of
 them, `applyInPandasWithState` with a Python loop of about {SLOW_US} and {FAST_US} microseconds a
 row. *Python, 200 partitions*: the same function and skew with Spark's default number of them, the
-hot one in their middle; its keys are in one partition of 2, 4 and 8, too, and in two of 16.
+hot one in their middle; its keys are in one partition of 2, 4 and 8, too, and in two of 16. Jar
+alone has each of these numbers as stock has, and the goal is about the best of one over the best of
+the other; both have 200 where salts are.
 *Balanced*: every operator of `operators`, 2 state partitions on 2 cores, and the aggregation over
 200, keys nearly equally likely. All others have emulated cores: rows wait to an absolute
 deadline. *Hot 20 x one*: 200 state partitions on 4 cores, counts per key whose answers wait
@@ -76,8 +78,7 @@ left New York in 2013 and MovieLens' ratings (a user's come together), so many r
 four stores in each. *Real: flights, ask* and *real: ratings, ask* are Python functions that wait
 for a service's answer to each row ({FLIGHT_US / 1000:g} and {RATING_US / 1000:g} ms), by
 destination and by user, {FLIGHTS_ASKED:,} and {RATINGS_ASKED:,} rows on 8 emulated cores. Jar alone
-has each number of partitions, too, that stock has (*jar alone, n partitions*); the goal is about
-the best of one over the best of the other."""
+has each number of partitions that stock has here, too, as above (*jar alone, n partitions*)."""
 HEADER = (
     "case", "side", "batch, ms", "x stock", "first, ms", "all, ms", "all: x stock",
 )  # fmt: skip
@@ -119,6 +120,8 @@ class Case:
         salted: the query over salted keys, if stock is to try that, too.
         balanced: state partitions of a case without ``hot``.
         key: of a recorded stream, by which rows go to partitions; empty: not told.
+        tuned: whether jar alone has stock's other numbers of partitions, too: the goal is about the
+            best of both then.
     """
 
     name: str
@@ -132,14 +135,11 @@ class Case:
     salted: Build | None = None
     balanced: int = 2
     key: str = ""
+    tuned: bool = False
 
     @property
     def recording(self) -> Recording | None:
-        """Its rows, if somebody has recorded them.
-
-        Jar alone has stock's other numbers of partitions then, too, and the goal is about the best
-        of both.
-        """
+        """Its rows, if somebody has recorded them."""
         return self.stream.source if isinstance(self.stream.source, Recording) else None
 
     @property
@@ -157,7 +157,7 @@ class Case:
         for partitions in self.others:
             side = Side(f"stock, {partitions} partitions", {}, partitions)
             found.append(Tried(side, OTHER))
-            if self.recording is not None:
+            if self.tuned:
                 side = Side(f"{ALONE}, {partitions} partitions", {"lanes": "auto"}, partitions)
                 found.append(Tried(side, TUNED))
         if self.salted is not None:
@@ -265,10 +265,11 @@ class Found:
         )
         over = {}
         # Who tunes the number of partitions does so with laneshift, too.
-        tuned = self.case.recording is not None
-        own, rivals = ((ALONE, TUNED), (STOCK, OTHER)) if tuned else ((ALONE,), (OTHER,))
-        mine = self.best(*own) or ALONE
-        for kinds, goal in ((rivals, self.case.goal), ((SALTED,), OVER_SALTS)):
+        tuned = self.best(ALONE, TUNED) or ALONE
+        for mine, kinds, goal in (
+            (tuned, (STOCK, OTHER), self.case.goal),
+            (ALONE, (SALTED,), OVER_SALTS),
+        ):
             best = self.best(*kinds)
             if best is not None and (mine, best) != (ALONE, STOCK):
                 rates = self.ratio(mine, lambda one: one.settled_ms, best)
@@ -352,7 +353,7 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
     ) -> Case:  # fmt: skip
         stream = Stream(of, build, rows // scale, few, first)
         return Case(name, cores, None, stream, goal, rounds[1], others=others,
-                    balanced=partitions, key=key)  # fmt: skip
+                    balanced=partitions, key=key, tuned=True)  # fmt: skip
 
     quarter, half = Hot(4, 9), Hot(8, 7)
     one, every = Hot(200, 20, 199), Hot.of_all_others(200, 20, 100)
@@ -373,7 +374,7 @@ def cases(quick: bool, batches: int | None = None) -> list[Case]:
         Case("Python, slow", 2, quarter, skewed(quarter, slow, 2000, 10, more), 1.3, rounds[0],
              twice),
         Case("Python, 200 partitions", 2, usual, wide, 1.3, rounds[1],
-             others=[2 * n for n in A_CORE], salted=salts),
+             others=[2 * n for n in A_CORE], salted=salts, tuned=True),
         Case("Python, fast", 2, quarter, skewed(quarter, fast, 2000, 10, more), 0.98, rounds[0],
              twice),
         *(
