@@ -93,15 +93,14 @@ case class ElasticExec(
 
   /** What is wanted now: what somebody has said since the query started, or the option. */
   private def wish: TaskWish =
-    if (ungrouped.exists(_.always)) TaskWish.Stock
-    else if (options.motion.tasks) TaskWish.Exactly(
+    if (options.motion.tasks && !ungrouped.exists(_.always)) TaskWish.Exactly(
       ElasticExec.drawnTasks(options.motion.seed, operatorId, batchId.getOrElse(0L), partitions)
     )
     else if (ungroupedFor(asked).nonEmpty) TaskWish.Stock
     else asked
 
   override private[laneshift] def fewestTasks(partitions: Int): Int =
-    if (ungrouped.exists(_.always) || options.motion.tasks) partitions
+    if (options.motion.tasks || ungroupedFor(asked).nonEmpty) partitions
     else
       asked match {
         case TaskWish.Stock => partitions

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.laneshift.plan
 
 import org.apache.spark.ShuffleDependency
-import org.apache.spark.SparkContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.scheduler.StageTasks
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
@@ -80,14 +79,13 @@ private[plan] object TaskCounts {
   private def suiting(partitions: Int, realTime: Boolean, inputs: Seq[RDD[_]], regions: Int): Int = {
     val sc = inputs.head.sparkContext
     val slots = StageTasks.slots(sc)
-    if (realTime) math.max(1, math.min(partitions, inRealTime(sc, inputs, regions)))
-    else if (slots == 0) partitions
+    if (realTime) {
+      // A slot for each task of all the query's stages at once: the operator's part of those that nobody has.
+      val free = slots - StageTasks.outstanding(sc) - tasksBelow(inputs)
+      math.max(1, math.min(partitions, free / regions))
+    } else if (slots == 0) partitions
     else math.min(partitions.toLong, TaskCounts.Waves * slots).toInt
   }
-
-  /** A Real-time query needs a slot for each task of all its stages at once: the operator's part of those that nobody has. */
-  private def inRealTime(sc: SparkContext, inputs: Seq[RDD[_]], regions: Int): Int =
-    (StageTasks.slots(sc) - StageTasks.outstanding(sc) - tasksBelow(inputs)) / regions
 
   /** Tasks of the stages that feed an operator. */
   private def tasksBelow(inputs: Seq[RDD[_]]): Int = {
