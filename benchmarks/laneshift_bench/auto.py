@@ -155,11 +155,10 @@ class Case:
             Tried(alone(self.partitions), ALONE),
         ]
         for partitions in self.others:
-            side = Side(f"stock, {partitions} partitions", {}, partitions)
-            found.append(Tried(side, OTHER))
+            rival, own = tuned_by(partitions)
+            found.append(Tried(Side(rival, {}, partitions), OTHER))
             if self.tuned:
-                side = Side(f"{ALONE}, {partitions} partitions", {"lanes": "auto"}, partitions)
-                found.append(Tried(side, TUNED))
+                found.append(Tried(Side(own, {"lanes": "auto"}, partitions), TUNED))
         if self.salted is not None:
             side = Side(f"stock, {SALTS} salts", {}, self.partitions)
             found.append(Tried(side, SALTED, build=self.salted))
@@ -276,12 +275,35 @@ class Found:
                 name = f"{self.case.name}: {mine} x {best}"
                 report.goals.append(Goal(name, rates.median, ">=", goal))
                 over[best] = {"side": mine} | rates.data()
+        alike = self.alike()
+        if alike:
+            each = ", ".join(f"{rates} with {n}" for n, rates in alike.items())
+            report.notes.append(f"{self.case.name}: jar alone x stock, as many partitions: {each}.")
         if words := self.arithmetic or self.case.arithmetic():
             report.notes.append(words)
         report.notes.append(f"{self.case.name}: measured {self.ran}.")
         report.data[self.case.name] = {
             side: [one.data() for one in runs] for side, runs in self.runs.items()
-        } | {"ratio": gain.data(), "over": over, "ran": self.ran, "arithmetic": self.arithmetic}
+        } | {
+            "ratio": gain.data(), "over": over, "ran": self.ran, "arithmetic": self.arithmetic,
+            "alike": {str(n): rates.data() for n, rates in alike.items()},
+        }  # fmt: skip
+
+    def alike(self) -> dict[int, Ratio]:
+        """Jar alone over stock, both with each number of partitions that they have."""
+        if not self.case.tuned:
+            return {}
+        sides = {n: tuned_by(n) for n in self.case.others} | {self.case.partitions: (STOCK, ALONE)}
+        return {
+            n: self.ratio(own, lambda one: one.settled_ms, rival)
+            for n, (rival, own) in sides.items()
+            if {rival, own} <= self.runs.keys()
+        }
+
+
+def tuned_by(partitions: int) -> tuple[str, str]:
+    """Names of the sides with another number of state partitions: stock, and jar alone."""
+    return f"stock, {partitions} partitions", f"{ALONE}, {partitions} partitions"
 
 
 def more_lanes(partition: int, lanes: int, run: Running) -> None:

@@ -93,8 +93,9 @@ def test_every_case_has_the_batches_that_were_asked_for() -> None:
     assert all(1 <= stream.first < 3 for stream in asked)
 
 
-def test_a_case_of_an_earlier_run_has_its_lines_again() -> None:
-    case = cases(quick=True)[0]
+@pytest.mark.parametrize("name", ["Python, slow", "Python, 200 partitions"])
+def test_a_case_of_an_earlier_run_has_its_lines_again(name: str) -> None:
+    [case] = [case for case in cases(quick=True) if case.name == name]
     runs = {
         tried.side.name: [Batches((900.0, 100.0 + n, 100.0 + n), 1)] * 2
         for n, tried in enumerate(case.sides)
@@ -104,12 +105,14 @@ def test_a_case_of_an_earlier_run_has_its_lines_again() -> None:
     data = json.loads(json.dumps(first.data))[case.name]
     Found.restored(case, data).add_to(again)
     assert again == first
+    assert set(data["alike"]) == ({"2", "4", "8", "16", "200"} if case.tuned else set())
     # A case that has another side since is shown without it.
-    del data["jar alone"], data[next(name for name in data if "lanes" in name)]
+    del data["jar alone"], data[case.sides[-1].side.name]
     assert set(Found.restored(case, data).runs) == set(data) - {
         "ratio",
         "over",
         "ran",
+        "alike",
         "arithmetic",
     }
 
