@@ -21,7 +21,7 @@ from laneshift.api.application import Application
 from laneshift.api.autoscaler import Autoscaler
 from laneshift.policies import registry
 from laneshift.session.options import OPTIONS
-from laneshift_bench.auto import costly, thinned
+from laneshift_bench.auto_cases import costly, thinned
 from laneshift_bench.costs import wait
 from laneshift_bench.hot import Hot
 from laneshift_bench.looking import looking

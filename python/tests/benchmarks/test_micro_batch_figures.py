@@ -12,7 +12,8 @@ import pytest
 
 from laneshift.errors import InputError
 from laneshift_bench import quiet, recorded
-from laneshift_bench.auto import Found, cases, same
+from laneshift_bench.auto import Found, same
+from laneshift_bench.auto_cases import cases
 from laneshift_bench.batches import Batches, digest
 from laneshift_bench.hot import Hot, in_order, of_keys, undivided
 from laneshift_bench.measure import Latency, Measurement

@@ -85,16 +85,18 @@ def test_the_command_finds_the_jar(installed: Path, tmp_path: Path) -> None:
 
 
 def test_spark_submit(installed: Path, tmp_path: Path) -> None:
-    """README's command, but for its master."""
+    """README's command with the option that it names below, but for its master."""
     (command,) = blocks("README.md", "live/test_live_wheel.py::test_spark_submit")
     there = "--master spark://master:7077 --executor-cores 8"
     assert there in command
+    autoscaler = "--conf spark.sql.laneshift.autoscaler=laneshift"
+    assert f"`{autoscaler}`" in (ROOT / "README.md").read_text("utf-8")
     (tmp_path / "app.py").write_text(APP)
     (tmp_path / "conf").mkdir()
     defaults = "spark.log.level INFO\nspark.ui.enabled false\n"
     (tmp_path / "conf" / "spark-defaults.conf").write_text(defaults)
     said = done(
-        ["bash", "-ec", command.replace(there, "--master local[4]")], tmp_path,
+        ["bash", "-ec", command.replace(there, f"--master local[4] {autoscaler}")], tmp_path,
         **user(installed), SPARK_CONF_DIR=str(tmp_path / "conf"),
     )  # fmt: skip
     assert "laneshift decides every 1 s" in said
