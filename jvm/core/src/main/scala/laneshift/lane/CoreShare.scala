@@ -36,6 +36,7 @@ final class CoreShare(cores: Int, quantumNs: Long = CoreShare.QuantumNs) {
     private[CoreShare] val state = new AtomicReference[CoreShare.State](CoreShare.Off)
     private var sinceNs = 0L
     private var waited = 0L
+    private var isWaiting = false
 
     /** How long it has waited for turns so far. */
     def waitedNs: Long = waited
@@ -53,6 +54,18 @@ final class CoreShare(cores: Int, quantumNs: Long = CoreShare.QuantumNs) {
       if (state.getAndSet(CoreShare.Off) != CoreShare.Off) passOn()
       workers = workers.filterNot(_ eq this)
     }
+
+    /** Runs what may wait, and lends the turn meanwhile. A wait in another lends nothing more. */
+    private[CoreShare] def lending[T](body: => T): T =
+      if (isWaiting) body
+      else {
+        isWaiting = true
+        try {
+          beforeWait()
+          try body
+          finally afterWait()
+        } finally isWaiting = false
+      }
 
     /** Says that what follows may wait. */
     def beforeWait(): Unit =
@@ -172,11 +185,6 @@ object CoreShare {
   /** What may wait; lends this thread's turn, if it works in turns. */
   def waiting[T](body: => T): T = {
     val worker = current.get
-    if (worker == null) body
-    else {
-      worker.beforeWait()
-      try body
-      finally worker.afterWait()
-    }
+    if (worker == null) body else worker.lending(body)
   }
 }

@@ -57,6 +57,16 @@ class CoreShareSuite extends LimitedSuite {
     }
   }
 
+  test("a wait within a wait lends nothing more, and takes nothing more") {
+    val share = new CoreShare(1)
+    joined(started(2) { _ =>
+      CoreShare.within(share)((0 until 100).foreach(_ =>
+        CoreShare.waiting(CoreShare.waiting(Thread.`yield`()))
+      ))
+    })
+    assert(share.idle == 1)
+  }
+
   test("the turn of one that waits for rows goes to another, and it gets one again") {
     val share = new CoreShare(1)
     val waits = new CountDownLatch(1)

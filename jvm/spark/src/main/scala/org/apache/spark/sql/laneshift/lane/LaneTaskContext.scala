@@ -9,11 +9,13 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.{SparkEnv, TaskContext, TaskContextImpl, TaskKilledException}
 import org.apache.spark.api.python.PythonRunner
 import org.apache.spark.executor.TaskMetrics
-import org.apache.spark.memory.TaskMemoryManager
+import org.apache.spark.memory.{MemoryConsumer, TaskMemoryManager}
 import org.apache.spark.resource.ResourceInformation
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpStateStoreCheckpointInfo
 import org.apache.spark.sql.execution.streaming.state.StateStoreTracking
 import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
+
+import laneshift.lane.CoreShare
 
 /** What a task says of itself: enough for another context of the same task, also in another process. */
 private[laneshift] final case class TaskIdentity(
@@ -60,7 +62,11 @@ private[laneshift] final class LaneTaskContext(task: TaskIdentity, whyKilled: ()
   def current: TaskContextImpl = context
 
   private def begin(): Unit = {
-    memory = new TaskMemoryManager(SparkEnv.get.memoryManager, LaneTaskContext.nextAccount())
+    memory = new TaskMemoryManager(SparkEnv.get.memoryManager, LaneTaskContext.nextAccount()) {
+      // Who waits for memory that another partition of the task has must not keep the turn in which that one gives it back.
+      override def acquireExecutionMemory(required: Long, consumer: MemoryConsumer): Long =
+        CoreShare.waiting(super.acquireExecutionMemory(required, consumer))
+    }
     context = new TaskContextImpl(
       task.stageId,
       task.stageAttemptNumber,

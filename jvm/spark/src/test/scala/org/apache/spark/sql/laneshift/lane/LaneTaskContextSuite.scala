@@ -1,9 +1,13 @@
 package org.apache.spark.sql.laneshift.lane
 
+import java.util.concurrent.CountDownLatch
+
 import org.apache.spark.{TaskContext, TaskContextImpl, TaskKilledException}
 import org.apache.spark.api.python.{PythonRunner, PythonWorker}
+import org.apache.spark.memory.{MemoryConsumer, MemoryMode}
 import org.apache.spark.sql.laneshift.ElasticSession
 
+import laneshift.lane.CoreShare
 import laneshift.testing.LimitedSuite
 
 class LaneTaskContextSuite extends LimitedSuite with ElasticSession {
@@ -38,6 +42,56 @@ class LaneTaskContextSuite extends LimitedSuite with ElasticSession {
       threads.fail(new IllegalStateException("planted"))
       assert(lane.current.isInterrupted() && lane.current.getKillReason().exists(_.contains("planted")))
       assert(!task.isInterrupted(), "Spark may not take a task that fails for one that was killed")
+    }
+  }
+
+  /** What a partition of a task keeps for itself, and gives up when its own next rows need it, as an operator that sorts does. */
+  private final class Kept(of: LaneTaskContext)
+      extends MemoryConsumer(of.current.taskMemoryManager, MemoryMode.ON_HEAP) {
+    override def spill(size: Long, asking: MemoryConsumer): Long = {
+      val all = getUsed
+      freeMemory(all)
+      all
+    }
+  }
+
+  test("a partition that waits for memory leaves the core to the one of its task that has it") {
+    withLane { (task, first, threads) =>
+      val second = LaneTaskContext.of(TaskIdentity.of(task), task, threads)
+      val share = new CoreShare(1)
+      val (taken, asking) = (new CountDownLatch(1), new CountDownLatch(1))
+      def started(body: => Unit): Thread = {
+        val thread = new Thread(() => CoreShare.within(share)(body))
+        thread.setDaemon(true)
+        thread.start()
+        thread
+      }
+      val one = started {
+        val kept = new Kept(first)
+        // All that there is.
+        kept.acquireMemory(Long.MaxValue / 4)
+        taken.countDown()
+        CoreShare.waiting(asking.await())
+        // Its next row needs more, and so it gives up what it has.
+        kept.acquireMemory(1L << 20)
+        kept.freeMemory(kept.getUsed)
+      }
+      taken.await()
+      val other = started {
+        asking.countDown()
+        val kept = new Kept(second)
+        kept.acquireMemory(1L << 20)
+        kept.freeMemory(kept.getUsed)
+      }
+      try Seq(one, other).foreach { thread =>
+          thread.join(30000)
+          assert(!thread.isAlive, thread.getStackTrace.mkString("\n"))
+        }
+      finally {
+        Seq(one, other).foreach(_.interrupt())
+        second.complete(None)
+      }
+      assert(share.idle == 1)
     }
   }
 

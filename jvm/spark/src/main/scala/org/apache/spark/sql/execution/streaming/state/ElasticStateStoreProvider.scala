@@ -5,6 +5,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.laneshift.body.{LaneContext, SharedPartition}
 import org.apache.spark.sql.types.StructType
 
+import laneshift.lane.CoreShare
+
 /** What is needed to make the encoders of one column family. */
 private[state] final case class FamilySchema(
     key: StructType,
@@ -71,17 +73,20 @@ class ElasticStateStoreProvider extends OwnRocksDBProvider {
       forceSnapshotOnCommit: Boolean,
       loadEmpty: Boolean
   ): StateStore = away(version).getOrElse(
-    inLane(uniqueId)(super.getStore(version, uniqueId, forceSnapshotOnCommit, loadEmpty))
+    inLane(uniqueId)(CoreShare.waiting(super.getStore(version, uniqueId, forceSnapshotOnCommit, loadEmpty)))
   )
 
-  /** In a lane this opens for writing at once: Spark may load the database anew when a store goes over from reading to
+  /** Another task may have the store open, whose partitions wait for one that this task has open: nobody waits for a store with a
+    * turn.
+    *
+    * In a lane this opens for writing at once: Spark may load the database anew when a store goes over from reading to
     * writing (it does for an empty store with checkpoint ids), while other lanes still read from it.
     */
   override def getReadStore(version: Long, uniqueId: Option[String]): StateStore =
     away(version).getOrElse(
       if (lane.isDefined)
         inLane(uniqueId)(super.getStore(version, uniqueId, forceSnapshotOnCommit = false, loadEmpty = false))
-      else super.getReadStore(version, uniqueId)
+      else CoreShare.waiting(super.getReadStore(version, uniqueId))
     )
 
   override def upgradeReadStoreToWriteStore(
