@@ -1,6 +1,7 @@
 package org.apache.spark.scheduler
 
 import org.apache.spark.SparkContext
+import org.apache.spark.internal.config.{CORES_MAX, CPUS_PER_TASK, EXECUTOR_CORES, EXECUTOR_INSTANCES}
 
 /** The tasks that are not over, as Spark's scheduler has them now. Who counts events instead is wrong for ever when Spark drops one.
   * In this package because the scheduler's counts are private to it.
@@ -21,6 +22,13 @@ private[spark] object StageTasks {
   /** Tasks that Spark runs at a time, on all executors. */
   def slots(sc: SparkContext): Int =
     sc.maxNumConcurrentTasks(sc.resourceProfileManager.defaultResourceProfile)
+
+  /** Those of the executors that the application has asked for, as far as it says: they may be on their way. */
+  def asked(sc: SparkContext): Int = {
+    val ofInstances = sc.conf.get(EXECUTOR_INSTANCES).map(_.toLong * sc.conf.get(EXECUTOR_CORES))
+    val cores = math.max(ofInstances.getOrElse(0L), sc.conf.get(CORES_MAX).getOrElse(0).toLong)
+    math.min(Int.MaxValue, cores / math.max(1, sc.conf.get(CPUS_PER_TASK).toInt)).toInt
+  }
 
   /** As Spark counts when it admits a Real-time batch: tasks that wait for a slot have it already. */
   def outstanding(sc: SparkContext): Int = of(sc, 0)(

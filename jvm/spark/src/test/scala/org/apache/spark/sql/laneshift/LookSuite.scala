@@ -20,9 +20,10 @@ class LookSuite extends LimitedSuite with ElasticSession {
     LookChecks.committedWhenAsked(this)
   )
 
-  test("in complete mode, in which Spark commits before its first row, it is")(
-    LookChecks.committedFirst(this)
-  )
+  for (mode <- Seq("complete", "update"))
+    test(s"an aggregation in $mode mode, of which Spark commits before its first row, is")(
+      LookChecks.committedFirst(this, mode)
+    )
 
   test("what is looked at first is there as a whole") {
     LookChecks.same(this, LookChecks.distinct, partitions = "3") { rows =>
@@ -34,7 +35,7 @@ class LookSuite extends LimitedSuite with ElasticSession {
 object LookChecks {
   private val chunks = (0 until 2).map(i => TestInput.rows(seed = 12, i * 300L, 300, keys = 40))
   val distinct: QueryCase = QueryCase("dropDuplicates", "append")(_.dropDuplicates("key", "number"))
-  private val sums = QueryCase("sums", "complete")(_.groupBy("key").agg(count("*"), sum("value")))
+  private def sums(mode: String) = QueryCase("sums", mode)(_.groupBy("key").agg(count("*"), sum("value")))
 
   /** Stock Spark refuses a batch whose stores have not committed. */
   def notCommitted(session: ElasticSession): Unit = {
@@ -75,8 +76,8 @@ object LookChecks {
   private def isCommitted(state: String): Boolean =
     Using.resource(Files.walk(Paths.get(state)))(_.iterator.asScala.exists(_.getFileName.toString == "1.zip"))
 
-  def committedFirst(session: ElasticSession): Unit =
-    same(session, sums, partitions = "1")(rows => Seq(Row(rows.take(1).length)))
+  def committedFirst(session: ElasticSession, mode: String): Unit =
+    same(session, sums(mode), partitions = "1")(rows => Seq(Row(rows.take(1).length)))
 
   /** The same of foreachBatch, and the same state. */
   def same(

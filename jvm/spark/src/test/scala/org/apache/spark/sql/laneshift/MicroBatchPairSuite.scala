@@ -27,6 +27,20 @@ class MicroBatchPairSuite extends LimitedSuite with ElasticSession {
       assert(run.midBatchHandoffs == 0)
     }
   }
+
+  // Spark has the last step of an aggregation compute what is above it.
+  test("uuid() and rand() above an aggregation are others in each row") {
+    val made = Seq("uuid()", "rand()", "rand(7)")
+    val query = QueryCase("random columns", "update")(
+      _.groupBy("key").agg(sum("value").as("s")).withColumns(made.map(m => m -> expr(m)).toMap)
+    )
+    val run = withFolder(at =>
+      withConf(ElasticSession.moving(21L): _*)(MicroBatchRun(spark, query, chunks.take(1), at))
+    )
+    assert(run.plan.contains("Elastic ["), run.plan)
+    val rows = run.batches.flatten
+    made.foreach(m => assert(rows.size > 50 && rows.map(_.getAs[Any](m)).distinct.size == rows.size, m))
+  }
 }
 
 /** Aggregations and deduplications. */

@@ -23,6 +23,18 @@ class RealTimePairSuite extends LimitedSuite with ElasticSession {
     }
   }
 
+  test("uuid() above an aggregation is another one in each row") {
+    val query = QueryCase("uuid", "update")(
+      _.groupBy("key").agg(sum("value").as("s")).withColumn("at", expr("uuid()"))
+    )
+    val run = withFolder(at =>
+      withConf(ElasticSession.moving(12L): _*)(RealTimeRun(spark, query, rows, at, Feed.AtOnce))
+    )
+    assert(run.plan.contains("Elastic ["), run.plan)
+    val made = run.batches.flatten.map(_.getAs[Any]("at"))
+    assert(made.nonEmpty && made.distinct.size == made.size)
+  }
+
   test("groups that are too large to be kept in memory equal stock under motion") {
     val wide = QueryCase("wide groups", "update")(
       _.groupBy("key").agg(sort_array(collect_set(rpad(col("maybe"), 9000, "x"))), count("*"))

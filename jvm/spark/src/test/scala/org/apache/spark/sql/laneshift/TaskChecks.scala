@@ -2,6 +2,8 @@ package org.apache.spark.sql.laneshift
 
 import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
 
+import scala.collection.mutable.ArrayBuffer
+
 import org.apache.hadoop.fs.Path
 import org.scalatest.Assertions._
 
@@ -74,6 +76,41 @@ object TaskChecks {
       }
     }
     assert(state(ElasticSession.Stock) == state(options), "state rows")
+  }
+
+  /** Spark plans what a body makes of a batch's rows by the partitioning that their frame claims: a join and a union of equal
+    * partitions zip them.
+    */
+  def joinedByKey(session: ElasticSession, options: (String, String)*): Unit = {
+    val spark = session.spark
+    import spark.implicits._
+    val sums = QueryCase("sums", "update")(_.groupBy("key").agg(sum("value").as("s")))
+    val more = Seq("spark.sql.shuffle.partitions" -> "7", "spark.sql.autoBroadcastJoinThreshold" -> "-1")
+    def rows(options: Seq[(String, String)]): Seq[Row] = session.withFolder { at =>
+      session.withConf(options ++ more: _*) {
+        val input = MemoryStream[TestInput](implicitly[org.apache.spark.sql.Encoder[TestInput]], spark)
+        val found = ArrayBuffer.empty[Row]
+        val running = MicroBatchRun.start(sums, input.toDF(), at) { (batch, _) =>
+          val own = batch.sparkSession
+          val others = own.range(40).select(concat(lit("key-"), $"id").as("key"), $"id")
+          val counted = others.groupBy("key").agg(max("id"))
+          val united = batch.where("s > 0").union(batch.where("s <= 0")).groupBy("key").count()
+          val made = Seq(batch.join(counted, "key"), united)
+          found.synchronized(found ++= made.flatMap(_.collect()))
+          ()
+        }
+        try {
+          chunks.foreach { chunk =>
+            input.addData(chunk)
+            running.processAllAvailable()
+          }
+          found.toSeq
+        } finally running.stop()
+      }
+    }
+    val stock = rows(ElasticSession.Stock)
+    assert(stock.size > 80)
+    PairCheck.sameRows("joined and united", stock, rows(options))
   }
 
   /** While a store of a task is committed, other partitions of the task are worked on, and their stores are committed: counted, not

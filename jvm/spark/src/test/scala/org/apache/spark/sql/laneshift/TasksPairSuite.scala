@@ -110,6 +110,10 @@ class TasksPairSuite extends LimitedSuite with ElasticSession {
     assert(tasks.nonEmpty && tasks.forall(_ == 32), tasks)
   }
 
+  test("what foreachBatch makes of a frame of fewer partitions, by the key that they are of")(
+    TaskChecks.joinedByKey(this, still: _*)
+  )
+
   test("functions see the number of the state partition that they work for") {
     PairCheck.microBatches(spark, this, TaskChecks.numbered, chunks, still)
     ()

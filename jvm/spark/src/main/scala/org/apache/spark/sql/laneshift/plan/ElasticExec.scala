@@ -6,9 +6,10 @@ import scala.util.hashing.MurmurHash3
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning}
+import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.aggregate.{HashAggregateExec, ObjectHashAggregateExec}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   SessionWindowStateStoreSaveExec,
   StatefulOperatorsUtils,
@@ -57,7 +58,13 @@ case class ElasticExec(
 ) extends ElasticNode
     with RangedNode {
   override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = child.outputPartitioning
+
+  /** Who reads the frame of a batch takes it for that of the rows, once these are there: a body of `foreachBatch` joins by it. */
+  override def outputPartitioning: Partitioning =
+    if (tasks < partitions) UnknownPartitioning(tasks) else child.outputPartitioning
+
+  /** Of the rows that were made last; all partitions before. */
+  @transient @volatile private var tasks = Int.MaxValue
 
   /** Outputs of several lanes come in no particular order between keys. */
   override def outputOrdering: Seq[SortOrder] = Nil
@@ -119,7 +126,7 @@ case class ElasticExec(
   @transient private lazy val rows: RDD[InternalRow] = QueryStores.within(conf) {
     val body = child.execute()
     val shuffles = inputs.map(_.child.execute())
-    val tasks = TaskCounts.of(wish, partitions, realTime, shuffles, regions)
+    tasks = TaskCounts.of(wish, partitions, realTime, shuffles, regions)
     val now = spec(tasks)
     val all = elastic(shuffles, body, now)
     if (tasks == partitions) all
@@ -199,12 +206,18 @@ case class ElasticExec(
       slots,
       readsAhead = handoff == HandoffMode.MidBatchRestart,
       usesPython = Elasticity.usesPython(region),
-      commitsFirst = region.exists {
+      commitsFirst = region.takeWhile(!Elasticity.isStateful(_)).exists(readsAllFirst) || region.exists {
         case save: StateStoreSaveExec => save.outputMode.contains(InternalOutputModes.Complete)
         case save: SessionWindowStateStoreSaveExec => save.outputMode.contains(InternalOutputModes.Complete)
         case _ => false
       }
     )
+  }
+
+  /** Whether an operator above the state has read all of its rows, behind which the state commits, before it gives its first. */
+  private def readsAllFirst(above: SparkPlan): Boolean = above match {
+    case _: HashAggregateExec | _: ObjectHashAggregateExec => true
+    case _ => false
   }
 
   /** Ids of the metrics that the region's stateful operators have by these names. */

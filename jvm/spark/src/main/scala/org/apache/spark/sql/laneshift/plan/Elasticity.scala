@@ -52,14 +52,16 @@ object Elasticity {
   }
 
   /** True if `plan`, above a region over `keys`, may join it: row-wise operators, partial aggregates, and aggregates by at
-    * least the region's keys (the final step of a streaming aggregation), for which no two lanes meet the same group.
+    * least the region's keys (the final step of a streaming aggregation), for which no two lanes meet the same group. Spark has
+    * that step compute the columns above it, too, and these know one row then.
     */
   def mayJoinAbove(plan: SparkPlan, keys: Seq[Attribute]): Boolean = plan match {
     case a: BaseAggregateExec =>
-      a.aggregateExpressions.forall(_.mode == Partial) && a.requiredChildDistribution.forall(
-        _ == UnspecifiedDistribution
-      ) ||
-      keys.nonEmpty && keys.forall(k => a.groupingExpressions.exists(_.toAttribute.semanticEquals(k)))
+      def isPartial = a.aggregateExpressions.forall(_.mode == Partial) &&
+        a.requiredChildDistribution.forall(_ == UnspecifiedDistribution)
+      def isByKeys =
+        keys.nonEmpty && keys.forall(k => a.groupingExpressions.exists(_.toAttribute.semanticEquals(k)))
+      (isPartial || isByKeys) && a.resultExpressions.forall(knowsOneRow)
     case other => isRowWise(other)
   }
 

@@ -75,7 +75,9 @@ private[plan] object TaskCounts {
       case TaskWish.Auto => suiting(partitions, realTime, inputs, regions)
     }
 
-  /** As many as the cluster's slots are for; a cluster none of whose executors is there yet has none. */
+  /** As many as the cluster's slots are for; a cluster none of whose executors is there yet has none. A micro-batch counts
+    * executors, too, that are on their way: it may be a long one.
+    */
   private def suiting(partitions: Int, realTime: Boolean, inputs: Seq[RDD[_]], regions: Int): Int = {
     val sc = inputs.head.sparkContext
     val slots = StageTasks.slots(sc)
@@ -84,7 +86,7 @@ private[plan] object TaskCounts {
       val free = slots - StageTasks.outstanding(sc) - tasksBelow(inputs)
       math.max(1, math.min(partitions, free / regions))
     } else if (slots == 0) partitions
-    else math.min(partitions.toLong, TaskCounts.Waves * slots).toInt
+    else math.min(partitions.toLong, TaskCounts.Waves * math.max(slots, StageTasks.asked(sc))).toInt
   }
 
   /** Tasks of the stages that feed an operator. */

@@ -214,7 +214,7 @@ final case class OperatorSpec(
   * @param slots tasks that Spark runs at a time, on all executors
   * @param readsAhead some of its operators read rows ahead of those that they work on (Python's)
   * @param usesPython some of its operators have functions in Python, which run in processes of their own
-  * @param commitsFirst Spark's operator commits before its first row (complete mode), and else behind its last
+  * @param commitsFirst Spark's operators commit before their first row (complete mode, an aggregate by hash), and else behind the last
   */
 final case class ElasticSpec(
     operator: OperatorSpec,

@@ -38,5 +38,21 @@ class TaskCountsSuite extends LimitedSuite with ElasticSession {
     def tasks(partitions: Int) =
       TaskCounts.of(TaskWish.Auto, partitions, realTime = false, Seq(input), regions = 1)
     assert(Seq(1, 31, 32, 33, 200).map(tasks) == Seq(1, 31, 32, 32, 32))
+    def asking(settings: (String, String)*)(partitions: Int): Int = {
+      val conf = spark.sparkContext.conf
+      val before = settings.map { case (key, _) => key -> conf.getOption(key) }
+      settings.foreach { case (key, value) => conf.set(key, value) }
+      try tasks(partitions)
+      finally before.foreach { case (key, value) => value.fold(conf.remove(key))(conf.set(key, _)) }
+    }
+    // Executors that are on their way: of eight slots there are more to come, or all are there.
+    assert(asking("spark.cores.max" -> "12")(200) == 48)
+    assert(asking("spark.executor.instances" -> "5", "spark.executor.cores" -> "4")(200) == 80)
+    assert(asking(
+      "spark.executor.instances" -> "5",
+      "spark.executor.cores" -> "4",
+      "spark.task.cpus" -> "2"
+    )(200) == 40)
+    assert(asking("spark.cores.max" -> "4")(200) == 32)
   }
 }
