@@ -1,13 +1,17 @@
 package org.apache.spark.sql.laneshift
 
 import java.nio.file.{Files, Path}
+import java.nio.file.attribute.FileTime
 
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import org.scalatest.Assertions._
 
-import org.apache.spark.sql.laneshift.rescale.TakeOver
+import org.apache.spark.sql.execution.streaming.state.RocksDBFileManager
+import org.apache.spark.sql.laneshift.rescale.{Checkpoint, RescaleState, TakeOver}
+import org.apache.spark.sql.streaming.StreamingQueryException
+import org.apache.spark.util.Utils
 
 /** What a rescale may never get wrong. */
 object RescaleChecks {
@@ -70,6 +74,94 @@ object RescaleChecks {
       assert(Files.exists(at.resolve(s"offsets/$last")), "a batch that Spark has planned is gone")
       assert(files(at.resolve("state")).exists(_.startsWith(s"${last + 1}")), "and its state")
     }
+  }
+
+  /** Another driver has done the batch that would be the take-over: this query ends, as stock Spark's does whose checkpoint another
+    * uses.
+    */
+  def anothersBatchIsNoTakeOver(session: RescaleSession): Unit = session.elastic { (run, at) =>
+    session.begin(run)
+    run.letTakeOver()
+    val last = MicroBatchRun.committed(at).last
+    Seq("offsets", "commits").foreach(log => again(at.resolve(log), last))
+    endsWith(run, at, last)
+    assert(Files.mismatch(at.resolve(s"commits/$last"), at.resolve(s"commits/${last + 1}")) == -1)
+  }
+
+  /** Another driver starts on the checkpoint while this one takes over, undoes that, and plans its own batch. */
+  def anotherUndoesIt(session: RescaleSession): Unit = session.elastic { (run, at) =>
+    session.begin(run)
+    run.letTakeOver()
+    val last = MicroBatchRun.committed(at).last
+    TakeOver.passed = step =>
+      if (step == "offsets") {
+        TakeOver.undo(Checkpoint.at(at.toUri.toString, session.spark))
+        again(at.resolve("offsets"), last)
+      }
+    try endsWith(run, at, last)
+    finally TakeOver.passed = _ => ()
+    assert(!Files.exists(at.resolve(s"commits/${last + 1}")))
+    assert(Files.mismatch(at.resolve(s"offsets/$last"), at.resolve(s"offsets/${last + 1}")) == -1)
+  }
+
+  /** What the other driver's next batch has in a log. */
+  private def again(log: Path, last: Long): Unit = {
+    Files.copy(log.resolve(last.toString), log.resolve(s"${last + 1}"))
+    ()
+  }
+
+  private def endsWith(run: RescaleRun, at: Path, last: Long): Unit = {
+    run.add(chunks(2))
+    val error = intercept[StreamingQueryException](run.await())
+    assert(Causes.messages(error).exists(_.toLowerCase.contains("concurren")), error)
+    assert(run.rescales.last.state == RescaleState.Failed, run.rescales.last.failure)
+    assert(!Files.exists(at.resolve(s"offsets/${last + 2}")))
+  }
+
+  /** Spark looks after the old stores, on its own time, while the new ones are placed beside them: it takes a table that no store
+    * names, and that is older than all that are named, for one that is left of a commit that failed.
+    */
+  def tablesOutliveMaintenance(session: RescaleSession): Unit = session.elastic { (run, at) =>
+    session.begin(run)
+    run.letTakeOver()
+    val hadoop = session.spark.sessionState.newHadoopConf()
+    def named(folder: Path)(find: Path => Boolean): Seq[Path] =
+      Using.resource(Files.walk(folder))(_.iterator.asScala.filter(find).toSeq)
+    TakeOver.passed = {
+      // As if building them had taken an hour.
+      case "caught up" =>
+        val tables = named(at.resolve("laneshift-rescale"))(_.getFileName.toString.endsWith(".sst"))
+        assert(tables.size >= 5)
+        tables.foreach(Files.setLastModifiedTime(
+          _,
+          FileTime.fromMillis(System.currentTimeMillis() - 3600000L)
+        ))
+      case "tables" =>
+        (0 until 3).foreach { partition =>
+          val folder = at.resolve(s"state/0/$partition")
+          val before = named(folder)(_.getFileName.toString.endsWith(".zip")).size
+          val own = Files.createTempDirectory("maintenance").toFile
+          new RocksDBFileManager(folder.toUri.toString, own, hadoop).deleteOldVersions(1)
+          Utils.deleteRecursively(own)
+          assert(
+            named(folder)(_.getFileName.toString.endsWith(".zip")).size < before,
+            "nothing to look after"
+          )
+        }
+      case _ => ()
+    }
+    try {
+      run.add(session.chunks(2))
+      run.await()
+    } finally TakeOver.passed = _ => ()
+    assert(run.rescales.last.state == RescaleState.Done, run.rescales.last.failure)
+    run.stop()
+    // A run that has nothing of them here.
+    run.start()
+    run.add(session.chunks(3))
+    run.await()
+    val state = MicroBatchRun.stateRows(session.spark, run.query, at)
+    assert(session.withoutPartition(state) == session.withoutPartition(session.stock(4).state))
   }
 
   private def files(at: Path): Seq[String] =

@@ -9,22 +9,22 @@ import org.apache.spark.sql.laneshift.rescale.TakeOver
 
 /** A query that sums by key, of which a test changes the number of state partitions. */
 trait RescaleSession extends ElasticSession { this: Suite =>
-  protected val sums: QueryCase =
+  val sums: QueryCase =
     QueryCase("sums", "update")(_.groupBy("key").agg(count("*"), sum("value"), max("id")))
-  protected val chunks: Seq[Seq[TestInput]] = (0 until 60).map(i => TestInput.rows(seed = 61, i * 60L, 60))
+  val chunks: Seq[Seq[TestInput]] = (0 until 60).map(i => TestInput.rows(seed = 61, i * 60L, 60))
 
-  protected def withoutPartition(state: Seq[String]): Seq[String] =
+  def withoutPartition(state: Seq[String]): Seq[String] =
     state.map(_.replaceFirst("/\\d+", "")).sorted
 
   /** What stock Spark makes of the first chunks, in one batch. */
-  protected def stock(count: Int): RescaleResult = withFolder { at =>
+  def stock(count: Int): RescaleResult = withFolder { at =>
     withConf(ElasticSession.Stock: _*)(
       new RescaleRun(spark, sums, at, Map.empty).stock(Seq(chunks.take(count).flatten))
     )
   }
 
-  protected def elastic[T](body: (RescaleRun, Path) => T): T = elastic(sums)(body)
-  protected def elastic[T](query: QueryCase)(body: (RescaleRun, Path) => T): T = withFolder { at =>
+  def elastic[T](body: (RescaleRun, Path) => T): T = elastic(sums)(body)
+  def elastic[T](query: QueryCase)(body: (RescaleRun, Path) => T): T = withFolder { at =>
     withConf(ElasticSession.moving(6L): _*) {
       val run = new RescaleRun(spark, query, at, Map.empty)
       run.start()
@@ -38,7 +38,7 @@ trait RescaleSession extends ElasticSession { this: Suite =>
   }
 
   /** A batch, behind which it is asked for 5 partitions, and the one that begins the rescale. */
-  protected def begin(run: RescaleRun): Unit = {
+  def begin(run: RescaleRun): Unit = {
     run.add(chunks.head)
     run.await()
     run.ask(5)

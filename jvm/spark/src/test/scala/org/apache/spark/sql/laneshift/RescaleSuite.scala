@@ -9,6 +9,7 @@ import java.util.concurrent.atomic.AtomicInteger
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
+import org.apache.spark.SparkEnv
 import org.apache.spark.scheduler.{SparkListener, SparkListenerStageSubmitted}
 import org.apache.spark.sql.execution.streaming.state.{StateStoreId, StateStoreProviderId}
 import org.apache.spark.sql.functions._
@@ -289,6 +290,28 @@ class RescaleSuite extends LimitedSuite with RescaleSession {
 
   test("a batch of Spark's own is not undone")(RescaleChecks.sparksOwnBatchStays(this))
 
+  for ((version, name) <- Seq("1" -> "without", "2" -> "with")) {
+    test(
+      s"another driver's batch is no take-over, $name checkpoint ids",
+      Deep.Kills.unless(version == "2"): _*
+    ) {
+      withConf(format -> version)(RescaleChecks.anothersBatchIsNoTakeOver(this))
+    }
+
+    test(
+      s"a take-over that another driver undoes ends without a commit, $name checkpoint ids",
+      Deep.Kills.unless(version == "1"): _*
+    ) {
+      withConf(format -> version)(RescaleChecks.anotherUndoesIt(this))
+    }
+  }
+
+  test("Spark's maintenance of the old stores leaves the tables of the new ones") {
+    withConf("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled" -> "false")(
+      RescaleChecks.tablesOutliveMaintenance(this)
+    )
+  }
+
   for (step <- Seq("caught up", "offsets"))
     test(
       s"a query that stops in a take-over that is $step lets its new stores go",
@@ -335,6 +358,32 @@ class RescaleSuite extends LimitedSuite with RescaleSession {
         }
       }
     }
+
+  test("the stores of partitions that there are no more are let go") {
+    elastic { (run, at) =>
+      run.add(chunks.head)
+      run.await()
+      val root = s"${RescaleRun.execution(run.query).resolvedCheckpointRoot}/state"
+      def isOpen(partition: Int) = spark.streams.stateStoreCoordinator.verifyIfInstanceActive(
+        StateStoreProviderId(StateStoreId(root, 0, partition), run.query.runId),
+        SparkEnv.get.executorId
+      )
+      assert((0 until 3).forall(isOpen))
+      run.ask(2)
+      run.add(chunks(1))
+      run.await()
+      (2 until 5).foreach { i =>
+        if (i == 2) run.takeOver(chunks(i))
+        else {
+          run.add(chunks(i))
+          run.await()
+        }
+      }
+      assert((0 until 3).map(isOpen) == Seq(true, true, false))
+      val state = MicroBatchRun.stateRows(spark, run.query, at)
+      assert(withoutPartition(state) == withoutPartition(stock(5).state))
+    }
+  }
 
   test("a query that stops takes its rescale with it") {
     elastic { (run, at) =>

@@ -96,7 +96,9 @@ private[laneshift] final class LiveRescale(
   /** False if it is too late. */
   def cancel(): Boolean = {
     if (change(Cancelled, _ != TakingOver) && synchronized(worker.nonEmpty)) {
-      context.cancelJobGroupAndFutureJobs(jobs, "cancelled")
+      // An application that ends has ended its jobs, and Spark refuses to be asked.
+      if (!context.isStopped)
+        Utils.tryLogNonFatalError(context.cancelJobGroupAndFutureJobs(jobs, "cancelled"))
       TakeOver.passed("jobs cancelled")
       synchronized(worker.foreach(_.interrupt()))
     }
@@ -154,9 +156,12 @@ private[laneshift] final class LiveRescale(
     isRecorded = false
   }
 
-  /** Lets the twin's stores go when the query has its own of what they hold, or is over. */
+  /** Lets the twin's stores go when the query has its own of what they hold, or is over, and those of partitions that it had. */
   def letGo(): Unit =
-    if (now == Done && isHeld.compareAndSet(true, false)) Utils.tryLogNonFatalError(twin.letGo())
+    if (now == Done && isHeld.compareAndSet(true, false)) {
+      Utils.tryLogNonFatalError(twin.letGo())
+      if (query.isActive) Utils.tryLogNonFatalError(twin.dropOld(query.runId, from))
+    }
 
   /** From the next batch on the query's tasks record what they write. */
   private def record(folders: Option[(String, String)]): Unit = {
@@ -263,10 +268,11 @@ private[laneshift] final class LiveRescale(
         twin.catchUp(committed, RealTimeSlots.hurried(query, from, context), hurried = true)
         TakeOver.passed("caught up")
         val ids = twin.checkpointIds
+        val takingOver = new TakeOver(checkpoint, twin)
         val batch =
-          try new TakeOver(checkpoint, twin).run(last, to)
+          try takingOver.run(last, to)
           catch {
-            case e if NonFatal(e) && checkpoint.lastCommitted.contains(last + 1) =>
+            case e if NonFatal(e) && takingOver.isComplete(last + 1) =>
               logWarning("The take-over is complete, but for this.", e)
               last + 1
           }

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.laneshift.rescale
 
+import java.io.FileNotFoundException
 import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.jdk.CollectionConverters._
@@ -19,6 +20,11 @@ import org.apache.spark.util.Utils
 private[rescale] final class TakeOver(checkpoint: Checkpoint, twin: Twin) {
   import TakeOver._
 
+  private val mark = new Mark(checkpoint)
+  private var hasOffsets = false
+  private var hasCommit = false
+  private var isAnothers = false
+
   /** Goes over behind the committed batch `last`, of which the twin has the state; gives the batch that this takes. */
   def run(last: Long, partitions: Int): Long = {
     require(twin.state == last, s"the twin has the state of batch ${twin.state}, not of $last")
@@ -26,26 +32,48 @@ private[rescale] final class TakeOver(checkpoint: Checkpoint, twin: Twin) {
     val ids = twin.checkpointIds
     // Without ids in their names, the new files would be taken for the old layout's: they wait until Spark opens no store.
     val hidden = ids.isEmpty
-    if (!hidden) place(batch)
-    new Mark(checkpoint).write(batch)
+    if (!hidden) place(batch, () => ())
+    mark.write(batch, twin.root)
     passed("marked")
-    if (!checkpoint.offsetLog.add(batch, Checkpoint.withPartitions(checkpoint.offsets(last), partitions)))
-      throw new IllegalStateException(s"batch $batch is there already: another run uses ${checkpoint.root}")
+    val offsets = Checkpoint.withPartitions(checkpoint.offsets(last), partitions)
+    if (!checkpoint.offsetLog.add(batch, offsets)) throw usedByAnother(s"batch $batch is there already")
+    hasOffsets = true
     passed("offsets")
-    if (hidden) place(batch)
+    if (hidden) place(batch, () => requireMine(batch))
     OperatorsMetadata.writeChanged(checkpoint, checkpoint.stateRoot, batch, partitions)
     passed("metadata")
+    requireMine(batch)
     if (!checkpoint.commitLog.add(batch, checkpoint.commit(last).withStateUniqueIds(ids)))
-      throw new IllegalStateException(s"batch $batch is committed: another run uses ${checkpoint.root}")
+      throw usedByAnother(s"batch $batch is committed")
+    hasCommit = true
     passed("committed")
     Utils.tryLogNonFatalError(Twin.removeAll(checkpoint))
     passed("done")
     batch
   }
 
-  private def place(batch: Long): Unit = {
-    twin.place(batch)
+  private def place(batch: Long, isMine: () => Unit): Unit = {
+    twin.place(
+      batch,
+      () => {
+        passed("tables")
+        isMine()
+      }
+    )
     passed("placed")
+  }
+
+  /** Whether the checkpoint has gone over, whatever has failed since. A commit that failed may be there all the same. */
+  def isComplete(batch: Long): Boolean =
+    hasCommit || hasOffsets && !isAnothers && mark.isOf(twin.root) && checkpoint.lastCommitted.contains(batch)
+
+  /** Who starts a query on the checkpoint undoes what it finds, and goes on from there. */
+  private def requireMine(batch: Long): Unit =
+    if (!mark.isOf(twin.root)) throw usedByAnother(s"its take-over as batch $batch was undone")
+
+  private def usedByAnother(why: String) = {
+    isAnothers = true
+    new IllegalStateException(s"$why: another run uses ${checkpoint.root}")
   }
 }
 
@@ -57,17 +85,24 @@ private[laneshift] object TakeOver extends Logging {
   /** Tests say between which batches it is. */
   @volatile var held = false
 
-  /** Says beside the twin which batch the take-over is: only that one may be undone. */
+  /** Says beside the twin which batch the take-over is, so that only that one may be undone, and whose: who does not find its own
+    * has been undone.
+    */
   private final class Mark(checkpoint: Checkpoint) {
     private val path = new Path(Twin.folder(checkpoint), "taking-over")
 
-    def write(batch: Long): Unit =
-      Using.resource(checkpoint.fs.create(path, true))(_.write(batch.toString.getBytes(UTF_8)))
+    def write(batch: Long, twin: Path): Unit =
+      Using.resource(checkpoint.fs.create(path, true))(_.write(s"$batch ${twin.getName}".getBytes(UTF_8)))
 
-    def read(): Option[Long] =
-      Option.when(checkpoint.fs.exists(path)) {
-        Using.resource(checkpoint.fs.open(path))(in => new String(in.readAllBytes(), UTF_8))
-      }.flatMap(_.trim.toLongOption)
+    def batch(): Option[Long] = words().headOption.flatMap(_.toLongOption)
+
+    def isOf(twin: Path): Boolean = words().lift(1).contains(twin.getName)
+
+    private def words(): Seq[String] =
+      try Using.resource(
+          checkpoint.fs.open(path)
+        )(in => new String(in.readAllBytes(), UTF_8)).trim.split(' ').toSeq
+      catch { case _: FileNotFoundException => Nil }
   }
 
   /** Puts a checkpoint back as it was before a take-over that has not come to its commit. The batch's entry in the offset log,
@@ -76,7 +111,7 @@ private[laneshift] object TakeOver extends Logging {
     */
   def undo(checkpoint: Checkpoint): Boolean = {
     val committed = checkpoint.lastCommitted.getOrElse(-1L)
-    val begun = new Mark(checkpoint).read().filter(batch => batch > committed && isOwn(checkpoint, batch))
+    val begun = new Mark(checkpoint).batch().filter(batch => batch > committed && isOwn(checkpoint, batch))
     begun.foreach { batch =>
       for (operator <- numbered(checkpoint, checkpoint.stateRoot)) {
         OperatorsMetadata.delete(checkpoint, operator, batch)

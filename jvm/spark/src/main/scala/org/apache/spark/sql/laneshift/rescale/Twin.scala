@@ -147,6 +147,9 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   /** Lets the query's run have the new stores' tables where they are. */
   def passOn(run: UUID): Unit = stores.passOn(run, coordinator)
 
+  /** Lets the query's executors close the stores of partitions that there are no more, of `from`. */
+  def dropOld(run: UUID, from: Int): Unit = stores.dropOld(run, from, coordinator)
+
   /** Brings the recorded writes of the newest batches into the stores.
     *
     * @param slots so many tasks there may be at a time
@@ -208,11 +211,18 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   }
 
   /** Lets the checkpoint have the newest stores as those of batch `batch`, by renaming their files. A store's snapshot comes
-    * last: it names the others.
+    * last: it names the others. Until then Spark, which looks after the old stores meanwhile, takes a table that is older than
+    * all of theirs for one that nobody needs, so each is as new as its place.
+    *
+    * @param isMine throws if the checkpoint has been given to another since
     */
-  def place(batch: Long): Unit = {
+  def place(batch: Long, isMine: () => Unit): Unit = {
     val (tables, snapshots) = files(stateRoot).partition(f => Twin.Tables(f.getParent.getName))
-    tables.foreach(f => rename(f, new Path(of.stateRoot, relative(f, stateRoot))))
+    tables.foreach { f =>
+      touch(f)
+      rename(f, new Path(of.stateRoot, relative(f, stateRoot)))
+    }
+    isMine()
     for (f <- snapshots; name <- Twin.renamed(f.getName, built + 1, batch + 1))
       rename(f, new Path(new Path(of.stateRoot, relative(f.getParent, stateRoot)), name))
   }
@@ -224,6 +234,11 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
       else if (path.getName.startsWith("_")) Nil
       else files(path)
     }
+
+  /** A file system that cannot do this makes a new file when it renames one. */
+  private def touch(file: Path): Unit =
+    try of.fs.setTimes(file, System.currentTimeMillis(), Twin.AsItWas)
+    catch { case _: UnsupportedOperationException => () }
 
   private def rename(from: Path, to: Path): Unit = {
     of.fs.mkdirs(to.getParent)
@@ -277,6 +292,9 @@ private[rescale] object Twin {
   }
 
   private val Metadata = "_metadata"
+
+  /** Of a file's times, that of the last access. */
+  private val AsItWas = -1L
 
   /** Folders of a store's files that its snapshots name. */
   val Tables: Set[String] = Set("SSTs", "logs")

@@ -153,7 +153,7 @@ private[sql] final case class TwinStores(
       }
       if (!found) throw new IllegalStateException(
         s"what partition $partition of operator ${shape.operatorId} (${shape.storeName}) wrote as version ${batch.version} " +
-          "was not recorded: its stores are not laneshift's"
+          "was not recorded: its stores are not laneshift's, or foreachBatch computes the batch on threads of its own"
       )
       ready
     } ++ Iterator.single(()).flatMap(_ => cut.rest())
@@ -213,6 +213,17 @@ private[sql] final case class TwinStores(
           stores.reportActiveInstance(StateStoreProviderId(own, run), at.host, at.executorId, Nil)
         case _ => ()
       }
+
+  /** Lets executors close the query's stores of partitions that there are no more, when they look after theirs the next time: none
+    * of them is told to be where one has it open.
+    *
+    * @param from how many partitions there were
+    */
+  def dropOld(run: UUID, from: Int, stores: StateStoreCoordinatorRef): Unit =
+    for (shape <- shapes; partition <- to until from) {
+      val own = StateStoreId(oldRoot, shape.operatorId, partition, shape.storeName)
+      stores.reportActiveInstance(StateStoreProviderId(own, run), "nowhere", "none", Nil)
+    }
 
   private def open(
       shape: StoreShape,
