@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 from contextlib import suppress
@@ -137,4 +138,6 @@ def _forget(control: ControlSettings) -> None:
 
 
 if __name__ == "__main__":
+    # Who cancels a job in the driver's terminal does not mean this process: the driver ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(main())

@@ -1,7 +1,7 @@
 """Two sessions, one after the other, in one process, run by test_live_again.py.
 
-The first one is stopped as it is: with a query that runs, a claim that nobody releases, a limit in
-force. Prints what the second one finds of it as JSON.
+The first one is stopped as it is: with a query that runs and is about to take over other state
+partitions, a claim that nobody releases, a limit in force. Prints what the second one finds of it as JSON.
 """
 
 from __future__ import annotations
@@ -62,6 +62,16 @@ def await_handoffs(app: laneshift.Application, query: Any) -> None:
         time.sleep(0.1)
 
 
+def await_ready(app: laneshift.Application, query: Any, take_over: Any) -> None:
+    """Have new state partitions built, which no batch takes over."""
+    getattr(take_over, "held_$eq")(True)
+    while query.lastProgress is None:
+        time.sleep(0.1)
+    rescale = app.query(query).rescale(3)
+    while rescale.progress.state != "ready":
+        time.sleep(0.1)
+
+
 DECIDED = pb.Decision(time_ms=1, executor="driver", policy="static", notes=["a note"], applied=True)
 
 
@@ -80,12 +90,16 @@ def main(folder: Path) -> None:
     gateway.decided(DECIDED)
     gateway.limit_source(str(first.id), 1000.0, 3600.0)
     before = status(gateway)
+    laneshift_jvm = spark._jvm.org.apache.spark.sql.laneshift  # type: ignore[union-attr]
+    await_ready(app, first, laneshift_jvm.rescale.TakeOver)
     spark.stop()
+    left = laneshift_jvm.driver.DriverState.get().nonEmpty()
 
     spark = session()
     app = laneshift.attach(spark)
     gateway = app._gateway
     seen: dict[str, Any] = {
+        "left": left,
         "before": [len(before.snapshot.queries), len(before.decisions)],
         "executors": [e.executor for e in app.snapshot().executors],
         "queries": [q.name for q in app.snapshot().queries],

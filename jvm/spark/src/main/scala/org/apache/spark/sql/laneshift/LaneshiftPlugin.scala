@@ -81,7 +81,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     */
   private def chooseProvider(conf: SparkConf): Option[String] = {
     val key = SQLConf.STATE_STORE_PROVIDER_CLASS.key
-    if (conf.contains(key) || conf.get(LaneshiftConf.Enabled.key, "true") == "false") None
+    if (conf.contains(key) || conf.get(LaneshiftConf.Enabled.key, "true").trim.equalsIgnoreCase("false")) None
     else {
       conf.set(key, classOf[RocksDBStateStoreProvider].getName)
       Some(s"$key=${conf.get(key)}")
@@ -108,10 +108,9 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
   /** None for one that has ended: what executors tell of it comes late. */
   private def runOf(key: OperatorKey): Option[Run] = state.flatMap(_.runs.get(key.runId))
 
-  override def shutdown(): Unit = {
-    state.foreach(DriverState.stop)
-    control.foreach(_.stop())
-  }
+  override def shutdown(): Unit =
+    try state.foreach(DriverState.stop)
+    finally control.foreach(_.stop())
 }
 
 private final class LaneshiftExecutor extends ExecutorPlugin {

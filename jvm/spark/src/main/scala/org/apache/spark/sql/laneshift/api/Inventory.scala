@@ -7,10 +7,12 @@ private[api] object Inventory {
 
   def driver: DriverState = DriverState.get.getOrElse(throw ApiError.notLoaded())
 
-  /** Every known run of the query, ended ones too. */
+  /** Every known run of the query, ended ones too. One that has another query's id for a name is not that query. */
   def runsOf(driver: DriverState, query: String): Seq[RunName] = {
     val running = driver.runs.all.map(_.names)
-    val found = (running ++ driver.runs.ended).filter(_.is(query))
+    val every = running ++ driver.runs.ended
+    val byId = every.filter(_.isId(query))
+    val found = if (byId.nonEmpty) byId else every.filter(_.is(query))
     if (found.isEmpty) throw ApiError.noSuchQuery(query, running)
     found
   }

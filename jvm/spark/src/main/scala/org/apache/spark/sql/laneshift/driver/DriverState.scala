@@ -58,7 +58,7 @@ private[laneshift] object DriverState {
   }
 
   def stop(state: DriverState): Unit = synchronized {
-    state.stop()
-    if (current.contains(state)) current = None
+    try state.stop()
+    finally if (current.contains(state)) current = None
   }
 }

@@ -14,8 +14,11 @@ import org.apache.spark.sql.streaming.StreamingQueryProgress
 /** What a run of a query is called: by the query's id, its own, and the query's name if it has one. */
 final case class RunName(id: String, runId: String, name: Option[String]) {
 
+  /** Whether a user means it by the id `query`, which nobody chooses. */
+  def isId(query: String): Boolean = id == query || runId == query
+
   /** Whether a user means it by `query`. */
-  def is(query: String): Boolean = id == query || runId == query || name.contains(query)
+  def is(query: String): Boolean = isId(query) || name.contains(query)
 }
 
 /** Rows that sources have given since the run began; in micro-batch those of the batches up to `batchId`. */
