@@ -30,8 +30,8 @@ private[laneshift] object SourceThrottle {
         case Seq((_: PacedSource, _)) if realTime(query) =>
           executors.limitSource(run.runId, rate, seconds)
           Right(Applied.Now)
-        case Seq((source, now)) if !realTime(query) && takesRows(source) =>
-          hold(run, query, source, now, rate, seconds)
+        case Seq((source, _)) if !realTime(query) && takesRows(source) =>
+          hold(run, query, source, rate, seconds)
           Right(Applied.NextBatch)
         case Seq((source, _)) if realTime(query) =>
           Left(s"in Real-time Mode only laneshift-workload and laneshift-replay can wait, not $source")
@@ -50,11 +50,12 @@ private[laneshift] object SourceThrottle {
       run: Run,
       query: StreamExecution,
       source: SparkDataStream,
-      now: ReadLimit,
       rate: Double,
       seconds: Double
   ): Unit = run.synchronized {
     val before = run.heldSource
+    // Under the lock: what another limit, which ends just now, has set is not the source's own.
+    val now = limits(query)(source)
     val untilNs = run.nowNs() + (seconds * 1e9).toLong
     if (seconds > 0) {
       // The batch that runs may have read its rows; the limit is for a whole one.

@@ -349,7 +349,8 @@ final class ElasticPartition(
       val fewer = math.min(lanes, wanted)
       logInfo(s"Partition $index gives up $fewer of $wanted lanes on $host: it $why.")
       wish = wish.less(host, fewer, s"$host $why")
-      session.task.foreach(_.remote.want(wish.elsewhere))
+      // A batch whose lanes are fixed keeps them: one that ends before all are there would end the input for them.
+      if (midBatch) session.task.foreach(_.remote.want(wish.elsewhere))
       fewer
     }
   }
