@@ -1,7 +1,8 @@
 """Two sessions, one after the other, in one process, run by test_live_again.py.
 
 The first one is stopped as it is: with a query that runs and is about to take over other state
-partitions, a claim that nobody releases, a limit in force. Prints what the second one finds of it as JSON.
+partitions, a claim that nobody releases, a limit in force. Prints what the second one finds of it
+as JSON.
 """
 
 from __future__ import annotations
