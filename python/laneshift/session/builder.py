@@ -27,6 +27,8 @@ DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
 AUTOSCALER, CONTROL_PORT = f"{PREFIX}autoscaler", f"{PREFIX}control.port"
 PYTHONS = (f"{PREFIX}autoscaler.python", "spark.pyspark.driver.python", "spark.pyspark.python")
 PYTHON_VARIABLES = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
+NOTEBOOKS = ("jupyter", "ipython")
+"""What ``PYSPARK_DRIVER_PYTHON`` may name, and which runs no module as a Python does."""
 """Where the plugin looks for a Python, one after the other."""
 
 
@@ -95,11 +97,17 @@ def _own_python(checked: dict[str, str], present: dict[str, str]) -> dict[str, s
     known = spark_defaults() | present | checked
     wanted = known.get(AUTOSCALER, "none") != "none" or known.get(CONTROL_PORT)
     named = any(known.get(key) for key in PYTHONS)
-    variables = any(os.environ.get(name) for name in (*PYTHON_VARIABLES, "PYSPARK_GATEWAY_PORT"))
+    pythons = any(_is_python(os.environ.get(name, "")) for name in PYTHON_VARIABLES)
+    variables = pythons or os.environ.get("PYSPARK_GATEWAY_PORT")
     submitted = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     if not wanted or named or variables or any(key in submitted for key in PYTHONS):
         return {}
     return {PYTHONS[0]: sys.executable} if sys.executable else {}
+
+
+def _is_python(name: str) -> bool:
+    """Whether it is no notebook or shell, as the driver's Python may be."""
+    return bool(name) and not Path(name).name.startswith(NOTEBOOKS)
 
 
 def _options_of(builder: object) -> dict[str, str]:

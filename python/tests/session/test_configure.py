@@ -417,6 +417,14 @@ class TestWhichPythonRunsAPolicy:
         monkeypatch.setenv(variable, value)
         assert self.KEY not in options_of(laneshift.configure(new_builder(), autoscaler="faa"))
 
+    @pytest.mark.parametrize("value", ["jupyter", "/opt/bin/ipython3"])
+    def test_a_notebook_is_no_python(
+        self, jar: Path, monkeypatch: pytest.MonkeyPatch, value: str
+    ) -> None:
+        monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", value)
+        found = options_of(laneshift.configure(new_builder(), autoscaler="faa"))
+        assert found[self.KEY] == sys.executable
+
     def test_what_settings_name_is_kept(self, jar: Path) -> None:
         for key in ("spark.pyspark.python", "spark.pyspark.driver.python"):
             builder = new_builder().config(key, "/opt/python")

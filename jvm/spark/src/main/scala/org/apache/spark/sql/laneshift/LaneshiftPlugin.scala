@@ -66,9 +66,10 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
     val logged = conf.get(EVENT_LOG_ENABLED)
     val driver = DriverState.start(event => if (logged) sc.listenerBus.post(event))
     state = Some(driver)
-    sc.listenerBus.addToQueue(driver.runs, LaneshiftPlugin.ListenerQueue)
-    sc.addSparkListener(driver.executors)
-    sc.addSparkListener(driver.cluster)
+    // A queue of its own: Spark drops events of one that all share, and an executor that was lost would be asked for ever.
+    Seq(driver.runs, driver.executors, driver.cluster).foreach(
+      sc.listenerBus.addToQueue(_, LaneshiftPlugin.ListenerQueue)
+    )
     sc.ui.foreach(LaneshiftTab.live(_, driver))
     control = ControlProcess.wanted(conf, driver.tenants)
     control.foreach(_.start())

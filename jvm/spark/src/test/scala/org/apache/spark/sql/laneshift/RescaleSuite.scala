@@ -190,6 +190,21 @@ class RescaleSuite extends LimitedSuite with RescaleSession {
       run.await()
       assert(run.query.isActive)
     }
+    Seq("laneshift.enabled" -> "false", "streaming.stateStore.unloadOnCommit" -> "true").foreach {
+      case (option, value) =>
+        withFolder { at =>
+          withConf(ElasticSession.moving(6L) :+ (s"spark.sql.$option" -> value): _*) {
+            val run = new RescaleRun(spark, sums, at, Map.empty)
+            run.start()
+            try {
+              run.add(chunks.head)
+              run.await()
+              val e = intercept[NotRescalable](RescaleRun.ask(run.query, 5))
+              assert(e.getMessage.contains(s"spark.sql.$option is $value"))
+            } finally run.query.stop()
+          }
+        }
+    }
     elastic(QueryCase("no state", "append")(_.select("key"))) { (run, _) =>
       run.add(chunks.head)
       run.await()

@@ -294,7 +294,7 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
       "Leave it out for the driver's own Python."
     )(
       "The Python that runs the policy. Empty for the driver's own: spark.pyspark.driver.python, spark.pyspark.python, " +
-        "PYSPARK_DRIVER_PYTHON, PYSPARK_PYTHON or python3, whichever is there first; where only python3 would be left, " +
+        "PYSPARK_DRIVER_PYTHON, PYSPARK_PYTHON or python3, whichever is there first and no notebook; where only python3 would be left, " +
         "laneshift.configure names the Python that calls it."
     )
 

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift.driver
 
-import java.io.{BufferedReader, InputStreamReader, IOException}
+import java.io.{BufferedReader, File, InputStreamReader, IOException}
 import java.net.InetAddress
 import java.nio.charset.StandardCharsets.UTF_8
 import java.security.SecureRandom
@@ -198,12 +198,16 @@ private[laneshift] object ControlProcess {
     }
   }
 
-  private def python(conf: SparkConf): String =
+  private[driver] def python(conf: SparkConf, variables: String => Option[String] = sys.env.get): String =
     Seq(
       Some(conf.get(LaneshiftConf.AutoscalerPython)),
-      conf.getOption("spark.pyspark.driver.python"),
+      conf.getOption("spark.pyspark.driver.python").filterNot(isNotebook),
       conf.getOption("spark.pyspark.python"),
-      sys.env.get("PYSPARK_DRIVER_PYTHON"),
-      sys.env.get("PYSPARK_PYTHON")
+      variables("PYSPARK_DRIVER_PYTHON").filterNot(isNotebook),
+      variables("PYSPARK_PYTHON")
     ).flatten.find(_.nonEmpty).getOrElse("python3")
+
+  /** What a driver may have for a Python that runs no module as a Python does. */
+  private def isNotebook(python: String): Boolean =
+    Seq("jupyter", "ipython").exists(new File(python).getName.startsWith)
 }

@@ -17,12 +17,14 @@ private[laneshift] final class Journal(post: SparkListenerEvent => Unit) {
 
   /** Adds a sample of time `now` (ms since 1970), if a query is elastic; only then are the moves asked for. Every fifth minute it is
     * whole by itself. Waits for the moves; a look's thread may still be at its last sample when the next one comes.
+    *
+    * @param ending a run that is seen for the last time: it is whole
     */
   private[driver] def add(
       now: Long,
       queries: Seq[QueryView],
       moves: => Seq[(Long, HandoffRecord)],
-      whole: Boolean = false
+      ending: Option[String] = None
   ): Unit = synchronized {
     val found = QueryRecord.of(queries)
     if (found.nonEmpty) {
@@ -32,7 +34,10 @@ private[laneshift] final class Journal(post: SparkListenerEvent => Unit) {
       val brief = sample.copy(queries = found.map(_.brief))
       kept = (kept :+ brief).takeRight(Journal.Kept)
       lastMs = math.max(lastMs, now)
-      post(if (whole || samples % Journal.WholeEvery == 0) sample else brief)
+      post(
+        if (samples % Journal.WholeEvery == 0) sample
+        else sample.copy(queries = found.map(q => if (ending.contains(q.runId)) q else q.brief))
+      )
       samples += 1
     }
   }

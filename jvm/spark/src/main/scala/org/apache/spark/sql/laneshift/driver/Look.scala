@@ -31,8 +31,18 @@ private[laneshift] final case class Look(loads: Seq[ExecutorLoad], sites: Seq[Pa
 private[laneshift] final class Looks(driver: DriverState, everyMs: Long) extends Logging {
   private val recent = new RuntimeMetrics.Recent(() => driver.executors.look())
 
-  /** At most half a second old, or else waits for executors. */
-  def newest: Look = recent.get
+  @volatile private var known = Look(Nil, Nil)
+
+  /** At most half a second old, or else waits for executors. Once the application has ended, whose metrics Spark reports then, what
+    * was known last: executors answer no more.
+    */
+  def newest: Look =
+    if (stopped) known
+    else {
+      val look = recent.get
+      known = look
+      look
+    }
 
   private var thread = Option.empty[ScheduledExecutorService]
   @volatile private var stopped = false
@@ -60,13 +70,13 @@ private[laneshift] final class Looks(driver: DriverState, everyMs: Long) extends
     thread.foreach(_.shutdownNow())
   }
 
-  /** Before a run is dropped: elastic queries are seen whole once more. Executors get the requests at once, before they are told to
+  /** Before a run is dropped: it is seen whole once more. Executors get the requests at once, before they are told to
     * forget the run; the look's thread waits for the answers.
     */
-  private[driver] def beforeEnd(): Unit = {
+  private[driver] def beforeEnd(runId: String): Unit = {
     val (now, runs) = (System.currentTimeMillis(), driver.runs.all)
     val (sites, moves) = (driver.executors.askPartitions(), askMoves())
-    def add(): Unit = driver.journal.add(now, QueryView.of(runs, sites()), moves(), whole = true)
+    def add(): Unit = driver.journal.add(now, QueryView.of(runs, sites()), moves(), Some(runId))
     synchronized {
       begin()
       if (!stopped) thread.foreach(_.execute(() => attempt("A run's last sample")(add())))

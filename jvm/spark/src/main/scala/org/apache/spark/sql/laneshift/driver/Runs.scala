@@ -64,7 +64,7 @@ private[laneshift] final class Runs(driver: DriverState, nowNs: () => Long) exte
 
   private def end(id: String, runId: String): Unit = {
     val run = get(runId)
-    try if (run.exists(_.isElastic)) driver.looks.beforeEnd()
+    try if (run.exists(_.isElastic)) driver.looks.beforeEnd(runId)
     finally {
       synchronized {
         running -= runId

@@ -34,8 +34,9 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
   private val AllowlistCheck = SQLConf.STREAMING_REAL_TIME_MODE_ALLOWLIST_CHECK
   private val toldOfAllowlist = new AtomicBoolean
 
-  /** What went wrong so far: each is told once, however many plans it meets. */
+  /** What went wrong so far: each is told once, however many plans it meets, and no more than so many: some have a plan's numbers. */
   private val told = ConcurrentHashMap.newKeySet[String]()
+  private val Told = 100
 
   /** Tests put something here that throws. */
   @volatile private[laneshift] var planning: () => Unit = () => ()
@@ -108,7 +109,7 @@ object ElasticPlanRule extends Rule[SparkPlan] with Logging {
         QueryStores.sparks(plan.conf)
         val why = s"planning it failed: $error"
         run.foreach(_.stays = Some(why))
-        if (told.add(why)) logWarning(s"A query stays stock Spark: $why", error)
+        if (told.size < Told && told.add(why)) logWarning(s"A query stays stock Spark: $why", error)
         Left(why)
     }
 

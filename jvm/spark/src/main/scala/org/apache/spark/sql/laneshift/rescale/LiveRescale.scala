@@ -178,6 +178,7 @@ private[laneshift] final class LiveRescale(
       Twin.removeAll(checkpoint)
       twin = made
       isRecorded = true
+      checkpoint.fs.mkdirs(made.records)
       record(Some(made.records.toString -> checkpoint.stateRoot.toString))
       val thread = new Thread(() => work(), jobs)
       thread.setDaemon(true)

@@ -2,6 +2,7 @@ package org.apache.spark.sql.laneshift.rescale
 
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 
 /** How rescales of running queries begin: each run has one at a time. */
@@ -32,6 +33,7 @@ private[laneshift] object Rescales {
     }
     val from = check(running, partitions)
     val conf = running.sparkSessionForStream.sessionState.conf
+    requireOwnStores(conf)
     val budget =
       RescaleBudget(
         conf.getConf(LaneshiftConf.RescaleCores),
@@ -45,6 +47,16 @@ private[laneshift] object Rescales {
       BoundaryLog.install(running, context => newest().flatMap(_.atBoundary(context)))
     rescale
   }
+
+  /** Only stores of ours record what is written to them. */
+  private def requireOwnStores(conf: SQLConf): Unit =
+    Seq(LaneshiftConf.Enabled -> false, SQLConf.STATE_STORE_UNLOAD_ON_COMMIT -> true).foreach {
+      case (option, spoils) =>
+        if (conf.getConf(option) == spoils)
+          throw new NotRescalable.Unfit(
+            s"${option.key} is $spoils, so its stores are Spark's own: stop it, and rescale its checkpoint"
+          )
+    }
 
   /** How many partitions the query has now. */
   private def check(query: MicroBatchExecution, partitions: Int): Int = {

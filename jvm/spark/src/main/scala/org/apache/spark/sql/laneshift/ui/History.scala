@@ -1,6 +1,6 @@
 package org.apache.spark.sql.laneshift.ui
 
-import scala.collection.mutable.ArrayBuffer
+import scala.collection.mutable.{ArrayBuffer, LinkedHashSet}
 
 import org.apache.spark.SparkConf
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
@@ -33,19 +33,28 @@ private[ui] final class StoredRun(@KVIndexParam val runId: String, val number: L
 
 private[ui] final class StoredDecision(@KVIndexParam val number: Long, val decision: Decision)
 
-/** Puts the events of an application into the History Server's store. Of a long life it keeps fewer samples, evenly. */
-private final class HistoryListener(store: ElementTrackingStore) extends SparkListener {
+/** Puts the events of an application into the History Server's store. Of a long life it keeps fewer samples, evenly, and the newest
+  * decisions and runs.
+  */
+private[ui] final class HistoryListener(store: ElementTrackingStore) extends SparkListener {
   private var events = 0L
   private var samples = ArrayBuffer.empty[Long]
   private var skip = 1L
   private var seen = 0L
   private val decisions = ArrayBuffer.empty[Long]
+  private val runs = LinkedHashSet.empty[String]
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case sample: LaneshiftSample =>
       events += 1
       sample.queries.filter(_.operators.exists(_.partitions.nonEmpty)).foreach { query =>
         store.write(new StoredRun(query.runId, events, query))
+        runs -= query.runId
+        runs += query.runId
+        if (runs.size > HistoryListener.Runs) {
+          store.delete(classOf[StoredRun], runs.head)
+          runs -= runs.head
+        }
       }
       if (seen % skip == 0) {
         samples += events
@@ -70,13 +79,14 @@ private final class HistoryListener(store: ElementTrackingStore) extends SparkLi
   }
 }
 
-private object HistoryListener {
+private[ui] object HistoryListener {
   private val Samples = 1000
   private val Decisions = 1000
+  private[ui] val Runs = 1000
 }
 
 /** What the store has of an application. */
-private final class History(store: KVStore) {
+private[ui] final class History(store: KVStore) {
   def isThere: Boolean = store.count(classOf[StoredSample]) > 0
 
   private def all[T](klass: Class[T]): Seq[T] = KVUtils.viewToSeq(store.view(klass))

@@ -8,6 +8,7 @@ import scala.util.Using
 
 import org.scalatest.concurrent.Eventually._
 
+import org.apache.spark.SparkConf
 import org.apache.spark.sql.laneshift.{ElasticSession, Patience}
 
 import laneshift.testing.{LimitedSuite, Spent}
@@ -54,6 +55,16 @@ class ControlProcessSuite extends LimitedSuite {
     }
     assert(why("MemoryError") == " (MemoryError)")
     assert(why("") == "" && why("warning: told already") == "")
+  }
+
+  test("it runs in the driver's Python, unless that is a notebook") {
+    def python(variables: (String, String)*) =
+      ControlProcess.python(new SparkConf(false), variables.toMap.get)
+    assert(python("PYSPARK_DRIVER_PYTHON" -> "/opt/py3", "PYSPARK_PYTHON" -> "/opt/worker") == "/opt/py3")
+    Seq("jupyter", "/opt/bin/ipython3").foreach { notebook =>
+      assert(python("PYSPARK_DRIVER_PYTHON" -> notebook, "PYSPARK_PYTHON" -> "/opt/worker") == "/opt/worker")
+      assert(python("PYSPARK_DRIVER_PYTHON" -> notebook) == "python3")
+    }
   }
 
   test("what it is answered does not wait for an acknowledgement of the first piece") {

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.laneshift.driver
 
+import java.util.UUID
 import java.util.concurrent.LinkedBlockingQueue
 
 import scala.concurrent.duration._
@@ -10,6 +11,7 @@ import org.scalatest.time.{Minutes, Span}
 import org.apache.spark.scheduler.SparkListenerEvent
 import org.apache.spark.sql.laneshift.ElasticSession
 import org.apache.spark.sql.laneshift.runtime.ExecutorRequest
+import org.apache.spark.sql.streaming.StreamingQueryListener.{QueryStartedEvent, QueryTerminatedEvent}
 
 import laneshift.testing.LimitedSuite
 
@@ -55,6 +57,44 @@ class JournalSuite extends LimitedSuite with ElasticSession with TimeLimitedTest
       assert(executor.asked.last == ExecutorRequest.Forget(FakeQuery.views.head.spec.key.runId))
       executor.answerAll()
       assert(partitionsOf(posted.take()) == Seq(FakeQuery.views.size), "the query is seen whole once more")
+    }
+  }
+
+  test("a run's last sample has the partitions of that run, and of others the sums") {
+    val ending = new UUID(0L, 7L)
+    val views = FakeQuery.views
+    val key = views.head.spec.key.copy(queryId = ending.toString, runId = ending.toString)
+    val ended = views.map(v => v.copy(spec = v.spec.copy(key = key)))
+    val posted = new LinkedBlockingQueue[SparkListenerEvent]
+    val executors = new ExecutorDirectory(1.hour)
+    new FakeExecutor("1", views ++ ended).register(executors)
+    val driver = new DriverState(e => { posted.put(e); () }, executors, lookMs = 3600000L)
+    driver.runs.onOtherEvent(FakeQuery.started)
+    def live(): Map[String, Int] = {
+      driver.runs.onOtherEvent(
+        new QueryStartedEvent(ending, ending, "ending", "2026-01-01T00:00:00.000Z", Set.empty[String])
+      )
+      driver.runs.all.foreach(_.becomesElastic())
+      driver.runs.onOtherEvent(new QueryTerminatedEvent(ending, ending, None, None))
+      posted.take() match {
+        case sample: LaneshiftSample =>
+          sample.queries.map(q => q.runId -> q.operators.map(_.partitions.size).sum).toMap
+        case other => fail(s"not a sample: $other")
+      }
+    }
+    val (whole, other) = (views.size, views.head.spec.key.runId)
+    try {
+      assert(live() == Map(other -> whole, ending.toString -> whole), "the first one is whole")
+      assert(live() == Map(other -> 0, ending.toString -> whole))
+    } finally driver.looks.stop()
+  }
+
+  test("metrics that are asked for when the application has ended ask no executor") {
+    withJournal(everyMs = 3600000L) { (driver, executor, _) =>
+      assert(driver.looks.newest.sites.nonEmpty)
+      driver.looks.stop()
+      val asked = executor.asked.size
+      assert(driver.looks.newest.sites.nonEmpty && executor.asked.size == asked)
     }
   }
 

@@ -104,12 +104,16 @@ private[sql] object WriteRecord {
   private[state] def path(folder: Path, version: Long, checkpointId: Option[String]): Path =
     new Path(folder, version.toString + checkpointId.fold("")("_" + _))
 
-  /** For the store at this place, if this task's writes are wanted. */
+  /** For the store at this place, if this task's writes are wanted. Threads that a body of `foreachBatch` has made during a rescale
+    * keep its properties for good: those of one that is over have no folder any more.
+    */
   private[state] def wanted(store: String, hadoop: Configuration): Option[WriteRecord] = for {
     task <- Option(TaskContext.get())
     folder <- Option(task.getLocalProperty(Folder))
     stores <- Option(task.getLocalProperty(Stores))
     if store.startsWith(stores)
+    records = new Path(folder)
+    if records.getFileSystem(hadoop).exists(records)
   } yield {
     val record = new WriteRecord(new Path(folder + store.stripPrefix(stores)), hadoop)
     task.addTaskCompletionListener[Unit](_ => record.drop())
