@@ -68,14 +68,14 @@ final class CoreShare(cores: Int, quantumNs: Long = CoreShare.QuantumNs) {
       }
 
     /** Says that what follows may wait. */
-    def beforeWait(): Unit =
+    private def beforeWait(): Unit =
       if (wanted > 0 && System.nanoTime() - sinceNs > quantumNs) CoreShare.this.synchronized {
         if (state.getAndSet(CoreShare.Off) != CoreShare.Off) passOn()
       }
       else state.compareAndSet(CoreShare.On, CoreShare.Lent)
 
     /** The wait is over: has a turn again when it returns. Throws InterruptedException, and then has none. */
-    def afterWait(): Unit =
+    private def afterWait(): Unit =
       if (!state.compareAndSet(CoreShare.Lent, CoreShare.On)) begin()
 
     private def acquire(): Unit = {

@@ -73,20 +73,17 @@ class ElasticStateStoreProvider extends OwnRocksDBProvider {
       forceSnapshotOnCommit: Boolean,
       loadEmpty: Boolean
   ): StateStore = away(version).getOrElse(
-    inLane(uniqueId)(CoreShare.waiting(super.getStore(version, uniqueId, forceSnapshotOnCommit, loadEmpty)))
+    inLane(uniqueId)(super.getStore(version, uniqueId, forceSnapshotOnCommit, loadEmpty))
   )
 
-  /** Another task may have the store open, whose partitions wait for one that this task has open: nobody waits for a store with a
-    * turn.
-    *
-    * In a lane this opens for writing at once: Spark may load the database anew when a store goes over from reading to
+  /** In a lane this opens for writing at once: Spark may load the database anew when a store goes over from reading to
     * writing (it does for an empty store with checkpoint ids), while other lanes still read from it.
     */
   override def getReadStore(version: Long, uniqueId: Option[String]): StateStore =
     away(version).getOrElse(
       if (lane.isDefined)
         inLane(uniqueId)(super.getStore(version, uniqueId, forceSnapshotOnCommit = false, loadEmpty = false))
-      else CoreShare.waiting(super.getReadStore(version, uniqueId))
+      else waiting(super.getReadStore(version, uniqueId))
     )
 
   override def upgradeReadStoreToWriteStore(
@@ -133,16 +130,21 @@ class ElasticStateStoreProvider extends OwnRocksDBProvider {
   /** In a lane, the lane's view of the store that it shares with the others; elsewhere the store itself. */
   private def inLane(baseId: Option[String])(open: => StateStore): StateStore =
     lane match {
-      case None => open
+      case None => waiting(open)
       case Some((lane, partition)) =>
         val shared = partition.shared(stateStoreId) {
-          val base = open.asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore]
+          val base = waiting(open).asInstanceOf[RocksDBStateStoreProvider#RocksDBStateStore]
           new SharedStateStore(base, partition, encoding, baseId.isDefined)
         }
         val encoders =
           new LaneEncoders(stateStoreId, shared.db.delimiterSize, encoding, lane.lane.value.toString)
         new LaneStateStore(new LocalStateAccess(shared, lane, partition, encoders), lane, encoders, family)
     }
+
+  /** Another task may have the store open, whose partitions wait for one that this task has open: nobody waits for a store with a
+    * turn.
+    */
+  private def waiting[T](open: => T): T = CoreShare.waiting(open)
 
   private def encoding: EncodingConf = EncodingConf(storeConf, hadoopConf, columnFamilies, schemas)
 }
