@@ -39,7 +39,7 @@ from laneshift_bench.auto_cases import (
 )
 from laneshift_bench.batches import CHECKED, Batches
 from laneshift_bench.costs import turns_of
-from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.pairs import Ratio, in_turn, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError
 from laneshift_bench.report import Goal, Report, kept, ran_now
@@ -231,7 +231,7 @@ def compare(spark: SparkSession, work: Path, case: Case, rounds: int, progress: 
     found = Found(case, {tried.side.name: [] for tried in case.sides})
     digests: dict[str, str] = {}
     for number in range(rounds + 1):
-        for tried in case.sides:
+        for tried in in_turn(case.sides, number):
             side = tried.side
             what = f"round {number}" if number else "results"
             progress.step(f"{case.name}, {side.name}, {what}")

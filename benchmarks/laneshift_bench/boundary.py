@@ -8,7 +8,7 @@ from statistics import median
 
 from pyspark.sql import SparkSession
 
-from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.pairs import Ratio, in_turn, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import running
 from laneshift_bench.report import Goal, Report
@@ -40,7 +40,7 @@ def run(quick: bool) -> Report:
         with session(slots=8, forks=forks) as (spark, work):
             found: list[list[list[float]]] = [[] for _ in SIDES]
             for number in range(rounds + 1):
-                for side, waits in zip(SIDES, found, strict=True):
+                for side, waits in in_turn(list(zip(SIDES, found, strict=True)), number):
                     what = f"round {number}" if number else "warm-up"
                     progress.step(f"{name}, {side.name}, {what}")
                     each = _longest(spark, work, side, laps if number else 1)

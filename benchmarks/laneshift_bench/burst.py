@@ -168,8 +168,6 @@ def _report(burst: Burst, runs: Mapping[str, Sequence[Run]], kept: Mapping[str, 
         if side in POLICIES and side != "static":
             worst = float(np.median(full))
             report.goals.append(Goal(f"{side}: seconds to full capacity", worst, "<=", MOST_S))
-    most = max(run.most_lanes for each in runs.values() for run in each)
-    report.goals.append(Goal("most lanes at once, all policies", most, "<=", CORES))
     last = {side: each[-1] for side, each in runs.items()}
     report.notes.append(
         "Known reasons why the simulator differs here: it is slower because its handoff is the "

@@ -113,8 +113,6 @@ def _compare(
     found = Outcome(load, runs, {side: foresee(load.setting, side) for side in case.sides})
     found.add_to(report)
     report.files[f"cluster-{case.name.replace(', ', '-').replace(' ', '-')}.png"] = found.draw
-    most = max(run.most_lanes for each in found.runs.values() for run in each)
-    report.goals.append(Goal(f"{case.name}: most lanes at once", most, "<=", CORES))
     report.notes.append(f"{case.name}: {found.differences()}.")
     if HOME in case.sides:
         _judge(report, found, arithmetic(spark, load), case.name)

@@ -19,6 +19,7 @@ from laneshift.api.application import Application
 from laneshift.api.autoscaler import Autoscaler
 from laneshift.autoscale.decisions import Decision
 from laneshift_bench.measure import SLOT_MS, Latency
+from laneshift_bench.pairs import in_turn
 from laneshift_bench.pictures import Kept
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import START_TIMEOUT_S, BenchmarkError, Running, running
@@ -284,10 +285,12 @@ def take_turns(
     runs: dict[str, list[Run]] = {side: [] for side in sides}
     kept: dict[str, Kept] = {}
     for number in range(1, rounds + 1):
-        for side in sides:
+        for side in in_turn(sides, number):
             progress.step(f"{setting.name}, {side}, round {number}")
             trace = None if side == STOCK else work / f"trace{progress.done}"
             one = drive(spark, work, setting, side, trace)
+            if one.most_lanes > setting.cores:
+                raise BenchmarkError(f"{side} had {one.most_lanes} lanes on {setting.cores} cores.")
             runs[side].append(one)
             if trace is not None:
                 kept[side] = Kept.of(trace)

@@ -11,9 +11,9 @@ from statistics import median
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.pairs import Ratio, in_turn, spread
 from laneshift_bench.progress import Progress
-from laneshift_bench.query import Build, batch_ms, running
+from laneshift_bench.query import BenchmarkError, Build, batch_ms, running
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, alone, elastic, stock
@@ -112,9 +112,9 @@ def run(quick: bool, only: Sequence[str] = (), rounds: int | None = None) -> Rep
     progress = Progress("hotjoin", turns * sum(len(c.sides) for c in chosen))
     found: dict[tuple[str, str], list[float]] = {}
     with session(LANES) as (spark, work):
-        for _ in range(turns):
+        for number in range(1, turns + 1):
             for case in chosen:
-                for side in case.sides:
+                for side in in_turn(case.sides, number):
                     progress.step(f"{case.name}, {side.name}")
                     rate = _rate(spark, work, side, case, *((4, 2) if quick else (6, 5)))
                     progress.note(f"{rate:,.0f} matches/s")
@@ -129,7 +129,16 @@ def _rate(
 ) -> float:
     source = SOURCE | {"rowsPerBatch": case.rows}
     with running(spark, work, side, source, case.build, trigger=None, mode="append") as run:
-        return case.matches * 1000 / median(batch_ms(run, first, batches))
+        rate = case.matches * 1000 / median(batch_ms(run, first, batches))
+        # Those of the batch that runs by now come on top.
+        done = sum(bool(progress.numInputRows) for progress in run.query.recentProgress)
+        came = run.meter.read().rows
+        if came < done * case.matches:
+            raise BenchmarkError(
+                f"{case.name}, {side.name}: {came:,} matches came of {done} batches, each of which "
+                f"has {case.matches:,}."
+            )
+        return rate
 
 
 def _compare(found: dict[tuple[str, str], list[float]], report: Report) -> None:

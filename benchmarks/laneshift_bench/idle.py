@@ -16,7 +16,7 @@ from laneshift_bench.query import ENDLESS, batch_rate, counting, running
 from laneshift_bench.report import Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side
-from laneshift_bench.tax import SIDES, add_line, in_turn
+from laneshift_bench.tax import SIDES, add_line, take_turns
 
 CACHED, KEYS = 1_000, 10_000
 SOURCE = {"keys": KEYS, "zipf": 0.5, "rowBytes": 0}
@@ -45,18 +45,18 @@ def run(quick: bool) -> Report:
     )
     with session(slots=8) as (spark, work):
         one = partial(micro_batch_rate, spark, work, quick=quick)
-        batches = in_turn(progress, "micro-batch", rounds, one)
+        batches = take_turns(progress, "micro-batch", rounds, one)
         add_line(report, "micro-batch throughput, rows/s", batches, throughput=True)
         for keys in (CACHED, KEYS):
             what = f"real-time, {keys:,} keys"
             one = partial(real_time_rate, spark, work, quick=quick, keys=keys)
-            rates = in_turn(progress, what, rounds, one)
+            rates = take_turns(progress, what, rounds, one)
             add_line(report, f"{what}, rows/s", rates, throughput=True)
         # Far enough from the limit for latencies to tell of the way, not of queues.
         stock_rate = median(r[0] for r in rates)
         rate = int(stock_rate * 0.25 / 1000) * 1000 or 1000
         report.data["latency_rows_per_s"] = rate
-        late = in_turn(
+        late = take_turns(
             progress,
             f"real-time at {rate:,} rows/s",
             rounds,

@@ -289,7 +289,6 @@ def _judge(report: Report, spark: SparkSession, found: Outcome, large: bool) -> 
     found.add_to(report)
     case, name = found.case, found.case.setting.name
     share = float(np.median(found.rates("laneshift"))) / case.bound
-    most = max(run.most_lanes for runs in found.runs.values() for run in runs)
     ahead = Ratio.of(found.rates("laneshift"), found.rates(STOCK)).median
     foretold = arithmetic(spark, case)
     report.goals.append(Goal(f"{name}: laneshift / bound", share, ">=", GOAL))
@@ -303,7 +302,6 @@ def _judge(report: Report, spark: SparkSession, found: Outcome, large: bool) -> 
             ">=",
             foretold.ahead_with_room,
         ),
-        Goal(f"{name}: most lanes at once, all policies", most, "<=", case.setting.cores),
     ]
     report.notes += [foretold.words(case), f"{name}: {found.differences()}."]
 

@@ -17,7 +17,7 @@ from laneshift_bench.query import Build, batch_rate, counting, running
 from laneshift_bench.report import Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side
-from laneshift_bench.tax import SIDES, add_line, in_turn
+from laneshift_bench.tax import SIDES, add_line, take_turns
 
 METHOD = """\
 Micro-batches, 2 source and 2 state partitions, keys nearly equally likely (Zipf 0.3), so that
@@ -152,7 +152,9 @@ def run(quick: bool) -> Report:
     )
     with session(slots=8) as (spark, work):
         for case in CASES:
-            found = in_turn(progress, case.name, rounds, partial(_rate, spark, work, case, quick))
+            found = take_turns(
+                progress, case.name, rounds, partial(_rate, spark, work, case, quick)
+            )
             add_line(report, case.name, found, throughput=True)
     return report
 

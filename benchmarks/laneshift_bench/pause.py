@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +13,14 @@ from laneshift import attach
 from laneshift.plugin.handoff import Handoff
 from laneshift_bench.mover import Mover
 from laneshift_bench.progress import Progress
-from laneshift_bench.query import ENDLESS, counting_payloads, running
+from laneshift_bench.query import ENDLESS, BenchmarkError, counting_payloads, running
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import SEED, session
 from laneshift_bench.sides import elastic
 
 MOVES_PER_S = 100.0
+KEEPS_UP = 0.97
+"""Less of the rows that are due means that the query falls behind (ours)."""
 # One lane for each core of the machine that the goals are for.
 SHARDS, PARTITIONS, LANES, STATE_BYTES = 64, 1, 2, 32 << 10
 PAYLOAD = 400
@@ -28,7 +31,8 @@ PARTS = ("pause_us", "flush_us", "switch_us", "drain_us", "whole_us")
 METHOD = f"""\
 Real-time Mode, {PARTITIONS} state partition of {SHARDS} shards and {LANES} lanes;
 {KEYS:,} groups of about {ROW_BYTES} bytes, so {STATE_BYTES >> 10} KB of state a shard, at 60 %
-of the rate that the same query takes without pacing. A thread asks for {MOVES_PER_S:.0f} moves
+of the rate at which the same query's rows come out without pacing, pauses between batches
+included. A thread asks for {MOVES_PER_S:.0f} moves
 a second through `laneshift.attach(spark).query(...).move(...)`, of random shards to random other
 lanes; the times are those of `handoffs()`. Balancing is off, so that every move is one that was
 asked for. *pause* is how long rows of the shard waited for nothing but the move: *flush* until
@@ -50,7 +54,7 @@ def run(quick: bool) -> Report:
         progress.step("the rate that the query takes at most")
         full = source | {"pacing": "none", "totalRows": ENDLESS}
         with running(spark, work, side, full, counting_payloads) as run:
-            limit = run.measure(*((5, 10) if quick else (20, 20))).running_rows_per_s
+            limit = run.measure(*((5, 10) if quick else (20, 20))).rows_per_s
         rate = round(limit * 0.6)
         progress.note(f"{limit:,.0f} rows/s, so {rate:,} rows/s")
         progress.step(f"{wanted:,} moves, about {wanted / MOVES_PER_S:.0f} s")
@@ -69,6 +73,11 @@ def run(quick: bool) -> Report:
                     progress.note(f"{len(moves):,} of {wanted:,} moves, {shown - begun:.0f} s")
                 time.sleep(1)
             latency = run.meter.read()
+        if latency.rows_per_s < KEEPS_UP * rate:
+            raise BenchmarkError(
+                f"{latency.rows_per_s:,.0f} rows/s came, of {rate:,} that were due: the query fell "
+                "behind, and its pauses are those of another load."
+            )
             sent, refused = mover.sent, dict(mover.refused)
         moves = moves[:wanted]
     progress.step("done")
@@ -85,7 +94,7 @@ def _time_us(move: Handoff, part: str) -> float:
     return float(getattr(move, part))
 
 
-def _report(moves: Sequence[Handoff], rate: int, data: dict[str, object]) -> Report:
+def _report(moves: Sequence[Handoff], rate: int, data: dict[str, Any]) -> Report:
     report = Report(
         "pause", "Pause of a move", METHOD, ("part, ms", "p50", "p90", "p99", "p99.9", "max")
     )
@@ -101,14 +110,16 @@ def _report(moves: Sequence[Handoff], rate: int, data: dict[str, object]) -> Rep
                 Goal("pause max, ms", found[4], "<=", 25),
             ]
     moved = np.array([m.moved_rows for m in moves])
+    latency = data["latency"]["all"]
     report.data |= {
         "moves": len(moves),
         "rows_per_s": rate,
         "moved_rows_mean": float(moved.mean()),
     } | data
     report.notes = [
-        f"{len(moves):,} moves at {rate:,} rows/s; {moved.mean():.1f} rows went along with "
-        f"their shard on average, {moved.max()} at most.",
+        f"{len(moves):,} moves at {rate:,} rows/s, whose latency was {latency['p50_ms']:,.0f} ms "
+        f"in the median and {latency['p99_ms']:,.0f} ms at p99; {moved.mean():.1f} rows went along "
+        f"with their shard on average, {moved.max()} at most.",
         f"Requests turned down: {data['refused'] or 'none'}, of {data['sent']} that were taken; "
         "those that fell between two batches stop nothing and are not counted.",
     ]

@@ -110,8 +110,8 @@ def _set_aside(file: Path, date: str) -> None:
 
 
 def ran_now() -> str:
-    """Date and commit, for a part of results that come from several runs."""
-    return f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC at {_commit()}"
+    """Date, commit and CPU, for a part of results that come from several runs."""
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC at {_commit()} on {_cpu()}"
 
 
 def ran_on(command: str, jdk: str, spark: str) -> dict[str, Any]:

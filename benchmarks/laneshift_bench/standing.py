@@ -22,6 +22,8 @@ LEVEL = 0.03
 AHEAD, LEVEL_WITH, BEHIND = "ahead", "level", "behind"
 STOCK = "stock Spark"
 POLICIES = ("elasticutor", "laneshift")
+RAN = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d UTC) at ([0-9a-f]+\+?)(?: on (.+))?")
+"""When a part ran, on which commit, and on which CPU if that was kept: `ran_now` in report.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Comparison:
         rival: what it stands beside.
         times: how many times as good laneshift was, for each pair of runs; inf if only laneshift
             got there at all, 0 if only the other did.
+        ran: when, if the part of the results has a time of its own.
     """
 
     benchmark: str
@@ -42,6 +45,7 @@ class Comparison:
     case: str
     rival: str
     times: tuple[float, ...]
+    ran: str = ""
 
     @property
     def middle(self) -> float:
@@ -76,6 +80,23 @@ class Result:
         return Result(file.stem, content["ran_on"], content["goals"], content["data"])
 
     @property
+    def parts_ran(self) -> list[str]:
+        """When its parts ran, oldest first, if they have times of their own."""
+        return sorted(set(_ran_in(self.data)))
+
+    def goal_ran(self, what: str) -> str:
+        """When the part of a goal ran: ``PART: ...`` or ``PART: SIDE, ...``; empty if unknown."""
+        part, _, rest = what.partition(": ")
+        while part not in self.data and ": " in rest:
+            more, _, rest = rest.partition(": ")
+            part = f"{part}: {more}"
+        found = self.data.get(part)
+        if not isinstance(found, dict):
+            return ""
+        side = found.get("sides", {}).get(rest.partition(",")[0], {})
+        return str(side.get("ran") or found.get("ran") or "")
+
+    @property
     def comparisons(self) -> list[Comparison]:
         """All that it says of others, as far as they are compared.
 
@@ -95,6 +116,14 @@ class Result:
     ) -> Comparison:  # fmt: skip
         """The i-th run of one beside the i-th of the other, or their medians if one has more."""
         return Comparison(self.name, figure, case, rival, times_as_good(ours, theirs, less))
+
+
+def _ran_in(data: Any) -> Iterator[str]:
+    values = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    for value in values:
+        yield from _ran_in(value)
+    if isinstance(data, dict) and isinstance(ran := data.get("ran"), str) and RAN.fullmatch(ran):
+        yield ran
 
 
 def times_as_good(
@@ -141,11 +170,13 @@ def by_pairs(result: Result) -> Iterator[Comparison]:
         if result.name == "nexmark":
             load, case, mode = case.split(" ")
             figure = f"events/s in {mode}, {load} keys, jar alone"
-        yield Comparison(result.name, figure, case, STOCK, tuple(found["ratio"]["pairs"]))
+        pairs, ran = tuple(found["ratio"]["pairs"]), found.get("ran", "")
+        yield Comparison(result.name, figure, case, STOCK, pairs, ran)
         # Of `auto`: stock with the best other number of partitions, and with salts.
         for side, ratio in found.get("over", {}).items():
             rival, own = side.replace("stock", STOCK), ratio.get("side", "jar alone")
-            yield Comparison(result.name, f"rate, {own}", case, rival, tuple(ratio["pairs"]))
+            pairs = tuple(ratio["pairs"])
+            yield Comparison(result.name, f"rate, {own}", case, rival, pairs, ran)
 
 
 def by_side(result: Result) -> Iterator[Comparison]:
@@ -185,12 +216,13 @@ def by_rate(result: Result) -> Iterator[Comparison]:
 
 
 def by_policy(result: Result) -> Iterator[Comparison]:
-    """`live` and `sweep`: stock and policies on emulated cores."""
+    """`live` and `sweep`: stock, policies and as many lanes without one, on emulated cores."""
     for case, found in result.data.items():
-        for policy in POLICIES:
+        every = "p99_all_rows_ms"
+        for policy in ("static", *POLICIES):
             for figure, key, less in (
                 ("rows/s at full load", "rows_per_s", False),
-                ("p99 at half load", "p99_ms", True),
+                ("p99 of all rows at half load", every if every in found else "p99_ms", True),
             ):
                 ours, theirs = found[key].get(policy), found[key].get("stock")
                 if ours and theirs:
@@ -208,6 +240,13 @@ def of_burst(result: Result) -> Iterator[Comparison]:
         ):
             runs = ([each[key] for each in side] for side in (ours, theirs))
             yield result.compared(f"{figure}, `{policy}`", "8 times the load", *runs, less=True)
+
+
+def of_scale(result: Result) -> Iterator[Comparison]:
+    """Batches of a thousand partitions."""
+    wide = result.data["wide"]
+    ours, theirs = ([run["batch_ms"] for run in wide[side]] for side in ("jar alone", "stock"))
+    yield result.compared("time of a batch, jar alone", "", ours, theirs, less=True)
 
 
 def of_boundary(result: Result) -> Iterator[Comparison]:
@@ -287,7 +326,7 @@ READ: dict[str, Callable[[Result], Iterator[Comparison]]] = {
     "idle": by_side, "operators": by_side, "tasks": of_tasks,
     "hotkey": by_rate, "hotjoin": by_rate,
     "live": by_policy, "sweep": by_policy,
-    "boundary": of_boundary, "burst": of_burst, "memory": of_memory,
+    "scale": of_scale, "boundary": of_boundary, "burst": of_burst, "memory": of_memory,
     "rescale": of_rescale, "day": of_day, "field": of_field,
 }  # fmt: skip
 """How to read each one's data; all others are read by their goals."""
@@ -303,6 +342,12 @@ class Line:
     verdict: str
     cases: tuple[str, ...]
     times: tuple[float, ...]
+    rounds: tuple[int, ...]
+
+    @property
+    def of_rounds(self) -> str:
+        """Pairs of runs that a case's figure is the median of, fewest to most, as text."""
+        return " to ".join(dict.fromkeys(map(str, (min(self.rounds), max(self.rounds)))))
 
     @property
     def shown(self) -> str:
@@ -327,7 +372,15 @@ def on_both_days(then: Result, now: Result) -> list[tuple[Comparison, Comparison
     """Comparisons that both results have; not those of runs that the newer one took over."""
     before = {(one.figure, one.case, one.rival): one for one in then.comparisons}
     found = [(before.get((one.figure, one.case, one.rival)), one) for one in now.comparisons]
-    return [(old, new) for old, new in found if old is not None and old.times != new.times]
+    return [
+        (old, new) for old, new in found
+        if old is not None and old.times != new.times and not same_day(old.ran, new.ran)
+    ]  # fmt: skip
+
+
+def same_day(then: str, now: str) -> bool:
+    """Whether two parts with times of their own ran on one day."""
+    return bool(then and now) and then[:10] == now[:10]
 
 
 def lines(found: Sequence[Comparison]) -> list[Line]:
@@ -336,7 +389,12 @@ def lines(found: Sequence[Comparison]) -> list[Line]:
     for one in found:
         groups.setdefault((one.benchmark, one.figure, one.rival, one.verdict), []).append(one)
     return [
-        Line(*key, tuple(one.case for one in each), tuple(one.middle for one in each))
+        Line(
+            *key,
+            tuple(one.case for one in each),
+            tuple(one.middle for one in each),
+            tuple(len(one.times) for one in each),
+        )
         for key, each in groups.items()
     ]
 
@@ -355,4 +413,5 @@ def _joined(each: Sequence[Line]) -> Line:
         rival="; ".join(f"{line.rival} {line.shown}" for line in each),
         cases=tuple(dict.fromkeys(case for line in each for case in line.cases)),
         times=tuple(times for line in each for times in line.times),
+        rounds=tuple(rounds for line in each for rounds in line.rounds),
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 
 from pyspark.sql import SparkSession
 
 from laneshift_bench.measure import Measurement
-from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.pairs import Ratio, in_turn, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import batch_ms, running
 from laneshift_bench.report import Goal, Report
@@ -70,11 +71,11 @@ def _batches(
     took: dict[str, list[float]] = {side.name: [] for side in sides}
     source = SOURCE | {"pacing": "none", "rowsPerBatch": rows}
     for number in range(rounds + 1):
-        for side in sides:
+        for side in in_turn(sides, number):
             progress.step(f"{name}, {side.name}, {f'round {number}' if number else 'warm-up'}")
             with running(spark, work, side, source, trigger=None) as run:
                 times = batch_ms(run, 2, 1 if quick else batches)
-            found = sorted(times)[len(times) // 2]
+            found = median(times)
             progress.note(f"{found:,.0f} ms")
             if number:
                 took[side.name].append(found)
@@ -97,7 +98,7 @@ def _real_time(
     ages: dict[str, list[Measurement]] = {side.name: [] for side in REAL_TIME}
     source = SOURCE | {"rowsPerSecond": RATE, "numPartitions": 1}
     for number in range(rounds + 1):
-        for side in REAL_TIME:
+        for side in in_turn(REAL_TIME, number):
             progress.step(f"Real-time, {side.name}, {f'round {number}' if number else 'warm-up'}")
             with running(spark, work, side, source, trigger="40 seconds") as run:
                 found = run.measure(*((5, 8) if quick else (10, 15)))

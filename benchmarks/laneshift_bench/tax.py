@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from laneshift_bench.measure import Measurement
-from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.pairs import Ratio, in_turn, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.sides import Side, elastic, stock
@@ -16,16 +16,18 @@ T = TypeVar("T")
 SIDES = (stock(), elastic(1), elastic(4))
 
 
-def in_turn(progress: Progress, what: str, rounds: int, one: Callable[[Side], T]) -> list[list[T]]:
+def take_turns(
+    progress: Progress, what: str, rounds: int, one: Callable[[Side], T]
+) -> list[list[T]]:
     """One value for each round and side; the first round warms up and is not counted."""
     found = []
     for number in range(rounds + 1):
-        values = []
-        for side in SIDES:
+        values = {}
+        for side in in_turn(SIDES, number):
             progress.step(f"{what}, {side.name}, {'warm-up' if number == 0 else f'round {number}'}")
-            values.append(one(side))
-            progress.note(_shown(values[-1]))
-        found.append(values)
+            values[side.name] = one(side)
+            progress.note(_shown(values[side.name]))
+        found.append([values[side.name] for side in SIDES])
     return found[1:]
 
 

@@ -1,7 +1,8 @@
 """A figure that stands beside a link to a benchmark's result is in that result.
 
-Of a table the row is looked at, of a list the item, else the paragraph. Whole numbers below a
-thousand are settings as often as figures, and only looked up in front of a percent sign.
+Of a table the row is looked at, of a list the item, else the paragraph; a table or list without
+links has those of the paragraph before it. Whole numbers below a thousand are settings as often as
+figures, and only looked up in front of a percent sign.
 """
 
 from __future__ import annotations
@@ -20,11 +21,21 @@ FIGURE = re.compile(
 )
 
 
-def parts(text: str) -> list[str]:
-    """Paragraphs, items of lists and rows of tables; blocks of code are none."""
-    found = []
+def parts(text: str) -> list[tuple[str, list[str]]]:
+    """Paragraphs, items of lists and rows of tables, each with the results that it is about.
+
+    Blocks of code are none.
+    """
+    found: list[tuple[str, list[str]]] = []
+    before: list[str] = []
     for block in re.split(r"\n\s*\n", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
-        found += re.split(r"\n" if block.lstrip().startswith("|") else r"\n(?=- |\d+\. )", block)
+        is_table = block.lstrip().startswith("|")
+        pieces = re.split(r"\n" if is_table else r"\n(?=- |\d+\. )", block)
+        own = linked(block)
+        belongs = not own and (is_table or block.lstrip().startswith("- "))
+        found += [(piece, before if belongs else linked(piece)) for piece in pieces]
+        if not belongs:
+            before = own
     return found
 
 
@@ -33,13 +44,14 @@ def linked(part: str) -> list[str]:
 
 
 def absent(part: str, results: str) -> list[str]:
-    """Figures of ``part`` that no number in ``results`` rounds to, as it is or in percent."""
+    """Figures of ``part`` that no number in ``results`` rounds to, in percent or thousands neither:
+    pages have seconds for milliseconds."""
     numbers = [float(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?:\.\d+)?", results)]
     found = []
     for figure in FIGURE.findall(part):
         digits = len(figure.partition(".")[2])
         near, value = 0.5 * 10**-digits + 1e-9, float(figure.replace(",", ""))
-        if not any(abs(scale * n - value) <= near for n in numbers for scale in (1, 100)):
+        if not any(abs(scale * n - value) <= near for n in numbers for scale in (1, 100, 0.001)):
             found.append(figure)
     return found
 
@@ -47,15 +59,15 @@ def absent(part: str, results: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_figures_are_those_of_the_linked_results(page: Path) -> None:
     wrong = {}
-    for part in parts(page.read_text("utf-8")):
-        results = "\n".join((RESULTS / name).read_text("utf-8") for name in linked(part))
+    for part, names in parts(page.read_text("utf-8")):
+        results = "\n".join((RESULTS / name).read_text("utf-8") for name in names)
         if results and (figures := absent(part, results)):
             wrong[part[:80]] = figures
     assert not wrong
 
 
 def test_readmes_rows_are_looked_at() -> None:
-    rows = [part for part in parts((ROOT / "README.md").read_text("utf-8")) if linked(part)]
+    rows = [part for part, names in parts((ROOT / "README.md").read_text("utf-8")) if names]
     assert len(rows) >= 4
     assert all(FIGURE.findall(row) for row in rows)
 

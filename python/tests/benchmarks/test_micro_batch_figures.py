@@ -272,11 +272,18 @@ def test_the_table_is_made_of_data_that_a_file_may_have_kept() -> None:
     run.held, run.batches = [(0.0, 4)], [(5.0, 2000.0), (10.0, 3000.0)]
     part = {
         "oracle_core_seconds": 400.0, "static_core_seconds": 200.0, "peak_core_seconds": 800.0,
-        "ran": "now", "seconds": 100.0, "sides": {"laneshift": run.figures(load)},
+        "seconds": 100.0,
+        "sides": {
+            "laneshift": run.figures(load) | {"ran": "today at b"},
+            "craa": run.figures(load) | {"ran": "yesterday at a"},
+        },
     }  # fmt: skip
     data = json.loads(json.dumps({load.part: part}))
-    (row,) = table(data)
+    row, _ = table(data)
     assert len(row) == len(HEADER)
     assert row[:9] == ["burst", "5", "laneshift", "0", "0", "17", "400", "2.00", "0.50"]
     assert row[9:] == ["1.00", "2,500", "3,000", "0.00", "0.00", "never, never"]
-    assert "100 s a run" in notes(data)[0]
+    (note,) = notes(data)
+    assert "100 s a run" in note and "laneshift: today at b; craa: yesterday at a." in note
+    del data[load.part]["sides"]["craa"]
+    assert notes(data)[0].endswith(". today at b.")

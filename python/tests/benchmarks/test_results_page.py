@@ -166,6 +166,7 @@ def test_each_layout_is_read_the_right_way_round() -> None:
             "stock": {"live": [late]},
             **{name: {"live": [burst]} for name in ("elasticutor", "laneshift")},
         },
+        "scale": {"wide": {"stock": [{"batch_ms": 2.0}], "jar alone": [{"batch_ms": 1.0}]}},
         "memory": {"at_rest": {"stock": [dict.fromkeys(rest, 4.0)], "1 lane": [rest]}},
         "rescale": {"10 keys": ways},
         "day": {"sides": {
@@ -251,13 +252,13 @@ def test_a_new_result_changes_the_page(script: ModuleType) -> None:
             [goal("10 keys, rows/s: 4 lanes / stock", 0.85, ">=", 0.9)]),
     ]  # fmt: skip
     page = script.page(found, {"idle": ["idle-b.png", "idle.png"]})
-    ahead, behind, level, missed, missing, each = (
+    more, behind, level, missed, missing, each = (
         page.split(f"\n## {head}\n")[1].split("\n## ")[0]
-        for head in ("Ahead", "Behind", "Level", "Goals that are missed", "Not measured yet",
-                     "One by one")
+        for head in ("Ahead with more means", "Behind", "Level", "Goals that are missed",
+                     "Not measured yet", "One by one")
     )  # fmt: skip
-    assert "| latency, p99, all, ms, 1 lane | stock Spark | 2.00 | Real-time Mode |" in ahead
-    assert "| rows/s, 4 lanes | stock Spark | 0.85 | 15% | real-time, 10 keys | " in behind
+    assert "| latency, p99, all, ms, 1 lane | stock Spark | 2.00 | 1 | Real-time Mode |" in more
+    assert "| rows/s, 4 lanes | stock Spark | 0.85 | 2 | 15% | real-time, 10 keys | " in behind
     assert script.UNKNOWN not in behind
     assert "p99, steady" in level and "1.01" in level
     assert "| 10 keys, rows/s: 4 lanes / stock | 0.85 | >= 0.9 |" in missed
@@ -311,7 +312,7 @@ def test_a_result_is_kept_when_one_of_another_day_replaces_it(tmp_path: Path) ->
     assert day(newest) == "24" and day(kept) == "21"
 
 
-def test_what_is_ahead_with_more_cores_stands_apart(script: ModuleType) -> None:
+def test_what_is_ahead_with_more_means_stands_apart(script: ModuleType) -> None:
     rates = {
         "hot, stock": [5.0], "hot, 1 lane": [6.0], "hot, 8 lanes, true": [10.0],
         "uniform, stock": [5.0], "uniform, 8 lanes, true": [4.0],
@@ -319,10 +320,10 @@ def test_what_is_ahead_with_more_cores_stands_apart(script: ModuleType) -> None:
     page = script.page([result("hotjoin", {"matches_per_s": rates})], {"hotjoin": []})
     ahead, more, behind = (
         page.split(f"\n## {head}\n")[1].split("\n## ")[0]
-        for head in ("Ahead", "Ahead with more cores", "Behind")
+        for head in ("Ahead", "Ahead with more means", "Behind")
     )
     assert "hot, 1 lane" in ahead and "8 lanes" not in ahead
-    shown = "| matches/s | stock Spark | 2.00 | hot, 8 lanes, true | 8 emulated ones, of which"
+    shown = "| matches/s | stock Spark | 2.00 | 1 | hot, 8 lanes, true | 8 emulated cores, of which"
     assert shown in more
     # Behind is behind, however many cores there were.
     assert "uniform, 8 lanes, true" in behind
@@ -348,8 +349,26 @@ def test_the_oldest_results_are_named_first(script: ModuleType) -> None:
     newest.ran_on["commit"], unknown.ran_on["commit"] = "HEAD+", "f" * 12
     assert script.ages([newest, unknown]) == [
         (None, f"pause: {RAN['date']} at {'f' * 12}, a commit that is not here"),
-        (0, f"idle: {RAN['date']} at HEAD, 0 commits of src/main since"),
+        (0, f"idle: {RAN['date']} at HEAD+, 0 commits of src/main since"),
     ]
+    # Of a result that was put together from several days the oldest part counts.
+    before, now = "2026-11-20 02:17 UTC at " + "e" * 12, "2026-11-24 02:17 UTC at abc on Some CPU"
+    mixed = result("auto", {"a": {"sides": {"x": {"ran": before}}}, "b": {"ran": now}})
+    ((age, words),) = script.ages([mixed])
+    assert age is None and words.startswith(f"auto: {before}, a commit that is not here")
+    assert words.endswith(f", the newest part {RAN['date']} at abc")
+
+
+def test_two_parts_of_one_day_are_not_another_day(script: ModuleType) -> None:
+    def of(ran: str, pairs: list[float]) -> Result:
+        data = {"hot": {"ratio": {"pairs": pairs}, "ran": f"{ran} 10:00 UTC at abc"}}
+        return result("auto", data, [goal("hot: jar alone x stock", pairs[0], ">=", 1.3)])
+
+    now = of("2026-11-24", [1.5])
+    for day, is_told in (("2026-11-23", True), ("2026-11-24", False)):
+        page = script.page([now], {"auto": []}, earlier=[of(day, [1.2])])
+        told = page.split("\n## On another day\n")[1].split("\n## ")[0]
+        assert ("hot: jar alone x stock" in told) is is_told
 
 
 def test_the_list_of_results_is_made_anew(script: ModuleType) -> None:
