@@ -231,8 +231,9 @@ class Query:
 
             query.limit_source(1000, duration="10s")
 
-        In Real-time Mode ``laneshift-workload`` and ``laneshift-replay`` can wait; each of their
-        partitions gets an equal part of the rate. In micro-batch these and Kafka read fewer rows,
+        In Real-time Mode laneshift's own sources (``laneshift-workload``, ``laneshift-replay``,
+        ``laneshift-nexmark``) can wait; each of their partitions gets an equal part of the
+        rate. In micro-batch these and Kafka read fewer rows,
         at least one, in batches from the next on: as many as the rate gives in the time from one
         such batch to the next. A limit is for a whole batch at least. Rows are late, none is lost:
         a source with a schedule gives late ones at full speed afterwards. A new limit replaces one

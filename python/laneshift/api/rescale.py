@@ -134,7 +134,8 @@ def rescale_checkpoint(
         laneshift.rescale_checkpoint(spark, "/checkpoints/orders", 16)
 
     With ``check`` all new state is read again and compared with the old one before the checkpoint
-    goes over. Until then it is as it was, whatever happens.
+    goes over. Until then it is as it was, whatever happens. Not for a query with a file sink, which
+    the checkpoint does not name: that sink's log has to have a file of every batch.
 
     Errors: ArgumentError for the number, SessionError for a checkpoint that cannot be rescaled.
     """

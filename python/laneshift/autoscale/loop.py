@@ -122,6 +122,12 @@ class AutoscaleLoop:
         return self._thread.is_alive() and not self._over.is_set()
 
     @property
+    def has_ended(self) -> bool:
+        """True once it does not run any more; one that has not begun has not ended."""
+        began = self._thread.ident is not None
+        return self._over.is_set() or (began and not self._thread.is_alive())
+
+    @property
     def is_stopped(self) -> bool:
         """True once :meth:`stop` was called."""
         return self._stopped

@@ -141,7 +141,7 @@ def source_limits(
         if reach is None:
             why = "it is fed by another operator, and back-pressure holds that"
         elif reach.given is None:
-            why = "its source does not count rows (laneshift-workload and laneshift-replay do)"
+            why = "its source does not count rows (laneshift's own do)"
         elif not island.shares.keys() >= set(parts):
             why = f"fewer than {FEW_SOURCE_ROWS} rows that came to it have been counted so far"
         else:

@@ -69,6 +69,9 @@ def checkpoint_rescale(
     until the new state is written, and compared. The query goes on from it, with or without
     laneshift. Nobody may use the checkpoint meanwhile: a query of another application is not
     noticed.
+
+    Not for a query with a file sink, which the checkpoint does not name: the sink's log has to have
+    a file of every batch, and the one that the rescale is has none.
     """
     from pyspark.sql import SparkSession
 

@@ -81,11 +81,11 @@ class TraceWriter:
         self._path = Path(path)
         self._most_bytes = most_bytes
         self._begin()
+        self._append({_HEADER: VERSION})
 
     def _begin(self) -> None:
         self._file = self._path.open("xb", buffering=0)
         self._bytes = 0
-        self._write({_HEADER: VERSION})
 
     def record(self, cluster: ClusterLoad) -> None:
         """Append one cluster load; it is on its way to the disk when this returns."""
@@ -118,8 +118,14 @@ class TraceWriter:
     def _write(self, value: dict[str, Any]) -> None:
         if self._most_bytes is not None and self._bytes > self._most_bytes:
             self._file.close()
-            self._path.replace(f"{self._path}.1")
+            with suppress(FileNotFoundError):  # the next one could not begin the last time
+                self._path.replace(f"{self._path}.1")
             self._begin()
+        if not self._bytes:
+            self._append({_HEADER: VERSION})
+        self._append(value)
+
+    def _append(self, value: dict[str, Any]) -> None:
         text = json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n"
         line = memoryview(text.encode())
         written = 0

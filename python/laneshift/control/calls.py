@@ -87,12 +87,12 @@ class Calls(grpc.GenericRpcHandler):
         caller = self._tokens.caller(presented) if presented else None
         if caller is None:
             why = "the token is not its own" if presented else "the call has no token"
-            return grpc.unary_unary_rpc_method_handler(partial(self._refuse, why))
+            return _unread(partial(self._refuse, why))
         method = self._methods.get(details.method)
         if method is None:
             return None
         if self._is_full_for(caller):
-            return grpc.unary_unary_rpc_method_handler(self._refuse_more)
+            return _unread(self._refuse_more)
         if method.streams:
             return grpc.unary_stream_rpc_method_handler(partial(self._stream, method, caller))
         return grpc.unary_unary_rpc_method_handler(partial(self._answer, method, caller))
@@ -103,7 +103,7 @@ class Calls(grpc.GenericRpcHandler):
             self._open[tenant] >= TENANT_CALLS or self._open.total() >= TENANTS_CALLS
         )
 
-    async def _refuse_more(self, _: bytes, context: Any) -> None:
+    async def _refuse_more(self, _: object, context: Any) -> None:
         said = f"{TENANT_CALLS} calls at a time of a tenant are answered, {TENANTS_CALLS} of all"
         await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, said)
 
@@ -120,7 +120,7 @@ class Calls(grpc.GenericRpcHandler):
                 if not self._open[tenant]:
                     del self._open[tenant]
 
-    async def _refuse(self, why: str, _: bytes, context: Any) -> None:
+    async def _refuse(self, why: str, _: object, context: Any) -> None:
         peer = str(context.peer())
         host = peer.rpartition(":")[0] or peer
         if (host, why) not in self._told and len(self._told) < TOLD:
@@ -185,6 +185,11 @@ def _send(
 def _bytes(reply: Any) -> bytes:
     """A message's; what is made once for all who look are bytes already."""
     return reply if isinstance(reply, bytes) else reply.SerializeToString()
+
+
+def _unread(refuse: Callable[[object, Any], Any]) -> grpc.RpcMethodHandler[Any, Any]:
+    """Refuse before there is a message: who sends none would keep its place among all calls."""
+    return grpc.stream_unary_rpc_method_handler(refuse)
 
 
 def _presented(metadata: Any) -> str:

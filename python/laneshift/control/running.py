@@ -46,7 +46,7 @@ class RunningAutoscalers:
         Errors: SessionError if too many run.
         """
         with self._news:
-            running = [run for run in self._runs.values() if run.autoscaler.is_running]
+            running = [run for run in self._runs.values() if not run.autoscaler.has_ended]
             if len(running) >= MOST_RUNNING:
                 raise error("LANESHIFT_TOO_MANY_AUTOSCALERS", most=MOST_RUNNING, whose="all")
             own = sum(run.tenant == tenant for run in running)
@@ -57,7 +57,7 @@ class RunningAutoscalers:
             id = f"{autoscaler.policy.name}-{next(self._numbers)}-{self._mark}"
             self._runs[id] = run = Run(id, autoscaler, query, tenant)
             for old in list(self._runs.values())[:-MOST_KEPT]:
-                if not old.autoscaler.is_running:
+                if old.autoscaler.has_ended:
                     del self._runs[old.id]
         autoscaler.on_decision(lambda decision: self._keep(run.id, decision))
         return run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,8 +99,9 @@ class ControlSettings:
 
 
 def default_token_file() -> Path:
-    """One for each driver: the process that has started this one."""
-    return Path.home() / ".laneshift" / f"driver-{os.getppid()}.token"
+    """One for each driver: the process that has started this one. Machines may share a home."""
+    name = f"driver-{socket.gethostname()}-{os.getppid()}.token"
+    return Path.home() / ".laneshift" / name
 
 
 def _tls(said: Mapping[str, Any]) -> ServerTls | None:

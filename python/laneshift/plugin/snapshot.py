@@ -61,7 +61,8 @@ class OperatorSnapshot:
 
     ``handoff`` says when its shards may move. ``upstream`` are the ids of the elastic operators of
     the query that feed it. ``tasks`` is how many Spark tasks compute its partitions, a range of
-    them in each; as many as there are if nobody wants it otherwise. ``partition_count`` is how many
+    them in each: fewer than there are where these are more than four a slot, unless somebody wants
+    it otherwise. ``partition_count`` is how many
     it has: ``partitions`` are those that were computed since the query started. ``inputs`` are
     shuffles that it reads: a join has two or more. ``above`` says where row-wise work above its
     state is done.
@@ -180,8 +181,8 @@ class QuerySnapshot:
     """A streaming query with elastic operators.
 
     ``batch`` is None until the first batch has ended, ``trigger`` if it is not known. ``given`` is
-    None as long as nothing was counted: in Real-time Mode only ``laneshift-workload`` and
-    ``laneshift-replay`` count. ``rescale`` is the newest of this run, None if none was asked for.
+    None as long as nothing was counted: in Real-time Mode only laneshift's own sources count.
+    ``rescale`` is the newest of this run, None if none was asked for.
     """
 
     id: str

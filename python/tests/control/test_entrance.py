@@ -164,6 +164,20 @@ class TestRefusals:
                     call()
                 assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
+    def test_who_sends_no_message_is_refused_all_the_same(self, address: str) -> None:
+        never = threading.Event()
+
+        def nothing() -> Iterator[bytes]:
+            never.wait()
+            yield b""
+
+        with grpc.insecure_channel(address) as channel:
+            call = channel.stream_unary(f"{client.SERVICE}Snapshot")
+            with pytest.raises(grpc.RpcError) as caught:
+                call(nothing(), timeout=60.0)
+            never.set()
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
     @pytest.mark.parametrize("text", ["", "localhost", "localhost:", ":80", "a:b", "h:0", "h:70000",
                                       "http://h:1", "me@h:1", "h 1:1"])  # fmt: skip
     def test_what_is_no_address(self, text: str) -> None:

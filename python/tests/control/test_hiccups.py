@@ -77,7 +77,7 @@ class Policy:
         self.policy: Any = self
         self.name = "spoken"
         self.is_running = True
-        self.is_paused = self.is_dry_run = False
+        self.is_paused = self.is_dry_run = self.has_ended = False
         self.turns = 0
         self._listeners: list[Callable[[Decision], None]] = []
 

@@ -107,7 +107,7 @@ def test_a_generated_token_goes_with_its_application(
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = tmp_path / ".laneshift"
     folder.mkdir()
-    file = folder / f"driver-{os.getppid()}.token"
+    file = folder / f"driver-{socket.gethostname()}-{os.getppid()}.token"
     file.write_text("of-a-driver-that-was-killed\n")
     tokens = []
     for key in ("a-drivers-key", "a-drivers-key", "another-ones"):

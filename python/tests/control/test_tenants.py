@@ -11,6 +11,8 @@ import pytest
 import laneshift
 from autoscale.scripted import Moving, until
 from laneshift import Application, ArgumentError, NotFoundError
+from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.control.calls import TENANT_CALLS
 from laneshift.control.running import MOST_OF_TENANT, RunningAutoscalers
 from laneshift.control.tokens import signed
@@ -100,22 +102,22 @@ def test_a_tenant_cannot_ask_for_a_turn_without_end(attached: Attached) -> None:
         attached[0].query("running").autoscale(policy="laneshift", horizon=10**9)
 
 
-def test_a_tenant_has_so_many_policies_at_a_time() -> None:
-    class Runs:
-        policy = policy("static")
-        is_running = True
-
-        def on_decision(self, _: object) -> None:
-            pass
+def test_a_tenant_has_so_many_policies_at_a_time(gateway: Shared) -> None:
+    def loop() -> AutoscaleLoop:
+        return AutoscaleLoop(gateway, policy("static"), AutoscaleOptions(dry_run=True))
 
     policies = RunningAutoscalers()
-    runs: Any = Runs()
-    for _ in range(MOST_OF_TENANT):
-        policies.add(runs, tenant="t1")
+    # Those that are about to begin count: a tenant's calls are answered at a time.
+    runs = [policies.add(loop(), tenant="t1") for _ in range(MOST_OF_TENANT)]
     with pytest.raises(laneshift.SessionError, match="8 autoscalers of a session"):
-        policies.add(runs, tenant="t1")
-    policies.add(runs, tenant="t2")
-    policies.add(runs)
+        policies.add(loop(), tenant="t1")
+    policies.add(loop(), tenant="t2")
+    policies.add(loop())
+    runs[0].autoscaler.begin()
+    with pytest.raises(laneshift.SessionError):
+        policies.add(loop(), tenant="t1")
+    runs[0].autoscaler.stop()
+    policies.add(loop(), tenant="t1")
 
 
 def lanes(query: str) -> pb.LanesWish:

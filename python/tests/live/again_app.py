@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,26 +52,30 @@ def start(spark: SparkSession, folder: Path, name: str) -> Any:
         .queryName(name)
         .outputMode("update")
         .option("checkpointLocation", str(folder / name))
+        # Between two batches a rescale that is ready waits, and nothing else goes on.
+        .trigger(processingTime="4 seconds")
         .start()
     )
 
 
-def await_handoffs(app: laneshift.Application, query: Any) -> None:
+def until(what: str, holds: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
-    while not app.query(query).handoffs():
+    while not holds():
         if time.monotonic() > end:
-            raise SystemExit("nothing moved")
+            raise SystemExit(f"{what}: not within a minute")
         time.sleep(0.1)
+
+
+def await_handoffs(app: laneshift.Application, query: Any) -> None:
+    until("shards move", lambda: bool(app.query(query).handoffs()))
 
 
 def await_ready(app: laneshift.Application, query: Any, take_over: Any) -> None:
     """Have new state partitions built, which no batch takes over."""
     getattr(take_over, "held_$eq")(True)
-    while query.lastProgress is None:
-        time.sleep(0.1)
+    until("a batch ends", lambda: query.lastProgress is not None)
     rescale = app.query(query).rescale(3)
-    while rescale.progress.state != "ready":
-        time.sleep(0.1)
+    until("a rescale is ready", lambda: rescale.progress.state == "ready")
 
 
 DECIDED = pb.Decision(time_ms=1, executor="driver", policy="static", notes=["a note"], applied=True)

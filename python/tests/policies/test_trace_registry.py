@@ -1,5 +1,7 @@
 """Traces read back as they were written; policies are found by name."""
 
+import errno
+import io
 import json
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
@@ -49,6 +51,39 @@ def test_a_recording_is_never_overwritten(tmp_path: Path) -> None:
     write(tmp_path / "t.jsonl", [sample()])
     with pytest.raises(FileExistsError):
         TraceWriter(tmp_path / "t.jsonl")
+
+
+class Full(io.FileIO):
+    """A file on a disk that is full, until it is not."""
+
+    room = False
+
+    def write(self, data: Any) -> int:
+        if not Full.room:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return super().write(data)
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_recording_goes_on_once_the_disk_has_room(
+    opens: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begun(path: Path, mode: str, **_: object) -> Full:
+        if not (opens or Full.room):
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return Full(path, mode)
+
+    monkeypatch.setattr(Full, "room", False)
+    path = tmp_path / "t.jsonl"
+    with TraceWriter(path, most_bytes=1) as trace:
+        monkeypatch.setattr(Path, "open", begun)
+        for _ in range(2):
+            with pytest.raises(OSError, match="no space"):
+                trace.record(sample(0))
+        Full.room = True
+        trace.record(sample(5))
+        monkeypatch.undo()
+    assert list(read_trace(path)) == [sample(5)]
 
 
 def test_damage_is_named_and_a_cut_last_line_is_left_out(tmp_path: Path) -> None:
