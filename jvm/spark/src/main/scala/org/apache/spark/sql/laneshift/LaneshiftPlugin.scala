@@ -51,7 +51,6 @@ object LaneshiftPlugin {
 }
 
 private final class LaneshiftDriver extends DriverPlugin with Logging {
-  private var control: Option[ControlProcess] = None
   private var state: Option[DriverState] = None
 
   override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
@@ -71,8 +70,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
       sc.listenerBus.addToQueue(_, LaneshiftPlugin.ListenerQueue)
     )
     sc.ui.foreach(LaneshiftTab.live(_, driver))
-    control = ControlProcess.wanted(conf, driver.tenants)
-    control.foreach(_.start())
+    ControlProcess.wanted(conf, driver.tenants).foreach(driver.start)
     logInfo(s"laneshift ${BuildInfo.version} on Spark ${sc.version}: $set")
     Collections.emptyMap()
   }
@@ -109,9 +107,7 @@ private final class LaneshiftDriver extends DriverPlugin with Logging {
   /** None for one that has ended: what executors tell of it comes late. */
   private def runOf(key: OperatorKey): Option[Run] = state.flatMap(_.runs.get(key.runId))
 
-  override def shutdown(): Unit =
-    try state.foreach(DriverState.stop)
-    finally control.foreach(_.stop())
+  override def shutdown(): Unit = state.foreach(DriverState.stop)
 }
 
 private final class LaneshiftExecutor extends ExecutorPlugin {

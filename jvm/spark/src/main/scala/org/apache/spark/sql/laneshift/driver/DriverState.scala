@@ -33,11 +33,20 @@ private[laneshift] final class DriverState(
     () => QueryView.of(runs.all, partitions())
   }
 
-  private def stop(): Unit = {
-    looks.stop()
-    runs.stop()
-    presses.stop()
+  @volatile private var control = Option.empty[ControlProcess]
+
+  /** Starts what runs beside the driver for as long as this is there. */
+  def start(process: ControlProcess): Unit = {
+    control = Some(process)
+    process.start()
   }
+
+  private[driver] def stop(): Unit =
+    try {
+      looks.stop()
+      runs.stop()
+      presses.stop()
+    } finally control.foreach(_.stop())
 }
 
 private[laneshift] object DriverState {
@@ -50,6 +59,9 @@ private[laneshift] object DriverState {
   /** That of the application that runs in this process, if the plugin is loaded there. */
   def get: Option[DriverState] = current
 
+  /** One that is there already is of an application that failed to start: Spark shuts no plugin down whose neighbour's init has
+    * thrown.
+    */
   def start(post: SparkListenerEvent => Unit): DriverState = synchronized {
     current.foreach(_.stop())
     val made = new DriverState(post)

@@ -4,7 +4,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.laneshift.spec.{ElasticSpec, OperatorKey}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, OperatorKey, RowWork}
 
 import laneshift.lane.CoreShare
 
@@ -16,7 +16,10 @@ private[runtime] final class AutoLanes(val cores: Cores, clock: () => Long = () 
 
   import AutoLanes.waitedNs
 
-  /** A task of a micro-batch begins; on its thread. None where shuffles do not tell what they hold. */
+  /** A task of a micro-batch begins; on its thread. None where shuffles do not tell what they hold. What is apart of a partition has
+    * lanes of its own: for these cores stay idle, what is left with the state is on one lane, and its time says nothing of batches
+    * that are not apart.
+    */
   def begin(
       spec: ElasticSpec,
       partition: Int,
@@ -28,17 +31,19 @@ private[runtime] final class AutoLanes(val cores: Cores, clock: () => Long = () 
       _ => new OperatorWork(cores.count, spec.options.maxLanes)
     )
     val attempt = StageAttempt(spec.batchId, context.stageId(), context.stageAttemptNumber())
-    operator
-      .begin(
-        attempt,
-        partition,
-        ShuffleSizes.of(inputs, spec.partitions),
-        spec.operator.ranges,
-        spec.slots,
-        cores.tasksBeside(attempt.stageId),
-        clock()
-      )
-      .map(new AutoBatch(operator, attempt, partition, clock() - waitedNs, _, clock))
+    val lanes =
+      if (spec.rowWork == RowWork.Apart) Some(1)
+      else
+        operator.begin(
+          attempt,
+          partition,
+          ShuffleSizes.of(inputs, spec.partitions),
+          spec.operator.ranges,
+          spec.slots,
+          cores.tasksBeside(attempt.stageId),
+          clock()
+        )
+    lanes.map(new AutoBatch(operator, attempt, partition, clock() - waitedNs, _, clock))
   }
 
   def forget(runId: String): Unit = operators.keySet().removeIf(_.runId == runId)

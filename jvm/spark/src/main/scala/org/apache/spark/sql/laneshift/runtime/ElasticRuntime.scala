@@ -130,6 +130,8 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
     hostLanes.stop()
     timer.shutdownNow()
   }
+
+  private[runtime] def isClosed: Boolean = timer.isShutdown
 }
 
 object ElasticRuntime {
@@ -164,8 +166,11 @@ object ElasticRuntime {
       found
     }
 
+    /** One that is there already is of an application that failed to start: Spark shuts no plugin down whose neighbour's init
+      * has thrown.
+      */
     def start(cores: Int, lanes: Int, driver: DriverMemory): ElasticRuntime = synchronized {
-      require(current == null, "laneshift runs in this process already")
+      stop()
       current = new ElasticRuntime(cores, lanes, driver)
       current
     }

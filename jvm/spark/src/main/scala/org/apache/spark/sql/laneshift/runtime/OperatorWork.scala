@@ -146,7 +146,8 @@ private final class LaneTrial {
     if (!trial.isRunning) trial.begin(batchId, ())
     if (trial.before(batchId).nonEmpty && batchId > lastJudged) {
       lastJudged = batchId
-      stockAt = stockAt.orElse(Some(batchId + 1))
+      // A batch that was apart from its row-wise work was none to compare with.
+      stockAt = stockAt.filter(_ > batchId).orElse(Some(batchId + 1))
       // What one lane took before the first comparison, it took while everything was slow.
       val (least, most) = if (trial.isProven) (Trial.Worth, 2) else (1.0, 0)
       disappointing = if (gain >= least) 0 else disappointing + 1

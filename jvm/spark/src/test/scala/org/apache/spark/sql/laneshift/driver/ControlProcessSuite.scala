@@ -40,6 +40,20 @@ class ControlProcessSuite extends LimitedSuite {
     }
   }
 
+  test("it ends with what the plugin knows of the application") {
+    ElasticSession.withFolder { at: Path =>
+      val (began, ended) = (at.resolve("began"), at.resolve("ended"))
+      val process = made(Seq("sh", "-c", s"echo > '$began'; cat; echo > '$ended'"))
+      val state = new DriverState(_ => ())
+      state.start(process)
+      try {
+        eventually(assert(Files.exists(began)))(Patience.long, implicitly, implicitly)
+        state.stop()
+        assert(Files.exists(ended))
+      } finally process.stop()
+    }
+  }
+
   test("a process that has ended says why, and what to install if a package is missing") {
     def why(line: String) = ControlProcess.why("/opt/py", line)
     val found = "/opt/py: Error while finding module specification for 'laneshift.control.process' " +

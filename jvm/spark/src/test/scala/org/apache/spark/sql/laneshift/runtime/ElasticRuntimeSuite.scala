@@ -21,11 +21,18 @@ class ElasticRuntimeSuite extends LimitedSuite {
     assert(error().contains("must be in spark.plugins"))
     val first = process.start(cores = 2, lanes = 8, Nobody)
     assert(process.get eq first)
-    assert(intercept[IllegalArgumentException](process.start(2, 8, Nobody)).getMessage.contains("already"))
     process.stop()
     assert(error().contains("has stopped in this process") && !error().contains("spark.plugins"))
     val second = process.start(cores = 2, lanes = 8, Nobody)
     try assert((process.get eq second) && (second ne first))
+    finally process.stop()
+  }
+
+  test("what an application that failed to start has left makes place for the next one") {
+    val process = new ElasticRuntime.Holder
+    val left = process.start(cores = 2, lanes = 8, Nobody)
+    val next = process.start(cores = 2, lanes = 8, Nobody)
+    try assert((process.get eq next) && left.isClosed && !next.isClosed)
     finally process.stop()
   }
 
@@ -57,6 +64,13 @@ class ElasticRuntimeSuite extends LimitedSuite {
       usesPython = false,
       commitsFirst = false
     )
+  }
+
+  test("beside row-wise work that is apart a partition has one lane, whatever its shuffles hold") {
+    val auto = new AutoLanes(new Cores(2, new LaneBudget(8), () => 0.0))
+    val one = spec(lanes = 1)
+    val apart = one.copy(operator = one.operator.copy(above = RowWork.Apart))
+    assert(auto.begin(apart, 0, Nil, LoneTask()).map(_.lanes).contains(1))
   }
 
   test("a partition takes little room before anything happens") {

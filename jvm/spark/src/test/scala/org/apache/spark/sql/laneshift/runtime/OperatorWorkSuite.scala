@@ -49,6 +49,17 @@ class OperatorWorkSuite extends LimitedSuite {
       batch += 1
       lanes.toSeq
     }
+
+    /** A batch whose row-wise work is apart asks for no lanes. */
+    def apart(): Unit = batch += 1
+  }
+
+  test("a comparison with one lane comes later if its batch is another kind of batch") {
+    val stages = new Stages(cores = 2)
+    def run() = stages.run(7.5, 0.8, 0.8, 0.8)
+    assert(Seq.fill(3)(run()) == Seq(Seq(1, 1, 1, 1), Seq(2, 1, 1, 1), Seq(2, 1, 1, 1)))
+    stages.apart()
+    assert(Seq.fill(3)(run()) == Seq(Seq(2, 1, 1, 1), Seq(1, 1, 1, 1), Seq(2, 1, 1, 1)))
   }
 
   test(
