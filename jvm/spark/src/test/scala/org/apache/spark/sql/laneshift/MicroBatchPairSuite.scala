@@ -41,6 +41,24 @@ class MicroBatchPairSuite extends LimitedSuite with ElasticSession {
     val rows = run.batches.flatten
     made.foreach(m => assert(rows.size > 50 && rows.map(_.getAs[Any](m)).distinct.size == rows.size, m))
   }
+
+  test("also where that aggregation is below another operator with state") {
+    val query = QueryCase("random column below", "append")(
+      _.withWatermark(
+        "time",
+        "3 seconds"
+      ).groupBy(window(col("time"), "5 seconds"), col("key")).agg(sum("value"))
+        .withColumn("made", expr("uuid()")).dropDuplicates("window", "key")
+    )
+    val run =
+      withFolder(at => withConf(ElasticSession.moving(22L): _*)(MicroBatchRun(spark, query, chunks, at)))
+    assert(
+      run.plan.contains("Elastic [") && run.plan.contains("between the stateful operator and its shuffle"),
+      run.plan
+    )
+    val made = run.batches.flatten.map(_.getAs[String]("made"))
+    assert(made.size > 50 && made.distinct.size == made.size)
+  }
 }
 
 /** Aggregations and deduplications. */

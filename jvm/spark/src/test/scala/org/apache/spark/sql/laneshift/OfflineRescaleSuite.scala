@@ -66,11 +66,22 @@ class OfflineRescaleSuite extends LimitedSuite with ElasticSession {
       refused(at, 0, "Found 0; wanted 1 or more")
       refused(at, -4, "Found -4")
       refused(at, 3, "another number than the 3 of now")
+      // Another application's rescale, under way.
+      Files.createDirectories(at.resolve("laneshift-rescale/a"))
+      Files.writeString(at.resolve("laneshift-rescale/a/b"), "c")
+      refused(at, 3, "another number than the 3 of now")
       Files.delete(at.resolve("commits/0"))
       refused(at, 5, "no batch of it has ended yet")
     }
     ended(QueryCase("no state", "append")(_.select("key")))(refused(_, 5, "it has no stateful operator"))
     ended(QueryCase("limit", "append")(_.limit(10)))(refused(_, 5, "has one key"))
+    // Its one partition is the first, which no hash says: 4 would have its state in the third.
+    val one = "spark.sql.shuffle.partitions" -> "1"
+    val oneKey = QueryCase("no key", "complete")(_.agg(count("*")))
+    ended(oneKey, one)(refused(_, 4, "stateStoreSave has one key"))
+    ended(TransformWithStatePairSuite.cases.head, one)(refused(_, 4, "its one partition does not show"))
+    val strict = "spark.sql.streaming.statefulOperator.useStrictDistribution"
+    ended(sums, strict -> "false")(refused(_, 5, "by a part of their keys"))
     val hdfs = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
     ended(sums, "spark.sql.streaming.stateStore.providerClass" -> hdfs)(refused(_, 5, hdfs))
     withFolder(refused(_, 5, "is no checkpoint: it has no folder offsets"))
@@ -80,6 +91,8 @@ class OfflineRescaleSuite extends LimitedSuite with ElasticSession {
     ended(sums) { at =>
       val run = new RescaleRun(spark, sums, at, Map.empty)
       Files.copy(at.resolve("offsets/0"), at.resolve("offsets/1"))
+      Files.createDirectories(at.resolve("laneshift-rescale/a"))
+      Files.writeString(at.resolve("laneshift-rescale/a/b"), "another application's")
       refused(at, 5, "batch 1 has begun and not ended")
       Files.delete(at.resolve("offsets/1"))
       run.start()

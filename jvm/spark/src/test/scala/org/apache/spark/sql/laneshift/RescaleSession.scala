@@ -24,18 +24,19 @@ trait RescaleSession extends ElasticSession { this: Suite =>
   }
 
   def elastic[T](body: (RescaleRun, Path) => T): T = elastic(sums)(body)
-  def elastic[T](query: QueryCase)(body: (RescaleRun, Path) => T): T = withFolder { at =>
-    withConf(ElasticSession.moving(6L): _*) {
-      val run = new RescaleRun(spark, query, at, Map.empty)
-      run.start()
-      try body(run, at)
-      finally {
-        TakeOver.held = false
-        run.query.stop()
-        Leftovers.check()
+  def elastic[T](query: QueryCase, options: (String, String)*)(body: (RescaleRun, Path) => T): T =
+    withFolder { at =>
+      withConf(ElasticSession.moving(6L) ++ options: _*) {
+        val run = new RescaleRun(spark, query, at, Map.empty)
+        run.start()
+        try body(run, at)
+        finally {
+          TakeOver.held = false
+          run.query.stop()
+          Leftovers.check()
+        }
       }
     }
-  }
 
   /** A batch, behind which it is asked for 5 partitions, and the one that begins the rescale. */
   def begin(run: RescaleRun): Unit = {

@@ -233,6 +233,20 @@ class RowWisePairSuite extends LimitedSuite with ElasticSession {
     assert(refused.getMessage.contains("'auto', 'true' or 'false'"))
   }
 
+  test("a stream joined with itself is read once, as on stock Spark") {
+    val self = query("self-join") { rows =>
+      val one = rows.withColumn("three", slow(col("id")))
+      one.as("a").join(one.as("b"), expr("a.id = b.id")).select("a.id", "a.three", "b.three")
+    }
+    def reused(options: Seq[(String, String)]): (Int, String) = {
+      val plan = withFolder(at => withConf(options: _*)(microBatches(self, chunks.take(1), 1, at)._2))
+      ("ReusedExchange \\[".r.findAllMatchIn(plan).size, plan)
+    }
+    val (stock, elastic) = (reused(ElasticSession.Stock), reused(ElasticSession.moving(1)))
+    assert(stock._1 == 1, stock._2)
+    assert(elastic._1 == 1 && elastic._2.contains("Elastic [row-wise"), elastic._2)
+  }
+
   test("what knows more than its row stays stock") {
     def plan(of: QueryCase): String =
       withFolder(at => withConf(ElasticSession.moving(1): _*)(microBatches(of, chunks.take(1), 1, at)._2))

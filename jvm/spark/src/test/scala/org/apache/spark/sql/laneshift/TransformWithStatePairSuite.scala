@@ -81,17 +81,19 @@ class TransformWithStatePairSuite extends LimitedSuite with ElasticSession {
   }
 
   test("a key that is kept otherwise than it is shuffled stays stock, with the reason") {
-    val query = QueryCase("widened key", "update")(rows =>
-      rows
-        .groupBy(col("number"))
-        .as[Long, TestInput]
-        .transformWithState(new ByLong, TimeMode.None(), OutputMode.Update())
+    val text = QueryCase("a column's text", "update")(
+      _.groupBy(col("key"))
+        .as[String, TestInput]
+        .transformWithState(new Counted[String], TimeMode.None(), OutputMode.Update())
         .toDF()
     )
-    val run = withFolder(at =>
-      withConf(ElasticSession.moving(1L): _*)(MicroBatchRun(spark, query, chunks.take(1), at))
-    )
-    assert(run.plan.contains("not elastic: its key is shuffled as"), run.plan)
+    Seq(widened -> "its key is shuffled as", text -> "its key has a text that is no object's").foreach {
+      case (query, why) =>
+        val run = withFolder(at =>
+          withConf(ElasticSession.moving(1L): _*)(MicroBatchRun(spark, query, chunks.take(1), at))
+        )
+        assert(run.plan.contains(s"not elastic: $why"), run.plan)
+    }
   }
 
   test("beside an operator that stays stock, in one query") {
@@ -100,7 +102,7 @@ class TransformWithStatePairSuite extends LimitedSuite with ElasticSession {
         .dropDuplicates("id")
         .groupBy(col("number"))
         .as[Long, TestInput]
-        .transformWithState(new ByLong, TimeMode.None(), OutputMode.Append())
+        .transformWithState(new Counted[Long], TimeMode.None(), OutputMode.Append())
         .toDF()
     )
     val elastic = PairCheck.microBatch(spark, this, query, chunks, seed = 4L)
@@ -108,14 +110,14 @@ class TransformWithStatePairSuite extends LimitedSuite with ElasticSession {
   }
 }
 
-/** Counts the rows of a number. */
-final class ByLong extends StatefulProcessor[Long, TestInput, Told] {
+/** Counts the rows of a key. */
+final class Counted[K] extends StatefulProcessor[K, TestInput, Told] {
   @transient private var total: ValueState[Long] = _
 
   override def init(outputMode: OutputMode, timeMode: TimeMode): Unit =
     total = getHandle.getValueState("total", Encoders.scalaLong, TTLConfig.NONE)
 
-  override def handleInputRows(key: Long, rows: Iterator[TestInput], timers: TimerValues): Iterator[Told] = {
+  override def handleInputRows(key: K, rows: Iterator[TestInput], timers: TimerValues): Iterator[Told] = {
     total.update((if (total.exists()) total.get() else 0L) + rows.size)
     Iterator(Told(key.toString, "rows", total.get(), 0))
   }
@@ -149,6 +151,14 @@ object TransformWithStatePairSuite {
 
   def byKey(processor: => StatefulProcessor[String, TestInput, Told])(rows: Dataset[TestInput]) =
     rows.groupByKey(_.key).transformWithState(processor, TimeMode.None(), OutputMode.Update()).toDF()
+
+  /** Shuffled by an int, and kept by a long. */
+  val widened = QueryCase("widened key", "update")(
+    _.groupBy(col("number"))
+      .as[Long, TestInput]
+      .transformWithState(new Counted[Long], TimeMode.None(), OutputMode.Update())
+      .toDF()
+  )
 
   private val states =
     QueryCase("value, list and map", "update")(rows => byKey(new AllStates)(rows.as[TestInput]))

@@ -47,7 +47,7 @@ object ControlConf extends OptionGroup(OptionGroup.Root + "control.") {
   val TokenFile =
     maybe("tokenFile", Values.File, "Or leave it out.")(
       "A file on the driver's machine with the token, which only its owner may read; written with a new token if it is not " +
-        "there. ~/.laneshift/driver-PID.token if neither this nor token is set. The address is written beside it, in FILE.address."
+        "there. ~/.laneshift/driver-HOST-PID.token if neither this nor token is set. The address is written beside it, in FILE.address."
     )
 
   val Certificate =

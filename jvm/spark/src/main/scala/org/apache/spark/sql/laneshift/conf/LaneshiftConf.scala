@@ -36,8 +36,8 @@ object LaneshiftConf extends OptionGroup(OptionGroup.Root) {
 
   val Lanes =
     wholeOr("auto")("lanes", 1, MostLanes, "auto", "Take no more than maxLanes, or raise that.")(
-      "Lanes of each state partition when a query starts: a number from 1 to maxLanes, or 'auto': one, the stock path " +
-        "without threads, and idle cores for a partition that would hold up its micro-batch or cannot keep up in " +
+      "Lanes of each state partition when a query starts: a number from 1 to maxLanes, or 'auto': one, " +
+        "and idle cores for a partition that would hold up its micro-batch or cannot keep up in " +
         "Real-time Mode, for as long as they are measured to help. Lanes that a user or a policy sets stay as they are set."
     )
 

@@ -34,9 +34,9 @@ private[laneshift] object SourceThrottle {
           hold(run, query, source, rate, seconds)
           Right(Applied.NextBatch)
         case Seq((source, _)) if realTime(query) =>
-          Left(s"in Real-time Mode only laneshift-workload and laneshift-replay can wait, not $source")
+          Left(s"in Real-time Mode only laneshift-workload, -replay and -nexmark can wait, not $source")
         case Seq((source, _)) =>
-          Left(s"in micro-batch only Kafka, laneshift-workload and laneshift-replay can, not $source")
+          Left(s"in micro-batch only Kafka, laneshift-workload, -replay and -nexmark can, not $source")
         case several => Left(s"it has ${several.size} sources, and which of them to hold is not known")
       }
     }

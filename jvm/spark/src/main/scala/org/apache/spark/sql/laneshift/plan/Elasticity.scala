@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.flatmapgroups
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate._
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, KnowsOneRow, StateKey}
+import org.apache.spark.sql.laneshift.spec.{ElasticOptions, HandoffMode, KeyEncoding, KnowsOneRow, StateKey}
 import org.apache.spark.sql.types.ObjectType
 
 /** Which part of a physical plan can be made elastic, and if none, why not.
@@ -80,11 +80,13 @@ object Elasticity {
   private[plan] def putsOutObjects(plan: SparkPlan): Boolean =
     plan.output.exists(_.dataType.isInstanceOf[ObjectType])
 
-  /** Operators that may stand between a stateful operator and its shuffle. An elastic streamline aggregate is still
-    * Spark's own here: the rule replaces it afterwards.
+  /** Operators that may stand between a stateful operator and its shuffle, among them the last step of an aggregation below it,
+    * with the columns that Spark has it compute. An elastic streamline aggregate is still Spark's own here: the rule replaces it
+    * afterwards.
     */
   private def isInside(plan: SparkPlan): Boolean = plan match {
-    case _: BaseAggregateExec | _: SortExec => true
+    case a: BaseAggregateExec => a.resultExpressions.forall(knowsOneRow)
+    case _: SortExec => true
     case _: StateStoreRestoreExec | _: SessionWindowStateStoreRestoreExec => true
     case other => isRowWise(other)
   }

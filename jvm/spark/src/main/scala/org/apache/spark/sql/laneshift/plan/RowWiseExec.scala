@@ -32,6 +32,11 @@ case class RowWiseExec(
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+
+  /** Two that do the same with the same rows are one to Spark, which then reads the source once for both. */
+  override protected def doCanonicalize(): SparkPlan =
+    super.doCanonicalize().asInstanceOf[RowWiseExec].copy(operatorId = 0L)
+
   override def simpleString(maxFields: Int): String = s"$nodeName [row-wise, in order, $lanesInWords]"
 
   private def laneInput: LaneInputExec =

@@ -3,6 +3,7 @@ package org.apache.spark.sql.laneshift.rescale
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
 
+import org.apache.spark.SparkContext
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.datasources.v2.state.metadata.StateMetadataPartitionReader
 import org.apache.spark.sql.execution.streaming.checkpointing.{
@@ -16,12 +17,16 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
   OffsetSeqMetadataBase,
   OffsetSeqMetadataV2
 }
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils.SYMMETRIC_HASH_JOIN_EXEC_OP_NAME
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils.{
+  SYMMETRIC_HASH_JOIN_EXEC_OP_NAME,
+  TRANSFORM_WITH_STATE_OP_NAMES
+}
 import org.apache.spark.sql.execution.streaming.runtime.StreamingCheckpointConstants
 import org.apache.spark.sql.execution.streaming.state.{
   OfflineStateRepartitionUtils,
   OperatorStateMetadata,
-  RocksDBStateStoreProvider
+  RocksDBStateStoreProvider,
+  StoreShape
 }
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.SerializableConfiguration
@@ -67,11 +72,15 @@ private[laneshift] final class Checkpoint(
         batch
       ).allOperatorStateMetadata.toSeq
 
+  /** The stores that each partition has, as of a committed batch. */
+  def stores(batch: Long, context: SparkContext): Seq[StoreShape] =
+    operators(batch).flatMap(StoreShape.of(stateRoot, _, joinFormat(batch), context, hadoop))
+
   def operatorFolder(operator: OperatorStateMetadata): Path =
     new Path(stateRoot, operator.operatorInfo.operatorId.toString)
 
   /** Refuses what Spark cannot read and write as bytes, or what has nothing to rescale. */
-  def requireFit(batch: Long): Unit = {
+  def requireFit(batch: Long, context: SparkContext): Unit = {
     conf(
       batch,
       SQLConf.STATE_STORE_PROVIDER_CLASS.key
@@ -82,16 +91,34 @@ private[laneshift] final class Checkpoint(
     }
     val found = operators(batch)
     if (found.isEmpty) throw new NotRescalable.Unfit("it has no stateful operator")
-    found.map(_.operatorInfo.operatorName).find(Checkpoint.Unsupported).foreach { name =>
-      throw new NotRescalable.Unfit(s"its operator $name has one key, which no number of partitions divides")
-    }
+    found.map(_.operatorInfo.operatorName).find(Checkpoint.Unsupported).foreach(refuseOneKey)
     val joins = found.exists(_.operatorInfo.operatorName == SYMMETRIC_HASH_JOIN_EXEC_OP_NAME)
-    Checkpoint.unfit(conf(batch, _), joins).foreach(why => throw new NotRescalable.Unfit(why))
+    Checkpoint.unfit(key => conf(batch, key).orElse(Checkpoint.Unsaid.get(key)), joins)
+      .foreach(why => throw new NotRescalable.Unfit(why))
     if (commit(batch).version > CommitLog.VERSION_2)
       throw new NotRescalable.Unfit(
         "its commit log has version 3 (sink evolution), which Spark itself cannot rewrite"
       )
+    stores(batch, context).find(!_.isKeyed).foreach(store => refuseOneKey(store.operatorName))
   }
+
+  /** All its state is in one partition, which no hash of a key says. */
+  private def refuseOneKey(operator: String): Nothing =
+    throw new NotRescalable.Unfit(
+      s"its operator $operator has one key, which no number of partitions divides"
+    )
+
+  /** Refuses what may be kept by another key than its rows are shuffled by (transformWithState's is the user's object), where
+    * nothing would show it: in one partition each row is where any key says.
+    */
+  def requireKeysShown(batch: Long): Unit = if (partitions(batch) == 1)
+    operators(batch).map(_.operatorInfo.operatorName).find(TRANSFORM_WITH_STATE_OP_NAMES.contains).foreach {
+      name =>
+        throw new NotRescalable.Unfit(
+          s"its one partition does not show whether the operator $name has the keys that its rows are shuffled by: let the query " +
+            "run, and rescale it then"
+        )
+    }
 
   def joinFormat(batch: Long): Option[Int] =
     conf(batch, SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION.key).map(_.toInt)
@@ -123,8 +150,13 @@ private[laneshift] object Checkpoint {
       Some(s"its join keeps state in format ${format.get}, whose keys Spark cannot tell partitions by")
     else if (setting(SQLConf.STATE_STORE_ROW_CHECKSUM_ENABLED.key).contains("true"))
       Some("its rows of state have checksums, of which the parts of a list cannot be told")
+    else if (setting(SQLConf.STATEFUL_OPERATOR_USE_STRICT_DISTRIBUTION.key).contains("false"))
+      Some("its operators may be partitioned by a part of their keys, as before Spark 3.3")
     else None
   }
+
+  /** What a checkpoint has that does not say, for it is older than the setting. */
+  private val Unsaid = Map(SQLConf.STATEFUL_OPERATOR_USE_STRICT_DISTRIBUTION.key -> "false")
 
   /** Spark 4.3's rules know the newest format, but not where it has the key. */
   private val NewestJoin = 3

@@ -24,11 +24,11 @@ private[laneshift] object OfflineRescale {
     if (partitions < 1) throw new NotRescalable.BadNumber(partitions, None)
     val checkpoint = Checkpoint.at(location, spark)
     requireStopped(spark, checkpoint)
+    val from = requireFit(spark, checkpoint, partitions)
+    // Another application's may be under way, so nothing of it goes before this one could begin.
+    if (!TakeOver.isCutShort(checkpoint)) requireEnded(checkpoint)
     TakeOver.undo(checkpoint)
     val last = requireEnded(checkpoint)
-    checkpoint.requireFit(last)
-    val from = checkpoint.partitions(last)
-    if (from == partitions) throw new NotRescalable.BadNumber(partitions, Some(from))
     checkpoint.requireRoom()
     val session = LiveRescale.session(spark, checkpoint, last)
     val twin = new Twin(checkpoint, session, partitions, RescaleBudget.Full)
@@ -70,10 +70,21 @@ private[laneshift] object OfflineRescale {
         )
     }
 
+  /** How many partitions it has now. */
+  private def requireFit(spark: SparkSession, checkpoint: Checkpoint, partitions: Int): Int = {
+    val last = lastEnded(checkpoint)
+    checkpoint.requireFit(last, spark.sparkContext)
+    checkpoint.requireKeysShown(last)
+    val from = checkpoint.partitions(last)
+    if (from == partitions) throw new NotRescalable.BadNumber(partitions, Some(from))
+    from
+  }
+
+  private def lastEnded(checkpoint: Checkpoint): Long =
+    checkpoint.lastCommitted.getOrElse(throw new NotRescalable.Unfit("no batch of it has ended yet"))
+
   private def requireEnded(checkpoint: Checkpoint): Long = {
-    val last = checkpoint.lastCommitted.getOrElse(
-      throw new NotRescalable.Unfit("no batch of it has ended yet")
-    )
+    val last = lastEnded(checkpoint)
     checkpoint.lastStarted.filter(_ > last).foreach { open =>
       throw new NotRescalable.Unfit(
         s"batch $open has begun and not ended: let the query end it, with the trigger availableNow, and stop it then"

@@ -1,9 +1,11 @@
 package org.apache.spark.sql.laneshift.rescale
 
+import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
+import org.apache.spark.sql.laneshift.spec.KeyEncoding
 
 /** How rescales of running queries begin: each run has one at a time. */
 private[laneshift] object Rescales {
@@ -34,6 +36,7 @@ private[laneshift] object Rescales {
     val from = check(running, partitions)
     val conf = running.sparkSessionForStream.sessionState.conf
     requireOwnStores(conf)
+    requireOldBatch(conf)
     val budget =
       RescaleBudget(
         conf.getConf(LaneshiftConf.RescaleCores),
@@ -58,6 +61,14 @@ private[laneshift] object Rescales {
           )
     }
 
+  /** Spark's maintenance takes the new stores for the newest batch's as soon as they are placed; an undo needs the one before. */
+  private def requireOldBatch(conf: SQLConf): Unit =
+    if (conf.minBatchesToRetain < 2)
+      throw new NotRescalable.Unfit(
+        s"${SQLConf.MIN_BATCHES_TO_RETAIN.key} is ${conf.minBatchesToRetain}, so Spark would delete what there is to go back to: " +
+          "start it with 2 or more, or stop it, and rescale its checkpoint"
+      )
+
   /** How many partitions the query has now. */
   private def check(query: MicroBatchExecution, partitions: Int): Int = {
     val checkpoint = new Checkpoint(
@@ -69,8 +80,18 @@ private[laneshift] object Rescales {
     val last = checkpoint.lastCommitted.getOrElse(
       throw new NotRescalable.Unfit("no batch of it has ended yet")
     )
-    checkpoint.requireFit(last)
+    checkpoint.requireFit(last, query.sparkSessionForStream.sparkContext)
     val now = checkpoint.partitions(last)
+    Option(query.lastExecution) match {
+      case None => checkpoint.requireKeysShown(last)
+      case Some(batch) =>
+        val writers = batch.sparkPlan.collect { case w: StateStoreWriter => w }
+        writers.flatMap(KeyEncoding.refusal(_)).foreach { why =>
+          // Of a checkpoint each row is looked at, before it goes over.
+          val way = if (now > 1) ": stop it, and rescale its checkpoint" else ""
+          throw new NotRescalable.Unfit(why + way)
+        }
+    }
     if (now == partitions) throw new NotRescalable.BadNumber(partitions, Some(now))
     if (query.sink.isInstanceOf[FileStreamSink])
       throw new NotRescalable.Unfit(

@@ -110,9 +110,8 @@ private[laneshift] object TakeOver extends Logging {
     * planned since, without laneshift, stays.
     */
   def undo(checkpoint: Checkpoint): Boolean = {
-    val committed = checkpoint.lastCommitted.getOrElse(-1L)
-    val begun = new Mark(checkpoint).batch().filter(batch => batch > committed && isOwn(checkpoint, batch))
-    begun.foreach { batch =>
+    val cutShort = begun(checkpoint)
+    cutShort.foreach { batch =>
       for (operator <- numbered(checkpoint, checkpoint.stateRoot)) {
         OperatorsMetadata.delete(checkpoint, operator, batch)
         numbered(checkpoint, operator).foreach(deleteVersion(checkpoint, _, batch + 1))
@@ -122,7 +121,16 @@ private[laneshift] object TakeOver extends Logging {
       logWarning(s"The take-over of ${checkpoint.root} as batch $batch was cut short, and is undone.")
     }
     Twin.removeAll(checkpoint)
-    begun.nonEmpty
+    cutShort.nonEmpty
+  }
+
+  /** Whether there is a take-over that has not come to its commit. */
+  def isCutShort(checkpoint: Checkpoint): Boolean = begun(checkpoint).nonEmpty
+
+  /** The batch of it. */
+  private def begun(checkpoint: Checkpoint): Option[Long] = {
+    val committed = checkpoint.lastCommitted.getOrElse(-1L)
+    new Mark(checkpoint).batch().filter(batch => batch > committed && isOwn(checkpoint, batch))
   }
 
   /** The take-over's own entry in the offset log is that of the batch before, but for the number of partitions. */

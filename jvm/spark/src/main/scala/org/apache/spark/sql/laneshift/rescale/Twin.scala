@@ -21,13 +21,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
   StreamingCheckpointConstants,
   StreamingQueryCheckpointMetadata
 }
-import org.apache.spark.sql.execution.streaming.state.{
-  Piece,
-  RecordedBatch,
-  StateStoreConf,
-  StoreShape,
-  TwinStores
-}
+import org.apache.spark.sql.execution.streaming.state.{Piece, RecordedBatch, StateStoreConf, TwinStores}
 import org.apache.spark.util.{SerializableConfiguration, ThreadUtils, Utils}
 
 /** The stores of the new number of partitions while they are built: a checkpoint of its own, with the state as of one batch,
@@ -79,8 +73,7 @@ private[rescale] final class Twin(of: Checkpoint, session: SparkSession, to: Int
   def build(committed: Commits, staysOpen: Boolean): Unit = {
     val batch = committed.newest
     val from = of.partitions(batch)
-    val shapes =
-      of.operators(batch).flatMap(StoreShape.of(of.stateRoot, _, of.joinFormat(batch), context, of.hadoop))
+    val shapes = of.stores(batch, context)
     stores = TwinStores(
       shapes,
       of.stateRoot.toString,

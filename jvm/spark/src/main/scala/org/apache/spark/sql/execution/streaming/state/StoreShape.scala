@@ -34,11 +34,11 @@ private[sql] final case class StoreShape(
 ) {
 
   /** An operator with column families has others than the default one. */
-  def hasFamilies: Boolean = families.exists(_.colFamilyName != StateStore.DEFAULT_COL_FAMILY_NAME)
+  def hasFamilies: Boolean = !families.forall(StoreShape.isDefault)
 
   /** With what Spark opens the store: any family's schema where there is none of the default one. */
   def default: StateStoreColFamilySchema =
-    families.find(_.colFamilyName == StateStore.DEFAULT_COL_FAMILY_NAME).getOrElse {
+    families.find(StoreShape.isDefault).getOrElse {
       val any = families.head
       any.copy(keyStateEncoderSpec = Some(NoPrefixKeyStateEncoderSpec(any.keySchema)))
     }
@@ -48,6 +48,22 @@ private[sql] final case class StoreShape(
     if (operatorName == StatefulOperatorsUtils.STATEFUL_STREAMLINE_AGGREGATE_EXEC_OP_NAME)
       StatefulOperatorsUtils.STATE_STORE_SAVE_EXEC_OP_NAME
     else operatorName
+
+  /** Whether rows have a key that partitions are told by: all state of an operator without one is in the first partition. */
+  def isKeyed: Boolean = families
+    // transformWithState has the default family besides its own, and nothing in it.
+    .filterNot(f =>
+      StoreShape.isInternal(f.colFamilyName) || StoreShape.isDefault(f) && (hasFamilies || schemas.nonEmpty)
+    )
+    .forall(keyOf(_).partitionKeySchema.nonEmpty)
+
+  /** What of a state row's key the shuffle hashed. */
+  def keyOf(family: StateStoreColFamilySchema): StatePartitionKeyExtractor = {
+    val name = family.colFamilyName
+    val base = StateStoreColumnFamilySchemaUtils.getBaseStateName(name)
+    StatePartitionKeyExtractorFactory
+      .create(keptLike, family.keySchema, storeName, name, joinFormat, variables.get(base))
+  }
 
   /** Below a checkpoint's folder of state. */
   def folder(stateRoot: Path, partition: Int): Path =
@@ -133,6 +149,9 @@ private[sql] object StoreShape {
         )
       )
 
+  private def isDefault(family: StateStoreColFamilySchema): Boolean =
+    family.colFamilyName == StateStore.DEFAULT_COL_FAMILY_NAME
+
   def isInternal(family: String): Boolean = StateStoreColumnFamilySchemaUtils.isInternalColFamily(family)
 }
 
@@ -161,15 +180,7 @@ private[sql] final class StoreRouter(shape: StoreShape, storeConf: StateStoreCon
       Some(name)
     )
     val encoder = RocksDBStateEncoder.getKeyEncoder(data, spec, shape.hasFamilies)
-    val base = StateStoreColumnFamilySchemaUtils.getBaseStateName(name)
-    val extractor = StatePartitionKeyExtractorFactory.create(
-      shape.keptLike,
-      family.keySchema,
-      shape.storeName,
-      name,
-      shape.joinFormat,
-      shape.variables.get(base)
-    )
+    val extractor = shape.keyOf(family)
     val fields = extractor.partitionKeySchema.fields.zipWithIndex.map { case (field, i) =>
       BoundReference(i, field.dataType, field.nullable)
     }

@@ -53,19 +53,22 @@ private[sql] final case class TwinStores(
     val families =
       if (of.hasFamilies) db.allColumnFamilyNames.toSeq else Seq(StateStore.DEFAULT_COL_FAMILY_NAME)
     families.iterator.flatMap(f => db.iterator(f).map(f -> _)).flatMap { case (family, row) =>
-      val hash = router.hashOf(family, row.key)
-      // Where a key is kept in other bytes than it was shuffled by (a wider type), the rewritten row would be where the query
-      // does not look for it.
-      if (StoreRouter.partition(hash, from) != partition)
-        throw new IllegalStateException(
-          s"state of operator ${of.operatorId} is kept by another key than it was shuffled by: it cannot be rewritten for " +
-            "other partitions"
-        )
-      val target = StoreRouter.partition(hash, to)
       val write = RecordedWrite(RecordedWrite.Put, family, row.key, row.value)
-      cut.add(target, write)
+      val into = target(of, partition, router.hashOf(family, row.key))
+      cut.add(into, write)
     } ++ Iterator.single(()).flatMap(_ => cut.rest())
   }
+
+  /** The new partition of a key that the old `partition` has. Where a key is kept in other bytes than it was shuffled by (a wider
+    * type), its rows would be where the query does not look for them.
+    */
+  private def target(of: StoreShape, partition: Int, hash: Int): Int =
+    if (StoreRouter.partition(hash, from) == partition) StoreRouter.partition(hash, to)
+    else
+      throw new IllegalStateException(
+        s"state of operator ${of.operatorId} is kept by another key than it was shuffled by: it cannot be rewritten for " +
+          "other partitions"
+      )
 
   /** Makes one new store, as of batch `batch`, of all that goes to it.
     *
@@ -149,7 +152,7 @@ private[sql] final case class TwinStores(
       val id = shape.checkpointId(batch.ids, partition)
       val found = WriteRecord.read(folder, batch.version, id, hadoop) { write =>
         if (write.kind == RecordedWrite.RemoveRange) (0 until to).foreach(ready ++= cut.add(_, write))
-        else ready ++= cut.add(StoreRouter.partition(router.hashOf(write.family, write.key), to), write)
+        else ready ++= cut.add(target(shape, partition, router.hashOf(write.family, write.key)), write)
       }
       if (!found) throw new IllegalStateException(
         s"what partition $partition of operator ${shape.operatorId} (${shape.storeName}) wrote as version ${batch.version} " +
