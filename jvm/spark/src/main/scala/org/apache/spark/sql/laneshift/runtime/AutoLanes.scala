@@ -4,7 +4,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.laneshift.spec.{ElasticSpec, OperatorKey, RowWork}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, OperatorKey}
 
 import laneshift.lane.CoreShare
 
@@ -16,9 +16,8 @@ private[runtime] final class AutoLanes(val cores: Cores, clock: () => Long = () 
 
   import AutoLanes.waitedNs
 
-  /** A task of a micro-batch begins; on its thread. None where shuffles do not tell what they hold. What is apart of a partition has
-    * lanes of its own: for these cores stay idle, what is left with the state is on one lane, and its time says nothing of batches
-    * that are not apart.
+  /** A task of a micro-batch begins; on its thread. None where shuffles do not tell what they hold. Where a partition's row-wise work
+    * has gone apart, that has lanes of its own: for these cores stay idle, and what is left with the state is on one lane.
     */
   def begin(
       spec: ElasticSpec,
@@ -32,7 +31,7 @@ private[runtime] final class AutoLanes(val cores: Cores, clock: () => Long = () 
     )
     val attempt = StageAttempt(spec.batchId, context.stageId(), context.stageAttemptNumber())
     val lanes =
-      if (spec.rowWork == RowWork.Apart) Some(1)
+      if (operator.hasGoneApart(spec.rowWork)) Some(1)
       else
         operator.begin(
           attempt,

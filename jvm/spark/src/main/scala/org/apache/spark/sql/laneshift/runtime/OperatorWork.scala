@@ -2,6 +2,8 @@ package org.apache.spark.sql.laneshift.runtime
 
 import scala.collection.mutable
 
+import org.apache.spark.sql.laneshift.spec.RowWork
+
 import laneshift.routing.TaskRanges
 
 /** Chooses the lanes of an operator's partitions as their tasks begin, where the query leaves that to laneshift
@@ -18,7 +20,14 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
   /** What a byte of a partition took when it had lanes the last time. */
   private val onLanes = mutable.Map.empty[Int, Double]
   private var stage = Option.empty[(StageAttempt, StageWork)]
+  private var wasTogether = false
   private val asking = new Object
+
+  /** Whether a batch's row-wise work is apart, and that of batches before was not: what these took says nothing of it. */
+  def hasGoneApart(work: RowWork): Boolean = synchronized {
+    wasTogether = wasTogether || work != RowWork.Apart
+    wasTogether && work == RowWork.Apart
+  }
 
   /** The lanes that a partition should begin the batch with; none if it is not known what the stage has to do.
     *

@@ -66,11 +66,14 @@ class ElasticRuntimeSuite extends LimitedSuite {
     )
   }
 
-  test("beside row-wise work that is apart a partition has one lane, whatever its shuffles hold") {
+  test("beside row-wise work that has gone apart a partition has one lane, whatever its shuffles hold") {
     val auto = new AutoLanes(new Cores(2, new LaneBudget(8), () => 0.0))
     val one = spec(lanes = 1)
-    val apart = one.copy(operator = one.operator.copy(above = RowWork.Apart))
-    assert(auto.begin(apart, 0, Nil, LoneTask()).map(_.lanes).contains(1))
+    def lanes(above: RowWork) =
+      auto.begin(one.copy(operator = one.operator.copy(above = above)), 0, Nil, LoneTask()).map(_.lanes)
+    // There are no shuffles here, which are asked as long as it was always so.
+    assert(lanes(RowWork.Apart).isEmpty && lanes(RowWork.WithState).isEmpty)
+    assert(lanes(RowWork.Apart).contains(1))
   }
 
   test("a partition takes little room before anything happens") {
