@@ -81,6 +81,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "Real-time Mode and micro-batches stand still between two batches, stock Spark's as well",
     ),
     ("day", "core-hours", "lanes are held for what the load needs, and the rival is late instead"),
+    ("hotjoin", "matching", "all of it is one lane's; others only take from two real cores"),
 )  # fmt: skip
 """Why a figure is behind: benchmark and `figure: case` as patterns, and the words."""
 UNKNOWN = "not known yet"

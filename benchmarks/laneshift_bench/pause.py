@@ -73,12 +73,12 @@ def run(quick: bool) -> Report:
                     progress.note(f"{len(moves):,} of {wanted:,} moves, {shown - begun:.0f} s")
                 time.sleep(1)
             latency = run.meter.read()
+            sent, refused = mover.sent, dict(mover.refused)
         if latency.rows_per_s < KEEPS_UP * rate:
             raise BenchmarkError(
                 f"{latency.rows_per_s:,.0f} rows/s came, of {rate:,} that were due: the query fell "
                 "behind, and its pauses are those of another load."
             )
-            sent, refused = mover.sent, dict(mover.refused)
         moves = moves[:wanted]
     progress.step("done")
     return _report(
