@@ -46,10 +46,12 @@ def _pandas(rows: DataFrame) -> DataFrame:
     return rows.withColumn("f", sf.pandas_udf(function, "long")("k"))  # type: ignore[call-overload]
 
 
-def _iterator(rows: DataFrame) -> DataFrame:
+def _numbered(rows: DataFrame) -> DataFrame:
     def function(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
+        count = 0
         for keys in batches:
-            yield keys.map(slowly)
+            yield pd.Series(range(count, count + len(keys)))
+            count += len(keys)
 
     function.__annotations__ = {"batches": Iterator[pd.Series], "return": Iterator[pd.Series]}
     return rows.withColumn("f", sf.pandas_udf(function, "long")("k"))  # type: ignore[call-overload]
@@ -119,7 +121,7 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("build", [_pickled, _pandas, _iterator, _arrow, _between])
+@pytest.mark.parametrize("build", [_pickled, _pandas, _arrow, _between])
 def test_functions_in_python_give_stocks_rows_in_its_order(
     spark: SparkSession, source: Path, tmp_path: Path, build: Callable[[DataFrame], DataFrame]
 ) -> None:
@@ -131,6 +133,18 @@ def test_functions_in_python_give_stocks_rows_in_its_order(
     assert "Elastic [row-wise" in plan, plan
     assert len(stock) > 1000
     assert lanes == stock
+
+
+def test_an_iterators_function_keeps_what_it_has_from_row_to_row(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    with _options(spark, STOCK):
+        stock, _ = _rows(spark, source, tmp_path / "stock", _numbered)
+    with _options(spark, MOVING):
+        lanes, plan = _rows(spark, source, tmp_path / "lanes", _numbered)
+    assert "Elastic [" not in plan, plan
+    assert lanes == stock
+    assert len(lanes) > 1000
 
 
 @pytest.mark.versions

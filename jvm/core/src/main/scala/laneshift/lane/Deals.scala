@@ -99,7 +99,7 @@ final class Deals[R](
   private var ended = false
   private var nsPerRow = 0.0
 
-  private final class Deal(val begunNs: Long) {
+  private final class Deal(val begunNs: Long, val origin: AnyRef) {
     var rows = 0
     var rowBytes = 0L
     val outputs = new RowQueue[R](newBlock)
@@ -117,17 +117,17 @@ final class Deals[R](
 
   // ---- receiver
 
-  /** Takes a row in. Waits while the buffers are full. */
-  def offer(row: R): Unit = offering(tryOffer(row))
+  /** Takes a row in. Waits while the buffers are full. A deal has rows of one `origin`, by identity, which its outputs get, too. */
+  def offer(row: R, origin: AnyRef = null): Unit = offering(tryOffer(row, origin))
 
   /** One attempt, under the lock; false if the receiver has to wait for a signal. */
-  private[lane] def tryOffer(row: R): Boolean = {
+  private[lane] def tryOffer(row: R, origin: AnyRef): Boolean = {
     checkRunning()
     receiverWaits = !hasRoom
     val room = !receiverWaits
     if (room) {
       offered += 1
-      queue.append(row, 0, rowsPerBlock)
+      queue.append(row, 0, rowsPerBlock, origin)
       wakeForRows()
     } else wakeWaiting()
     room
@@ -213,6 +213,7 @@ final class Deals[R](
 
   /** The lane's deal gets no more rows. */
   private def isClosed(state: LaneState): Boolean = state.deal.rows >= rowsPerDeal ||
+    (!queue.isEmpty && (queue.firstOrigin ne state.deal.origin)) ||
     (queue.isEmpty && !ended && mayLinger(state) && lingers(state) <= 0L)
 
   private def close(index: Int): Dealt[R] = {
@@ -223,7 +224,7 @@ final class Deals[R](
 
   private def deal(index: Int, state: LaneState): Dealt[R] = {
     if (state.deal == null) {
-      state.deal = new Deal(clock())
+      state.deal = new Deal(clock(), queue.firstOrigin)
       open.addLast(state.deal)
       if (work.readsAhead) puller = index
     }
@@ -321,6 +322,7 @@ final class Deals[R](
     val deal = open.peekFirst()
     if (deal != null && !deal.outputs.isEmpty) {
       val block = deal.outputs.poll()
+      block.origin = deal.origin
       outputBytes -= block.bytes
       roomForOutputs.signalAll()
       Some(block)

@@ -7,6 +7,9 @@ package laneshift.lane
   */
 trait RowBlock[R] {
 
+  /** What all its rows come from, such as a file; null where nobody asks. */
+  final var origin: AnyRef = _
+
   /** Rows ever appended, extracted ones included: the bound of a cursor. */
   def size: Int
 
@@ -56,12 +59,17 @@ final class RowQueue[R](newBlock: () => RowBlock[R]) {
   /** True without any block; blocks from which all rows were extracted count. */
   def isEmpty: Boolean = blocks.isEmpty
 
-  /** Copies the row, into the last block if that has room and fewer than `blockRows` rows. */
-  def append(row: R, shard: Int, blockRows: Long = Long.MaxValue): Unit = {
+  /** Copies the row, into the last block if that has room, fewer than `blockRows` rows and the same origin. */
+  def append(row: R, shard: Int, blockRows: Long = Long.MaxValue, origin: AnyRef = null): Unit = {
     val tail = blocks.peekLast
     val block =
-      if (tail == null || tail.isFull || tail.rows >= blockRows) { val b = newBlock(); blocks.addLast(b); b }
-      else tail
+      if (tail != null && !tail.isFull && tail.rows < blockRows && (tail.origin eq origin)) tail
+      else {
+        val b = newBlock()
+        b.origin = origin
+        blocks.addLast(b)
+        b
+      }
     val before = block.bytes
     block.append(row, shard)
     queuedBytes += block.bytes - before
@@ -76,6 +84,9 @@ final class RowQueue[R](newBlock: () => RowBlock[R]) {
   }
 
   def addBoundary(): Unit = add(new Boundary[R])
+
+  /** That of the first block, of which there is one. */
+  def firstOrigin: AnyRef = blocks.peekFirst.origin
 
   /** The first block, or null. */
   def poll(): RowBlock[R] = {

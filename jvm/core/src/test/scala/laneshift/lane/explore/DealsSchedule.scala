@@ -8,7 +8,7 @@ import laneshift.ids.LaneId
 import laneshift.lane._
 
 /** One batch of a partition whose rows are dealt, drawn from a seed: who goes on when, and everything else. Row `i` gives
-  * `i % 3` outputs; they have to come out in the order of the rows, all of them, once.
+  * `i % 3` outputs; they have to come out in the order of the rows, all of them, once, each with its row's origin.
   */
 final class DealsSchedule(seed: Long) {
   private val random = new SplittableRandom(seed)
@@ -20,6 +20,13 @@ final class DealsSchedule(seed: Long) {
   private val batch = if (readsAhead) 1 + random.nextInt(12) else 1
   private val perBlock = 1 + random.nextInt(5)
   private val lingers = random.nextInt(3) == 0
+
+  /** Of each row; as many rows one after the other as there are of one file. */
+  private val origins = {
+    val files = random.split()
+    val of = Iterator.iterate(new Object)(o => if (files.nextInt(4) == 0) new Object else o)
+    Vector.fill(rows)(of.next())
+  }
   private val lock = new VirtualLock
   private var now = 0L
   private val ready = ArrayBuffer.empty[Step]
@@ -80,7 +87,8 @@ final class DealsSchedule(seed: Long) {
     private var at = 0
     override def step(): Unit =
       if (at < rows) {
-        if (lock.within(deals.tryOffer(Item(at, at.toLong)))) at += 1 else sleep(lock.conditions(0))
+        if (lock.within(deals.tryOffer(Item(at, at.toLong), origins(at)))) at += 1
+        else sleep(lock.conditions(0))
       } else {
         deals.finish()
         over = true
@@ -92,7 +100,11 @@ final class DealsSchedule(seed: Long) {
       case null => sleep(lock.conditions(1))
       case None => over = true
       case Some(outputs) =>
-        emitted ++= (0 until outputs.size).map(outputs.asInstanceOf[ArrayBlock].itemAt(_).key)
+        val these = (0 until outputs.size).map(outputs.asInstanceOf[ArrayBlock].itemAt(_).key)
+        these.find(origins(_) ne outputs.origin).foreach(row =>
+          throw new AssertionError(s"row $row comes with another's origin")
+        )
+        emitted ++= these
     }
   }
 

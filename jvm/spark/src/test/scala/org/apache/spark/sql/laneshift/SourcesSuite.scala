@@ -117,6 +117,49 @@ class SourcesSuite extends LimitedSuite with ElasticSession {
         }
       }
     }
+
+  test("the file of each row, many in a partition, as asked for above the lanes and by foreachBatch") {
+    withFolder { at =>
+      spark.range(4000).select(
+        concat(col("id"), lit(" of "), col("id") % 20).as("text"),
+        (col("id") % 20).as("of")
+      )
+        .repartition(20, col("of")).write.partitionBy("of").text(s"$at/in")
+      def named = regexp_extract(input_file_name(), "of=(\\d+)", 1)
+      val source = Source("text") { () =>
+        spark.readStream.schema("value STRING, of LONG").text(s"$at/in")
+      }(_.processAllAvailable())
+      val shape = Shape("named", "append") {
+        _.where(upper(col("value")) =!= "").select(col("value"), named.as("above"))
+      }
+      def of(side: String, options: Seq[(String, String)]) = withConf(options: _*) {
+        val out = ArrayBuffer.empty[Row]
+        def sink(rows: Dataset[Row], id: Long): Unit = {
+          out ++= rows.withColumn("beside", named).collect(); ()
+        }
+        val running = MicroBatchRun.start(
+          QueryCase(shape.name, shape.mode)(shape.build),
+          source.load(),
+          java.nio.file.Files.createDirectory(at.resolve(side)),
+          source.trigger
+        )(sink)
+        try {
+          source.feed(running)
+          running.exception.foreach(throw _)
+          (out.toSeq, MicroBatchRun.planOf(running))
+        } finally running.stop()
+      }
+      val stock = of("stock", ElasticSession.Stock)
+      val moving = of("moving", ElasticSession.moving(seed = 8) :+ "spark.sql.laneshift.stateless" -> "true")
+      assert(moving._2.contains("Elastic ["), moving._2)
+      for ((rows, _) <- Seq(stock, moving))
+        rows.foreach { row =>
+          val its = row.getString(0).split(" of ")(1)
+          assert(row.getString(1) == its && row.getString(2) == its, row)
+        }
+      PairCheck.sameRows("named", stock._1, moving._1)
+    }
+  }
 }
 
 private object SourcesSuite {

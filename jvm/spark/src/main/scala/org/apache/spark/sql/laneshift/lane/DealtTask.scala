@@ -1,7 +1,9 @@
 package org.apache.spark.sql.laneshift.lane
 
+import java.util.concurrent.atomic.AtomicReference
+
 import org.apache.spark.{Partition, TaskContext}
-import org.apache.spark.rdd.RDD
+import org.apache.spark.rdd.{InputFileBlockHolder, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -57,16 +59,30 @@ private[laneshift] final class DealtTask(
 
   override protected def startThreads(): Iterator[InternalRow] = {
     (0 until start.lanes).foreach(i => run(new DealtLane(this, LaneId(i))))
-    threads.start("receiver")(receive())
+    val file = DealtTask.file()
+    val begun = file.get
+    threads.start("receiver")(receive(begun))
     home.running(this, deals)
-    new Emitter(spec.outputs.size, context, deals.emit, () => finish())
+    // What is above asks for the file of the row that it has.
+    def take(pollMs: Long, whileIdle: () => Unit) = {
+      val block = deals.emit(pollMs, whileIdle)
+      block.foreach(b => file.set(b.origin))
+      block
+    }
+    new Emitter(spec.outputs.size, context, take, () => finish())
   }
 
-  private def receive(): Unit = {
+  /** @param begun the file that the source is at */
+  private def receive(begun: AnyRef): Unit = {
     TaskContext.setTaskContext(context)
+    // The thread has inherited the task's place for it, which is the emitter's from now on.
+    InputFileBlockHolder.unset()
+    DealtTask.file().set(begun)
     var rows = 0L
+    // By now the source has registered what it frees at the task's end.
+    if (source.hasNext) threads.endBeforeTask()
     while (source.hasNext) {
-      deals.offer(source.next())
+      deals.offer(source.next(), DealtTask.file().get)
       rows += 1
       received(rows, deals.bufferedBytes)
     }
@@ -75,6 +91,7 @@ private[laneshift] final class DealtTask(
 
   /** Every lane has put out everything. */
   private def finish(): Unit = {
+    InputFileBlockHolder.unset()
     threads.join()
     val stats = deals.stats
     endThreaded(stats, stats.activeLanes)
@@ -82,6 +99,10 @@ private[laneshift] final class DealtTask(
 }
 
 private object DealtTask {
+
+  /** Where Spark has the file that the current thread reads: an object of its own for each. */
+  private def file(): AtomicReference[AnyRef] =
+    InputFileBlockHolder.getThreadLocalValue().asInstanceOf[AtomicReference[AnyRef]]
 
   /** Outputs that may wait for those before them. */
   private val OutputBytes = 4L << 20

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.laneshift.plan
 
+import org.apache.spark.api.python.PythonEvalType
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Nondeterministic}
 import org.apache.spark.sql.catalyst.expressions.aggregate.Partial
 import org.apache.spark.sql.catalyst.plans.physical._
@@ -35,7 +36,9 @@ object Elasticity {
     * out something at the end would do so per lane: both stay above the region.
     */
   def isRowWise(plan: SparkPlan): Boolean = plan match {
-    case _: ProjectExec | _: FilterExec | _: EvalPythonExec => plan.expressions.forall(knowsOneRow)
+    case _: ProjectExec | _: FilterExec => plan.expressions.forall(knowsOneRow)
+    // One that gets an iterator may keep something from row to row.
+    case e: EvalPythonExec => e.udfs.forall(f => !iterating(f.evalType)) && e.expressions.forall(knowsOneRow)
     case g: GenerateExec => g.generator.supportCodegen && g.expressions.forall(knowsOneRow)
     // One object at a time: what typed queries have between a row and the user's class.
     case _: SerializeFromObjectExec | _: DeserializeToObjectExec | _: MapElementsExec =>
@@ -43,6 +46,11 @@ object Elasticity {
     case _: AppendColumnsExec | _: AppendColumnsWithObjectExec => plan.expressions.forall(knowsOneRow)
     case _ => false
   }
+
+  private val iterating = Set(
+    PythonEvalType.SQL_SCALAR_PANDAS_ITER_UDF,
+    PythonEvalType.SQL_SCALAR_ARROW_ITER_UDF
+  )
 
   private def knowsOneRow(expression: Expression): Boolean = expression match {
     case known: KnowsOneRow => known.children.forall(knowsOneRow)
