@@ -72,6 +72,7 @@ class QueryBatches:
         if batch is None:
             return False
         if batch.batch_id > self._seen:
+            parts = _computed(parts, batch.batch_id)
             done = [
                 Done(
                     s.name,
@@ -111,6 +112,8 @@ class QueryBatches:
             self.loads |= self._rates.add(
                 batch.batch_id, batch.duration_s, arrived, done, amid, commit_s
             )
+            here = {s.name for s in parts}
+            self.loads = {name: load for name, load in self.loads.items() if name in here}
             self._seen, self._since_ms, self._idle = batch.batch_id, now_ms, False
             self._counted = batch.batch_id
             return True
@@ -315,6 +318,14 @@ class QueryTasks:
     def load(self) -> TasksLoad | None:
         """What a policy sees; None before there is something to see."""
         return self._load
+
+
+def _computed(parts: Sequence[Seen], batch_id: int) -> list[Seen]:
+    """Without operators that the batch before has left out, as of work with the state again."""
+    newest: dict[OperatorId, int] = {}
+    for s in parts:
+        newest[s.operator_name] = max(s.part.batch_id, newest.get(s.operator_name, -1))
+    return [s for s in parts if newest[s.operator_name] >= batch_id - 1]
 
 
 def _operators(parts: Sequence[Seen]) -> list[OperatorSnapshot]:

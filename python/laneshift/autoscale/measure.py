@@ -132,6 +132,7 @@ class Meter:
         self._rates: defaultdict[Key, PartitionMeter] = defaultdict(PartitionMeter)
         self._shares: defaultdict[Key, SourceShare] = defaultdict(SourceShare)
         self._runs: dict[str, QueryMeter] = {}
+        self._newest: dict[str, int] = {}
 
     def measure(self, live: Snapshot, *, grows: bool = False) -> tuple[Island, ...]:
         """The islands of ``live``, in the order of their executors; windows end at its time.
@@ -146,13 +147,17 @@ class Meter:
         unheard = {s.key for s in parts if s.part.executor in live.silent}
         self._looks |= {key: looks[key] for key in unheard & looks.keys()}
         # A query's sources and partitions do not all end at the same moment: one is enough to tell.
+        # One that a batch has left out, as of work that is with the state again, tells nothing.
+        newest = _newest_batches(parts)
         resting = {
             s.query.run_id
             for s in parts
             if s.query.mode is Mode.REAL_TIME
             and s.key in looks
             and not s.has_run_since(looks[s.key].part)
+            and s.part.batch_id >= min(newest[s.query.run_id], self._newest.get(s.query.run_id, -1))
         }
+        self._newest = newest
         news = self._look_at_batches(live, parts)
         windows = {
             s.key: Window(looks[s.key].part, looks[s.key].time_ms, live.time_ms)
@@ -323,6 +328,7 @@ class Meter:
         self._budget.forget_all_but(())
         self._looks.clear()
         self._runs.clear()
+        self._newest.clear()
 
     def _forget_all_but(self, there: set[Key]) -> None:
         for memory in (self._rates, self._shares):
@@ -401,6 +407,14 @@ class Meter:
 def _taken(loads: dict[QueryId, L], here: Collection[QueryId]) -> tuple[L, ...]:
     """The loads of queries that are here; no other island gets them."""
     return tuple(loads.pop(query) for query in tuple(loads) if query in here)
+
+
+def _newest_batches(parts: Sequence[Seen]) -> dict[str, int]:
+    """By run, the newest batch that any of its partitions has worked on."""
+    return {
+        run: max(s.part.batch_id for s in here)
+        for run, here in _by(lambda s: s.query.run_id, parts).items()
+    }
 
 
 def _by(name: Callable[[Seen], str], parts: Sequence[Seen]) -> dict[str, list[Seen]]:

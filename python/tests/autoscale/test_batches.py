@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,19 @@ def test_a_batch_counts_with_the_news_of_all_partitions() -> None:
     (found,) = looks(meter, gateway)
     assert found is not None
     assert {p.batch.batch_id for p in found.partitions if p.batch} == {8}
+
+
+def test_an_operator_that_batches_leave_out_is_not_waited_for() -> None:
+    gateway, meter = with_a_batch()
+    apart = copy.deepcopy(gateway.query["operators"][0])
+    apart["operator_id"] = 1000
+    gateway.query["operators"].append(apart)
+    gateway.batch()
+    looks(meter, gateway, 2)
+    gateway.batch()
+    (found,) = looks(meter, gateway)
+    assert found is not None
+    assert {p.batch.batch_id for p in found.partitions if p.batch} == {9}
 
 
 def test_who_is_silent_holds_no_batch_back_for_ever() -> None:

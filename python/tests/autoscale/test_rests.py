@@ -191,6 +191,17 @@ def test_before_the_first_whole_window_there_is_nothing_to_see() -> None:
     assert first(stream.step()).offered_rate == pytest.approx(600)
 
 
+def test_work_that_is_with_the_state_again_is_no_pause(steady: Stream) -> None:
+    apart = copy.deepcopy(steady.data["queries"][0]["operators"][0])
+    apart["operator_id"] = 1000
+    for part in apart["partitions"]:
+        part["running"] = False
+    steady.data["queries"][0]["operators"].append(apart)
+    steady.pause(1)
+    steady.rate = 900.0
+    assert [first(steady.step()).offered_rate for _ in range(14)][-4:] == pytest.approx([900] * 4)
+
+
 def test_micro_batches_are_measured_through(steady: Stream) -> None:
     steady.data["queries"][0]["mode"] = "micro-batch"
     assert first(steady.pause(1)[0]).offered_rate == 0

@@ -185,7 +185,7 @@ private[laneshift] final class ExecutorDirectory(
     commands.map { case (site, _) => answers(site.executor).flatMap(_.next()) }
   }
 
-  /** Every elastic partition, once: where it runs now or ran last. */
+  /** Every elastic partition that its operator has, once: where it runs now or ran last. */
   def partitions(): Seq[PartitionSite] = askPartitions()()
 
   /** Asks at once; what this gives waits for the answers. */
@@ -197,6 +197,13 @@ private[laneshift] final class ExecutorDirectory(
         .groupBy(s => (s.view.spec.key, s.view.index))
         .values
         .map(_.maxBy(s => (s.view.spec.batchId, s.view.running)))
+        .groupBy(_.view.spec.key)
+        .values
+        .flatMap { its =>
+          // After a change to fewer the others are there, until their executors forget them.
+          val newest = its.map(_.view.spec).maxBy(_.batchId)
+          its.filter(site => newest.has(site.view.index))
+        }
         .toSeq
   }
 

@@ -84,6 +84,13 @@ private[laneshift] final class Run(
     ()
   }
 
+  /** A batch of it begins, with so many partitions: those that it does not have any more are nobody's. Called by the query's thread.
+    */
+  def begins(operatorId: Long, partitions: Int): Unit = {
+    memories.keySet.removeIf { case (id, index) => id == operatorId && index >= partitions }
+    ()
+  }
+
   def recall(operatorId: Long, index: Int): Option[PartitionMemory] =
     Option(memories.get((operatorId, index)))
 

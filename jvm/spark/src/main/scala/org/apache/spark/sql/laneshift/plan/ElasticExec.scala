@@ -177,6 +177,7 @@ case class ElasticExec(
     val region = Elasticity.collectRegion(child)
     val info = writers.head.getStateInfo
     val key = this.key
+    run.begins(operatorId, partitions)
     ElasticSpec(
       OperatorSpec(
         key,

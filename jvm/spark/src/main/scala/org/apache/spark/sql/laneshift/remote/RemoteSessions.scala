@@ -22,7 +22,10 @@ private[laneshift] final class RemoteSessions(
     with Logging {
   private val slots = task.remoteSlots
   private val sessions = mutable.LinkedHashMap.empty[Int, RemoteLane]
-  private var ended = Seq.empty[RemoteLane]
+
+  /** Of sessions that are over, whose lanes are not kept: a batch of Real-time Mode may have any number. */
+  private var counts = Seq.empty[AccumulatorV2[_, _]]
+  private val executors = mutable.Map.empty[Int, String]
   private var closed = false
 
   override def want(hosts: Map[HostAddress, Int]): Unit = synchronized {
@@ -68,7 +71,8 @@ private[laneshift] final class RemoteSessions(
   /** A session is over; called by its thread. */
   private def left(lane: RemoteLane): Unit = synchronized {
     sessions.remove(lane.id.value)
-    ended :+= lane
+    counts ++= lane.counted
+    executors(lane.id.value) = lane.host.executorId
   }
 
   override def awaitOpen(): Unit = {
@@ -91,12 +95,12 @@ private[laneshift] final class RemoteSessions(
     sessions.values.foreach(_.stop())
   }
 
-  override def counted: Seq[AccumulatorV2[_, _]] = synchronized(ended.flatMap(_.counted))
+  override def counted: Seq[AccumulatorV2[_, _]] = synchronized(counts)
 
   override def view: Seq[RemoteLaneView] = synchronized(sessions.values.toSeq.map(_.view))
 
   override def executorOf(lane: Int): Option[String] = synchronized(
-    sessions.get(lane).orElse(ended.findLast(_.id.value == lane)).map(_.host.executorId)
+    sessions.get(lane).map(_.host.executorId).orElse(executors.get(lane))
   )
 }
 

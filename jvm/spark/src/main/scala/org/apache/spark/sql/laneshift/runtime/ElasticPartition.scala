@@ -9,7 +9,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.laneshift.lane._
-import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode, OperatorKey, RowWork}
+import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode, OperatorKey, OperatorSpec, RowWork}
 
 import laneshift.ids.{LaneId, ShardId}
 import laneshift.lane.{Inlet, InletStats, LaneBudget, LaneFeed}
@@ -92,6 +92,9 @@ final class ElasticPartition(
 
   /** Whether the number of lanes is left to laneshift. */
   def isAuto: Boolean = synchronized(wish.auto)
+
+  /** As of its newest batch. */
+  def operator: OperatorSpec = synchronized(current.operator)
 
   private def isDealt: Boolean = current.handoff == HandoffMode.Dealt
 

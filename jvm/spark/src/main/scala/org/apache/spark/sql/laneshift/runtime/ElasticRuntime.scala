@@ -117,8 +117,17 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
       if (isLook || p.isRunning)
         attempt(s"The controller's turn on partition ${p.index}")(p.tick(now).foreach(driver.pressed))
     )
-    if (isLook)
-      partitions.values().removeIf(p => !p.isRunning && now - p.lastTouchedNs > ElasticRuntime.ForgetNs)
+    if (isLook) letGo(now)
+  }
+
+  /** Forgets partitions that nobody will ask for. */
+  private[runtime] def letGo(nowNs: Long): Unit = {
+    val newest = all.groupMapReduce(_.key)(_.operator)((a, b) => if (a.batchId > b.batchId) a else b)
+    partitions.values().removeIf(p =>
+      !p.isRunning &&
+        (nowNs - p.lastTouchedNs > ElasticRuntime.ForgetNs || newest.get(p.key).exists(!_.has(p.index)))
+    )
+    ()
   }
 
   /** Also past an Error: a turn that throws would be the timer's last. */
@@ -137,7 +146,9 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
 object ElasticRuntime {
   private val TickMs = 5L
 
-  /** A partition that nobody computed for this long is forgotten: its query has ended, or it lives elsewhere. */
+  /** A partition that nobody computed for this long is forgotten: its query has ended, or it lives elsewhere. One that its operator
+    * does not have any more is so at once.
+    */
   private val ForgetNs = TimeUnit.MINUTES.toNanos(30)
 
   private val here = new Holder

@@ -194,6 +194,9 @@ final case class OperatorSpec(
     above: RowWork = RowWork.Fixed
 ) {
 
+  /** Whether it has a partition of this number: a source may have fewer in one batch, and more in the next. */
+  def has(index: Int): Boolean = index < partitions || handoff == HandoffMode.Dealt
+
   /** Which partitions each task computes. */
   def ranges: TaskRanges = TaskRanges(partitions, tasks)
 

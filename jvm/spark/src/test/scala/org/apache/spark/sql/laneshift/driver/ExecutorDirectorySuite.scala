@@ -63,6 +63,18 @@ class ExecutorDirectorySuite extends LimitedSuite with ElasticSession with TimeL
     assert(directory.partitions().isEmpty)
   }
 
+  test("partitions that an operator does not have any more are not shown, whoever still has them") {
+    assert(views.size > 2)
+    val directory = new ExecutorDirectory
+    val fewer = views.filter(_.index < 2).map(v =>
+      v.copy(spec = v.spec.copy(batchId = v.spec.batchId + 1, partitions = 2))
+    )
+    new FakeExecutor("1", fewer).register(directory)
+    new FakeExecutor("2", views).register(directory)
+    val shown = directory.partitions().map(site => site.view.index -> site.executor.id).sorted
+    assert(shown == Seq(0 -> "1", 1 -> "1"))
+  }
+
   test("one asking serves all gauges of a scrape, also when an executor is silent") {
     // Longer than an answer stays recent.
     val state = new DriverState(_ => (), new ExecutorDirectory(700.millis))

@@ -97,6 +97,24 @@ class ElasticRuntimeSuite extends LimitedSuite {
     assert((SizeEstimator.estimate(all) - SizeEstimator.estimate(shared)) / all.size < 30000L, "looked at")
   }
 
+  test("partitions that their operator does not have any more are let go")(within(lanes = 8) { runtime =>
+    (0 until 4).foreach(runtime.partition(spec(lanes = 1), _, LoneTask()))
+    runtime.letGo(runtime.all.map(_.lastTouchedNs).max)
+    assert(runtime.all.size == 4)
+    val (fewer, other) = (spec(lanes = 1, batchId = 1), OperatorKey("query", "another run", 0L))
+    runtime.partition(spec(lanes = 1).copy(operator = fewer.operator.copy(key = other)), 3, LoneTask())
+    runtime.all.foreach(p =>
+      if (p.index == 0)
+        p.startBatch(fewer.copy(operator = fewer.operator.copy(partitions = 2)), LoneTask(), None)
+    )
+    runtime.letGo(runtime.all.map(_.lastTouchedNs).max)
+    assert(runtime.all.map(p => p.key.runId -> p.index).toSet == Set(
+      fewer.key.runId -> 0,
+      fewer.key.runId -> 1,
+      other.runId -> 3
+    ))
+  })
+
   test("a task that starts when its run has ended leaves nothing behind")(within(lanes = 8) {
     runtime =>
       val early = runtime.partition(spec(lanes = 2), 0, LoneTask())
