@@ -17,7 +17,7 @@ from laneshift.contract.policy import Policy
 from laneshift.control.address import Address, ClientTls
 from laneshift.control.tokens import client_token
 from laneshift.durations import Duration, seconds
-from laneshift.errors import error, shown
+from laneshift.errors import error
 from laneshift.plugin.gateway import Py4jGateway
 from laneshift.plugin.handoff import Handoff
 from laneshift.plugin.snapshot import Snapshot
@@ -67,8 +67,6 @@ def attach(
         address, own = of_connect(target)
         given = token is not None or token_file is not None
         return attached(address, client_token(token, token_file) if given else own, tls)
-    if not hasattr(target, "_jvm") or not hasattr(target, "sparkContext"):
-        raise error("LANESHIFT_NOT_A_SESSION", value=shown(target), type=kind.__name__)
     return Application(Here(Py4jGateway(target)))
 
 

@@ -137,7 +137,8 @@ def rescale_checkpoint(
     goes over. Until then it is as it was, whatever happens. Not for a query with a file sink, which
     the checkpoint does not name: that sink's log has to have a file of every batch.
 
-    Errors: ArgumentError for the number, SessionError for a checkpoint that cannot be rescaled.
+    Errors: ArgumentError for the number, or a session that is none of classic PySpark; SessionError
+    for a checkpoint that cannot be rescaled.
     """
     (partitions,) = whole_numbers(partitions=partitions)
     return Py4jGateway(spark).rescale_offline(spark, str(checkpoint), partitions, check)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
-from laneshift.errors import LaneshiftError, error
+from laneshift.errors import LaneshiftError, error, shown
 from laneshift.plugin.handoff import Handoff
 from laneshift.plugin.jar import check_versions
 from laneshift.plugin.press import Press
@@ -179,11 +179,16 @@ def connect(gateway: Gateway) -> str:
 class Py4jGateway(Gateway):
     """The gateway of a classic PySpark session, in the driver's JVM.
 
-    Errors: :class:`~laneshift.errors.SessionError` if the session has stopped or its JVM does not
-    have the plugin's entry class.
+    Errors: :class:`~laneshift.errors.ArgumentError` for what is no such session,
+    :class:`~laneshift.errors.SessionError` if it has stopped or its JVM does not have the plugin's
+    entry class.
     """
 
     def __init__(self, spark: SparkSession) -> None:
+        if not hasattr(spark, "_jvm") or not hasattr(spark, "sparkContext"):
+            # One of Spark Connect has the same name.
+            kind = f"{type(spark).__module__}.{type(spark).__qualname__}".removeprefix("builtins.")
+            raise error("LANESHIFT_NOT_A_SESSION", value=shown(spark), type=kind)
         self._calls: dict[str, Any] = {}
         self._context = spark.sparkContext
         self._require_running("attach")

@@ -82,6 +82,12 @@ def test_no_session(spark: Any) -> None:
     assert type(spark).__name__ in str(caught.value)
 
 
+@pytest.mark.parametrize("spark", [5, Connected(("127.0.0.1", "1", TOKEN))])
+def test_a_checkpoint_needs_a_classic_session(spark: Any) -> None:
+    with pytest.raises(laneshift.ArgumentError, match="expected a SparkSession"):
+        laneshift.rescale_checkpoint(spark, "/checkpoints/orders", 4)
+
+
 def test_a_spark_connect_session() -> None:
     with serving(FakeGateway()) as address:
         port = address.rpartition(":")[2]
