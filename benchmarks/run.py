@@ -97,6 +97,7 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             "--case", "only", multiple=True, type=click.Choice(["uniform", "hot", "sketch"]),
             help="May be given again  [default: all]",
         ),
+        rounds_option,
     ),
     "auto": (
         click.option(

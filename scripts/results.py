@@ -87,7 +87,12 @@ REASONS: tuple[tuple[str, str, str], ...] = (
 UNKNOWN = "not known yet"
 MORE_MEANS: tuple[tuple[str, str, str], ...] = (
     ("burst", ".*", "16 emulated cores, of which stock uses 4: one for each of its partitions"),
-    ("hotjoin", "8 lanes|jar alone", "8 emulated cores, of which stock uses 1 a partition"),
+    (
+        "hotjoin|hotkey|rowwise",
+        "^(?!.*(burns|nothing)).*(8 lanes|jar alone)",
+        "8 emulated cores, of which stock uses 1 a partition",
+    ),
+    ("rowwise", "burns", "both cores, of which stock uses 1 a partition"),
     ("idle", "10,000 keys|latency", "all groups of 10,000 in memory, of which stock keeps 1,000"),
 )
 """What laneshift has more of than its rival: benchmark and `figure: case` as patterns."""

@@ -323,7 +323,7 @@ def kill_executor(application: str) -> int:
     return pid
 
 
-def in_turn(sides: Sequence[Sided], together: int) -> list[Sequence[Sided]]:
+def groups_of(sides: Sequence[Sided], together: int) -> list[Sequence[Sided]]:
     """Sides in groups of so many that run at the same time; the last may have fewer."""
     return [sides[at : at + together] for at in range(0, len(sides), together)]
 
@@ -335,7 +335,7 @@ def run(
     """The whole benchmark, all sides at a time or ``together`` of them."""
     day = Day(seconds or (QUICK_SECONDS if quick else SECONDS))
     every = sides(day, policies or POLICIES)
-    groups = in_turn(every, together or len(every))
+    groups = groups_of(every, together or len(every))
     progress = Progress("day", 24 * len(groups))
     progress.note(f"This takes about {len(groups) * (day.seconds + 60) / 60:.0f} minutes.")
     report = Report("day", "A day in half an hour", METHOD, HEADER)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 from laneshift_bench.pairs import Ratio, in_turn, spread
 from laneshift_bench.progress import Progress
-from laneshift_bench.query import BenchmarkError, Build, batch_ms, running
+from laneshift_bench.query import Build, batch_ms, running
 from laneshift_bench.report import Goal, Report
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, alone, elastic, stock
@@ -130,14 +130,7 @@ def _rate(
     source = SOURCE | {"rowsPerBatch": case.rows}
     with running(spark, work, side, source, case.build, trigger=None, mode="append") as run:
         rate = case.matches * 1000 / median(batch_ms(run, first, batches))
-        # Those of the batch that runs by now come on top.
-        done = sum(bool(progress.numInputRows) for progress in run.query.recentProgress)
-        came = run.meter.read().rows
-        if came < done * case.matches:
-            raise BenchmarkError(
-                f"{case.name}, {side.name}: {came:,} matches came of {done} batches, each of which "
-                f"has {case.matches:,}."
-            )
+        run.require_rows(case.matches, f"{case.name}, {side.name}")
         return rate
 
 

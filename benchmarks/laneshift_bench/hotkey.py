@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.pairs import Ratio, in_turn, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import ENDLESS, Build, counting, running
 from laneshift_bench.report import Goal, Report
@@ -31,6 +31,13 @@ all sides, so that batches end in time: what is decided takes effect with the ne
 the same counts without any wait, on one lane, with and without the hottest keys being found
 (`hotKeys.show` is `hashes` or `none`)."""
 HEADER = ("case", "side", "rows/s", "of its uniform", "x stock")
+TIMES = (
+    ("uniform", f"{LANES} lanes, false", 6.0),
+    ("hot", f"{LANES} lanes, auto", 5.0),
+    ("uniform", "jar alone", 4.0),
+    ("hot", "jar alone", 4.0),
+)
+"""Case, side, and the least of its rate over stock's."""
 SOURCE = {"keys": 1000, "zipf": 0, "rowBytes": 100, "numPartitions": 1, "pacing": "none"}
 
 
@@ -59,18 +66,18 @@ def sides() -> list[Side]:
     ]
 
 
-def run(quick: bool, only: Sequence[str] = ()) -> Report:
+def run(quick: bool, only: Sequence[str] = (), rounds: int | None = None) -> Report:
     """All cases, or those in ``only``."""
     builds: dict[str, Build] = {"uniform": _waiting, "hot": _hot}
     cases = {name: build for name, build in builds.items() if not only or name in only}
-    rounds = 1 if quick else 3
+    rounds = rounds or (1 if quick else 3)
     report = Report("hotkey", "A key hotter than a core", METHOD, HEADER)
     found: dict[tuple[str, str], list[float]] = {}
     progress = Progress("hotkey", rounds * len(cases) * len(sides()) + 6)
     with session(LANES + 2, FLIGHT) as (spark, work):
-        for _ in range(rounds):
+        for number in range(1, rounds + 1):
             for case, build in cases.items():
-                for side in sides():
+                for side in in_turn(sides(), number):
                     progress.step(f"{case}, {side.name}")
                     rate = _rate(spark, work, side, build, *((22, 6) if quick else (40, 15)))
                     progress.note(f"{rate:,.0f} rows/s")
@@ -93,6 +100,9 @@ def _compare(found: dict[tuple[str, str], list[float]], report: Report) -> None:
     if not {case for case, _ in found} >= {"uniform", "hot"}:
         return
     kept = found["uniform", f"{LANES} lanes, false"]
+    for case, name, least in TIMES:
+        times = Ratio.of(found[case, name], found[case, "stock"]).median
+        report.goals.append(Goal(f"{case}, {name}: x stock", times, ">=", least))
     for word in ("true", "auto"):
         name = f"{LANES} lanes, {word}"
         share = Ratio.of(found["hot", name], kept).median

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from laneshift_bench.batches import START
 from laneshift_bench.measure import Meter
 from laneshift_bench.nexmark_queries import QUERIES, Query, Tables, tables
-from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.pairs import Ratio, in_turn, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import (
     BenchmarkError,
@@ -230,16 +230,16 @@ def _case(
         wrong = difference(query, streamed(spark, work, side, query, ending, mode), expected)
         if wrong:
             raise BenchmarkError(f"{query.name} of {side.name}, {mode}, {load}: {wrong}")
-    found: list[list[float]] = []
+    found: list[dict[str, float]] = []
     for number in range(rounds + 1):
-        rates = []
-        for side in SIDES:
+        rates: dict[str, float] = {}
+        for side in in_turn(SIDES, number):
             what = f"round {number}" if number else "warm-up"
             progress.step(f"{load}, {query.name}, {mode}, {side.name}, {what}")
-            rates.append(_rate(spark, work, side, query, load, events, mode, quick))
-            progress.note(f"{rates[-1]:,.0f} a second")
+            rates[side.name] = _rate(spark, work, side, query, load, events, mode, quick)
+            progress.note(f"{rates[side.name]:,.0f} a second")
         found.append(rates)
-    by_side = [[rates[i] for rates in found[1:]] for i in range(len(SIDES))]
+    by_side = [[rates[side.name] for rates in found[1:]] for side in SIDES]
     ratio = Ratio.of(by_side[1], by_side[0])
     report.rows.append(
         [load, f"{query.name}, {query.title}", mode, *map(spread, by_side), str(ratio), "equal"]
@@ -264,4 +264,4 @@ def _rate(
     rows = query.build(tables(spark, options(load, events, None), streams=True))
     with started(spark, work, side, query, rows, {"realTime": "5 seconds"}) as run:
         await_rows(run)
-        return run.measure(3.0 if quick else 10.0, 5.0 if quick else 15.0).running_rows_per_s
+        return run.measure(3.0 if quick else 10.0, 5.0 if quick else 15.0).rows_per_s

@@ -15,13 +15,14 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from laneshift.api.application import Application
+from laneshift.api.application import Application, attach
 from laneshift_bench.measure import Measurement, Meter
 from laneshift_bench.session import SEED
 from laneshift_bench.sides import Side
 from laneshift_bench.spool import SpoolMeter
 
 START_TIMEOUT_S = 120.0
+SEEN_TIMEOUT_S = 20.0
 # Real-time Mode asks a source without pacing for its end.
 ENDLESS = 10**12
 _numbers = count()
@@ -67,6 +68,32 @@ class Running:
         """Lanes that its partitions have together."""
         mine = [query for query in app.snapshot().queries if query.run_id == self.query.runId]
         return sum(operator.lanes for query in mine for operator in query.operators)
+
+    def require_elastic(self, app: Application) -> None:
+        """Errors: BenchmarkError if none of its operators is laneshift's: what stays stock Spark
+        is as fast."""
+        deadline = time.monotonic() + SEEN_TIMEOUT_S
+        while not any(
+            query.run_id == self.query.runId and query.operators for query in app.snapshot().queries
+        ):
+            self.check()
+            if time.monotonic() > deadline:
+                raise BenchmarkError("The query stays stock Spark: EXPLAIN says why.")
+            time.sleep(0.2)
+
+    def require_rows(self, each: int, what: str) -> None:
+        """What came of the batches so far, each with so many rows: those, and at most one more's.
+
+        Errors: BenchmarkError.
+        """
+        done = sum(bool(progress.numInputRows) for progress in self.query.recentProgress)
+        came = self.meter.read().rows
+        later = sum(bool(progress.numInputRows) for progress in self.query.recentProgress)
+        if not done * each <= came <= (later + 1) * each:
+            raise BenchmarkError(
+                f"{what}: {came:,} rows came of {done} to {later + 1} batches, each of which has "
+                f"{each:,}."
+            )
 
     def measure(self, warm_s: float, seconds: float) -> Measurement:
         """Let it warm up, then measure."""
@@ -153,6 +180,8 @@ def running(
         found = Running(written.start(), meter)
         try:
             await_rows(found)
+            if side.options:
+                found.require_elastic(attach(spark))
             yield found
         finally:
             found.query.stop()

@@ -41,8 +41,8 @@ METHOD = f"""\
 On {CORES} cores, each run a process of its own, in turn: stock, the jar with nothing configured,
 and the same beside an autoscaler. *Wide*: micro-batches of {WIDE:,} map tasks and {WIDE:,} state
 partitions, whose lanes are chosen by what the maps have told. The autoscaler (policy `elasticutor`)
-looks once a second: CPU of its thread and calls of the gateway a turn, of turns that had measured
-something. When the source has ended, *heap* is what is in use after two full collections.
+looks once a second: CPU of its thread and calls of the gateway a turn, of turns that ended with a
+decision. When the source has ended, *heap* is what is in use after two full collections.
 *Overload*: Real-time Mode, {INSIDE} state partitions in one task and a source without pacing;
 *switches* are voluntary context switches a second of laneshift's threads, /proc."""
 SIDES = ("stock", "jar alone", "autoscaler")
@@ -137,7 +137,7 @@ class Counted(Py4jGateway):
 
 
 def _turns(gateway: Counted, run: Running, batches: int) -> list[tuple[float, int]]:
-    """CPU (ms) and calls of turns, once a second, that had measured something."""
+    """CPU (ms) and calls of turns, once a second, that ended with a decision."""
     autoscaler = AutoscaleLoop(gateway, registry.policy("elasticutor"))
     found = []
     while sum(bool(p.numInputRows) for p in run.query.recentProgress) < batches:
@@ -176,6 +176,8 @@ def _switches(pid: int) -> dict[str, int]:
             status = {word: value.strip() for word, value in words}
             if status["Name"].startswith("laneshift"):
                 found[thread.name] = int(status["voluntary_ctxt_switches"])
+    if not found:
+        raise BenchmarkError("No thread of the process is laneshift's.")
     return found
 
 

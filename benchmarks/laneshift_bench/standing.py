@@ -215,6 +215,18 @@ def by_rate(result: Result) -> Iterator[Comparison]:
             yield result.compared(unit.replace("_per_s", "/s"), f"{case}, {side}", runs, theirs)
 
 
+def of_rowwise(result: Result) -> Iterator[Comparison]:
+    """Rates, and p99 where all rounds of both have one."""
+    for case, found in result.data.items():
+        stock = found["stock"]
+        for side in (name for name in found if name != "stock"):
+            ours, named = found[side], f"{case}, {side}"
+            yield result.compared("rows/s", named, ours["rows_per_s"], stock["rows_per_s"])
+            late = [[m["all"]["p99_ms"] for m in each["latency"]] for each in (ours, stock)]
+            if late[0] and len(late[0]) == len(late[1]):
+                yield result.compared("p99 at half load", named, *late, less=True)
+
+
 def by_policy(result: Result) -> Iterator[Comparison]:
     """`live` and `sweep`: stock, policies and as many lanes without one, on emulated cores."""
     for case, found in result.data.items():
@@ -323,6 +335,7 @@ def of_field(result: Result) -> Iterator[Comparison]:
 
 READ: dict[str, Callable[[Result], Iterator[Comparison]]] = {
     "auto": by_pairs, "nexmark": by_pairs,
+    "rowwise": of_rowwise,
     "idle": by_side, "operators": by_side, "tasks": of_tasks,
     "hotkey": by_rate, "hotjoin": by_rate,
     "live": by_policy, "sweep": by_policy,

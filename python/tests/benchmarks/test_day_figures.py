@@ -16,7 +16,7 @@ from laneshift_bench.day import (
     TRIGGER_S,
     Day,
     Lived,
-    in_turn,
+    groups_of,
     sides,
     thinned,
 )
@@ -111,7 +111,7 @@ def test_rows_without_an_answer_are_late() -> None:
 
 def test_sides_take_turns_in_groups() -> None:
     every = sides(DAY, ["elasticutor", "laneshift"])
-    names = [[side.name for side, _ in group] for group in in_turn(every, 2)]
+    names = [[side.name for side, _ in group] for group in groups_of(every, 2)]
     assert names == [["stock", "peak"], ["elasticutor", "laneshift"]]
-    assert len(in_turn(every, 1)) == 4 and in_turn(every, 4) == [every]
-    assert [len(group) for group in in_turn(every, 3)] == [3, 1]
+    assert len(groups_of(every, 1)) == 4 and groups_of(every, 4) == [every]
+    assert [len(group) for group in groups_of(every, 3)] == [3, 1]

@@ -115,7 +115,7 @@ def test_goals_that_are_times_of_stock_are_compared() -> None:
         goal("Python waits: 8 lanes, p99 / stock", 0.5, "<=", 1.05),
         goal("pause p99, ms", 0.9, "<=", 5),
     ]
-    found = by_figure(result("rowwise", {}, goals))
+    found = by_figure(result("remote", {}, goals))
     assert found["jar alone", "Python, slow"].middle == 1.5
     assert found["8 lanes, p99", "Python waits"].middle == 2.0
     assert len(found) == 2
@@ -159,6 +159,9 @@ def test_each_layout_is_read_the_right_way_round() -> None:
             "16": {"stock": [10.0], "2 tasks": [5.0]},
             "Real-time": {"stock": [{"all": {"p99_ms": 20.0}}], "64": [{"all": phase}]},
         },
+        "rowwise": {"Python waits": {
+            "stock": {"rows_per_s": [5.0], "latency": [{"all": {"p99_ms": 20.0}}]},
+            "8 lanes": {"rows_per_s": [10.0], "latency": [{"all": phase}]}}},
         "hotkey": {"rows_per_s": {"hot, stock": [5.0], "hot, 8 lanes, true": [10.0]}, "sketch": {}},
         "hotjoin": {"matches_per_s": {"hot, stock": [5.0], "hot, 1 lane": [10.0]}},
         "live": {"C=8": live}, "sweep": {"omega 0": live},
