@@ -5,8 +5,9 @@
 
 A Real-time query reads two partitions and calls a function that takes 2 ms a row. Stock Spark runs
 it on two cores, however many are idle. The only line for laneshift is ``configure``; the rest says
-what it does. Without ``--kafka`` rows are made up. A topic needs Spark's Kafka connector on the
-class path (``--packages`` of spark-submit); its rows' values are taken as text.
+what it does. ``make jar`` first, with the Python of its ``.venv``. Without ``--kafka`` rows are
+made up. A topic's values are taken as text; it needs Spark's Kafka connector, so before the command
+``PYSPARK_SUBMIT_ARGS='--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0 pyspark-shell'``.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def main() -> None:
         # Spark's list of operators for Real-time Mode has no functions in Python.
         "spark.sql.streaming.realTimeMode.allowlistCheck", "false"
     )  # fmt: skip
-    spark = with_workload(builder).getOrCreate()  # Only for rows that are made up.
+    spark = with_workload(builder).getOrCreate()  # The rows made up, and the sink.
     spark.sparkContext.setLogLevel("ERROR")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         query = (

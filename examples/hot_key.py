@@ -6,6 +6,7 @@
 A Real-time query counts orders by customer and calls a function that takes 2 ms for each answer.
 Six of ten orders are of one customer. Spark does all work of a key on one core, however many are
 idle. With ``hotKeys.spread`` its state stays where it is, and the calls go to all lanes, in order.
+``make jar`` first, with the Python of its ``.venv``.
 """
 
 from __future__ import annotations

@@ -107,6 +107,21 @@ def test_the_page_for_operators_quotes_what_the_code_says() -> None:
             assert len(part.strip()) < 6 or part.strip() in code, (quote, part)
 
 
+def test_the_page_for_operators_has_every_reason_to_stay_stock() -> None:
+    """The reasons are all texts of two words or more in the files that judge an operator."""
+    page = (ROOT / "docs/operate.md").read_text("utf-8")
+    spans = [s for s in re.findall(r"`([^`]+)`", page) if " " in s]
+    quoted = [".*".join(re.escape(part) for part in s.split("...")) + ".*" for s in spans]
+    main = ROOT / "jvm/spark/src/main/scala/org/apache/spark/sql/laneshift"
+    for file in ("plan/Elasticity.scala", "spec/KeyEncoding.scala"):
+        code = re.sub(r"\$(\{[^{}]*\}|\w+)", "X", (main / file).read_text("utf-8"))
+        code = re.sub(r'"\s*\+\s*s?"', "", code)
+        reasons = [r for r in re.findall(r'"([^"\n]+)"', code) if r.count(" ") > 1]
+        assert len(reasons) >= 5
+        for reason in reasons:
+            assert any(re.fullmatch(quote, reason) for quote in quoted), (file, reason)
+
+
 def test_the_page_of_tuning_names_parameters_that_policies_have() -> None:
     """Each knob `name` (`policy`, ...) is a parameter of these policies, its default first."""
     page = (ROOT / "docs/autoscaling.md").read_text("utf-8")
