@@ -5,6 +5,13 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
+ifneq ($(words $(CURDIR)),1)
+$(error laneshift: $(CURDIR) has a blank, which the build cannot take: put the clone elsewhere)
+endif
+ifeq ($(filter undefine,$(.FEATURES)),)
+$(error laneshift: this make is too old to see a failure in a pipe: GNU make 3.82 or newer is needed (macOS: brew install make, then gmake))
+endif
+
 PYTHON ?= python3
 VENV_PYTHON := $(CURDIR)/.venv/bin/python
 export PYTHON
@@ -55,7 +62,7 @@ $(VENV_STAMP): requirements.lock pyproject.toml lab/pyproject.toml demo/pyprojec
 lock: | check-tools ## Renew requirements.lock with the newest versions that pyproject.toml allows
 	@scripts/lock.sh
 
-jar: $(JAR) | check-tools ## Build the plugin's jar into the Python package, and the workload's into the lab's
+jar: $(JAR) $(WORKLOAD) | check-tools ## Build the plugin's jar into the Python package, and the workload's into the lab's
 	@:
 
 $(JAR): $(JAR_SOURCES) $(BUILD_FILES) $(VENV_STAMP) | check-tools
@@ -63,6 +70,9 @@ $(JAR): $(JAR_SOURCES) $(BUILD_FILES) $(VENV_STAMP) | check-tools
 	  scripts/quiet.sh build/logs/jar.log "Building the plugin's jar, version $$version" scripts/sbt checkJar workload/assembly
 	@mkdir -p $(@D) $(dir $(WORKLOAD)) && cp jvm/workload/target/laneshift-workload.jar $(WORKLOAD)
 	@cp jvm/spark/target/laneshift-spark.jar $@.tmp && mv $@.tmp $@
+
+$(WORKLOAD): $(JAR)
+	@test -f $@ || { rm -f $(JAR) && $(MAKE) $(JAR); }
 
 test: setup ## The gate: format, types, links, and the tests of both languages whose verdict is a function of the commit; a quarter of an hour
 	@scripts/gate.sh
@@ -168,5 +178,7 @@ results: setup ## Write docs/results.md from the files in benchmarks/results
 	@$(VENV_PYTHON) scripts/results.py
 
 clean: ## Remove all that was built (.venv stays)
-	@rm -rf build dist lab/build target project/target project/project jvm/*/target */*.egg-info $(JAR) python/laneshift/_version.py
+	@rm -rf build dist lab/build target project/target project/project jvm/*/target */*.egg-info $(JAR) $(WORKLOAD) python/laneshift/_version.py
+	@rm -rf spark-warehouse artifacts
+	@git worktree prune
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis

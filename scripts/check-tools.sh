@@ -20,7 +20,7 @@ at_least() {
   [ "$major" -gt "$want_major" ] || { [ "$major" -eq "$want_major" ] && [ "$minor" -ge "$want_minor" ]; }
 }
 
-get_java="install a JDK (Debian and Ubuntu: apt install openjdk-17-jdk; macOS: brew install openjdk@17) or point JAVA_HOME at one"
+get_java="install a JDK (Debian and Ubuntu: apt install openjdk-17-jdk, or default-jdk; macOS: brew install openjdk@17) or point JAVA_HOME at one"
 if ! command -v "$java" >/dev/null; then
   complain "no Java found (looked for $java)" "Java 17 or newer" "$get_java"
 else
@@ -32,6 +32,8 @@ else
   esac
   if [ -n "$version" ] && ! at_least "$version" 17.0; then
     complain "found Java $version at $(command -v "$java")" "Java 17 or newer" "$get_java"
+  elif ! command -v "${java}c" >/dev/null; then
+    complain "found $java without javac: a runtime" "a whole JDK" "$get_java"
   fi
 fi
 

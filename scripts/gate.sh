@@ -6,6 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p build/logs
 : >build/minutes.txt
 : >build/red.txt
+# What runs beside ends with this.
+trap 'trap - INT TERM HUP; kill -TERM 0' INT TERM HUP
 
 step() {
   local name="$1" since=$SECONDS

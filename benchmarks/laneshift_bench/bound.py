@@ -8,7 +8,7 @@ With lanes it is so for a partition's lanes together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,12 +32,6 @@ def zipf_shares(keys: int, skew: float) -> FloatArray:
 def elastic_bound(cores: int, shares: FloatArray) -> float:
     """Rows a unit of time with any placement of keys that may change at any time."""
     return min(float(cores), 1.0 / float(shares.max()))
-
-
-def random_shuffles(shares: FloatArray, count: int, seed: int) -> Iterator[FloatArray]:
-    """Shares by key, float64 (keys,), of so many random shuffles."""
-    rng = np.random.default_rng(seed)
-    return (rng.permutation(shares) for _ in range(count))
 
 
 def partitioned(

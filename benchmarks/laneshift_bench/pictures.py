@@ -76,7 +76,7 @@ def over_time(file: Path, title: str, panels: Sequence[Panel], axis: str = "seco
 
     Errors: InputError if matplotlib is missing.
     """
-    plt = pyplot(InputError("picture", str(file), "matplotlib", "pip install 'laneshift[plot]'."))
+    plt = pyplot(InputError("picture", str(file), "matplotlib", "pip install matplotlib."))
     with plt.rc_context(STYLE | {"axes.titlesize": 10, "axes.titlelocation": "left"}):
         figure, axes = plt.subplots(
             len(panels), 1, sharex=True, figsize=(10, 0.9 + 2.2 * len(panels)), squeeze=False,

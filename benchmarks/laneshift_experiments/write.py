@@ -97,7 +97,7 @@ def page(experiment: Experiment, report: Report, options: Options, *, with_png: 
 def draw(table: Table, charts: tuple[Chart, ...], path: Path) -> None:
     """One panel per chart, one line per value of ``by``."""
     plt = pyplot(
-        InputError("plot", True, "matplotlib", "pip install 'laneshift[plot]', or use --no-plot.")
+        InputError("plot", True, "matplotlib", "pip install matplotlib, or use --no-plot.")
     )
     figure, panels = plt.subplots(1, len(charts), figsize=(5.2 * len(charts), 3.8), squeeze=False)
     for panel, chart in zip(panels[0], charts, strict=True):

@@ -287,7 +287,7 @@ def advice_table(advices: Sequence[Advice]) -> str:
 
 def draw_advice(advices: Sequence[Advice], path: Path) -> None:
     """Load and capacity, and latency, over time. Errors: no matplotlib."""
-    plt = pyplot(InputError("picture", str(path), "matplotlib", "pip install 'laneshift[plot]'."))
+    plt = pyplot(InputError("picture", str(path), "matplotlib", "pip install matplotlib."))
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(9, 6), sharex=True)
     time = advices[0].series["time_s"] - advices[0].series["time_s"][0]
     upper.plot(time, advices[0].series["offered"], color="black", label="offered")

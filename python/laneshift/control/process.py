@@ -140,4 +140,6 @@ def _forget(control: ControlSettings) -> None:
 if __name__ == "__main__":
     # Who cancels a job in the driver's terminal does not mean this process: the driver ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Who stops a container or a machine means all of its processes: the token goes with this one.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main())

@@ -52,7 +52,7 @@ def svg(run: Recording) -> str:
 
 def ready(file: Path) -> Any:
     """What draws ``file``. Errors: InputError if matplotlib is missing."""
-    return pyplot(InputError("report", str(file), "matplotlib", "pip install 'laneshift[plot]'."))
+    return pyplot(InputError("report", str(file), "matplotlib", "pip install matplotlib."))
 
 
 def _undated(kind: str) -> dict[str, None]:

@@ -6,9 +6,6 @@ final case class ShardId(value: Int) extends AnyVal
 /** A thread on one core that runs the operator over the shards it owns. Counted from 0 within its partition. */
 final case class LaneId(value: Int) extends AnyVal
 
-/** One state partition of an elastic operator, by Spark's own partition number. */
-final case class PartitionId(value: Int) extends AnyVal
-
 /** A version of a routing table: each change makes the next one. */
 final case class Epoch(value: Long) extends AnyVal {
   def next: Epoch = Epoch(Math.incrementExact(value))

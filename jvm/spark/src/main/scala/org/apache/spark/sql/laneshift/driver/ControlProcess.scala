@@ -152,7 +152,7 @@ private[laneshift] object ControlProcess {
   /** Why a process of this Python has failed whose last line was this: nothing if that was a warning, which is in the log already. */
   private[driver] def why(python: String, line: String): String = line match {
     case Missing(name) =>
-      s": $python has no package $name. Run $python -m pip install 'laneshift[control]', " +
+      s": $python has no package $name. Install laneshift's wheel with [control] into it, " +
         s"or name a Python that has it by ${LaneshiftConf.AutoscalerPython.key}"
     case said if said.isEmpty || said.startsWith(Warning) => ""
     case said => s" ($said)"

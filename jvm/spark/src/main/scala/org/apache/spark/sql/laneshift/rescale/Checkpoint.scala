@@ -59,9 +59,6 @@ private[laneshift] final class Checkpoint(
       throw new NotRescalable.Unfit(s"its batch $batch does not say how many it has")
     )
 
-  /** Whether files of state are named by ids that the commit log has, not by versions alone. */
-  def hasIds(batch: Long): Boolean = commit(batch).stateUniqueIds.nonEmpty
-
   /** As of a committed batch; none for a query without state. */
   def operators(batch: Long): Seq[OperatorStateMetadata] =
     if (!fs.exists(stateRoot)) Nil

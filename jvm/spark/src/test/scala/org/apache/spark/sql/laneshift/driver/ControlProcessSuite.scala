@@ -62,7 +62,7 @@ class ControlProcessSuite extends LimitedSuite {
       case (line, name) =>
         Seq(
           s"/opt/py has no package $name.",
-          "/opt/py -m pip install 'laneshift[control]'",
+          "Install laneshift's wheel with [control] into it",
           "autoscaler.python"
         )
           .foreach(words => assert(why(line).contains(words)))

@@ -33,8 +33,6 @@ private[sql] final class HostStores(
   private val expected: Seq[Seq[ExpectedKeys]] =
     if (spec.isFixed) spec.inputs.map(_.reads.map(new ExpectedKeys(_, cacheBytes / HostStores.KeysShare)))
     else Nil
-  private var hitCount = 0L
-  private var missCount = 0L
 
   /** The name of this lane's encoders: nobody else of this process may have the same. */
   private[state] val user = s"${lane.value} away ${HostStores.sessions.incrementAndGet()}"
@@ -54,9 +52,6 @@ private[sql] final class HostStores(
 
   override def arrived(shards: Seq[Int]): Unit = synchronized(cache.arrived(shards))
 
-  /** Values that were known here, and values that home was asked for. */
-  def hits: Long = synchronized(hitCount)
-  def misses: Long = synchronized(missCount)
   def cachedBytes: Long = synchronized(cache.bytes)
 
   // ---- for its stores
@@ -113,13 +108,9 @@ private[sql] final class HostStores(
       next: => Seq[Array[Byte]]
   ): Held = synchronized {
     val held = known(key)
-    if (held == null) {
-      missCount += 1
+    if (held == null)
       ask(key, next.map(new StateKey(key.table, _)).filter(k => k != key && known(k) == null), shardOf)
-    } else {
-      hitCount += 1
-      held
-    }
+    else held
   }
 
   private def ask(key: StateKey, next: Seq[StateKey], shardOf: Array[Byte] => Int): Held = {
@@ -149,8 +140,6 @@ private[sql] final class HostStores(
   private[state] def read(keys: Array[StateKey], shardOf: Array[Byte] => Int): Array[Held] = synchronized {
     val found = keys.map(known)
     val missing = keys.indices.filter(found(_) == null)
-    hitCount += keys.length - missing.size
-    missCount += missing.size
     if (missing.nonEmpty) {
       val answer =
         StateAnswer.readValues(request(StateRequest.Get(keys.head.table, missing.map(keys(_).bytes))))
