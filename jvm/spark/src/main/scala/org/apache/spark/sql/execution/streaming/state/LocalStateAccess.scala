@@ -16,6 +16,7 @@ private[state] final class LocalStateAccess(
   private val db = shared.db
   private val lock = shared.lock
   private val writes = shared.writes(lane.lane)
+  private val scans = new OpenScans
   private val shards = new LaneShards(lane.lane, partition, id.operatorId, encoders)
 
   override def id: StateStoreId = shared.base.id
@@ -63,7 +64,7 @@ private[state] final class LocalStateAccess(
   override def scan(what: StoreScan): LaneScan = {
     writes.settle()
     val owns = shards.ownership(what.family)
-    new LaneScan(shared.scan(what, NativeScan.ForOne), owns)
+    new LaneScan(scans.open(shared.scan(what, NativeScan.ForOne, _)), owns)
   }
 
   override def scanTogether(what: StoreScan): Option[LaneScan] =

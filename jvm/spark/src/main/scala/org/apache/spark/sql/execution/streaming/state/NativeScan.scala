@@ -1,7 +1,8 @@
 package org.apache.spark.sql.execution.streaming.state
 
-import java.util.ArrayDeque
+import java.util.{ArrayDeque, HashSet}
 
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.laneshift.body.StateBytes
 import org.apache.spark.util.NextIterator
@@ -11,8 +12,12 @@ import laneshift.lane.ScanSource
 /** A scan of Spark's RocksDB wrapper that several threads may do at once on one database: its iterators share one pair of
   * references, so rows are fetched a few at a time under the store's lock.
   */
-private[state] final class NativeScan(lock: Object, open: => NativeScan.Source, few: Int = NativeScan.ForOne)
-    extends ScanSource[StateBytes] {
+private[state] final class NativeScan(
+    lock: Object,
+    open: => NativeScan.Source,
+    few: Int = NativeScan.ForOne,
+    closed: NativeScan => Unit = _ => ()
+) extends ScanSource[StateBytes] {
   private val source = lock.synchronized(open)
   private var ended = false
 
@@ -32,10 +37,46 @@ private[state] final class NativeScan(lock: Object, open: => NativeScan.Source, 
   /** There are no more rows to fetch. */
   def isOver: Boolean = lock.synchronized(ended)
 
-  override def close(): Unit = lock.synchronized {
-    ended = true
-    source.closeIfNeeded()
+  override def close(): Unit = {
+    lock.synchronized {
+      ended = true
+      source.closeIfNeeded()
+    }
+    closed(this)
   }
+}
+
+/** The scans that a lane has open in one store. Spark keeps a listener of each scan for as long as the task goes on: in Real-time Mode
+  * that is hours, and timers are looked for behind every row. Here one closes those that are open. Used on the lane's thread, but
+  * for scans that end with the task.
+  */
+private[state] final class OpenScans {
+  private val scans = new HashSet[NativeScan]
+  private var isRegistered = false
+
+  /** @param scan makes one that tells this function of its end */
+  def open(scan: (NativeScan => Unit) => NativeScan): NativeScan = {
+    val context = TaskContext.get()
+    if (context != null && !isRegistered) {
+      isRegistered = true
+      context.addTaskCompletionListener[Unit](_ => closeAll())
+    }
+    if (context != null) TaskContext.unset()
+    try {
+      val opened = scan(ended)
+      synchronized(scans.add(opened))
+      opened
+    } finally if (context != null) TaskContext.setTaskContext(context)
+  }
+
+  private[state] def count: Int = synchronized(scans.size)
+
+  private def ended(scan: NativeScan): Unit = synchronized {
+    scans.remove(scan)
+    ()
+  }
+
+  private def closeAll(): Unit = synchronized(scans.toArray(Array.empty[NativeScan])).foreach(_.close())
 }
 
 private[state] object NativeScan {

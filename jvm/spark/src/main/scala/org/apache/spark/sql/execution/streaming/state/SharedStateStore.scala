@@ -53,15 +53,18 @@ private[sql] final class SharedStateStore private[state] (
       few: Int = NativeScan.ForOne
   ): NativeScan = new NativeScan(lock, db.prefixScan(prefix, family), few)
 
-  /** @param few rows at a time */
-  private[state] def scan(what: StoreScan, few: Int): NativeScan = {
+  /** @param few rows at a time
+    * @param closed hears of its end
+    */
+  private[state] def scan(what: StoreScan, few: Int, closed: NativeScan => Unit = _ => ()): NativeScan = {
     val (start, end) = (what.start.map(_.array), what.end.map(_.array))
     new NativeScan(
       lock,
       if (start.isDefined || end.isDefined) db.rangeScan(start, end, what.family)
       else if (encoding.columnFamilies) db.iterator(what.family)
       else db.iterator(),
-      few
+      few,
+      closed
     )
   }
 
