@@ -14,7 +14,7 @@ import laneshift.ids.LaneId
 import laneshift.lane.{DealLimits, Deals, DealWork}
 
 /** One partition of a stage without state during one Spark task: its rows are dealt to lanes, and outputs go on in the order of
-  * the rows (docs/handoff.md, section 12).
+  * the rows (docs/handoff.md, section 12). A lane on the task's thread takes its `own` copy of the body, others have each a new one.
   *
   * Threads: the task's own thread is the emitter. With one lane it runs the lane as well, and there is no other thread.
   * Otherwise one thread receives and each lane has its own. Every thread ends before the task does.
@@ -25,6 +25,7 @@ private[laneshift] final class DealtTask(
     override protected val start: BatchStart,
     override val context: TaskContext,
     source: Iterator[UnsafeRow],
+    own: RDD[InternalRow],
     override protected val newBody: () => RDD[InternalRow],
     override protected val bodySplit: Partition,
     override protected val metrics: Map[String, SQLMetric]
@@ -47,7 +48,8 @@ private[laneshift] final class DealtTask(
 
   /** The partition's outputs, for the task's own thread. */
   lazy val outputs: Iterator[InternalRow] =
-    if (start.lanes == 1 && !swallows) new DirectThenThreaded(this, spec, source, newBody, bodySplit, context)
+    if (start.lanes == 1 && !swallows)
+      new DirectThenThreaded(this, spec, source, () => own, bodySplit, context)
     else startThreads()
 
   /** Functions that read ahead take in all that there is, minutes of work, before they push back: until then nobody could tell that

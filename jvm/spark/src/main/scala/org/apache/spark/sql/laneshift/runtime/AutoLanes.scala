@@ -39,6 +39,7 @@ private[runtime] final class AutoLanes(val cores: Cores, clock: () => Long = () 
           ShuffleSizes.of(inputs, spec.partitions),
           spec.operator.ranges,
           spec.slots,
+          cores.tasksOf(attempt.stageId),
           cores.tasksBeside(attempt.stageId),
           clock()
         )

@@ -40,6 +40,9 @@ private[laneshift] final class Cores(
     }
   }
 
+  /** Running tasks of a stage, those among them that have not come to their work yet. */
+  def tasksOf(stageId: Int): Int = tasks.asScala.count(_.stageId() == stageId)
+
   /** Running tasks of other stages. */
   def tasksBeside(stageId: Int): Int = tasks.asScala.count(_.stageId() != stageId)
 

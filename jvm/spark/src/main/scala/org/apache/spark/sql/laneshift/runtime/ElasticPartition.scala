@@ -145,6 +145,8 @@ final class ElasticPartition(
       touchedNs = clock()
       autoBatch = asked.filter(_ => wish.auto)
       autoBatch.foreach(batch => wish = wish.copy(lanes = batch.lanes))
+      if (wish.auto && isDealt && !spec.realTime)
+        wish = wish.copy(lanes = growth.atStart(wish.lanes, lastBatch.fold(0L)(_.busyNs)))
       if (!session.isWorking) motion.lanes().foreach(lanes => wish = wish.copy(lanes = lanes))
       motion.remoteAtStart().foreach(lanes => wish = wish.copy(elsewhere = Map(here() -> lanes)))
       val grant = new LaneGrant(budget)
@@ -428,16 +430,16 @@ final class ElasticPartition(
   }
 
   /** Idle cores for a partition that has more to do than it can, and back. */
-  private def grow(nowNs: Long, isSampled: Boolean): Unit = {
-    if (isSampled) growth.saw(nowNs, meter.rates.at.rowsIn)
+  private def grow(nowNs: Long, isSampled: Boolean): Unit =
     if (!session.isWorking) growth.rest()
     else if (isSampled) {
+      growth.saw(nowNs, meter.rates.at.rowsIn)
       val busy = meter.rates.busy.take(batchLanes).sum
       val worth = current.realTime || isDealt || autoBatch.exists(_.isWorthMore(nowNs))
-      val lanes = growth.turn(nowNs, batchLanes, busy, worth)
-      if (lanes != batchLanes) want(lanes)
+      val lanes = growth.turn(batchLanes, busy, worth)
+      // What was asked for and has not come is wanted no more once it is refused.
+      if (lanes != batchLanes || lanes < wish.lanes && !growth.isTrying) want(lanes)
     }
-  }
 
   private def motionStep(): Unit = {
     motion.lanes().foreach(want)

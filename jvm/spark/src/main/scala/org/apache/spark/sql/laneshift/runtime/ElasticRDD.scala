@@ -30,10 +30,11 @@ private[laneshift] final class ElasticRDD(
 
   private[laneshift] val laneCpu = LaneCpu.of(sparkContext)
 
-  /** The task's own copy of the body, for Spark's path. What it counts is the task's and no lane's, so no lane may take it. A copy
-    * that is read with the task costs half of one that is read by itself, which 200 small partitions feel.
+  /** The task's own copy of the body, for its own thread. What it counts is the task's and no lane's, so no lane on another thread
+    * may take it. A copy that is read with the task costs half of one that is read by itself, which 200 small partitions feel.
     */
-  private val ofTask: Option[RDD[InternalRow]] = Option.when(spec.isFixed)(body)
+  private val ofTask: Option[RDD[InternalRow]] =
+    Option.when(spec.isFixed || spec.handoff == HandoffMode.Dealt)(body)
 
   override protected def getPartitions: Array[Partition] =
     Array.tabulate(body.getNumPartitions)(LaneSplit(_, body, inputs))
@@ -68,13 +69,23 @@ private[laneshift] final class ElasticRDD(
       SparkEnv.get.closureSerializer.newInstance().deserialize[RDD[InternalRow]](ByteBuffer.wrap(bodyBytes))
 
     val rows = ofTask match {
+      case Some(own) if spec.handoff == HandoffMode.Dealt =>
+        new DealtTask(
+          spec,
+          partition,
+          start,
+          context,
+          sources.head,
+          own,
+          newBody _,
+          bodySplit,
+          metrics
+        ).outputs
       case Some(stock) if start.lanes == 1 && start.elsewhere.isEmpty =>
         // One lane for the whole batch: Spark's own path, on Spark's own thread and with Spark's own store.
         partition.stockBatch(context, meter.in, metrics) {
           LaneContext.within(new StockLane(sources))(stock.iterator(bodySplit, context))
         }
-      case _ if spec.handoff == HandoffMode.Dealt =>
-        new DealtTask(spec, partition, start, context, sources.head, newBody _, bodySplit, metrics).outputs
       case _ =>
         new PartitionTask(
           spec,

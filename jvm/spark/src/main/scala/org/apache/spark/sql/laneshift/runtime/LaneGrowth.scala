@@ -4,7 +4,8 @@ import java.util.concurrent.TimeUnit
 
 /** Chooses the lanes of one partition while its batch runs, where the query leaves them to laneshift and shards may move between two
   * rows: idle cores while its lanes have more than they can do, and fewer when it has done with less for a while. What did not
-  * make it faster is given back, and tried again less and less often.
+  * make it faster is given back, and tried again less and less often. Its time is that in which the partition works: batches that
+  * follow each other are one, whatever is between them.
   *
   * The partition's lock guards it; each turn is one sample of what the lanes did.
   */
@@ -18,11 +19,34 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
   private var mostNeeded = 0
   private var neededSinceNs = Long.MinValue
 
-  /** The partition, at work or not, has taken so many rows in. */
+  /** For how long it has worked, by samples that follow each other; the last of these, if it has not rested since. */
+  private var workedNs = 0L
+  private var sampledNs = Option.empty[Long]
+
+  /** Rows that came in between samples that do not follow each other. */
+  private var unseen = 0L
+  private var allRows = 0L
+  private var hasRested = false
+  private var lastLanes = 1
+
+  /** The partition, at work, has taken so many rows in since it is known. Comes before its turn. */
   def saw(nowNs: Long, rows: Long): Unit = {
-    seen.addLast(Seen(nowNs, rows))
-    while (seen.size > 2 && nowNs - second.atNs >= pace.spanNs) seen.removeFirst()
+    sampledNs match {
+      case Some(before) => workedNs += nowNs - before
+      case None => unseen += rows - allRows
+    }
+    sampledNs = Some(nowNs)
+    allRows = rows
+    seen.addLast(Seen(workedNs, rows - unseen))
+    while (seen.size > 2 && workedNs - second.atNs >= pace.spanNs) seen.removeFirst()
   }
+
+  /** The lanes that a batch begins with which may be like the last one: as it had, as far as there are cores, and work for each. */
+  def atStart(lanes: Int, lastBusyNs: Long): Int =
+    math.max(1L, math.min(math.min(lanes, 1 + cores.idle).toLong, lastBusyNs / pace.worthNs)).toInt
+
+  /** Whether lanes are tried, and it is not known yet what they bring. */
+  def isTrying: Boolean = trial.isRunning
 
   private def second: Seen = { val all = seen.iterator; all.next(); all.next() }
 
@@ -38,7 +62,13 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
     * @param busy how many of them were busy, in lanes: 1.5 of two
     * @param worth whether what is left of the batch is worth more lanes
     */
-  def turn(nowNs: Long, lanes: Int, busy: Double, worth: Boolean): Int = {
+  def turn(lanes: Int, busy: Double, worth: Boolean): Int = {
+    val nowNs = workedNs
+    // A batch that begins without the lanes that were tried says nothing of them.
+    if (hasRested && trial.begun.exists(_.lanes >= lanes)) trial.end()
+    if (hasRested && lanes != lastLanes) while (seen.size > 1) seen.removeFirst()
+    hasRested = false
+    lastLanes = lanes
     val full = busy >= Full * lanes
     val hungry = full && worth && trial.mayBegin(nowNs)
     cores.want(this, lanes, hungry)
@@ -83,8 +113,8 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
   /** The partition does not work any more: it wants nothing. */
   def rest(): Unit = {
     cores.want(this, 1, more = false)
-    trial.end()
-    neededSinceNs = Long.MinValue
+    sampledNs = None
+    hasRested = true
   }
 }
 
@@ -92,15 +122,19 @@ private[runtime] object LaneGrowth {
   private final case class Seen(atNs: Long, rows: Long)
   private final case class Before(lanes: Int, rows: Double)
 
-  /** What rates are measured over, and how long lanes are tried before it is asked what they have brought. */
-  final case class Pace(spanNs: Long, trialNs: Long)
+  /** What rates are measured over, how long lanes are tried before it is asked what they have brought, and the work of a batch that is
+    * worth a lane.
+    */
+  final case class Pace(spanNs: Long, trialNs: Long, worthNs: Long)
 
   object Pace {
-    val Rows: Pace = Pace(TimeUnit.MILLISECONDS.toNanos(500), TimeUnit.MILLISECONDS.toNanos(1500))
+    val Rows: Pace = Pace(500 * Ms, 1500 * Ms, OperatorWork.WorthNs.toLong)
 
     /** Rows come in by deals of about a second, and functions in Python start. */
-    val Ahead: Pace = Pace(TimeUnit.SECONDS.toNanos(3), TimeUnit.SECONDS.toNanos(5))
+    val Ahead: Pace = Pace(3000 * Ms, 5000 * Ms, 1000 * Ms)
   }
+
+  private val Ms = TimeUnit.MILLISECONDS.toNanos(1)
 
   /** Samples come a little early or late: so much of a span is one. */
   private val Whole = 0.9

@@ -17,8 +17,8 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
   private val costs = new LaneCosts
   private val trial = new LaneTrial
 
-  /** What a byte of a partition took when it had lanes the last time. */
-  private val onLanes = mutable.Map.empty[Int, Double]
+  /** What a partition took when it had lanes the last time. */
+  private val onLanes = mutable.Map.empty[Int, OnLanes]
   private var stage = Option.empty[(StageAttempt, StageWork)]
   private var wasTogether = false
   private val asking = new Object
@@ -34,6 +34,7 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
     * @param bytes what the stage's shuffles hold for each partition; asked for once an attempt, if it says anything
     * @param ranges which partitions each task of the stage computes
     * @param slots tasks that Spark runs at a time, on all executors
+    * @param ownTasks tasks of the stage that run here, those that have not come as far as this among them
     * @param otherTasks tasks of other stages that run here
     */
   def begin(
@@ -42,6 +43,7 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
       bytes: => Option[Array[Long]],
       ranges: TaskRanges,
       slots: Int,
+      ownTasks: Int,
       otherTasks: Int,
       nowNs: Long
   ): Option[Int] = {
@@ -56,6 +58,7 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
     synchronized {
       known(attempt).map { work =>
         work.begin(partition, nowNs)
+        work.tasksHere = ownTasks
         val chosen = if (trial.allows(attempt.batchId)) lanes(work, partition, otherTasks, nowNs) else 1
         work.hasLanes = work.hasLanes || chosen > 1
         chosen
@@ -89,13 +92,15 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
       val bytes = work.bytesOf(partition)
       if (bytes > 0L) lanes.foreach { n =>
         val now = tookNs.toDouble / bytes
-        if (n > 1) onLanes(partition) = now
+        val before = onLanes.get(partition)
+        if (n > 1) onLanes(partition) = OnLanes(bytes, now)
         // Beside another partition's lanes a task may have less than a core.
         else if (!work.hasLanes || !costs.knows(partition)) costs.measured(partition, bytes, now)
         // The partition that holds the stage back is what lanes are for: to others they need not bring anything.
         if (onLanes.contains(partition) && work.heaviest(onLanes.keySet) == partition) {
           if (n > 1) trial.onLanes(attempt.batchId, costs.nsPerByte(partition) / now)
-          else trial.onOneLane(attempt.batchId, now / onLanes(partition))
+          else
+            before.filter(_.isLike(bytes)).foreach(b => trial.onOneLane(attempt.batchId, now / b.nsPerByte))
         }
       }
     }
@@ -108,6 +113,13 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
   private def known(attempt: StageAttempt): Option[StageWork] = stage.collect { case (`attempt`, work) =>
     work
   }
+}
+
+/** What a batch of a partition on lanes had, and what a byte of it took. */
+private final case class OnLanes(bytes: Long, nsPerByte: Double) {
+
+  /** Whether a batch of so many bytes can be compared: what does not hang on rows weighs more in a small one. */
+  def isLike(others: Long): Boolean = others <= bytes * 2 && bytes <= others * 2
 }
 
 /** One attempt of the stage that computes an operator in one batch. */
@@ -187,21 +199,22 @@ private final class LaneTrial {
 private[runtime] final class LaneCosts {
   private val byPartition = mutable.Map.empty[Int, Double]
   private var average = 0.0
+  private var largest = 0L
 
   def knows(partition: Int): Boolean = byPartition.contains(partition)
 
   def nsPerByte(partition: Int): Double = byPartition.getOrElse(partition, average)
 
   def measured(partition: Int, bytes: Long, nsPerByte: Double): Unit = {
-    byPartition(partition) = byPartition.get(partition).fold(nsPerByte)(LaneCosts.mixed(_, nsPerByte, 0.8))
-    // A partition with little in it says little: most of its time is not its rows'.
-    val weight = if (average == 0.0) 1.0 else 0.3 * bytes / (bytes + LaneCosts.ManyBytes)
-    average = LaneCosts.mixed(average, nsPerByte, weight)
+    // A partition with little in it says little beside others: most of its time is not its rows'.
+    largest = math.max(largest, bytes)
+    val much = 2.0 * bytes / (bytes + largest)
+    val before = if (knows(partition) || average > 0.0) this.nsPerByte(partition) else nsPerByte
+    byPartition(partition) = LaneCosts.mixed(before, nsPerByte, 0.8 * much)
+    average = if (average == 0.0) nsPerByte else LaneCosts.mixed(average, nsPerByte, 0.3 * much)
   }
 }
 
 private object LaneCosts {
-  private val ManyBytes = 64.0 * 1024
-
   def mixed(before: Double, now: Double, weight: Double): Double = before * (1 - weight) + now * weight
 }

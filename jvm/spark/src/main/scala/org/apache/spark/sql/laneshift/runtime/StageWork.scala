@@ -6,7 +6,7 @@ import laneshift.routing.TaskRanges
 
 /** What one stage of a micro-batch has left to do for this executor: from what its shuffles hold for each partition, and from what
   * a byte took in earlier batches. Spark starts a stage's tasks in the order of their partitions, so that those behind the
-  * newest one here are still to come, on whichever executor has a core free first.
+  * newest one here are still to come, on whichever executor has a core free first; started together they begin in any order.
   *
   * @param bytes by partition
   * @param ranges which partitions each task computes, one after the other, on one core
@@ -26,6 +26,10 @@ private[runtime] final class StageWork(
   /** Tasks that have begun here and are not over: when, and what is left of their partitions. */
   private val tasks = mutable.Map.empty[Int, (Long, mutable.Set[Int])]
   private var newestTask = -1
+  private val begun = mutable.BitSet.empty
+
+  /** Tasks of the stage that run here. Those before the newest may come to their work after it. */
+  var tasksHere = 0
 
   /** Whether a partition of the stage has more than one lane here. */
   var hasLanes = false
@@ -47,6 +51,7 @@ private[runtime] final class StageWork(
     val task = ranges.taskOf(partition)
     tasks.getOrElseUpdate(task, (nowNs, mutable.Set.from(ranges.of(task))))
     newestTask = math.max(newestTask, task)
+    begun += task
   }
 
   def end(partition: Int): Unit = {
@@ -60,7 +65,8 @@ private[runtime] final class StageWork(
 
   /** The time after which this executor's cores would be done together if work could be cut at will, in nanoseconds. */
   def evenNs(nowNs: Long): Double = {
-    val here = tasks.iterator.map { case (task, (sinceNs, _)) => restOfTask(task, sinceNs, nowNs) }.sum
+    val here = tasks.iterator.map { case (task, (sinceNs, _)) => restOfTask(task, sinceNs, nowNs) }.sum +
+      math.max(0, math.min(tasksHere - tasks.size, newestTask + 1 - begun.size)) * meanNs
     // Each task that begins asks, so that this is run through as often as there are partitions: without a list.
     var ahead = 0.0
     var partition = if (newestTask + 1 < ranges.tasks) ranges.of(newestTask + 1).head else bytes.length
@@ -70,6 +76,9 @@ private[runtime] final class StageWork(
     }
     (here + ahead * cores / math.max(cores, slots)) / cores
   }
+
+  /** Of a task. */
+  private def meanNs: Double = bytes.indices.iterator.map(of).sum / ranges.tasks
 
   private def restOfTask(task: Int, sinceNs: Long, nowNs: Long): Double =
     math.max(0.0, ranges.of(task).iterator.map(of).sum - (nowNs - sinceNs))

@@ -17,6 +17,9 @@ private[laneshift] final class Trial[B](warmUp: Long, firstRest: Long) {
   def isRunning: Boolean = running.nonEmpty
   def isProven: Boolean = proven
 
+  /** What was before, as soon as it runs. */
+  def begun: Option[B] = running.map(_._2)
+
   /** What was before; none while it warms up, or if it does not run. */
   def before(now: Long): Option[B] = running.collect { case (since, was) if now - since >= warmUp => was }
 

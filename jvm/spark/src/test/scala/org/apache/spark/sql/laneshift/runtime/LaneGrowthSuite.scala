@@ -41,8 +41,14 @@ class LaneGrowthSuite extends LimitedSuite {
       val busy = math.min(lanes.toDouble, lanes * rows / (1000 * gain(lanes)))
       total += took / 2
       growth.saw(machine.nowNs, total.toLong)
-      val wanted = growth.turn(machine.nowNs, lanes, busy, worth = true)
+      val wanted = growth.turn(lanes, busy, worth = true)
       change(wanted)
+    }
+
+    /** Between two batches, in which more rows come in than are seen. */
+    def rest(): Unit = {
+      total += 5000
+      growth.rest()
     }
   }
 
@@ -64,6 +70,42 @@ class LaneGrowthSuite extends LimitedSuite {
     assert(hot.lanes == 3, "and stay so")
     turns(machine, 80) { hot.turn(100); cold.turn(100) }
     assert(hot.lanes == 1)
+  }
+
+  /** Batches of a second, and a minute between them. */
+  private def batches(machine: Machine, count: Int)(partition: Partition, rows: Double): Unit =
+    (0 until count).foreach { _ =>
+      turns(machine, 3)(partition.turn(rows))
+      partition.rest()
+      machine.nowNs += 60000000000L
+    }
+
+  test("short batches are one that goes on: lanes are given, judged and given back over many of them") {
+    val machine = new Machine(8)
+    val hot = new Partition(machine)
+    batches(machine, 3)(hot, rows = 10000)
+    assert(hot.lanes == 8)
+    batches(machine, 40)(hot, rows = 100)
+    assert(hot.lanes == 1)
+    val other = new Machine(8)
+    val stuck = new Partition(other, gain = _ => 1.0)
+    val had = (0 until 20).map { _ =>
+      batches(other, 1)(stuck, rows = 10000)
+      stuck.lanes
+    }
+    assert(had.contains(8) && had.drop(6).forall(_ == 1), had)
+  }
+
+  test("a batch begins with lanes as its forerunner's work was worth, as far as cores are idle") {
+    val machine = new Machine(8)
+    machine.cores.taskStarted(LoneTask())
+    val growth = new LaneGrowth(machine.cores, maxLanes = 64, LaneGrowth.Pace.Ahead)
+    def at(lanes: Int, seconds: Double) = growth.atStart(lanes, (seconds * 1e9).toLong)
+    assert(at(8, 0.3) == 1 && at(8, 3.5) == 3 && at(8, 100) == 8 && at(2, 100) == 2 && at(1, 0) == 1)
+    machine.budget.take(5)
+    assert(at(8, 100) == 3)
+    machine.budget.take(100)
+    assert(at(8, 100) == 1)
   }
 
   test("several that cannot keep up share the idle cores") {
@@ -126,7 +168,7 @@ class LaneGrowthSuite extends LimitedSuite {
         nextDealNs += (1.07e9 * lanes / gain(lanes)).toLong
       }
       growth.saw(machine.nowNs, total)
-      change(growth.turn(machine.nowNs, lanes, lanes.toDouble, worth = true))
+      change(growth.turn(lanes, lanes.toDouble, worth = true))
     }
   }
 

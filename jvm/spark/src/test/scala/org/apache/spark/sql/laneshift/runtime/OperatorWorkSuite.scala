@@ -36,7 +36,16 @@ class OperatorWorkSuite extends LimitedSuite {
       while (next < bytes.length || running.nonEmpty) {
         while (next < bytes.length && running.size < cores) {
           lanes(next) = operator
-            .begin(attempt, next, Some(bytes), each(bytes.length), math.max(cores, slots), 0, nowNs)
+            .begin(
+              attempt,
+              next,
+              Some(bytes),
+              each(bytes.length),
+              math.max(cores, slots),
+              running.size + 1,
+              0,
+              nowNs
+            )
             .get
           running += next -> (nowNs + took(next, bytes(next), lanes(next)))
           next += 1
@@ -99,6 +108,45 @@ class OperatorWorkSuite extends LimitedSuite {
     assert(bounded.run(4, 4) == Seq(3, 3))
   }
 
+  test("tasks that are started together and begin in another order do not take each other's cores") {
+    val operator = new OperatorWork(cores = 8, maxLanes = 8)
+    val bytes = Array.fill(8)(2 * second)
+    def begin(batch: Long, order: Seq[Int]) = {
+      val attempt = StageAttempt(batch, batch.toInt, 0)
+      val lanes = order.map(operator.begin(attempt, _, Some(bytes), each(8), 8, 8, 0, 0L).get)
+      order.foreach(operator.ended(attempt, _, Some(1), 2 * second))
+      lanes
+    }
+    begin(0L, 0 until 8)
+    assert(begin(1L, Seq(0, 7, 6, 5, 4, 3, 2, 1)).forall(_ == 1))
+    assert(begin(2L, Seq(7, 0, 1, 2, 3, 4, 5, 6)).forall(_ == 1))
+    assert(begin(3L, 0 until 8).forall(_ == 1))
+  }
+
+  test("a batch of a few rows says little of what a byte takes") {
+    val operator = new OperatorWork(cores = 8, maxLanes = 8)
+    def run(batch: Long, bytes: Array[Long], tookNs: Long) = {
+      val attempt = StageAttempt(batch, batch.toInt, 0)
+      val lanes = bytes.indices.map(i =>
+        operator.begin(attempt, i, Some(bytes), each(8), 8, i + 1, 0, 0L).get
+      )
+      bytes.indices.foreach(i => operator.ended(attempt, i, Some(lanes(i)), if (bytes(i) > 0) tookNs else 0L))
+      lanes
+    }
+    val (even, few) = (Array.fill(8)(second), Array(90L, 0L, 0L, 0L, 0L, 0L, 0L, 0L))
+    run(0L, even, second)
+    run(1L, few, second / 16)
+    assert(run(2L, even, second).forall(_ == 1))
+  }
+
+  test("lanes are compared with one lane in a batch as large as theirs") {
+    val stages = new Stages(cores = 2)
+    def run() = stages.run(7.5, 0.8, 0.8, 0.8)
+    assert(Seq.fill(3)(run()).last == Seq(2, 1, 1, 1))
+    stages.run(0.5, 0.05, 0.05, 0.05)
+    assert(Seq.fill(3)(run()) == Seq(Seq(2, 1, 1, 1), Seq(1, 1, 1, 1), Seq(2, 1, 1, 1)))
+  }
+
   test("tasks that begin together ask once what the stage has to do") {
     val operator = new OperatorWork(cores = 8, maxLanes = 8)
     val (together, asked) = (new CyclicBarrier(8), new AtomicInteger)
@@ -109,14 +157,14 @@ class OperatorWorkSuite extends LimitedSuite {
     val tasks = (0 until 8).map { partition =>
       new Thread(() => {
         together.await()
-        operator.begin(StageAttempt(0L, 0, 0), partition, sizes(), each(8), 8, 0, 0L)
+        operator.begin(StageAttempt(0L, 0, 0), partition, sizes(), each(8), 8, 0, 0, 0L)
         ()
       })
     }
     tasks.foreach(_.start())
     tasks.foreach(_.join())
     assert(asked.get == 1)
-    operator.begin(StageAttempt(1L, 1, 0), 0, sizes(), each(8), 8, 0, 0L)
+    operator.begin(StageAttempt(1L, 1, 0), 0, sizes(), each(8), 8, 0, 0, 0L)
     assert(asked.get == 2, "another stage")
   }
 
@@ -142,7 +190,7 @@ class OperatorWorkSuite extends LimitedSuite {
     val operator = new OperatorWork(cores = 8, maxLanes = 8)
     def begin(batch: Long, tasks: Int) = {
       val attempt = StageAttempt(batch, 0, 0)
-      val lanes = operator.begin(attempt, 0, Some(Array(4 * second)), each(1), 8, tasks, 0L)
+      val lanes = operator.begin(attempt, 0, Some(Array(4 * second)), each(1), 8, 0, tasks, 0L)
       operator.ended(attempt, 0, lanes, 4 * second / lanes.get)
       lanes
     }
@@ -201,12 +249,12 @@ class OperatorWorkSuite extends LimitedSuite {
     val operator = new OperatorWork(cores = 2, maxLanes = 8)
     val bytes = Array(8 * second, second, second, second)
     val (first, again) = (StageAttempt(0L, 0, 0), StageAttempt(0L, 0, 1))
-    operator.begin(first, 0, Some(bytes), each(4), 2, 0, 0L)
+    operator.begin(first, 0, Some(bytes), each(4), 2, 0, 0, 0L)
     operator.failed(first, 0)
     operator.ended(StageAttempt(9L, 9, 9), 0, Some(1), second)
-    operator.begin(again, 0, Some(bytes), each(4), 2, 0, 0L)
-    assert(operator.begin(again, 3, None, each(4), 2, 0, 0L).contains(1), "no cost is known")
-    assert(new OperatorWork(2, 8).begin(first, 0, None, each(4), 2, 0, 0L).isEmpty, "no sizes, no advice")
+    operator.begin(again, 0, Some(bytes), each(4), 2, 0, 0, 0L)
+    assert(operator.begin(again, 3, None, each(4), 2, 0, 0, 0L).contains(1), "no cost is known")
+    assert(new OperatorWork(2, 8).begin(first, 0, None, each(4), 2, 0, 0, 0L).isEmpty, "no sizes, no advice")
   }
 
   test(
@@ -219,7 +267,7 @@ class OperatorWorkSuite extends LimitedSuite {
     def batch(number: Long): Seq[Int] = {
       val attempt = StageAttempt(number, number.toInt, 0)
       val sizes = Some(bytes)
-      def begin(partition: Int) = operator.begin(attempt, partition, sizes, ranges, 2, 0, 0L).get
+      def begin(partition: Int) = operator.begin(attempt, partition, sizes, ranges, 2, 0, 0, 0L).get
       val first = Seq(begin(0), begin(4))
       operator.ended(attempt, 0, first.headOption, bytes(0) / first.head)
       operator.ended(attempt, 4, first.lastOption, bytes(4) / first.last)
@@ -237,7 +285,7 @@ class OperatorWorkSuite extends LimitedSuite {
       def batch(number: Long): Set[(Int, Int)] = {
         val attempt = StageAttempt(number, number.toInt, 0)
         val lanes =
-          order.map(i => i -> operator.begin(attempt, i, Some(bytes), TaskRanges(8, 2), 2, 0, 0L).get)
+          order.map(i => i -> operator.begin(attempt, i, Some(bytes), TaskRanges(8, 2), 2, 0, 0, 0L).get)
         lanes.foreach { case (i, n) => operator.ended(attempt, i, Some(n), bytes(i) / n) }
         lanes.toSet
       }
@@ -253,7 +301,7 @@ class OperatorWorkSuite extends LimitedSuite {
     def batch(number: Long): Seq[Int] = {
       val attempt = StageAttempt(number, number.toInt, 0)
       def begin(partition: Int, nowNs: Long) =
-        operator.begin(attempt, partition, Some(bytes), TaskRanges(20, 2), 2, 0, nowNs).get
+        operator.begin(attempt, partition, Some(bytes), TaskRanges(20, 2), 2, 0, 0, nowNs).get
       val lanes = begin(0, 0L) +: (10 until 20).map(begin(_, second * 9 / 10))
       (0 +: (10 until 20)).zip(lanes).foreach { case (i, n) =>
         operator.ended(attempt, i, Some(n), bytes(i) / n)
