@@ -57,7 +57,9 @@ def test_a_python_without_the_packages(tmp_path: Path) -> None:
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -E -S "$@"\n')
     bare.chmod(0o755)
     log = said(tmp_path, "has ended with code", "control.port=0", f"autoscaler.python={bare}")
-    assert f"{bare} has no package laneshift. Install laneshift's wheel with [control] into it" in log
+    assert (
+        f"{bare} has no package laneshift. Install laneshift's wheel with [control] into it" in log
+    )
     assert "spark.sql.laneshift.autoscaler.python" in log
 
 
