@@ -295,7 +295,7 @@ class TestRefusals:
 
         monkeypatch.delitem(sys.modules, "laneshift.control.client", raising=False)
         monkeypatch.setitem(sys.modules, "grpc", None)
-        with pytest.raises(SessionError, match=r"pip install 'laneshift\[control\]'"):
+        with pytest.raises(SessionError, match=r"wheel with \[control\]"):
             laneshift.attach("h:1", TOKEN)
 
 
