@@ -40,6 +40,16 @@ class TransformWithStatePairSuite extends LimitedSuite with ElasticSession {
     pair(query, 6L)
   }
 
+  test("state that a function empties as it begins: its lanes do so once") {
+    val query = QueryCase("of this batch", "update")(
+      _.as[TestInput]
+        .groupByKey(_.key)
+        .transformWithState(new OfThisBatch, TimeMode.None(), OutputMode.Update())
+        .toDF()
+    )
+    pair(query, 7L)
+  }
+
   test("the schema evolves, by turns stock and elastic", Deep.Pairs) {
     withConf(encoding -> "avro") {
       def live(turns: Seq[Seq[(String, String)]]) = withFolder { at =>
@@ -107,6 +117,26 @@ class TransformWithStatePairSuite extends LimitedSuite with ElasticSession {
     )
     val elastic = PairCheck.microBatch(spark, this, query, chunks, seed = 4L)
     assert(elastic.plan.contains("not elastic: its key is shuffled as"), elastic.plan)
+  }
+}
+
+/** Counts the rows of a key in this batch. */
+final class OfThisBatch extends StatefulProcessor[String, TestInput, Told] {
+  @transient private var total: ValueState[Long] = _
+
+  override def init(outputMode: OutputMode, timeMode: TimeMode): Unit = {
+    getHandle.deleteIfExists("total")
+    total = getHandle.getValueState("total", Encoders.scalaLong, TTLConfig.NONE)
+  }
+
+  override def handleInputRows(
+      key: String,
+      rows: Iterator[TestInput],
+      timers: TimerValues
+  ): Iterator[Told] = {
+    val before = if (total.exists()) total.get() else 0L
+    total.update(before + rows.size)
+    Iterator(Told(key, "of this batch", before, total.get()))
   }
 }
 

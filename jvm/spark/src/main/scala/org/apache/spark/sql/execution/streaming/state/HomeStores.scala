@@ -39,9 +39,10 @@ private[sql] final class HomeStores(lane: LaneId, partition: SharedPartition) {
       StateAnswer.table(table(at, name, schema))
     case StateRequest.RemoveFamily(store, name) =>
       val at = numbered(stores, store)
-      tables.find(_.is(at, name)).foreach(_.isRemoved = true)
       at.encoders.remove(name)
-      StateAnswer.bool(at.shared.removeFamily(name))
+      val isRemoved = at.shared.removeFamily(name)
+      if (isRemoved) tables.find(_.is(at, name)).foreach(_.isRemoved = true)
+      StateAnswer.bool(isRemoved)
     case StateRequest.FamilyNames(store) =>
       StateAnswer.names(numbered(stores, store).shared.base.allColumnFamilyNames)
     case StateRequest.Get(table, keys) =>

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.execution.streaming.state
 
-import java.util.HashMap
+import java.util.{HashMap, HashSet}
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.laneshift.body.SharedPartition
@@ -24,6 +24,7 @@ private[sql] final class SharedStateStore private[state] (
   private[state] val lock = new Object
   private val seals = new Seals(() => partition.participants, () => partition.failure)
   private val writers = new HashMap[LaneId, LaneWrites]
+  private val removed = new HashSet[String]
   private var committer: Option[LaneId] = None
 
   /** One for all views that a lane has of this store: each sees what the others have written. */
@@ -45,7 +46,9 @@ private[sql] final class SharedStateStore private[state] (
     )
   )
 
-  def removeFamily(name: String): Boolean = lock.synchronized(base.removeColFamilyIfExists(name))
+  /** What there was before the task is removed, once: each lane's function begins by that, and those that come later mean no more. */
+  def removeFamily(name: String): Boolean =
+    lock.synchronized(removed.add(name) && base.removeColFamilyIfExists(name))
 
   private[state] def prefixScan(
       prefix: Array[Byte],
