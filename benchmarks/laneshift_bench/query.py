@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from laneshift.api.application import Application, attach
+from laneshift.plugin.snapshot import OperatorSnapshot
 from laneshift_bench.measure import Measurement, Meter
 from laneshift_bench.session import SEED
 from laneshift_bench.sides import Side
@@ -64,18 +65,25 @@ class Running:
         if not self.query.isActive:
             raise BenchmarkError(f"The query has ended: {self.query.exception()}")
 
+    def operators(self, app: Application) -> list[OperatorSnapshot]:
+        """Those of laneshift that it has by now."""
+        mine = [query for query in app.snapshot().queries if query.run_id == self.query.runId]
+        return [operator for query in mine for operator in query.operators]
+
     def lanes(self, app: Application) -> int:
         """Lanes that its partitions have together."""
-        mine = [query for query in app.snapshot().queries if query.run_id == self.query.runId]
-        return sum(operator.lanes for query in mine for operator in query.operators)
+        return sum(operator.lanes for operator in self.operators(app))
+
+    @property
+    def batches(self) -> int:
+        """Micro-batches with rows that have ended."""
+        return sum(bool(progress.numInputRows) for progress in self.query.recentProgress)
 
     def require_elastic(self, app: Application) -> None:
         """Errors: BenchmarkError if none of its operators is laneshift's: what stays stock Spark
         is as fast."""
         deadline = time.monotonic() + SEEN_TIMEOUT_S
-        while not any(
-            query.run_id == self.query.runId and query.operators for query in app.snapshot().queries
-        ):
+        while not self.operators(app):
             self.check()
             if time.monotonic() > deadline:
                 raise BenchmarkError("The query stays stock Spark: EXPLAIN says why.")
@@ -86,9 +94,7 @@ class Running:
 
         Errors: BenchmarkError.
         """
-        done = sum(bool(progress.numInputRows) for progress in self.query.recentProgress)
-        came = self.meter.read().rows
-        later = sum(bool(progress.numInputRows) for progress in self.query.recentProgress)
+        done, came, later = self.batches, self.meter.read().rows, self.batches
         if not done * each <= came <= (later + 1) * each:
             raise BenchmarkError(
                 f"{what}: {came:,} rows came of {done} to {later + 1} batches, each of which has "

@@ -12,7 +12,7 @@ from typing import Any
 
 from laneshift.autoscale.batch_rates import BatchRates, Done
 from laneshift.autoscale.cores import placement
-from laneshift.autoscale.pictures import Lanes, Seen, query_name, slots
+from laneshift.autoscale.pictures import Lanes, Seen, newest_batches, query_name, slots
 from laneshift.autoscale.rates import UNKNOWN_RATE
 from laneshift.autoscale.store_rates import StoreRates, StoresDone
 from laneshift.autoscale.task_rates import TaskPeaks, TaskRates, TasksDone
@@ -322,9 +322,7 @@ class QueryTasks:
 
 def _computed(parts: Sequence[Seen], batch_id: int) -> list[Seen]:
     """Without operators that the batch before has left out, as of work with the state again."""
-    newest: dict[OperatorId, int] = {}
-    for s in parts:
-        newest[s.operator_name] = max(s.part.batch_id, newest.get(s.operator_name, -1))
+    newest = newest_batches(lambda s: s.operator_name, parts)
     return [s for s in parts if newest[s.operator_name] >= batch_id - 1]
 
 

@@ -18,7 +18,15 @@ from laneshift.autoscale.cores import (
     idle_lanes,
     placed,
 )
-from laneshift.autoscale.pictures import Key, Look, Seen, Window, query_name, seen_partitions
+from laneshift.autoscale.pictures import (
+    Key,
+    Look,
+    Seen,
+    Window,
+    newest_batches,
+    query_name,
+    seen_partitions,
+)
 from laneshift.autoscale.rates import PartitionMeter, inside
 from laneshift.autoscale.sources import SOURCE, SourceShare, edges, entering
 from laneshift.contract.cluster_load import ClusterLoad, Node
@@ -148,7 +156,7 @@ class Meter:
         self._looks |= {key: looks[key] for key in unheard & looks.keys()}
         # A query's sources and partitions do not all end at the same moment: one is enough to tell.
         # One that a batch has left out, as of work that is with the state again, tells nothing.
-        newest = _newest_batches(parts)
+        newest = newest_batches(lambda s: s.query.run_id, parts)
         resting = {
             s.query.run_id
             for s in parts
@@ -407,14 +415,6 @@ class Meter:
 def _taken(loads: dict[QueryId, L], here: Collection[QueryId]) -> tuple[L, ...]:
     """The loads of queries that are here; no other island gets them."""
     return tuple(loads.pop(query) for query in tuple(loads) if query in here)
-
-
-def _newest_batches(parts: Sequence[Seen]) -> dict[str, int]:
-    """By run, the newest batch that any of its partitions has worked on."""
-    return {
-        run: max(s.part.batch_id for s in here)
-        for run, here in _by(lambda s: s.query.run_id, parts).items()
-    }
 
 
 def _by(name: Callable[[Seen], str], parts: Sequence[Seen]) -> dict[str, list[Seen]]:

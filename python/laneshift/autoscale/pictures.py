@@ -7,7 +7,7 @@ cannot set back, :class:`Silence` the partitions of executors that do not answer
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -153,6 +153,14 @@ def seen_partitions(live: Snapshot) -> list[Seen]:
         for operator in query.operators
         for part in operator.partitions
     ]
+
+
+def newest_batches(name: Callable[[Seen], str], parts: Iterable[Seen]) -> dict[str, int]:
+    """The newest batch that any of ``parts`` has worked on, by that name of theirs."""
+    found: dict[str, int] = {}
+    for s in parts:
+        found[name(s)] = max(s.part.batch_id, found.get(name(s), -1))
+    return found
 
 
 def query_name(query: QuerySnapshot) -> str:

@@ -118,7 +118,7 @@ final class Deals[R](
   // ---- receiver
 
   /** Takes a row in. Waits while the buffers are full. A deal has rows of one `origin`, by identity, which its outputs get, too. */
-  def offer(row: R, origin: AnyRef = null): Unit = offering(tryOffer(row, origin))
+  def offer(row: R, origin: AnyRef): Unit = offering(tryOffer(row, origin))
 
   /** One attempt, under the lock; false if the receiver has to wait for a signal. */
   private[lane] def tryOffer(row: R, origin: AnyRef): Boolean = {

@@ -90,9 +90,14 @@ class SourcesSuite extends LimitedSuite with ElasticSession {
     }(_.awaitTermination())
   )
 
-  private def run(source: Source, shape: Shape): (Seq[Row], String) = withFolder { at =>
+  /** @param seen what foreachBatch makes of a batch */
+  private def run(
+      source: Source,
+      shape: Shape,
+      seen: DataFrame => DataFrame = identity
+  ): (Seq[Row], String) = withFolder { at =>
     val out = ArrayBuffer.empty[Row]
-    def sink(rows: Dataset[Row], id: Long): Unit = out.synchronized { out ++= rows.collect(); () }
+    def sink(rows: Dataset[Row], id: Long): Unit = out.synchronized { out ++= seen(rows).collect(); () }
     val query = QueryCase(shape.name, shape.mode)(shape.build)
     val running = MicroBatchRun.start(query, source.load(), at, source.trigger)(sink)
     try {
@@ -132,25 +137,10 @@ class SourcesSuite extends LimitedSuite with ElasticSession {
       val shape = Shape("named", "append") {
         _.where(upper(col("value")) =!= "").select(col("value"), named.as("above"))
       }
-      def of(side: String, options: Seq[(String, String)]) = withConf(options: _*) {
-        val out = ArrayBuffer.empty[Row]
-        def sink(rows: Dataset[Row], id: Long): Unit = {
-          out ++= rows.withColumn("beside", named).collect(); ()
-        }
-        val running = MicroBatchRun.start(
-          QueryCase(shape.name, shape.mode)(shape.build),
-          source.load(),
-          java.nio.file.Files.createDirectory(at.resolve(side)),
-          source.trigger
-        )(sink)
-        try {
-          source.feed(running)
-          running.exception.foreach(throw _)
-          (out.toSeq, MicroBatchRun.planOf(running))
-        } finally running.stop()
-      }
-      val stock = of("stock", ElasticSession.Stock)
-      val moving = of("moving", ElasticSession.moving(seed = 8) :+ "spark.sql.laneshift.stateless" -> "true")
+      def of(options: Seq[(String, String)]) =
+        withConf(options: _*)(run(source, shape, _.withColumn("beside", named)))
+      val stock = of(ElasticSession.Stock)
+      val moving = of(ElasticSession.moving(seed = 8) :+ "spark.sql.laneshift.stateless" -> "true")
       assert(moving._2.contains("Elastic ["), moving._2)
       for ((rows, _) <- Seq(stock, moving))
         rows.foreach { row =>

@@ -63,14 +63,13 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
     * @param worth whether what is left of the batch is worth more lanes
     */
   def turn(lanes: Int, busy: Double, worth: Boolean): Int = {
-    val nowNs = workedNs
     // A batch that begins without the lanes that were tried says nothing of them.
     if (hasRested && trial.begun.exists(_.lanes >= lanes)) trial.end()
     if (hasRested && lanes != lastLanes) while (seen.size > 1) seen.removeFirst()
     hasRested = false
     lastLanes = lanes
     val full = busy >= Full * lanes
-    val hungry = full && worth && trial.mayBegin(nowNs)
+    val hungry = full && worth && trial.mayBegin(workedNs)
     cores.want(this, lanes, hungry)
     tooMany = if (cores.idle < 0 && lanes > 1) tooMany + 1 else 0
     val fair = cores.fair
@@ -78,32 +77,32 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
       trial.end()
       math.min(lanes - 1, fair)
     } else
-      trial.before(nowNs) match {
+      trial.before(workedNs) match {
         case None if trial.isRunning => lanes
         case Some(was) if full && rate.exists(_ < was.rows * (1 + Gain * (lanes.toDouble / was.lanes - 1))) =>
-          trial.refuse(nowNs)
+          trial.refuse(workedNs)
           was.lanes
         case tried =>
           if (tried.nonEmpty) trial.paid()
           trial.end()
-          rate.filter(_ => hungry).fold(released(nowNs, lanes, busy))(grown(nowNs, lanes, _))
+          rate.filter(_ => hungry).fold(released(lanes, busy))(grown(lanes, _))
       }
   }
 
-  private def grown(nowNs: Long, lanes: Int, rows: Double): Int = {
+  private def grown(lanes: Int, rows: Double): Int = {
     neededSinceNs = Long.MinValue
     val more = math.min(maxLanes - lanes, cores.share)
-    if (more > 0) trial.begin(nowNs, Before(lanes, rows))
+    if (more > 0) trial.begin(workedNs, Before(lanes, rows))
     lanes + math.max(0, more)
   }
 
-  private def released(nowNs: Long, lanes: Int, busy: Double): Int = {
+  private def released(lanes: Int, busy: Double): Int = {
     if (neededSinceNs == Long.MinValue) {
-      neededSinceNs = nowNs
+      neededSinceNs = workedNs
       mostNeeded = 1
     }
     mostNeeded = math.max(mostNeeded, math.ceil(busy / Comfortable).toInt)
-    if (nowNs - neededSinceNs < ReleaseNs) lanes
+    if (workedNs - neededSinceNs < ReleaseNs) lanes
     else {
       neededSinceNs = Long.MinValue
       math.min(lanes, mostNeeded)

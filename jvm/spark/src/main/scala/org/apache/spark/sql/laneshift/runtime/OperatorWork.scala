@@ -57,8 +57,7 @@ private[runtime] final class OperatorWork(cores: Int, maxLanes: Int) {
     }
     synchronized {
       known(attempt).map { work =>
-        work.begin(partition, nowNs)
-        work.tasksHere = ownTasks
+        work.begin(partition, ownTasks, nowNs)
         val chosen = if (trial.allows(attempt.batchId)) lanes(work, partition, otherTasks, nowNs) else 1
         work.hasLanes = work.hasLanes || chosen > 1
         chosen
@@ -205,13 +204,13 @@ private[runtime] final class LaneCosts {
 
   def nsPerByte(partition: Int): Double = byPartition.getOrElse(partition, average)
 
-  def measured(partition: Int, bytes: Long, nsPerByte: Double): Unit = {
+  def measured(partition: Int, bytes: Long, now: Double): Unit = {
     // A partition with little in it says little beside others: most of its time is not its rows'.
     largest = math.max(largest, bytes)
     val much = 2.0 * bytes / (bytes + largest)
-    val before = if (knows(partition) || average > 0.0) this.nsPerByte(partition) else nsPerByte
-    byPartition(partition) = LaneCosts.mixed(before, nsPerByte, 0.8 * much)
-    average = if (average == 0.0) nsPerByte else LaneCosts.mixed(average, nsPerByte, 0.3 * much)
+    if (average == 0.0) average = now
+    byPartition(partition) = LaneCosts.mixed(nsPerByte(partition), now, 0.8 * much)
+    average = LaneCosts.mixed(average, now, 0.3 * much)
   }
 }
 

@@ -28,8 +28,8 @@ private[runtime] final class StageWork(
   private var newestTask = -1
   private val begun = mutable.BitSet.empty
 
-  /** Tasks of the stage that run here. Those before the newest may come to their work after it. */
-  var tasksHere = 0
+  /** Tasks that run here, as of the newest that has begun. Those before it may come to their work after it. */
+  private var running = 0
 
   /** Whether a partition of the stage has more than one lane here. */
   var hasLanes = false
@@ -46,7 +46,9 @@ private[runtime] final class StageWork(
   /** The one that takes longest on one lane; there is one at least. */
   def heaviest(partitions: collection.Set[Int]): Int = partitions.iterator.filter(_ < bytes.length).maxBy(of)
 
-  def begin(partition: Int, nowNs: Long): Unit = {
+  /** @param tasksHere those of the stage that run here */
+  def begin(partition: Int, tasksHere: Int, nowNs: Long): Unit = {
+    running = tasksHere
     runningSince(partition) = nowNs
     val task = ranges.taskOf(partition)
     tasks.getOrElseUpdate(task, (nowNs, mutable.Set.from(ranges.of(task))))
@@ -65,8 +67,9 @@ private[runtime] final class StageWork(
 
   /** The time after which this executor's cores would be done together if work could be cut at will, in nanoseconds. */
   def evenNs(nowNs: Long): Double = {
-    val here = tasks.iterator.map { case (task, (sinceNs, _)) => restOfTask(task, sinceNs, nowNs) }.sum +
-      math.max(0, math.min(tasksHere - tasks.size, newestTask + 1 - begun.size)) * meanNs
+    val here = tasks.iterator.map { case (task, (sinceNs, _)) => restOfTask(task, sinceNs, nowNs) }.sum
+    val late = math.min(running - tasks.size, newestTask + 1 - begun.size)
+    val ofLate = if (late > 0) late * meanNs else 0.0
     // Each task that begins asks, so that this is run through as often as there are partitions: without a list.
     var ahead = 0.0
     var partition = if (newestTask + 1 < ranges.tasks) ranges.of(newestTask + 1).head else bytes.length
@@ -74,7 +77,7 @@ private[runtime] final class StageWork(
       ahead += of(partition)
       partition += 1
     }
-    (here + ahead * cores / math.max(cores, slots)) / cores
+    (here + ofLate + ahead * cores / math.max(cores, slots)) / cores
   }
 
   /** Of a task. */
