@@ -62,6 +62,10 @@ class RowWisePairSuite extends LimitedSuite with ElasticSession {
 
   private val cases = Seq(several, generated, typed, wide)
 
+  /** Typed functions are served by those who ask for it. */
+  private def moving(seed: Long) =
+    ElasticSession.moving(seed) :+ "spark.sql.laneshift.stateless" -> "true"
+
   // ---- micro-batches
 
   /** Each chunk is a batch, or some, of `partitions` source partitions; what each of them gives, in order. */
@@ -103,7 +107,7 @@ class RowWisePairSuite extends LimitedSuite with ElasticSession {
       withFolder(at => withConf(options ++ more: _*)(microBatches(query, chunks, partitions, at)))
     val own = more.filterNot(_._1.startsWith("spark.sql.laneshift."))
     val (stock, plan) = stocks.getOrElseUpdate((query.name, partitions, own), side(ElasticSession.Stock))
-    val (elastic, elasticPlan) = side(ElasticSession.moving(seed = 3))
+    val (elastic, elasticPlan) = side(moving(seed = 3))
     assert(!plan.contains("Elastic ["), plan)
     assert(elasticPlan.contains("Elastic [row-wise"), elasticPlan)
     assert(stock.nonEmpty)
@@ -186,7 +190,7 @@ class RowWisePairSuite extends LimitedSuite with ElasticSession {
       def side(options: Seq[(String, String)]) =
         withFolder(at => withConf(options: _*)(realTime(c, rows, at)))
       val (stock, _) = side(ElasticSession.Stock)
-      val (elastic, plan) = side(ElasticSession.moving(seed = 4))
+      val (elastic, plan) = side(moving(seed = 4))
       assert(plan.contains("Elastic [row-wise"), plan)
       PairCheck.sameRows(c.name, stock, elastic)
       // A key is in one source partition, and so in the order of its ids.
@@ -221,7 +225,15 @@ class RowWisePairSuite extends LimitedSuite with ElasticSession {
   }
 
   test("spark.sql.laneshift.stateless says which stages are served") {
-    val cheap = query("cheap")(_.select(col("key"), (col("id") + 1).as("id")))
+    val cheap = query("cheap") {
+      _.where(!col("key").isin("key-1", "key-2") && col("place.city").startsWith("c")).select(
+        upper(substring(col("key"), 1, 2)).as("key"),
+        (col("id") + 1).as("id"),
+        (hash(col("id")) % 3).as("h"),
+        window(col("time"), "10 seconds").as("w"),
+        struct(col("place"), length(col("key"))).as("s")
+      )
+    }
     def plan(of: QueryCase, stateless: String): String = withFolder { at =>
       withConf("spark.sql.laneshift.stateless" -> stateless)(microBatches(of, chunks.take(1), 1, at)._2)
     }
@@ -229,6 +241,18 @@ class RowWisePairSuite extends LimitedSuite with ElasticSession {
     assert(!plan(cheap, "auto").contains("Elastic ["))
     assert(plan(cheap, "true").contains("Elastic [row-wise"))
     assert(!plan(several, "false").contains("Elastic ["))
+    val filtered = query("filtered") { input =>
+      val session = spark
+      import session.implicits._
+      input.as[TestInput].filter((row: TestInput) => row.number != 2).toDF().withColumn(
+        "three",
+        slow(col("id"))
+      )
+    }
+    Seq(typed, filtered).foreach { of =>
+      assert(!plan(of, "auto").contains("Elastic ["), of.name)
+      assert(plan(of, "true").contains("Elastic [row-wise"), of.name)
+    }
     val refused = intercept[IllegalArgumentException](withConf("spark.sql.laneshift.stateless" -> "yes")(()))
     assert(refused.getMessage.contains("'auto', 'true' or 'false'"))
   }

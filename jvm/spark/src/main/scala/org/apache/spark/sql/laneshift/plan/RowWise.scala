@@ -12,6 +12,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.laneshift.conf.LaneshiftConf
 import org.apache.spark.sql.laneshift.driver.Run
 import org.apache.spark.sql.laneshift.spec.{ElasticOptions, RowWork}
+import org.apache.spark.sql.types.ObjectType
 
 /** Finds the row-wise regions of stages without state: the operators that go row by row, from (not including) a stream's source,
   * a shuffle or an operator with state whose row-wise work is apart up to the first that does not.
@@ -65,13 +66,34 @@ private[plan] object RowWise {
     case _ => false
   }
 
-  /** Expressions that cost less than a row's way to another thread. */
+  /** Expressions that cost less than a row's way to another thread, on values as rows mostly have them. Spark generates one loop
+    * of a stage of them, with its source's filters and the partial aggregate above; a stage on lanes has none.
+    */
   private def isCheap(expression: Expression): Boolean = expression match {
     case _: AttributeReference | _: BoundReference | _: Literal | _: Alias | _: Cast => true
-    case _: BinaryArithmetic | _: BinaryComparison | _: And | _: Or | _: Not => true
-    case _: IsNull | _: IsNotNull | _: GetStructField | _: If | _: CaseWhen | _: Coalesce => true
+    case _: BinaryArithmetic | _: BinaryComparison | _: And | _: Or | _: Not | _: UnaryMinus | _: Abs => true
+    case _: IsNull | _: IsNotNull | _: If | _: CaseWhen | _: Coalesce | _: Least | _: Greatest => true
+    case _: In | _: InSet | _: StringPredicate | _: String2StringExpression | _: Substring | _: Concat | _: Length =>
+      true
+    case _: GetStructField | _: CreateNamedStruct | _: GetDateField | _: GetTimeField | _: HashExpression[
+          _
+        ] => true
+    // What the rows of a window are told by.
+    case _: PreciseTimestampConversion | _: TaggingExpression => true
     case _ => false
   }
+
+  /** What Scala's Dataset.map, filter and the like run: functions that may keep something from row to row, and whose user cannot say
+    * so, as one of a UDF can.
+    */
+  private def isTyped(plan: SparkPlan): Boolean = plan match {
+    case _: MapElementsExec | _: AppendColumnsExec | _: AppendColumnsWithObjectExec => true
+    case f: FilterExec => f.condition.exists { case Literal(_, _: ObjectType) => true; case _ => false }
+    case _ => false
+  }
+
+  private def isWorthIt(region: Seq[SparkPlan]): Boolean =
+    region.exists(mayBeCostly) && !region.exists(isTyped)
 
   def mayBeCostly(plan: SparkPlan): Boolean = plan match {
     case _: ProjectExec | _: FilterExec => plan.expressions.exists(_.exists(!isCheap(_)))
@@ -89,7 +111,7 @@ private final class RowWise(conf: SQLConf, run: Run, realTime: Boolean, wanted: 
   def wrap(plan: SparkPlan): SparkPlan = plan match {
     case e: ElasticExec => e.mapChildren(belowLanes)
     case top if isInside(top) && !isSource(top) && !Elasticity.putsOutObjects(top) && mayBegin(below(top)) =>
-      val serves = wanted == "true" || wanted == "auto" && region(top).exists(mayBeCostly)
+      val serves = wanted == "true" || wanted == "auto" && isWorthIt(region(top))
       if (serves || isApart(below(top))) {
         val number = numbers.of(below(top))
         RowWiseExec(lanes(top), number, run, realTime, ElasticOptions.from(conf).copy(shards = 1))
