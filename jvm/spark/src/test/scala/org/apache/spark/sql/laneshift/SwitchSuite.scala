@@ -82,6 +82,23 @@ class SwitchSuite extends LimitedSuite with ElasticSession {
     withConf(format -> "2")(same("windowed sums", stock(sums.name), microBatch(sums, turns)))
   }
 
+  test("state of another query is refused as on stock Spark, if the check of schemas lets it pass") {
+    val counts = QueryCase("counts", "update")(_.groupBy("key").count())
+    for (options <- Seq(ElasticSession.Stock, elastic(1)))
+      withConf(options :+ "spark.sql.streaming.stateStore.stateSchemaCheck" -> "false": _*) {
+        withFolder { at =>
+          new MicroBatchLife(spark, counts, at).run(chunks.head)
+          val other = new MicroBatchLife(spark, running, at)
+          other.add(chunks.head)
+          val causes = Causes(intercept[Exception](other.run(chunks(1))))
+          assert(
+            causes.exists(_.contains("STATE_STORE_VALUE_ROW_FORMAT_VALIDATION_FAILURE")),
+            s"$options: $causes"
+          )
+        }
+      }
+  }
+
   test("running sums, Real-time Mode, by turns", Deep.Pairs) {
     same("running sums", realTime(Seq.fill(4)(ElasticSession.Stock)), realTime(byTurns(first = true)))
   }

@@ -4,6 +4,8 @@ import java.util.HashMap
 
 import org.apache.hadoop.conf.Configuration
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
 private[state] final case class EncodingConf(
     store: StateStoreConf,
     hadoop: Configuration,
@@ -41,10 +43,14 @@ private[state] final class LaneEncoders(
     )
     byFamily.put(
       name,
-      LaneEncoders.Pair(
+      new LaneEncoders.Pair(
         RocksDBStateEncoder.getKeyEncoder(data, schema.keySpec, conf.columnFamilies),
         RocksDBStateEncoder.getValueEncoder(data, schema.value, schema.multipleValues, delimiterSize),
-        schema
+        schema,
+        // As Spark's stores do, which trust the schemas of column families.
+        if (conf.columnFamilies) (_, _) => ()
+        else
+          StateStoreProvider.validateStateRowFormat(_, schema.key, _, schema.value, id, conf.store)
       )
     )
   }
@@ -59,5 +65,26 @@ private[state] final class LaneEncoders(
 }
 
 private[state] object LaneEncoders {
-  final case class Pair(key: RocksDBKeyStateEncoder, value: RocksDBValueStateEncoder, schema: FamilySchema)
+
+  /** Of one column family.
+    *
+    * @param validate throws if a key and its value are not rows of the family's schemas: what a store holds may be of another query
+    */
+  final class Pair(
+      val key: RocksDBKeyStateEncoder,
+      val value: RocksDBValueStateEncoder,
+      val schema: FamilySchema,
+      validate: (UnsafeRow, UnsafeRow) => Unit
+  ) {
+    private var isValidated = false
+
+    /** The value, if there is any: the first that is read is validated. */
+    def read(key: UnsafeRow, value: UnsafeRow): UnsafeRow = {
+      if (!isValidated && value != null) {
+        validate(key, value)
+        isValidated = true
+      }
+      value
+    }
+  }
 }

@@ -47,7 +47,7 @@ private[sql] final class LaneStateStore private[state] (
 
   override def get(key: UnsafeRow, family: String): UnsafeRow = {
     val e = encoders(family)
-    e.value.decodeValue(access.get(e.key.encodeKey(key), family))
+    e.read(key, e.value.decodeValue(access.get(e.key.encodeKey(key), family)))
   }
 
   override def keyExists(key: UnsafeRow, family: String): Boolean =
@@ -153,7 +153,8 @@ private[sql] final class LaneStateStore private[state] (
     val source = rows.source
     val scan =
       new DecodedScan(() => source.fetch(), e.key.decodeKey, rows.owns, decode(e, _), () => source.close())
-    new StateStoreIterator(scan, () => scan.close())
+    def read(pair: UnsafeRowPair) = { e.read(pair.key, pair.value); pair }
+    new StateStoreIterator(scan.map(read), () => scan.close())
   }
 
   // ---- end
