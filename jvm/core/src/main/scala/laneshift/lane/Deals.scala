@@ -97,7 +97,7 @@ final class Deals[R](
   private var outputBytes = 0L
   private var offered = 0L
   private var ended = false
-  private var nsPerRow = 0.0
+  private val cost = new DealCost(work)
 
   private final class Deal(val begunNs: Long, val origin: AnyRef) {
     var rows = 0
@@ -139,14 +139,10 @@ final class Deals[R](
 
   /** Rows that one lane works on in so much time; few, until their cost is known. */
   private def rowsIn(time: QueueTime): Long =
-    if (nsPerRow == 0.0) time.leastRows else math.max(time.leastRows, (time.ns / nsPerRow).toLong)
+    if (cost.nsPerRow == 0.0) time.leastRows else math.max(time.leastRows, (time.ns / cost.nsPerRow).toLong)
 
-  private def rowsPerBlock: Long = if (work.readsAhead) math.max(1L, rowsPerDeal / 4) else rowsPerDeal
-
-  /** As many as are worth a lane's while, so that lanes end together and answers come soon. */
-  private def rowsPerDeal: Long =
-    if (nsPerRow == 0.0) work.firstRows.toLong
-    else math.max(1.0, math.min(1e6, work.worthNs / nsPerRow)).toLong
+  private def rowsPerBlock: Long =
+    if (work.readsAhead) math.max(1L, cost.rowsPerDeal / 4) else cost.rowsPerDeal
 
   /** A lane that looks again by itself is left alone until it is worth its while. */
   private def wakeForRows(): Unit = {
@@ -212,7 +208,7 @@ final class Deals[R](
   }
 
   /** The lane's deal gets no more rows. */
-  private def isClosed(state: LaneState): Boolean = state.deal.rows >= rowsPerDeal ||
+  private def isClosed(state: LaneState): Boolean = state.deal.rows >= cost.rowsPerDeal ||
     (!queue.isEmpty && (queue.firstOrigin ne state.deal.origin)) ||
     (queue.isEmpty && !ended && mayLinger(state) && lingers(state) <= 0L)
 
@@ -291,9 +287,8 @@ final class Deals[R](
 
   private def learn(lane: LaneState, rows: Int): Unit = {
     val busy = lane.busyUntil(clock())
-    val perRow = (busy - lane.busyAtDoneNs).toDouble / rows
+    cost.learn(rows, busy - lane.busyAtDoneNs)
     lane.busyAtDoneNs = busy
-    nsPerRow = if (nsPerRow == 0.0) perRow else nsPerRow + work.learning * (perRow - nsPerRow)
   }
 
   /** The lane's thread has ended. */

@@ -28,6 +28,9 @@ abstract class LaneFeed private[lane] (
   /** Under the lock: no lane comes or goes any more. */
   protected def isEnding: Boolean
 
+  /** Whether no more rows come in, and so no lane comes or goes any more. */
+  final def hasAllRows: Boolean = locked(isEnding)
+
   /** Under the lock: there are other lanes than before. */
   protected def lanesChanged(): Unit
 
