@@ -16,7 +16,7 @@ private[laneshift] final class DirectLane(
 
   @volatile private var wanted = false
   @volatile private var restarting = false
-  private var ended = false
+  @volatile private var ended = false
   private var received = 0L
 
   // The time of a row is that of its whole way through the operators: sampled, two clock readings a row would cost too much.
@@ -31,6 +31,9 @@ private[laneshift] final class DirectLane(
 
   /** Asks for the change to threads; takes effect with the next row. */
   def requestThreads(): Unit = wanted = true
+
+  /** Whether the shuffle or source has given all its rows. */
+  def hasAllRows: Boolean = ended
 
   /** Rows so far; exact for the task's thread, roughly so for others. */
   def rows: Long = received

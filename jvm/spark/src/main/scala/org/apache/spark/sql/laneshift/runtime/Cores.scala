@@ -46,6 +46,10 @@ private[laneshift] final class Cores(
   /** Running tasks of other stages. */
   def tasksBeside(stageId: Int): Int = tasks.asScala.count(_.stageId() != stageId)
 
+  /** The cores for one of the tasks of a stage that run: what tasks of other stages leave, by those of this one. */
+  def partOf(task: TaskContext): Int =
+    math.max(1, (count - tasksBeside(task.stageId())) / math.max(1, tasksOf(task.stageId())))
+
   /** Below zero if lanes run for which there is no core. */
   def idle: Int = count - tasks.size - lanes
 

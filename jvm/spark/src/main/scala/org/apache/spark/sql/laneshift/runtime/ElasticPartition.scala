@@ -76,6 +76,9 @@ final class ElasticPartition(
   private var constantLanes = true
 
   private var lastBatch = Option.empty[BatchRecord]
+
+  /** The last batch that had rows, and whether it had its lanes from its first row on. */
+  private var lastWork = Option.empty[(BatchRecord, Boolean)]
   private var lastLoad = Option.empty[BatchLoad]
   private val scalesAgain = new Every(ElasticPartition.ScaleAgainNs)
 
@@ -146,7 +149,7 @@ final class ElasticPartition(
       autoBatch = asked.filter(_ => wish.auto)
       autoBatch.foreach(batch => wish = wish.copy(lanes = batch.lanes))
       if (wish.auto && isDealt && !spec.realTime)
-        wish = wish.copy(lanes = growth.atStart(wish.lanes, lastBatch.fold(0L)(_.busyNs)))
+        wish = wish.copy(lanes = growth.atStart(wish.lanes, lastWork, cores.partOf(context)))
       if (!session.isWorking) motion.lanes().foreach(lanes => wish = wish.copy(lanes = lanes))
       motion.remoteAtStart().foreach(lanes => wish = wish.copy(elsewhere = Map(here() -> lanes)))
       val grant = new LaneGrant(budget)
@@ -224,6 +227,7 @@ final class ElasticPartition(
           took - (AutoLanes.waitedNs - waitedNs)
         )
       )
+      if (done.rowsIn > 0) lastWork = lastBatch.map(_ -> constantLanes)
       // Lanes on other executors are of no use to what is apart: who has some keeps all with the state.
       val mayBeApart = current.rowWork == RowWork.Apart || wish.elsewhere.isEmpty && !motion.isOn
       lastLoad = Option
@@ -431,7 +435,7 @@ final class ElasticPartition(
 
   /** Idle cores for a partition that has more to do than it can, and back. */
   private def grow(nowNs: Long, isSampled: Boolean): Unit =
-    if (!session.isWorking) growth.rest()
+    if (!session.mayGetLanes) growth.rest()
     else if (isSampled) {
       growth.saw(nowNs, meter.rates.at.rowsIn)
       val busy = meter.rates.busy.take(batchLanes).sum

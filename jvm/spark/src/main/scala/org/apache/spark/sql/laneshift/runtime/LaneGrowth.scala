@@ -23,6 +23,14 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
   private var workedNs = 0L
   private var sampledNs = Option.empty[Long]
 
+  /** How much of that was in the batch that runs, and what other batches took beyond their samples. */
+  private var sampledOfBatchNs = 0L
+  private var unsampledNs = 0L
+  private var lastBatch = -1L
+
+  /** The newest batches that had the same lanes from their first row on. */
+  private var alike = Alike.none
+
   /** Rows that came in between samples that do not follow each other. */
   private var unseen = 0L
   private var allRows = 0L
@@ -32,7 +40,9 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
   /** The partition, at work, has taken so many rows in since it is known. Comes before its turn. */
   def saw(nowNs: Long, rows: Long): Unit = {
     sampledNs match {
-      case Some(before) => workedNs += nowNs - before
+      case Some(before) =>
+        workedNs += nowNs - before
+        sampledOfBatchNs += nowNs - before
       case None => unseen += rows - allRows
     }
     sampledNs = Some(nowNs)
@@ -41,9 +51,53 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
     while (seen.size > 2 && workedNs - second.atNs >= pace.spanNs) seen.removeFirst()
   }
 
-  /** The lanes that a batch begins with which may be like the last one: as it had, as far as there are cores, and work for each. */
-  def atStart(lanes: Int, lastBusyNs: Long): Int =
-    math.max(1L, math.min(math.min(lanes, 1 + cores.idle).toLong, lastBusyNs / pace.worthNs)).toInt
+  /** The lanes that a batch begins with which may be like the last one: as it had, or more, as far as there are cores, and work for
+    * each. Once a batch has all its rows it gets no more lanes, and that may be before anything is known of it: so more are tried
+    * here, too, and judged by whole batches that have had them.
+    *
+    * @param lanes those that are wanted
+    * @param last the last batch that had rows, and whether it had its lanes from its first row on
+    * @param part its part of the process's cores
+    */
+  def atStart(lanes: Int, last: Option[(BatchRecord, Boolean)], part: Int): Int = {
+    last.filter(_._1.batchId != lastBatch).foreach { case (batch, isWhole) =>
+      unsampledNs += math.max(0L, batch.tookNs - sampledOfBatchNs)
+      lastBatch = batch.batchId
+      alike = if (isWhole) alike.and(batch) else Alike.none
+      // It has not got them.
+      if (isWhole && trial.begun.exists(_.lanes >= batch.lanes)) trial.end()
+    }
+    sampledOfBatchNs = 0L
+    val kept = judged.getOrElse(lanes)
+    val worth = last.fold(0L) { case (batch, _) => batch.busyNs / pace.worthNs }
+    val most =
+      math.max(1L, math.min(math.min(part, 1 + cores.idle).toLong, math.min(maxLanes.toLong, worth))).toInt
+    val isKnown = alike.lanes == kept && alike.count >= Warm
+    if (isKnown && kept < most && !cores.areExhausted && !isTrying && trial.mayBegin(triedNs)) {
+      trial.begin(triedNs, Before(kept, alike.rowsPerS))
+      most
+    } else math.min(kept, most)
+  }
+
+  /** The lanes from before a trial, if whole batches say that it has not paid. The first of them start threads, and Python's processes
+    * with all that they import.
+    */
+  private def judged: Option[Int] =
+    trial.begun.filter(_.lanes < alike.lanes).flatMap { was =>
+      val paid = isWorth(alike.rowsPerS, was, alike.lanes)
+      val refused = !paid && alike.count >= Chances
+      if (paid) {
+        trial.paid()
+        trial.end()
+      } else if (refused) trial.refuse(triedNs)
+      Option.when(refused)(was.lanes)
+    }
+
+  private def isWorth(rowsPerS: Double, was: Before, lanes: Int): Boolean =
+    rowsPerS >= was.rows * (1 + Gain * (lanes.toDouble / was.lanes - 1))
+
+  /** The time of trials. */
+  private def triedNs: Long = workedNs + unsampledNs
 
   /** Whether lanes are tried, and it is not known yet what they bring. */
   def isTrying: Boolean = trial.isRunning
@@ -69,7 +123,7 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
     hasRested = false
     lastLanes = lanes
     val full = busy >= Full * lanes
-    val hungry = full && worth && trial.mayBegin(workedNs)
+    val hungry = full && worth && trial.mayBegin(triedNs)
     cores.want(this, lanes, hungry)
     tooMany = if (cores.idle < 0 && lanes > 1) tooMany + 1 else 0
     val fair = cores.fair
@@ -77,10 +131,10 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
       trial.end()
       math.min(lanes - 1, fair)
     } else
-      trial.before(workedNs) match {
+      trial.before(triedNs) match {
         case None if trial.isRunning => lanes
-        case Some(was) if full && rate.exists(_ < was.rows * (1 + Gain * (lanes.toDouble / was.lanes - 1))) =>
-          trial.refuse(workedNs)
+        case Some(was) if full && rate.exists(!isWorth(_, was, lanes)) =>
+          trial.refuse(triedNs)
           was.lanes
         case tried =>
           if (tried.nonEmpty) trial.paid()
@@ -92,7 +146,7 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
   private def grown(lanes: Int, rows: Double): Int = {
     neededSinceNs = Long.MinValue
     val more = math.min(maxLanes - lanes, cores.share)
-    if (more > 0) trial.begin(workedNs, Before(lanes, rows))
+    if (more > 0) trial.begin(triedNs, Before(lanes, rows))
     lanes + math.max(0, more)
   }
 
@@ -109,7 +163,7 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
     }
   }
 
-  /** The partition does not work any more: it wants nothing. */
+  /** The partition does not work any more, or all its rows are there: it wants nothing. */
   def rest(): Unit = {
     cores.want(this, 1, more = false)
     sampledNs = None
@@ -120,6 +174,18 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
 private[runtime] object LaneGrowth {
   private final case class Seen(atNs: Long, rows: Long)
   private final case class Before(lanes: Int, rows: Double)
+
+  /** Whole batches with as many lanes, one after the other: how many there were, and the rates of the last two. */
+  private final case class Alike(lanes: Int, count: Int, last: Double, before: Double) {
+    def rowsPerS: Double = math.max(last, before)
+    def and(batch: BatchRecord): Alike =
+      if (batch.lanes == lanes) Alike(lanes, count + 1, batch.rowsPerS, last)
+      else Alike(batch.lanes, 1, batch.rowsPerS, 0.0)
+  }
+
+  private object Alike {
+    val none: Alike = Alike(0, 0, 0.0, 0.0)
+  }
 
   /** What rates are measured over, how long lanes are tried before it is asked what they have brought, and the work of a batch that is
     * worth a lane.
@@ -134,6 +200,12 @@ private[runtime] object LaneGrowth {
   }
 
   private val Ms = TimeUnit.MILLISECONDS.toNanos(1)
+
+  /** Batches until more lanes are tried: the first may have been slow because everything was cold. */
+  private val Warm = 2
+
+  /** Batches in which lanes may show what they bring. */
+  private val Chances = 3
 
   /** Samples come a little early or late: so much of a span is one. */
   private val Whole = 0.9

@@ -13,6 +13,9 @@ private[runtime] sealed trait Session {
   /** True while rows are worked on. */
   def isWorking: Boolean
 
+  /** Whether more lanes would get rows of this batch: some may still come in. */
+  def mayGetLanes: Boolean = isWorking
+
   /** What its lanes have done, if they have threads. */
   def stats: Option[InletStats] = None
 
@@ -57,6 +60,7 @@ private[runtime] object Session {
   final case class Direct(by: LaneTask, lane: DirectLane) extends Session {
     override def task: Option[LaneTask] = Some(by)
     override def isWorking: Boolean = true
+    override def mayGetLanes: Boolean = !lane.hasAllRows
     override def directNs: Long = lane.busyNs
     override def countsCommits: Boolean = lane.countsCommits
     override def counts(stats: Option[InletStats]): Counts = ofOneLane(lane.rows, lane.busyNs)
@@ -69,6 +73,7 @@ private[runtime] object Session {
   final case class Threaded(by: LaneTask, feed: LaneFeed) extends Session {
     override def task: Option[LaneTask] = Some(by)
     override def isWorking: Boolean = true
+    override def mayGetLanes: Boolean = !feed.hasAllRows
     override def stats: Option[InletStats] = Some(feed.stats)
     override def counts(stats: Option[InletStats]): Counts =
       stats.fold(Counts()) { s =>

@@ -27,7 +27,9 @@ private[laneshift] object LatencyView {
   * them together have worked on rows, without commits, and the time from the task's beginning to its end, waits for turns among
   * partitions of one task left out.
   */
-final case class BatchRecord(batchId: Long, lanes: Int, rows: Long, busyNs: Long, tookNs: Long)
+final case class BatchRecord(batchId: Long, lanes: Int, rows: Long, busyNs: Long, tookNs: Long) {
+  def rowsPerS: Double = rows * 1e9 / math.max(1L, tookNs)
+}
 
 /** One partition at one moment. Arrays are by shard (`routing`, `loads`) or by lane; counters grow while the query runs. */
 final case class PartitionView(

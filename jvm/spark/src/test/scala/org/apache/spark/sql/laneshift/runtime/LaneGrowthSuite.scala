@@ -96,16 +96,72 @@ class LaneGrowthSuite extends LimitedSuite {
     assert(had.contains(8) && had.drop(6).forall(_ == 1), had)
   }
 
+  /** Batches of a partition whose rows are all there before anything is known of them. `gain` says what so many lanes make of one
+    * lane's rate, `slow` which batches take how many times as long.
+    */
+  private final class Batches(
+      machine: Machine,
+      gain: Int => Double = _.toDouble,
+      slow: Map[Int, Double] = Map.empty
+  ) {
+    private val growth = new LaneGrowth(machine.cores, maxLanes = 64, LaneGrowth.Pace.Ahead)
+    private var number = 0L
+    private var last = Option.empty[(BatchRecord, Boolean)]
+    var wanted = 1
+
+    /** The lanes of the next one, of so many seconds of one lane's work. */
+    def next(seconds: Double, part: Int = 8, whole: Boolean = true, granted: Int = 64): Int = {
+      wanted = growth.atStart(wanted, last, part)
+      number += 1
+      val lanes = math.min(wanted, granted)
+      val took = (seconds / gain(lanes) * 1e9 * slow.getOrElse(number.toInt, 1.0)).toLong
+      if (seconds > 0)
+        last =
+          Some(BatchRecord(number, lanes, (seconds * 1000).toLong, (seconds * 1e9).toLong, took) -> whole)
+      wanted
+    }
+  }
+
   test("a batch begins with lanes as its forerunner's work was worth, as far as cores are idle") {
     val machine = new Machine(8)
     machine.cores.taskStarted(LoneTask())
-    val growth = new LaneGrowth(machine.cores, maxLanes = 64, LaneGrowth.Pace.Ahead)
-    def at(lanes: Int, seconds: Double) = growth.atStart(lanes, (seconds * 1e9).toLong)
-    assert(at(8, 0.3) == 1 && at(8, 3.5) == 3 && at(8, 100) == 8 && at(2, 100) == 2 && at(1, 0) == 1)
+    val of = new Batches(machine)
+    of.wanted = 8
+    of.next(0.3)
+    def lanes(seconds: Double*) = seconds.map(of.next(_))
+    assert(lanes(3.5, 3.5, 100, 100, 100, 0, 0, 1.5, 0.3, 0.3) == Seq(1, 3, 3, 8, 8, 8, 8, 8, 1, 1))
+    def ofFour(seconds: Double*) = seconds.map(of.next(_, part = 4))
+    assert(ofFour(100, 100, 100) == Seq(1, 4, 4))
     machine.budget.take(5)
-    assert(at(8, 100) == 3)
+    assert(of.next(100) == 3)
     machine.budget.take(100)
-    assert(at(8, 100) == 1)
+    assert(of.next(100) == 1)
+  }
+
+  test("a batch that has all its rows at once gets lanes with the next one, which a whole batch judges") {
+    def machine() = { val m = new Machine(8); m.cores.taskStarted(LoneTask()); m }
+    val good = new Batches(machine())
+    assert((0 until 6).map(_ => good.next(9)) == Seq(1, 1, 8, 8, 8, 8))
+    val cold = new Batches(machine(), slow = Map(1 -> 3.0, 3 -> 8.0, 4 -> 4.0))
+    assert((0 until 8).map(_ => cold.next(9)) == Seq(1, 1, 8, 8, 8, 8, 8, 8), "workers start")
+    val stuck = new Batches(machine(), gain = _ => 1.0)
+    val had = (0 until 200).map(_ => stuck.next(9))
+    assert(had.take(10) == Seq(1, 1, 8, 8, 8, 1, 1, 1, 1, 8), "tried again after a rest of 30 s")
+    assert(had.count(_ == 8) <= 21, "which doubles")
+    val cut = new Batches(machine(), gain = _ => 1.0)
+    val parts = (0 until 9).map(i => cut.next(9, whole = i < 2 || i > 4))
+    assert(parts == Seq(1, 1, 8, 8, 8, 8, 8, 8, 1), "no verdict without whole batches")
+    val refused = new Batches(machine())
+    assert((0 until 4).map(_ => refused.next(9, granted = 1)) == Seq(1, 1, 8, 8))
+    assert(
+      refused.next(9, part = 1) == 1 && refused.next(9) == 8,
+      "lanes that it has not got are tried again"
+    )
+    val full = machine()
+    full.load = 1.0
+    full.turn()
+    val none = new Batches(full)
+    assert((0 until 4).map(_ => none.next(9)) == Seq(1, 1, 1, 1), "no CPU time is left")
   }
 
   test("several that cannot keep up share the idle cores") {
