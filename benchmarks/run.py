@@ -28,7 +28,7 @@ BENCHMARKS = {
     "sojourn": "a row's time in 1 to 16 lanes against what the models predict",
     "idle": "what laneshift costs a query that has nothing to balance",
     "operators": "the same for each stateful operator, in micro-batches",
-    "nexmark": "NEXMark's queries on stock Spark and on laneshift, skewed and not",
+    "nexmark": "NEXMark's queries on stock Spark and on laneshift",
     "field": "the same work on other systems: Flink, Hazelcast, Kafka Streams, Storm",
     "remote": "lanes on other executors against as many at home",
     "cluster": "policies on four executors, and the paper's Figures 9 and 13 to 15 live",
@@ -85,7 +85,7 @@ _CASES_AND_ROUNDS = (
 ARGUMENTS: dict[str, tuple[Option, ...]] = {
     "remote": _CASES_AND_ROUNDS,
     "cluster": _CASES_AND_ROUNDS,
-    "rowwise": _CASES_AND_ROUNDS,
+    "rowwise": (*_CASES_AND_ROUNDS, add_option("rowwise", "other cases stay in the table")),
     "tasks": _CASES_AND_ROUNDS,
     "stores": (
         *_CASES_AND_ROUNDS,
@@ -205,14 +205,11 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             help="Such as q5; may be given again  [default: all]",
         ),
         click.option(
-            "--load", "loads", multiple=True, type=click.Choice(["skewed", "even"]),
-            help="May be given again  [default: both]",
-        ),
-        click.option(
             "--mode", "modes", multiple=True, type=click.Choice(["micro-batch", "real-time"]),
             help="May be given again  [default: both]",
         ),
         rounds_option,
+        add_option("nexmark", "other queries and modes stay in the table"),
     ),
     "planners": (
         click.option(

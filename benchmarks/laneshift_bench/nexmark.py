@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, groupby
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -26,7 +27,7 @@ from laneshift_bench.query import (
     batch_rate,
     measured,
 )
-from laneshift_bench.report import Goal, Report
+from laneshift_bench.report import Goal, Report, kept, ran_now
 from laneshift_bench.session import SEED, session
 from laneshift_bench.sides import Side, alone, stock
 
@@ -36,28 +37,24 @@ RATE = 10_000
 EVENTS = 100_000
 FEW = 20_000
 SLOTS = 8
-LOADS: Mapping[str, Mapping[str, object]] = {
-    "skewed": {"hotAuctions": 0.5, "hotBidders": 0.75, "hotSellers": 0.75},
-    "even": {"hotAuctions": 0, "hotBidders": 0, "hotSellers": 0},
-}
+HOT: Mapping[str, object] = {"hotAuctions": 0.5, "hotBidders": 0.75, "hotSellers": 0.75}
 CHECKED_BATCHES = 4
 SIDES = (stock(), alone())
 TIMEOUT_S = 180
 METHOD = f"""\
 NEXMark's queries in PySpark (`nexmark_queries.py`) over the people, auctions and bids of
-`laneshift-nexmark`, with nothing at the source or in the sink that waits. *skewed* has the
-standard's hot ones: half of all bids are for one auction, three quarters are by one bidder, three
-quarters of all auctions are one seller's, and every hundred auctions or people others become hot.
-*even* has none. *jar alone* is laneshift with nothing configured. In micro-batches of {EVENTS:,}
-events (of Python's queries {FEW:,}), {RATE:,} of them a second of event time: events of a batch
-over its whole time, median over the batches of a run after the first ones. In Real-time Mode: rows
-that come out each second, median of 100 ms; with {SLOTS} task slots. Micro-batches have one a core
-of the machine. 2 source partitions of each table, 2 state partitions.
+`laneshift-nexmark`, with nothing at the source or in the sink that waits, and with the standard's
+hot ones: half of all bids are for one auction, three quarters are by one bidder, three quarters of
+all auctions are one seller's, and every hundred auctions or people others become hot. *jar alone*
+is laneshift with nothing configured. In micro-batches of {EVENTS:,} events (of Python's queries
+{FEW:,}), {RATE:,} of them a second of event time: events of a batch over its whole time, median
+over the batches of a run after the first ones. In Real-time Mode: rows that come out each second,
+median of 100 ms; with {SLOTS} task slots. Micro-batches have one a core of the machine. 2 source
+partitions of each table, 2 state partitions.
 Sides run in turn in one JVM, after a warm-up of each; a ratio compares runs of the same round.
 Before it is timed each query's answer on each side, over {CHECKED_BATCHES} batches, is compared
 with that of a batch run over the same events (without the windows that are still open)."""
 HEADER = (
-    "load",
     "query",
     "mode",
     *(side.name for side in SIDES),
@@ -80,9 +77,9 @@ def lines(rows: DataFrame) -> DataFrame:
     return rows.select(sf.to_json(sf.struct(*rows.columns), LINES).alias(LINE))
 
 
-def options(load: str, events: int, batches: int | None) -> dict[str, object]:
+def options(events: int, batches: int | None) -> dict[str, object]:
     """Of the source; without ``batches`` it does not end."""
-    chosen: dict[str, object] = dict(LOADS[load])
+    chosen: dict[str, object] = dict(HOT)
     chosen |= {"seed": SEED, "startTime": START, "rowsPerSecond": RATE, "numPartitions": 2}
     if batches is None:
         return chosen | {"pacing": "none"}
@@ -186,82 +183,92 @@ def difference(query: Query, stream: tuple[list[str], str], batch: Sequence[str]
 
 
 def run(
-    quick: bool, names: Sequence[str] = (), loads: Sequence[str] = (), modes: Sequence[str] = (),
-    rounds: int | None = None,
+    quick: bool, names: Sequence[str] = (), modes: Sequence[str] = (), rounds: int | None = None,
+    add: Path | None = None,
 ) -> Report:  # fmt: skip
-    """The whole benchmark."""
+    """The whole benchmark, or some queries or one mode.
+
+    Args:
+        add: results of an earlier run, whose other queries and modes are kept.
+    """
     chosen = [query for query in QUERIES if not names or query.name in names]
     if not chosen:
         raise BenchmarkError(f"There is no such query: {', '.join(names)}.")
     rounds = rounds or (1 if quick else 3)
     cases = [
-        (load, query, mode)
-        for load in (loads or LOADS)
+        (query, mode)
         for query in chosen
         for mode in (modes or (MICRO, REAL_TIME))
         if mode == MICRO or query.real_time
     ]
     progress = Progress("nexmark", len(cases) * len(SIDES) * (rounds + 2))
-    report = Report("nexmark", "NEXMark beside stock Spark", METHOD, HEADER)
+    report = Report("nexmark", "NEXMark beside stock Spark", METHOD, HEADER, data=kept(add))
     for slots, group in groupby(sorted(cases, key=_slots), _slots):
         with session(slots) as (spark, work):
-            for load, query, mode in group:
-                _case(spark, work, report, progress, load, query, mode, rounds, quick)
-    for query in chosen:
-        if not query.real_time:
+            for query, mode in group:
+                name = f"{query.name} {mode}"
+                report.data[name] = _case(spark, work, progress, query, mode, rounds, quick)
+    for query in QUERIES:
+        there = [mode for mode in (MICRO, REAL_TIME) if f"{query.name} {mode}" in report.data]
+        for mode in there:
+            _add(report, query, mode, report.data[f"{query.name} {mode}"])
+        if there and not query.real_time:
             report.notes.append(f"{query.name}, {query.title}, in micro-batches only: {query.why}.")
     return report
 
 
-def _slots(case: tuple[str, Query, str]) -> int:
+def _add(report: Report, query: Query, mode: str, found: Mapping[str, Any]) -> None:
+    """The table's line and the goal of one query in one mode."""
+    rates = [found[side.name] for side in SIDES]
+    ratio = Ratio.of(rates[1], rates[0])
+    title = f"{query.name}, {query.title}"
+    report.rows.append([title, mode, *map(spread, rates), str(ratio), "equal"])
+    report.goals.append(Goal(f"{query.name} {mode}: jar alone / stock", ratio.median, ">=", 0.97))
+
+
+def _slots(case: tuple[Query, str]) -> int:
     """Real-time Mode has all stages' tasks at once; micro-batches get the cores that there are."""
-    return SLOTS if case[2] == REAL_TIME else os.cpu_count() or 1
+    return SLOTS if case[1] == REAL_TIME else os.cpu_count() or 1
 
 
 def _case(
-    spark: SparkSession, work: Path, report: Report, progress: Progress, load: str, query: Query,
-    mode: str, rounds: int, quick: bool,
-) -> None:  # fmt: skip
+    spark: SparkSession, work: Path, progress: Progress, query: Query, mode: str, rounds: int,
+    quick: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """Rates of each side by rounds, after the answers were compared."""
     events = (FEW if python_query(query) else EVENTS) // (5 if quick else 1)
-    ending = options(load, events, CHECKED_BATCHES)
+    ending = options(events, CHECKED_BATCHES)
     expected = batch_lines(spark, query, ending)
     for side in SIDES:
-        progress.step(f"{load}, {query.name}, {mode}, {side.name}, answers")
+        progress.step(f"{query.name}, {mode}, {side.name}, answers")
         wrong = difference(query, streamed(spark, work, side, query, ending, mode), expected)
         if wrong:
-            raise BenchmarkError(f"{query.name} of {side.name}, {mode}, {load}: {wrong}")
-    found: list[dict[str, float]] = []
+            raise BenchmarkError(f"{query.name} of {side.name}, {mode}: {wrong}")
+    found: dict[str, list[float]] = {side.name: [] for side in SIDES}
     for number in range(rounds + 1):
-        rates: dict[str, float] = {}
         for side in in_turn(SIDES, number):
             what = f"round {number}" if number else "warm-up"
-            progress.step(f"{load}, {query.name}, {mode}, {side.name}, {what}")
-            rates[side.name] = _rate(spark, work, side, query, load, events, mode, quick)
-            progress.note(f"{rates[side.name]:,.0f} a second")
-        found.append(rates)
-    by_side = [[rates[side.name] for rates in found[1:]] for side in SIDES]
-    ratio = Ratio.of(by_side[1], by_side[0])
-    report.rows.append(
-        [load, f"{query.name}, {query.title}", mode, *map(spread, by_side), str(ratio), "equal"]
-    )
-    values = {s.name: [round(v, 1) for v in by] for s, by in zip(SIDES, by_side, strict=True)}
-    report.data[f"{load} {query.name} {mode}"] = {**values, "ratio": ratio.data()}
-    report.goals.append(Goal(f"{load}, {query.name}, {mode}", ratio.median, ">=", 0.97))
+            progress.step(f"{query.name}, {mode}, {side.name}, {what}")
+            rate = _rate(spark, work, side, query, events, mode, quick)
+            progress.note(f"{rate:,.0f} a second")
+            if number:
+                found[side.name].append(round(rate, 1))
+    ratio = Ratio.of(*(found[side.name] for side in reversed(SIDES)))
+    return {**found, "ratio": ratio.data(), "ran": ran_now()}
 
 
 def _rate(
-    spark: SparkSession, work: Path, side: Side, query: Query, load: str, events: int, mode: str,
-    quick: bool,
+    spark: SparkSession, work: Path, side: Side, query: Query, events: int, mode: str, quick: bool,
 ) -> float:  # fmt: skip
     """Events a second of a median batch, or rows that come out each second."""
     first, batches = (1, 2) if quick else (3, 5)
     if mode == MICRO:
-        source = options(load, events, None) | {"eventsPerBatch": events}
+        source = options(events, None) | {"eventsPerBatch": events}
         del source["pacing"]
         rows = query.build(tables(spark, source, streams=True))
         with started(spark, work, side, query, rows, {"processingTime": "0 seconds"}) as run:
             return batch_rate(run, events, first, batches)
-    rows = query.build(tables(spark, options(load, events, None), streams=True))
+    rows = query.build(tables(spark, options(events, None), streams=True))
     with started(spark, work, side, query, rows, {"realTime": "5 seconds"}) as run:
         await_rows(run)
         return run.measure(3.0 if quick else 10.0, 5.0 if quick else 15.0).rows_per_s

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +18,7 @@ from laneshift_bench.measure import Measurement
 from laneshift_bench.pairs import Ratio, in_turn, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import ENDLESS, BenchmarkError, Build, batch_rate, running
-from laneshift_bench.report import Goal, Report
+from laneshift_bench.report import Goal, Report, kept, ran_now
 from laneshift_bench.session import session
 from laneshift_bench.sides import Side, alone, elastic, stock
 
@@ -116,25 +117,33 @@ def cases() -> list[Case]:
     ]  # fmt: skip
 
 
-def run(quick: bool, only: Sequence[str] = (), rounds: int | None = None) -> Report:
-    """All cases, or those whose names begin with one of ``only``."""
+def run(
+    quick: bool, only: Sequence[str] = (), rounds: int | None = None, add: Path | None = None
+) -> Report:
+    """All cases, or those whose names begin with one of ``only``.
+
+    Args:
+        add: results of an earlier run, whose other cases are kept.
+    """
     chosen = [c for c in cases() if not only or c.name.startswith(tuple(only))]
     turns = rounds or (1 if quick else 3)
     steps = sum((turns + 1) * len(c.sides) for c in chosen)
     progress = Progress("rowwise", steps)
-    report = Report("rowwise", "Row-wise work over lanes", METHOD, HEADER)
+    report = Report("rowwise", "Row-wise work over lanes", METHOD, HEADER, data=kept(add))
     settings = {"spark.sql.execution.arrow.maxRecordsPerBatch": "20"}
     for cores, group in groupby(chosen, lambda c: c.cores):
         with session(cores, settings) as (spark, work):
             for case in group:
-                _compare(spark, work, case, turns, quick, progress, report)
+                report.data[case.name] = _compare(spark, work, case, turns, quick, progress)
+    for case in cases():
+        if case.name in report.data:
+            _add(report, case)
     return report
 
 
 def _compare(
-    spark: SparkSession, work: Path, case: Case, rounds: int, quick: bool, progress: Progress,
-    report: Report,
-) -> None:  # fmt: skip
+    spark: SparkSession, work: Path, case: Case, rounds: int, quick: bool, progress: Progress
+) -> dict[str, Any]:
     rates: dict[str, list[float]] = {side.name: [] for side in case.sides}
     ages: dict[str, list[Measurement]] = {side.name: [] for side in case.sides}
     for number in range(rounds + 1):
@@ -146,30 +155,39 @@ def _compare(
             if number:
                 rates[side.name].append(rate)
                 ages[side.name] += [age] if age else []
-    for name, found in rates.items():
-        ratio = Ratio.of(found, rates["stock"])
-        late = ages[name]
+    found: dict[str, Any] = {
+        name: {"rows_per_s": each, "latency": [asdict(m) for m in ages[name]]}
+        for name, each in rates.items()
+    }
+    return found | {"ran": ran_now()}
+
+
+def _add(report: Report, case: Case) -> None:
+    """The table's lines and the goals of one case."""
+    found = report.data[case.name]
+    for name in (side.name for side in case.sides):
+        rates, late = found[name]["rows_per_s"], found[name]["latency"]
+        ratio = Ratio.of(rates, found["stock"]["rows_per_s"])
         report.rows.append([
-            case.name, name, spread(found), "" if name == "stock" else str(ratio),
+            case.name, name, spread(rates), "" if name == "stock" else str(ratio),
             *_ages(case, late),
         ])  # fmt: skip
         if (goal := case.goals.get(name)) is not None:
             report.goals.append(Goal(f"{case.name}: {name} x stock", ratio.median, ">=", goal))
-        if late and len(late) == len(ages["stock"]) and name != "stock":
-            more = Ratio.of([m.all.p99_ms for m in late], [m.all.p99_ms for m in ages["stock"]])
+        others = found["stock"]["latency"]
+        if late and len(late) == len(others) and name != "stock":
+            p99 = [[m["all"]["p99_ms"] for m in each] for each in (late, others)]
+            more = Ratio.of(*p99)
             report.goals.append(Goal(f"{case.name}: {name}, p99 / stock", more.median, "<=", 1.05))
-    report.data[case.name] = {
-        name: {"rows_per_s": found, "latency": [asdict(m) for m in ages[name]]}
-        for name, found in rates.items()
-    }
 
 
-def _ages(case: Case, late: Sequence[Measurement]) -> tuple[str, str]:
+def _ages(case: Case, late: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     if not case.rate:
         return "", ""
     if not late:
         return "none came", "none came"
-    return spread([m.all.p50_ms for m in late]), spread([m.all.p99_ms for m in late])
+    p50, p99 = ([m["all"][figure] for m in late] for figure in ("p50_ms", "p99_ms"))
+    return spread(p50), spread(p99)
 
 
 def _rate(spark: SparkSession, work: Path, case: Case, side: Side, quick: bool) -> float:

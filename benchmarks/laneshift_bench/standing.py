@@ -168,8 +168,8 @@ def by_pairs(result: Result) -> Iterator[Comparison]:
     for case, found in result.data.items():
         figure = "rate, jar alone"
         if result.name == "nexmark":
-            load, case, mode = case.split(" ")
-            figure = f"events/s in {mode}, {load} keys, jar alone"
+            case, mode = case.split(" ")
+            figure = f"events/s in {mode}, jar alone"
         pairs, ran = tuple(found["ratio"]["pairs"]), found.get("ran", "")
         yield Comparison(result.name, figure, case, STOCK, pairs, ran)
         # Of `auto`: stock with the best other number of partitions, and with salts.
@@ -219,7 +219,7 @@ def of_rowwise(result: Result) -> Iterator[Comparison]:
     """Rates, and p99 where all rounds of both have one."""
     for case, found in result.data.items():
         stock = found["stock"]
-        for side in (name for name in found if name != "stock"):
+        for side in (name for name in found if name not in ("stock", "ran")):
             ours, named = found[side], f"{case}, {side}"
             yield result.compared("rows/s", named, ours["rows_per_s"], stock["rows_per_s"])
             late = [[m["all"]["p99_ms"] for m in each["latency"]] for each in (ours, stock)]

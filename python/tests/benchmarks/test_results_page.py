@@ -148,7 +148,7 @@ def test_each_layout_is_read_the_right_way_round() -> None:
             "ratio": {"pairs": [2.0]},
             "over": {"stock": {"side": "jar alone, 8 partitions", "pairs": [2.0]}}}},
         "boundary": {"files": {"stock": [[300.0, 500.0]], "jar alone": [[200.0, 200.0]]}},
-        "nexmark": {"skewed q5 real-time": {"ratio": {"pairs": [2.0]}}},
+        "nexmark": {"q5 real-time": {"ratio": {"pairs": [2.0]}}},
         "idle": {
             "real-time, 10 keys, rows/s": {"stock": [5.0], "1 lane": [10.0], "1 lane / stock": {}},
             "real-time latency, p99, all, ms": {"stock": [10.0], "1 lane": [5.0]},

@@ -43,7 +43,7 @@ CASES = [
     if mode == MICRO or query.real_time
 ]
 # 12 s of event time a batch: windows of ten seconds close in all but the first.
-SOURCE = options("skewed", 3000, 4) | {"rowsPerSecond": 250}
+SOURCE = options(3000, 4) | {"rowsPerSecond": 250}
 
 
 @pytest.fixture(scope="module")
