@@ -25,7 +25,7 @@ class DealCostSuite extends LimitedSuite {
   }
 
   test("what takes long to begin gets deals that are worth it") {
-    for (start <- Seq(200.0, 5000.0)) {
+    for (start <- Seq(200.0, 5000.0, 30000.0)) {
       val cost = ahead
       val first = deals(cost, 40, start, row = 1)
       assert(first.min >= 5, first)
