@@ -208,9 +208,16 @@ final class Deals[R](
   }
 
   /** The lane's deal gets no more rows. */
-  private def isClosed(state: LaneState): Boolean = state.deal.rows >= cost.rowsPerDeal ||
+  private def isClosed(state: LaneState): Boolean = state.deal.rows >= rowsOf(state.deal) ||
     (!queue.isEmpty && (queue.firstOrigin ne state.deal.origin)) ||
     (queue.isEmpty && !ended && mayLinger(state) && lingers(state) <= 0L)
+
+  /** Once all rows are there, a deal leaves the other lanes their part, but is not much smaller than is worth a lane's while. */
+  private def rowsOf(deal: Deal): Long = {
+    val most = cost.rowsPerDeal
+    if (!ended) most
+    else math.min(most, math.max(most / Deals.Smaller, 1L + (queue.rows + deal.rows - 1L) / activeLanes))
+  }
 
   private def close(index: Int): Dealt[R] = {
     puller = Deals.Nobody
@@ -359,6 +366,9 @@ final class Deals[R](
 
 object Deals {
   private val Nobody = -1
+
+  /** The last deals are not smaller than this part of one. */
+  private val Smaller = 4
 
   /** Outputs of the next deal that may wait for the emitter. */
   private val NextBytes = 64L * 1024
