@@ -437,7 +437,7 @@ final class ElasticPartition(
   private def grow(nowNs: Long, isSampled: Boolean): Unit =
     if (!session.mayGetLanes) growth.rest()
     else if (isSampled) {
-      growth.saw(nowNs, meter.rates.at.rowsIn)
+      growth.saw(nowNs, meter.rates.at.laneRows.sum)
       val busy = meter.rates.busy.take(batchLanes).sum
       val worth = current.realTime || isDealt || autoBatch.exists(_.isWorthMore(nowNs))
       val lanes = growth.turn(batchLanes, busy, worth)

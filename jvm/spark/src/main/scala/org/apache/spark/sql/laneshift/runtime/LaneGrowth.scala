@@ -12,7 +12,7 @@ import java.util.concurrent.TimeUnit
 private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneGrowth.Pace) {
   import LaneGrowth._
 
-  /** Rows that had come in, and when: the newest are of the last span, and one before them. */
+  /** Rows that lanes had taken, and when: the newest are of the last span, and one before them. */
   private val seen = new java.util.ArrayDeque[Seen]
   private val trial = new Trial[Before](pace.trialNs, FirstRestNs)
   private var tooMany = 0
@@ -31,13 +31,15 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
   /** The newest batches that had the same lanes from their first row on. */
   private var alike = Alike.none
 
-  /** Rows that came in between samples that do not follow each other. */
+  /** Rows that were taken between samples that do not follow each other. */
   private var unseen = 0L
   private var allRows = 0L
   private var hasRested = false
   private var lastLanes = 1
 
-  /** The partition, at work, has taken so many rows in since it is known. Comes before its turn. */
+  /** The lanes of the partition, which is at work, have taken so many rows since it is known; what waits for them is not among these,
+    * or a source that has much to give would look like a fast lane. Comes before its turn.
+    */
   def saw(nowNs: Long, rows: Long): Unit = {
     sampledNs match {
       case Some(before) =>
