@@ -5,53 +5,62 @@ package laneshift.lane
   *
   * What a deal takes once is told from what its rows take by two deals that differ in rows. If it is much, a second pair has to say
   * so, too, and it is never more than the shortest deal has taken: times vary for other reasons. Until it is known all is taken for
-  * the rows', and the next deal is not much smaller. The deals' lock guards it.
+  * the rows', and the next deal is not much smaller.
+  *
+  * @param nsPerRow what a row has taken, with its part of the deal's beginning; 0 until the first deal is over
+  * @param rowsPerDeal as many as are worth a lane's while, so that lanes end together and answers come soon
   */
-private[lane] final class DealCost(work: DealWork) {
+final case class DealCost private (
+    nsPerRow: Double,
+    rowsPerDeal: Long,
+    private[lane] val start: DealCost.Start
+) {
   import DealCost._
 
-  private var startNs = 0.0
-  private var isKnown = false
-  private var isSuspected = false
-  private var shortestNs = Double.MaxValue
-  private var last = Took(0, 0.0)
-  private var other = Took(0, 0.0)
-
-  /** What a row has taken, with its part of the deal's beginning; 0 until the first deal is over. */
-  var nsPerRow: Double = 0.0
-
-  /** As many as are worth a lane's while, so that lanes end together and answers come soon. */
-  var rowsPerDeal: Long = work.firstRows.toLong
-
   /** A lane has answered for so many rows, in so much time of its own. */
-  def learn(rows: Int, ns: Long): Unit = {
+  private[lane] def and(work: DealWork, rows: Int, ns: Long): DealCost = {
     val now = Took(rows, ns.toDouble)
-    if (work.readsAhead) learnStart(now)
-    nsPerRow = if (nsPerRow == 0.0) now.perRow else nsPerRow + work.learning * (now.perRow - nsPerRow)
-    val wanted = math.max(work.worthNs.toDouble, Shares * startNs) / nsPerRow
-    val least = if (work.readsAhead && (!isKnown || isSuspected)) rowsPerDeal / AtOnce else 1L
-    rowsPerDeal = math.max(math.max(1L, least), math.min(Most, wanted.toLong))
-  }
-
-  private def learnStart(now: Took): Unit = {
-    shortestNs = math.min(shortestNs, now.ns)
-    if (last.differs(now)) other = last
-    if (other.differs(now)) {
-      val perRow = math.max(0.0, math.min((now.ns - other.ns) / (now.rows - other.rows), now.perRow))
-      val found = now.ns - perRow * now.rows
-      val isMuch = Shares * found > work.worthNs
-      if (!isMuch || isSuspected) {
-        startNs = found
-        isKnown = true
-      }
-      isSuspected = isMuch
-    }
-    startNs = math.min(startNs, shortestNs)
-    last = now
+    val known = if (work.readsAhead) start.and(now, work.worthNs) else start
+    // Of small deals, a batch's last ones, most is their beginning.
+    val weight = work.learning * math.min(1.0, rows.toDouble / rowsPerDeal)
+    val perRow = if (nsPerRow == 0.0) now.perRow else nsPerRow + weight * (now.perRow - nsPerRow)
+    val wanted = math.max(work.worthNs.toDouble, Shares * known.ns) / perRow
+    val least = if (work.readsAhead && !known.isCertain) rowsPerDeal / AtOnce else 1L
+    DealCost(perRow, math.max(math.max(1L, least), math.min(Most, wanted.toLong)), known)
   }
 }
 
-private[lane] object DealCost {
+object DealCost {
+
+  /** Before the first deal. */
+  def unknown(work: DealWork): DealCost = DealCost(0.0, work.firstRows.toLong, Start())
+
+  /** What a deal takes once, by the last two that differ in rows. */
+  private[lane] final case class Start(
+      ns: Double = 0.0,
+      isKnown: Boolean = false,
+      isSuspected: Boolean = false,
+      shortestNs: Double = Double.MaxValue,
+      last: Took = Took(0, 0.0),
+      other: Took = Took(0, 0.0)
+  ) {
+    def isCertain: Boolean = isKnown && !isSuspected
+
+    def and(now: Took, worthNs: Long): Start = {
+      val shortest = math.min(shortestNs, now.ns)
+      val before = if (last.differs(now)) last else other
+      val next =
+        if (!before.differs(now)) this
+        else {
+          val perRow = math.max(0.0, math.min((now.ns - before.ns) / (now.rows - before.rows), now.perRow))
+          val found = now.ns - perRow * now.rows
+          val isMuch = Shares * found > worthNs
+          if (!isMuch || isSuspected) copy(ns = found, isKnown = true, isSuspected = isMuch)
+          else copy(isSuspected = isMuch)
+        }
+      next.copy(ns = math.min(next.ns, shortest), shortestNs = shortest, last = now, other = before)
+    }
+  }
 
   /** A deal takes so many times as long as it takes to begin one, or longer. */
   private val Shares = 10
@@ -63,7 +72,7 @@ private[lane] object DealCost {
   private val AtOnce = 4
   private val Most = 1000000L
 
-  private final case class Took(rows: Int, ns: Double) {
+  private[lane] final case class Took(rows: Int, ns: Double) {
     def perRow: Double = math.max(1.0, ns / rows)
     def differs(that: Took): Boolean =
       rows > 0 && math.min(rows, that.rows) < Differs * math.max(rows, that.rows)

@@ -46,6 +46,12 @@ object DealWork {
     DealWork(readsAhead = true, 1000000000L, 100, lingerNs, learning = 0.5)
 }
 
+/** What earlier batches have told of the next one's deals.
+  *
+  * @param rows how many there may be; 0 if nobody knows
+  */
+final case class DealsBefore(rows: Long, cost: DealCost)
+
 /** What a lane gets when it asks for rows. */
 sealed trait Dealt[+R]
 
@@ -74,7 +80,8 @@ final class Deals[R](
     newBlock: () => RowBlock[R],
     startLane: LaneId => Unit,
     clock: () => Long = () => System.nanoTime(),
-    lock: Lock = new ReentrantLock
+    lock: Lock = new ReentrantLock,
+    before: Option[DealsBefore] = None
 ) extends LaneFeed(limits.maxLanes, initialLanes, startLane, clock, lock) {
   private val emitterTurn = newTurn()
   private val roomForOutputs = newTurn()
@@ -94,10 +101,11 @@ final class Deals[R](
 
   /** Of rows that lanes have and have not answered for. */
   private var dealtBytes = 0L
+  private var dealtRows = 0L
   private var outputBytes = 0L
   private var offered = 0L
   private var ended = false
-  private val cost = new DealCost(work)
+  private var cost = before.fold(DealCost.unknown(work))(_.cost)
 
   private final class Deal(val begunNs: Long, val origin: AnyRef) {
     var rows = 0
@@ -142,7 +150,7 @@ final class Deals[R](
     if (cost.nsPerRow == 0.0) time.leastRows else math.max(time.leastRows, (time.ns / cost.nsPerRow).toLong)
 
   private def rowsPerBlock: Long =
-    if (work.readsAhead) math.max(1L, cost.rowsPerDeal / 4) else cost.rowsPerDeal
+    if (work.readsAhead) math.max(1L, cost.rowsPerDeal / Deals.Blocks) else cost.rowsPerDeal
 
   /** A lane that looks again by itself is left alone until it is worth its while. */
   private def wakeForRows(): Unit = {
@@ -208,15 +216,22 @@ final class Deals[R](
   }
 
   /** The lane's deal gets no more rows. */
-  private def isClosed(state: LaneState): Boolean = state.deal.rows >= rowsOf(state.deal) ||
+  private def isClosed(state: LaneState): Boolean = state.deal.rows >= rowsOfDeal ||
     (!queue.isEmpty && (queue.firstOrigin ne state.deal.origin)) ||
     (queue.isEmpty && !ended && mayLinger(state) && lingers(state) <= 0L)
 
-  /** Once all rows are there, a deal leaves the other lanes their part, but is not much smaller than is worth a lane's while. */
-  private def rowsOf(deal: Deal): Long = {
+  /** How many rows a deal gets: as many as are worth a lane's while, or about so, that all lanes have the same part of what they have not
+    * answered for, if that is known. To begin one more deal costs more than lanes which are done a little early.
+    */
+  private def rowsOfDeal: Long = {
     val most = cost.rowsPerDeal
-    if (!ended) most
-    else math.min(most, math.max(most / Deals.Smaller, 1L + (queue.rows + deal.rows - 1L) / activeLanes))
+    val mayCome = if (ended) 0L else before.fold(0L)(_.rows) - offered
+    if (!ended && mayCome <= 0L) most
+    else {
+      val part = (mayCome + queue.rows + dealtRows).toDouble / activeLanes
+      val turns = math.max(1L, math.round(part / most))
+      math.max(math.max(1L, most / Deals.Smaller), math.ceil(part / turns).toLong)
+    }
   }
 
   private def close(index: Int): Dealt[R] = {
@@ -235,6 +250,7 @@ final class Deals[R](
     state.deal.rows += block.rows
     state.deal.rowBytes += block.bytes
     dealtBytes += block.bytes
+    dealtRows += block.rows
     state.rows += block.rows
     wakeReceiver()
     Dealt.Rows(block)
@@ -282,6 +298,7 @@ final class Deals[R](
     lane.deal = null
     deal.isDone = true
     dealtBytes -= deal.rowBytes
+    dealtRows -= deal.rows
     // Before its first deal a lane has to start.
     if (lane.rows > deal.rows) learn(lane, deal.rows) else lane.busyAtDoneNs = lane.busyUntil(clock())
     if (puller != Deals.Nobody && (lanes(puller) eq lane)) {
@@ -294,7 +311,7 @@ final class Deals[R](
 
   private def learn(lane: LaneState, rows: Int): Unit = {
     val busy = lane.busyUntil(clock())
-    cost.learn(rows, busy - lane.busyAtDoneNs)
+    cost = cost.and(work, rows, busy - lane.busyAtDoneNs)
     lane.busyAtDoneNs = busy
   }
 
@@ -341,6 +358,9 @@ final class Deals[R](
     wakeReceiver()
   }
 
+  /** What they tell of the next batch's. */
+  def told: Option[DealsBefore] = locked(if (offered == 0L) before else Some(DealsBefore(offered, cost)))
+
   /** Bytes of rows that came in and that nobody has answered for, and of outputs that wait. */
   def bufferedBytes: Long = locked(queue.bytes + dealtBytes + outputBytes)
 
@@ -367,8 +387,11 @@ final class Deals[R](
 object Deals {
   private val Nobody = -1
 
-  /** The last deals are not smaller than this part of one. */
-  private val Smaller = 4
+  /** So many blocks are a deal, where lanes read ahead, or a little more. */
+  private val Blocks = 16
+
+  /** No deal is smaller than this part of what is worth a lane's while. */
+  private val Smaller = 8
 
   /** Outputs of the next deal that may wait for the emitter. */
   private val NextBytes = 64L * 1024

@@ -9,14 +9,21 @@ class DealCostSuite extends LimitedSuite {
   private val Ms = 1000000L
 
   /** So many deals, each as large as was found best, in milliseconds: `start` once and `row` for each row. */
-  private def deals(cost: DealCost, count: Int, start: Double, row: Double): Seq[Long] =
+  private def deals(cost: Costs, count: Int, start: Double, row: Double): Seq[Long] =
     Seq.fill(count) {
       val rows = cost.rowsPerDeal
       cost.learn(rows.toInt, ((start + row * rows) * Ms).toLong)
       rows
     }
 
-  private def ahead = new DealCost(DealWork.ahead(DealWork.Forever))
+  private final class Costs(work: DealWork) {
+    private var cost = DealCost.unknown(work)
+    def learn(rows: Int, ns: Long): Unit = cost = cost.and(work, rows, ns)
+    def rowsPerDeal: Long = cost.rowsPerDeal
+    def nsPerRow: Double = cost.nsPerRow
+  }
+
+  private def ahead = new Costs(DealWork.ahead(DealWork.Forever))
 
   test("a deal has a second of work, where beginning it is nothing") {
     val cost = ahead
@@ -57,7 +64,7 @@ class DealCostSuite extends LimitedSuite {
   }
 
   test("rows of operators that do not read ahead cost what they take") {
-    val cost = new DealCost(DealWork.RowByRow)
+    val cost = new Costs(DealWork.RowByRow)
     deals(cost, 20, start = 0, row = 0.01)
     assert((399L to 401L).contains(cost.rowsPerDeal), cost.rowsPerDeal)
     cost.learn(400, 4000 * Ms)

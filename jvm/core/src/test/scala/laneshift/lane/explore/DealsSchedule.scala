@@ -41,6 +41,9 @@ final class DealsSchedule(seed: Long) {
     block
   }
 
+  private val work =
+    DealWork(readsAhead, 5L, 1 + random.nextInt(6), if (lingers) 20L else DealWork.Forever)
+
   private val deals = new Deals[Item](
     DealLimits(
       maxLanes,
@@ -51,12 +54,13 @@ final class DealsSchedule(seed: Long) {
         leastRows = 1L + random.nextInt(3)
       ))
     ),
-    DealWork(readsAhead, 5L, 1 + random.nextInt(6), if (lingers) 20L else DealWork.Forever),
+    work,
     started,
     () => new ArrayBlock(perBlock),
     lane => add(new LaneSteps(lane)),
     () => now,
-    lock
+    lock,
+    Option.when(random.nextInt(3) == 0)(DealsBefore(random.nextInt(60).toLong, DealCost.unknown(work)))
   )
 
   private val expected = (0 until rows).flatMap(outputsOf)

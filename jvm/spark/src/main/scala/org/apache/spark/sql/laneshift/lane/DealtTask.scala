@@ -36,7 +36,8 @@ private[laneshift] final class DealtTask(
     else DealWork.RowByRow,
     start.lanes,
     () => new UnsafeRowBlock,
-    lane => run(new DealtLane(this, lane))
+    lane => run(new DealtLane(this, lane)),
+    before = start.deals
   )
   override private[lane] val threads = new TaskThreads(s"partition ${home.index}", context, deals.fail)
 

@@ -159,10 +159,8 @@ private[laneshift] object LaneAccumulators {
       acc <- elsewhere
       sum <- byId.get(acc.id) if !onceMetrics(acc.id)
     } sum.merge(acc.asInstanceOf[AccumulatorV2[Any, Any]])
-    merged.foreach { acc =>
-      dropSealed(acc)
-      task.registerAccumulator(acc)
-    }
+    merged.foreach(dropSealed)
+    tell(task, merged)
     lanes.foreach { metrics =>
       task.taskMetrics().incMemoryBytesSpilled(metrics.memoryBytesSpilled)
       task.taskMetrics().incDiskBytesSpilled(metrics.diskBytesSpilled)
@@ -193,7 +191,13 @@ private[laneshift] object LaneAccumulators {
         sum.asInstanceOf[AccumulatorV2[Any, Any]].merge(more.asInstanceOf[AccumulatorV2[Any, Any]])
       }
     }
-    sums(partitions, Set.empty).foreach(task.registerAccumulator)
+    tell(task, sums(partitions, Set.empty))
+  }
+
+  /** Of several accumulators of one id Spark's listeners take the task's last one for all of it. */
+  private def tell(task: TaskContext, counted: Seq[AccumulatorV2[Any, Any]]): Unit = {
+    val known = of(task.taskMetrics()).map(acc => acc.id -> acc.asInstanceOf[AccumulatorV2[Any, Any]]).toMap
+    counted.foreach(acc => known.get(acc.id).fold(task.registerAccumulator(acc))(_.merge(acc)))
   }
 
   /** Replaces what the lanes have reported of an operator's stores by what that says together. */

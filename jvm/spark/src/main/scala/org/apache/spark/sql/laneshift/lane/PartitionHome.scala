@@ -1,17 +1,19 @@
 package org.apache.spark.sql.laneshift.lane
 
-import laneshift.lane.{Inlet, LaneFeed}
+import laneshift.lane.{DealsBefore, Inlet, LaneFeed}
 import laneshift.routing.Handoff
 
 /** How a partition begins a batch.
   *
   * @param routing of the lanes here
   * @param elsewhere lanes on other executors that are to be there from the first row on; then the routing is asked for once they are
+  * @param deals what is known of them, where rows are dealt
   */
 private[laneshift] final case class BatchStart(
     routing: Array[Int],
     lanes: Int,
-    elsewhere: Map[HostAddress, Int] = Map.empty
+    elsewhere: Map[HostAddress, Int] = Map.empty,
+    deals: Option[DealsBefore] = None
 )
 
 /** The partition that outlives a task, as the task needs it. Any thread of the task may call it. */

@@ -12,7 +12,7 @@ import org.apache.spark.sql.laneshift.lane._
 import org.apache.spark.sql.laneshift.spec.{ElasticSpec, HandoffMode, OperatorKey, OperatorSpec, RowWork}
 
 import laneshift.ids.{LaneId, ShardId}
-import laneshift.lane.{Inlet, InletStats, LaneBudget, LaneFeed}
+import laneshift.lane.{Deals, DealsBefore, Inlet, InletStats, LaneBudget, LaneFeed}
 import laneshift.routing.{Handoff, MoveReason, RoutingTable}
 
 /** When a command takes effect. */
@@ -77,8 +77,9 @@ final class ElasticPartition(
 
   private var lastBatch = Option.empty[BatchRecord]
 
-  /** The last batch that had rows, and whether it had its lanes from its first row on. */
-  private var lastWork = Option.empty[(BatchRecord, Boolean)]
+  /** The last batch that had rows. */
+  private var lastWork = Option.empty[BatchRecord]
+  private var lastDeals = Option.empty[DealsBefore]
   private var lastLoad = Option.empty[BatchLoad]
   private val scalesAgain = new Every(ElasticPartition.ScaleAgainNs)
 
@@ -166,7 +167,7 @@ final class ElasticPartition(
       constantLanes = true
       if (midBatch || wish.elsewhere.isEmpty) {
         reroute(batchLanes, Nil)
-        BatchStart(routing.clone(), batchLanes)
+        BatchStart(routing.clone(), batchLanes, deals = lastDeals)
       } else BatchStart(new Array[Int](shards), batchLanes, wish.elsewhere)
     }
 
@@ -224,10 +225,11 @@ final class ElasticPartition(
           batchLanes,
           done.rowsIn,
           math.max(0L, done.busyNs.sum - commits),
-          took - (AutoLanes.waitedNs - waitedNs)
+          took - (AutoLanes.waitedNs - waitedNs),
+          constantLanes
         )
       )
-      if (done.rowsIn > 0) lastWork = lastBatch.map(_ -> constantLanes)
+      if (done.rowsIn > 0) lastWork = lastBatch
       // Lanes on other executors are of no use to what is apart: who has some keeps all with the state.
       val mayBeApart = current.rowWork == RowWork.Apart || wish.elsewhere.isEmpty && !motion.isOn
       lastLoad = Option
@@ -301,6 +303,10 @@ final class ElasticPartition(
 
   override def endBatch(task: LaneTask, last: Array[Int]): Unit = by(task) {
     if (midBatch) routing = last.clone()
+    session match {
+      case Session.Threaded(_, deals: Deals[_]) => lastDeals = deals.told
+      case _ => ()
+    }
     goOver(Session.Attached(task))
   }
 
@@ -536,31 +542,4 @@ private object ElasticPartition {
 
   /** How often a partition that has fewer lanes than are wanted asks again. */
   private val ScaleAgainNs = 1000000000L
-}
-
-/** What one task has of its process's lanes: the first is its own. */
-private[runtime] final class LaneGrant(budget: LaneBudget) {
-  private var more = 0
-  private var over = false
-
-  def lanes: Int = synchronized(1 + more)
-
-  /** Takes up to `wanted` more and says how many. */
-  def take(wanted: Int): Int = synchronized {
-    val got = if (over) 0 else budget.take(wanted)
-    more += got
-    got
-  }
-
-  /** Gives back what is beyond `lanes`. */
-  def keep(lanes: Int): Unit = synchronized {
-    val back = math.max(0, more - (lanes - 1))
-    budget.give(back)
-    more -= back
-  }
-
-  def giveBack(): Unit = synchronized {
-    keep(1)
-    over = true
-  }
 }

@@ -23,13 +23,7 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
   private var workedNs = 0L
   private var sampledNs = Option.empty[Long]
 
-  /** How much of that was in the batch that runs, and what other batches took beyond their samples. */
-  private var sampledOfBatchNs = 0L
-  private var unsampledNs = 0L
-  private var lastBatch = -1L
-
-  /** The newest batches that had the same lanes from their first row on. */
-  private var alike = Alike.none
+  private val batches = new WholeBatches
 
   /** Rows that were taken between samples that do not follow each other. */
   private var unseen = 0L
@@ -44,7 +38,7 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
     sampledNs match {
       case Some(before) =>
         workedNs += nowNs - before
-        sampledOfBatchNs += nowNs - before
+        batches.sampled(nowNs - before)
       case None => unseen += rows - allRows
     }
     sampledNs = Some(nowNs)
@@ -58,25 +52,21 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
     * here, too, and judged by whole batches that have had them.
     *
     * @param lanes those that are wanted
-    * @param last the last batch that had rows, and whether it had its lanes from its first row on
+    * @param last the last batch that had rows
     * @param part its part of the process's cores
     */
-  def atStart(lanes: Int, last: Option[(BatchRecord, Boolean)], part: Int): Int = {
-    last.filter(_._1.batchId != lastBatch).foreach { case (batch, isWhole) =>
-      unsampledNs += math.max(0L, batch.tookNs - sampledOfBatchNs)
-      lastBatch = batch.batchId
-      alike = if (isWhole) alike.and(batch) else Alike.none
+  def atStart(lanes: Int, last: Option[BatchRecord], part: Int): Int = {
+    last.filter(batches.add).foreach { batch =>
       // It has not got them.
-      if (isWhole && trial.begun.exists(_.lanes >= batch.lanes)) trial.end()
+      if (batch.isWhole && trial.begun.exists(_.lanes >= batch.lanes)) trial.end()
     }
-    sampledOfBatchNs = 0L
     val kept = judged.getOrElse(lanes)
-    val worth = last.fold(0L) { case (batch, _) => batch.busyNs / pace.worthNs }
+    val worth = last.fold(0L)(_.busyNs / pace.worthNs)
     val most =
       math.max(1L, math.min(math.min(part, 1 + cores.idle).toLong, math.min(maxLanes.toLong, worth))).toInt
-    val isKnown = alike.lanes == kept && alike.count >= Warm
+    val isKnown = batches.lanes == kept && batches.count >= Warm
     if (isKnown && kept < most && !cores.areExhausted && !isTrying && trial.mayBegin(triedNs)) {
-      trial.begin(triedNs, Before(kept, alike.rowsPerS))
+      trial.begin(triedNs, Before(kept, batches.rowsPerS))
       most
     } else math.min(kept, most)
   }
@@ -85,9 +75,9 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
     * with all that they import.
     */
   private def judged: Option[Int] =
-    trial.begun.filter(_.lanes < alike.lanes).flatMap { was =>
-      val paid = isWorth(alike.rowsPerS, was, alike.lanes)
-      val refused = !paid && alike.count >= Chances
+    trial.begun.filter(_.lanes < batches.lanes).flatMap { was =>
+      val paid = isWorth(batches.rowsPerS, was, batches.lanes)
+      val refused = !paid && batches.count >= Chances
       if (paid) {
         trial.paid()
         trial.end()
@@ -99,7 +89,7 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
     rowsPerS >= was.rows * (1 + Gain * (lanes.toDouble / was.lanes - 1))
 
   /** The time of trials. */
-  private def triedNs: Long = workedNs + unsampledNs
+  private def triedNs: Long = workedNs + batches.unsampledNs
 
   /** Whether lanes are tried, and it is not known yet what they bring. */
   def isTrying: Boolean = trial.isRunning
@@ -176,18 +166,6 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
 private[runtime] object LaneGrowth {
   private final case class Seen(atNs: Long, rows: Long)
   private final case class Before(lanes: Int, rows: Double)
-
-  /** Whole batches with as many lanes, one after the other: how many there were, and the rates of the last two. */
-  private final case class Alike(lanes: Int, count: Int, last: Double, before: Double) {
-    def rowsPerS: Double = math.max(last, before)
-    def and(batch: BatchRecord): Alike =
-      if (batch.lanes == lanes) Alike(lanes, count + 1, batch.rowsPerS, last)
-      else Alike(batch.lanes, 1, batch.rowsPerS, 0.0)
-  }
-
-  private object Alike {
-    val none: Alike = Alike(0, 0, 0.0, 0.0)
-  }
 
   /** What rates are measured over, how long lanes are tried before it is asked what they have brought, and the work of a batch that is
     * worth a lane.

@@ -24,10 +24,17 @@ private[laneshift] object LatencyView {
 }
 
 /** What a partition's task has done in the newest batch that it has finished: `lanes` that it ended with, `busyNs` that all of
-  * them together have worked on rows, without commits, and the time from the task's beginning to its end, waits for turns among
-  * partitions of one task left out.
+  * them together have worked on rows, without commits, the time from the task's beginning to its end, waits for turns among
+  * partitions of one task left out, and whether it had its lanes from its first row on.
   */
-final case class BatchRecord(batchId: Long, lanes: Int, rows: Long, busyNs: Long, tookNs: Long) {
+final case class BatchRecord(
+    batchId: Long,
+    lanes: Int,
+    rows: Long,
+    busyNs: Long,
+    tookNs: Long,
+    isWhole: Boolean
+) {
   def rowsPerS: Double = rows * 1e9 / math.max(1L, tookNs)
 }
 

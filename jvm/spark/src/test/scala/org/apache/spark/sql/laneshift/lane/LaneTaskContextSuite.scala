@@ -6,6 +6,7 @@ import org.apache.spark.{TaskContext, TaskContextImpl, TaskKilledException}
 import org.apache.spark.api.python.{PythonRunner, PythonWorker}
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode}
 import org.apache.spark.sql.laneshift.ElasticSession
+import org.apache.spark.util.{AccumulatorMetadata, LongAccumulator}
 
 import laneshift.lane.CoreShare
 import laneshift.testing.LimitedSuite
@@ -92,6 +93,26 @@ class LaneTaskContextSuite extends LimitedSuite with ElasticSession {
         second.complete(None)
       }
       assert(share.idle == 1)
+    }
+  }
+
+  test("what a task has counted before its lanes is one with what they have") {
+    withLane { (task, lane, _) =>
+      def counter(id: Long, count: Long) = {
+        val of = new LongAccumulator
+        of.metadata = AccumulatorMetadata(id, None, countFailedValues = false)
+        of.add(count)
+        of
+      }
+      val other = new LaneTaskContext(TaskIdentity.of(task), () => None)
+      task.registerAccumulator(counter(1L, 3L))
+      lane.current.registerAccumulator(counter(1L, 4L))
+      lane.current.registerAccumulator(counter(2L, 1L))
+      other.current.registerAccumulator(counter(1L, 5L))
+      LaneAccumulators.merge(Seq(lane, other).map(_.metrics), Nil, task, Set.empty)
+      other.complete(None)
+      val told = LaneAccumulators.of(task.taskMetrics)
+      assert(told.map(acc => acc.id -> acc.value) == Seq(1L -> 12L, 2L -> 1L))
     }
   }
 

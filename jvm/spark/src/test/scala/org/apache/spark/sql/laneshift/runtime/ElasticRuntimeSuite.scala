@@ -5,12 +5,13 @@ import java.util.concurrent.TimeUnit
 import org.apache.spark.sql.catalyst.expressions.{Literal, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.laneshift.lane.{BatchStart, HostAddress}
+import org.apache.spark.sql.laneshift.lane.{BatchStart, HostAddress, LaneTask, RemoteLanes}
 import org.apache.spark.sql.laneshift.spec._
 import org.apache.spark.sql.types.LongType
 import org.apache.spark.util.{AccumulatorContext, AccumulatorMetadata, SizeEstimator}
 
-import laneshift.lane.LaneBudget
+import laneshift.ids.LaneId
+import laneshift.lane._
 import laneshift.testing.LimitedSuite
 
 class ElasticRuntimeSuite extends LimitedSuite {
@@ -95,6 +96,63 @@ class ElasticRuntimeSuite extends LimitedSuite {
     assert(each < 30000L)
     all.foreach(_.view)
     assert((SizeEstimator.estimate(all) - SizeEstimator.estimate(shared)) / all.size < 30000L, "looked at")
+  }
+
+  test("lanes are judged by the rows that they take, not by those that come in and wait for one") {
+    var nowNs = 1L
+    val budget = new LaneBudget(64)
+    val cores = new Cores(8, budget, () => 0.5)
+    val dealt = {
+      val of = spec(lanes = 1, HandoffMode.Dealt)
+      val options = of.operator.options.copy(shards = 1, lanes = None)
+      of.copy(operator = of.operator.copy(options = options, realTime = true))
+    }
+    val partition = new ElasticPartition(
+      dealt,
+      0,
+      new HandoffHistory(10),
+      budget,
+      cores,
+      () => HostAddress("", "", 0),
+      () => nowNs
+    )
+    val deals = new Deals[Item](
+      DealLimits(maxLanes = 64, rowBytes = 1L << 30, outputBytes = 1L << 30),
+      DealWork.RowByRow,
+      initialLanes = 1,
+      () => new ArrayBlock(100),
+      _ => (),
+      () => nowNs
+    )
+    def offer(rows: Int) = (0 until rows).foreach(i => deals.offer(Item(0, i.toLong), null))
+    val freeAtNs = new Array[Long](64)
+
+    /** Half a second of lanes that take a millisecond for a row. */
+    def work(): Unit = (0 until 500).foreach { _ =>
+      nowNs += 1000000L
+      deals.stats.active.filter(freeAtNs(_) <= nowNs).foreach { lane =>
+        deals.take(LaneId(lane)) match {
+          case Dealt.Rows(block) => freeAtNs(lane) = nowNs + block.rows * 1000000L
+          case other => fail(s"$other")
+        }
+      }
+    }
+    val task = LoneTask()
+    cores.taskStarted(task)
+    partition.startBatch(dealt, task, None)
+    val of = new LaneTask { override def remote: RemoteLanes = RemoteLanes.None }
+    partition.begun(of)
+    partition.running(of, deals)
+    offer(2000)
+    val lanes = (0 until 20).map { half =>
+      work()
+      // A source that has much gives it as fast as there is room.
+      offer(if (half == 0) 40000 else 4000)
+      cores.look()
+      partition.tick(nowNs)
+      deals.stats.activeLanes
+    }
+    assert(lanes.drop(10).forall(_ == 8), lanes)
   }
 
   test("partitions that their operator does not have any more are let go")(within(lanes = 8) { runtime =>

@@ -106,7 +106,7 @@ class LaneGrowthSuite extends LimitedSuite {
   ) {
     private val growth = new LaneGrowth(machine.cores, maxLanes = 64, LaneGrowth.Pace.Ahead)
     private var number = 0L
-    private var last = Option.empty[(BatchRecord, Boolean)]
+    private var last = Option.empty[BatchRecord]
     var wanted = 1
 
     /** The lanes of the next one, of so many seconds of one lane's work. */
@@ -117,7 +117,7 @@ class LaneGrowthSuite extends LimitedSuite {
       val took = (seconds / gain(lanes) * 1e9 * slow.getOrElse(number.toInt, 1.0)).toLong
       if (seconds > 0)
         last =
-          Some(BatchRecord(number, lanes, (seconds * 1000).toLong, (seconds * 1e9).toLong, took) -> whole)
+          Some(BatchRecord(number, lanes, (seconds * 1000).toLong, (seconds * 1e9).toLong, took, whole))
       wanted
     }
   }

@@ -47,10 +47,9 @@ private[state] final class LaneEncoders(
         RocksDBStateEncoder.getKeyEncoder(data, schema.keySpec, conf.columnFamilies),
         RocksDBStateEncoder.getValueEncoder(data, schema.value, schema.multipleValues, delimiterSize),
         schema,
-        // As Spark's stores do, which trust the schemas of column families.
-        if (conf.columnFamilies) (_, _) => ()
-        else
-          StateStoreProvider.validateStateRowFormat(_, schema.key, _, schema.value, id, conf.store)
+        // As Spark's stores do.
+        StateStoreProvider.validateStateRowFormat(_, schema.key, _, schema.value, id, conf.store),
+        trusted = conf.columnFamilies
       )
     )
   }
@@ -69,20 +68,25 @@ private[state] object LaneEncoders {
   /** Of one column family.
     *
     * @param validate throws if a key and its value are not rows of the family's schemas: what a store holds may be of another query
+    * @param trusted whether it is not asked
     */
   final class Pair(
       val key: RocksDBKeyStateEncoder,
       val value: RocksDBValueStateEncoder,
       val schema: FamilySchema,
-      validate: (UnsafeRow, UnsafeRow) => Unit
+      validate: (UnsafeRow, UnsafeRow) => Unit,
+      trusted: Boolean
   ) {
-    private var isValidated = false
+    private var validated = trusted
+
+    /** Whether nothing that is read is asked any more. */
+    def isValidated: Boolean = validated
 
     /** The value, if there is any: the first that is read is validated. */
     def read(key: UnsafeRow, value: UnsafeRow): UnsafeRow = {
-      if (!isValidated && value != null) {
+      if (!validated && value != null) {
         validate(key, value)
-        isValidated = true
+        validated = true
       }
       value
     }

@@ -154,7 +154,7 @@ private[sql] final class LaneStateStore private[state] (
     val scan =
       new DecodedScan(() => source.fetch(), e.key.decodeKey, rows.owns, decode(e, _), () => source.close())
     def read(pair: UnsafeRowPair) = { e.read(pair.key, pair.value); pair }
-    new StateStoreIterator(scan.map(read), () => scan.close())
+    new StateStoreIterator(if (e.isValidated) scan else scan.map(read), () => scan.close())
   }
 
   // ---- end
