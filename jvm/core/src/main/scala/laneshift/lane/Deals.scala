@@ -220,8 +220,8 @@ final class Deals[R](
     (!queue.isEmpty && (queue.firstOrigin ne state.deal.origin)) ||
     (queue.isEmpty && !ended && mayLinger(state) && lingers(state) <= 0L)
 
-  /** How many rows a deal gets: as many as are worth a lane's while, or about so, that all lanes have the same part of what they have not
-    * answered for, if that is known. To begin one more deal costs more than lanes which are done a little early.
+  /** How many rows a deal gets: as many as are worth a lane's while. If it is known how many are left, about as many, so that all lanes
+    * get the same part in as few deals: lanes that are done a little early lose less than a deal more would cost.
     */
   private def rowsOfDeal: Long = {
     val most = cost.rowsPerDeal
@@ -299,7 +299,7 @@ final class Deals[R](
     deal.isDone = true
     dealtBytes -= deal.rowBytes
     dealtRows -= deal.rows
-    // Before its first deal a lane has to start.
+    // With its first deal a lane has to start.
     if (lane.rows > deal.rows) learn(lane, deal.rows) else lane.busyAtDoneNs = lane.busyUntil(clock())
     if (puller != Deals.Nobody && (lanes(puller) eq lane)) {
       puller = Deals.Nobody
@@ -352,6 +352,9 @@ final class Deals[R](
   // ---- control
 
   override protected def isEnding: Boolean = ended
+
+  override def areStarting: Boolean =
+    locked(lanes.exists(lane => lane.deal != null && lane.rows == lane.deal.rows))
 
   override protected def lanesChanged(): Unit = {
     lanes.foreach(_.turn.signal())

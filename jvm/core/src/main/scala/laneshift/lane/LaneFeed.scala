@@ -31,6 +31,11 @@ abstract class LaneFeed private[lane] (
   /** Whether no more rows come in, and so no lane comes or goes any more. */
   final def hasAllRows: Boolean = locked(isEnding)
 
+  /** Whether a lane has its first rows and has not answered: that it starts, with processes and all that they load, may take longer than
+    * to work on them.
+    */
+  def areStarting: Boolean = false
+
   /** Under the lock: there are other lanes than before. */
   protected def lanesChanged(): Unit
 

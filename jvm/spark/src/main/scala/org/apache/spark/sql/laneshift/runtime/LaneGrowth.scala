@@ -155,9 +155,9 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
     }
   }
 
-  /** The partition does not work any more, or all its rows are there: it wants nothing. */
-  def rest(): Unit = {
-    cores.want(this, 1, more = false)
+  /** The partition does not work any more, or all its rows are there, or lanes start: it wants no more than so many. */
+  def rest(lanes: Int = 1): Unit = {
+    cores.want(this, lanes, more = false)
     sampledNs = None
     hasRested = true
   }

@@ -16,6 +16,9 @@ private[runtime] sealed trait Session {
   /** Whether more lanes would get rows of this batch: some may still come in. */
   def mayGetLanes: Boolean = isWorking
 
+  /** Whether what its lanes do now says little of what they will. */
+  def areLanesStarting: Boolean = false
+
   /** What its lanes have done, if they have threads. */
   def stats: Option[InletStats] = None
 
@@ -74,6 +77,7 @@ private[runtime] object Session {
     override def task: Option[LaneTask] = Some(by)
     override def isWorking: Boolean = true
     override def mayGetLanes: Boolean = !feed.hasAllRows
+    override def areLanesStarting: Boolean = feed.areStarting
     override def stats: Option[InletStats] = Some(feed.stats)
     override def counts(stats: Option[InletStats]): Counts =
       stats.fold(Counts()) { s =>
