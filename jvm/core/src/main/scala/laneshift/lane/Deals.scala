@@ -48,7 +48,7 @@ object DealWork {
 
 /** What earlier batches have told of the next one's deals.
   *
-  * @param rows how many there may be; 0 if nobody knows
+  * @param rows how many there may be
   */
 final case class DealsBefore(rows: Long, cost: DealCost)
 
@@ -121,6 +121,9 @@ final class Deals[R](
     var waits = false
     var looks = false
     var busyAtDoneNs = 0L
+
+    /** With its first deal it has to start, too. */
+    def isAtFirst: Boolean = deal != null && rows == deal.rows
   }
 
   // ---- receiver
@@ -295,12 +298,11 @@ final class Deals[R](
 
   private def done(lane: LaneState): Unit = if (lane.deal != null) {
     val deal = lane.deal
+    if (lane.isAtFirst) lane.busyAtDoneNs = lane.busyUntil(clock()) else learn(lane, deal.rows)
     lane.deal = null
     deal.isDone = true
     dealtBytes -= deal.rowBytes
     dealtRows -= deal.rows
-    // With its first deal a lane has to start.
-    if (lane.rows > deal.rows) learn(lane, deal.rows) else lane.busyAtDoneNs = lane.busyUntil(clock())
     if (puller != Deals.Nobody && (lanes(puller) eq lane)) {
       puller = Deals.Nobody
       wakeWaiting()
@@ -353,8 +355,7 @@ final class Deals[R](
 
   override protected def isEnding: Boolean = ended
 
-  override def areStarting: Boolean =
-    locked(lanes.exists(lane => lane.deal != null && lane.rows == lane.deal.rows))
+  override def areStarting: Boolean = locked(lanes.exists(_.isAtFirst))
 
   override protected def lanesChanged(): Unit = {
     lanes.foreach(_.turn.signal())

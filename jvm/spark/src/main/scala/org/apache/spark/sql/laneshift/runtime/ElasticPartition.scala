@@ -442,7 +442,7 @@ final class ElasticPartition(
   /** Idle cores for a partition that has more to do than it can, and back. */
   private def grow(nowNs: Long, isSampled: Boolean): Unit =
     if (!session.mayGetLanes) growth.rest()
-    else if (session.areLanesStarting) growth.rest(batchLanes)
+    else if (growth.isTrying && session.areLanesStarting) growth.rest(batchLanes)
     else if (isSampled) {
       growth.saw(nowNs, meter.rates.at.laneRows.sum)
       val busy = meter.rates.busy.take(batchLanes).sum

@@ -19,6 +19,9 @@ import laneshift.lane.LaneBudget
   */
 final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMemory) extends Logging {
   private val partitions = new ConcurrentHashMap[(OperatorKey, Int), ElasticPartition]
+
+  /** Those of tasks that are not over, with how many: a task may begin before the last one of its partition is over. */
+  private val busy = new ConcurrentHashMap[ElasticPartition, Integer]
   private val ended = new EndedRuns
   private val budget = new LaneBudget(lanes)
   private[laneshift] val cores =
@@ -56,6 +59,11 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
       (spec.key, index),
       _ => new ElasticPartition(spec, index, history, budget, cores, () => here)
     )
+    busy.merge(found, 1, _ + _)
+    task.addTaskCompletionListener[Unit] { _ =>
+      busy.computeIfPresent(found, (_, tasks) => if (tasks == 1) null else tasks - 1)
+      ()
+    }
     if (spec.operator.remembered && found.mayHaveMoved(spec.batchId))
       driver.recall(spec.key, index).foreach(found.recall(_, driver.executorId))
     found
@@ -113,12 +121,18 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
     val isLook = looks.isDue(now)
     if (isLook) attempt("The look at the machine's load")(cores.look())
     // Of those that nobody computes only the rates change: a thousand of them, each turn, would be a tenth of a core.
-    partitions.values().forEach(p =>
-      if (isLook || p.isRunning)
-        attempt(s"The controller's turn on partition ${p.index}")(p.tick(now).foreach(driver.pressed))
-    )
+    if (isLook) partitions.values().forEach(tick(_, now))
+    else busy.keySet().forEach(p => if (p.isRunning) tick(p, now))
     if (isLook) letGo(now)
   }
+
+  private def tick(partition: ElasticPartition, nowNs: Long): Unit =
+    attempt(s"The controller's turn on partition ${partition.index}") {
+      partition.tick(nowNs).foreach(driver.pressed)
+    }
+
+  /** Partitions that tasks compute, or are about to. */
+  private[runtime] def computing: Set[ElasticPartition] = busy.keySet().asScala.toSet
 
   /** Forgets partitions that nobody will ask for. */
   private[runtime] def letGo(nowNs: Long): Unit = {

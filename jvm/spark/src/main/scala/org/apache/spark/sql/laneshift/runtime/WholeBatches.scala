@@ -5,16 +5,19 @@ package org.apache.spark.sql.laneshift.runtime
   */
 private[runtime] final class WholeBatches {
 
+  private var alike = 0
+  private var lanesOfAll = 0
+  private var sampledNs = 0L
+  private var beyondNs = 0L
+  private var lastId = -1L
+  private var lastRate, rateBefore = 0.0
+
   /** What they had, and how many they are; 0 of both if the last one's lanes changed in its midst. */
-  var lanes = 0
-  var count = 0
+  def lanes: Int = lanesOfAll
+  def count: Int = alike
 
   /** What all batches took beyond their samples. */
-  var unsampledNs = 0L
-
-  private var sampledNs = 0L
-  private var lastId = -1L
-  private var rates = (0.0, 0.0)
+  def unsampledNs: Long = beyondNs
 
   /** So much of the batch that runs was sampled. */
   def sampled(ns: Long): Unit = sampledNs += ns
@@ -24,16 +27,17 @@ private[runtime] final class WholeBatches {
     val isNew = batch.batchId != lastId
     if (isNew) {
       lastId = batch.batchId
-      unsampledNs += math.max(0L, batch.tookNs - sampledNs)
+      beyondNs += math.max(0L, batch.tookNs - sampledNs)
       val isAlike = batch.isWhole && batch.lanes == lanes
-      count = if (isAlike) count + 1 else if (batch.isWhole) 1 else 0
-      lanes = if (batch.isWhole) batch.lanes else 0
-      rates = (batch.rowsPerS, if (isAlike) rates._1 else 0.0)
+      alike = if (isAlike) alike + 1 else if (batch.isWhole) 1 else 0
+      lanesOfAll = if (batch.isWhole) batch.lanes else 0
+      rateBefore = if (isAlike) lastRate else 0.0
+      lastRate = batch.rowsPerS
     }
     sampledNs = 0L
     isNew
   }
 
   /** The better rate of the last two. */
-  def rowsPerS: Double = math.max(rates._1, rates._2)
+  def rowsPerS: Double = math.max(lastRate, rateBefore)
 }

@@ -98,25 +98,32 @@ class ElasticRuntimeSuite extends LimitedSuite {
     assert((SizeEstimator.estimate(all) - SizeEstimator.estimate(shared)) / all.size < 30000L, "looked at")
   }
 
-  test("lanes are judged by the rows that they take, not by those that come in and wait for one") {
-    var nowNs = 1L
-    val budget = new LaneBudget(64)
-    val cores = new Cores(8, budget, () => 0.5)
-    val dealt = {
-      val of = spec(lanes = 1, HandoffMode.Dealt)
-      val options = of.operator.options.copy(shards = 1, lanes = None)
-      of.copy(operator = of.operator.copy(options = options, realTime = true))
+  /** A partition of a stage without state whose lanes are left to laneshift, on eight cores with nothing else to do; a source that has
+    * much gives it as fast as there is room.
+    *
+    * @param startsMs how long a lane but the first starts, before its first row
+    */
+  private final class DealtPartition(msPerRow: Int, startsMs: Int = 0) {
+    private var nowNs = 1L
+    private val freeAtNs = new Array[Long](64)
+    private val budget = new LaneBudget(64)
+    private val cores = new Cores(8, budget, () => 0.5)
+    private val of = {
+      val dealt = spec(lanes = 1, HandoffMode.Dealt)
+      val options = dealt.operator.options.copy(shards = 1, lanes = None)
+      dealt.copy(operator = dealt.operator.copy(options = options, realTime = true))
     }
-    val partition = new ElasticPartition(
-      dealt,
-      0,
-      new HandoffHistory(10),
-      budget,
-      cores,
-      () => HostAddress("", "", 0),
-      () => nowNs
-    )
-    val deals = new Deals[Item](
+    private val partition =
+      new ElasticPartition(
+        of,
+        0,
+        new HandoffHistory(10),
+        budget,
+        cores,
+        () => HostAddress("", "", 0),
+        () => nowNs
+      )
+    private val deals = new Deals[Item](
       DealLimits(maxLanes = 64, rowBytes = 1L << 30, outputBytes = 1L << 30),
       DealWork.RowByRow,
       initialLanes = 1,
@@ -124,38 +131,47 @@ class ElasticRuntimeSuite extends LimitedSuite {
       _ => (),
       () => nowNs
     )
-    def offer(rows: Int) = (0 until rows).foreach(i => deals.offer(Item(0, i.toLong), null))
-    val freeAtNs = new Array[Long](64)
+    private val task = LoneTask()
+    cores.taskStarted(task)
+    partition.startBatch(of, task, None)
+    private val lanesOf = new LaneTask { override def remote: RemoteLanes = RemoteLanes.None }
+    partition.begun(lanesOf)
+    partition.running(lanesOf, deals)
 
-    /** Half a second of lanes that take a millisecond for a row. */
-    def work(): Unit = (0 until 500).foreach { _ =>
-      nowNs += 1000000L
-      deals.stats.active.filter(freeAtNs(_) <= nowNs).foreach { lane =>
-        deals.take(LaneId(lane)) match {
-          case Dealt.Rows(block) =>
-            // A lane but the first starts for four seconds.
-            val startsNs = if (lane > 0 && freeAtNs(lane) == 0L) 4000000000L else 0L
-            freeAtNs(lane) = nowNs + startsNs + block.rows * 1000000L
-          case other => fail(s"$other")
+    def offer(rows: Int): Unit = (0 until rows).foreach(i => deals.offer(Item(0, i.toLong), null))
+
+    /** Half a second of work, after which so many rows come in; the lanes from then on. */
+    def work(rows: Int): Int = {
+      (0 until 500).foreach { _ =>
+        nowNs += 1000000L
+        deals.stats.active.filter(freeAtNs(_) <= nowNs).foreach { lane =>
+          deals.take(LaneId(lane)) match {
+            case Dealt.Rows(block) =>
+              val startMs = if (lane > 0 && freeAtNs(lane) == 0L) startsMs else 0
+              freeAtNs(lane) = nowNs + (startMs + block.rows * msPerRow) * 1000000L
+            case other => fail(s"$other")
+          }
         }
       }
-    }
-    val task = LoneTask()
-    cores.taskStarted(task)
-    partition.startBatch(dealt, task, None)
-    val of = new LaneTask { override def remote: RemoteLanes = RemoteLanes.None }
-    partition.begun(of)
-    partition.running(of, deals)
-    offer(2000)
-    val lanes = (0 until 40).map { half =>
-      work()
-      // A source that has much gives it as fast as there is room.
-      offer(if (half == 0) 40000 else 4000)
+      offer(rows)
       cores.look()
       partition.tick(nowNs)
       deals.stats.activeLanes
     }
+  }
+
+  test("lanes are judged by the rows that they take, not by those that come in and wait for one") {
+    val partition = new DealtPartition(msPerRow = 1, startsMs = 4000)
+    partition.offer(2000)
+    val lanes = (0 until 40).map(half => partition.work(if (half == 0) 40000 else 4000))
     assert(lanes.drop(20).forall(_ == 8), lanes)
+  }
+
+  test("a lane whose first rows take long is no reason to wait with more lanes") {
+    val partition = new DealtPartition(msPerRow = 2000)
+    partition.offer(4000)
+    val lanes = (0 until 40).map(_ => partition.work(rows = 0))
+    assert(lanes.drop(10).forall(_ == 8), lanes)
   }
 
   test("partitions that their operator does not have any more are let go")(within(lanes = 8) { runtime =>
@@ -174,6 +190,16 @@ class ElasticRuntimeSuite extends LimitedSuite {
       fewer.key.runId -> 1,
       other.runId -> 3
     ))
+  })
+
+  test("a partition is looked after until the last of its tasks is over")(within(lanes = 8) { runtime =>
+    val (first, second) = (LoneTask(), LoneTask())
+    val partition = runtime.partition(spec(lanes = 1), 0, first)
+    runtime.partition(spec(lanes = 1), 0, second)
+    first.markTaskCompleted(None)
+    assert(runtime.computing == Set(partition))
+    second.markTaskCompleted(None)
+    assert(runtime.computing.isEmpty)
   })
 
   test("a task that starts when its run has ended leaves nothing behind")(within(lanes = 8) {

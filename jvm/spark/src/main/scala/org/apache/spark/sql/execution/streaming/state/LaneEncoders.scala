@@ -77,16 +77,16 @@ private[state] object LaneEncoders {
       validate: (UnsafeRow, UnsafeRow) => Unit,
       trusted: Boolean
   ) {
-    private var validated = trusted
+    private var asks = !trusted
 
     /** Whether nothing that is read is asked any more. */
-    def isValidated: Boolean = validated
+    def isValidated: Boolean = !asks
 
     /** The value, if there is any: the first that is read is validated. */
     def read(key: UnsafeRow, value: UnsafeRow): UnsafeRow = {
-      if (!validated && value != null) {
+      if (asks && value != null) {
         validate(key, value)
-        validated = true
+        asks = false
       }
       value
     }
