@@ -220,10 +220,10 @@ def run(spark: SparkSession, case: Case, mode: str, folder: Path, *, families: b
 @pytest.mark.parametrize(
     ("case", "mode", "families"),
     [
-        (in_pandas_forgetful, "update", False),
+        pytest.param(in_pandas_forgetful, "update", False, marks=pytest.mark.deep("pairs")),
         (in_pandas_until_quiet, "append", False),
         (in_pandas_processor, "update", True),
-        (row_processor, "append", True),
+        pytest.param(row_processor, "append", True, marks=pytest.mark.deep("pairs")),
     ],
 )
 def test_a_stateful_python_function_equals_stock_under_motion(
