@@ -69,7 +69,7 @@ def run(
 @pytest.mark.parametrize(
     ("batch", "remote"),
     [
-        (1_500, 0),
+        (4_000, 0),
         pytest.param(15_000, 0, marks=pytest.mark.deep("pairs")),
         pytest.param(15_000, 2, marks=pytest.mark.deep("pairs")),
     ],
