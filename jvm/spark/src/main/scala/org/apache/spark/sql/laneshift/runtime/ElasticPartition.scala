@@ -442,8 +442,11 @@ final class ElasticPartition(
   /** Idle cores for a partition that has more to do than it can, and back. */
   private def grow(nowNs: Long, isSampled: Boolean): Unit =
     if (!session.mayGetLanes) growth.rest()
-    else if (growth.isTrying && session.areLanesStarting) growth.rest(batchLanes)
-    else if (isSampled) {
+    else if (growth.isTrying && session.areLanesStarting) {
+      growth.rest(batchLanes)
+      // That may take minutes, and others may need the cores.
+      if (isSampled) growth.givenBack(batchLanes).foreach(want)
+    } else if (isSampled) {
       growth.saw(nowNs, meter.rates.at.laneRows.sum)
       val busy = meter.rates.busy.take(batchLanes).sum
       val worth = current.realTime || isDealt || autoBatch.exists(_.isWorthMore(nowNs))

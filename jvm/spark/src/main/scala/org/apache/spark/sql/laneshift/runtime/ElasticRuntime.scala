@@ -97,6 +97,7 @@ final class ElasticRuntime private (coreCount: Int, lanes: Int, driver: DriverMe
 
   private[laneshift] def drop(runId: String): Unit = {
     partitions.keySet().removeIf(_._1.runId == runId)
+    busy.keySet().removeIf(_.key.runId == runId)
     auto.forget(runId)
     hostLanes.forget(runId)
   }

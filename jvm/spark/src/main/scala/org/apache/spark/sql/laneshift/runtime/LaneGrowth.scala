@@ -117,22 +117,26 @@ private[runtime] final class LaneGrowth(cores: Cores, maxLanes: Int, pace: LaneG
     val full = busy >= Full * lanes
     val hungry = full && worth && trial.mayBegin(triedNs)
     cores.want(this, lanes, hungry)
+    givenBack(lanes).getOrElse(trial.before(triedNs) match {
+      case None if trial.isRunning => lanes
+      case Some(was) if full && rate.exists(!isWorth(_, was, lanes)) =>
+        trial.refuse(triedNs)
+        was.lanes
+      case tried =>
+        if (tried.nonEmpty) trial.paid()
+        trial.end()
+        rate.filter(_ => hungry).fold(released(lanes, busy))(grown(lanes, _))
+    })
+  }
+
+  /** The lanes from now on, if others need the cores of some; asked once a sample. */
+  def givenBack(lanes: Int): Option[Int] = {
     tooMany = if (cores.idle < 0 && lanes > 1) tooMany + 1 else 0
     val fair = cores.fair
-    if (tooMany >= 2 || lanes > fair) {
+    Option.when(tooMany >= 2 || lanes > fair) {
       trial.end()
       math.min(lanes - 1, fair)
-    } else
-      trial.before(triedNs) match {
-        case None if trial.isRunning => lanes
-        case Some(was) if full && rate.exists(!isWorth(_, was, lanes)) =>
-          trial.refuse(triedNs)
-          was.lanes
-        case tried =>
-          if (tried.nonEmpty) trial.paid()
-          trial.end()
-          rate.filter(_ => hungry).fold(released(lanes, busy))(grown(lanes, _))
-      }
+    }
   }
 
   private def grown(lanes: Int, rows: Double): Int = {

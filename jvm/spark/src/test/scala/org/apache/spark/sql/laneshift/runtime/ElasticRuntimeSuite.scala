@@ -138,6 +138,9 @@ class ElasticRuntimeSuite extends LimitedSuite {
     partition.begun(lanesOf)
     partition.running(lanesOf, deals)
 
+    /** So many other tasks begin. */
+    def others(tasks: Int): Unit = (0 until tasks).foreach(_ => cores.taskStarted(LoneTask()))
+
     def offer(rows: Int): Unit = (0 until rows).foreach(i => deals.offer(Item(0, i.toLong), null))
 
     /** Half a second of work, after which so many rows come in; the lanes from then on. */
@@ -172,6 +175,15 @@ class ElasticRuntimeSuite extends LimitedSuite {
     partition.offer(4000)
     val lanes = (0 until 40).map(_ => partition.work(rows = 0))
     assert(lanes.drop(10).forall(_ == 8), lanes)
+  }
+
+  test("lanes that start give cores back to tasks that begin meanwhile") {
+    val partition = new DealtPartition(msPerRow = 1, startsMs = 100000)
+    partition.offer(2000)
+    val before = (0 until 10).map(_ => partition.work(rows = 4000))
+    partition.others(tasks = 7)
+    val after = (0 until 20).map(_ => partition.work(rows = 4000))
+    assert(before.last == 8 && after.last == 1, before ++ after)
   }
 
   test("partitions that their operator does not have any more are let go")(within(lanes = 8) { runtime =>
