@@ -73,7 +73,12 @@ def main(url: str, tenants: str) -> None:
     builders = [SparkSession.builder.remote(url) for _ in range(2)]
     sessions = [laneshift.configure(b, shards_per_partition=48).create() for b in builders]
     queries = [
-        plan(spark).writeStream.format("noop").outputMode("update").queryName(name).start()
+        plan(spark)
+        .writeStream.format("noop")
+        .outputMode("update")
+        .queryName(name)
+        .trigger(processingTime="500 milliseconds")
+        .start()
         for spark, plan, name in zip(sessions, (counted, by_function), ("one", "two"), strict=True)
     ]
     apps = [laneshift.attach(spark) for spark in sessions]

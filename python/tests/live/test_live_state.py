@@ -221,7 +221,7 @@ def run(spark: SparkSession, case: Case, mode: str, folder: Path, *, families: b
     ("case", "mode", "families"),
     [
         pytest.param(in_pandas_forgetful, "update", False, marks=pytest.mark.deep("pairs")),
-        (in_pandas_until_quiet, "append", False),
+        pytest.param(in_pandas_until_quiet, "append", False, marks=pytest.mark.deep("pairs")),
         (in_pandas_processor, "update", True),
         pytest.param(row_processor, "append", True, marks=pytest.mark.deep("pairs")),
     ],
