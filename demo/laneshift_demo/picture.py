@@ -51,12 +51,11 @@ def _title(figure: Any, both: Race, chosen: Calibration, settings: Settings) -> 
     figure.text(
         0.012, 0.95,
         f"Flights of 2013 from {source}, {both.stream.rows_per_s:,.0f} rows/s; delays by airport, "
-        f"Spark Real-time Mode. {CORES} emulated cores on each side:\n"
-        f"each answer costs its core {chosen.cost_us / 1000:g} ms of waiting, on {os.cpu_count()} "
-        f"real cores. Stock: {CORES} state partitions, a core each. A spell's {HOT_AIRPORTS} "
-        f"hot airports: {HOT_WORDS[settings.hot]}.\n"
-        f"laneshift: {PARTITIONS} state partitions, whose {CORES} lanes (a core each) policy "
-        f"{settings.policy} moves while the query runs.",
+        f"Spark Real-time Mode. {CORES} emulated cores on each side, on {os.cpu_count()} real "
+        f"ones:\neach answer costs its core {chosen.cost_us / 1000:g} ms of waiting. A spell's "
+        f"{HOT_AIRPORTS} hot airports: {HOT_WORDS[settings.hot]}.\n"
+        f"Stock: {CORES} state partitions, a core each. laneshift: {PARTITIONS}, whose {CORES} "
+        f"lanes (a core each) policy {settings.policy} moves while the query runs.",
         fontsize=10.5, color=MUTED, va="top", linespacing=1.35,
     )  # fmt: skip
 

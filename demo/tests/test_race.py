@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -102,6 +103,20 @@ def test_a_picture_is_drawn(tmp_path: Path, moved: bool) -> None:
     draw(both, Calibration(2000, RATE, 100.0, 1.0), parse(["flights", "--picture", str(file)]))
     assert file.read_bytes().startswith(b"\x89PNG")
     assert file.stat().st_size > 20_000
+
+
+@pytest.mark.parametrize("hot", ["shared", "random"])
+def test_what_a_picture_says_is_within_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hot: str
+) -> None:
+    figures: list[Any] = []
+    monkeypatch.setattr("matplotlib.pyplot.close", figures.append)
+    both = raced(side(STOCK, 3000.0, rows=700), side(ELASTIC, 5.0))
+    words = ["flights", "--hot", hot, "--picture", str(tmp_path / "demo.png")]
+    draw(both, Calibration(2000, RATE, 100.0, 1.0), parse(words))
+    (figure,) = figures
+    assert len(figure.texts) > 1
+    assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in figure.texts)
 
 
 def test_rates_are_of_the_time_at_which_answers_came() -> None:
