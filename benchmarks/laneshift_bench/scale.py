@@ -22,7 +22,7 @@ from laneshift.plugin.gateway import Py4jGateway
 from laneshift.plugin.wire import M
 from laneshift.policies import registry
 from laneshift_bench.memory import HISTORIES
-from laneshift_bench.pairs import Ratio, spread
+from laneshift_bench.pairs import Ratio, in_turn, spread
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError, Running, batch_ms, counting, running
 from laneshift_bench.report import Goal, Report
@@ -57,8 +57,7 @@ def run(quick: bool) -> Report:
     report = Report("scale", "A thousand elastic partitions", METHOD, HEADER)
     found: dict[str, dict[str, list[dict[str, float]]]] = {}
     for number in range(rounds):
-        # A machine that slows down or speeds up is nobody's.
-        for side in SIDES if number % 2 == 0 else SIDES[::-1]:
+        for side in in_turn(SIDES, number + 1):
             progress.step(f"wide, {side}, round {number + 1}")
             one = _child("wide", side, quick, progress)
             found.setdefault("wide", {}).setdefault(side, []).append(one)
