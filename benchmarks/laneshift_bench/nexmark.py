@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +40,10 @@ FEW = 20_000
 SLOTS = 8
 HOT: Mapping[str, object] = {"hotAuctions": 0.5, "hotBidders": 0.75, "hotSellers": 0.75}
 CHECKED_BATCHES = 4
+MEASURED_S = 4.0
+"""For how long a run's micro-batches are measured, at least."""
+FEWEST_BATCHES, MOST_BATCHES = 5, 90
+"""Of them that a run measures; Spark keeps the last hundred."""
 SIDES = (stock(), alone())
 TIMEOUT_S = 180
 METHOD = f"""\
@@ -48,9 +53,10 @@ hot ones: half of all bids are for one auction, three quarters are by one bidder
 all auctions are one seller's, and every hundred auctions or people others become hot. *jar alone*
 is laneshift with nothing configured. In micro-batches of {EVENTS:,} events (of Python's queries
 {FEW:,}), {RATE:,} of them a second of event time: events of a batch over its whole time, median
-over the batches of a run after the first ones. In Real-time Mode: rows that come out each second,
-median of 100 ms; with {SLOTS} task slots. Micro-batches have one a core of the machine. 2 source
-partitions of each table, 2 state partitions.
+over the batches of a run after the first three, as many as {MEASURED_S:g} s had in the warm-up
+({FEWEST_BATCHES} to {MOST_BATCHES}). In Real-time Mode: rows that come out each second, median of
+100 ms; with {SLOTS} task slots. Micro-batches have one a core of the machine. 2 source partitions
+of each table, 2 state partitions.
 Sides run in turn in one JVM, after a warm-up of each; a ratio compares runs of the same round.
 Before it is timed each query's answer on each side, over {CHECKED_BATCHES} batches, is compared
 with that of a batch run over the same events (without the windows that are still open)."""
@@ -245,23 +251,32 @@ def _case(
         if wrong:
             raise BenchmarkError(f"{query.name} of {side.name}, {mode}: {wrong}")
     found: dict[str, list[float]] = {side.name: [] for side in SIDES}
+    batches = FEWEST_BATCHES
     for number in range(rounds + 1):
         for side in in_turn(SIDES, number):
             what = f"round {number}" if number else "warm-up"
             progress.step(f"{query.name}, {mode}, {side.name}, {what}")
-            rate = _rate(spark, work, side, query, events, mode, quick)
+            rate = _rate(spark, work, side, query, events, mode, batches, quick)
             progress.note(f"{rate:,.0f} a second")
             if number:
                 found[side.name].append(round(rate, 1))
+            else:
+                batches = batches_in(MEASURED_S, rate / events)
     ratio = Ratio.of(*(found[side.name] for side in reversed(SIDES)))
     return {**found, "ratio": ratio.data(), "ran": ran_now()}
 
 
+def batches_in(seconds: float, rate: float) -> int:
+    """How many micro-batches to measure at so many (``rate``) a second."""
+    return min(max(FEWEST_BATCHES, math.ceil(seconds * rate)), MOST_BATCHES)
+
+
 def _rate(
-    spark: SparkSession, work: Path, side: Side, query: Query, events: int, mode: str, quick: bool,
+    spark: SparkSession, work: Path, side: Side, query: Query, events: int, mode: str, batches: int,
+    quick: bool,
 ) -> float:  # fmt: skip
     """Events a second of a median batch, or rows that come out each second."""
-    first, batches = (1, 2) if quick else (3, 5)
+    first, batches = (1, 2) if quick else (3, batches)
     if mode == MICRO:
         source = options(events, None) | {"eventsPerBatch": events}
         del source["pacing"]
