@@ -25,7 +25,7 @@ SMALL_DISK = "/small"
 SMALL_DISK_MB = 96
 
 # Many short-lived JVMs on few cores.
-JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 # Losses are noticed within seconds; state is where laneshift can be switched on and off.
 SETTINGS = {

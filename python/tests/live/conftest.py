@@ -45,7 +45,7 @@ CONF = {
 }
 
 # These JVMs, and their executors', end before optimized code pays: it took half of their CPU time.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 # Made by archive.py. A JVM says nothing of one that does not fit it.
 CLASSES = Path(__file__).parents[3] / "build" / "classes.jsa"

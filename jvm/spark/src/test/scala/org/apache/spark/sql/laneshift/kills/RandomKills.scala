@@ -55,7 +55,8 @@ object RandomKills {
   }
 
   /** Java's options for what is killed soon: it ends before optimized code pays. */
-  private[kills] val ShortLived = Seq("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+  private[kills] val ShortLived =
+    Seq("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
 
   private[kills] def withSession[T](master: String, more: (String, String)*)(body: ClassicSession => T): T = {
     val spark = org.apache.spark.sql.SparkSession
