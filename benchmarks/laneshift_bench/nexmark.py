@@ -43,7 +43,7 @@ CHECKED_BATCHES = 4
 MEASURED_S = 4.0
 """For how long a run's micro-batches are measured, at least."""
 FEWEST_BATCHES, MOST_BATCHES = 5, 90
-"""Of them that a run measures; Spark keeps the last hundred."""
+"""Of them that a run measures."""
 SIDES = (stock(), alone())
 TIMEOUT_S = 180
 METHOD = f"""\

@@ -231,15 +231,34 @@ class RowWisePairSuite extends LimitedSuite with ElasticSession {
         (col("id") + 1).as("id"),
         (hash(col("id")) % 3).as("h"),
         window(col("time"), "10 seconds").as("w"),
-        struct(col("place"), length(col("key"))).as("s")
+        struct(col("place"), length(col("key"))).as("s"),
+        date_format(col("time"), "yyyy-MM-dd").as("d"),
+        sqrt(col("number")).as("r")
       )
     }
+    val sessions = QueryCase("sessions", "append") {
+      _.withWatermark(
+        "time",
+        "3 seconds"
+      ).groupBy(session_window(col("time"), "2 seconds"), col("key")).count()
+    }
+    val costly = Seq(
+      col("key").rlike("a+"),
+      regexp_replace(col("key"), "a", "b"),
+      get_json_object(col("key"), "$.a"),
+      explode(split(col("key"), "-"))
+    )
     def plan(of: QueryCase, stateless: String): String = withFolder { at =>
       withConf("spark.sql.laneshift.stateless" -> stateless)(microBatches(of, chunks.take(1), 1, at)._2)
     }
     assert(plan(several, "auto").contains("Elastic [row-wise"))
     assert(!plan(cheap, "auto").contains("Elastic ["))
     assert(plan(cheap, "true").contains("Elastic [row-wise"))
+    assert(!plan(sessions, "auto").contains("Elastic [row-wise"))
+    costly.foreach { column =>
+      val one = query("costly")(_.select(column.as("c")))
+      assert(plan(one, "auto").contains("Elastic [row-wise"), column)
+    }
     assert(!plan(several, "false").contains("Elastic ["))
     val filtered = query("filtered") { input =>
       val session = spark

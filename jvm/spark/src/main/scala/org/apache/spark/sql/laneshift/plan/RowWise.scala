@@ -75,13 +75,15 @@ private[plan] object RowWise {
     case _: IsNull | _: IsNotNull | _: If | _: CaseWhen | _: Coalesce | _: Least | _: Greatest => true
     case _: In | _: InSet | _: StringPredicate | _: String2StringExpression | _: Substring | _: Concat | _: Length =>
       true
-    case _: GetStructField | _: CreateNamedStruct | _: GetDateField | _: GetTimeField | _: HashExpression[
-          _
-        ] => true
+    case _: GetStructField | _: CreateNamedStruct | _: HashExpression[_] => true
     // What the rows of a window are told by.
-    case _: PreciseTimestampConversion | _: TaggingExpression => true
-    case _ => false
+    case _: PreciseTimestampConversion | _: TimestampAddInterval | _: TaggingExpression => true
+    case other =>
+      Option(other.getClass.getAnnotation(classOf[ExpressionDescription])).exists(d => cheapKinds(d.group))
   }
+
+  /** Kinds of functions, as Spark documents its own, all of which are cheap. */
+  private val cheapKinds = Set("bitwise_funcs", "datetime_funcs", "math_funcs")
 
   /** What Scala's Dataset.map, filter and the like run: functions that may keep something from row to row, and whose user cannot say
     * so, as one of a UDF can.
