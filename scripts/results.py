@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "python")]
 
-from laneshift_bench import auto, microbatch, remote  # noqa: E402
+from laneshift_bench import auto, microbatch, nexmark, remote  # noqa: E402
 from laneshift_bench.report import EARLIER, Goal  # noqa: E402
 from laneshift_bench.standing import (  # noqa: E402
     AHEAD,
@@ -43,6 +43,7 @@ KNOWN = BENCHMARKS | TARGETS
 CASES: Mapping[str, Callable[[], Sequence[str]]] = {
     "auto": lambda: [case.name for case in auto.cases(False)],
     "microbatch": lambda: microbatch.LOADS,
+    "nexmark": lambda: [f"{query.name} {mode}" for query, mode in nexmark.cases(nexmark.QUERIES)],
     "remote": lambda: [case.name for case in remote.CASES],
 }
 """Of benchmarks that are often run in parts: what all of them are, as their data name them."""

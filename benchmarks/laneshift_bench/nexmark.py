@@ -188,6 +188,16 @@ def difference(query: Query, stream: tuple[list[str], str], batch: Sequence[str]
     )
 
 
+def cases(queries: Sequence[Query], modes: Sequence[str] = ()) -> list[tuple[Query, str]]:
+    """Each of them in each of the modes, all if none is given, that it can be in."""
+    return [
+        (query, mode)
+        for query in queries
+        for mode in (modes or (MICRO, REAL_TIME))
+        if mode == MICRO or query.real_time
+    ]
+
+
 def run(
     quick: bool, names: Sequence[str] = (), modes: Sequence[str] = (), rounds: int | None = None,
     add: Path | None = None,
@@ -201,15 +211,10 @@ def run(
     if not chosen:
         raise BenchmarkError(f"There is no such query: {', '.join(names)}.")
     rounds = rounds or (1 if quick else 3)
-    cases = [
-        (query, mode)
-        for query in chosen
-        for mode in (modes or (MICRO, REAL_TIME))
-        if mode == MICRO or query.real_time
-    ]
-    progress = Progress("nexmark", len(cases) * len(SIDES) * (rounds + 2))
+    asked = cases(chosen, modes)
+    progress = Progress("nexmark", len(asked) * len(SIDES) * (rounds + 2))
     report = Report("nexmark", "NEXMark beside stock Spark", METHOD, HEADER, data=kept(add))
-    for slots, group in groupby(sorted(cases, key=_slots), _slots):
+    for slots, group in groupby(sorted(asked, key=_slots), _slots):
         with session(slots) as (spark, work):
             for query, mode in group:
                 name = f"{query.name} {mode}"
@@ -226,7 +231,7 @@ def run(
 def _add(report: Report, query: Query, mode: str, found: Mapping[str, Any]) -> None:
     """The table's line and the goal of one query in one mode."""
     rates = [found[side.name] for side in SIDES]
-    ratio = Ratio.of(rates[1], rates[0])
+    ratio = Ratio(tuple(found["ratio"]["pairs"]))
     title = f"{query.name}, {query.title}"
     report.rows.append([title, mode, *map(spread, rates), str(ratio), "equal"])
     report.goals.append(Goal(f"{query.name} {mode}: jar alone / stock", ratio.median, ">=", 0.97))
