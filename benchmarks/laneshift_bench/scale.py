@@ -33,6 +33,8 @@ CORES = 2
 WIDE = 1_000
 INSIDE = 25
 HEAP = "4g"
+BATCHES, FIRST = 7, 3
+"""Of a run, and those left out: in a JVM that warms up two of them said nothing of the others."""
 SETTINGS = HISTORIES | {
     "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -40,11 +42,12 @@ SETTINGS = HISTORIES | {
 METHOD = f"""\
 On {CORES} cores, each run a process of its own, in turn, every other round backwards: stock, the
 jar with nothing configured, and the same beside an autoscaler. *Wide*: micro-batches of {WIDE:,}
-map tasks and {WIDE:,} state partitions, whose lanes are chosen by what the maps have told. The
-autoscaler (policy `elasticutor`) looks once a second: CPU of its thread and calls of the gateway a
-turn, of turns that ended with a decision. When the source has ended, *heap* is what is in use
-after two full collections. *Overload*: Real-time Mode, {INSIDE} state partitions in one task and a
-source without pacing; *switches* are voluntary context switches a second of laneshift's threads,
+map tasks and {WIDE:,} state partitions, whose lanes are chosen by what the maps have told: the
+median of {BATCHES} of them without the first {FIRST}, in which the JVM warms up. The autoscaler
+(policy `elasticutor`) looks once a second: CPU of its thread and calls of the gateway a turn, of
+turns that ended with a decision. When the source has ended, *heap* is what is in use after two full
+collections. *Overload*: Real-time Mode, {INSIDE} state partitions in one task and a source without
+pacing; *switches* are voluntary context switches a second of laneshift's threads,
 /proc."""
 SIDES = ("stock", "jar alone", "autoscaler")
 HEADER = ("figure", *SIDES, "jar alone / stock", "autoscaler / stock")
@@ -110,7 +113,7 @@ def child(case: str, side: str, quick: bool) -> None:
 
 def _wide(spark: SparkSession, work: Path, name: str, quick: bool) -> dict[str, float]:
     side = stock(WIDE) if name == "stock" else alone(WIDE)
-    batches = 2 if quick else 3
+    batches, first = (2, 1) if quick else (BATCHES, FIRST)
     rows = 200 * WIDE
     source = {"keys": 100_000, "zipf": 0.5, "rowBytes": 0, "numPartitions": WIDE,
               "pacing": "none", "rowsPerBatch": rows, "totalRows": batches * rows}  # fmt: skip
@@ -120,7 +123,7 @@ def _wide(spark: SparkSession, work: Path, name: str, quick: bool) -> dict[str, 
             turns = _turns(Counted(spark), run, batches)
             found["turn_ms"] = median(cpu for cpu, _ in turns)
             found["calls"] = max(calls for _, calls in turns)
-        found["batch_ms"] = median(batch_ms(run, 1, batches - 1))
+        found["batch_ms"] = median(batch_ms(run, first, batches - first))
         found["heap_mb"] = _heap_mb(spark)
     return found
 
