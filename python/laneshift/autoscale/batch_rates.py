@@ -73,12 +73,17 @@ class Steady:
             self._values = deque(list(self._values)[-(1 if changed < 3 else changed) :], KEPT)
             self.shown = None
         mean = _mean(self._values)
-        error = _spread(self._values, chance) / math.sqrt(len(self._values))
-        if self.shown is None or abs(mean - self.shown) > max(
-            STILL * self.shown, CLEAR * error, still
-        ):
+        if self.shown is None or self._left(mean, self.shown, chance, still):
             self.shown = mean
         return self.shown
+
+    def _left(self, mean: float, shown: float, chance: float, still: float) -> bool:
+        """Whether the mean has clearly left what is shown."""
+        apart = abs(mean - shown)
+        # How the values spread takes the longest, and is seldom asked for.
+        return apart > max(STILL * shown, still) and (
+            apart > CLEAR * _spread(self._values, chance) / math.sqrt(len(self._values))
+        )
 
     def _changed(self, chance: float, still: float) -> int:
         """How many of the newest are of another load than those before; 0 without a change."""
@@ -87,13 +92,16 @@ class Steady:
             before, after = values[:-later], values[-later:]
             if not before:
                 break
-            apart = _mean(after) - _mean(before)
+            usual = _mean(before)
+            apart = _mean(after) - usual
+            if abs(apart) <= max(STILL * usual, still):
+                continue
             error = _spread(before, chance) * math.sqrt(1.0 / len(after) + 1.0 / len(before))
-            if abs(apart) <= max(SURE * error, STILL * _mean(before), still):
+            if abs(apart) <= SURE * error:
                 continue
             # One that is far off makes the mean of several differ: those that must, do each.
             newest = values[-self.patience[apart < 0] :]
-            if all((value - _mean(before)) / apart > 0.5 for value in newest):
+            if all((value - usual) / apart > 0.5 for value in newest):
                 return later
         return 0
 

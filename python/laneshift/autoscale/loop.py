@@ -11,6 +11,7 @@ short turns, which only ever add lanes, and goes on as before.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 import uuid
@@ -85,6 +86,7 @@ class AutoscaleLoop:
         self._silence = Silence()
         self._steady = Steady()
         self._looked: tuple[float, float] | None = None  # when, by the driver's clock and by ours
+        self._claimed: tuple[str, float] | None = None  # which run, and when by our clock
         self._decisions: deque[Decision] = deque(maxlen=KEPT)
         self._listeners: list[Callable[[Decision], None]] = []
         self._turn = threading.Lock()
@@ -228,14 +230,18 @@ class AutoscaleLoop:
     def _claim(self) -> None:
         """Takes or renews the right to drive the queries; a dry run needs none."""
         if not self._options.dry_run and (self._run_id or self._options.query is None):
+            claimed = self._run_id, self._clock()
             self._gateway.claim(self._id, self._policy.name, self._run_id, CLAIM_S)
+            self._claimed = claimed
 
     def _look(self) -> Snapshot:
-        """The queries as they are. That may take longer than a claim lasts: it is renewed."""
+        """The queries as they are. That may take longer than a claim lasts: then it is renewed."""
         live = self._steady.of(self._gateway.snapshot())
         self._looked = live.time_ms / 1000, self._clock()
         self._follow(live)
-        self._claim()
+        run, at = self._claimed or ("", -math.inf)
+        if run != self._run_id or self._clock() - at >= RENEW_S:
+            self._claim()
         return self._silence.filled(live)
 
     def _now_s(self) -> float:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from autoscale.driven import Time
 from autoscale.scripted import Chain, Moving, Scripted, lanes, loop, until
 from laneshift.api.application import Application
 from laneshift.api.autoscaler import Here
-from laneshift.autoscale.loop import AutoscaleLoop
+from laneshift.autoscale.loop import CLAIM_S, RENEW_S, AutoscaleLoop
 from laneshift.autoscale.options import AutoscaleOptions
 from laneshift.contract.cluster_load import ClusterLoad
 from laneshift.contract.ids import LaneId, LaneRef, ShardId
@@ -170,16 +171,32 @@ def test_who_looked_for_too_long_asks_again_before_it_decides() -> None:
         def on_snapshot(self) -> dict[str, Any]:
             if self.looks:  # so long that another autoscaler could claim the queries
                 self.driven_by = "another's"
+                self.time.now += CLAIM_S
             self.looks = True
             return super().on_snapshot()
 
         looks = False
+        time = Time()
 
     gateway = Slow()
-    made = loop(gateway, lanes(p0=4))
+    policy = Scripted(say=lanes(p0=4))
+    made = AutoscaleLoop(gateway, policy, AutoscaleOptions(), clock=gateway.time)
+    assert made.turn() == ()
     with pytest.raises(LaneshiftError, match="another's"):
         made.turn()
     assert gateway.sent == []
+
+
+def test_a_turn_claims_again_only_once_that_is_a_while_ago() -> None:
+    gateway, time = Moving(), Time()
+    policy = Scripted(say=lanes(p0=4))
+    made = AutoscaleLoop(gateway, policy, AutoscaleOptions(), clock=time)
+    made.turn()
+    made.turn()
+    assert len(gateway.claims) == 1 and gateway.sent
+    time.now += RENEW_S
+    made.turn()
+    assert len(gateway.claims) == 2
 
 
 def test_a_refused_command_is_noted_and_the_others_are_sent() -> None:
