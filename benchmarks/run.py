@@ -197,7 +197,7 @@ ARGUMENTS: dict[str, tuple[Option, ...]] = {
             "--commit", type=click.FloatRange(5), default=10, show_default=True,
             help="Seconds from one commit, or checkpoint, to the next, of all systems.",
         ),
-        add_option("field", "runs count, too"),
+        add_option("field", "other systems and cases stay in the table"),
     ),
     "nexmark": (
         click.option(

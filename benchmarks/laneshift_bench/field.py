@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from laneshift.errors import InputError
-from laneshift_bench.field_report import CURRENT, HEADER, by_side, goals, row
+from laneshift_bench.field_report import HEADER, by_side, goals, row
 from laneshift_bench.progress import Progress
 from laneshift_bench.query import BenchmarkError
 from laneshift_bench.report import Report, kept, ran_now
@@ -38,9 +38,8 @@ each change on.
 *after* is the second half of the time behind the last change. *lost*: rows that no count has
 reached; *twice*: by how much counts went beyond the rows.
 
-*-pandas*: until 2026-11-26 the counting in micro-batches was a Python function that paid for its
-rows (`applyInPandasWithState`). A pandas frame per key and batch costs real CPU time, and
-row 0 of `kill` was due before executors had begun. These runs stay, and count for no goal."""
+A system that knows no laneshift need not run again for each commit: below is said what was measured
+when."""
 
 
 def run(
@@ -51,12 +50,12 @@ def run(
 
     Args:
         commit: seconds from one commit to the next.
-        add: results of an earlier run, whose runs count beside those of this one.
+        add: results of an earlier run, whose runs of other systems and cases are kept.
     """
     chosen = [system for system in SYSTEMS if not systems or system.name in systems]
     asked = [case.quick() if quick else case for case in CASES if not cases or case.name in cases]
     for kind, given, there in (
-        ("system", systems, CURRENT),
+        ("system", systems, [system.name for system in SYSTEMS]),
         ("case", cases, [case.name for case in CASES]),
     ):
         for name in given:
@@ -71,6 +70,9 @@ def run(
         for system in chosen
         if system.takes(case)
     ]
+    anew = {(case.name, system.name) for case, _, system in turns}
+    for kind in ("runs", "failed"):
+        data[kind] = [one for one in data[kind] if (one["case"], one["system"]) not in anew]
     progress = Progress("field", len(turns))
     before, ran = len(data["runs"]), ran_now()
     with TemporaryDirectory(prefix="laneshift-field-", ignore_cleanup_errors=True) as temporary:
@@ -142,7 +144,12 @@ def _report(data: dict[str, Any]) -> Report:
     report.rows += [row(*side, runs) for side, runs in found.items()]
     report.goals += goals(found)
     report.notes += [f"{name}: {case['title']}." for name, case in data["cases"].items()]
-    days = sorted({run["ran"] for run in data["runs"]})
-    report.notes.append(f"Runs of {', '.join(days)}.")
+    days: dict[str, dict[str, list[str]]] = {}
+    for (case, system), runs in found.items():
+        for ran in sorted({run["ran"] for run in runs}):
+            days.setdefault(ran, {}).setdefault(case, []).append(system)
+    for ran in sorted(days):
+        sides = (f"{case} ({', '.join(systems)})" for case, systems in days[ran].items())
+        report.notes.append(f"Measured {ran}: {', '.join(sides)}.")
     report.notes += [f"Did not come to its end: {_failure(one)}" for one in data["failed"]]
     return report

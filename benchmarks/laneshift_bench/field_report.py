@@ -19,7 +19,6 @@ HEADER = (
     "CPU s", "RSS MB",
 )  # fmt: skip
 OURS = "laneshift"
-CURRENT = tuple(system.name for system in SYSTEMS)
 RESTARTS = 10.0
 """So many times shorter than Flink's a gap from a change on is to be."""
 
@@ -29,19 +28,13 @@ Found = Mapping[tuple[str, str], Sequence[Run]]
 
 
 def by_side(runs: Sequence[Run]) -> Found:
-    """Runs by case and system, in the order of both; those that are made no more come last."""
-    systems = dict.fromkeys([*CURRENT, *(run["system"] for run in runs)])
+    """Runs by case and system, in the order of both."""
+    sides = [(case.name, system.name) for case in CASES for system in SYSTEMS]
     return {
-        (case.name, system): some
-        for case in CASES
-        for system in systems
-        if (some := [run for run in runs if (run["case"], run["system"]) == (case.name, system)])
+        side: some
+        for side in sides
+        if (some := [run for run in runs if (run["case"], run["system"]) == side])
     }
-
-
-def current(found: Found) -> Found:
-    """Without those that are made no more."""
-    return {side: runs for side, runs in found.items() if side[1] in CURRENT}
 
 
 def row(case: str, system: str, runs: Sequence[Run]) -> list[str]:
@@ -66,7 +59,6 @@ def row(case: str, system: str, runs: Sequence[Run]) -> list[str]:
 
 def goals(found: Found) -> list[Goal]:
     """Nobody loses a row; laneshift is ahead of every rival in what the case is about."""
-    found = current(found)
     made = []
     for (case, system), runs in found.items():
         wrong = max(run["lost"] + run["too_many"] for run in runs)

@@ -21,6 +21,8 @@ LEVEL = 0.03
 """Less of a difference is none, as NEXMark's goal of 0.97 says."""
 AHEAD, LEVEL_WITH, BEHIND = "ahead", "level", "behind"
 STOCK = "stock Spark"
+OURS, SPARK = "laneshift", "spark"
+"""How the systems' names begin that a commit of ours may change."""
 POLICIES = ("elasticutor", "laneshift")
 RAN = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d UTC) at ([0-9a-f]+\+?)(?: on (.+))?")
 """When a part ran, on which commit, and on which CPU if that was kept: `ran_now` in report.py."""
@@ -81,7 +83,9 @@ class Result:
 
     @property
     def parts_ran(self) -> list[str]:
-        """When its parts ran, oldest first, if they have times of their own."""
+        """When its parts ran, oldest first, if they have times of their own. Other systems' runs
+        do not count: no commit of ours changes them.
+        """
         return sorted(set(_ran_in(self.data)))
 
     def goal_ran(self, what: str) -> str:
@@ -122,7 +126,9 @@ def _ran_in(data: Any) -> Iterator[str]:
     values = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
     for value in values:
         yield from _ran_in(value)
-    if isinstance(data, dict) and isinstance(ran := data.get("ran"), str) and RAN.fullmatch(ran):
+    if not isinstance(data, dict) or not str(data.get("system", OURS)).startswith((OURS, SPARK)):
+        return
+    if isinstance(ran := data.get("ran"), str) and RAN.fullmatch(ran):
         yield ran
 
 
@@ -309,7 +315,7 @@ def of_day(result: Result) -> Iterator[Comparison]:
 
 def of_field(result: Result) -> Iterator[Comparison]:
     """Both modes of laneshift beside every other system, each mode beside Spark's own only."""
-    runs = field_report.current(field_report.by_side(result.data["runs"]))
+    runs = field_report.by_side(result.data["runs"])
     figures: dict[str, Callable[[Any], Any]] = {
         "longest gap": lambda run: run["gap_s"],
         "longest gap from a change on": lambda run: max(run["gaps_s"], default=None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from laneshift.errors import InputError
 from laneshift_bench import field
 from laneshift_bench.field_report import HEADER, by_side, goals, row
 from laneshift_field.cases import CASES
+from laneshift_field.judge import Figures, Phase
+from laneshift_field.systems import Run
 
 
 def made(case: str, system: str, **figures: Any) -> dict[str, Any]:
@@ -93,13 +96,25 @@ def test_runs_of_other_settings_are_not_put_together(tmp_path: Path) -> None:
         field.run(False, add=tmp_path / "none.json")
 
 
-def test_runs_of_a_system_that_is_made_no_more_stay_and_count_for_no_goal() -> None:
-    runs = [
-        made("kill", "laneshift-batch-pandas", gaps_s=[1.0], lost=3),
-        made("kill", "laneshift-batch", gaps_s=[2.0]),
-        made("kill", "flink-heap", gaps_s=[30.0]),
-    ]
-    assert [system for _, system in by_side(runs)] == [
-        "laneshift-batch", "flink-heap", "laneshift-batch-pandas",
-    ]  # fmt: skip
-    assert not [what for what in found(*runs) if "pandas" in what]
+def test_what_runs_again_replaces_its_earlier_runs_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "field.json"
+    cases = {case.name: asdict(case) for case in CASES}
+    runs = [made(case, name) for case in ("hot", "skew") for name in ("spark", "laneshift")]
+    failed = [{"case": "hot", "system": "spark", "ran": "a day", "why": "x"}]
+    file.write_text(
+        json.dumps({"data": {"commit_s": 10.0, "cases": cases, "runs": runs, "failed": failed}})
+    )
+    phase = Phase(9, 1.0, 2.0, 3.0, 4.0)
+    figures = Figures(1.0, (), (), 0, 0, 0, phase, phase, phase, 100.0)
+    monkeypatch.setattr(field, "_one", lambda *_: (figures, Run(tmp_path)))
+    report = field.run(False, systems=["spark"], cases=["hot"], rounds=2, add=file)
+    runs = report.data["runs"]
+    there = Counter((run["case"], run["system"], run["ran"] != "a day") for run in runs)
+    assert there == {
+        ("hot", "spark", True): 2, ("hot", "laneshift", False): 1,
+        ("skew", "spark", False): 1, ("skew", "laneshift", False): 1,
+    }  # fmt: skip
+    assert report.data["failed"] == []
+    assert "Measured a day: skew (spark, laneshift), hot (laneshift)." in report.notes
