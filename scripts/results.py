@@ -81,11 +81,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "field", "longest gap|p99",
         "Real-time Mode and micro-batches stand still between two batches, stock Spark's as well",
     ),
-    (
-        "scale", "time of a batch",
-        "the second and third batch of a JVM, which still warms up; of seven, in one run by hand, "
-        "the last four took less than stock's",
-    ),
     ("day", "core-hours", "lanes are held for what the load needs, and the rival is late instead"),
     ("hotjoin", "matching", "all of it is one lane's; others only take from two real cores"),
 )  # fmt: skip
