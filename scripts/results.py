@@ -75,7 +75,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "field", "(longest gap|p99).*: kill",
-        "the batch that an executor is lost in begins anew, and batches take 10 s and more there",
+        "the batch that an executor is lost in begins anew, and a row waits for its batch's end",
     ),
     (
         "field", "longest gap|p99",
