@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from laneshift import attach
-from laneshift.errors import InputError, NotFoundError
+from laneshift.errors import InputError, LaneshiftError
 from laneshift_bench import operators, real
 from laneshift_bench.batches import Command, Stream
 from laneshift_bench.costs import burn, turns_of, wait
@@ -31,6 +31,10 @@ SALTS = 8
 A_CORE = (1, 2, 4, 8)
 """State partitions that stock Spark may have instead, for each core."""
 LONGEST_FIRST_S = 120.0
+NOT_YET = (
+    "LANESHIFT_NO_SUCH_QUERY", "LANESHIFT_NO_SUCH_OPERATOR", "LANESHIFT_PARTITION_NOT_COMPUTED",
+)  # fmt: skip
+"""What a command is told before the partition's first task has begun."""
 EACH = 3
 """Rows of a key in a batch where a key's answer is what costs: 5 % of the keys have none."""
 STOCK, ALONE, OTHER, SALTED, HAND = "stock", "jar alone", "best other number", "salts", "by hand"
@@ -171,8 +175,8 @@ def more_lanes(partition: int, lanes: int, run: Running) -> None:
     while True:
         try:
             app.query(run.query).set_lanes(lanes, partition=partition)
-        except NotFoundError:
-            if time.monotonic() > until:
+        except LaneshiftError as error:
+            if error.condition not in NOT_YET or time.monotonic() > until:
                 raise
             time.sleep(0.1)
         else:

@@ -21,8 +21,6 @@ LEVEL = 0.03
 """Less of a difference is none, as NEXMark's goal of 0.97 says."""
 AHEAD, LEVEL_WITH, BEHIND = "ahead", "level", "behind"
 STOCK = "stock Spark"
-OURS = "laneshift"
-"""How the names of systems begin that a commit of ours may change."""
 POLICIES = ("elasticutor", "laneshift")
 RAN = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d UTC) at ([0-9a-f]+\+?)(?: on (.+))?")
 """When a part ran, on which commit, and on which CPU if that was kept: `ran_now` in report.py."""
@@ -126,7 +124,9 @@ def _ran_in(data: Any) -> Iterator[str]:
     values = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
     for value in values:
         yield from _ran_in(value)
-    if not isinstance(data, dict) or not str(data.get("system", OURS)).startswith(OURS):
+    if not isinstance(data, dict) or not str(data.get("system", field_report.OURS)).startswith(
+        field_report.OURS
+    ):
         return
     if isinstance(ran := data.get("ran"), str) and RAN.fullmatch(ran):
         yield ran
@@ -326,7 +326,7 @@ def of_field(result: Result) -> Iterator[Comparison]:
         "resident memory": lambda run: run["rss_mb"],
     }
     for (case, rival), theirs in runs.items():
-        if rival.startswith("laneshift"):
+        if rival.startswith(field_report.OURS):
             continue
         own = {"spark": ("laneshift",), "spark-batch": ("laneshift-batch",)}
         for mine in own.get(rival, ("laneshift", "laneshift-batch")):

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from laneshift.errors import InputError
-from laneshift_bench import quiet, recorded
+from laneshift.errors import InputError, LaneshiftError
+from laneshift_bench import auto_cases, quiet, recorded
 from laneshift_bench.auto import Found, same
 from laneshift_bench.auto_cases import cases
 from laneshift_bench.batches import Batches, digest
@@ -38,8 +38,10 @@ from laneshift_bench.offered import (
     held_core_seconds,
     missed,
 )
-from laneshift_bench.query import BenchmarkError
+from laneshift_bench.query import BenchmarkError, Running
 from laneshift_bench.report import Report, kept
+from plugin.fake import RUNNING, FakeGateway, FakeQuery
+from session.transports import TRANSPORTS, facade
 
 
 def test_tasks_start_in_their_order_on_the_core_that_is_free_first() -> None:
@@ -287,3 +289,26 @@ def test_the_table_is_made_of_data_that_a_file_may_have_kept() -> None:
     assert "100 s a run" in note and "laneshift: today at b; craa: yesterday at a." in note
     del data[load.part]["sides"]["craa"]
     assert notes(data)[0].endswith(". today at b.")
+
+
+def test_lanes_by_hand_wait_until_the_partition_is_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateway = FakeGateway()
+    (operator,) = gateway.data["queries"][0]["operators"]
+    last = operator["partitions"].pop()
+    waits: list[float] = []
+
+    def computed(seconds: float) -> None:
+        waits.append(seconds)
+        operator["partitions"].append(last)
+
+    run = Running(FakeQuery(RUNNING, active=True), None)  # type: ignore[arg-type]
+    monkeypatch.setattr(auto_cases.SparkSession, "active", lambda: None)
+    monkeypatch.setattr(auto_cases.time, "sleep", computed)
+    with facade(TRANSPORTS[0], gateway) as app:
+        monkeypatch.setattr(auto_cases, "attach", lambda _: app)
+        auto_cases.more_lanes(1, 4, run)
+        assert gateway.sent == [("set_lanes", RUNNING, 0, 1, 4)] and len(waits) == 1
+        with pytest.raises(LaneshiftError, match="NO_SUCH_PARTITION"):
+            auto_cases.more_lanes(2, 4, run)
