@@ -49,14 +49,19 @@ def behind_late_ones(rows: DataFrame) -> DataFrame:
 
 
 def expected_ratings(rows: DataFrame) -> DataFrame:
-    """How far each user's ratings are from what films of like genres have led to expect."""
+    """How far each user's ratings are from what films of like genres have led to expect.
+
+    State is a text of lines: Spark 4.3.0 gives a Python worker the state's schema in lower case, of
+    which an array cannot be read.
+    """
 
     def function(key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[Any]:
         import pandas as pd
 
-        genres, ratings, n, off = state.getOption or ([], [], 0, 0.0)
+        films, n, off = state.getOption or ("", 0, 0.0)
         seen = [
-            (frozenset(of.split("|")), rating) for of, rating in zip(genres, ratings, strict=True)
+            (frozenset(genres.split("|")), float(rating))
+            for rating, _, genres in (film.partition(" ") for film in films.splitlines())
         ]
         last = None
         for part in parts:
@@ -75,7 +80,8 @@ def expected_ratings(rows: DataFrame) -> DataFrame:
                 seen.append((these, row.rating))
                 del seen[:-REMEMBERED]
                 last = row.event_time
-        state.update((["|".join(sorted(of)) for of, _ in seen], [r for _, r in seen], n, off))
+        films = "\n".join(f"{rating} {'|'.join(sorted(genres))}" for genres, rating in seen)
+        state.update((films, n, off))
         yield pd.DataFrame(
             {"user": [key[0]], "n": [n], "off": [off / n if n else 0.0], "event_time": [last]}
         )
@@ -83,7 +89,7 @@ def expected_ratings(rows: DataFrame) -> DataFrame:
     return rows.groupBy("user").applyInPandasWithState(
         function,
         "user LONG, n LONG, off DOUBLE, event_time TIMESTAMP",
-        "genres ARRAY<STRING>, ratings ARRAY<DOUBLE>, n LONG, off DOUBLE",
+        "films STRING, n LONG, off DOUBLE",
         "update",
         "NoTimeout",
     )
